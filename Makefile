@@ -1,0 +1,51 @@
+# Every target sets up what it needs in .venv and then runs; a second run only runs.
+# Needs Python 3.11 or newer, git and make. Choose another Python with: make test PYTHON=python3.13
+
+PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11,$(shell $(p) -c 'import sys, venv; print("$(p)" if sys.version_info >= (3, 11) else "")' 2>/dev/null)))
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+ifneq ($(wildcard ../shared/data),)
+export DECAL_DATA ?= $(abspath ../shared/data)
+endif
+
+.PHONY: help demo test lint docs bench clean
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 8
+
+demo: .venv/.demo  ## decalibrate a classifier of handwritten digits and print what comes out
+	$(BIN)/decal demo
+
+test: .venv/.test  ## everything CI runs: formatting, types, tests, documentation snippets
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+docs: .venv/.docs  ## build the documentation site into docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+bench: .venv/.test  ## time decal against the alternatives; prints ratios
+	$(BIN)/python benchmarks/core.py
+
+clean:
+	rm -rf .venv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.venv/.base:
+	@test -n "$(PYTHON)" || { echo "decal needs Python 3.11 or newer with its venv module (Debian: apt-get install python3-venv)"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	@touch $@
+
+.venv/.demo: .venv/.base pyproject.toml constraints.txt
+	$(PIP) -e '.[cli,sklearn]'
+	@touch $@
+
+.venv/.test: .venv/.base pyproject.toml constraints.txt
+	$(PIP) -e '.[all]' --group test --group lint
+	@touch $@
+
+.venv/.docs: .venv/.base pyproject.toml constraints.txt
+	$(PIP) -e '.[all]' --group docs
+	@touch $@

@@ -1,0 +1,27 @@
+"""Credal predictions from any classifier's logits: exact, fast, after the fact.
+
+>>> import decal
+>>> logits, labels = [[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]], [0, 0, 1, 1]
+>>> decal.decalibrate(logits, labels, alpha=0.9).predict([[0.5, 0.0]])
+IntervalCredalSet: 1 input, 2 classes, mean width 0.528
+  0  0 [0.286, 0.814]  1 [0.186, 0.714]
+"""
+
+from decal import metrics
+from decal._arrays import NotFittedError
+from decal.credal import IntervalCredalSet
+from decal.decalibrator import Decalibrator, Shifts, decalibrate
+from decal.selection import alpha_from_confidence, confidence_from_alpha
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Decalibrator",
+    "IntervalCredalSet",
+    "NotFittedError",
+    "Shifts",
+    "alpha_from_confidence",
+    "confidence_from_alpha",
+    "decalibrate",
+    "metrics",
+]

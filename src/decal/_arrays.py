@@ -1,0 +1,252 @@
+"""Checks and converts inputs. Nothing else in decal checks an argument's shape or range.
+
+Messages read: <argument> must <requirement>: got <fact>. <What to do next.>
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._numerics import Array, Logits, row_blocks
+
+SUM_TOLERANCE = 1e-3
+"""How far from one a row of probabilities may sum: published distributions are often rounded."""
+
+
+class NotFittedError(ValueError, AttributeError):
+    """Raised when something is asked of a Decalibrator that has seen no data."""
+
+
+def to_numpy(values: Any, name: str) -> NDArray[Any]:
+    """A NumPy array of the same numbers; tensors are detached and brought to the host."""
+    if hasattr(values, "detach"):  # a torch tensor, perhaps on a device, perhaps in bfloat16
+        values = values.detach().cpu()
+        if str(values.dtype) == "torch.bfloat16":
+            values = values.float()
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name} must be an array of numbers: got {error}.") from error
+
+
+def check_logits(logits: Any, *, classes: int | None = None, name: str = "logits") -> Logits:
+    """A finite (n, K) matrix, n >= 1, K >= 2, float32 or float64."""
+    array = _real_matrix(logits, name)
+    if array.shape[0] == 0:
+        raise ValueError(f"{name} must have at least one row: got shape {array.shape}.")
+    if array.shape[1] < 2:
+        raise ValueError(
+            f"{name} must have one column per class, two or more: got shape {array.shape}. "
+            "For a binary classifier with one score, stack it as [zeros, score]."
+        )
+    if classes is not None and array.shape[1] != classes:
+        raise ValueError(
+            f"{name} must have {classes} columns, one per class seen by fit: "
+            f"got {array.shape[1]}. Use the logits of the same model."
+        )
+    _require_finite(array, name)
+    return array
+
+
+def check_labels(labels: Any, *, rows: int, classes: int) -> NDArray[np.intp]:
+    """(rows,) integers in 0..classes-1."""
+    array = to_numpy(labels, "labels")
+    if array.shape != (rows,):
+        raise ValueError(
+            f"labels must be a vector with one label per row of logits, {rows} in all: "
+            f"got shape {array.shape}."
+        )
+    if array.dtype.kind not in "iu":
+        raise ValueError(
+            f"labels must be integers 0 to {classes - 1}: got dtype {array.dtype}. "
+            "Turn names into column numbers first."
+        )
+    wrong = np.flatnonzero((array < 0) | (array >= classes))
+    if wrong.size:
+        raise ValueError(
+            f"labels must lie in 0 to {classes - 1}, the columns of logits: "
+            f"got {array[wrong[0]]} at index {wrong[0]}."
+        )
+    return array.astype(np.intp)
+
+
+def check_weights(weights: Any, *, rows: int) -> Array | None:
+    """(rows,) non-negative numbers with a positive sum, or None."""
+    if weights is None:
+        return None
+    array = to_numpy(weights, "sample_weight")
+    if array.shape != (rows,) or array.dtype.kind not in "iufb":
+        raise ValueError(
+            f"sample_weight must be {rows} numbers, one per row of logits: "
+            f"got shape {array.shape}, dtype {array.dtype}."
+        )
+    array = array.astype(np.float64)
+    wrong = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if wrong.size:
+        raise ValueError(
+            "sample_weight must be finite and not negative: "
+            f"got {array[wrong[0]]} at index {wrong[0]}."
+        )
+    if not array.any():
+        raise ValueError("sample_weight must be positive somewhere: got only zeros.")
+    return array
+
+
+def check_alpha(alpha: Any, name: str = "alpha") -> float:
+    """One number in [0, 1]."""
+    if isinstance(alpha, bool | str) or np.ndim(alpha) != 0:
+        raise ValueError(f"{name} must be one number from 0 to 1: got {alpha!r}.")
+    try:
+        value = float(alpha)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be one number from 0 to 1: got {alpha!r}.") from error
+    if not 0 <= value <= 1:  # also false for NaN
+        raise ValueError(f"{name} must lie between 0 and 1: got {value}.")
+    return value
+
+
+def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
+    """One of the named choices."""
+    if not isinstance(value, str) or value not in choices:
+        options = ", ".join(repr(c) for c in choices)
+        raise ValueError(f"{name} must be one of {options}: got {value!r}.")
+    return value
+
+
+def check_bounds(lower: Any, upper: Any, point: Any) -> tuple[Array, Array, Array | None]:
+    """Matching (n, K) bounds within [0, 1], and a point of the same shape or None."""
+    low, high = _probabilities(lower, "lower"), _probabilities(upper, "upper")
+    if low.shape != high.shape:
+        raise ValueError(
+            f"upper must have the shape of lower, {low.shape}: got shape {high.shape}."
+        )
+    if point is None:
+        return low, high, None
+    middle = _probabilities(point, "point")
+    if middle.shape != low.shape:
+        raise ValueError(
+            f"point must have the shape of lower, {low.shape}: got shape {middle.shape}."
+        )
+    return low, high, middle
+
+
+def check_distributions(
+    distributions: Any, *, shape: tuple[int, int], name: str = "distributions"
+) -> Array:
+    """Probability vectors, one per row, each summing to one within SUM_TOLERANCE."""
+    array = _probabilities(distributions, name)
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}: got shape {array.shape}.")
+    return _require_sum_one(array, name)
+
+
+def check_probabilities(probabilities: Any, *, name: str = "probabilities") -> Array:
+    """(n, K) probability vectors of a classifier."""
+    return _require_sum_one(_probabilities(probabilities, name), name)
+
+
+def check_scores(scores: Any, name: str) -> Array:
+    """A vector of numbers without NaN, at least one; infinite scores are ordered like others."""
+    array = to_numpy(scores, name)
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iufb":
+        raise ValueError(
+            f"{name} must be a vector of numbers, at least one: "
+            f"got shape {array.shape}, dtype {array.dtype}."
+        )
+    array = array.astype(np.float64)
+    wrong = np.flatnonzero(np.isnan(array))
+    if wrong.size:
+        raise ValueError(f"{name} must not contain NaN: got NaN at index {wrong[0]}.")
+    return array
+
+
+def check_class_names(classes: Iterable[Any] | None, count: int) -> tuple[str, ...] | None:
+    """One distinct name per class, as text, or None."""
+    if classes is None:
+        return None
+    names = tuple(str(name) for name in classes)
+    if len(names) != count:
+        raise ValueError(f"classes must be {count} names, one per column: got {len(names)}.")
+    if len(set(names)) != count:
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"classes must be distinct: got {twice!r} more than once.")
+    return names
+
+
+def check_center(center: Any, count: int) -> Array:
+    """(count,) shifts, finite or -inf, at least two finite."""
+    array = to_numpy(center, "center")
+    if array.shape != (count,) or array.dtype != np.float64:
+        raise ValueError(f"center must be {count} numbers: got shape {array.shape}.")
+    if (np.isnan(array) | np.isposinf(array)).any() or np.isfinite(array).sum() < 2:
+        raise ValueError("center must be finite for two classes and never NaN or inf.")
+    return array
+
+
+def check_count(value: Any, name: str, *, least: int = 1) -> int:
+    """A whole number, at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be a whole number, at least {least}: got {value!r}.")
+    return int(value)
+
+
+def check_tolerance(value: Any, name: str) -> float:
+    """A finite number, not negative."""
+    if isinstance(value, bool | str) or not math.isfinite(value) or value < 0:
+        raise ValueError(f"{name} must be a finite number, not negative: got {value!r}.")
+    return float(value)
+
+
+def _real_matrix(values: Any, name: str) -> Logits:
+    array = to_numpy(values, name)
+    if array.ndim != 2:
+        raise ValueError(
+            f"{name} must be a matrix with a row per example and a column per class: "
+            f"got shape {array.shape}."
+        )
+    if array.dtype.kind not in "iufb":
+        raise ValueError(f"{name} must be real numbers: got dtype {array.dtype}.")
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    return array
+
+
+def _require_finite(array: Logits, name: str) -> None:
+    for rows in row_blocks(*array.shape):
+        finite = np.isfinite(array[rows])
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0]
+            value = array[rows][row, column]
+            raise ValueError(
+                f"{name} must be finite: got {value} at index ({rows.start + row}, {column}). "
+                "Mask or repair such rows first."
+            )
+
+
+def _probabilities(values: Any, name: str) -> Array:
+    array = _real_matrix(values, name).astype(np.float64)
+    for rows in row_blocks(*array.shape):
+        inside = (array[rows] >= 0) & (array[rows] <= 1)  # false for NaN too
+        if not inside.all():
+            row, column = np.argwhere(~inside)[0]
+            value = array[rows][row, column]
+            raise ValueError(
+                f"{name} must lie between 0 and 1: "
+                f"got {value} at index ({rows.start + row}, {column})."
+            )
+    return array
+
+
+def _require_sum_one(array: Array, name: str) -> Array:
+    sums = array.sum(axis=1)
+    wrong = np.flatnonzero(np.abs(sums - 1) > SUM_TOLERANCE)
+    if wrong.size:
+        raise ValueError(
+            f"{name} must sum to 1 in every row: got {sums[wrong[0]]:.6g} in row {wrong[0]}."
+        )
+    return array

@@ -1,0 +1,115 @@
+"""Stable elementary functions of logits. Knows nothing of credal sets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Logits = NDArray[np.float32] | NDArray[np.float64]
+
+BLOCK_ELEMENTS = 1 << 16
+"""Elements per block of rows: a few float64 temporaries of this size stay in a core's cache."""
+
+BLOCKS_PER_THREAD = 4
+"""Fewer blocks than this per thread are not worth starting it."""
+
+SMALLEST_SAFE_SUM = 1e-200
+"""Below this, exponentials relative to the largest logit are taken relative to the second."""
+
+
+def row_blocks(rows: int, columns: int, /, elements: int = BLOCK_ELEMENTS) -> Iterator[slice]:
+    """Slices of consecutive rows, each about `elements` numbers large."""
+    step = max(1, elements // max(1, columns))
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))
+
+
+def for_each_block(
+    work: Callable[[slice], None], rows: int, columns: int, elements: int = BLOCK_ELEMENTS
+) -> None:
+    """Call `work` on every block of rows, on all cores when there is enough to do.
+
+    NumPy releases the interpreter lock inside its loops, so threads suffice. Blocks must write to
+    disjoint rows; the result cannot depend on the number of threads.
+    """
+    blocks = list(row_blocks(rows, columns, elements))
+    workers = min(len(blocks) // BLOCKS_PER_THREAD, os.cpu_count() or 1)
+    if workers < 2:
+        for block in blocks:
+            work(block)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        for _ in pool.map(work, blocks):
+            pass
+
+
+def softplus(x: Array) -> Array:
+    """log(1 + exp(x)), exact in both tails."""
+    value: Array = np.log1p(np.exp(-np.abs(x)))
+    value += np.maximum(x, 0.0)
+    return value
+
+
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(-x)) without overflow; exact at infinite x."""
+    decay = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1.0, decay) / (1.0 + decay)
+
+
+def margins(logits: Logits, center: Array) -> Array:
+    """Log-odds of every class against all others: z_k - logsumexp of the other logits.
+
+    Parameters
+    ----------
+    logits : (n, K) finite. Any scale: ±1e4 is fine.
+    center : (K,) added to the logits. A class with -inf is no rival to the others; its own margin
+        is that of its logit as it is. At least two classes have a finite center.
+
+    Returns
+    -------
+    (K, n) float64, a class at a time: m with softmax(z)_k = sigmoid(m_k). Always finite.
+    """
+    absent = np.isneginf(center)
+    z = logits.T.astype(np.float64, order="C")
+    if not absent.any():
+        z += center[:, None]
+        return _margins(z)
+    rivals = z[~absent] + center[~absent, None]
+    m = np.empty_like(z)
+    m[~absent] = _margins(rivals)
+    log_total = rivals[0] + softplus(-m[~absent][0])  # as log p = -softplus(-m) = z - log_total
+    m[absent] = z[absent] - log_total
+    return m
+
+
+def _margins(z: Array) -> Array:
+    z = z - z.max(axis=0)
+    below = z < 0
+    e = np.exp(z)
+    e *= below
+    ties = len(z) - 1 - np.count_nonzero(below, axis=0)
+    # Each largest logit counts as an exact 1, apart from the sum of the smaller ones. So nothing
+    # is ever subtracted from a number close to it: against the largest stands the sum of the
+    # others alone, and against any other class that sum, less its own term, plus the exact 1.
+    others = e.sum(axis=0) + ties
+    np.subtract(others, e, out=e)
+    e += below
+    with np.errstate(divide="ignore"):
+        np.log(e, out=e)
+    m: Array = np.subtract(z, e, out=e)
+    (deep,) = np.nonzero(others < SMALLEST_SAFE_SUM)
+    if deep.size:
+        m[:, deep] = _deep_margins(z[:, deep])
+    return m
+
+
+def _deep_margins(z: Array) -> Array:
+    """Margins where the largest logit is 0 and the exponentials of all others underflow."""
+    second = np.where(z < 0, z, -np.inf).max(axis=0)
+    rest = np.exp(z - second, where=z < 0, out=np.zeros_like(z)).sum(axis=0)
+    return np.where(z < 0, z, -second - np.log(rest))

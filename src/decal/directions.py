@@ -1,0 +1,111 @@
+"""How a perturbation moves probabilities: the box of all predictions while one class is shifted."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from decal._numerics import Array, Logits, for_each_block, margins, sigmoid, softplus
+
+DEEPEST_LOGIT = 300.0
+"""Exponentials of shifts, and of margins of the largest class, stay in linear scale up to here."""
+
+
+def shift_box(
+    logits: Logits, center: Array, lower: Array, upper: Array, *, joint: bool
+) -> tuple[Array, Array, Array]:
+    """The range of every probability while one class's logit is shifted between its ends.
+
+    With S the sum of exponentials, moving class k by t changes S to D_k(t) = S - e_k + e_k e^t,
+    its own probability to e_k e^t / D_k(t) and any other to e_j / D_k(t). All are monotone in t,
+    so only the ends matter; and among the other classes only the one with the largest D_k
+    (smallest probability of j) and the one with the smallest (largest probability of j).
+
+    Parameters
+    ----------
+    logits : (n, K) finite.
+    center : (K,) shifts of the reference model. -inf takes a class out of it altogether.
+    lower, upper : (K,) ends, -inf <= lower <= 0 <= upper <= inf, from the center. For a class
+        whose center is -inf: lower is -inf, and upper is measured from the logit itself.
+    joint : take the range over the shifts of all classes, not only the class's own.
+
+    Returns
+    -------
+    low, high, point : (n, K); point is the softmax at the center. O(n K) time.
+    """
+    low, high, point = (np.empty(logits.shape) for _ in range(3))
+    absent = np.isneginf(center)
+    offset = np.where(absent, 0.0, center)
+    # A product e * exp(t) is cheaper than exp(z + t), but only where neither factor overflows.
+    steep = absent | ~(np.maximum(-lower, upper) < DEEPEST_LOGIT)
+    factors = [np.exp(np.where(steep, 0.0, t)) for t in (lower, upper)]
+
+    def block(rows: slice) -> None:
+        z = logits[rows] + offset
+        z -= z.max(axis=1, keepdims=True, where=~absent, initial=-np.inf)
+        e = np.exp(z)
+        e[:, absent] = 0.0
+        each, top = np.arange(len(e)), e.argmax(axis=1)
+        e[each, top] = 0.0
+        others = e.sum(axis=1)  # against the largest class: never S - 1, which cancels
+        e[each, top] = 1.0
+        total = others[:, None] + 1.0
+        rest = total - e
+        rest[each, top] = others
+        down, up = (e * factor for factor in factors)
+        down[:, steep] = np.exp(z[:, steep] + lower[steep])
+        up[:, steep] = np.exp(z[:, steep] + upper[steep])
+        after_down, after_up = rest + down, rest + up
+        p = np.divide(e, total, out=point[rows])
+        own_low = np.divide(down, after_down, out=low[rows])
+        own_high = np.divide(up, after_up, out=high[rows])
+        own_high[np.isinf(up)] = 1.0
+        if joint:
+            np.minimum(own_low, e / _extreme_of_others(after_up, largest=True), out=own_low)
+            np.maximum(own_high, e / _extreme_of_others(after_down, largest=False), out=own_high)
+        np.minimum(own_low, p, out=own_low)
+        np.maximum(own_high, p, out=own_high)
+        np.minimum(own_high, 1.0, out=own_high)
+        deep = rows.start + np.flatnonzero(others < np.exp(-DEEPEST_LOGIT))
+        if deep.size:
+            found = _log_box(logits[deep], center, lower, upper, joint=joint)
+            low[deep], high[deep], point[deep] = found
+
+    def quiet_block(rows: slice) -> None:
+        # Overflow to inf has the right limit; 0 / 0 occurs in deep rows only, which are replaced.
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            block(rows)
+
+    for_each_block(quiet_block, *logits.shape)
+    return low, high, point
+
+
+def _extreme_of_others(x: Array, *, largest: bool) -> Array:
+    """(n, K): the largest (or smallest) x_k over the classes k other than j. Overwrites x."""
+    each = np.arange(len(x))
+    first = x.argmax(axis=1) if largest else x.argmin(axis=1)
+    extreme: Array = np.repeat(x[each, first][:, None], x.shape[1], axis=1)
+    x[each, first] = -np.inf if largest else np.inf
+    extreme[each, first] = x.max(axis=1) if largest else x.min(axis=1)
+    return extreme
+
+
+def _log_box(
+    logits: Logits, center: Array, lower: Array, upper: Array, *, joint: bool
+) -> tuple[Array, Array, Array]:
+    """shift_box in logarithms, for rows so confident that all other classes nearly underflow."""
+    m = margins(logits, center).T
+    absent = np.isneginf(center)
+    log_p = np.where(absent, -np.inf, -softplus(-m))
+    log_rest = np.where(absent, 0.0, -softplus(m))
+    low, high, point = sigmoid(m + lower), sigmoid(m + upper), np.exp(log_p)
+    if joint:
+        log_own = np.where(absent, m, log_p)
+        after_up = np.logaddexp(log_rest, log_own + upper)
+        after_down = np.logaddexp(log_rest, log_own + lower)
+        most, least = (
+            _extreme_of_others(after_up, largest=True),
+            _extreme_of_others(after_down, largest=False),
+        )
+        low = np.minimum(low, np.exp(log_p - most))
+        high = np.maximum(high, np.exp(log_p - least))
+    return np.minimum(low, point), np.minimum(np.maximum(high, point), 1.0), point

@@ -1,0 +1,170 @@
+"""IntervalCredalSet: what it holds, which distributions it admits, how it reads."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.optimize import linprog
+
+import decal
+
+LOWER = [[0.1, 0.5, 0.0], [0.2, 0.2, 0.2]]
+UPPER = [[0.3, 0.8, 0.2], [0.6, 0.5, 0.4]]
+POINT = [[0.2, 0.7, 0.1], [0.4, 0.3, 0.3]]
+NAMES = ["cat", "dog", "犬"]
+
+
+@pytest.fixture
+def credal():
+    return decal.IntervalCredalSet(LOWER, UPPER, point=POINT, classes=NAMES)
+
+
+@st.composite
+def boxes(draw):
+    """Intervals around a distribution, on a coarse grid so that sums often meet one exactly."""
+    K = draw(st.integers(2, 6))
+    parts = np.array(draw(st.lists(st.integers(0, 8), min_size=K, max_size=K)), dtype=float)
+    p = (parts + (parts.sum() == 0)) / (parts + (parts.sum() == 0)).sum()
+    spread = hnp.arrays(float, K, elements=st.sampled_from([0.0, 0.05, 0.3, 1.0]))
+    return np.clip(p - draw(spread), 0, 1)[None], np.clip(p + draw(spread), 0, 1)[None], p[None]
+
+
+def test_it_holds_its_arrays_and_nobody_can_change_them(credal):
+    np.testing.assert_array_equal(credal.lower, LOWER)
+    np.testing.assert_array_equal(credal.upper, UPPER)
+    np.testing.assert_array_equal(credal.point, POINT)
+    assert credal.classes == ("cat", "dog", "犬")
+    assert credal.shape == (2, 3)
+    with pytest.raises(ValueError, match="read-only"):
+        credal.lower[0, 0] = 0.5
+    with pytest.raises(AttributeError):
+        credal.lower = None
+
+
+def test_the_callers_arrays_stay_writable_and_apart():
+    lower = np.array([[0.1, 0.2]])
+    c = decal.IntervalCredalSet(lower, [[0.9, 0.8]])
+    lower[0, 0] = 0.7
+    assert c.lower[0, 0] == 0.1
+
+
+def test_rows_are_picked_like_those_of_an_array(credal):
+    assert len(credal) == 2
+    np.testing.assert_array_equal(credal[1].lower, LOWER[1:])
+    np.testing.assert_array_equal(credal[-1].point, POINT[1:])
+    assert len(credal[:0]) == 0
+    np.testing.assert_array_equal(credal[[1, 0]].upper, UPPER[::-1])
+    np.testing.assert_array_equal(credal[np.array([True, False])].upper, UPPER[:1])
+    assert [c.shape for c in credal] == [(1, 3), (1, 3)]
+    with pytest.raises(IndexError, match="row 2 is out of range for 2 inputs"):
+        credal[2]
+    with pytest.raises(IndexError, match="rows only"):
+        credal[0, 1]
+
+
+def test_it_contains_what_lies_within_its_bounds_give_or_take_a_rounding(credal):
+    assert credal.contains(POINT).tolist() == [True, True]
+    just_out = [[0.3004, 0.6, 0.0996], [0.61, 0.2, 0.19]]
+    assert credal.contains(just_out).tolist() == [True, False]
+    assert credal.contains(just_out, atol=0).tolist() == [False, False]
+
+
+@settings(max_examples=200, deadline=None)
+@given(boxes())
+def test_tightened_bounds_are_the_ones_that_members_attain(box):
+    lower, upper, p = box
+    tight = decal.IntervalCredalSet(lower, upper).tighten()
+    assert tight.contains(p, atol=1e-12).all()
+    for k in range(lower.shape[1]):
+        for sign, bound in ((1, tight.lower), (-1, tight.upper)):
+            best = linprog(
+                sign * np.eye(lower.shape[1])[k],
+                A_eq=np.ones((1, lower.shape[1])),
+                b_eq=[1.0],
+                bounds=list(zip(lower[0], upper[0], strict=True)),
+            )
+            assert bound[0, k] == pytest.approx(sign * best.fun, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "empty"),
+    [
+        ([0.5, 0.5], [0.5, 0.5], False),
+        ([0.6, 0.5], [0.7, 0.6], True),
+        ([0.1, 0.1], [0.3, 0.3], True),
+        ([0.4, 0.2], [0.3, 0.9], True),
+        ([1 / 3] * 3, [1 / 3] * 3, False),
+    ],
+)
+def test_emptiness_is_reported_not_hidden(lower, upper, empty):
+    c = decal.IntervalCredalSet([lower], [upper])
+    assert c.is_empty.tolist() == [empty]
+    assert np.isnan(c.intersection_probability()).all() == empty
+    np.testing.assert_array_equal(c.tighten().is_empty, [empty])
+
+
+def test_the_intersection_probability_lies_at_one_fraction_of_all_intervals(credal):
+    p = credal.intersection_probability()
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    share = (p - credal.lower) / (credal.upper - credal.lower)
+    np.testing.assert_allclose(share, np.broadcast_to(share[:, :1], share.shape))
+    point = decal.IntervalCredalSet(POINT, POINT)
+    np.testing.assert_allclose(point.intersection_probability(), POINT)
+
+
+def test_it_reads_well(credal):
+    assert repr(credal) == (
+        "IntervalCredalSet: 2 inputs, 3 classes, mean width 0.267\n"
+        "  0  dog [0.500, 0.800]  cat [0.100, 0.300]  犬 [0.000, 0.200]\n"
+        "  1  cat [0.200, 0.600]  dog [0.200, 0.500]  犬 [0.200, 0.400]"
+    )
+    many = decal.IntervalCredalSet(np.zeros((1000, 9)), np.ones((1000, 9)))
+    lines = repr(many).splitlines()
+    assert lines[0] == "IntervalCredalSet: 1,000 inputs, 9 classes, mean width 1.000"
+    assert lines[-1] == "  … 995 more"
+    assert lines[1].endswith("…")
+    assert repr(many[:0]) == "IntervalCredalSet: 0 inputs, 9 classes"
+
+
+def test_as_a_data_frame_it_is_tidy(credal):
+    pytest.importorskip("pandas")
+    frame = credal.to_pandas()
+    assert frame.index.names == ["row", "class"]
+    assert list(frame.columns) == ["lower", "upper", "point"]
+    assert frame.loc[(1, "dog"), "upper"] == 0.5
+    assert list(decal.IntervalCredalSet(LOWER, UPPER).to_pandas().columns) == ["lower", "upper"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"lower": [0.1, 0.2], "upper": [0.3, 0.9]}, r"lower must be a matrix.*got shape \(2,\)"),
+        ({"lower": LOWER, "upper": UPPER[:1]}, r"upper must have the shape of lower, \(2, 3\)"),
+        ({"lower": [[-0.1, 0.2]], "upper": [[1, 1]]}, r"lower must lie.*-0.1 at index \(0, 0\)"),
+        ({"lower": [[0, 0]], "upper": [[1, 1.5]]}, r"upper must lie.*got 1.5 at index \(0, 1\)"),
+        ({"lower": [[0, np.nan]], "upper": [[1, 1]]}, r"lower must lie.*got nan at index \(0, 1\)"),
+        ({"lower": LOWER, "upper": UPPER, "point": POINT[0]}, "point must be a matrix"),
+        ({"lower": LOWER, "upper": UPPER, "point": POINT[:1]}, "point must have the shape"),
+        ({"lower": LOWER, "upper": UPPER, "classes": ["a"]}, "classes must be 3 names.*got 1"),
+        ({"lower": LOWER, "upper": UPPER, "classes": ["a", "b", "a"]}, "distinct: got 'a'"),
+    ],
+)
+def test_bad_bounds_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        decal.IntervalCredalSet(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("distributions", "message"),
+    [
+        (POINT[:1], r"distributions must have shape \(2, 3\): got shape \(1, 3\)"),
+        ([[0.5, 0.5, 0.5], POINT[1]], "distributions must sum to 1.*got 1.5 in row 0"),
+        ([[1.2, -0.2, 0.0], POINT[1]], "distributions must lie between 0 and 1: got 1.2"),
+    ],
+)
+def test_bad_distributions_are_refused(credal, distributions, message):
+    with pytest.raises(ValueError, match=message):
+        credal.contains(distributions)
+    with pytest.raises(ValueError, match="atol must be a finite number, not negative"):
+        credal.contains(POINT, atol=-1)
