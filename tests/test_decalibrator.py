@@ -1,13 +1,13 @@
 """Class shifts: against their definition, their symmetries, nasty data and bad input."""
 
 import numpy as np
-import oracles
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from strategies import alphas, labelled_logits
 
 import decal
+import oracles
+from strategies import alphas, labelled_logits
 
 LIKELIHOODS = ("mean", "sum")
 
@@ -535,7 +535,7 @@ def test_saving_fails_whole_and_leaves_the_old_file(tmp_path, clear_data, monkey
     d.save(path)
     before = path.read_bytes()
 
-    def full_disk(*args, **kwargs):
+    def full_disk(*_args, **_kwargs):
         raise OSError("No space left on device")
 
     monkeypatch.setattr("numpy.savez_compressed", full_disk)

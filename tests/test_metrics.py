@@ -1,12 +1,12 @@
 """Coverage, efficiency, AUROC and calibration error against their definitions."""
 
 import numpy as np
-import oracles
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import decal
+import oracles
 
 levels = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
 

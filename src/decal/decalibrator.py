@@ -43,7 +43,7 @@ class Shifts:
         maximum-likelihood ones. Minus infinity for a class that never occurs; `upper` is then
         measured from the model's own logit.
     alpha : the level, or (A,) levels.
-    residual : largest |gain - budget| at the finite ends, in nats per example.
+    residual : by how much the gain at a finite end misses the budget at most, in nats per example.
     error : bound of what the summary of the data may hide, in nats per example, on top of that.
     """
 

@@ -9,6 +9,9 @@ from decal._numerics import Array, Logits, for_each_block, margins, sigmoid, sof
 DEEPEST_LOGIT = 300.0
 """Exponentials of shifts, and of margins of the largest class, stay in linear scale up to here."""
 
+PREDICT_ELEMENTS = 1 << 15
+"""Logits turned into intervals at once: about ten temporaries of this size share a core's cache."""
+
 
 def shift_box(
     logits: Logits, center: Array, lower: Array, upper: Array, *, joint: bool
@@ -32,7 +35,8 @@ def shift_box(
     -------
     low, high, point : (n, K); point is the softmax at the center. O(n K) time.
     """
-    low, high, point = (np.empty(logits.shape) for _ in range(3))
+    n, K = logits.shape
+    low, high, point = (np.empty((n, K)) for _ in range(3))
     absent = np.isneginf(center)
     offset = np.where(absent, 0.0, center)
     # A product e * exp(t) is cheaper than exp(z + t), but only where neither factor overflows.
@@ -41,30 +45,35 @@ def shift_box(
 
     def block(rows: slice) -> None:
         z = logits[rows] + offset
-        z -= z.max(axis=1, keepdims=True, where=~absent, initial=-np.inf)
+        largest = np.where(absent, -np.inf, z) if absent.any() else z
+        z -= largest.max(axis=1, keepdims=True)
         e = np.exp(z)
-        e[:, absent] = 0.0
+        if absent.any():
+            e[:, absent] = 0.0
         each, top = np.arange(len(e)), e.argmax(axis=1)
         e[each, top] = 0.0
         others = e.sum(axis=1)  # against the largest class: never S - 1, which cancels
         e[each, top] = 1.0
-        total = others[:, None] + 1.0
-        rest = total - e
+        total = others + 1.0
+        rest = total[:, None] - e
         rest[each, top] = others
-        down, up = (e * factor for factor in factors)
-        down[:, steep] = np.exp(z[:, steep] + lower[steep])
-        up[:, steep] = np.exp(z[:, steep] + upper[steep])
-        after_down, after_up = rest + down, rest + up
-        p = np.divide(e, total, out=point[rows])
-        own_low = np.divide(down, after_down, out=low[rows])
-        own_high = np.divide(up, after_up, out=high[rows])
-        own_high[np.isinf(up)] = 1.0
+        down, up = e * factors[0], e * factors[1]
+        if steep.any():
+            down[:, steep] = np.exp(z[:, steep] + lower[steep])
+            up[:, steep] = np.exp(z[:, steep] + upper[steep])
+        after_down, after_up = rest + down, np.add(rest, up, out=rest)
+        np.divide(e, total[:, None], out=point[rows])
+        own_low = np.divide(down, after_down, out=down)
+        own_high = np.divide(up, after_up, out=up)
+        if steep.any():
+            own_high[np.isnan(own_high)] = 1.0  # inf / inf
         if joint:
-            np.minimum(own_low, e / _extreme_of_others(after_up, largest=True), out=own_low)
-            np.maximum(own_high, e / _extreme_of_others(after_down, largest=False), out=own_high)
-        np.minimum(own_low, p, out=own_low)
-        np.maximum(own_high, p, out=own_high)
-        np.minimum(own_high, 1.0, out=own_high)
+            other_low = e / _extreme_of_others(after_up, total, largest=True)
+            other_high = e / _extreme_of_others(after_down, total, largest=False)
+        else:
+            other_low = other_high = point[rows]
+        np.minimum(own_low, other_low, out=low[rows])
+        np.minimum(np.maximum(own_high, other_high, out=own_high), 1.0, out=high[rows])
         deep = rows.start + np.flatnonzero(others < np.exp(-DEEPEST_LOGIT))
         if deep.size:
             found = _log_box(logits[deep], center, lower, upper, joint=joint)
@@ -75,17 +84,21 @@ def shift_box(
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             block(rows)
 
-    for_each_block(quiet_block, *logits.shape)
+    for_each_block(quiet_block, n, K, PREDICT_ELEMENTS)
     return low, high, point
 
 
-def _extreme_of_others(x: Array, *, largest: bool) -> Array:
-    """(n, K): the largest (or smallest) x_k over the classes k other than j. Overwrites x."""
-    each = np.arange(len(x))
-    first = x.argmax(axis=1) if largest else x.argmin(axis=1)
-    extreme: Array = np.repeat(x[each, first][:, None], x.shape[1], axis=1)
-    x[each, first] = -np.inf if largest else np.inf
-    extreme[each, first] = x.max(axis=1) if largest else x.min(axis=1)
+def _extreme_of_others(after: Array, unmoved: Array, *, largest: bool) -> Array:
+    """(n, K): the largest (or smallest) of `unmoved` and all D_k of the classes k other than j.
+
+    Overwrites `after`, the (n, K) array of the D_k.
+    """
+    each, most = np.arange(len(after)), np.maximum if largest else np.minimum
+    first = after.argmax(axis=1) if largest else after.argmin(axis=1)
+    extreme = np.empty_like(after)
+    extreme[:] = most(after[each, first], unmoved)[:, None]
+    after[each, first] = unmoved
+    extreme[each, first] = most.reduce(after, axis=1)
     return extreme
 
 
@@ -96,16 +109,16 @@ def _log_box(
     m = margins(logits, center).T
     absent = np.isneginf(center)
     log_p = np.where(absent, -np.inf, -softplus(-m))
-    log_rest = np.where(absent, 0.0, -softplus(m))
     low, high, point = sigmoid(m + lower), sigmoid(m + upper), np.exp(log_p)
     if joint:
+        # D_k / S, from the probabilities of all other classes and of the moved one.
+        log_rest = np.where(absent, 0.0, -softplus(m))
         log_own = np.where(absent, m, log_p)
-        after_up = np.logaddexp(log_rest, log_own + upper)
-        after_down = np.logaddexp(log_rest, log_own + lower)
-        most, least = (
-            _extreme_of_others(after_up, largest=True),
-            _extreme_of_others(after_down, largest=False),
-        )
-        low = np.minimum(low, np.exp(log_p - most))
-        high = np.maximum(high, np.exp(log_p - least))
+        log_up = np.logaddexp(log_rest, log_own + upper)
+        log_down = np.logaddexp(log_rest, log_own + lower)
+        unmoved = np.zeros(len(m))
+        log_up = _extreme_of_others(log_up, unmoved, largest=True)
+        log_down = _extreme_of_others(log_down, unmoved, largest=False)
+        low = np.minimum(low, np.exp(log_p - log_up))
+        high = np.maximum(high, np.exp(log_p - log_down))
     return np.minimum(low, point), np.minimum(np.maximum(high, point), 1.0), point

@@ -119,6 +119,13 @@ class MarginSummary:
         return middle
 
     @cached_property
+    def taylor(self) -> Array:
+        """(6, B) coefficients of the derivatives of softplus at the centres."""
+        factorials = np.array([[float(factorial(j))] for j in range(ORDER + 1)])
+        coefficients: Array = self.moments / factorials
+        return coefficients
+
+    @cached_property
     def remainder(self) -> Array:
         """(K,) bound of what the Taylor series leave out of the sum of softplus, in nats."""
         # |x|^6 max|softplus^(6)| / 6!, and x^6 <= (h/2)^2 x^4 within a bin of width h.
@@ -129,10 +136,13 @@ class MarginSummary:
         """The same evidence in bins `factor` times as wide (a power of two)."""
         bins, width = self.bins // factor, self.bin_width * factor
         offset = self.centres - (bins + 0.5) * width  # the old centre seen from the new one
+        powers = [np.ones_like(offset)]
+        for _ in range(ORDER):
+            powers.append(powers[-1] * offset)
         moments = np.zeros_like(self.moments)
         for j in range(ORDER + 1):
             for i in range(j + 1):  # (x + offset)^j by the binomial theorem
-                moments[j] += comb(j, i) * offset ** (j - i) * self.moments[i]
+                moments[j] += comb(j, i) * powers[j - i] * self.moments[i]
         keys, moments = _add_equal_keys(self.keys - self.bins + bins, moments)
         return MarginSummary(width, keys, moments, self.label_weight, self.rows)
 
@@ -178,7 +188,7 @@ class MarginSummary:
         """
         value, slope = np.empty_like(shifts), np.empty_like(shifts)
         ends = np.append(self.starts, len(self.keys))
-        a = self.moments / np.array([factorial(j) for j in range(ORDER + 1)])[:, None]
+        a = self.taylor
 
         def evaluate(classes: slice) -> None:
             bins = slice(ends[classes.start], ends[classes.stop])
@@ -195,10 +205,10 @@ class MarginSummary:
             d4 = d2 * (1.0 - 12.0 * d1)
             f = np.maximum(x, 0.0) + np.log1p(e)
             a0, a1, a2, a3, a4, a5 = a[:, bins]
-            taylor = a0 * f + a1 * s + a2 * d1 + a3 * d2 + a4 * d3 + a5 * d4
-            value[:, classes] = np.add.reduceat(taylor, first, axis=1)
-            taylor = a0 * s + a1 * d1 + a2 * d2 + a3 * d3 + a4 * d4
-            slope[:, classes] = np.add.reduceat(taylor, first, axis=1)
+            series = a0 * f + a1 * s + a2 * d1 + a3 * d2 + a4 * d3 + a5 * d4
+            value[:, classes] = np.add.reduceat(series, first, axis=1)
+            series = a0 * s + a1 * d1 + a2 * d2 + a3 * d3 + a4 * d4
+            slope[:, classes] = np.add.reduceat(series, first, axis=1)
 
         K = len(self.label_weight)
         for_each_block(evaluate, K, len(shifts) * len(self.keys) // K, SOLVER_ELEMENTS)

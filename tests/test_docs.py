@@ -1,0 +1,33 @@
+"""Every Python snippet of the README and the documentation runs and prints what it says.
+
+The snippets of one page share their names, as a reader's session would. A fence of plain text right
+after a snippet is what it prints.
+"""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```python\n(.*?)^```$(?:\s*^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+
+
+def snippets(page):
+    return [(m[1], m[2]) for m in FENCE.finditer(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if snippets(p)], ids=lambda p: p.stem)
+def test_snippets_print_what_the_page_says(page, tmp_path, monkeypatch):
+    pytest.importorskip("sklearn")
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for code, expected in snippets(page):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, str(page), "exec"), names)
+        if expected is not None:
+            assert printed.getvalue() == expected
