@@ -20,6 +20,7 @@ ORDER = [
     "storage",
     "decalibrator",
     "selection",
+    "_formats",
     "files",
     "demo",
     "cli",

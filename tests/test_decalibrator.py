@@ -494,7 +494,7 @@ def test_corrupt_and_foreign_files_are_refused(tmp_path, clear_data):
     path.write_bytes(b"not a model")
     refused("path must be a file written by Decalibrator.save")
     np.savez(path, logits=np.zeros((2, 2)))
-    refused("no decal header")
+    refused("which is not one, or is damaged")
     np.savez(path, header=np.array('{"format": "decal-model", "version": 99}'))
     refused("of format 99. Upgrade decal")
     np.savez(path, header=np.array('{"format": "decal-model", "version": 1}'))

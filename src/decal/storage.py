@@ -34,14 +34,15 @@ def read(path: Path) -> tuple[dict[str, Any], Arrays]:
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             if not hasattr(archive, "files") or "header" not in archive.files:
-                raise ValueError("no decal header")
+                raise KeyError("header")
             settings = json.loads(str(archive["header"]))
             arrays = {name: archive[name] for name in archive.files if name != "header"}
     except FileNotFoundError:
         raise
     except (ValueError, OSError, EOFError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise ValueError(
-            f"path must be a file written by Decalibrator.save: got {path} ({error})."
+            f"path must be a file written by Decalibrator.save: got {path}, which is not one, or "
+            "is damaged."
         ) from error
     if not isinstance(settings, dict) or settings.pop("format", None) != FORMAT:
         raise ValueError(

@@ -1,0 +1,331 @@
+"""The formats .npz, .npy, .csv and .parquet: streams of blocks of rows, in and out.
+
+Reading takes constant memory, but for arrays stored column by column (Fortran order), which are
+loaded whole. Writing goes to a temporary file that takes the place of the real one at the end, so
+that a failure leaves nothing half-written.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._arrays import check_class_names
+from decal._numerics import Array, row_blocks
+
+FORMATS = (".npz", ".npy", ".csv", ".parquet")
+TABLES = (".csv", ".parquet")
+
+CHUNK_ELEMENTS = 1 << 21
+"""Numbers per chunk: 16 MB of float64."""
+
+NAMES_SHOWN = 12
+"""Keys, columns or classes listed in a message."""
+
+IGNORE_ADVICE = "Leave out columns that are not classes with --ignore."
+
+Block = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One array of a file, read a block of rows at a time.
+
+    Attributes
+    ----------
+    name : what messages call it.
+    path : the file.
+    rows : their number, or None where the format only tells at the end.
+    width : the number of columns of a matrix; 1 for a vector.
+    columns : the names of a matrix's columns, where the file has names.
+    read : starts reading: an iterator of consecutive blocks of rows.
+    """
+
+    name: str
+    path: Path
+    rows: int | None
+    width: int
+    columns: tuple[str, ...] | None
+    read: Callable[[], Iterator[Block]]
+
+    def place(self, row: int, column: int | None = None) -> str:
+        """Where a number stands: the line of a .csv, the row counted from 0 of other files."""
+        where = f"line {row + 2}" if file_format(self.path) == ".csv" else f"row {row}"
+        if column is None:
+            return f"{self.path}, {where}"
+        return f"{self.path}, {where}, column {self.columns[column] if self.columns else column}"
+
+
+def arrow() -> Any:
+    """The module pyarrow, imported when first needed; its import takes longer than decal's."""
+    try:
+        import pyarrow  # type: ignore[import-untyped]
+        import pyarrow.csv  # type: ignore[import-untyped]
+        import pyarrow.parquet  # type: ignore[import-untyped]
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            ".csv and .parquet files need pyarrow: pip install 'decal[cli]'"
+        ) from error
+    return pyarrow
+
+
+# Reading
+
+
+def open_array(name: str, path: Path, key: str | None, *, dimensions: int) -> Stream:
+    """An .npy file, or the member `key` of an .npz."""
+    with _intact(name, path), _npy_file(path, key) as file:
+        shape, fortran, dtype = _npy_header(file)
+    what = f"{path}, key {key}" if key else str(path)
+    if len(shape) != dimensions:
+        kind = "a matrix with a column per class" if dimensions == 2 else "a vector"
+        raise ValueError(f"{name} must be {kind}: got shape {shape} in {what}.")
+    if dtype.kind not in ("iufbU" if name == "labels" else "iufb"):
+        raise ValueError(f"{name} must be numbers: got dtype {dtype} in {what}.")
+    width = math.prod(shape[1:])
+
+    def read() -> Iterator[Block]:
+        with _intact(name, path), _npy_file(path, key) as file:
+            if fortran and dimensions > 1:
+                yield np.lib.format.read_array(file, allow_pickle=False)
+                return
+            _npy_header(file)
+            for rows in row_blocks(shape[0], width, CHUNK_ELEMENTS):
+                count = rows.stop - rows.start
+                data = file.read(count * width * dtype.itemsize)
+                if len(data) < count * width * dtype.itemsize:
+                    raise EOFError("it ends too early")
+                yield np.frombuffer(data, dtype).reshape(count, *shape[1:])
+
+    columns = None
+    if dimensions == 2 and key and "classes" in names_in(path):
+        with _intact("classes", path), np.load(path, allow_pickle=False) as archive:
+            names = archive["classes"].tolist()
+        columns = check_class_names(names, width)
+    return Stream(name, path, shape[0], width, columns, read)
+
+
+def open_table(name: str, path: Path, columns: tuple[str, ...], *, text: bool = False) -> Stream:
+    """Columns of a table, as numbers or as text, side by side."""
+    rows = None
+    if file_format(path) == ".parquet":
+        pa = arrow()
+        with _intact(name, path), pa.parquet.ParquetFile(path) as file:
+            rows = file.metadata.num_rows
+            types = {column: file.schema_arrow.field(column).type for column in columns}
+        for column, kind in types.items():
+            if not (text or pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+                raise ValueError(
+                    f"{name} must be numbers: got type {kind} in {path}, column {column}. "
+                    + IGNORE_ADVICE
+                )
+    batches = _csv_batches if rows is None else _parquet_batches
+
+    def read() -> Iterator[Block]:
+        for batch in batches(name, path, columns, text):
+            yield np.column_stack(
+                [batch.column(column).to_numpy(zero_copy_only=False) for column in columns]
+            )
+
+    return Stream(name, path, rows, len(columns), columns, read)
+
+
+def regroup(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
+    """The same rows in blocks of equal length; the last may be shorter."""
+    held: list[Block] = []
+    count = 0
+    for block in blocks:
+        while len(block):
+            held.append(block[: rows - count])
+            block = block[rows - count :]
+            count += len(held[-1])
+            if count == rows:
+                yield held[0] if len(held) == 1 else np.concatenate(held)
+                held, count = [], 0
+    if held:
+        yield np.concatenate(held)
+
+
+@contextmanager
+def _npy_file(path: Path, key: str | None) -> Iterator[IO[bytes]]:
+    if key is None:
+        with open(path, "rb") as file:
+            yield file
+    else:
+        with zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as member:
+            yield member
+
+
+def _npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    if np.lib.format.read_magic(file) == (1, 0):
+        return np.lib.format.read_array_header_1_0(file)
+    return np.lib.format.read_array_header_2_0(file)
+
+
+def _parquet_batches(name: str, path: Path, columns: Sequence[str], text: bool) -> Iterator[Any]:
+    pa = arrow()
+    rows = max(1, CHUNK_ELEMENTS // len(columns))
+    with _intact(name, path), pa.parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(rows, columns=columns):
+            if text:
+                texts = [column.cast(pa.string()).fill_null("") for column in batch.columns]
+                batch = pa.record_batch(texts, names=batch.schema.names)
+            yield batch
+
+
+def _csv_batches(name: str, path: Path, columns: Sequence[str], text: bool) -> Iterator[Any]:
+    pa = arrow()
+    # One thread, because only then do pyarrow's messages name the row.
+    reading = pa.csv.ReadOptions(use_threads=False)
+    types = dict.fromkeys(columns, pa.string() if text else pa.float64())
+    converting = pa.csv.ConvertOptions(include_columns=columns, column_types=types)
+    try:
+        yield from pa.csv.open_csv(path, read_options=reading, convert_options=converting)
+    except pa.ArrowInvalid as error:
+        cell = re.search(r"column #(\d+): Row #(\d+): .*invalid value '(.*)'", str(error))
+        if cell is None:
+            raise ValueError(f"{name} must be in intact rows: got {path} ({error}).") from error
+        column, line, value = names_in(path)[int(cell[1])], cell[2], cell[3]
+        raise ValueError(
+            f"{name} must be numbers: got {value!r} in {path}, line {line}, column {column}. "
+            + IGNORE_ADVICE
+        ) from error
+
+
+@contextmanager
+def _intact(name: str, path: Path) -> Iterator[None]:
+    """Turns the many ways in which a damaged file shows into one message."""
+    try:
+        yield
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(
+            f"{name} must be in an intact {file_format(path)} file: got {path} ({error})."
+        ) from error
+
+
+# Names
+
+
+def file_format(path: Path) -> str:
+    """The format that a name's ending tells."""
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        raise ValueError(f"a file must end in {either(FORMATS)}: got {path}.")
+    return suffix
+
+
+def names_in(path: Path) -> tuple[str, ...]:
+    """The keys of an .npz, the columns of a table, nothing for an .npy."""
+    kind = file_format(path)
+    if kind == ".npz":
+        with _intact("arrays", path), zipfile.ZipFile(path) as archive:
+            return tuple(name.removesuffix(".npy") for name in archive.namelist())
+    if kind == ".parquet":
+        with _intact("columns", path), arrow().parquet.ParquetFile(path) as file:
+            return tuple(file.schema_arrow.names)
+    if kind == ".csv":
+        with _intact("columns", path), open(path, encoding="utf-8-sig", newline="") as file:
+            names = tuple(next(csv.reader(file), ()))
+        # Class names may be whole numbers, but fractions are the first row of data.
+        if all(map(_is_number, names)) and not (names and all(map(is_whole, names))):
+            got = listing(names) if names else "nothing"
+            raise ValueError(f"{path} must start with a line of column names: got {got}. Add it.")
+        return names
+    return ()
+
+
+def listing(names: Sequence[str]) -> str:
+    """Names in a message, not too many of them."""
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
+
+
+def either(names: Sequence[str]) -> str:
+    """One, two or three."""
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def is_whole(name: str) -> bool:
+    """Whether a name is a whole number."""
+    return re.fullmatch(r"[+-]?\d+", name.strip()) is not None
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
+
+
+# Writing
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path that takes the place of `path` if all goes well and vanishes otherwise."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def growing_npy(path: Path) -> Iterator[Callable[[Array], None]]:
+    """A function that appends rows to a new .npy file, whose header is completed at the end."""
+    shape: tuple[int, ...] = ()
+
+    def write_header() -> None:
+        file.seek(0)
+        # NumPy pads the header so that it keeps its length when the first axis grows.
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "<f8", "fortran_order": False, "shape": shape}
+        )
+
+    def append(rows: Array) -> None:
+        nonlocal shape
+        if not shape:
+            shape = (0, *rows.shape[1:])
+            write_header()
+        file.write(rows.astype("<f8").tobytes())
+        shape = (shape[0] + len(rows), *shape[1:])
+
+    with open(path, "wb") as file:
+        yield append
+        write_header()
+
+
+def write_batches(path: Path, kind: str, batches: Iterator[Any]) -> None:
+    """Write Arrow record batches, at least one, to a .csv or .parquet file."""
+    pa = arrow()
+    first = next(batches)
+    schema = first.schema
+    if kind == ".parquet":
+        with pa.parquet.ParquetWriter(path, schema) as writer:
+            for batch in chain([first], batches):
+                writer.write_batch(batch)
+        return
+    header = io.StringIO(newline="")
+    csv.writer(header, lineterminator="\n").writerow(schema.names)  # pyarrow would quote them all
+    options = pa.csv.WriteOptions(include_header=False, quoting_style="needed")
+    with open(path, "wb") as file:
+        file.write(header.getvalue().encode())
+        with pa.csv.CSVWriter(file, schema, write_options=options) as writer:
+            for batch in chain([first], batches):
+                writer.write_batch(batch)
