@@ -3,8 +3,8 @@
     python benchmarks/core.py            # both sizes
     python benchmarks/core.py --small    # only 10,000 × 10
 
-(a) SLSQP as the published code uses it: for every class, side and alpha one constrained optimisation
-    whose constraint evaluates the softmax of the whole matrix.
+(a) SLSQP as the published code uses it: for every class, side and alpha one constrained
+    optimisation whose constraint evaluates the softmax of the whole matrix.
 (b) 50 steps of bisection for every side and alpha, vectorised over classes, on precomputed margins.
 (c) one scipy.special.softmax over the same logits.
 """
