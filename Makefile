@@ -28,6 +28,7 @@ docs: .venv/.docs  ## build the documentation site into docs/_build/html
 
 bench: .venv/.test  ## time decal against the alternatives; prints ratios
 	$(BIN)/python benchmarks/core.py
+	$(BIN)/python benchmarks/measures.py
 
 clean:
 	rm -rf .venv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -12,6 +12,11 @@ SOURCE = Path(decal.__file__).parent
 ORDER = [
     "_numerics",
     "_arrays",
+    "entropy",
+    "measures",
+    "_games",
+    "decisions",
+    "hulls",
     "credal",
     "metrics",
     "directions",

@@ -168,3 +168,211 @@ def test_bad_distributions_are_refused(credal, distributions, message):
         credal.contains(distributions)
     with pytest.raises(ValueError, match="atol must be a finite number, not negative"):
         credal.contains(POINT, atol=-1)
+
+
+# Measures and decisions, as methods; their arithmetic is tested in test_entropy, test_measures,
+# test_decisions and test_hulls.
+
+
+@pytest.fixture
+def vacuous():
+    return decal.IntervalCredalSet(np.zeros((2, 4)), np.ones((2, 4)), point=np.full((2, 4), 0.25))
+
+
+def test_a_vacuous_set_is_as_uncertain_as_can_be_and_keeps_every_class(vacuous):
+    lower, upper = vacuous.entropy()
+    np.testing.assert_allclose(lower, 0)
+    np.testing.assert_allclose(upper, np.log(4))
+    expected = {"entropy": np.log(4), "zero_one": 1, "hartley": np.log(4), "width": 1}
+    for measure, value in expected.items():
+        np.testing.assert_allclose(vacuous.epistemic(measure), value, atol=1e-12)
+    for rule in ("interval_dominance", "maximality", "e_admissible"):
+        assert vacuous.decide(rule).all()
+
+
+def test_a_point_has_no_epistemic_uncertainty_and_one_decision():
+    p = np.array([[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]])
+    point = decal.IntervalCredalSet(p, p, point=p)
+    for measure in ("entropy", "zero_one", "hartley", "width"):
+        np.testing.assert_allclose(point.epistemic(measure), 0, atol=1e-12)
+    np.testing.assert_allclose(point.total(), point.aleatoric(), atol=1e-12)
+    for rule in ("interval_dominance", "maximality", "e_admissible"):
+        assert point.decide(rule).sum(axis=1).tolist() == [1, 1]
+    for rule in ("gamma_maximin", "gamma_maximax", "hurwicz", "minimax_regret", "point"):
+        assert point.decide(rule).tolist() == [0, 0]
+
+
+@settings(max_examples=150, deadline=None)
+@given(boxes())
+def test_the_orders_that_theory_demands(box):
+    lower, upper, p = box
+    c = decal.IntervalCredalSet(lower, upper, point=p)
+    kept = {r: c.decide(r)[0] for r in ("e_admissible", "maximality", "interval_dominance")}
+    assert not (kept["e_admissible"] & ~kept["maximality"]).any()
+    assert not (kept["maximality"] & ~kept["interval_dominance"]).any()
+    assert kept["e_admissible"][c.decide("gamma_maximax")[0]]
+    assert kept["e_admissible"][c.decide("point")[0]]
+    assert 0 <= c.epistemic()[0] <= c.total()[0] + 1e-12
+    wider = decal.IntervalCredalSet(np.clip(lower - 0.1, 0, 1), np.clip(upper + 0.1, 0, 1))
+    assert wider.total()[0] >= c.total()[0] - 1e-12
+    assert wider.aleatoric()[0] <= c.aleatoric()[0] + 1e-12
+
+
+def test_bounds_that_are_not_reachable_are_tightened_first():
+    loose = decal.IntervalCredalSet([[0.0, 0.0, 0.5]], [[0.1, 0.5, 1.0]])
+    assert loose.aleatoric()[0] == pytest.approx(0.0, abs=1e-12)
+    assert loose.epistemic("width")[0] == pytest.approx(1.1 / 3)
+
+
+QUESTIONS = [
+    lambda c, **k: c.entropy(**k)[0],
+    lambda c, **k: c.total(**k),
+    lambda c, **k: c.aleatoric(**k),
+    lambda c, **k: c.epistemic("zero_one", **k),
+    lambda c, **k: c.epistemic("hartley", **k),
+    lambda c, **k: c.epistemic("width", **k),
+    lambda c, **k: c.expectation([1.0, 2.0, 3.0], **k)[1],
+    lambda c, **k: c.probability([0], **k)[0],
+]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_an_empty_set_is_named_or_passed_over_never_given_a_number(question):
+    good, bad = [0.2, 0.3, 0.1], [0.5, 0.5, 0.5]
+    c = decal.IntervalCredalSet([good, bad], [[0.6, 0.5, 0.4], [0.6, 0.6, 0.6]])
+    with pytest.raises(ValueError, match=r"no distribution satisfies in row 1 \(1 rows in all\)"):
+        question(c)
+    answer = question(c, empty="nan")
+    assert np.isnan(answer[1])
+    assert answer[0] == question(c[0])[0]
+    with pytest.raises(ValueError, match="empty must be one of 'raise', 'nan': got 'zero'"):
+        question(c, empty="zero")
+
+
+def test_no_action_is_taken_for_an_empty_set():
+    c = decal.IntervalCredalSet([[0.5, 0.6], [0.2, 0.3]], [[0.6, 0.7], [0.7, 0.8]])
+    assert c.decide("maximality", empty="nan").tolist() == [[False, False], [True, True]]
+    assert c.decide("gamma_maximin", empty="nan").tolist() == [-1, 1]
+    for certificate in (c.lower_entropy, c.hartley):
+        with pytest.raises(ValueError, match="got an empty one in row 0"):
+            certificate()
+
+
+def test_an_exhausted_search_says_so_and_brackets_the_truth():
+    rng = np.random.default_rng(0)
+    # Nested intervals of nearly equal merit: the search needs many nodes.
+    middle = np.full(40, 1 / 40)
+    half = np.linspace(0.2, 1.0, 40) / 40 * rng.uniform(0.999, 1.001, 40)
+    hard = decal.IntervalCredalSet((middle - half)[None], (middle + half)[None])
+    found = hard.lower_entropy(max_nodes=8)
+    assert not found.exact[0]
+    assert found.bound[0] < found.value[0]
+    better = hard.lower_entropy(max_nodes=4096)
+    assert found.bound[0] <= better.value[0] <= found.value[0]
+
+
+def test_an_uncertain_lower_entropy_warns(monkeypatch):
+    middle = np.full(40, 1 / 40)
+    half = np.linspace(0.2, 1.0, 40) / 40
+    hard = decal.IntervalCredalSet((middle - half)[None], (middle + half)[None])
+    limited = decal.entropy.lower_entropy
+    monkeypatch.setattr(
+        "decal.entropy.lower_entropy", lambda lower, upper: limited(lower, upper, max_nodes=4)
+    )
+    with pytest.warns(decal.BracketWarning, match="1 inputs is only known within"):
+        hard.entropy()
+
+
+def test_utilities_and_events_reach_the_rules(credal):
+    utility = decal.abstention_utility(3, cost=0.3)
+    assert credal.decide("interval_dominance", utility=utility).shape == (2, 4)
+    assert credal.decide("gamma_maximin", utility=utility).tolist() == [3, 3]
+    assert credal.decide("point", utility=utility).tolist() == [1, 3]
+    optimist = credal.decide("hurwicz", optimism=1.0)
+    np.testing.assert_array_equal(optimist, credal.decide("gamma_maximax"))
+    by_name, by_number = credal.probability(["cat", "犬"]), credal.probability([0, 2])
+    by_mask = credal.probability([True, False, True])
+    np.testing.assert_array_equal(by_name, by_number)
+    np.testing.assert_array_equal(by_name, by_mask)
+    np.testing.assert_allclose(by_name[0], [0.2, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        (lambda c: c.decide("majority"), "rule must be one of 'interval_dominance'"),
+        (lambda c: c.decide("hurwicz", optimism=2), "optimism must lie between 0 and 1"),
+        (lambda c: c.decide("maximality", utility=[1, 2, 3]), r"utility must have shape \(actions"),
+        (lambda c: c.decide("maximality", utility=[[1, 2]]), r"got shape \(1, 2\)"),
+        (lambda c: c.decide("maximality", utility=[[1, 2, np.inf]]), r"inf at index \(0, 2\)"),
+        (lambda c: c.epistemic("variance"), "measure must be one of 'entropy'"),
+        (lambda c: c.expectation([[[1]]]), "values must have shape"),
+        (lambda c: c.expectation(["a", "b", "c"]), "values must be real numbers"),
+        (lambda c: c.probability(["cow"]), "event must hold classes 0 to 2 or one of cat, dog"),
+        (lambda c: c.probability([3]), "event must hold classes 0 to 2"),
+        (
+            lambda c: decal.IntervalCredalSet(c.lower, c.upper).decide("point"),
+            "rule must not be 'point' for a credal set without one",
+        ),
+    ],
+)
+def test_bad_questions_are_refused(credal, question, message):
+    with pytest.raises(ValueError, match=message):
+        question(credal)
+
+
+# Hulls
+
+
+@pytest.fixture
+def hull():
+    rng = np.random.default_rng(4)
+    return decal.HullCredalSet(rng.dirichlet(np.ones(3), size=(6, 4)), classes=NAMES)
+
+
+def test_a_hull_has_the_surface_of_a_box_and_lies_within_its_box(hull):
+    box = hull.box()
+    np.testing.assert_array_equal(hull.lower, hull.vertices.min(axis=1))
+    np.testing.assert_array_equal(box.upper, hull.vertices.max(axis=1))
+    np.testing.assert_allclose(hull.point, hull.vertices.mean(axis=1))
+    assert hull.contains(hull.point, atol=1e-9).all()
+    assert box.contains(hull.point).all()
+    assert (hull.total() <= box.total() + 1e-9).all()
+    assert (hull.aleatoric() >= box.aleatoric() - 1e-9).all()
+    for measure in ("entropy", "zero_one", "hartley", "width"):
+        assert (hull.epistemic(measure) <= box.epistemic(measure) + 1e-9).all()
+    for rule in ("interval_dominance", "maximality", "e_admissible"):
+        assert not (hull.decide(rule) & ~box.decide(rule)).any()
+    np.testing.assert_array_equal(hull.decide("point"), hull.point.argmax(axis=1))
+    least, greatest = hull.expectation([0.0, 1.0, 2.0])
+    assert (least <= greatest).all()
+    assert (hull.upper_entropy().gap <= 1e-9).all()
+    assert not hull.is_empty.any()
+    assert hull.tighten() is hull
+    assert hull.to_pandas().shape == (18, 3)
+    np.testing.assert_array_equal(hull.intersection_probability(), box.intersection_probability())
+    assert decal.metrics.efficiency(hull) == decal.metrics.efficiency(box)
+    assert decal.metrics.coverage(hull, hull.point) == 1.0
+
+
+def test_rows_of_a_hull_are_hulls(hull):
+    assert len(hull) == 6
+    assert hull[2].vertices.shape == (1, 4, 3)
+    assert [h.shape for h in hull[:2]] == [(1, 3), (1, 3)]
+    assert repr(hull).startswith("HullCredalSet: 6 inputs, 4 vertices, 3 classes, mean width")
+    with pytest.raises(ValueError, match="read-only"):
+        hull.vertices[0, 0, 0] = 1
+
+
+@pytest.mark.parametrize(
+    ("vertices", "message"),
+    [
+        ([[0.5, 0.5]], r"vertices must be inputs × members × classes.*got shape \(1, 2\)"),
+        (np.zeros((2, 0, 3)), r"got shape \(2, 0, 3\)"),
+        ([[[0.5, 0.5], [0.5, 0.6]]], "vertices must sum to 1: got 1.1 for member 1 of row 0"),
+        ([[[1.5, -0.5]]], "vertices must lie between 0 and 1: got 1.5"),
+    ],
+)
+def test_bad_vertices_are_refused(vertices, message):
+    with pytest.raises(ValueError, match=message):
+        decal.HullCredalSet(vertices)

@@ -7,21 +7,26 @@ IntervalCredalSet: 1 input, 2 classes, mean width 0.528
   0  0 [0.286, 0.814]  1 [0.186, 0.714]
 """
 
-from decal import metrics
+from decal import decisions, metrics
 from decal._arrays import NotFittedError
-from decal.credal import IntervalCredalSet
+from decal.credal import BracketWarning, HullCredalSet, IntervalCredalSet
 from decal.decalibrator import Decalibrator, Shifts, decalibrate
+from decal.decisions import abstention_utility
 from decal.selection import alpha_from_confidence, confidence_from_alpha
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BracketWarning",
     "Decalibrator",
+    "HullCredalSet",
     "IntervalCredalSet",
     "NotFittedError",
     "Shifts",
+    "abstention_utility",
     "alpha_from_confidence",
     "confidence_from_alpha",
     "decalibrate",
+    "decisions",
     "metrics",
 ]

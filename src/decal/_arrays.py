@@ -165,6 +165,59 @@ def check_scores(scores: Any, name: str) -> Array:
     return array
 
 
+def check_vertices(vertices: Any) -> Array:
+    """(n, M, K) distributions, M >= 1, each summing to one within SUM_TOLERANCE."""
+    array = to_numpy(vertices, "vertices")
+    if array.ndim != 3 or array.shape[1] == 0 or array.shape[2] < 2:
+        raise ValueError(
+            "vertices must be inputs × members × classes, one member and two classes or more: "
+            f"got shape {array.shape}."
+        )
+    flat = _probabilities(array.reshape(-1, array.shape[2]), "vertices")
+    sums = flat.sum(axis=1)
+    wrong = np.flatnonzero(np.abs(sums - 1) > SUM_TOLERANCE)
+    if wrong.size:
+        row, member = divmod(int(wrong[0]), array.shape[1])
+        raise ValueError(
+            f"vertices must sum to 1: got {sums[wrong[0]]:.6g} for member {member} of row {row}."
+        )
+    return flat.reshape(array.shape)
+
+
+def check_values(values: Any, name: str, classes: int, *, ndim: int | None = None) -> Array:
+    """Finite numbers (classes,) or (A, classes), A >= 1; one of the two if `ndim` says so."""
+    array = to_numpy(values, name)
+    shapes = [f"({classes},)", f"(actions, {classes})"]
+    wanted = " or ".join(shapes if ndim is None else shapes[ndim - 1 : ndim])
+    allowed = (1, 2) if ndim is None else (ndim,)
+    if array.ndim not in allowed or array.shape[-1] != classes or array.size == 0:
+        raise ValueError(f"{name} must have shape {wanted}: got shape {array.shape}.")
+    if array.dtype.kind not in "iufb":
+        raise ValueError(f"{name} must be real numbers: got dtype {array.dtype}.")
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        at = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{name} must be finite: got {array[at]} at index {at}.")
+    return array
+
+
+def check_event(event: Any, count: int, names: tuple[str, ...] | None) -> NDArray[np.bool_]:
+    """(count,) mask of the classes named, numbered or marked by `event`."""
+    members = list(event)
+    if len(members) == count and all(isinstance(m, bool | np.bool_) for m in members):
+        return np.array(members, dtype=bool)
+    mask = np.zeros(count, dtype=bool)
+    for member in members:
+        if names and isinstance(member, str) and member in names:
+            mask[names.index(member)] = True
+        elif not isinstance(member, bool | str) and 0 <= member < count and member == int(member):
+            mask[int(member)] = True
+        else:
+            known = f" or one of {', '.join(names)}" if names else ""
+            raise ValueError(f"event must hold classes 0 to {count - 1}{known}: got {member!r}.")
+    return mask
+
+
 def check_class_names(classes: Iterable[Any] | None, count: int) -> tuple[str, ...] | None:
     """One distinct name per class, as text, or None."""
     if classes is None:

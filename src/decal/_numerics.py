@@ -77,8 +77,7 @@ def margins(logits: Logits, center: Array) -> Array:
     absent = np.isneginf(center)
     z = logits.T.astype(np.float64, order="C")
     if not absent.any():
-        z += center[:, None]
-        return _margins(z)
+        return _margins(z + center[:, None] if center.any() else z)
     rivals = z[~absent] + center[~absent, None]
     m = np.empty_like(z)
     m[~absent] = _margins(rivals)
@@ -88,20 +87,20 @@ def margins(logits: Logits, center: Array) -> Array:
 
 
 def _margins(z: Array) -> Array:
+    n = z.shape[1]
     z = z - z.max(axis=0)
-    below = z < 0
-    e = np.exp(z)
-    e *= below
-    ties = len(z) - 1 - np.count_nonzero(below, axis=0)
+    largest = np.flatnonzero(z == 0)
+    column = largest % n
     # Each largest logit counts as an exact 1, apart from the sum of the smaller ones. So nothing
     # is ever subtracted from a number close to it: against the largest stands the sum of the
     # others alone, and against any other class that sum, less its own term, plus the exact 1.
-    others = e.sum(axis=0) + ties
+    e = np.exp(z)
+    e.ravel()[largest] = 0.0
+    others = e.sum(axis=0) + (np.bincount(column, minlength=n) - 1)
     np.subtract(others, e, out=e)
-    e += below
+    m: Array = np.subtract(z, np.log1p(e, out=e), out=e)
     with np.errstate(divide="ignore"):
-        np.log(e, out=e)
-    m: Array = np.subtract(z, e, out=e)
+        m.ravel()[largest] = -np.log(others)[column]
     (deep,) = np.nonzero(others < SMALLEST_SAFE_SUM)
     if deep.size:
         m[:, deep] = _deep_margins(z[:, deep])

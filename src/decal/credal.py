@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._arrays import check_bounds, check_class_names, check_distributions, check_tolerance
+from decal import decisions, entropy, hulls, measures
+from decal._arrays import (
+    check_alpha,
+    check_bounds,
+    check_choice,
+    check_class_names,
+    check_distributions,
+    check_event,
+    check_tolerance,
+    check_values,
+    check_vertices,
+)
 from decal._numerics import Array
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Mask = NDArray[np.bool_]
+Indices = NDArray[np.intp]
+
+MEASURES = ("entropy", "zero_one", "hartley", "width")
+SET_RULES = ("interval_dominance", "maximality", "e_admissible")
 
 FEASIBILITY_TOLERANCE = 1e-12
 """Round-off allowed, per class, in the sums of bounds that should just admit a distribution."""
@@ -22,8 +42,274 @@ ROWS_SHOWN = 5
 CLASSES_SHOWN = 4
 
 
+class BracketWarning(UserWarning):
+    """A lower entropy was returned as the best value found, not proved to be the least."""
+
+
+class CredalSet(ABC):
+    """What boxes and hulls share: n inputs, K classes, and questions one can ask of each input.
+
+    Entropies are in nats. Every question takes `empty`: what to do about inputs whose bounds no
+    distribution satisfies. "raise" (the default) names the first of them; "nan" answers NaN there,
+    or no action (False, or -1) where actions are asked for.
+    """
+
+    lower: Array
+    upper: Array
+    point: Array | None
+    classes: tuple[str, ...] | None
+
+    @abstractmethod
+    def __getitem__(self, rows: Any) -> Self: ...
+
+    @property
+    @abstractmethod
+    def is_empty(self) -> Mask:
+        """(n,) True where no distribution satisfies the bounds."""
+
+    @abstractmethod
+    def contains(self, distributions: Any, *, atol: float = 5e-4) -> Mask:
+        """(n,) True where the row's distribution lies in the set, give or take `atol`."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, K): inputs and classes."""
+        n, K = self.lower.shape
+        return n, K
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def __iter__(self) -> Iterator[Self]:
+        return (self[row] for row in range(len(self)))
+
+    # How uncertain
+
+    def entropy(self, *, empty: str = "raise") -> tuple[Array, Array]:
+        """(lower, upper), (n,) each: the least and greatest entropy of a distribution in the set.
+
+        The upper end is exact. The least entropy over a box is found by branch and bound, exact
+        unless an input exhausts its budget of nodes; that is reported by a BracketWarning, and
+        `lower_entropy` has the certified bracket.
+
+        Examples
+        --------
+        >>> import decal
+        >>> c = decal.IntervalCredalSet([[0.0, 0.1, 0.0]], [[0.8, 0.7, 0.9]])
+        >>> [round(float(end[0]), 3) for end in c.entropy()]
+        [0.325, 1.099]
+        """
+        return self.aleatoric(empty=empty), self.total(empty=empty)
+
+    def total(self, *, empty: str = "raise") -> Array:
+        """(n,) total uncertainty: the upper entropy."""
+        return self._ask(lambda c: c._upper_entropy(), empty)
+
+    def aleatoric(self, *, empty: str = "raise") -> Array:
+        """(n,) aleatoric uncertainty: the lower entropy, what remains however much is learnt."""
+        return self._ask(lambda c: c._lower_entropy(), empty)
+
+    def epistemic(self, measure: str = "entropy", *, empty: str = "raise") -> Array:
+        """(n,) epistemic uncertainty: how much the distributions in the set differ.
+
+        Parameters
+        ----------
+        measure : "entropy", upper minus lower entropy; "zero_one", the greatest regret of
+            predicting a class that some member calls most probable; "hartley", the generalised
+            Hartley measure (beyond 24 classes the middle of a certified bracket; of a hull, that
+            of its box); "width", the mean width of the intervals.
+        empty : "raise" or "nan".
+
+        Examples
+        --------
+        >>> import decal
+        >>> c = decal.IntervalCredalSet([[0.1, 0.2, 0.1]], [[0.5, 0.7, 0.3]])
+        >>> {m: round(float(c.epistemic(m)[0]), 3) for m in ("entropy", "zero_one", "hartley")}
+        {'entropy': 0.294, 'zero_one': 0.6, 'hartley': 0.375}
+        """
+        match check_choice(measure, "measure", MEASURES):
+            case "entropy":
+                lower, upper = self.entropy(empty=empty)
+                return np.maximum(upper - lower, 0.0)
+            case "zero_one":
+                return self._ask(lambda c: c._zero_one(), empty)
+            case "hartley":
+                return self._ask(lambda c: c._hartley(), empty)
+        return self._ask(lambda c: measures.width(*c._reachable), empty)
+
+    # What to do
+
+    def decide(
+        self,
+        rule: str,
+        *,
+        utility: Any = None,
+        optimism: float = 0.5,
+        empty: str = "raise",
+    ) -> Mask | Indices:
+        """The actions that a rule keeps, (n, A) bool, or the one that it takes, (n,) int.
+
+        Parameters
+        ----------
+        rule : "interval_dominance", "maximality" or "e_admissible" keep a set of actions;
+            "gamma_maximin", "gamma_maximax", "hurwicz", "minimax_regret" and "point" take one.
+            `decal.decisions` defines them.
+        utility : (A, K), what each action earns in each class. Without it actions are classes, a
+            right one earns 1 and a wrong one 0. See `decal.abstention_utility`.
+        optimism : weight of the best case in [0, 1], for "hurwicz" only.
+        empty : "raise" or "nan", which keeps no action, or takes action -1.
+
+        Examples
+        --------
+        >>> import decal
+        >>> c = decal.IntervalCredalSet([[0.2, 0.1, 0.0]], [[0.8, 0.7, 0.15]])
+        >>> c.decide("e_admissible")
+        array([[ True,  True, False]])
+        >>> c.decide("gamma_maximin", utility=decal.abstention_utility(3, cost=0.6))
+        array([3])
+        """
+        check_choice(rule, "rule", (*decisions.RULES, "point"))
+        table = None if utility is None else check_values(utility, "utility", self.shape[1], ndim=2)
+        optimism = check_alpha(optimism, "optimism")
+
+        def actions(credal: CredalSet) -> Mask | Indices:
+            if rule == "point":
+                return credal._best_at_point(table)
+            return credal._decide(rule, table, optimism)
+
+        return self._ask(actions, empty, missing=False if rule in SET_RULES else -1)
+
+    def expectation(self, values: Any, *, empty: str = "raise") -> tuple[Array, Array]:
+        """(lower, upper): least and greatest expected value of a function of the class.
+
+        Parameters
+        ----------
+        values : (K,) values of the classes, giving (n,) each; or (A, K) for A functions, (n, A).
+        empty : "raise" or "nan".
+
+        Examples
+        --------
+        >>> import decal
+        >>> c = decal.IntervalCredalSet([[0.25, 0.25]], [[0.75, 0.75]])
+        >>> c.expectation([0.0, 100.0])
+        (array([25.]), array([75.]))
+        """
+        table = check_values(values, "values", self.shape[1])
+        least, greatest = self._ask(
+            lambda c: np.stack(c._expectation(table), axis=1), empty
+        ).swapaxes(0, 1)
+        return least, greatest
+
+    def probability(self, event: Any, *, empty: str = "raise") -> tuple[Array, Array]:
+        """(lower, upper), (n,) each: least and greatest probability of a set of classes.
+
+        Parameters
+        ----------
+        event : names or numbers of the classes, or a mask (K,).
+        empty : "raise" or "nan".
+
+        Examples
+        --------
+        >>> import decal
+        >>> c = decal.IntervalCredalSet([[0.25, 0.5, 0]], [[0.5, 0.75, 0.25]], classes="abc")
+        >>> c.probability(["a", "c"])
+        (array([0.25]), array([0.5]))
+        """
+        inside = check_event(event, self.shape[1], self.classes)
+        return self.expectation(inside.astype(np.float64), empty=empty)
+
+    # How it reads
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A tidy DataFrame: one row per input and class, columns lower, upper (and point)."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("to_pandas needs pandas: pip install decal[pandas]") from error
+        n, K = self.shape
+        index = pd.MultiIndex.from_product(
+            [range(n), self.classes or range(K)], names=["row", "class"]
+        )
+        columns = {"lower": self.lower.ravel(), "upper": self.upper.ravel()}
+        if self.point is not None:
+            columns["point"] = self.point.ravel()
+        return pd.DataFrame(columns, index=index)
+
+    def __repr__(self) -> str:
+        n, K = self.shape
+        inputs = "1 input" if n == 1 else f"{n:,} inputs"
+        width = f", mean width {np.mean(self.upper - self.lower):.3f}" if n else ""
+        names = self.classes or tuple(str(k) for k in range(K))
+        lines = [f"{type(self).__name__}: {inputs}, {self._size()}{K:,} classes{width}"]
+        for row in range(min(n, ROWS_SHOWN)):
+            likely = np.argsort(-self.upper[row], kind="stable")[:CLASSES_SHOWN]
+            spans = (
+                f"{names[k]} [{self.lower[row, k]:.3f}, {self.upper[row, k]:.3f}]" for k in likely
+            )
+            lines.append(f"  {row}  " + "  ".join(spans) + ("  …" if K > CLASSES_SHOWN else ""))
+        if n > ROWS_SHOWN:
+            lines.append(f"  … {n - ROWS_SHOWN:,} more")
+        return "\n".join(lines)
+
+    # What boxes and hulls each answer in their own way, for sets that are not empty
+
+    @property
+    @abstractmethod
+    def _reachable(self) -> tuple[Array, Array]:
+        """Bounds (n, K) that members of the set attain."""
+
+    @abstractmethod
+    def _lower_entropy(self) -> Array: ...
+
+    @abstractmethod
+    def _upper_entropy(self) -> Array: ...
+
+    @abstractmethod
+    def _zero_one(self) -> Array: ...
+
+    @abstractmethod
+    def _expectation(self, values: Array) -> tuple[Array, Array]: ...
+
+    @abstractmethod
+    def _decide(self, rule: str, utility: Array | None, optimism: float) -> Mask | Indices: ...
+
+    def _size(self) -> str:
+        return ""
+
+    def _hartley(self) -> Array:
+        found = measures.hartley(*self._reachable)
+        return (found.lower + found.upper) / 2
+
+    def _best_at_point(self, utility: Array | None) -> Indices:
+        if self.point is None:
+            raise ValueError(
+                "rule must not be 'point' for a credal set without one: got point=None. "
+                "Pass point= when building it."
+            )
+        expected = self.point if utility is None else self.point @ utility.T
+        return np.asarray(expected.argmax(axis=1))
+
+    def _ask(
+        self, question: Callable[[Self], NDArray[Any]], empty: str, missing: float = np.nan
+    ) -> NDArray[Any]:
+        """The answer for every input, where the question may only be put to sets with members."""
+        check_choice(empty, "empty", ("raise", "nan"))
+        without = self.is_empty
+        if not without.any():
+            return question(self)
+        if empty == "raise":
+            raise ValueError(
+                "credal set must have members: got bounds that no distribution satisfies in row "
+                f"{without.argmax()} ({without.sum()} rows in all). Use empty='nan' to pass over."
+            )
+        answers = question(self[~without])
+        result = np.full((len(self), *answers.shape[1:]), missing, dtype=answers.dtype)
+        result[~without] = answers
+        return result
+
+
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class IntervalCredalSet:
+class IntervalCredalSet(CredalSet):
     """Probability intervals, one per input and class.
 
     For every input it stands for the box of distributions { p : lower <= p <= upper, sum p = 1 }.
@@ -64,7 +350,7 @@ class IntervalCredalSet:
     @classmethod
     def _trusted(
         cls, lower: Array, upper: Array, point: Array | None, classes: tuple[str, ...] | None
-    ) -> IntervalCredalSet:
+    ) -> Self:
         """A credal set of arrays that decal itself computed; nothing is copied or checked."""
         credal = cls.__new__(cls)
         credal._hold(lower, upper, point, classes)
@@ -80,26 +366,9 @@ class IntervalCredalSet:
             object.__setattr__(self, name, array)
         object.__setattr__(self, "classes", classes)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, K): inputs and classes."""
-        n, K = self.lower.shape
-        return n, K
-
-    def __len__(self) -> int:
-        return len(self.lower)
-
-    def __iter__(self) -> Iterator[IntervalCredalSet]:
-        return (self[row] for row in range(len(self)))
-
-    def __getitem__(self, rows: Any) -> IntervalCredalSet:
+    def __getitem__(self, rows: Any) -> Self:
         """The credal set of the chosen rows: an integer, a slice, a mask or a list of integers."""
-        if isinstance(rows, tuple):
-            raise IndexError("a credal set is indexed by rows only: use .lower[row, class]")
-        if isinstance(rows, int | np.integer):
-            if not -len(self) <= rows < len(self):
-                raise IndexError(f"row {rows} is out of range for {len(self)} inputs")
-            rows = [rows]
+        rows = _row_index(rows, len(self))
         point = None if self.point is None else self.point[rows]
         return self._trusted(self.lower[rows], self.upper[rows], point, self.classes)
 
@@ -123,7 +392,7 @@ class IntervalCredalSet:
         inside: NDArray[np.bool_] = (p >= self.lower - atol) & (p <= self.upper + atol)
         return np.asarray(inside.all(axis=1))
 
-    def tighten(self) -> IntervalCredalSet:
+    def tighten(self) -> Self:
         """The same sets with reachable bounds: every bound is attained by some member.
 
         Bounds of empty rows are returned as they are.
@@ -152,33 +421,180 @@ class IntervalCredalSet:
         p[self.is_empty] = np.nan
         return p
 
-    def to_pandas(self) -> pd.DataFrame:
-        """A tidy DataFrame: one row per input and class, columns lower, upper (and point)."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("to_pandas needs pandas: pip install decal[pandas]") from error
-        n, K = self.shape
-        index = pd.MultiIndex.from_product(
-            [range(n), self.classes or range(K)], names=["row", "class"]
-        )
-        columns = {"lower": self.lower.ravel(), "upper": self.upper.ravel()}
-        if self.point is not None:
-            columns["point"] = self.point.ravel()
-        return pd.DataFrame(columns, index=index)
+    def lower_entropy(self, *, max_nodes: int = entropy.MAX_NODES) -> entropy.LowerEntropy:
+        """The lower entropy with its certificate: value, bound, nodes and exact, (n,) each.
 
-    def __repr__(self) -> str:
-        n, K = self.shape
-        inputs = "1 input" if n == 1 else f"{n:,} inputs"
-        width = f", mean width {np.mean(self.upper - self.lower):.3f}" if n else ""
-        names = self.classes or tuple(str(k) for k in range(K))
-        lines = [f"{type(self).__name__}: {inputs}, {K:,} classes{width}"]
-        for row in range(min(n, ROWS_SHOWN)):
-            likely = np.argsort(-self.upper[row], kind="stable")[:CLASSES_SHOWN]
-            spans = (
-                f"{names[k]} [{self.lower[row, k]:.3f}, {self.upper[row, k]:.3f}]" for k in likely
+        Parameters
+        ----------
+        max_nodes : budget of the search, per input. Real boxes need 1 to 30.
+        """
+        if self.is_empty.any():
+            raise ValueError(
+                f"credal set must have members: got an empty one in row {self.is_empty.argmax()}."
             )
-            lines.append(f"  {row}  " + "  ".join(spans) + ("  …" if K > CLASSES_SHOWN else ""))
-        if n > ROWS_SHOWN:
-            lines.append(f"  … {n - ROWS_SHOWN:,} more")
-        return "\n".join(lines)
+        return entropy.lower_entropy(*self._reachable, max_nodes=max_nodes)
+
+    def hartley(self) -> measures.Hartley:
+        """The generalised Hartley measure as a bracket: lower, upper and exact, (n,) each."""
+        if self.is_empty.any():
+            raise ValueError(
+                f"credal set must have members: got an empty one in row {self.is_empty.argmax()}."
+            )
+        return measures.hartley(*self._reachable)
+
+    @cached_property
+    def _reachable(self) -> tuple[Array, Array]:
+        tight = self.tighten()
+        return tight.lower, tight.upper
+
+    def _lower_entropy(self) -> Array:
+        found = entropy.lower_entropy(*self._reachable)
+        if not found.exact.all():
+            widest = float(np.max(found.value - found.bound))
+            warnings.warn(
+                f"the lower entropy of {np.sum(~found.exact)} inputs is only known within "
+                f"{widest:.2g} nats; see lower_entropy(max_nodes=...)",
+                BracketWarning,
+                stacklevel=5,
+            )
+        return found.value
+
+    def _upper_entropy(self) -> Array:
+        return entropy.upper_entropy(*self._reachable)
+
+    def _zero_one(self) -> Array:
+        return measures.zero_one(*self._reachable)
+
+    def _expectation(self, values: Array) -> tuple[Array, Array]:
+        return decisions.expectation(*self._reachable, values)
+
+    def _decide(self, rule: str, utility: Array | None, optimism: float) -> Mask | Indices:
+        return decisions.decide(*self._reachable, rule, utility=utility, optimism=optimism)
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class HullCredalSet(CredalSet):
+    """Convex hulls of probability vectors: for every input, all mixtures of M predictions.
+
+    What an ensemble says: every member's prediction is a vertex.
+
+    Parameters
+    ----------
+    vertices : (n, M, K), each a distribution.
+    classes : K names, optional.
+
+    Attributes
+    ----------
+    lower, upper : (n, K) the smallest box around each hull.
+    point : (n, K) the mean of the vertices.
+
+    Notes
+    -----
+    The surface of IntervalCredalSet. Expectations, the lower entropy and most decisions are found
+    at vertices; the upper entropy by an interior-point method with a certificate of 1e-10 nats;
+    E-admissibility and membership as small matrix games. "hartley" is that of the box around the
+    hull, as the measure is not defined for hulls.
+
+    Examples
+    --------
+    >>> import decal
+    >>> h = decal.HullCredalSet([[[0.9, 0.1, 0.0], [0.5, 0.2, 0.3]]], classes=["a", "b", "c"])
+    >>> h
+    HullCredalSet: 1 input, 2 vertices, 3 classes, mean width 0.267
+      0  a [0.500, 0.900]  c [0.000, 0.300]  b [0.100, 0.200]
+    >>> h.contains([[0.7, 0.15, 0.15]]), h.box().contains([[0.8, 0.2, 0.0]])
+    (array([ True]), array([ True]))
+    """
+
+    vertices: Array
+    classes: tuple[str, ...] | None
+
+    def __init__(self, vertices: Any, *, classes: Iterable[Any] | None = None) -> None:
+        array = check_vertices(vertices)
+        self._hold(array, check_class_names(classes, array.shape[2]))
+
+    def _hold(self, vertices: Array, classes: tuple[str, ...] | None) -> None:
+        vertices = vertices.view()
+        vertices.flags.writeable = False
+        object.__setattr__(self, "vertices", vertices)
+        object.__setattr__(self, "classes", classes)
+
+    @cached_property
+    def lower(self) -> Array:  # type: ignore[override]
+        """(n, K) least probability of each class."""
+        return np.asarray(self.vertices.min(axis=1))
+
+    @cached_property
+    def upper(self) -> Array:  # type: ignore[override]
+        """(n, K) greatest probability of each class."""
+        return np.asarray(self.vertices.max(axis=1))
+
+    @cached_property
+    def point(self) -> Array:  # type: ignore[override]
+        """(n, K) the mean of the vertices."""
+        return np.asarray(self.vertices.mean(axis=1))
+
+    def __getitem__(self, rows: Any) -> Self:
+        """The credal set of the chosen rows: an integer, a slice, a mask or a list of integers."""
+        chosen = type(self).__new__(type(self))
+        chosen._hold(self.vertices[_row_index(rows, len(self))], self.classes)
+        return chosen
+
+    @property
+    def is_empty(self) -> Mask:
+        """(n,) False: a hull holds at least its vertices."""
+        return np.zeros(len(self), dtype=bool)
+
+    def box(self) -> IntervalCredalSet:
+        """The smallest intervals around each hull, and the mean of its vertices."""
+        return IntervalCredalSet._trusted(self.lower, self.upper, self.point, self.classes)
+
+    def tighten(self) -> Self:
+        """The set itself: the bounds of a hull are attained."""
+        return self
+
+    def contains(self, distributions: Any, *, atol: float = 5e-4) -> Mask:
+        """(n,) True where some mixture of the vertices is within `atol` in every class."""
+        p = check_distributions(distributions, shape=self.shape)
+        return hulls.contains(self.vertices, p, atol=check_tolerance(atol, "atol"))
+
+    def intersection_probability(self) -> Array:
+        """(n, K) that of the box around the hull; it may lie outside the hull."""
+        return self.box().intersection_probability()
+
+    def upper_entropy(self) -> hulls.UpperEntropy:
+        """The upper entropy with its certificate: value, bound, weights and gap."""
+        return hulls.upper_entropy(self.vertices)
+
+    def _size(self) -> str:
+        return f"{self.vertices.shape[1]:,} vertices, "
+
+    @property
+    def _reachable(self) -> tuple[Array, Array]:
+        return self.lower, self.upper
+
+    def _lower_entropy(self) -> Array:
+        return hulls.lower_entropy(self.vertices)
+
+    def _upper_entropy(self) -> Array:
+        return hulls.upper_entropy(self.vertices).value
+
+    def _zero_one(self) -> Array:
+        return hulls.zero_one(self.vertices)
+
+    def _expectation(self, values: Array) -> tuple[Array, Array]:
+        return hulls.expectation(self.vertices, values)
+
+    def _decide(self, rule: str, utility: Array | None, optimism: float) -> Mask | Indices:
+        return hulls.decide(self.vertices, rule, utility=utility, optimism=optimism)
+
+
+def _row_index(rows: Any, count: int) -> Any:
+    """What picks rows of an array and keeps it a matrix."""
+    if isinstance(rows, tuple):
+        raise IndexError("a credal set is indexed by rows only: use .lower[row, class]")
+    if isinstance(rows, int | np.integer):
+        if not -count <= rows < count:
+            raise IndexError(f"row {rows} is out of range for {count} inputs")
+        return [rows]
+    return rows

@@ -53,10 +53,10 @@ COARSE_WIDTH = 1 / 2
 
 MAX_NEWTON_STEPS = 100
 TOLERANCE = 4 * float(np.finfo(np.float64).eps)
-"""Relative step, or residual per unit of weight, at which Newton's method has nothing to add."""
+"""Nats per unit of weight by which an end may miss its budget: nothing smaller can be seen."""
 
-COARSE_TOLERANCE = 1e-8
-"""Relative step at which the wide bins have told all they know."""
+LAST_STEP = (8 * TOLERANCE) ** 0.5
+"""A Newton step this short leaves less than TOLERANCE, as |g''| <= W / 4: it is the last one."""
 
 SOLVER_ELEMENTS = 1 << 15
 """Bins times shifts evaluated at once by the solver: its temporaries stay in cache."""
@@ -203,11 +203,12 @@ class MarginSummary:
             d2 = d1 * (1.0 - 2.0 * s)
             d3 = d1 * (1.0 - 6.0 * d1)
             d4 = d2 * (1.0 - 12.0 * d1)
+            d5 = d1 * (1.0 - 30.0 * d1 * (1.0 - 4.0 * d1))
             f = np.maximum(x, 0.0) + np.log1p(e)
             a0, a1, a2, a3, a4, a5 = a[:, bins]
             series = a0 * f + a1 * s + a2 * d1 + a3 * d2 + a4 * d3 + a5 * d4
             value[:, classes] = np.add.reduceat(series, first, axis=1)
-            series = a0 * s + a1 * d1 + a2 * d2 + a3 * d3 + a4 * d4
+            series = a0 * s + a1 * d1 + a2 * d2 + a3 * d3 + a4 * d4 + a5 * d5
             slope[:, classes] = np.add.reduceat(series, first, axis=1)
 
         K = len(self.label_weight)
@@ -431,29 +432,29 @@ def plausible_shifts(
     beyond = np.where(side < 0, b - base, base - b - np.add.reduceat(margin_sum, summary.starts))
     outside = np.divide(beyond, np.where(side < 0, w, W - w), out=np.zeros((2 * A, K)), where=solve)
 
-    stages: list[tuple[SoftplusSum, float]] = [(summary.softplus_sum, TOLERANCE)]
+    stages: list[SoftplusSum] = [summary.softplus_sum]
     if summary.bin_width < COARSE_WIDTH:
         coarse = summary.coarsened(int(COARSE_WIDTH / summary.bin_width))
-        stages.insert(0, (coarse.softplus_sum, COARSE_TOLERANCE))
+        stages.insert(0, coarse.softplus_sum)
     if exact is not None:
-        stages.append((exact, TOLERANCE))
+        stages.append(exact)
     t = outside.copy()
-    for softplus_sum, tolerance in stages:
-        base = np.where(left_out, 0.0, softplus_sum(np.zeros((1, K)))[0][0])
-        rows = np.arange(2 * A)
-        missed = np.zeros_like(t)
+    for softplus_sum in stages:
+        if softplus_sum is exact:
+            base = np.where(left_out, 0.0, exact(np.zeros((1, K)))[0])
+        rows, missed = np.arange(2 * A), np.zeros_like(t)
         for _ in range(MAX_NEWTON_STEPS):
             value, slope = softplus_sum(t[rows])
             left = np.where(solve[rows], w * t[rows] - value + base - b[rows], 0.0)
-            missed[rows] = np.abs(left)
-            ahead = np.divide(
-                left, w - slope, out=np.zeros_like(left), where=missed[rows] > TOLERANCE * W
-            )
+            off = np.abs(left) > TOLERANCE * W
+            step = np.divide(left, w - slope, out=np.zeros_like(left), where=off)
             # A coarser stage may have ended beyond the maximum of a finer one: start over there.
-            astray = (side[rows] * (w - slope) >= 0) & (ahead != 0)
-            step = np.where(astray, t[rows] - outside[rows], ahead)
+            astray = off & (side[rows] * (w - slope) >= 0)
+            step = np.where(astray, t[rows] - outside[rows], step)
             t[rows] -= step
-            rows = rows[(np.abs(step) > tolerance * (1.0 + np.abs(t[rows]))).any(axis=1)]
+            missed[rows] = np.where(off, W / 8 * step**2, np.abs(left))
+            again = np.abs(step) > LAST_STEP + TOLERANCE * np.abs(t[rows])
+            rows = rows[again.any(axis=1)]
             if not rows.size:
                 break
     # Both softplus sums of a gain carry a remainder; they cancel as t goes to 0.

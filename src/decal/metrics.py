@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from decal._arrays import check_count, check_labels, check_probabilities, check_scores
-from decal.credal import IntervalCredalSet
+from decal.credal import CredalSet
 
 
-def coverage(credal: IntervalCredalSet, distributions: Any, *, atol: float = 5e-4) -> float:
+def coverage(credal: CredalSet, distributions: Any, *, atol: float = 5e-4) -> float:
     """Share of inputs whose true distribution lies in their credal set.
 
     Parameters
@@ -29,7 +29,7 @@ def coverage(credal: IntervalCredalSet, distributions: Any, *, atol: float = 5e-
     return float(credal.contains(distributions, atol=atol).mean())
 
 
-def efficiency(credal: IntervalCredalSet) -> float:
+def efficiency(credal: CredalSet) -> float:
     """One minus the mean width of all intervals: 1 for points, 0 when nothing is excluded."""
     return 1.0 - float(np.mean(credal.upper - credal.lower))
 

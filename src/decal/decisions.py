@@ -1,0 +1,487 @@
+"""Decisions from boxes of probabilities: which actions survive, or which one to take.
+
+A box holds the distributions p with lower <= p <= upper and sum p = 1. An action a earns utility
+U[a, k] if the class is k; without a utility matrix, actions are classes and a correct one earns 1.
+
+Rules that keep a set of actions, an (n, A) mask, from the most to the least generous:
+
+* interval dominance: drop a if some b earns, at worst, more than a does at best;
+* maximality: drop a if some b earns more than a under every distribution;
+* E-admissibility: drop a if it is optimal under no distribution.
+
+Rules that take one action, (n,) indices: Gamma-maximin, Gamma-maximax, Hurwicz and minimax regret.
+
+Ties: rules that take one action take the first of those that are equal, as computed. Rules that
+keep a set use closed inequalities with a tolerance (TIE_TOLERANCE times the largest absolute
+utility), so that round-off never drops an action that ties with the best.
+
+Boxes must be tightened (every bound is reached by some distribution) and not empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from decal._arrays import check_alpha, check_choice, check_count
+from decal._games import Reply, bracket_values
+from decal._numerics import Array, row_blocks
+from decal.measures import smallest_maximum
+
+Mask = NDArray[np.bool_]
+Indices = NDArray[np.intp]
+
+RANGE_RULES = ("interval_dominance", "gamma_maximin", "gamma_maximax", "hurwicz")
+"""Rules that only see the range of each action's expected utility."""
+
+RULES = (*RANGE_RULES, "maximality", "e_admissible", "minimax_regret")
+"""All rules, of boxes and of hulls."""
+
+TIE_TOLERANCE = 1e-12
+"""Difference in expected utility, relative to the largest utility, that counts as a tie."""
+
+ADMISSIBLE_TOLERANCE = 1e-9
+"""The same where a game is solved: E-admissibility with a utility matrix, or over a hull."""
+
+GAME_ELEMENTS = 1 << 18
+"""Numbers that a block of games may hold: many games, for they pivot in step."""
+
+EXPECTATION_ELEMENTS = 1 << 20
+"""Bounds read at once by `expectation`: many rows, for it loops over actions in Python."""
+
+
+def decide(
+    lower: Array,
+    upper: Array,
+    rule: str,
+    *,
+    utility: Array | None = None,
+    optimism: float = 0.5,
+) -> Mask | Indices:
+    """Actions that a rule keeps, (n, A) bool, or the one that it takes, (n,) int, for every box.
+
+    Parameters
+    ----------
+    lower, upper : (n, K) arrays
+        Reachable bounds of non-empty boxes.
+    rule : str
+        One of `RULES`. The set rules return a mask.
+    utility : (A, K) array, optional
+        Finite utilities of A actions. Without it, 0/1 loss: actions are classes.
+    optimism : float in [0, 1]
+        Weight of the best case, for rule "hurwicz" only.
+
+    Examples
+    --------
+    >>> lower, upper = np.array([[0.2, 0.1, 0.0]]), np.array([[0.8, 0.7, 0.15]])
+    >>> decide(lower, upper, "e_admissible")
+    array([[ True,  True, False]])
+    >>> decide(lower, upper, "e_admissible", utility=abstention_utility(3, cost=0.6))
+    array([[ True,  True, False, False]])
+    """
+    match check_choice(rule, "rule", RULES):
+        case "maximality":
+            return maximality(lower, upper, utility)
+        case "e_admissible":
+            return e_admissible(lower, upper, utility)
+        case "minimax_regret":
+            return minimax_regret(lower, upper, utility)
+    worst, best = (lower, upper) if utility is None else expectation(lower, upper, utility)
+    return decide_by_range(worst, best, rule, optimism=optimism, scale=largest(utility))
+
+
+def decide_by_range(
+    worst: Array, best: Array, rule: str, *, optimism: float = 0.5, scale: float = 1.0
+) -> Mask | Indices:
+    """Decisions by the rules that only see the range of each action's expected utility.
+
+    It does not matter what set of distributions the ranges come from. Under 0/1 loss the range of
+    action k is the interval [lower_k, upper_k] itself.
+
+    Parameters
+    ----------
+    worst, best : (n, A) arrays
+        Least and greatest expected utility of each action.
+    rule : str
+        One of `RANGE_RULES`.
+    optimism : float in [0, 1]
+        Weight of the best case, for rule "hurwicz" only.
+    scale : float
+        Largest absolute utility, the unit of TIE_TOLERANCE.
+
+    Examples
+    --------
+    >>> worst, best = np.array([[0.3, 0.0, 0.2]]), np.array([[0.4, 0.1, 0.9]])
+    >>> decide_by_range(worst, best, "interval_dominance")
+    array([[ True, False,  True]])
+    >>> decide_by_range(worst, best, "gamma_maximin")
+    array([0])
+    """
+    match check_choice(rule, "rule", RANGE_RULES):
+        case "interval_dominance":
+            return interval_dominance(worst, best, scale=scale)
+        case "gamma_maximin":
+            return _first_largest(worst)
+        case "gamma_maximax":
+            return _first_largest(best)
+    return hurwicz(worst, best, optimism)
+
+
+def interval_dominance(worst: Array, best: Array, *, scale: float = 1.0) -> Mask:
+    """Actions whose best case reaches every other action's worst case: (n, A) bool.
+
+    Never empty: the action with the best worst case is in it. O(A) per row.
+
+    Parameters
+    ----------
+    worst, best : (n, A) arrays
+        Least and greatest expected utility; under 0/1 loss the box itself.
+    scale : float
+        Largest absolute utility, the unit of TIE_TOLERANCE.
+    """
+    floor: Array = worst.max(axis=1, keepdims=True) - TIE_TOLERANCE * scale
+    return best >= floor
+
+
+def hurwicz(worst: Array, best: Array, optimism: float) -> Indices:
+    """The action with the best compromise optimism · best + (1 - optimism) · worst: (n,) int.
+
+    optimism = 0 is Gamma-maximin, optimism = 1 is Gamma-maximax.
+
+    Parameters
+    ----------
+    worst, best : (n, A) arrays
+        Least and greatest expected utility of each action.
+    optimism : float in [0, 1]
+        Weight of the best case.
+    """
+    optimism = check_alpha(optimism, "optimism")
+    return _first_largest(optimism * best + (1.0 - optimism) * worst)
+
+
+def maximality(lower: Array, upper: Array, utility: Array | None = None) -> Mask:
+    """Actions that no other action beats under every distribution of the box: (n, A) bool.
+
+    Action a stays if, for each b, the least expectation of U_b - U_a is at most 0. Under 0/1 loss
+    this is interval dominance: p_b can be at its lower bound while p_a is at its upper bound,
+    because both bounds are reachable.
+
+    O(K) per row under 0/1 loss. With a utility, O(K log K) per pair of actions that interval
+    dominance keeps; memory in blocks.
+
+    Parameters
+    ----------
+    lower, upper : (n, K) arrays
+        Reachable bounds of non-empty boxes.
+    utility : (A, K) array, optional
+        Finite utilities of A actions. Without it, 0/1 loss.
+
+    Examples
+    --------
+    Betting on heads and not betting at all overlap, but not betting is better whatever the coin:
+
+    >>> coin = np.array([[0.1, 0.1]]), np.array([[0.9, 0.9]])
+    >>> maximality(*coin, utility=np.array([[1.0, -0.5], [1.1, -0.4]]))
+    array([[False,  True]])
+    """
+    if utility is None:
+        return interval_dominance(lower, upper)
+    kept, least, _ = _edges(lower, upper, utility)
+    return kept & (least <= TIE_TOLERANCE * largest(utility))
+
+
+def minimax_regret(lower: Array, upper: Array, utility: Array | None = None) -> Indices:
+    """The action that can turn out least inferior to the best one: (n,) int.
+
+    It minimises max_b upper expectation of U_b - U_a. Under 0/1 loss that is max(0, max_{j != k}
+    upper_j - lower_k), again because two bounds are reached together. The minimiser is maximal (an
+    action that beats a everywhere has less regret) and so is the best reply b, so only actions that
+    survive interval dominance are compared. Cost as for `maximality`.
+
+    Parameters
+    ----------
+    lower, upper : (n, K) arrays
+        Reachable bounds of non-empty boxes.
+    utility : (A, K) array, optional
+        Finite utilities of A actions. Without it, 0/1 loss.
+
+    Examples
+    --------
+    >>> minimax_regret(np.array([[0.1, 0.2, 0.3]]), np.array([[0.5, 0.3, 0.4]]))
+    array([2])
+    """
+    if utility is None:
+        second, first = np.partition(upper, -2, axis=1)[:, -2:].T
+        rival = np.where(upper == first[:, None], second[:, None], first[:, None])
+        return _first_largest(np.minimum(lower - rival, 0.0))
+    kept, _, greatest = _edges(lower, upper, utility)
+    return _first_largest(np.where(kept, -greatest, -np.inf))
+
+
+def e_admissible(lower: Array, upper: Array, utility: Array | None = None) -> Mask:
+    """Actions that are optimal under at least one distribution of the box: (n, A) bool.
+
+    Under 0/1 loss class k is the most probable one somewhere in the box iff its upper bound reaches
+    tau, the smallest maximum that a distribution of the box can have. O(K) per row.
+
+    With a utility, action a is admissible iff max_p min_b E_p(U_a - U_b) >= 0. Only maximal actions
+    can be, and only they need be compared: at any p some maximal action is best. What is left is a
+    matrix game between a mixture of rivals and a distribution of the box, whose best reply to a
+    mixture is a fractional knapsack. Games are solved in blocks, most of them in one step.
+
+    Parameters
+    ----------
+    lower, upper : (n, K) arrays
+        Reachable bounds of non-empty boxes.
+    utility : (A, K) array, optional
+        Finite utilities of A actions. Without it, 0/1 loss.
+
+    Examples
+    --------
+    A hedge can be maximal and yet never optimal:
+
+    >>> box = np.array([[0.2, 0.2]]), np.array([[0.8, 0.8]])
+    >>> hedge = np.array([[1.0, 0.0], [0.0, 1.0], [0.45, 0.45]])
+    >>> maximality(*box, utility=hedge)
+    array([[ True,  True,  True]])
+    >>> e_admissible(*box, utility=hedge)
+    array([[ True,  True, False]])
+    """
+    if utility is None:
+        return upper >= smallest_maximum(lower, upper)[:, None] - TIE_TOLERANCE
+    kept = maximality(lower, upper, utility)
+    admissible = kept.copy()
+    payoff = utility / (2.0 * largest(utility))  # differences lie in [-1, 1]
+    for row, action, rivals in contested(kept, sum(utility.shape)):
+        reply = _favourable(lower[row], upper[row], payoff, action, rivals)
+        shortfall, _ = bracket_values(reply, *rivals.shape, threshold=ADMISSIBLE_TOLERANCE)
+        admissible[row, action] = shortfall < ADMISSIBLE_TOLERANCE
+    return admissible
+
+
+def expectation(lower: Array, upper: Array, values: Array) -> tuple[Array, Array]:
+    """Least and greatest expected value of a function of the class, over each box.
+
+    A fractional knapsack: beyond the lower bounds, mass goes to the cheapest classes first (or the
+    dearest). The order depends on the values alone, so it is sorted once for all rows, and the
+    classes that share the commonest value act as one.
+
+    O(classes off the commonest value) per row and function; memory in blocks. Does not need
+    tightened bounds.
+
+    Parameters
+    ----------
+    lower, upper : (n, K) arrays
+        Bounds of non-empty boxes.
+    values : (K,) or (A, K) array
+        Finite values of the classes, for one function or for A.
+
+    Returns
+    -------
+    least, greatest : (n,) or (n, A) arrays
+
+    Examples
+    --------
+    >>> lower, upper = np.array([[0.2, 0.1, 0.0]]), np.array([[0.8, 0.7, 0.15]])
+    >>> least, greatest = expectation(lower, upper, np.array([0.0, 1.0, 2.0]))
+    >>> least, greatest = least.round(12), greatest.round(12)
+    >>> float(least[0]), float(greatest[0])
+    (0.2, 0.95)
+    """
+    values = np.asarray(values, dtype=np.float64)
+    table = np.atleast_2d(values)
+    least = np.empty((len(lower), len(table)))
+    greatest = np.empty_like(least)
+    plans = [_plan(v) for v in table]
+    for rows in row_blocks(len(lower), lower.shape[1], EXPECTATION_ELEMENTS):
+        lo, hi = lower[rows], upper[rows]
+        sum_lo, sum_hi = lo.sum(axis=1, keepdims=True), hi.sum(axis=1, keepdims=True)
+        for a, (before, after, v) in enumerate(plans):
+            least[rows, a], greatest[rows, a] = _range(
+                _merge(lo, sum_lo, before, after), _merge(hi, sum_hi, before, after), v
+            )
+    return (least, greatest) if values.ndim == 2 else (least[:, 0], greatest[:, 0])
+
+
+def probability(lower: Array, upper: Array, event: ArrayLike) -> tuple[Array, Array]:
+    """Least and greatest probability of an event, a set of classes, over each box: (n,) each.
+
+    max(lower(B), 1 - upper(not B)) and min(upper(B), 1 - lower(not B)).
+
+    Parameters
+    ----------
+    lower, upper : (n, K) arrays
+        Bounds of non-empty boxes.
+    event : (K,) bool
+        The classes in the event.
+
+    Examples
+    --------
+    >>> lower, upper = np.array([[0.2, 0.1, 0.0]]), np.array([[0.8, 0.7, 0.15]])
+    >>> least, greatest = probability(lower, upper, [True, False, True])
+    >>> float(least[0].round(12)), float(greatest[0].round(12))
+    (0.3, 0.9)
+    """
+    return expectation(lower, upper, np.asarray(event, dtype=bool).astype(np.float64))
+
+
+def abstention_utility(n_classes: int, *, cost: float) -> Array:
+    """Utilities of naming a class, or abstaining: (K + 1, K), the last action abstains.
+
+    Naming the right class earns 1, a wrong one 0, and abstaining 1 - cost whatever the class. With
+    one distribution, abstaining is right iff the largest probability is below 1 - cost.
+
+    Parameters
+    ----------
+    n_classes : int
+        K, at least 2.
+    cost : float in [0, 1]
+        Of abstaining, where an error costs 1.
+
+    Examples
+    --------
+    >>> abstention_utility(2, cost=0.25)
+    array([[1.  , 0.  ],
+           [0.  , 1.  ],
+           [0.75, 0.75]])
+    """
+    K = check_count(n_classes, "n_classes", least=2)
+    return np.vstack([np.eye(K), np.full(K, 1.0 - check_alpha(cost, "cost"))])
+
+
+def largest(utility: Array | None) -> float:
+    """Largest absolute utility, the unit of tolerances; 1 for 0/1 loss and for all zeros."""
+    return 1.0 if utility is None else float(np.abs(utility).max()) or 1.0
+
+
+def edges(
+    kept: Mask, compare: Callable[[Indices, Indices, Indices], tuple[Array, Array]], width: int
+) -> tuple[Array, Array]:
+    """How far each kept action trails some rival, at least and at most: (n, A) each.
+
+    least[a] is the greatest lower expectation of U_b - U_a over kept actions b, greatest[a] the
+    greatest upper one. b = a is among them, so neither is negative.
+
+    Parameters
+    ----------
+    kept : (n, A) bool
+        Actions to compare; all others stay at 0.
+    compare : callable
+        Of rows, actions a and rivals b, (m,) each: the range of the expectation of U_b - U_a.
+    width : int
+        Numbers that `compare` holds per pair, to size blocks.
+    """
+    least = np.zeros(kept.shape)
+    greatest = np.zeros(kept.shape)
+    rows, actions = np.nonzero(kept)
+    # Kept action i is compared with those after it in its row; the range of U_a - U_b is the mirror
+    # image. Pairs are numbered through, so that blocks need not respect rows.
+    later = np.cumsum(kept.sum(axis=1))[rows] - np.arange(1, len(rows) + 1)
+    last = np.cumsum(later)
+    for block in row_blocks(int(later.sum()), width):
+        pair = np.arange(block.start, block.stop)
+        i = np.searchsorted(last, pair, side="right")
+        j = i + 1 + pair - (last[i] - later[i])
+        row, a, b = rows[i], actions[i], actions[j]
+        low, high = compare(row, a, b)
+        np.maximum.at(least, (row, a), low)
+        np.maximum.at(least, (row, b), -high)
+        np.maximum.at(greatest, (row, a), high)
+        np.maximum.at(greatest, (row, b), -low)
+    return least, greatest
+
+
+def contested(kept: Mask, width: int) -> Iterator[tuple[Indices, Indices, Indices]]:
+    """Blocks of kept actions that have kept rivals: rows (m,), actions (m,), rivals (m, R).
+
+    R is the largest number of kept actions in the block, from many to few over the blocks. Rivals
+    are padded with the action itself, against which nothing is won or lost. `width` numbers per
+    action, and R², size the blocks.
+    """
+    counts = kept.sum(axis=1)
+    rows, actions = np.nonzero(kept & (counts > 1)[:, None])
+    if not len(rows):
+        return
+    order = np.argsort(-counts[rows], kind="stable")
+    size = np.cumsum(width + counts[rows[order]] ** 2)
+    for block in np.split(order, np.flatnonzero(np.diff(size // GAME_ELEMENTS)) + 1):
+        row, action = rows[block], actions[block]
+        count = counts[row][:, None]
+        first = np.argsort(~kept[row], axis=1, kind="stable")[:, : count.max()]
+        yield row, action, np.where(np.arange(first.shape[1]) < count, first, action[:, None])
+
+
+def _edges(lower: Array, upper: Array, utility: Array) -> tuple[Mask, Array, Array]:
+    """Survivors of interval dominance, and `edges` between them, over boxes."""
+    kept = interval_dominance(*expectation(lower, upper, utility), scale=largest(utility))
+
+    def compare(row: Indices, a: Indices, b: Indices) -> tuple[Array, Array]:
+        difference = utility[b] - utility[a]
+        order = np.argsort(difference, axis=1)
+        lo, hi, v = (
+            np.take_along_axis(x, order, axis=1) for x in (lower[row], upper[row], difference)
+        )
+        return _range(lo, hi, v)
+
+    return kept, *edges(kept, compare, lower.shape[1])
+
+
+def _favourable(
+    lower: Array, upper: Array, payoff: Array, action: Indices, rivals: Indices
+) -> Reply:
+    """The box's reply to a mixture of rivals: the distribution that most favours the action."""
+
+    def reply(game: Indices, weights: Array) -> Array:
+        each = np.arange(len(game))[:, None]
+        own, others = action[game, None], rivals[game]
+        mixture = np.zeros((len(game), len(payoff)))
+        np.add.at(mixture, (each, others), weights)
+        order = np.argsort(mixture @ payoff - payoff[action[game]], axis=1)
+        p = np.empty(order.shape)
+        p[each, order] = _fill(lower[game[:, None], order], upper[game[:, None], order])
+        earned = p @ payoff.T
+        return earned[each, others] - earned[each, own]
+
+    return reply
+
+
+def _first_largest(scores: Array) -> Indices:
+    """Index of the largest score in each row, the first of equals."""
+    index: Indices = scores.argmax(axis=1)
+    return index
+
+
+def _range(lower: Array, upper: Array, values: Array) -> tuple[Array, Array]:
+    """Least and greatest expectation of values that ascend along the classes."""
+    least: Array = (_fill(lower, upper) * values).sum(axis=1)
+    dearest_first = _fill(lower[:, ::-1], upper[:, ::-1])
+    greatest: Array = (dearest_first * values[..., ::-1]).sum(axis=1)
+    return least, greatest
+
+
+def _fill(lower: Array, upper: Array) -> Array:
+    """The distribution of each box with most mass on its first class, then on its second, ..."""
+    spare: Array = 1.0 - lower.sum(axis=1, keepdims=True)
+    taken = np.minimum(np.cumsum(upper - lower, axis=1), spare)
+    taken[:, 1:] -= taken[:, :-1].copy()
+    return lower + taken
+
+
+def _plan(values: Array) -> tuple[Indices, Indices, Array]:
+    """Classes below and above the commonest value, ascending, and all values with it merged."""
+    order = np.argsort(values, kind="stable")
+    v = values[order]
+    start = np.flatnonzero(np.diff(v, prepend=-np.inf))
+    stop = np.append(start[1:], len(v))
+    run = (stop - start).argmax()
+    before, after = order[: start[run]], order[stop[run] :]
+    return before, after, np.concatenate([v[: start[run]], v[start[run], None], v[stop[run] :]])
+
+
+def _merge(bound: Array, total: Array, before: Indices, after: Indices) -> Array:
+    """Bounds in the order of `_plan`, those of the merged classes added up."""
+    below, above = bound.take(before, axis=1), bound.take(after, axis=1)
+    rest = total - below.sum(axis=1, keepdims=True) - above.sum(axis=1, keepdims=True)
+    return np.concatenate([below, rest, above], axis=1)
