@@ -117,6 +117,7 @@ def test_renaming_classes_renames_the_answer(data, alpha, box, random):
     np.testing.assert_allclose(a.upper[:, order], b.upper, atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
 @settings(max_examples=80, deadline=None)
 @given(
     labelled_logits(),
@@ -173,6 +174,7 @@ def test_merging_equals_fitting_the_union(data, alpha, draw):
         np.testing.assert_allclose(d.class_weights, whole.class_weights)
 
 
+@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
 @settings(max_examples=60, deadline=None)
 @given(
     labelled_logits(weighted=True, scales=(0.5, 3.0)),  # wider, and the best shift is a plateau
@@ -202,6 +204,7 @@ def test_several_alphas_at_once_are_the_same_as_one_by_one(clear_data):
 # The reference
 
 
+@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.floats(0.05, 0.99), st.sampled_from(["own", "joint"]))
 def test_best_reference_is_the_model_recentred_at_its_maximum_likelihood_shift(seed, alpha, box):

@@ -10,8 +10,10 @@ IntervalCredalSet: 1 input, 2 classes, mean width 0.528
 from decal import decisions, metrics
 from decal._arrays import NotFittedError
 from decal.credal import BracketWarning, HullCredalSet, IntervalCredalSet
-from decal.decalibrator import Decalibrator, Shifts, decalibrate
+from decal.decalibrator import Decalibrator, ReferenceWarning, Scales, Shifts, decalibrate
 from decal.decisions import abstention_utility
+from decal.directions import Temperature
+from decal.lines import Direction
 from decal.selection import alpha_from_confidence, confidence_from_alpha
 
 __version__ = "0.1.0"
@@ -19,10 +21,14 @@ __version__ = "0.1.0"
 __all__ = [
     "BracketWarning",
     "Decalibrator",
+    "Direction",
     "HullCredalSet",
     "IntervalCredalSet",
     "NotFittedError",
+    "ReferenceWarning",
+    "Scales",
     "Shifts",
+    "Temperature",
     "abstention_utility",
     "alpha_from_confidence",
     "confidence_from_alpha",

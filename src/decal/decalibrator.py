@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decal import storage
 from decal._arrays import (
@@ -20,11 +22,23 @@ from decal._arrays import (
     check_logits,
     check_weights,
 )
-from decal._numerics import Array
+from decal._numerics import Array, Logits
 from decal.credal import IntervalCredalSet
-from decal.directions import shift_box
+from decal.directions import LABEL_RATIO, Temperature, parse_directions, shift_box
 from decal.evidence import BIN_WIDTH, LabelledLogits, MarginSummary, merge, plausible_shifts
-from decal.reference import best_shift
+from decal.lines import Direction, plausible_steps, widen_along
+from decal.reference import best_model
+from decal.temperature import (
+    ExpectedLoss,
+    LabelLoss,
+    ScaleSummary,
+    merge_scales,
+    plausible_scales,
+    summarise_scales,
+)
+
+DWARFED = 10.0
+"""How many budgets away a model may be from its best shift before that is worth a warning."""
 
 RESIDUAL_TOLERANCE = 1e-9
 """Nats per example by which the gain at an end may miss the budget."""
@@ -55,6 +69,32 @@ class Shifts:
     error: float
 
 
+@dataclass(frozen=True)
+class Scales:
+    """By how much the logits may be scaled, at a given alpha (or several).
+
+    Attributes
+    ----------
+    lower, upper : 0 <= lower <= 1 <= upper <= inf, relative to `center`; (A,) for A alphas. 0 makes
+        all classes equally probable, infinity makes the most probable one certain.
+    center : scale of the reference model: 1, or with reference="best" the maximum-likelihood one.
+    alpha : the level, or (A,) levels.
+    residual : by how much the loss at a finite end misses the budget at most, in nats per example.
+    error : estimate of what the summary of the data hides from that loss, in nats per example.
+    """
+
+    lower: float | Array
+    upper: float | Array
+    center: float
+    alpha: float | Array
+    residual: float
+    error: float
+
+
+class ReferenceWarning(UserWarning):
+    """The reference model is much further from the model than alpha lets anything move."""
+
+
 class Decalibrator:
     """Turns logits into credal sets: intervals of probabilities that the labelled data tolerate.
 
@@ -74,7 +114,10 @@ class Decalibrator:
         logits at their maximum-likelihood shifts, so that alpha = 1 is a point.
     box : "joint" takes the range of each probability over the shifts of all classes, as published;
         "own" over the class's own shift only, the paper's corollary. "joint" contains "own".
-    directions : what may move; ("class",) for one logit at a time.
+    directions : what may move. "class", one logit at a time, as published; "temperature", the
+        scale of all logits, which gives better sets on nearly all data we tried (see the
+        documentation); or objects of your own, see `decal.Direction` and `decal.Temperature`. The
+        box is taken over all of them.
 
     Notes
     -----
@@ -102,15 +145,15 @@ class Decalibrator:
         likelihood: str = "mean",
         reference: str = "model",
         box: str = "joint",
-        directions: Iterable[str] = ("class",),
+        directions: Iterable[str | Temperature | Direction] = ("class",),
     ) -> None:
         self.alpha = check_alpha(alpha)
         self.likelihood = check_choice(likelihood, "likelihood", ("mean", "sum"))
         self.reference = check_choice(reference, "reference", ("model", "best"))
         self.box = check_choice(box, "box", ("joint", "own"))
-        self.directions = tuple(directions)
-        if self.directions != ("class",):
-            raise ValueError(f"directions must be ('class',): got {self.directions!r}.")
+        self.directions = parse_directions(directions)
+        self._temperature = next((d for d in self.directions if isinstance(d, Temperature)), None)
+        self._lines = [d for d in self.directions if not isinstance(d, str | Temperature)]
         self._learn(None, None)
 
     def _learn(
@@ -118,13 +161,15 @@ class Decalibrator:
         summary: MarginSummary | None,
         center: Array | None,
         *,
+        scale: float = 1.0,
         distance: float = 0.0,
+        ladder: ScaleSummary | None = None,
         classes: tuple[str, ...] | None = None,
         data: LabelledLogits | None = None,
     ) -> None:
         """Replace all that was learnt, at once."""
-        self._summary, self._center, self._distance = summary, center, distance
-        self._data = data
+        self._summary, self._center, self._scale = summary, center, scale
+        self._distance, self._ladder, self._data = distance, ladder, data
         self._solved: dict[float, Shifts] = {}
         self.classes = classes
 
@@ -158,15 +203,33 @@ class Decalibrator:
         names = check_class_names(classes, z.shape[1])
         if w is not None and not w.all():
             z, y, w = z[w > 0], y[w > 0], w[w > 0]
-        center, distance = np.zeros(z.shape[1]), 0.0
+        center, scale, distance = np.zeros(z.shape[1]), 1.0, 0.0
         if self.reference == "best":
-            best = best_shift(z, y, np.ones(len(z)) if w is None else w)
-            center, distance = best.center, best.gain
+            weights = np.ones(len(z)) if w is None else w
+            best = best_model(z, y, weights, scale=self._temperature is not None)
+            center, scale, distance = best.center, best.scale, best.gain
+            self._compare(distance, float(weights.sum()))
+            if scale != 1:
+                z = z * scale
+        if self._lines and np.isneginf(center).any():
+            raise ValueError(
+                "labels must contain every class for reference='best' with directions of your own: "
+                f"got none of class {np.isneginf(center).argmax()}. Use reference='model'."
+            )
         data = LabelledLogits(z, y, w, center)
         summary = data.summarise()
-        coarse = summary.bin_width > BIN_WIDTH
+        ladder = None
+        if self._temperature is not None:
+            ladder = summarise_scales(*_without_absent(_recentred(z, center), y, center), w)
+        keep = summary.bin_width > BIN_WIDTH or self._lines
         self._learn(
-            summary, center, distance=distance, classes=names, data=data if coarse else None
+            summary,
+            center,
+            scale=scale,
+            distance=distance,
+            ladder=ladder,
+            classes=names,
+            data=data if keep else None,
         )
         return self
 
@@ -183,7 +246,7 @@ class Decalibrator:
         Not for reference="best", whose recentring needs all the data at once.
         """
         self._require_mergeable()
-        part = Decalibrator(self.alpha, likelihood=self.likelihood, box=self.box)
+        part = Decalibrator(self.alpha, likelihood=self.likelihood, directions=self.directions)
         if self._summary is not None:
             logits = check_logits(logits, classes=len(self._summary.label_weight))
         return self.merge(part.fit(logits, labels, sample_weight=sample_weight, classes=classes))
@@ -196,16 +259,23 @@ class Decalibrator:
         self._require_mergeable()
         other._require_mergeable()
         added, center = other._fitted()
+        if (self._temperature is None) != (other._temperature is None):
+            raise ValueError(
+                f"other must have the directions {self.directions}: got {other.directions}."
+            )
         if self._summary is None:
-            self._learn(added, center, classes=other.classes)
+            self._learn(added, center, ladder=other._ladder, classes=other.classes)
             return self
         K = len(center)
         if len(self._summary.label_weight) != K:
             raise ValueError(f"other must have {len(self._summary.label_weight)} classes: got {K}.")
         if self.classes and other.classes and self.classes != other.classes:
             raise ValueError(f"other must have the classes {self.classes}: got {other.classes}.")
+        ladder = None
+        if self._ladder is not None and other._ladder is not None:
+            ladder = merge_scales([self._ladder, other._ladder])
         names = self.classes or other.classes
-        self._learn(merge([self._summary, added]), center, classes=names)
+        self._learn(merge([self._summary, added]), center, ladder=ladder, classes=names)
         return self
 
     def _require_mergeable(self) -> None:
@@ -213,6 +283,24 @@ class Decalibrator:
             raise ValueError(
                 f"reference must be 'model' to merge or partial_fit: got {self.reference!r}, "
                 "whose recentring needs all the data at once. Use fit."
+            )
+        if self._lines:
+            raise ValueError(
+                "directions must be 'class' or 'temperature' to merge or partial_fit: got "
+                f"{self._lines[0].name!r}, whose evidence is the data themselves. Use fit."
+            )
+
+    def _compare(self, distance: float, weight: float) -> None:
+        """Warn if the reference model is much further from the model than anything may move."""
+        budget = -np.log(self.alpha) if self.alpha > 0 else np.inf
+        budget /= weight if self.likelihood == "sum" else 1.0
+        if 0 < budget < distance / DWARFED:
+            warnings.warn(
+                f"the model is {distance:.3g} nats per example from its best shift, and alpha = "
+                f"{self.alpha:g} allows {budget:.2g}: its own predictions are implausible, and the "
+                "credal sets will hardly contain them",
+                ReferenceWarning,
+                stacklevel=3,
             )
 
     # Asking
@@ -224,11 +312,12 @@ class Decalibrator:
         ----------
         alpha : level in [0, 1], or a sequence of levels; by default the one given at construction.
         """
+        levels = self._levels(alpha)
         if np.ndim(alpha) == 1:
-            return self._solve(np.array([check_alpha(a) for a in alpha]))
-        level = self.alpha if alpha is None else check_alpha(alpha)
+            return self._solve(levels)
+        level = float(levels[0])
         if level not in self._solved:
-            s = self._solve(np.array([level]))
+            s = self._solve(levels)
             self._solved[level] = Shifts(
                 s.lower[0], s.upper[0], s.center, level, s.residual, s.error
             )
@@ -248,11 +337,95 @@ class Decalibrator:
         O(n K) time.
         """
         shifts = self.shifts(alpha)
-        z = check_logits(logits, classes=len(shifts.center))
-        low, high, point = shift_box(
-            z, shifts.center, shifts.lower, shifts.upper, joint=self.box == "joint"
-        )
+        center, lower, upper = shifts.center, shifts.lower, shifts.upper
+        z = check_logits(logits, classes=len(center))
+        if self._scale != 1:
+            z = z * self._scale
+        if "class" not in self.directions:
+            lower = upper = np.where(np.isfinite(center), 0.0, -np.inf)
+        low, high, point = shift_box(z, center, lower, upper, joint=self.box == "joint")
+        if self._temperature is not None:
+            scales = self.scales(alpha)
+            ends = float(scales.lower) - 1, float(scales.upper) - 1
+            present = np.flatnonzero(np.isfinite(center))
+            widen_along(low, high, _recentred(z, center), self._temperature.move, *ends, present)
+        for line in self._lines:
+            widen_along(low, high, _recentred(z, center), line.move, *self.steps(line.name, alpha))
         return IntervalCredalSet._trusted(low, high, point, self.classes)
+
+    def scales(self, alpha: Any = None) -> Scales:
+        """By how much the logits may be scaled; needs "temperature" among the directions.
+
+        Parameters
+        ----------
+        alpha : level in [0, 1], or a sequence of levels; by default the one given at construction.
+        """
+        self._fitted()
+        if self._temperature is None or self._ladder is None:
+            raise ValueError(
+                f"directions must include 'temperature' for scales: got {self.directions}."
+            )
+        several = np.ndim(alpha) == 1
+        levels = self._levels(alpha)
+        found = plausible_scales(
+            self._ladder, *self._scale_budgets(self._temperature, self._ladder, levels)
+        )
+        if found.residual > RESIDUAL_TOLERANCE:
+            raise ArithmeticError(
+                f"scales miss their budget by {found.residual:.2g} nats per example. "
+                "This should not happen: please report it with your data."
+            )
+        ends = (found.lower, found.upper, levels)
+        lower, upper, level = ends if several else (float(end[0]) for end in ends)
+        return Scales(lower, upper, self._scale, level, found.residual, found.error)
+
+    def _scale_budgets(
+        self, temperature: Temperature, ladder: ScaleSummary, levels: Array
+    ) -> tuple[ExpectedLoss | LabelLoss, Array]:
+        """What a scale costs, and what it may cost at each level, in nats in all."""
+        by_labels = temperature.evidence == "labels"
+        ratio = temperature.ratio
+        if ratio is None:
+            ratio = LABEL_RATIO if by_labels else ladder.classes * ladder.knowledge
+        # At alpha = 0 everything is plausible, even of a model that knows nothing.
+        budgets = np.where(
+            levels == 0, np.inf, ratio * -self._budgets(np.where(levels == 0, 1.0, levels))
+        )
+        return ladder.label_loss if by_labels else ladder.expected_loss, budgets
+
+    def steps(self, name: str, alpha: Any = None) -> tuple[float, float]:
+        """The plausible interval of the parameter of a direction of your own.
+
+        Parameters
+        ----------
+        name : of the direction.
+        alpha : level in [0, 1]; by default the one given at construction.
+        """
+        self._fitted()
+        line = next((d for d in self._lines if d.name == name), None)
+        if line is None or self._data is None:
+            known = [d.name for d in self._lines]
+            raise ValueError(f"name must be one of your own directions, {known}: got {name!r}.")
+        data = self._data
+        weights = np.ones(len(data.labels)) if data.weights is None else data.weights
+        budgets = line.ratio * self._budgets(self._levels(alpha))
+        lower, upper, _ = plausible_steps(
+            _recentred(data.logits, data.center), data.labels, weights, line, budgets
+        )
+        return float(lower[0]), float(upper[0])
+
+    def _levels(self, alpha: Any) -> Array:
+        if np.ndim(alpha) == 1:
+            return np.array([check_alpha(a) for a in alpha])
+        return np.array([self.alpha if alpha is None else check_alpha(alpha)])
+
+    def _budgets(self, levels: Array) -> Array:
+        """Log-likelihood (A,) that a class shift may lose in all: negative, -inf at alpha = 0."""
+        with np.errstate(divide="ignore"):
+            budgets: Array = np.log(levels)
+        if self.likelihood == "mean":
+            budgets *= self._fitted()[0].total_weight
+        return budgets
 
     @property
     def examples(self) -> int:
@@ -277,15 +450,11 @@ class Decalibrator:
             )
         return self._summary, self._center
 
-    def _solve(self, alphas: Array) -> Shifts:
+    def _solve(self, levels: Array) -> Shifts:
         summary, center = self._fitted()
-        with np.errstate(divide="ignore"):
-            budgets = np.log(alphas)
-        if self.likelihood == "mean":
-            budgets *= summary.total_weight
         found = plausible_shifts(
             summary,
-            budgets,
+            self._budgets(levels),
             at_best=self.reference == "best",
             exact=None if self._data is None else self._data.softplus_sum,
         )
@@ -294,7 +463,7 @@ class Decalibrator:
                 f"ends miss their budget by {found.residual:.2g} nats per example. "
                 "This should not happen: please report it with your data."
             )
-        return Shifts(found.lower, found.upper, center, alphas, found.residual, found.error)
+        return Shifts(found.lower, found.upper, center, levels, found.residual, found.error)
 
     # Keeping
 
@@ -303,6 +472,8 @@ class Decalibrator:
             f"alpha={self.alpha:g}, likelihood={self.likelihood!r}, "
             f"reference={self.reference!r}, box={self.box!r}"
         )
+        if self.directions != ("class",):
+            settings += f", directions={self.directions}"
         if self._summary is None:
             return f"Decalibrator({settings}), not fitted"
         K = len(self._summary.label_weight)
@@ -316,11 +487,12 @@ class Decalibrator:
             "likelihood": self.likelihood,
             "reference": self.reference,
             "box": self.box,
-            "directions": self.directions,
+            "directions": [_described(d) for d in self.directions],
             "classes": self.classes,
             "distance": self._distance,
             "rows": summary.rows,
             "bin_width": summary.bin_width,
+            "scale": self._scale,
         }
         arrays = {
             "center": center,
@@ -328,6 +500,13 @@ class Decalibrator:
             "moments": summary.moments,
             "label_weight": summary.label_weight,
         }
+        if self._lines:
+            raise ValueError(
+                "directions must be 'class' or 'temperature' to save: got "
+                f"{self._lines[0].name!r}, whose code no model file can hold."
+            )
+        if self._ladder is not None:
+            arrays |= self._ladder.parts()
         storage.write(Path(path), settings, arrays)
 
     @classmethod
@@ -340,7 +519,7 @@ class Decalibrator:
                 likelihood=settings.pop("likelihood"),
                 reference=settings.pop("reference"),
                 box=settings.pop("box"),
-                directions=settings.pop("directions"),
+                directions=[_restored(d) for d in settings.pop("directions")],
             )
             summary = MarginSummary.from_parts(
                 settings.pop("bin_width"),
@@ -353,6 +532,9 @@ class Decalibrator:
             model.classes = check_class_names(settings.pop("classes"), K)
             model._distance = float(settings.pop("distance"))
             model._center = check_center(arrays.pop("center"), K)
+            model._scale = float(settings.pop("scale"))
+            if model._temperature is not None:
+                model._ladder = ScaleSummary.from_parts(arrays)
             model._summary = summary
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"path must be an intact model file: got {path} ({error}).") from error
@@ -360,6 +542,31 @@ class Decalibrator:
         if unknown:
             raise ValueError(f"path must hold nothing unknown: got {path} with {unknown}.")
         return model
+
+
+def _recentred(logits: Logits, center: Array) -> Logits:
+    return logits + center if center.any() else logits
+
+
+def _without_absent(
+    logits: Logits, labels: NDArray[np.intp], center: Array
+) -> tuple[Logits, NDArray[np.intp]]:
+    """Logits and labels counted without the classes that the reference model leaves out."""
+    present = np.isfinite(center)
+    if present.all():
+        return logits, labels
+    return logits[:, present], np.cumsum(present)[labels] - 1
+
+
+def _described(direction: str | Temperature | Direction) -> Any:
+    """A direction as JSON."""
+    if isinstance(direction, Temperature):
+        return {"ratio": direction.ratio, "evidence": direction.evidence}
+    return direction
+
+
+def _restored(described: Any) -> Any:
+    return Temperature(**described) if isinstance(described, dict) else described
 
 
 def decalibrate(

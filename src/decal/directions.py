@@ -1,16 +1,78 @@
-"""How a perturbation moves probabilities: the box of all predictions while one class is shifted."""
+"""How a perturbation moves logits and probabilities: class shifts, temperature, yours."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
+from decal._arrays import check_choice
 from decal._numerics import Array, Logits, for_each_block, margins, sigmoid, softplus
+from decal.lines import Direction
 
 DEEPEST_LOGIT = 300.0
 """Exponentials of shifts, and of margins of the largest class, stay in linear scale up to here."""
 
 PREDICT_ELEMENTS = 1 << 15
 """Logits turned into intervals at once: about ten temporaries of this size share a core's cache."""
+
+
+LABEL_RATIO = 16.0
+"""Log-budget of the scale in units of that of the shifts, when labels judge it."""
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """The scale of the logits, z becomes s z, as a direction.
+
+    Parameters
+    ----------
+    ratio : nats per example that the scale may lose, in units of -log alpha. By default, with
+        evidence="model", K times the nats that the model claims to know about an example, log K -
+        its mean entropy: a class shift concerns about one example in K, so that -log alpha is
+        about K times as much for those concerned, and the scale may lose this share of what the
+        model knows. With evidence="labels", 16.
+    evidence : who says what a scale costs. "model": the sharper of the two models, the scaled and
+        the unscaled; a scale is plausible if believing the softer one while the sharper one is true
+        costs no more than the budget. "labels": the likelihood of the labels, as for class shifts.
+    """
+
+    ratio: float | None = None
+    evidence: str = "model"
+    name = "temperature"
+
+    def __post_init__(self) -> None:
+        check_choice(self.evidence, "evidence", ("model", "labels"))
+        if self.ratio is not None and not 0 <= self.ratio < np.inf:
+            raise ValueError(f"ratio must be a finite number, not negative: got {self.ratio!r}.")
+
+    def move(self, logits: Array) -> Array:
+        """The logits themselves: s = 1 + theta."""
+        return logits
+
+
+def parse_directions(directions: Iterable[Any]) -> tuple[str | Temperature | Direction, ...]:
+    """Names and objects as objects; "class" stays a name, for it is K directions at once."""
+    parsed: list[str | Temperature | Direction] = []
+    if isinstance(directions, str):
+        directions = (directions,)
+    for direction in directions:
+        if isinstance(direction, str):
+            check_choice(direction, "directions", ("class", "temperature"))
+            parsed.append(Temperature() if direction == "temperature" else direction)
+        elif isinstance(direction, Temperature | Direction):
+            parsed.append(direction)
+        else:
+            raise ValueError(
+                "directions must be 'class', 'temperature' or objects with a name, a ratio and "
+                f"move(logits): got {direction!r}."
+            )
+    names = [d if isinstance(d, str) else d.name for d in parsed]
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"directions must be one or more, each once: got {names}.")
+    return tuple(parsed)
 
 
 def shift_box(
