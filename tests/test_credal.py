@@ -100,7 +100,8 @@ def test_tightened_bounds_are_the_ones_that_members_attain(box):
 def test_emptiness_is_reported_not_hidden(lower, upper, empty):
     c = decal.IntervalCredalSet([lower], [upper])
     assert c.is_empty.tolist() == [empty]
-    assert np.isnan(c.intersection_probability()).all() == empty
+    assert np.isnan(c.intersection_probability(empty="nan")).all() == empty
+    assert c.contains([np.full(len(lower), 1 / len(lower))], atol=1.0)[0] != empty
     np.testing.assert_array_equal(c.tighten().is_empty, [empty])
 
 
@@ -109,6 +110,10 @@ def test_the_intersection_probability_lies_at_one_fraction_of_all_intervals(cred
     np.testing.assert_allclose(p.sum(axis=1), 1)
     share = (p - credal.lower) / (credal.upper - credal.lower)
     np.testing.assert_allclose(share, np.broadcast_to(share[:, :1], share.shape))
+    loose = decal.IntervalCredalSet([[0.4, 0.0, 0.0]], [[1.0, 1.0, 0.1]])
+    np.testing.assert_allclose(
+        loose.intersection_probability(), loose.tighten().intersection_probability()
+    )
     point = decal.IntervalCredalSet(POINT, POINT)
     np.testing.assert_allclose(point.intersection_probability(), POINT)
 
@@ -254,7 +259,7 @@ def test_no_action_is_taken_for_an_empty_set():
     assert c.decide("maximality", empty="nan").tolist() == [[False, False], [True, True]]
     assert c.decide("gamma_maximin", empty="nan").tolist() == [-1, 1]
     for certificate in (c.lower_entropy, c.hartley):
-        with pytest.raises(ValueError, match="got an empty one in row 0"):
+        with pytest.raises(ValueError, match="no distribution satisfies in row 0"):
             certificate()
 
 
@@ -279,8 +284,10 @@ def test_an_uncertain_lower_entropy_warns(monkeypatch):
     monkeypatch.setattr(
         "decal.entropy.lower_entropy", lambda lower, upper: limited(lower, upper, max_nodes=4)
     )
-    with pytest.warns(decal.BracketWarning, match="1 inputs is only known within"):
-        hard.entropy()
+    for ask in (hard.entropy, hard.aleatoric, hard.epistemic):
+        with pytest.warns(decal.BracketWarning, match="1 inputs is only known within") as record:
+            ask()
+        assert record[0].filename == __file__
 
 
 def test_utilities_and_events_reach_the_rules(credal):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -289,19 +290,24 @@ class CredalSet(ABC):
         expected = self.point if utility is None else self.point @ utility.T
         return np.asarray(expected.argmax(axis=1))
 
+    def _require_members(self) -> None:
+        without = self.is_empty
+        if without.any():
+            raise ValueError(
+                "credal set must have members: got bounds that no distribution satisfies in row "
+                f"{without.argmax()} ({without.sum()} rows in all). Use empty='nan' to pass over."
+            )
+
     def _ask(
         self, question: Callable[[Self], NDArray[Any]], empty: str, missing: float = np.nan
     ) -> NDArray[Any]:
         """The answer for every input, where the question may only be put to sets with members."""
         check_choice(empty, "empty", ("raise", "nan"))
+        if empty == "raise":
+            self._require_members()
         without = self.is_empty
         if not without.any():
             return question(self)
-        if empty == "raise":
-            raise ValueError(
-                "credal set must have members: got bounds that no distribution satisfies in row "
-                f"{without.argmax()} ({without.sum()} rows in all). Use empty='nan' to pass over."
-            )
         answers = question(self[~without])
         result = np.full((len(self), *answers.shape[1:]), missing, dtype=answers.dtype)
         result[~without] = answers
@@ -390,7 +396,7 @@ class IntervalCredalSet(CredalSet):
         p = check_distributions(distributions, shape=self.shape)
         atol = check_tolerance(atol, "atol")
         inside: NDArray[np.bool_] = (p >= self.lower - atol) & (p <= self.upper + atol)
-        return np.asarray(inside.all(axis=1))
+        return np.asarray(inside.all(axis=1)) & ~self.is_empty
 
     def tighten(self) -> Self:
         """The same sets with reachable bounds: every bound is attained by some member.
@@ -407,19 +413,21 @@ class IntervalCredalSet(CredalSet):
         lower[crossed] = upper[crossed]
         return self._trusted(lower, upper, self.point, self.classes)
 
-    def intersection_probability(self) -> Array:
-        """(n, K) the distribution that lies at the same fraction of every interval.
+    def intersection_probability(self, *, empty: str = "raise") -> Array:
+        """(n, K) the distribution that lies at the same fraction of every reachable interval.
 
         l + d (1 - sum l) / (sum u - sum l) with d = u - l: the one point of the line from lower to
-        upper that sums to one. NaN for empty rows.
+        upper that sums to one.
         """
-        low, width = self.lower, self.upper - self.lower
-        missing = 1 - low.sum(axis=1, keepdims=True)
-        total = width.sum(axis=1, keepdims=True)
-        share = np.divide(missing, total, out=np.zeros_like(total), where=total > 0)
-        p: Array = low + width * share
-        p[self.is_empty] = np.nan
-        return p
+
+        def between(credal: Self) -> Array:
+            low, high = credal._reachable
+            missing = 1 - low.sum(axis=1, keepdims=True)
+            total = (high - low).sum(axis=1, keepdims=True)
+            share = np.divide(missing, total, out=np.zeros_like(total), where=total > 0)
+            return np.asarray(low + (high - low) * share)
+
+        return self._ask(between, empty)
 
     def lower_entropy(self, *, max_nodes: int = entropy.MAX_NODES) -> entropy.LowerEntropy:
         """The lower entropy with its certificate: value, bound, nodes and exact, (n,) each.
@@ -428,18 +436,12 @@ class IntervalCredalSet(CredalSet):
         ----------
         max_nodes : budget of the search, per input. Real boxes need 1 to 30.
         """
-        if self.is_empty.any():
-            raise ValueError(
-                f"credal set must have members: got an empty one in row {self.is_empty.argmax()}."
-            )
+        self._require_members()
         return entropy.lower_entropy(*self._reachable, max_nodes=max_nodes)
 
     def hartley(self) -> measures.Hartley:
         """The generalised Hartley measure as a bracket: lower, upper and exact, (n,) each."""
-        if self.is_empty.any():
-            raise ValueError(
-                f"credal set must have members: got an empty one in row {self.is_empty.argmax()}."
-            )
+        self._require_members()
         return measures.hartley(*self._reachable)
 
     @cached_property
@@ -455,7 +457,7 @@ class IntervalCredalSet(CredalSet):
                 f"the lower entropy of {np.sum(~found.exact)} inputs is only known within "
                 f"{widest:.2g} nats; see lower_entropy(max_nodes=...)",
                 BracketWarning,
-                stacklevel=5,
+                stacklevel=_frames_within_this_module(),
             )
         return found.value
 
@@ -493,7 +495,7 @@ class HullCredalSet(CredalSet):
     The surface of IntervalCredalSet. Expectations, the lower entropy and most decisions are found
     at vertices; the upper entropy by an interior-point method with a certificate of 1e-10 nats;
     E-admissibility and membership as small matrix games. "hartley" is that of the box around the
-    hull, as the measure is not defined for hulls.
+    hull; that of the hull itself is not computed.
 
     Examples
     --------
@@ -558,9 +560,9 @@ class HullCredalSet(CredalSet):
         p = check_distributions(distributions, shape=self.shape)
         return hulls.contains(self.vertices, p, atol=check_tolerance(atol, "atol"))
 
-    def intersection_probability(self) -> Array:
+    def intersection_probability(self, *, empty: str = "raise") -> Array:
         """(n, K) that of the box around the hull; it may lie outside the hull."""
-        return self.box().intersection_probability()
+        return self.box().intersection_probability(empty=empty)
 
     def upper_entropy(self) -> hulls.UpperEntropy:
         """The upper entropy with its certificate: value, bound, weights and gap."""
@@ -587,6 +589,14 @@ class HullCredalSet(CredalSet):
 
     def _decide(self, rule: str, utility: Array | None, optimism: float) -> Mask | Indices:
         return hulls.decide(self.vertices, rule, utility=utility, optimism=optimism)
+
+
+def _frames_within_this_module() -> int:
+    """The stacklevel at which a warning names the caller's line, however deep it arose."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename == __file__:
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def _row_index(rows: Any, count: int) -> Any:

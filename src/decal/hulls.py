@@ -7,8 +7,8 @@ another one.
 
 Expectations are linear, so they are extreme at vertices, and so is entropy at its lowest. The
 highest entropy is a concave program; E-admissibility and membership are small matrix games. Left
-out: generalised Hartley, whose Möbius masses may be negative for a hull; that of the box around it
-(`box`) is defined.
+out: generalised Hartley, which would need the Möbius masses of all sets of classes; that of the box
+around a hull (`box`) stands in for it.
 """
 
 from __future__ import annotations
