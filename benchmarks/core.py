@@ -165,6 +165,11 @@ def small() -> None:
     line("(a) SLSQP as published", slsqp_time, ours, f"largest error {error['a']:.1e}")
     line("(b) 50-step bisection", bisect, ours, f"largest error {error['b']:.1e}")
     line("(c) one softmax", seconds(lambda: softmax(logits, axis=1), 30), ours)
+    fit = seconds(lambda: decal.Decalibrator().fit(logits, labels), 30)
+    both = decal.Decalibrator(directions=("class", "temperature"))
+    print("  fit alone: class shifts, then class shifts and temperature (× = times class shifts)")
+    line("decal fit, class", fit, fit)
+    line("decal fit, class and temperature", seconds(lambda: both.fit(logits, labels), 30), fit)
 
 
 def large() -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from conftest import read_npz
+
 pytest.importorskip("typer", reason="needs decal[cli]")
 pytest.importorskip("pyarrow", reason="needs decal[cli]")
 
@@ -64,7 +66,7 @@ def fail(*arguments):
 
 
 def in_memory(**settings):
-    data = np.load("logits.npz")
+    data = read_npz("logits.npz")
     return decal.decalibrate(data["logits"], data["labels"], **{"alpha": 0.8} | settings)
 
 
@@ -101,7 +103,7 @@ def test_weights_count_like_repetition():
     weights = np.arange(200) % 3
     np.save("weights.npy", weights)
     succeed("fit", "logits.npz", "-o", "model.npz", "--weights", "weights.npy")
-    data = np.load("logits.npz")
+    data = read_npz("logits.npz")
     expected = decal.decalibrate(
         np.repeat(data["logits"], weights, axis=0), np.repeat(data["labels"], weights), alpha=0.8
     )
@@ -113,7 +115,7 @@ def test_weights_count_like_repetition():
 
 
 def test_probabilities_fit_like_their_logits():
-    data = np.load("logits.npz")
+    data = read_npz("logits.npz")
     np.savez("p.npz", probabilities=data["truth"], labels=data["labels"])
     succeed("fit", "p.npz", "-o", "model.npz", "--probabilities")
     found = decal.Decalibrator.load("model.npz").shifts()
@@ -140,7 +142,7 @@ def test_predict_writes_what_the_model_predicts(model, source, kind):
     result = succeed("predict", model, source, "-o", f"out.{kind}", "--alpha", 0.95)
     expected = in_memory().predict(np.load("logits.npy"), alpha=0.95)
     if kind == "npz":
-        upper = np.load("out.npz")["upper"]
+        upper = read_npz("out.npz")["upper"]
     elif kind == "npy":
         upper = np.load("out.npy")[..., 1]
     else:
@@ -167,7 +169,7 @@ def test_evaluate_tells_what_the_metrics_tell(model):
     succeed(
         "evaluate", model, "logits.csv", "--truth", "truth.csv", "--alpha", "0.5,0.9", "-o", "t.csv"
     )
-    data = np.load("logits.npz")
+    data = read_npz("logits.npz")
     sets = [in_memory().predict(data["logits"], alpha=a) for a in alphas]
     table = pc.read_csv("t.csv").to_pydict()
     assert table["alpha"] == alphas
@@ -275,7 +277,9 @@ def test_the_version_is_printed():
     assert succeed("--version").stdout == f"decal {decal.__version__}\n"
 
 
-@pytest.mark.parametrize("command", [[], ["fit"], ["predict"], ["evaluate"], ["demo"]])
+@pytest.mark.parametrize(
+    "command", [[], ["fit"], ["predict"], ["evaluate"], ["demo"], ["reproduce"]]
+)
 def test_every_command_has_help(command):
     assert "Usage: " in succeed(*command, "--help").stdout
 
@@ -334,3 +338,69 @@ def test_a_piped_program_writes_plain_text_and_importing_decal_stays_light():
         "import sys, decal; assert not {'typer', 'rich', 'pyarrow', 'sklearn'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", light], check=True)
+
+
+# reproduce
+
+
+def write_logits(folder):
+    """A folder with one file of logits in the format of the experiments."""
+    os.makedirs(folder)
+    with np.load("logits.npz") as data:
+        np.savez(
+            f"{folder}/cnn_vgg_15_BN_64_test.npz",
+            logits=data["logits"],
+            labels=data["labels"],
+            human=data["truth"],
+        )
+
+
+def test_reproduce_runs_an_experiment_and_resumes_it():
+    write_logits("data")
+    result = succeed("reproduce", "directions", "--data", "data", "--quick")
+    assert "Coverage at efficiency 0.8, seed 0" in result.stdout
+    assert re.search(r"VGG 15 +\d\.\d{3} .* 0\.85 (pass|fail)", result.stdout)
+    assert "least gain over class" in result.stdout
+    absent = result.stdout.partition("needs ")[2]
+    assert "clip_cifar10_en.npz" in absent
+    assert "cnn_vgg_15_BN_64_test.npz" not in absent
+    assert "Wrote decal-results/directions/table.md" in result.stderr
+    rows = Path("decal-results/directions/rows.csv").read_bytes()
+    again = succeed("reproduce", "directions", "--data", "data", "--quick")
+    assert again.stdout == result.stdout
+    assert Path("decal-results/directions/rows.csv").read_bytes() == rows
+
+
+def test_reproduce_takes_its_data_from_the_environment_and_its_output_as_told(monkeypatch):
+    write_logits("data")
+    monkeypatch.setenv("DECAL_DATA", "data")
+    succeed("reproduce", "directions", "--quick", "--seed", 3, "--out", "there")
+    assert ",3," in Path("there/table.csv").read_text()
+    assert not Path("decal-results").exists()
+
+
+def test_reproduce_lists_its_experiments():
+    assert succeed("reproduce", "--list").stdout.startswith("directions  Coverage against")
+
+
+def test_reproduce_says_what_it_needs(monkeypatch):
+    monkeypatch.delenv("DECAL_DATA", raising=False)
+    assert "NAME must be one of directions: got none. Try --list." in fail("reproduce")
+    assert "NAME must be one of directions: got magic." in fail("reproduce", "magic")
+    assert "data must be a folder of logits: got none. Give it with --data or" in fail(
+        "reproduce", "directions"
+    )
+    assert "data must be a folder of logits: got nowhere, which is none." in fail(
+        "reproduce", "directions", "--data", "nowhere"
+    )
+    message = fail("reproduce", "directions", "--data", ".")
+    assert "data must hold files of logits: got none in .. Needs clip_cifar10_en.npz, " in message
+
+
+def test_fit_takes_directions():
+    succeed("fit", "logits.npz", "-o", "m.npz", "--directions", "class,temperature")
+    expected = in_memory(directions=("class", "temperature")).scales(0.95)
+    found = decal.Decalibrator.load("m.npz").scales(0.95)
+    assert found.lower == pytest.approx(expected.lower, abs=1e-6)
+    message = fail("fit", "logits.npz", "-o", "n.npz", "--directions", "sideways")
+    assert "directions must be one of 'class', 'temperature'" in message

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import decal
 import oracles
+from conftest import read_npz
 from strategies import alphas, labelled_logits
 
 LIKELIHOODS = ("mean", "sum")
@@ -512,7 +513,7 @@ def test_corrupt_and_foreign_files_are_refused(tmp_path, clear_data):
 def test_damaged_numbers_in_a_model_file_are_noticed(tmp_path, clear_data, name):
     path = tmp_path / "model.npz"
     decal.decalibrate(*clear_data, alpha=0.7).save(path)
-    arrays = dict(np.load(path))
+    arrays = read_npz(path)
     damages = [arrays[name][..., :-1], np.full_like(arrays[name], -5)]
     if arrays[name].dtype == float:
         damages.append(np.full_like(arrays[name], np.nan))
@@ -527,7 +528,7 @@ def test_damaged_numbers_in_a_model_file_are_noticed(tmp_path, clear_data, name)
 def test_a_file_with_something_unknown_in_it_is_refused(tmp_path, clear_data):
     path = tmp_path / "model.npz"
     decal.decalibrate(*clear_data, alpha=0.7).save(path)
-    np.savez(path, **dict(np.load(path)), surprise=np.zeros(3))
+    np.savez(path, **read_npz(path), surprise=np.zeros(3))
     with pytest.raises(ValueError, match="nothing unknown: got .*surprise"):
         decal.Decalibrator.load(path)
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from conftest import read_npz
+
 pa = pytest.importorskip("pyarrow", reason="needs decal[cli]")
 import pyarrow.csv as pc  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
@@ -395,7 +397,7 @@ def test_named_columns_read_back_exactly(tmp_path, kind):
     files.write_columns(path, {"alpha": (0.1, 1.0), "coverage": [1 / 3, 0.25]})
     if kind == "npz":
         assert zipfile.ZipFile(path).namelist() == ["alpha.npy", "coverage.npy"]
-        found = np.load(path)["coverage"].tolist()
+        found = read_npz(path)["coverage"].tolist()
     else:
         table = pc.read_csv(path) if kind == "csv" else pq.read_table(path)
         found = table["coverage"].to_pylist()

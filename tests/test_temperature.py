@@ -9,6 +9,7 @@ from scipy.special import logsumexp, rel_entr, softmax
 
 import decal
 import oracles
+from conftest import read_npz
 from decal.temperature import merge_scales, plausible_scales, summarise_scales
 from strategies import alphas, labelled_logits
 
@@ -321,7 +322,7 @@ def test_a_saved_model_keeps_its_scales(tmp_path, data):
 def test_a_damaged_ladder_is_noticed(tmp_path, data, name):
     path = tmp_path / "m.npz"
     decal.Decalibrator(0.9, directions=BOTH).fit(*data).save(path)
-    arrays = dict(np.load(path))
+    arrays = read_npz(path)
     for damaged in (arrays[name] * np.nan, arrays[name][:1], -np.abs(arrays[name])):
         if name != "ladder_numbers" and not np.isnan(damaged).any() and len(damaged) > 1:
             continue  # only the numbers have signs to check

@@ -9,10 +9,11 @@ IntervalCredalSet: 1 input, 2 classes, mean width 0.528
 
 from decal import decisions, metrics
 from decal._arrays import NotFittedError
-from decal.credal import BracketWarning, HullCredalSet, IntervalCredalSet
+from decal.credal import BracketWarning, IntervalCredalSet
 from decal.decalibrator import Decalibrator, ReferenceWarning, Scales, Shifts, decalibrate
 from decal.decisions import abstention_utility
 from decal.directions import Temperature
+from decal.ensemble import HullCredalSet
 from decal.lines import Direction
 from decal.selection import alpha_from_confidence, confidence_from_alpha
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich import box as borders
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -23,6 +24,9 @@ import decal
 from decal import files
 from decal._formats import TABLES
 from decal.demo import PAPER_ALPHAS, Demo, block_art, run_demo
+from decal.experiments import EXPERIMENTS
+from decal.experiments.report import Report
+from decal.experiments.rows import Cell
 from decal.files import Chunk, Source
 
 CLASSES_SHOWN = 20
@@ -160,6 +164,10 @@ def fit(
     box: Annotated[
         str, typer.Option(metavar="joint|own", help="Intervals over all shifts, or each its own.")
     ] = "joint",
+    directions: Annotated[
+        str,
+        typer.Option(metavar="A,B", help="What may move: class, temperature, or both."),
+    ] = "class",
     weights: Annotated[
         Path | None,
         typer.Option(exists=True, dir_okay=False, help="File of sample weights, one per row."),
@@ -180,7 +188,13 @@ def fit(
     Reads in one pass, in constant memory. Labels are class names or column numbers from 0.
     """
     files.check_output(model, force=force, formats=(".npz",))
-    fitted = decal.Decalibrator(alpha, likelihood=likelihood, reference=reference, box=box)
+    fitted = decal.Decalibrator(
+        alpha,
+        likelihood=likelihood,
+        reference=reference,
+        box=box,
+        directions=_split(directions),
+    )
     source = files.open_source(
         logits,
         labels=labels,
@@ -363,6 +377,61 @@ def demo(
     _print_demo(result)
 
 
+@app.command(
+    epilog="""[bold]Examples[/]
+
+    decal reproduce --list
+
+    decal reproduce directions --data logits --quick
+    """
+)
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME…", help="Experiments to run.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", envvar="DECAL_DATA", help="Folder of logits, .npz."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of results, of several experiments a folder in it for each. "
+            "Default: decal-results/NAME.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Draws the halves of the data.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="A coarser run.")] = False,
+) -> None:
+    """Run experiments on the logits at hand: rows of results, tables and figures.
+
+    Results already in the folder are kept and not computed again, so a run that was stopped goes
+    on where it was. Data that are not at hand are listed, and left out.
+    """
+    if listed:
+        for name, experiment in EXPERIMENTS.items():
+            output.print(f"[bold]{name}[/]  {experiment.summary}", highlight=False)
+        return
+    wanted = list(dict.fromkeys(names or ()))
+    for name in wanted or [""]:
+        if name not in EXPERIMENTS:
+            known = ", ".join(EXPERIMENTS)
+            raise ValueError(f"NAME must be one of {known}: got {name or 'none'}. Try --list.")
+    if data is None:
+        raise ValueError(
+            "data must be a folder of logits: got none. "
+            "Give it with --data or the environment variable DECAL_DATA."
+        )
+    for name in wanted:
+        folder = Path("decal-results", name) if out is None else out
+        if out is not None and len(wanted) > 1:
+            folder /= name
+        report = EXPERIMENTS[name].run(data, folder, seed=seed, quick=quick, track=_cells)
+        _print_report(report)
+
+
 # Calling
 
 
@@ -381,6 +450,23 @@ def _with_progress(source: Source, description: str) -> Iterator[Chunk]:
         for chunk in source.chunks():
             yield chunk
             progress.advance(task, len(chunk))
+
+
+def _cells(cells: Sequence[Cell]) -> Iterator[Cell]:
+    """The cells of an experiment, with a bar on the terminal."""
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    hidden = not messages.is_terminal
+    with Progress(*columns, console=messages, transient=True, disable=hidden) as progress:
+        task = progress.add_task("", total=len(cells))
+        for cell in cells:
+            progress.update(task, description=str(cell))
+            yield cell
+            progress.advance(task)
 
 
 def _scores(
@@ -519,3 +605,36 @@ def _interval(lower: float, upper: float, truth: float) -> Text:
     bar.stylize("cyan not dim", first, last + 1)
     bar.stylize("bold yellow not dim", mark, mark + 1)
     return bar
+
+
+def _print_report(report: Report) -> None:
+    """A table, then what it shows, then what is missing and where the files are."""
+    table = Table(
+        title=report.title, box=borders.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False
+    )
+    for column, heading in enumerate(report.headings):
+        table.add_column(heading, justify="right" if column else "left", no_wrap=column > 0)
+    for heading, rows in report.sections.items():
+        table.add_row(Text(heading, style="bold"))
+        for row in rows:
+            table.add_row(*(_verdict(cell) for cell in row))
+        table.add_section()
+    output.print(table)
+    output.print(f"\n{report.caption}\n", style="dim", markup=False, highlight=False)
+    claims = Table.grid(padding=(0, 1))
+    for claim in report.claims:
+        claims.add_row(_verdict("pass" if claim.holds else "fail"), Text(claim.text))
+    output.print(claims)
+    if report.needs:
+        absent = ", ".join(report.needs)
+        output.print(f"\nNot at hand: needs {absent}", markup=False, highlight=False)
+    for note in report.notes:
+        _say(note, style="yellow")
+    for path in report.files:
+        _say(f"Wrote {path}", style="green")
+
+
+def _verdict(text: str) -> Text:
+    """A cell of a report; one that ends in a verdict is coloured."""
+    style = {"pass": "green", "fail": "bold red"}.get(text.rpartition(" ")[2], "")
+    return Text(text, style=style)

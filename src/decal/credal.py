@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal import decisions, entropy, hulls, measures
+from decal import decisions, entropy, measures
 from decal._arrays import (
     check_alpha,
     check_bounds,
@@ -23,7 +23,6 @@ from decal._arrays import (
     check_event,
     check_tolerance,
     check_values,
-    check_vertices,
 )
 from decal._numerics import Array
 
@@ -374,7 +373,7 @@ class IntervalCredalSet(CredalSet):
 
     def __getitem__(self, rows: Any) -> Self:
         """The credal set of the chosen rows: an integer, a slice, a mask or a list of integers."""
-        rows = _row_index(rows, len(self))
+        rows = row_index(rows, len(self))
         point = None if self.point is None else self.point[rows]
         return self._trusted(self.lower[rows], self.upper[rows], point, self.classes)
 
@@ -474,123 +473,6 @@ class IntervalCredalSet(CredalSet):
         return decisions.decide(*self._reachable, rule, utility=utility, optimism=optimism)
 
 
-@dataclass(frozen=True, eq=False, repr=False, init=False)
-class HullCredalSet(CredalSet):
-    """Convex hulls of probability vectors: for every input, all mixtures of M predictions.
-
-    What an ensemble says: every member's prediction is a vertex.
-
-    Parameters
-    ----------
-    vertices : (n, M, K), each a distribution.
-    classes : K names, optional.
-
-    Attributes
-    ----------
-    lower, upper : (n, K) the smallest box around each hull.
-    point : (n, K) the mean of the vertices.
-
-    Notes
-    -----
-    The surface of IntervalCredalSet. Expectations, the lower entropy and most decisions are found
-    at vertices; the upper entropy by an interior-point method with a certificate of 1e-10 nats;
-    E-admissibility and membership as small matrix games. "hartley" is that of the box around the
-    hull; that of the hull itself is not computed.
-
-    Examples
-    --------
-    >>> import decal
-    >>> h = decal.HullCredalSet([[[0.9, 0.1, 0.0], [0.5, 0.2, 0.3]]], classes=["a", "b", "c"])
-    >>> h
-    HullCredalSet: 1 input, 2 vertices, 3 classes, mean width 0.267
-      0  a [0.500, 0.900]  c [0.000, 0.300]  b [0.100, 0.200]
-    >>> h.contains([[0.7, 0.15, 0.15]]), h.box().contains([[0.8, 0.2, 0.0]])
-    (array([ True]), array([ True]))
-    """
-
-    vertices: Array
-    classes: tuple[str, ...] | None
-
-    def __init__(self, vertices: Any, *, classes: Iterable[Any] | None = None) -> None:
-        array = check_vertices(vertices)
-        self._hold(array, check_class_names(classes, array.shape[2]))
-
-    def _hold(self, vertices: Array, classes: tuple[str, ...] | None) -> None:
-        vertices = vertices.view()
-        vertices.flags.writeable = False
-        object.__setattr__(self, "vertices", vertices)
-        object.__setattr__(self, "classes", classes)
-
-    @cached_property
-    def lower(self) -> Array:  # type: ignore[override]
-        """(n, K) least probability of each class."""
-        return np.asarray(self.vertices.min(axis=1))
-
-    @cached_property
-    def upper(self) -> Array:  # type: ignore[override]
-        """(n, K) greatest probability of each class."""
-        return np.asarray(self.vertices.max(axis=1))
-
-    @cached_property
-    def point(self) -> Array:  # type: ignore[override]
-        """(n, K) the mean of the vertices."""
-        return np.asarray(self.vertices.mean(axis=1))
-
-    def __getitem__(self, rows: Any) -> Self:
-        """The credal set of the chosen rows: an integer, a slice, a mask or a list of integers."""
-        chosen = type(self).__new__(type(self))
-        chosen._hold(self.vertices[_row_index(rows, len(self))], self.classes)
-        return chosen
-
-    @property
-    def is_empty(self) -> Mask:
-        """(n,) False: a hull holds at least its vertices."""
-        return np.zeros(len(self), dtype=bool)
-
-    def box(self) -> IntervalCredalSet:
-        """The smallest intervals around each hull, and the mean of its vertices."""
-        return IntervalCredalSet._trusted(self.lower, self.upper, self.point, self.classes)
-
-    def tighten(self) -> Self:
-        """The set itself: the bounds of a hull are attained."""
-        return self
-
-    def contains(self, distributions: Any, *, atol: float = 5e-4) -> Mask:
-        """(n,) True where some mixture of the vertices is within `atol` in every class."""
-        p = check_distributions(distributions, shape=self.shape)
-        return hulls.contains(self.vertices, p, atol=check_tolerance(atol, "atol"))
-
-    def intersection_probability(self, *, empty: str = "raise") -> Array:
-        """(n, K) that of the box around the hull; it may lie outside the hull."""
-        return self.box().intersection_probability(empty=empty)
-
-    def upper_entropy(self) -> hulls.UpperEntropy:
-        """The upper entropy with its certificate: value, bound, weights and gap."""
-        return hulls.upper_entropy(self.vertices)
-
-    def _size(self) -> str:
-        return f"{self.vertices.shape[1]:,} vertices, "
-
-    @property
-    def _reachable(self) -> tuple[Array, Array]:
-        return self.lower, self.upper
-
-    def _lower_entropy(self) -> Array:
-        return hulls.lower_entropy(self.vertices)
-
-    def _upper_entropy(self) -> Array:
-        return hulls.upper_entropy(self.vertices).value
-
-    def _zero_one(self) -> Array:
-        return hulls.zero_one(self.vertices)
-
-    def _expectation(self, values: Array) -> tuple[Array, Array]:
-        return hulls.expectation(self.vertices, values)
-
-    def _decide(self, rule: str, utility: Array | None, optimism: float) -> Mask | Indices:
-        return hulls.decide(self.vertices, rule, utility=utility, optimism=optimism)
-
-
 def _frames_within_this_module() -> int:
     """The stacklevel at which a warning names the caller's line, however deep it arose."""
     frame, depth = sys._getframe(1), 1
@@ -599,7 +481,7 @@ def _frames_within_this_module() -> int:
     return depth
 
 
-def _row_index(rows: Any, count: int) -> Any:
+def row_index(rows: Any, count: int) -> Any:
     """What picks rows of an array and keeps it a matrix."""
     if isinstance(rows, tuple):
         raise IndexError("a credal set is indexed by rows only: use .lower[row, class]")

@@ -1,0 +1,193 @@
+"""The files of logits at hand as named data sets: logits to fit on, and others with their truth.
+
+What a folder may hold, by file name:
+
+* ``MODEL_cifar10_LANGUAGE.npz``, ``cnn_NETWORK_test.npz``: logits, labels and CIFAR-10H's human
+  distributions of the CIFAR-10 test images. Half to fit, half to evaluate.
+* ``snli_MODEL.npz``, ``mnli_MODEL.npz``: ChaosNLI items with the distributions of 100 annotators,
+  and other items with labels. Two data sets: fitted on the other items ("own"), and half and half.
+* ``tabpfn_SET_seedN.npz``: tables with semi-synthetic truth, fitted on the training rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FAMILIES = {
+    "zero-shot": "Zero-shot, CIFAR-10H",
+    "cnn": "CNNs, CIFAR-10H",
+    "nli": "ChaosNLI",
+    "tabpfn": "TabPFN, semi-synthetic",
+}
+"""Kinds of data sets, in the order of tables and figures."""
+
+PATTERNS = {
+    "zero-shot": r"(?P<model>[^_]+)_cifar10_(?P<language>[^_]+)",
+    "cnn": r"cnn_(?P<network>.+)_test",
+    "nli": r"(?P<corpus>snli|mnli)_(?P<model>[^_]+)",
+    "tabpfn": r"tabpfn_(?P<table>.+)_(?P<number>\d+)_seed(?P<seed>\d+)",
+}
+"""What files are called, without .npz."""
+
+SHARED_FILES = (
+    *(f"clip_cifar10_{language}" for language in ("en", "fr", "zh", "sw")),
+    *(f"siglip_cifar10_{language}" for language in ("en", "fr", "zh", "sw")),
+    "siglip2_cifar10_en",
+    "cnn_densenet_BC_100_12_test",
+    "cnn_resnet_basic_110_test",
+    "cnn_resnet_preact_bottleneck_164_test",
+    "cnn_resnext_29_8x64d_test",
+    "cnn_vgg_15_BN_64_test",
+    "snli_roberta0",
+    "snli_bert0",
+    "mnli_roberta0",
+    *(
+        f"tabpfn_{table}_seed{seed}"
+        for table in (
+            "anneal_46906",
+            "maternal_health_risk_46941",
+            "splice_46958",
+            "students_dropout_46960",
+            "website_phishing_46963",
+            "MIC_46980",
+        )
+        for seed in (1, 2)
+    ),
+)
+"""The files of the project's own experiments, in the order of tables; others are welcome too."""
+
+TITLES = {
+    "clip": "CLIP",
+    "siglip": "SigLIP",
+    "siglip2": "SigLIP-2",
+    "en": "English",
+    "fr": "French",
+    "zh": "Chinese",
+    "sw": "Swahili",
+    "densenet_BC_100_12": "DenseNet-BC 100-12",
+    "resnet_basic_110": "ResNet 110",
+    "resnet_preact_bottleneck_164": "ResNet 164, pre-act",
+    "resnext_29_8x64d": "ResNeXt 29, 8×64d",
+    "vgg_15_BN_64": "VGG 15",
+    "bert0": "BERT",
+    "roberta0": "RoBERTa",
+    "maternal_health_risk": "maternal health",
+}
+"""Parts of file names, as people write them."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """A data set, ready for an experiment.
+
+    Attributes
+    ----------
+    logits, labels : (m, K) and (m,) to fit on.
+    new_logits, truth : (n, K) to evaluate on, and the true distribution of each row.
+    """
+
+    logits: NDArray[Any]
+    labels: NDArray[Any]
+    new_logits: NDArray[Any]
+    truth: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A file of logits and one way to split it.
+
+    Attributes
+    ----------
+    name : what rows of results call it.
+    title : what tables and figures call it, within its family.
+    family : a key of FAMILIES.
+    file : the name of the file.
+    halves : fit on one half of the rows that have a truth, evaluate on the other; else all of them
+        are for evaluation, and the file's training rows to fit on.
+    """
+
+    name: str
+    title: str
+    family: str
+    file: str
+    halves: bool
+
+    def load(self, folder: Path, seed: int) -> Split:
+        """Read the file; the seed draws the halves."""
+        prefix = "" if self.family in ("zero-shot", "cnn") else "test_"
+        truth = "truth" if self.family == "tabpfn" else "human"
+        fit = () if self.halves else ("train_logits", "train_labels")
+        keys = (f"{prefix}logits", f"{prefix}labels", truth, *fit)
+        path = folder / self.file
+        with np.load(path, allow_pickle=False) as archive:
+            absent = [key for key in keys if key not in archive.files]
+            if absent:
+                raise ValueError(
+                    f"{path} must hold {', '.join(keys)}: got no {' and no '.join(absent)}."
+                )
+            logits, labels, truths, *rest = (archive[key] for key in keys)
+        if not self.halves:
+            return Split(rest[0], rest[1], logits, truths)
+        order = np.random.default_rng(seed).permutation(len(logits))
+        first, second = order[: len(order) // 2], order[len(order) // 2 :]
+        return Split(logits[first], labels[first], logits[second], truths[second])
+
+
+def find(folder: Path) -> tuple[list[DataSet], list[str]]:
+    """The data sets in a folder, in the order of tables, and the names of files that it lacks."""
+    if not folder.is_dir():
+        raise ValueError(
+            f"data must be a folder of logits: got {folder}, which is none. "
+            "Give it with --data or the environment variable DECAL_DATA."
+        )
+    present = {path.stem for path in folder.glob("*.npz")}
+    found = in_order(data for stem in present for data in described(stem))
+    return found, [f"{stem}.npz" for stem in SHARED_FILES if stem not in present]
+
+
+def in_order(data: Iterable[DataSet]) -> list[DataSet]:
+    """Data sets by family, first those of SHARED_FILES, then others by name."""
+
+    def place(d: DataSet) -> tuple[int, int, str, bool]:
+        stem = Path(d.file).stem
+        known = SHARED_FILES.index(stem) if stem in SHARED_FILES else len(SHARED_FILES)
+        return list(FAMILIES).index(d.family), known, stem, d.halves
+
+    return sorted(data, key=place)
+
+
+def named(name: str) -> DataSet:
+    """The data set that rows of results call so, whether or not its file is at hand."""
+    stem = name.partition("/")[0]
+    for candidate in (stem, f"{stem}_test"):
+        for data in described(candidate):
+            if data.name == name:
+                return data
+    raise ValueError(f"name must be of a data set: got {name!r}.")
+
+
+def described(stem: str) -> Iterator[DataSet]:
+    """The data sets of a file called `stem`.npz: none, one or two."""
+    for family, pattern in PATTERNS.items():
+        match = re.fullmatch(pattern, stem)
+        if match is None:
+            continue
+        file, part = f"{stem}.npz", {k: TITLES.get(v, v) for k, v in match.groupdict().items()}
+        if family == "zero-shot":
+            yield DataSet(stem, f"{part['model']}, {part['language']}", family, file, True)
+        elif family == "cnn":
+            yield DataSet(stem.removesuffix("_test"), part["network"], family, file, True)
+        elif family == "nli":
+            title = f"{part['model']}, {part['corpus'].upper()}"
+            yield DataSet(f"{stem}/own", f"{title}, own split", family, file, False)
+            yield DataSet(f"{stem}/half", f"{title}, halves", family, file, True)
+        else:
+            title = f"{part['table'].replace('_', ' ')}, seed {part['seed']}"
+            yield DataSet(stem, title, family, file, False)

@@ -1,0 +1,300 @@
+"""What may move: class shifts, the temperature, or both. Coverage against efficiency on all data.
+
+Half of each data set (or its own training part) fits a Decalibrator, the rest evaluates it. One
+knob, alpha, moves along the curve; methods are compared by their coverage at equal efficiency.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import decal
+from decal.experiments.curves import Curve, Panel, draw, levels, measure
+from decal.experiments.data import FAMILIES, DataSet, Split, find, in_order, named
+from decal.experiments.report import Claim, Report, markdown_table
+from decal.experiments.rows import Cell, RowStore, Track, provenance, replacing, untracked
+
+CLASS, TEMPERATURE = "class", "temperature"
+BOTH, LABELS = "class + temperature", "class + temperature, labels"
+
+METHODS: dict[str, tuple[Any, ...]] = {
+    CLASS: ("class",),
+    TEMPERATURE: ("temperature",),
+    BOTH: ("class", "temperature"),
+    LABELS: ("class", decal.Temperature(evidence="labels")),
+}
+"""The directions of each method, all with their default ratios."""
+
+STYLES = {
+    CLASS: {"color": "#0072B2", "linewidth": 1.4, "linestyle": (0, (4, 1.5))},
+    TEMPERATURE: {"color": "#CC79A7", "linewidth": 1.4, "linestyle": (0, (1, 1))},
+    LABELS: {"color": "#009E73", "linewidth": 1.2, "linestyle": "-"},
+    BOTH: {"color": "#D55E00", "linewidth": 1.8, "linestyle": "-"},
+}
+"""Lines by Okabe and Ito's colours, which also people with colour-blindness tell apart."""
+
+EFFICIENCIES = (0.3, 0.5, 0.7, 0.8, 0.9)
+
+TARGET_EFFICIENCY = 0.8
+TARGETS = {"clip_cifar10_en": 0.80, "siglip2_cifar10_en": 0.88}
+CNN_TARGET = 0.85
+"""Coverage that class + temperature was to reach at efficiency 0.8."""
+
+COMPARED = (0.3, 0.5, 0.7, 0.8)
+TOLERATED_LOSS = 0.04
+"""Coverage that class + temperature may lose against class at the efficiencies compared."""
+
+COLUMNS = {
+    "data": str,
+    "method": str,
+    "seed": int,
+    "alpha": float,
+    "coverage": float,
+    "efficiency": float,
+    "seconds": float,  # for the whole cell: one fit, and prediction at every alpha
+    "decal": str,
+    "numpy": str,
+    "commit": str,
+}
+
+Curves = dict[DataSet, dict[str, Curve]]
+
+
+def run(
+    data: Path, out: Path, *, seed: int = 0, quick: bool = False, track: Track = untracked
+) -> Report:
+    """Compute the cells that are missing, then write the tables and figures of all there are.
+
+    Parameters
+    ----------
+    data : folder of logits, see `decal.experiments.data`.
+    out : folder of results, created if need be: rows.csv, table.csv, table.md, curves.svg and
+        curves.png.
+    seed : draws the halves.
+    quick : fewer alphas; interpolated coverage then changes by about 0.01.
+    track : hands on the cells to compute, for a progress bar.
+    """
+    found, absent = find(data)
+    if not found:
+        raise ValueError(
+            f"data must hold files of logits: got none in {data}. Needs {', '.join(absent)}."
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    store = RowStore(out / "rows.csv", COLUMNS, level="alpha")
+    compute(store, found, data, seed=seed, alphas=levels(quick=quick), track=track)
+    return report(store, out, seed=seed, needs=tuple(absent))
+
+
+def compute(
+    store: RowStore,
+    found: list[DataSet],
+    folder: Path,
+    *,
+    seed: int,
+    alphas: list[float],
+    track: Track = untracked,
+) -> None:
+    """Add the cells that the store does not hold at all these alphas."""
+    data = {d.name: d for d in found}
+    cells = [Cell(name, method, seed) for name in data for method in METHODS]
+    origin = provenance()
+    loaded: tuple[str, Split] | None = None
+    for cell in track([cell for cell in cells if not store.finished(cell, alphas)]):
+        if loaded is None or loaded[0] != cell.data:
+            loaded = cell.data, data[cell.data].load(folder, seed)
+        split = loaded[1]
+        start = time.perf_counter()
+        model = decal.Decalibrator(directions=METHODS[cell.method])
+        curve = measure(model.fit(split.logits, split.labels), split, alphas)
+        same = {"data": cell.data, "method": cell.method, "seed": seed, **origin}
+        same["seconds"] = round(time.perf_counter() - start, 4)
+        numbers = np.column_stack([curve.alpha, curve.coverage, curve.efficiency]).tolist()
+        store.add(
+            cell, [same | {"alpha": a, "coverage": c, "efficiency": e} for a, c, e in numbers]
+        )
+
+
+# Reporting
+
+
+def report(store: RowStore, out: Path, *, seed: int, needs: tuple[str, ...] = ()) -> Report:
+    """Write the tables and figures of a seed's rows, and sum them up for the terminal."""
+    curves = curves_of(store, seed)
+    gains = {data: least_gain(by_method) for data, by_method in curves.items()}
+    claims = tuple(_claims(curves, gains))
+    files = [store.path, out / "table.csv", out / "table.md"]
+    _write_tables(curves, claims, seed, files[1], files[2])
+    notes = list(_mixed(store, seed))
+    figures = [out / "curves.svg", out / "curves.png"]
+    try:
+        draw(_panels(curves), STYLES, figures)
+        files += figures
+    except ImportError as error:
+        notes.append(str(error))
+
+    sections: dict[str, list[tuple[str, ...]]] = {}
+    for data, by_method in curves.items():
+        reached = {method: curve.at(TARGET_EFFICIENCY) for method, curve in by_method.items()}
+        target = target_of(data)
+        gain, where = gains[data]
+        cells = (
+            data.title,
+            *(_number(reached.get(method, math.nan)) for method in METHODS),
+            f"{_signed(gain)} at {where:g}" if math.isfinite(gain) else "–",
+            f"{target:.2f} {_verdict(reached, target)}" if target else "",
+        )
+        sections.setdefault(FAMILIES[data.family], []).append(cells)
+    return Report(
+        title=f"Coverage at efficiency {TARGET_EFFICIENCY:g}, seed {seed}",
+        headings=("data", "class", "temp.", "both", "labels", "least gain", "target"),
+        sections=sections,
+        caption=(
+            "both: class + temperature; labels: the same, the scale judged by the labels\n"
+            "least gain: of both over class, and at which efficiency, of "
+            f"{', '.join(f'{e:g}' for e in COMPARED)}\n"
+            "–: no alpha gives this efficiency"
+        ),
+        claims=claims,
+        needs=needs,
+        notes=tuple(notes),
+        files=tuple(files),
+    )
+
+
+def curves_of(store: RowStore, seed: int) -> Curves:
+    """The curves in the rows of a seed, in the order of tables."""
+    cells = {cell: rows for cell, rows in store.cells.items() if cell.seed == seed}
+    data = in_order(named(name) for name in {cell.data for cell in cells})
+    curves: Curves = {d: {} for d in data}
+    for d in data:
+        for method in METHODS:
+            rows = cells.get(Cell(d.name, method, seed), [])
+            if rows:
+                rows = sorted(rows, key=lambda row: -row["alpha"])
+                columns = [
+                    np.array([row[name] for row in rows])
+                    for name in ("alpha", "coverage", "efficiency")
+                ]
+                curves[d][method] = Curve(*columns)
+    return curves
+
+
+def target_of(data: DataSet) -> float | None:
+    """The coverage that class + temperature was to reach on a data set, if one was set."""
+    return CNN_TARGET if data.family == "cnn" else TARGETS.get(data.name)
+
+
+def least_gain(curves: dict[str, Curve]) -> tuple[float, float]:
+    """How much coverage class + temperature gains over class at least, and at which efficiency.
+
+    Where only class reaches an efficiency, all of its coverage there is lost. NaN without curves.
+    """
+    if CLASS not in curves or BOTH not in curves:
+        return math.nan, math.nan
+    before = {e: curves[CLASS].at(e) for e in COMPARED}
+    gains = {e: np.nan_to_num(curves[BOTH].at(e)) - before[e] for e in COMPARED}
+    return min(
+        ((float(gain), e) for e, gain in gains.items() if not math.isnan(gain)),
+        default=(math.nan, math.nan),
+    )
+
+
+def _claims(curves: Curves, gains: dict[DataSet, tuple[float, float]]) -> list[Claim]:
+    claims = []
+    for data, by_method in curves.items():
+        target = target_of(data)
+        if target and BOTH in by_method:
+            reached = by_method[BOTH].at(TARGET_EFFICIENCY)
+            text = (
+                f"{data.title}: coverage {_number(reached)} at efficiency {TARGET_EFFICIENCY:g} "
+                f"(wanted {target:.2f} or more)"
+            )
+            claims.append(Claim(text, reached >= target))
+    for family, heading in FAMILIES.items():
+        known = {d: g for d, g in gains.items() if d.family == family and math.isfinite(g[0])}
+        if known:
+            data, (gain, where) = min(known.items(), key=lambda item: item[1][0])
+            text = (
+                f"{heading}: least gain over class {_signed(gain)}, on {data.title} "
+                f"at efficiency {where:g} (wanted {-TOLERATED_LOSS:+.2f} or more)"
+            )
+            claims.append(Claim(text, gain >= -TOLERATED_LOSS))
+    return claims
+
+
+def _mixed(store: RowStore, seed: int) -> list[str]:
+    """A warning if rows were computed by different versions."""
+    origins = {
+        f"decal {row['decal']}" + (f" ({row['commit']})" if row["commit"] else "")
+        for cell, rows in store.cells.items()
+        for row in rows
+        if cell.seed == seed
+    }
+    if len(origins) < 2:
+        return []
+    return [
+        f"rows were computed by {' and '.join(sorted(origins))}: "
+        f"delete {store.path} to compute all of them again"
+    ]
+
+
+def _write_tables(
+    curves: Curves, claims: tuple[Claim, ...], seed: int, table: Path, markdown: Path
+) -> None:
+    with replacing(table) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        at = [f"coverage at efficiency {e:g}" for e in EFFICIENCIES]
+        writer.writerow(["data", "method", "seed", *at, "least efficiency", "largest efficiency"])
+        for data, by_method in curves.items():
+            for method, curve in by_method.items():
+                numbers = [*map(curve.at, EFFICIENCIES), curve.efficiency[-1], curve.efficiency[0]]
+                texts = ["" if math.isnan(x) else f"{x:.6f}" for x in numbers]
+                writer.writerow([data.name, method, seed, *texts])
+    with replacing(markdown) as file:
+        file.write(
+            f"# Coverage at equal efficiency: what may move (seed {seed})\n\n"
+            "–: no alpha gives this efficiency; the last column is the range of those it gives.\n"
+        )
+        headings = ["data", "method", *(f"{e:g}" for e in EFFICIENCIES), "efficiencies"]
+        for family, heading in FAMILIES.items():
+            rows = [
+                (
+                    data.title,
+                    method,
+                    *(_number(curve.at(e)) for e in EFFICIENCIES),
+                    f"{curve.efficiency[-1]:.2f} to {curve.efficiency[0]:.2f}",
+                )
+                for data, by_method in curves.items()
+                if data.family == family
+                for method, curve in by_method.items()
+            ]
+            if rows:
+                file.write(f"\n## {heading}\n\n{markdown_table(headings, rows)}")
+        if claims:
+            file.write("\n## What was to be shown\n\n")
+            file.writelines(f"- {c.text}: **{'pass' if c.holds else 'fail'}**\n" for c in claims)
+
+
+def _panels(curves: Curves) -> dict[str, list[Panel]]:
+    panels: dict[str, list[Panel]] = {}
+    for data, by_method in curves.items():
+        panels.setdefault(FAMILIES[data.family], []).append(Panel(data.title, by_method))
+    return panels
+
+
+def _number(x: float) -> str:
+    return "–" if math.isnan(x) else f"{x:.3f}"
+
+
+def _signed(x: float) -> str:
+    return f"{round(x, 3) + 0.0:+.3f}"  # never -0.000
+
+
+def _verdict(reached: dict[str, float], target: float) -> str:
+    return "pass" if reached.get(BOTH, math.nan) >= target else "fail"
