@@ -27,6 +27,7 @@ ORDER = [
     "reference",
     "storage",
     "decalibrator",
+    "nested",
     "selection",
     "_formats",
     "files",

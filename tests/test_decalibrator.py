@@ -315,6 +315,17 @@ def test_absent_and_sole_classes_have_infinite_ends():
     np.testing.assert_array_equal(credal.lower[:, [0, 2]], 0.0)
 
 
+@pytest.mark.parametrize("gap", [30.0, 1250.0, 1e4])
+@pytest.mark.parametrize("loss", [1e-14, 1e-12, 1e-8, 1e-6])
+def test_tiny_budgets_on_confident_logits_are_met_up_to_round_off(gap, loss):
+    logits = np.array([[0.0, -gap], [-gap, 0.0]])
+    shifts = decal.decalibrate(logits, [0, 1], alpha=np.exp(-loss)).shifts()
+    for k in range(2):
+        assert -gap <= shifts.lower[k] <= 0 <= shifts.upper[k] <= gap
+        for t in (shifts.lower[k], shifts.upper[k]):
+            assert oracles.gain(logits, np.array([0, 1]), k, t) >= -2 * loss - 1e-15 * (9 + 9 * gap)
+
+
 def test_one_row_and_two_classes():
     d = decal.decalibrate([[0.3, -0.2]], [0], alpha=0.8)
     credal = d.predict([[0.3, -0.2]])

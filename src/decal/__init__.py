@@ -7,7 +7,7 @@ IntervalCredalSet: 1 input, 2 classes, mean width 0.528
   0  0 [0.286, 0.814]  1 [0.186, 0.714]
 """
 
-from decal import decisions, metrics
+from decal import decisions, metrics, selection
 from decal._arrays import NotFittedError
 from decal.credal import BracketWarning, IntervalCredalSet
 from decal.decalibrator import Decalibrator, ReferenceWarning, Scales, Shifts, decalibrate
@@ -36,4 +36,5 @@ __all__ = [
     "decalibrate",
     "decisions",
     "metrics",
+    "selection",
 ]

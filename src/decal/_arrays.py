@@ -110,6 +110,62 @@ def check_alpha(alpha: Any, name: str = "alpha") -> float:
     return value
 
 
+def require_one(**given: Any) -> None:
+    """Exactly one of two arguments must be given."""
+    first, second = given
+    count = sum(value is not None for value in given.values())
+    if count != 1:
+        what = "neither" if count == 0 else "both"
+        raise ValueError(f"{first} or {second} must be given, one of them: got {what}.")
+
+
+def check_alphas(alphas: Any) -> Array:
+    """(A,) numbers in [0, 1], at least one."""
+    array = to_numpy(alphas, "alphas")
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
+        raise ValueError(
+            "alphas must be a vector of numbers from 0 to 1, at least one: "
+            f"got shape {array.shape}, dtype {array.dtype}."
+        )
+    array = array.astype(np.float64)
+    wrong = np.flatnonzero(~((array >= 0) & (array <= 1)))
+    if wrong.size:
+        raise ValueError(
+            f"alphas must lie between 0 and 1: got {array[wrong[0]]} at index {wrong[0]}."
+        )
+    return array
+
+
+def check_annotations(annotations: Any, classes: int) -> tuple[NDArray[np.intp], int]:
+    """(n, A) integers in -1..classes-1, at least one per row not -1; and the number of classes."""
+    array = to_numpy(annotations, "annotations")
+    if array.ndim != 2 or array.size == 0:
+        raise ValueError(
+            "annotations must be a matrix with a row per example and a column per annotator: "
+            f"got shape {array.shape}."
+        )
+    if array.dtype.kind not in "iu":
+        raise ValueError(
+            f"annotations must be integers 0 to {classes - 1}, or -1 for none: "
+            f"got dtype {array.dtype}. Turn names into column numbers, and NaN into -1, first."
+        )
+    array = array.astype(np.intp)
+    wrong = np.argwhere((array < -1) | (array >= classes))
+    if wrong.size:
+        at = tuple(int(i) for i in wrong[0])
+        raise ValueError(
+            f"annotations must lie in 0 to {classes - 1}, or be -1 for none: "
+            f"got {array[at]} at index {at}."
+        )
+    without = np.flatnonzero((array < 0).all(axis=1))
+    if without.size:
+        raise ValueError(
+            f"annotations must have a label in every row: got only -1 in row {without[0]}. "
+            "Leave such rows out, of logits too."
+        )
+    return array, classes
+
+
 def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
     """One of the named choices."""
     if not isinstance(value, str) or value not in choices:

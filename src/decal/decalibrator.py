@@ -171,6 +171,7 @@ class Decalibrator:
         self._summary, self._center, self._scale = summary, center, scale
         self._distance, self._ladder, self._data = distance, ladder, data
         self._solved: dict[float, Shifts] = {}
+        self._solved_scales: dict[float, Scales] = {}
         self.classes = classes
 
     # Learning
@@ -365,19 +366,26 @@ class Decalibrator:
             raise ValueError(
                 f"directions must include 'temperature' for scales: got {self.directions}."
             )
-        several = np.ndim(alpha) == 1
         levels = self._levels(alpha)
-        found = plausible_scales(
-            self._ladder, *self._scale_budgets(self._temperature, self._ladder, levels)
-        )
+        if np.ndim(alpha) == 1:
+            return self._solve_scales(self._temperature, self._ladder, levels)
+        level = float(levels[0])
+        if level not in self._solved_scales:
+            s = self._solve_scales(self._temperature, self._ladder, levels)
+            lower, upper = float(np.ravel(s.lower)[0]), float(np.ravel(s.upper)[0])
+            self._solved_scales[level] = Scales(lower, upper, s.center, level, s.residual, s.error)
+        return self._solved_scales[level]
+
+    def _solve_scales(
+        self, temperature: Temperature, ladder: ScaleSummary, levels: Array
+    ) -> Scales:
+        found = plausible_scales(ladder, *self._scale_budgets(temperature, ladder, levels))
         if found.residual > RESIDUAL_TOLERANCE:
             raise ArithmeticError(
                 f"scales miss their budget by {found.residual:.2g} nats per example. "
                 "This should not happen: please report it with your data."
             )
-        ends = (found.lower, found.upper, levels)
-        lower, upper, level = ends if several else (float(end[0]) for end in ends)
-        return Scales(lower, upper, self._scale, level, found.residual, found.error)
+        return Scales(found.lower, found.upper, self._scale, levels, found.residual, found.error)
 
     def _scale_budgets(
         self, temperature: Temperature, ladder: ScaleSummary, levels: Array

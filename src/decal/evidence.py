@@ -446,13 +446,15 @@ def plausible_shifts(
         for _ in range(MAX_NEWTON_STEPS):
             value, slope = softplus_sum(t[rows])
             left = np.where(solve[rows], w * t[rows] - value + base - b[rows], 0.0)
-            off = np.abs(left) > TOLERANCE * W
+            # The terms of the gain may be large and cancel: what they leave is round-off.
+            off = np.abs(left) > TOLERANCE * (W + np.abs(w * t[rows]) + value)
+            off &= w != slope
             step = np.divide(left, w - slope, out=np.zeros_like(left), where=off)
             # A coarser stage may have ended beyond the maximum of a finer one: start over there.
             astray = off & (side[rows] * (w - slope) >= 0)
             step = np.where(astray, t[rows] - outside[rows], step)
             t[rows] -= step
-            missed[rows] = np.where(off, W / 8 * step**2, np.abs(left))
+            missed[rows] = np.where(off, np.minimum(W / 8 * step**2, np.abs(left)), np.abs(left))
             again = np.abs(step) > LAST_STEP + TOLERANCE * np.abs(t[rows])
             rows = rows[again.any(axis=1)]
             if not rows.size:
