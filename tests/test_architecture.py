@@ -29,6 +29,8 @@ ORDER = [
     "decalibrator",
     "nested",
     "selection",
+    "text",
+    "zeroshot",
     "_formats",
     "files",
     "demo",

@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXTRAS = {"torch": ["torch"], "zeroshot": ["torch", "transformers"]}
 FENCE = re.compile(r"^```python\n(.*?)^```$(?:\s*^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 
 
@@ -22,7 +23,8 @@ def snippets(page):
 
 @pytest.mark.parametrize("page", [p for p in PAGES if snippets(p)], ids=lambda p: p.stem)
 def test_snippets_print_what_the_page_says(page, tmp_path, monkeypatch):
-    pytest.importorskip("sklearn")
+    for needed in ["sklearn", *EXTRAS.get(page.stem, ())]:
+        pytest.importorskip(needed)
     monkeypatch.chdir(tmp_path)
     names = {}
     for code, expected in snippets(page):

@@ -1,0 +1,557 @@
+"""Vision-language models as zero-shot classifiers: CLIP, SigLIP, SigLIP-2, and open_clip's.
+
+A label is turned into a text ("This is a photo of a cat"), text and image into vectors of length
+one, and the logit of the label is
+
+    z = scale * cos(image, text) + bias,
+
+with the scale, and for SigLIP the bias, that the model has learnt. CLIP was trained with a softmax
+over such logits. SigLIP was trained with a sigmoid for each of them; the softmax over a set of
+labels is then a choice of one of them, and ignores the bias, which all labels share. These are the
+logits that the paper published for either.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+try:
+    import torch
+    import transformers
+    from PIL import Image, ImageOps, UnidentifiedImageError
+except ModuleNotFoundError as error:
+    raise ImportError(
+        f"decal.zeroshot needs transformers and PyTorch: pip install 'decal[zeroshot]' ({error})"
+    ) from error
+
+from decal._arrays import check_logits
+from decal._numerics import Array, sigmoid
+from decal.credal import IntervalCredalSet
+from decal.decalibrator import Decalibrator
+from decal.text import (
+    Scores,
+    batches,
+    choose_device,
+    fit_on,
+    loading,
+    probabilities_of,
+    require_classes,
+    require_weights,
+)
+
+__all__ = [
+    "TEMPLATES",
+    "Encoder",
+    "OpenClipEncoder",
+    "TransformersEncoder",
+    "ZeroShotClassifier",
+]
+
+TEMPLATES = {
+    "en": "This is a photo of a {}",
+    "fr": "Ceci est une photo de {}",
+    "zh": "这是一张{}的照片",
+    "sw": "Hii ni picha ya {}",
+}
+"""The paper's templates, by language."""
+
+HEADS = {"clip": "softmax", "siglip": "sigmoid", "siglip2": "sigmoid"}
+"""How a model was trained to read its logits, by the model type that its own config states."""
+
+MODEL_FILES = (
+    "config.json, model.safetensors, preprocessor_config.json or processor_config.json, "
+    "tokenizer_config.json, and tokenizer.json or (SigLIP) spiece.model"
+)
+"""What the folder of a vision-language model holds."""
+
+OPEN_CLIP_FILES = (
+    "open_clip_config.json, open_clip_model.safetensors or open_clip_pytorch_model.bin, and the "
+    "tokenizer's files; the config.json of the text model it names must be in the cache too"
+)
+"""What the folder of an open_clip model holds."""
+
+TEXTS_PER_BATCH = 256
+
+EIGHT_BITS = ("1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr")
+"""Pillow's modes of at most eight bits per channel, whose conversion to RGB loses no range."""
+
+ImageLike = Any
+"""A Pillow image, the path of an image file, or uint8 (height, width) or (height, width, 3)."""
+
+
+class Encoder(Protocol):
+    """A model with one tower for texts and one for images.
+
+    Attributes
+    ----------
+    head : "softmax" or "sigmoid", as the model itself says.
+    scale, bias : of its logits; the bias is 0 for "softmax".
+    """
+
+    head: str
+    scale: float
+    bias: float
+
+    def encode_texts(self, texts: list[str]) -> torch.Tensor:
+        """(n, d) vectors, of any length."""
+
+    def encode_images(self, images: list[Image.Image]) -> torch.Tensor:
+        """(n, d) vectors of RGB images, of any length."""
+
+
+class TransformersEncoder:
+    """CLIP, SigLIP or SigLIP-2 from transformers.
+
+    Parameters
+    ----------
+    model : a CLIPModel, SiglipModel or Siglip2Model.
+    tokenizer, image_processor : its own.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, image_processor: Any) -> None:
+        self.head = head_of(model.config)
+        if hasattr(model, "logit_bias") != (self.head == "sigmoid"):
+            raise ValueError(
+                "model must have a logit_bias if and only if its head is a sigmoid: got model type "
+                f"{model.config.model_type!r} for a {type(model).__name__}."
+            )
+        self.scale = float(model.logit_scale.detach().exp())
+        self.bias = float(model.logit_bias.detach()) if self.head == "sigmoid" else 0.0
+        self._limit = int(model.config.text_config.max_position_embeddings)
+        # SigLIP reads a text at its last position, be it padding: it was trained on texts padded
+        # to the full length, and means nothing on others. CLIP never looks beyond the end token.
+        self._padding: dict[str, Any] = {"padding": "longest"}
+        if self.head == "sigmoid":
+            self._padding = {"padding": "max_length", "max_length": self._limit}
+        self._model, self._tokenizer, self._images = model.eval(), tokenizer, image_processor
+
+    def encode_texts(self, texts: list[str]) -> torch.Tensor:
+        """(n, d) vectors of texts, each within the model's number of tokens."""
+        for text, ids in zip(texts, self._tokenizer(texts)["input_ids"], strict=True):
+            if len(ids) > self._limit:
+                raise ValueError(
+                    f"labels and templates must give texts of at most {self._limit} tokens: got "
+                    f"{len(ids)} for {text!r}. Shorten them."
+                )
+        tokens = self._tokenizer(texts, return_tensors="pt", **self._padding)
+        return _pooled(self._model.get_text_features(**tokens.to(self._model.device)))
+
+    def encode_images(self, images: list[Image.Image]) -> torch.Tensor:
+        """(n, d) vectors of RGB images."""
+        inputs = self._images(images=images, return_tensors="pt").to(self._model.device)
+        return _pooled(self._model.get_image_features(**inputs))
+
+
+class OpenClipEncoder:
+    """A model from open_clip, such as BiomedCLIP.
+
+    Parameters
+    ----------
+    model : has encode_image, encode_text, logit_scale, and a logit_bias if it is a SigLIP.
+    preprocess : turns an image into a tensor.
+    tokenizer : turns texts into a tensor of tokens, padded and cut to the model's length.
+    """
+
+    def __init__(self, model: Any, preprocess: Any, tokenizer: Any) -> None:
+        bias = getattr(model, "logit_bias", None)
+        self.head = "softmax" if bias is None else "sigmoid"
+        self.scale = float(model.logit_scale.detach().exp())
+        self.bias = 0.0 if bias is None else float(bias.detach())
+        self._model, self._preprocess, self._tokenizer = model.eval(), preprocess, tokenizer
+        self._device = model.logit_scale.device
+
+    def encode_texts(self, texts: list[str]) -> torch.Tensor:
+        """(n, d) vectors of texts."""
+        vectors: torch.Tensor = self._model.encode_text(self._tokenizer(texts).to(self._device))
+        return vectors
+
+    def encode_images(self, images: list[Image.Image]) -> torch.Tensor:
+        """(n, d) vectors of RGB images."""
+        pixels = torch.stack([self._preprocess(image) for image in images])
+        vectors: torch.Tensor = self._model.encode_image(pixels.to(self._device))
+        return vectors
+
+
+class ZeroShotClassifier:
+    """Images in, logits over your labels out, without training.
+
+    Parameters
+    ----------
+    encoder : the model; `from_pretrained` and `from_open_clip` load one.
+    labels : the words for two or more classes; or a mapping from class names to words, which may
+        repeat (Swahili "ndege" is both airplane and bird).
+    templates : a text with {} where the word goes; or several, whose text vectors are averaged; or
+        a language of the paper's, "en" (default), "fr", "zh" or "sw".
+
+    Attributes
+    ----------
+    classes : K names, column by column.
+    templates : the texts with {}.
+    head : "softmax" (CLIP) or "sigmoid" (SigLIP), as the model itself says.
+
+    Notes
+    -----
+    Every text is encoded once, whatever is asked later: `subset` and `replace` share what they
+    know. The vector of a class is the mean of its texts' unit vectors, scaled to length one.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        labels: Sequence[str] | Mapping[str, str],
+        *,
+        templates: str | Sequence[str] = "en",
+    ) -> None:
+        self.head = encoder.head
+        self._encoder = encoder
+        self._known: dict[str, Array] = {}
+        self._use(check_words(labels), check_templates(templates))
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name_or_path: str | Path,
+        labels: Sequence[str] | Mapping[str, str],
+        *,
+        templates: str | Sequence[str] = "en",
+        device: Any = None,
+        **options: Any,
+    ) -> Self:
+        """Load CLIP, SigLIP or SigLIP-2 with its tokenizer and image processor.
+
+        Parameters
+        ----------
+        name_or_path : a folder that `save_pretrained` or `hf download` wrote, or a model of the
+            hub, such as "openai/clip-vit-base-patch32" or "google/siglip2-base-patch16-224".
+        labels, templates : as for `ZeroShotClassifier`.
+        device : where to compute; by default a GPU if PyTorch has one, else the CPU.
+        **options : handed to transformers: `revision`, `token`, `cache_dir`, `local_files_only`.
+
+        Notes
+        -----
+        Which kind of model it is, and so what its logits mean, is read from its own config.
+        Numbers are computed in float32, images prepared by Pillow even where torchvision is
+        installed, whose interpolation gives others.
+        """
+        words, texts = check_words(labels), check_templates(templates)
+        auto_processor: Any = transformers.AutoProcessor  # which has no types
+        name = str(name_or_path)
+        with loading(name, MODEL_FILES, options):
+            config = transformers.AutoConfig.from_pretrained(name, **options)
+        head_of(config)  # refuse before downloading gigabytes
+        with loading(name, MODEL_FILES, options):
+            model, found = transformers.AutoModel.from_pretrained(
+                name, config=config, dtype=torch.float32, output_loading_info=True, **options
+            )
+            processor = auto_processor.from_pretrained(name, backend="pil", **options)
+        require_weights(model, found, name)
+        model = model.to(choose_device(device))
+        encoder = TransformersEncoder(model, processor.tokenizer, processor.image_processor)
+        return cls(encoder, words, templates=texts)
+
+    @classmethod
+    def from_open_clip(
+        cls,
+        name_or_path: str | Path,
+        labels: Sequence[str] | Mapping[str, str],
+        *,
+        templates: str | Sequence[str] = "en",
+        device: Any = None,
+    ) -> Self:
+        """Load a model of the open_clip package, such as BiomedCLIP.
+
+        Parameters
+        ----------
+        name_or_path : a folder with open_clip_config.json, or a model of the hub, such as
+            "microsoft/BiomedCLIP-PubMedBERT_256-vit_base_patch16_224".
+        labels, templates, device : as for `from_pretrained`.
+        """
+        words, texts = check_words(labels), check_templates(templates)
+        try:
+            open_clip: Any = importlib.import_module("open_clip")
+        except ModuleNotFoundError as error:
+            raise ImportError(
+                "from_open_clip needs open_clip and torchvision: pip install open_clip_torch "
+                f"({error})"
+            ) from error
+        name = str(name_or_path)
+        address = f"local-dir:{name}" if Path(name).is_dir() else f"hf-hub:{name}"
+        with loading(name, OPEN_CLIP_FILES, {}):
+            model, preprocess = open_clip.create_model_from_pretrained(
+                address, device=choose_device(device)
+            )
+            tokenizer = open_clip.get_tokenizer(address)
+        return cls(OpenClipEncoder(model, preprocess, tokenizer), words, templates=texts)
+
+    def __repr__(self) -> str:
+        return (
+            f"ZeroShotClassifier({len(self.classes)} classes, templates={list(self.templates)}, "
+            f"head={self.head!r})"
+        )
+
+    # Labels
+
+    def subset(self, classes: Iterable[str]) -> Self:
+        """The same model for some of its classes, in the order given; encodes nothing."""
+        chosen = list(classes)
+        for index, name in enumerate(chosen):
+            if name not in self._words:
+                raise ValueError(
+                    f"classes must be among {', '.join(self.classes)}: got {name!r} at index "
+                    f"{index}. For other labels use replace."
+                )
+        if len(set(chosen)) != len(chosen):
+            raise ValueError("classes must be distinct: got one more than once.")
+        return self.replace({name: self._words[name] for name in chosen})
+
+    def replace(
+        self,
+        labels: Sequence[str] | Mapping[str, str] | None = None,
+        *,
+        templates: str | Sequence[str] | None = None,
+    ) -> Self:
+        """The same model with other labels or templates; encodes only texts not seen before."""
+        other = copy.copy(self)  # which shares the vectors of texts
+        other._use(
+            self._words if labels is None else check_words(labels),
+            self.templates if templates is None else check_templates(templates),
+        )
+        return other
+
+    # Images
+
+    def embeddings(
+        self, images: Iterable[ImageLike], *, batch_size: int = 32, progress: bool = False
+    ) -> Scores:
+        """(n, d) unit vectors of images; `logits_from_embeddings` turns them into logits.
+
+        Parameters
+        ----------
+        images : Pillow images, paths of image files, or uint8 arrays (height, width) or (height,
+            width, 3); an array (n, height, width, 3); any iterable of these. Photographs are
+            turned upright by their EXIF tag.
+        batch_size : images per pass through the model; more are never opened at once.
+        progress : show a bar.
+        """
+        return np.concatenate(list(self._embedded(images, batch_size, progress)))
+
+    def logits_from_embeddings(self, embeddings: Any) -> Scores:
+        """(n, K) logits of images already embedded: scale * cos + bias."""
+        vectors = _unit(check_logits(embeddings, name="embeddings"))
+        if vectors.shape[1] != self._class_vectors.shape[1]:
+            raise ValueError(
+                f"embeddings must have {self._class_vectors.shape[1]} columns, as this model's: "
+                f"got {vectors.shape[1]}."
+            )
+        cosines = vectors @ self._class_vectors.T
+        return np.asarray(self._encoder.scale * cosines + self._encoder.bias, dtype=np.float32)
+
+    def logits(
+        self, images: Iterable[ImageLike], *, batch_size: int = 32, progress: bool = False
+    ) -> Scores:
+        """(n, K) logits of images: scale * cos + bias. Parameters as for `embeddings`."""
+        parts = self._embedded(images, batch_size, progress)
+        return np.concatenate([self.logits_from_embeddings(part) for part in parts])
+
+    def probabilities(
+        self, images: Iterable[ImageLike], *, batch_size: int = 32, progress: bool = False
+    ) -> Array:
+        """(n, K) softmax over the labels: what the point prediction of a credal set is."""
+        return probabilities_of(self.logits(images, batch_size=batch_size, progress=progress))
+
+    def match_probabilities(
+        self, images: Iterable[ImageLike], *, batch_size: int = 32, progress: bool = False
+    ) -> Array:
+        """(n, K) probability that image and label belong together, for each label on its own.
+
+        Only for a sigmoid head (SigLIP). Rows do not sum to one, and are no input for decal.
+        """
+        if self.head != "sigmoid":
+            raise ValueError(
+                "match_probabilities must be asked of a model with a sigmoid head: got a softmax "
+                "head (CLIP), whose logits compare labels with each other. Use probabilities."
+            )
+        logits = self.logits(images, batch_size=batch_size, progress=progress)
+        return sigmoid(logits.astype(np.float64))
+
+    # Credal sets
+
+    def decalibrate(
+        self,
+        images: Iterable[ImageLike],
+        labels: Any,
+        *,
+        alpha: float,
+        batch_size: int = 32,
+        progress: bool = False,
+        **settings: Any,
+    ) -> Decalibrator:
+        """A Decalibrator fitted on labelled images.
+
+        Parameters
+        ----------
+        images : as for `embeddings`.
+        labels : n names out of `classes`, or n column numbers.
+        alpha, **settings : as for `decal.decalibrate`.
+        """
+        logits = self.logits(images, batch_size=batch_size, progress=progress)
+        return fit_on(logits, labels, self.classes, alpha, settings)
+
+    def predict_credal(
+        self,
+        decalibrator: Decalibrator,
+        images: Iterable[ImageLike],
+        *,
+        alpha: float | None = None,
+        batch_size: int = 32,
+        progress: bool = False,
+    ) -> IntervalCredalSet:
+        """The credal sets of new images."""
+        require_classes(decalibrator, self.classes)
+        logits = self.logits(images, batch_size=batch_size, progress=progress)
+        return decalibrator.predict(logits, alpha=alpha)
+
+    # Inside
+
+    def _use(self, words: dict[str, str], templates: tuple[str, ...]) -> None:
+        self._words, self.classes, self.templates = words, tuple(words), templates
+        texts = [[t.replace("{}", word) for t in templates] for word in words.values()]
+        new = list(dict.fromkeys(t for row in texts for t in row if t not in self._known))
+        for _, batch in batches(new, TEXTS_PER_BATCH, progress=False, unit="text"):
+            with torch.inference_mode():
+                vectors = self._encoder.encode_texts(batch).float().cpu().numpy()
+            self._known.update(zip(batch, _unit(vectors), strict=True))
+        means = [np.mean([self._known[t] for t in row], axis=0) for row in texts]
+        self._class_vectors = _unit(np.stack(means))
+
+    def _embedded(
+        self, images: Iterable[ImageLike], batch_size: int, progress: bool
+    ) -> Iterator[Scores]:
+        require_several(images)
+        empty = True
+        for start, batch in batches(images, batch_size, progress=progress, unit="image"):
+            opened = [to_rgb(image, index) for index, image in enumerate(batch, start)]
+            with torch.inference_mode():
+                vectors = self._encoder.encode_images(opened).float().cpu().numpy()
+            empty = False
+            yield _unit(vectors).astype(np.float32)
+        if empty:
+            raise ValueError("images must hold at least one image: got none.")
+
+
+def head_of(config: Any) -> str:
+    """How the model of a config reads its logits; other kinds of models are refused."""
+    head = HEADS.get(config.model_type)
+    if head is None:
+        raise ValueError(
+            f"model type must be one of {', '.join(HEADS)}: got {config.model_type!r} from the "
+            "model's config. For models of open_clip (BiomedCLIP) use from_open_clip."
+        )
+    return head
+
+
+def check_words(labels: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    """The word of each class by its name: two classes or more."""
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise ValueError(f"labels must be a list of words: got {labels!r}.")
+    pairs = list(labels.items()) if isinstance(labels, Mapping) else [(w, w) for w in labels]
+    for index, (name, word) in enumerate(pairs):
+        if not isinstance(name, str) or not isinstance(word, str) or not word.strip():
+            raise ValueError(f"labels must be words: got {word!r} at index {index}.")
+    words = dict(pairs)
+    if len(words) < 2:
+        raise ValueError(f"labels must be two or more: got {len(words)}.")
+    if len(words) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(
+            f"labels must be distinct: got {twice!r} more than once. For classes that share a word "
+            f"name them: labels={{'one': {twice!r}, 'other': {twice!r}, …}}."
+        )
+    return words
+
+
+def check_templates(templates: str | Sequence[str]) -> tuple[str, ...]:
+    """Texts with one {} each; the name of a language stands for the paper's template."""
+    texts = (templates,) if isinstance(templates, str) else tuple(templates)
+    if not texts:
+        raise ValueError("templates must be one text or more: got none.")
+    for text in texts:
+        if text not in TEMPLATES and text.count("{}") != 1:
+            languages = ", ".join(repr(name) for name in TEMPLATES)
+            raise ValueError(
+                f"templates must hold {{}} once, where the label goes: got {text!r}. The paper's "
+                f"templates go by {languages}."
+            )
+    return tuple(TEMPLATES.get(text, text) for text in texts)
+
+
+def require_several(images: Any) -> None:
+    """Refuse what looks like a single image."""
+    if isinstance(images, str | os.PathLike | Image.Image):
+        raise ValueError("images must be a list of images: got one image. Put it in a list.")
+    if hasattr(images, "ndim") and images.ndim not in (1, 4):
+        raise ValueError(
+            f"images must be a list of images or an array (n, height, width, 3): got shape "
+            f"{tuple(images.shape)}. Put a single image in a list."
+        )
+
+
+def to_rgb(image: ImageLike, index: int) -> Image.Image:
+    """An RGB image, upright."""
+    if isinstance(image, str | os.PathLike):
+        try:
+            with Image.open(image) as file:
+                return to_rgb(file, index)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(
+                f"images must be files that exist: got {os.fspath(image)!r} at index {index}."
+            ) from error
+        except UnidentifiedImageError as error:
+            raise ValueError(
+                f"images must be files of images: got {os.fspath(image)!r} at index {index}."
+            ) from error
+    if isinstance(image, np.ndarray):
+        image = Image.fromarray(_pixels(image, index))
+    if not isinstance(image, Image.Image):
+        raise ValueError(
+            "images must be Pillow images, paths, or uint8 arrays (height, width, 3): got "
+            f"{type(image).__name__} at index {index}."
+        )
+    if image.mode not in EIGHT_BITS:
+        raise ValueError(
+            f"images must have eight bits per channel: got mode {image.mode!r} at index {index}. "
+            "Scale it to 0..255 first."
+        )
+    return ImageOps.exif_transpose(image).convert("RGB")
+
+
+def _pixels(image: NDArray[Any], index: int) -> NDArray[np.uint8]:
+    flat = image.ndim == 3 and image.shape[2] == 1
+    shaped = image.ndim == 2 or (image.ndim == 3 and image.shape[2] in (1, 3, 4))
+    if image.dtype != np.uint8 or not shaped:
+        raise ValueError(
+            "images must be uint8 arrays (height, width) or (height, width, 3): got "
+            f"{image.dtype} of shape {image.shape} at index {index}. Scale it to 0..255, with "
+            "channels last."
+        )
+    return image[:, :, 0] if flat else image
+
+
+def _pooled(output: Any) -> torch.Tensor:
+    vectors: torch.Tensor = output.pooler_output
+    return vectors
+
+
+def _unit(vectors: NDArray[Any]) -> Array:
+    """(n, d) vectors scaled to length one, in float64: a logit may be a hundred times a cosine."""
+    rows = vectors.astype(np.float64)
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
