@@ -29,6 +29,8 @@ ORDER = [
     "decalibrator",
     "nested",
     "selection",
+    "sklearn",
+    "torch",
     "text",
     "zeroshot",
     "_formats",
