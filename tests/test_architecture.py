@@ -30,6 +30,7 @@ ORDER = [
     "nested",
     "selection",
     "sklearn",
+    "_torch_boxes",
     "torch",
     "text",
     "zeroshot",

@@ -348,6 +348,17 @@ def test_bad_directions_are_refused(data):
         decal.Decalibrator().merge(decal.Decalibrator(directions=BOTH).fit(*data))
 
 
+@pytest.mark.parametrize("rows", [np.zeros((1, 5)), np.full((3, 2), 7.3)])
+@pytest.mark.parametrize("alpha", [1e-6, 0.5, 0.999])
+def test_rows_without_any_contrast_have_scales_that_change_nothing(rows, alpha):
+    for evidence, ends in (("model", (1.0, 1.0)), ("labels", (0.0, np.inf))):
+        directions = (decal.Temperature(evidence=evidence),)
+        d = decal.Decalibrator(alpha, directions=directions)
+        scales = d.fit(rows, np.zeros(len(rows), dtype=int)).scales()
+        assert (scales.lower, scales.upper) == ends
+        np.testing.assert_allclose(d.predict(rows).upper, 1 / rows.shape[1])
+
+
 def test_plausible_scales_of_rows_without_any_contrast():
     ladder = summarise_scales(np.zeros((5, 3)), np.zeros(5, dtype=int), None)
     found = plausible_scales(ladder, ladder.expected_loss, np.array([0.0, 1.0]))

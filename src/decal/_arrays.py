@@ -29,7 +29,8 @@ def to_numpy(values: Any, name: str) -> NDArray[Any]:
         if str(values.dtype) == "torch.bfloat16":
             values = values.float()
     try:
-        return np.asarray(values)
+        array = np.asarray(values)
+        return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name} must be an array of numbers: got {error}.") from error
 

@@ -43,6 +43,9 @@ STENCIL = 10
 """Rungs whose values and slopes determine one interpolating polynomial, of degree 19."""
 
 FALSE_POSITION_STEPS = 100
+ROUND_OFF = 1e-12
+"""Nats per row below which a model that claims to know something knows nothing."""
+
 LOSS_TOLERANCE = 1e-14
 """Nats per unit of weight by which the loss at an end may miss its budget."""
 
@@ -141,7 +144,8 @@ class ScaleSummary:
     def knowledge(self) -> float:
         """Mean of log K - entropy of the prediction: the nats per row that the model claims."""
         (at_one,), (rate,) = self(np.ones(1))
-        return float(self.at_zero[0] - at_one + rate) / self.weight
+        claimed = float(self.at_zero[0] - at_one + rate) / self.weight
+        return claimed if claimed > ROUND_OFF else 0.0
 
     def __call__(self, scale: Array, stencil: int = STENCIL) -> tuple[Array, Array]:
         """R(s) and R'(s) at any scales s >= 0, by Hermite interpolation in log s."""
@@ -333,7 +337,7 @@ def plausible_scales(
     one = 1 - int(index[0])
 
     # The last rung within the budget and the first beyond it, on each side of s = 1.
-    beyond = lost[None, :] > b[:, None]
+    beyond = lost[None, :] > b[:, None] + LOSS_TOLERANCE * W
     below = one - 1 - np.argmax(beyond[:A, one - 1 :: -1], axis=1)
     above = one + 1 + np.argmax(beyond[A:, one + 1 :], axis=1)
     outer = np.concatenate([below, above])
@@ -375,7 +379,8 @@ def _between(
     for _ in range(FALSE_POSITION_STEPS):
         with np.errstate(divide="ignore", invalid="ignore"):
             s = outside - weight_high * (outside - inside) / (weight_high - weight_low)
-        s = np.where(np.isfinite(s), s, (inside + outside) / 2)
+        between = (s - inside) * (s - outside) <= 0  # false for NaN
+        s = np.where(between, s, (inside + outside) / 2)
         left = loss(s, *summary(s)) - b
         missed = np.abs(left)
         if (missed <= LOSS_TOLERANCE * summary.weight).all():

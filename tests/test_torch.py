@@ -1,0 +1,583 @@
+"""The PyTorch door: the same numbers as through arrays; a head that trains, compiles, exports."""
+
+import contextlib
+import io
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import decal
+from strategies import alphas, labelled_logits
+
+torch = pytest.importorskip("torch")
+from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
+
+import decal.torch as door  # noqa: E402
+from decal._arrays import to_numpy  # noqa: E402
+from decal.torch import CredalHead, collect_logits, decalibrate_model  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+CLASS, SCALE, BOTH = ("class",), ("temperature",), ("class", "temperature")
+PEAK = 1e-5
+"""What the interpolated peaks of the temperature may differ by."""
+
+
+def drawn(n=300, K=6, spread=3.0, seed=0, without=None):
+    """Logits (n, K) and labels drawn from a softer version of their softmax."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, K)) * spread
+    y = (0.6 * z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    if without is not None:
+        y[y == without] = (without + 1) % K
+    return z, y
+
+
+def fitted(alpha=0.8, directions=CLASS, without=None, **settings_):
+    d = decal.Decalibrator(alpha, directions=directions, **settings_)
+    return d.fit(*drawn(without=without))
+
+
+def difference(bounds, credal):
+    low, high = (to_numpy(b, "bounds") for b in bounds)
+    return max(np.abs(low - credal.lower).max(), np.abs(high - credal.upper).max())
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 5))
+
+
+@pytest.fixture
+def batches():
+    torch.manual_seed(1)
+    inputs, labels = torch.randn(103, 4), torch.randint(5, (103,))
+    return DataLoader(TensorDataset(inputs, labels), batch_size=10)
+
+
+# The head: the numbers of predict
+
+
+@pytest.mark.parametrize("directions", [CLASS, SCALE, BOTH], ids="+".join)
+@pytest.mark.parametrize("reference", ["model", "best"])
+@pytest.mark.parametrize("box", ["own", "joint"])
+@pytest.mark.parametrize("without", [None, 2])
+def test_the_head_says_what_predict_says(directions, reference, box, without):
+    d = fitted(0.9, directions, without, reference=reference, box=box)
+    z = drawn(seed=1)[0]
+    head = CredalHead(d)
+    exact = 1e-12 if directions == CLASS else PEAK
+    assert difference(head(torch.tensor(z)), d.predict(z)) < exact
+    single = torch.tensor(z, dtype=torch.float32)
+    lower, upper = head(single)
+    assert lower.dtype == upper.dtype == torch.float32
+    assert difference((lower, upper), d.predict(single)) < (1e-6 if directions == CLASS else PEAK)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
+def test_the_head_takes_any_alpha(alpha):
+    d = fitted(0.8, BOTH)
+    z = drawn(seed=1)[0]
+    assert difference(CredalHead(d, alpha)(torch.tensor(z)), d.predict(z, alpha=alpha)) < PEAK
+    if alpha == 0:
+        lower, upper = CredalHead(d, alpha)(torch.tensor(z))
+        assert not lower.any()
+        assert (upper == 1).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(labelled_logits(), alphas, st.sampled_from(["own", "joint"]), st.data())
+def test_nasty_logits_give_the_same_bounds_and_finite_gradients(data, alpha, box, more):
+    z, y, w = data
+    # Logits that are equal in every row say nothing about their scale.
+    informative = np.ptp(z if w is None else z[w > 0], axis=1).any()
+    directions = more.draw(st.sampled_from([CLASS, BOTH])) if informative else CLASS
+    dtype = more.draw(st.sampled_from([torch.float32, torch.float64]))
+    d = decal.Decalibrator(alpha, box=box, directions=directions).fit(z, y, sample_weight=w)
+    logits = torch.tensor(z, dtype=dtype, requires_grad=True)
+    lower, upper = CredalHead(d)(logits)
+    assert (lower >= 0).all()
+    assert (lower <= upper).all()
+    assert (upper <= 1).all()
+    if dtype == torch.float64 or np.abs(z).max() <= 30:
+        single = 1e-6 if np.abs(z).max() <= 3 else 5e-6  # as float32 has it near 30
+        exact = 1e-12 if dtype == torch.float64 else single
+        tolerance = exact if directions == CLASS else PEAK
+        bounds = lower.detach(), upper.detach()
+        assert difference(bounds, d.predict(z)) < tolerance
+    (lower.sum() - 2 * upper.sum()).backward()
+    assert torch.isfinite(logits.grad).all()
+
+
+def test_a_class_never_seen_does_not_spoil_the_others():
+    d = fitted(0.9, BOTH, without=2, reference="best")
+    logits = torch.zeros(2, 6, requires_grad=True)
+    with torch.no_grad():
+        logits[0, 2] = 1e4  # the class that the reference model leaves out
+        logits[1, 3] = 1e4
+    lower, upper = CredalHead(d)(logits)
+    assert difference((lower.detach(), upper.detach()), d.predict(logits)) < PEAK
+    upper.sum().backward()
+    assert torch.isfinite(logits.grad).all()
+
+
+def test_all_logits_equal_is_a_row_like_any_other():
+    d = fitted(0.9, BOTH)
+    z = np.zeros((1, 6))
+    assert difference(CredalHead(d)(torch.tensor(z)), d.predict(z)) < 1e-12
+
+
+def test_leading_axes_are_batches():
+    head = CredalHead(fitted(0.9, BOTH))
+    z = torch.tensor(drawn(seed=1)[0])
+    lower, upper = head(z.reshape(10, 3, 10, 6))
+    assert torch.equal(lower.reshape(-1, 6), head(z)[0])
+    assert torch.equal(upper.reshape(-1, 6), head(z)[1])
+    assert head(z[0])[0].shape == (6,)
+    assert head(z[:0])[0].shape == (0, 6)
+
+
+def test_peaks_between_the_scales_are_found_for_many_classes():
+    z, y = drawn(n=150, K=200, spread=2.0)
+    d = decal.decalibrate(z, y, alpha=0.0, directions=SCALE)
+    assert difference(CredalHead(d)(torch.tensor(z[:20])), d.predict(z[:20])) < PEAK
+
+
+# The head: a module
+
+
+def test_a_state_dict_carries_the_ends(tmp_path):
+    head, other = CredalHead(fitted(0.9, BOTH)), CredalHead(fitted(0.2, BOTH))
+    z = torch.tensor(drawn(seed=1)[0])
+    torch.save(head.state_dict(), tmp_path / "head.pt")
+    other.load_state_dict(torch.load(tmp_path / "head.pt", weights_only=True))
+    assert all(torch.equal(a, b) for a, b in zip(head(z), other(z), strict=True))
+    assert set(head.state_dict()) == {
+        *("center", "lower", "upper"),
+        *("scale", "scale_lower", "scale_upper"),
+    }
+    with pytest.raises(RuntimeError, match="Missing key.*scale"):
+        head.load_state_dict(CredalHead(fitted(0.9)).state_dict())
+
+
+def test_a_head_moves_and_keeps_its_precision():
+    d = fitted(0.9)
+    z = drawn(seed=1)[0]
+    head = CredalHead(d)
+    assert head.float().lower.dtype == torch.float32
+    assert difference(head.double()(torch.tensor(z)), d.predict(z)) < 1e-6  # rounded once
+    assert CredalHead(d).to("meta").lower.device.type == "meta"
+    assert CredalHead(d).half().lower.dtype == torch.float32
+    half = torch.tensor(z).half()
+    lower, upper = CredalHead(d).half()(half)
+    assert lower.dtype == torch.float32
+    assert difference((lower, upper), d.predict(half)) < 1e-6
+
+
+def test_a_head_goes_to_a_device_without_float64():
+    def to_such_a_device(t):
+        if t.dtype == torch.float64:
+            raise TypeError("Cannot convert a MPS Tensor to float64 dtype")
+        return t
+
+    head = CredalHead(fitted())
+    head._apply(to_such_a_device)
+    assert head.lower.dtype == torch.float32
+
+
+def test_a_head_from_a_file(tmp_path):
+    d = fitted(0.9, BOTH)
+    d.save(tmp_path / "model.npz")
+    head = CredalHead.from_file(tmp_path / "model.npz", alpha=0.7)
+    z = drawn(seed=1)[0]
+    assert difference(head(torch.tensor(z)), d.predict(z, alpha=0.7)) < PEAK
+    assert repr(head) == "CredalHead(6 classes, alpha=0.7, box='joint', temperature)"
+
+
+@pytest.mark.parametrize("directions", [CLASS, SCALE, BOTH], ids="+".join)
+@pytest.mark.parametrize("box", ["own", "joint"])
+def test_gradients_equal_finite_differences(directions, box):
+    head = CredalHead(fitted(0.9, directions, box=box, reference="best"))
+    torch.manual_seed(0)
+    z = torch.randn(50, 6, dtype=torch.float64, requires_grad=True)
+    pull = torch.randn(2, 50, 6, dtype=torch.float64)
+
+    def pulled(z):
+        return (pull * torch.stack(head(z))).sum(dim=(0, 2))
+
+    (gradient,) = torch.autograd.grad(pulled(z).sum(), z)
+    step = 1e-6 * torch.eye(6, dtype=torch.float64)
+    slopes = [(pulled(z + e) - pulled(z - e)).detach() / 2e-6 for e in step]
+    torch.testing.assert_close(gradient, torch.stack(slopes, dim=1), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(("directions", "backend"), [(CLASS, "aot_eager"), (BOTH, "eager")])
+def test_a_head_compiles_whole(directions, backend):
+    head = CredalHead(fitted(0.9, directions))
+    compiled = torch.compile(head, backend=backend, fullgraph=True)
+    z = torch.tensor(drawn(seed=1)[0], dtype=torch.float32, requires_grad=True)
+    for a, b in zip(compiled(z), head(z), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-6, rtol=0)
+    (gradient,) = torch.autograd.grad(compiled(z)[1].square().sum(), z)
+    assert torch.isfinite(gradient).all()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_head_compiles_to_machine_code():
+    head = CredalHead(fitted(0.9))
+    z = torch.tensor(drawn(seed=1)[0], dtype=torch.float32)
+    try:
+        compiled = torch.compile(head, fullgraph=True)(z)
+    except torch._dynamo.exc.BackendCompilerFailed as error:
+        pytest.skip(f"torch.compile needs a C++ compiler here: {error}"[:200])
+    for a, b in zip(compiled, head(z), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-6, rtol=0)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_head_with_the_temperature_runs_in_onnx_runtime():
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    d = fitted(0.9, BOTH, without=2, reference="best")
+    head = CredalHead(d).eval()
+    example = torch.zeros(2, 6)
+    batch = torch.export.Dim("batch")
+    program = torch.onnx.export(
+        head, (example,), dynamo=True, dynamic_shapes=({0: batch},), verbose=False
+    )
+    session = runtime.InferenceSession(program.model_proto.SerializeToString())
+    (name,) = (i.name for i in session.get_inputs())
+    for rows in (1, 300):
+        z = drawn(seed=1)[0][:rows].astype(np.float32)
+        bounds = session.run(None, {name: z})
+        ours = [b.numpy() for b in head(torch.tensor(z))]
+        assert np.abs(np.array(bounds) - np.array(ours)).max() < 1e-6
+        assert difference(bounds, d.predict(z)) < PEAK
+    steep = np.array([[1e4, -1e4, 0, 0, 0, 0]], dtype=np.float32)
+    assert difference(session.run(None, {name: steep}), d.predict(steep)) < 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_documented_network_runs_in_onnx_runtime(tmp_path, monkeypatch):
+    # As tests/test_docs.py does, but with the snippets marked "py": the exporter warns, and takes
+    # packages that are in no extra.
+    for package in ("sklearn", "onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    page = Path(__file__).parent.parent / "docs" / "torch.md"
+    fence = re.compile(r"^```py(?:thon)?\n(.*?)^```$\s*^```text\n(.*?)^```$", re.M | re.S)
+    names, printed = {}, io.StringIO()
+    blocks = fence.findall(page.read_text(encoding="utf-8"))
+    with contextlib.redirect_stdout(printed):
+        for code, _ in blocks:
+            exec(compile(code, str(page), "exec"), names)
+    assert printed.getvalue() == "".join(text for _, text in blocks)
+
+
+class Tilt:
+    """A direction of one's own."""
+
+    name, ratio = "tilt", 1.0
+
+    def move(self, logits):
+        return logits * np.arange(logits.shape[1])
+
+
+def test_a_head_refuses_what_it_cannot_do():
+    d = decal.Decalibrator(0.9, directions=("class", Tilt())).fit(*drawn())
+    with pytest.raises(ValueError, match="directions must be 'class' or 'temperature'.*'tilt'"):
+        CredalHead(d)
+    with pytest.raises(decal.NotFittedError):
+        CredalHead(decal.Decalibrator())
+    with pytest.raises(ValueError, match=r"logits must have 6 columns.*got shape \(3, 5\)"):
+        CredalHead(fitted())(torch.zeros(3, 5))
+    with pytest.raises(ValueError, match="alpha must lie between 0 and 1: got 2"):
+        CredalHead(fitted(), alpha=2)
+
+
+# From a model and a loader
+
+
+def test_logits_are_collected_in_order_and_without_dropout(net, batches):
+    logits, labels = collect_logits(net, batches)
+    inputs, expected = batches.dataset.tensors
+    torch.testing.assert_close(logits, net.eval()(inputs).detach())
+    assert torch.equal(labels, expected)
+    weight = torch.ones(5, requires_grad=True)
+    (logits @ weight).sum().backward()  # not locked in inference mode
+
+
+def test_every_module_gets_its_mode_back(net, batches):
+    net.train()
+    net[1].eval()
+    collect_logits(net, batches)
+    assert net.training
+    assert not net[1].training
+    assert net[2].training
+
+    def broken():
+        yield from batches
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        collect_logits(net, broken())
+    assert net.training
+    assert not torch.is_inference_mode_enabled()
+
+
+def test_a_device_may_be_named_and_the_model_comes_back(net, batches, monkeypatch):
+    here, _ = collect_logits(net, batches)
+    places = []
+    monkeypatch.setattr(net, "to", lambda place: places.append(str(place)))
+    there, _ = collect_logits(net, batches, device="cpu")
+    assert torch.equal(here, there)
+    assert places == ["cpu", "cpu"]
+
+
+def test_batches_and_outputs_in_the_manner_of_hugging_face(net, batches):
+    net.eval()
+
+    class Classifier(torch.nn.Module):
+        def forward(self, input_values, attention_mask=None, labels=None):
+            assert labels is None  # a loss is not wanted
+            assert attention_mask is not None
+            return SimpleNamespace(logits=net(input_values), loss=None)
+
+    loader = [
+        {"input_values": x, "attention_mask": torch.ones(len(x)), "labels": y} for x, y in batches
+    ]
+    logits, labels = collect_logits(Classifier(), loader)
+    torch.testing.assert_close(logits, collect_logits(net, batches)[0])
+    assert torch.equal(labels, batches.dataset.tensors[1])
+    pairs = [((x, torch.ones(len(x))), y.tolist()) for x, y in batches]
+    torch.testing.assert_close(collect_logits(Classifier(), pairs)[0], logits)
+
+
+def test_functions_are_models_and_half_precision_comes_back_as_float32(net, batches):
+    net.eval()
+    logits, _ = collect_logits(lambda x: net(x).bfloat16(), batches)
+    assert logits.dtype == torch.float32
+    assert torch.equal(logits, net(batches.dataset.tensors[0]).bfloat16().float())
+
+
+@pytest.mark.parametrize("hidden", [(), ("tqdm",), ("tqdm", "rich.progress")])
+def test_a_bar_on_stderr_only(net, batches, hidden, capsys, monkeypatch):
+    pytest.importorskip("tqdm")
+    pytest.importorskip("rich")
+    for package in hidden:
+        monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    expected = collect_logits(net, batches, progress=False)
+    assert capsys.readouterr() == ("", "")
+    found = collect_logits(net, batches, progress=True)
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert ("logits" in printed.err) == (len(hidden) < 2)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
+    collect_logits(net, iter(batches))
+    assert capsys.readouterr() == ("", "")
+
+
+def outputs(value):
+    return lambda _: value
+
+
+X, Y = torch.zeros(3, 4), torch.tensor([0, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("model", "loader", "message"),
+    [
+        (outputs(torch.zeros(3, 7, 2)), [(X, Y)], r"model .*shape \(3, K\).*got shape \(3, 7, 2\)"),
+        (outputs(torch.zeros(3)), [(X, Y)], r"model .*shape \(3, K\).*got shape \(3,\)"),
+        (outputs(torch.zeros(2, 5)), [(X, Y)], r"model .*shape \(3, K\).*got shape \(2, 5\)"),
+        (outputs(torch.zeros(3, 1)), [(X, Y)], r"two or more: got shape \(3, 1\).*stack it as"),
+        (outputs((torch.zeros(3, 2),)), [(X, Y)], r"model must return a tensor.*got a tuple"),
+        (outputs(torch.zeros(3, 2)), [], "loader must yield at least one batch"),
+        (outputs(torch.zeros(3, 2)), [X], "loader must yield .*got a Tensor"),
+        (outputs(torch.zeros(3, 2)), [(X, Y, Y)], "loader must yield .*got a tuple of 3"),
+        (outputs(torch.zeros(3, 2)), [{"x": X}], r"loader .*'labels': got keys \['x'\]"),
+        (outputs(torch.zeros(3, 2)), [(X, ["a", "b", "a"])], "labels must be integers: got .'a'"),
+        (outputs(torch.zeros(3, 2)), [(X, Y.float())], "labels must be integers.*torch.float32"),
+        (outputs(torch.zeros(3, 2)), [(X, X)], r"labels must be a vector.*got shape \(3, 4\)"),
+        (outputs(torch.zeros(3, 2)), [(X, Y), (X, Y + 1)], "in 0 to 1.*got 2 at index 4"),
+        (lambda x: x[:, : int(x[0, 0])], [(X + 3, Y), (X + 2, Y)], "3 columns.*got 2 from row 3"),
+    ],
+)
+def test_refusals_say_what_came(model, loader, message):
+    with pytest.raises(ValueError, match=message):
+        collect_logits(model, loader)
+    with pytest.raises(ValueError, match=message):
+        decalibrate_model(model, loader, alpha=0.9)
+
+
+def test_a_model_that_says_nan_is_told_in_which_row(batches):
+    def model(x):
+        spoiled = torch.where(x == batches.dataset.tensors[0][57, 2], torch.nan, x)
+        return torch.cat([spoiled, torch.zeros(len(x), 1)], dim=1)
+
+    with pytest.raises(ValueError, match=r"logits must be finite: got nan at index \(57, 2\)"):
+        decalibrate_model(model, batches, alpha=0.9)
+
+
+# Fitting
+
+
+@pytest.mark.parametrize("directions", [CLASS, BOTH], ids="+".join)
+@pytest.mark.parametrize("reference", ["model", "best"])
+def test_streaming_a_loader_equals_fitting_on_all_logits(directions, reference, monkeypatch):
+    monkeypatch.setattr(door, "CHUNK_ELEMENTS", 250)
+    z, y = (torch.tensor(a) for a in drawn())
+    loader = DataLoader(TensorDataset(z, y), batch_size=32)
+    d = decalibrate_model(
+        torch.nn.Identity(),
+        loader,
+        alpha=0.9,
+        directions=directions,
+        reference=reference,
+        classes=list("abcdef"),
+    )
+    whole = fitted(0.9, directions, reference=reference)
+    np.testing.assert_allclose(d.shifts().lower, whole.shifts().lower, atol=1e-9)
+    np.testing.assert_allclose(d.shifts().upper, whole.shifts().upper, atol=1e-9)
+    if directions == BOTH:
+        assert d.scales().lower == pytest.approx(whole.scales().lower, abs=1e-9)
+    assert d.examples == 300
+    assert d.classes == tuple("abcdef")
+
+
+def test_no_more_than_a_chunk_is_held(monkeypatch):
+    monkeypatch.setattr(door, "CHUNK_ELEMENTS", 250)
+    sizes = []
+    learn = decal.Decalibrator.fit
+    monkeypatch.setattr(
+        decal.Decalibrator,
+        "fit",
+        lambda d, z, *a, **k: sizes.append(len(z)) or learn(d, z, *a, **k),
+    )
+    z, y = (torch.tensor(a) for a in drawn())
+    decalibrate_model(torch.nn.Identity(), DataLoader(TensorDataset(z, y), batch_size=5), alpha=0.9)
+    assert sum(sizes) == 300
+    assert max(sizes) * 6 <= 250 + 5 * 6
+
+
+def test_single_precision_tensors_are_shared_not_copied():
+    for dtype in (torch.float32, torch.float64):
+        z = torch.randn(50, 3, dtype=dtype, requires_grad=True)
+        assert np.shares_memory(to_numpy(z, "logits"), z.detach().numpy())
+        every_other = z[::2]
+        assert np.shares_memory(to_numpy(every_other, "logits"), z.detach().numpy())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_fitting_on_tensors_equals_fitting_on_arrays(dtype, weighted, monkeypatch):
+    monkeypatch.setattr(door, "CHUNK_ELEMENTS", 300)
+    z, y = drawn()
+    z = torch.tensor(z).to(dtype).requires_grad_()
+    w = np.arange(300) % 4 * (np.arange(300) >= 100) if weighted else None  # whole chunks of none
+    d = decal.Decalibrator(0.9, directions=BOTH).fit(z[:9], y[:9])  # to be forgotten
+    assert door.fit(d, z, torch.tensor(y), sample_weight=w, classes="abcdef") is d
+    whole = decal.Decalibrator(0.9, directions=BOTH).fit(
+        z.detach().double().numpy(), y, sample_weight=w
+    )
+    np.testing.assert_allclose(d.shifts().lower, whole.shifts().lower, atol=1e-9)
+    np.testing.assert_allclose(d.shifts().upper, whole.shifts().upper, atol=1e-9)
+    assert d.scales().lower == pytest.approx(whole.scales().lower, abs=1e-9)
+    assert d.examples == whole.examples
+    assert d.classes == tuple("abcdef")
+
+
+def test_the_best_reference_is_fitted_on_half_precision_too():
+    z, y = drawn()
+    half = torch.tensor(z).half()
+    d = door.fit(decal.Decalibrator(0.9, reference="best"), half, y)
+    whole = decal.Decalibrator(0.9, reference="best").fit(half.double().numpy(), y)
+    np.testing.assert_allclose(d.shifts().upper, whole.shifts().upper, atol=1e-9)
+
+
+def test_a_refused_tensor_leaves_the_old_fit(monkeypatch):
+    monkeypatch.setattr(door, "CHUNK_ELEMENTS", 300)
+    d = fitted(0.9)
+    before = d.shifts().upper
+    z, y = drawn()
+    z = torch.tensor(z).half()
+    for labels, message in ((y + 1, "in 0 to 5.*got 6 at index"), (y[1:], "labels must be 300")):
+        with pytest.raises(ValueError, match=message):
+            door.fit(d, z, labels)
+    with pytest.raises(ValueError, match="sample_weight must be 300 numbers"):
+        door.fit(d, z, y, sample_weight=[1.0])
+    with pytest.raises(ValueError, match="logits must be a matrix"):
+        door.fit(d, z[0], y)
+    z[231, 4] = torch.inf
+    with pytest.raises(ValueError, match=r"logits must be finite: got inf at index \(231, 4\)"):
+        door.fit(d, z, y)
+    assert np.array_equal(d.shifts().upper, before)
+
+
+# Arrays of others, wherever decal takes arrays
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_decalibrators_take_tensors(dtype):
+    z, y = drawn()
+    z = torch.tensor(z).to(dtype).requires_grad_()
+    d = decal.Decalibrator(0.9).fit(z, torch.tensor(y))
+    numbers = z.detach().double().numpy()
+    whole = decal.Decalibrator(0.9).fit(numbers, y)
+    np.testing.assert_allclose(d.shifts().upper, whole.shifts().upper, atol=1e-9)
+    np.testing.assert_allclose(d.predict(z).upper, whole.predict(numbers).upper, atol=1e-9)
+
+
+def test_bounds_from_the_head_make_a_credal_set():
+    d = fitted(0.9)
+    z = torch.tensor(drawn(seed=1)[0], dtype=torch.float32, requires_grad=True)
+    credal = decal.IntervalCredalSet(*CredalHead(d)(z))
+    np.testing.assert_allclose(credal.epistemic(), d.predict(z).epistemic(), atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_decalibrators_take_jax_arrays(dtype):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        jax = pytest.importorskip("jax", reason="JAX is not installed: pip install jax")
+        z, y = drawn()
+        z, y = jax.numpy.asarray(z, dtype=dtype), jax.numpy.asarray(y)
+    d = decal.Decalibrator(0.9).fit(z, y)
+    numbers = np.asarray(z).astype(float)
+    whole = decal.Decalibrator(0.9).fit(numbers, np.asarray(y))
+    np.testing.assert_allclose(d.shifts().upper, whole.shifts().upper, atol=1e-9)
+    np.testing.assert_allclose(d.predict(z).upper, whole.predict(numbers).upper, atol=1e-9)
+
+
+# Without PyTorch
+
+
+def test_a_missing_pytorch_names_the_install_command():
+    code = (
+        "import sys; sys.modules['torch'] = None; import decal; print(decal.Decalibrator())\n"
+        "try: import decal.torch\n"
+        "except ImportError as error: print(error)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.endswith("decal.torch needs PyTorch: pip install 'decal[torch]'\n")
+
+
+def test_importing_decal_does_not_import_torch():
+    code = "import sys, decal; print('torch' in sys.modules, 'jax' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "False False\n"
