@@ -29,6 +29,7 @@ CURRENT = [
     "lightgbm",
     "pydantic-settings",
     "python-dotenv",
+    *("requests", "urllib3", "certifi", "idna", "charset-normalizer"),
 ]
 
 # Version 1 calls scikit-learn with an argument that 1.8 removed.
