@@ -25,7 +25,8 @@ from scipy.special import softmax
 from scipy.stats import entropy
 
 import decal
-from decal.decisions import e_admissible
+from decal import hulls
+from decal.decisions import abstention_utility, e_admissible
 from decal.entropy import lower_entropy, upper_entropy
 from decal.measures import hartley, zero_one
 
@@ -135,6 +136,20 @@ def main() -> None:
         box = classifier_boxes(K, rows)
         taken = seconds(lambda b=box: e_admissible(*b))
         print(f"K = {K:<5d} E-admissible classes: {rows / taken:,.0f} rows/s")
+    for K, rows in ((10, 5_000), (100, 500), (1000, 20)):
+        box = classifier_boxes(K, max(rows, 500))
+        low, high = box[0][:rows], box[1][:rows]
+        utility = abstention_utility(K, cost=0.3)
+        taken = seconds(lambda a=low, b=high, u=utility: e_admissible(a, b, u)) / rows
+        print(f"K = {K:<5d} E-admissible with abstention: {1e6 * taken:,.0f} us/row")
+    for K, rows in ((10, 2_000), (1000, 50)):
+        members = np.random.default_rng(0).dirichlet(np.ones(K), size=(rows, 5))
+        taken = seconds(lambda v=members: hulls.upper_entropy(v)) / rows
+        admissible = seconds(lambda v=members: hulls.e_admissible(v)) / rows
+        print(
+            f"K = {K:<5d} hulls of 5 random members: upper entropy {1e6 * taken:,.0f} us/row, "
+            f"E-admissible {1e6 * admissible:,.0f} us/row"
+        )
     for K, rows in ((10, 1_000), (24, 100), (100, 100), (1000, 20)):
         box = classifier_boxes(K, rows)
         bracket = hartley(*box)

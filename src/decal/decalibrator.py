@@ -24,7 +24,14 @@ from decal._arrays import (
 )
 from decal._numerics import Array, Logits
 from decal.credal import IntervalCredalSet
-from decal.directions import LABEL_RATIO, Temperature, parse_directions, shift_box
+from decal.directions import (
+    LABEL_RATIO,
+    Temperature,
+    described,
+    parse_directions,
+    restored,
+    shift_box,
+)
 from decal.evidence import BIN_WIDTH, LabelledLogits, MarginSummary, merge, plausible_shifts
 from decal.lines import Direction, plausible_steps, widen_along
 from decal.reference import best_model
@@ -495,7 +502,7 @@ class Decalibrator:
             "likelihood": self.likelihood,
             "reference": self.reference,
             "box": self.box,
-            "directions": [_described(d) for d in self.directions],
+            "directions": [described(d) for d in self.directions],
             "classes": self.classes,
             "distance": self._distance,
             "rows": summary.rows,
@@ -527,7 +534,7 @@ class Decalibrator:
                 likelihood=settings.pop("likelihood"),
                 reference=settings.pop("reference"),
                 box=settings.pop("box"),
-                directions=[_restored(d) for d in settings.pop("directions")],
+                directions=[restored(d) for d in settings.pop("directions")],
             )
             summary = MarginSummary.from_parts(
                 settings.pop("bin_width"),
@@ -564,17 +571,6 @@ def _without_absent(
     if present.all():
         return logits, labels
     return logits[:, present], np.cumsum(present)[labels] - 1
-
-
-def _described(direction: str | Temperature | Direction) -> Any:
-    """A direction as JSON."""
-    if isinstance(direction, Temperature):
-        return {"ratio": direction.ratio, "evidence": direction.evidence}
-    return direction
-
-
-def _restored(described: Any) -> Any:
-    return Temperature(**described) if isinstance(described, dict) else described
 
 
 def decalibrate(

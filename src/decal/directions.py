@@ -75,6 +75,18 @@ def parse_directions(directions: Iterable[Any]) -> tuple[str | Temperature | Dir
     return tuple(parsed)
 
 
+def described(direction: str | Temperature | Direction) -> Any:
+    """A direction of decal's own as JSON."""
+    if isinstance(direction, Temperature):
+        return {"ratio": direction.ratio, "evidence": direction.evidence}
+    return direction
+
+
+def restored(description: Any) -> Any:
+    """What `described` described."""
+    return Temperature(**description) if isinstance(description, dict) else description
+
+
 def shift_box(
     logits: Logits, center: Array, lower: Array, upper: Array, *, joint: bool
 ) -> tuple[Array, Array, Array]:
