@@ -16,7 +16,7 @@ help:  ## this list
 demo: .venv/.demo  ## decalibrate a classifier of handwritten digits and print what comes out
 	$(BIN)/decal demo
 
-test: .venv/.test  ## everything CI runs: formatting, types, tests, documentation snippets
+test: .venv/.test .venv/.browser  ## everything CI runs: formatting, types, tests, documentation snippets
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -40,11 +40,19 @@ clean:
 	@touch $@
 
 .venv/.demo: .venv/.base pyproject.toml constraints.txt
-	$(PIP) -e '.[cli,sklearn]'
+	$(PIP) -e '.[cli,explore,plot,sklearn]'
 	@touch $@
 
 .venv/.test: .venv/.base pyproject.toml constraints.txt
 	$(PIP) -e '.[all]' --group test --group lint
+	@touch $@
+
+# Beyond PyPI: a browser, a font with Chinese characters, and axe-core. Where they cannot be had, the tests
+# that need them are skipped and say so.
+.venv/.browser: .venv/.base
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { command -v chromium && fc-list :lang=zh | grep -q .; } >/dev/null 2>&1; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fontconfig fonts-noto-cjk >/dev/null; fi || true
+	@command -v npm >/dev/null && npm install --silent --no-fund --no-audit --prefix .venv/node axe-core@4 || true
 	@touch $@
 
 .venv/.docs: .venv/.base pyproject.toml constraints.txt

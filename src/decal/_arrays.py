@@ -360,3 +360,69 @@ def _require_sum_one(array: Array, name: str) -> Array:
             f"{name} must sum to 1 in every row: got {sums[wrong[0]]:.6g} in row {wrong[0]}."
         )
     return array
+
+
+def check_row(row: Any, count: int) -> int:
+    """The number of one of `count` inputs; negative ones count from the end."""
+    if isinstance(row, bool) or not isinstance(row, int | np.integer) or not -count <= row < count:
+        raise ValueError(f"row must be one of the {count} inputs, 0 to {count - 1}: got {row!r}.")
+    return int(row) % count
+
+
+def check_member_logits(logits: Any) -> Array:
+    """(n, M, K) from M matrices (n, K) of the same shape, M >= 1."""
+    members = [check_logits(z, name=f"logits[{m}]") for m, z in enumerate(logits)]
+    if not members:
+        raise ValueError("logits must hold a matrix per member, one or more: got none.")
+    for m, z in enumerate(members):
+        if z.shape != members[0].shape:
+            raise ValueError(
+                f"logits[{m}] must have the shape of logits[0], {members[0].shape}: "
+                f"got shape {z.shape}. Give every member the same inputs, in the same order."
+            )
+    return np.stack(members, axis=1).astype(np.float64)
+
+
+def check_member_probabilities(probabilities: Any) -> Array:
+    """(n, M, K) distributions, M >= 1, each summing to one within SUM_TOLERANCE."""
+    array = to_numpy(probabilities, "probabilities")
+    if array.ndim != 3 or array.size == 0 or array.shape[2] < 2:
+        raise ValueError(
+            "probabilities must be inputs × members × classes, one member and two classes or more: "
+            f"got shape {array.shape}."
+        )
+    members = range(array.shape[1])
+    checked = [check_probabilities(array[:, m], name=f"probabilities[:, {m}]") for m in members]
+    return np.stack(checked, axis=1)
+
+
+def check_rows(rows: Any, count: int) -> NDArray[np.intp]:
+    """Numbers of some of `count` inputs, at least one, in their order and each once."""
+    array = to_numpy(rows, "rows")
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
+        raise ValueError(
+            "rows must be a number of inputs or a list of row numbers, at least one: "
+            f"got shape {array.shape}, dtype {array.dtype}."
+        )
+    wrong = np.flatnonzero((array < 0) | (array >= count))
+    if wrong.size:
+        raise ValueError(
+            f"rows must lie in 0 to {count - 1}: got {array[wrong[0]]} at index {wrong[0]}."
+        )
+    return np.unique(array).astype(np.intp)
+
+
+def check_pictures(images: Any, *, rows: int) -> NDArray[Any]:
+    """(rows, height, width) or (rows, height, width, 3 or 4) numbers."""
+    array = to_numpy(images, "images")
+    grey = array.ndim == 3
+    if not (grey or (array.ndim == 4 and array.shape[3] in (3, 4))) or 0 in array.shape:
+        raise ValueError(
+            "images must be (n, height, width), or with 3 or 4 colours as the last axis: "
+            f"got shape {array.shape}. Move the axis of colours there, if there is one."
+        )
+    if len(array) != rows:
+        raise ValueError(f"images must be {rows}, one for every input: got {len(array)}.")
+    if array.dtype.kind not in "uifb":
+        raise ValueError(f"images must be numbers: got dtype {array.dtype}.")
+    return array

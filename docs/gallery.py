@@ -1,0 +1,176 @@
+"""Draws the pictures of the gallery, light and dark: python docs/gallery.py
+
+From the logits of CLIP, SigLIP-2 and RoBERTa where the environment variable DECAL_DATA names their
+folder; else from the demo's digits, which needs nothing but scikit-learn.
+"""
+
+import io
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from PIL import Image
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+import decal
+from decal import plot
+from decal.demo import run_demo
+
+FOLDER = Path(__file__).parent / "_static" / "gallery"
+DPI = 130
+LIGHT = {"figure.facecolor": "white", "axes.facecolor": "white"}
+DARK = {"figure.facecolor": "#131416", "axes.facecolor": "#131416"}  # the theme's background
+
+
+@dataclass(frozen=True)
+class Example:
+    """Half of a data set to decalibrate on, and the other half to look at."""
+
+    model: decal.Decalibrator
+    logits: np.ndarray
+    labels: np.ndarray
+    truth: np.ndarray
+
+    def predict(self, alpha: float = 0.9) -> decal.IntervalCredalSet:
+        return self.model.predict(self.logits, alpha=alpha)
+
+    @property
+    def contested(self) -> np.ndarray:
+        """Rows by the entropy of their true distribution, greatest first."""
+        return np.argsort((self.truth * np.log(np.clip(self.truth, 1e-9, 1))).sum(axis=1))
+
+
+def half(name: str, folder: Path, **settings: object) -> Example:
+    """CIFAR-10 images: decalibrated on the first half, shown on the second."""
+    with np.load(folder / f"{name}.npz", allow_pickle=False) as data:
+        logits, labels, classes = data["logits"], data["labels"], data["classes"]
+        human = data["human"] / data["human"].sum(axis=1, keepdims=True)
+    n = len(logits) // 2
+    model = decal.decalibrate(logits[:n], labels[:n], alpha=0.9, classes=classes, **settings)
+    return Example(model, logits[n:], labels[n:], human[n:])
+
+
+def entailment(folder: Path) -> Example:
+    """Sentence pairs judged by 100 people each."""
+    with np.load(folder / "snli_roberta0.npz", allow_pickle=False) as data:
+        model = decal.decalibrate(
+            data["train_logits"], data["train_labels"], alpha=0.9, classes=data["classes"]
+        )
+        human = data["human"] / data["human"].sum(axis=1, keepdims=True)
+        return Example(model, data["test_logits"], data["test_labels"], human)
+
+
+def digits() -> Example:
+    """The demo's handwritten digits."""
+    with tempfile.TemporaryDirectory() as folder:
+        demo = run_demo(folder=Path(folder))
+        logits = np.loadtxt(Path(folder) / "test.csv", delimiter=",", skiprows=1)[:, :10]
+    return Example(demo.model, logits, demo.labels, demo.truth)
+
+
+def three(example: Example) -> Example:
+    """The same for its first three classes only."""
+    rows = example.labels < 3
+    truth = example.truth[rows, :3] / example.truth[rows, :3].sum(axis=1, keepdims=True)
+    logits, labels = example.logits[rows, :3], example.labels[rows]
+    names = example.model.classes[:3]
+    return Example(
+        decal.decalibrate(logits, labels, alpha=0.9, classes=names), logits, labels, truth
+    )
+
+
+def tumours() -> tuple[decal.IntervalCredalSet, np.ndarray]:
+    X, y = load_breast_cancer(return_X_y=True)
+    scaler = StandardScaler().fit(X[:200])
+    score = LogisticRegression(C=0.01).fit(scaler.transform(X[:200]), y[:200])
+    logits = score.decision_function(scaler.transform(X[200:]))
+    logits = np.stack([np.zeros_like(logits), logits], axis=1)
+    names = ["malignant", "benign"]
+    model = decal.decalibrate(logits[:150], y[200:350], alpha=0.98, classes=names)
+    return model.predict(logits[150:]), y[350:]
+
+
+def pictures() -> dict[str, Callable[[], Figure]]:
+    """What to draw, by name of its file."""
+    folder = os.environ.get("DECAL_DATA")
+    if folder:
+        images, other = (
+            half("clip_cifar10_en", Path(folder)),
+            half("siglip2_cifar10_en", Path(folder)),
+        )
+        chinese = half("clip_cifar10_zh", Path(folder))
+        scaled = half("clip_cifar10_en", Path(folder), directions=("class", "temperature"))
+        triples = entailment(Path(folder))
+        panels = {"CLIP, English": images, "CLIP, Chinese": chinese, "SigLIP-2": other}
+    else:
+        images = digits()
+        triples = three(images)
+        panels = {"α = 0.9": images}
+        other = chinese = scaled = images
+    row = int(images.contested[3])
+    rows = [row, int(images.contested[40])]
+    pair = int(triples.contested[20])
+    shown = min(len(images.logits), 2000)
+
+    def path(example: Example) -> decal.selection.Path:
+        return decal.selection.path(
+            example.model, example.logits[:shown], distributions=example.truth[:shown]
+        )
+
+    two = {"CLIP": images.predict(), "SigLIP-2": other.predict()}
+    if not folder:
+        two = {"α = 0.95": images.predict(0.95), "α = 0.8": images.predict(0.8)}
+    paths = {"class shifts": path(images), "and temperature": path(scaled)}
+    if not folder:
+        paths = {"class shifts": paths["class shifts"]}
+    levels = {f"α = {a}": triples.predict(a) for a in (0.99, 0.95, 0.9, 0.8)}
+    tumour, kind = tumours()
+    return {
+        "spider": lambda: plot.spider(images.predict(), row, truth=images.truth).figure,
+        "spider_two": lambda: plot.spider(two, row, truth=images.truth).figure,
+        "spiders": lambda: (
+            plot.spiders(
+                {name: e.predict() for name, e in panels.items()},
+                rows,
+                truth=images.truth,
+                titles=["a bird?", "a plane?"] if folder else None,
+            )[0, 0].figure
+        ),
+        "simplex": lambda: plot.simplex(levels, pair, truth=triples.truth, nested=True).figure,
+        "intervals": lambda: plot.intervals(two, row, truth=images.truth, top=7).figure,
+        "binary": lambda: plot.binary(tumour, labels=kind).figure,
+        "tradeoff": lambda: plot.tradeoff(paths).figure,
+        "decomposition": lambda: plot.decomposition(images.predict(), labels=images.labels).figure,
+        "alpha_path": lambda: (
+            plot.alpha_path(images.model, images.logits[row], truth=images.truth[row]).figure
+        ),
+    }
+
+
+def main() -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, draw in pictures().items():
+        for mode, colours in (("light", LIGHT), ("dark", DARK)):
+            with plt.rc_context(colours):
+                figure = draw()
+                save(figure, FOLDER / f"{name}_{mode}.png")
+
+
+def save(figure: Figure, path: Path) -> None:
+    """A picture of 256 colours, a third of the size."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, dpi=DPI)
+    plt.close(figure)
+    picture = Image.open(buffer).convert("RGB")
+    picture.quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+
+
+if __name__ == "__main__":
+    main()

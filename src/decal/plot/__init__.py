@@ -1,0 +1,31 @@
+"""Pictures of credal sets: spiders, triangles, intervals, and what a whole data set looks like.
+
+Every function draws on the axes it is given (`ax`), or makes a figure of its own, and returns the
+axes. Nothing global changes. Colours are told apart by colour-blind readers and follow the axes'
+background, so that light and dark figures both read well; sizes follow `font.size`, so that
+``plt.rc_context({"font.size": 18})`` makes a figure for a slide.
+"""
+
+try:
+    from decal.plot._alphas import alpha_path, tradeoff
+    from decal.plot._inputs import binary, decomposition
+    from decal.plot._intervals import intervals
+    from decal.plot._simplex import simplex
+    from decal.plot._spider import spider, spiders
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "matplotlib":
+        raise
+    raise ImportError(
+        "decal.plot needs matplotlib: pip install 'decal[plot]'", name="matplotlib"
+    ) from error
+
+__all__ = [
+    "alpha_path",
+    "binary",
+    "decomposition",
+    "intervals",
+    "simplex",
+    "spider",
+    "spiders",
+    "tradeoff",
+]

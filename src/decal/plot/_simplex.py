@@ -1,0 +1,235 @@
+"""The triangle of all distributions over three classes, and credal sets in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.patches import Polygon
+
+from decal._numerics import Array
+from decal.credal import CredalSet, IntervalCredalSet
+from decal.ensemble import HullCredalSet
+from decal.plot._fonts import drawable, literal, wrapped
+from decal.plot._rows import Sets, class_names, named, one_row, true_row
+from decal.plot._style import (
+    Ink,
+    axes_or_new,
+    bar_handle,
+    halo,
+    inks,
+    legend_below,
+    mark_handle,
+    open_mark,
+    truth_handle,
+    unit,
+)
+
+HEIGHT = np.sqrt(3) / 2
+SAME_CORNER = 1e-12
+"""Probability. Corners that differ by no more in any class are one."""
+
+AROUND = ((0, 1, 2), (0, 2, 1), (2, 0, 1), (2, 1, 0), (1, 2, 0), (1, 0, 2))
+"""Orders of three classes, each one exchange of neighbours away from the next."""
+
+
+def simplex(
+    credal: Sets | list[CredalSet] | tuple[CredalSet, ...],
+    row: int = 0,
+    *,
+    ax: Axes | None = None,
+    truth: Any = None,
+    nested: bool = False,
+    members: bool = True,
+    colors: Sequence[str] | None = None,
+    legend: bool = True,
+) -> Axes:
+    """One input's credal set in the triangle of distributions over three classes.
+
+    A corner is certainty of its class; lines of the grid are a fifth of probability apart; dashed
+    lines part the regions in which each class is the most probable.
+
+    Parameters
+    ----------
+    credal : a credal set of three classes; or several by name, or in a list. Intervals are drawn as
+        the exact polygon of their box, hulls as the hull of their members.
+    row : the input.
+    ax : axes to draw on; by default those of a new figure.
+    truth : (3,) the input's true distribution, or (n, 3) those of all inputs.
+    nested : whether the sets are levels of one model, as at several alphas: then they get shades of
+        one colour, the smallest the strongest, and the prediction is drawn once.
+    members : whether the members of hulls are drawn as points.
+    colors : of the models, instead of decal's.
+    legend : whether there is one.
+
+    Returns
+    -------
+    The axes. Sets are `matplotlib.patches.Polygon`, the widest first.
+
+    Examples
+    --------
+    >>> import decal
+    >>> from decal import plot
+    >>> c = decal.IntervalCredalSet([[0.1, 0.5, 0.0]], [[0.3, 0.8, 0.2]], classes=["a", "b", "c"])
+    >>> ax = plot.simplex(c, truth=[0.2, 0.7, 0.1])
+    >>> len(ax.patches[-1].get_xy()) - 1  # corners
+    5
+    """
+    unnamed = isinstance(credal, list | tuple)
+    if isinstance(credal, list | tuple):
+        credal = {str(i): one for i, one in enumerate(credal)}
+    sets = named(credal)
+    first = next(iter(sets.values()))
+    if first.shape[1] != 3:
+        raise ValueError(
+            f"credal must have three classes for a triangle: got {first.shape[1]}. "
+            "Use decal.plot.spider or decal.plot.intervals."
+        )
+    rows = {name: one_row(one, row) for name, one in sets.items()}
+    right = true_row(truth, row, first.shape)
+    ax = axes_or_new(ax, 3.7, 3.7)
+    ink, _ = inks(ax)
+    _triangle(ax, ink, class_names(first))
+    outlines = {name: corners(one) for name, one in rows.items()}
+    widest = sorted(rows, key=lambda name: -_area(outlines[name]))
+    shades = _shades(ink, list(rows), widest, colors, nested)
+    handles: list[Artist] = []
+    for name in widest:
+        edge, fill = shades[name]
+        x, y = plane(outlines[name])
+        ax.add_patch(
+            Polygon(
+                np.column_stack([x, y]), closed=True, facecolor=fill, edgecolor=edge,
+                linewidth=1.3 * unit(), joinstyle="round", zorder=2,
+            )
+        )  # fmt: skip
+        if len(x) == 1:
+            ax.plot(x, y, "o", color=edge, markersize=7 * unit(), zorder=2)
+        one = rows[name]
+        if members and isinstance(one, HullCredalSet):
+            ax.plot(*plane(one.vertices[0]), "o", color=edge, ms=3 * unit(), zorder=3)
+    for name in rows:
+        if not unnamed:
+            handles.append(bar_handle(name or "credal set", shades[name][1]))
+    points = [(name, one.point[0]) for name, one in rows.items() if one.point is not None]
+    for name, point in points[:1] if nested else points:
+        ax.plot(
+            *plane(point), "o", color=shades[widest[-1] if nested else name][0],
+            markersize=6 * unit(), zorder=4, **halo(ink),
+        )  # fmt: skip
+    if points:
+        colour = shades[widest[-1]][0] if nested or len(rows) == 1 else ink.muted
+        handles.append(mark_handle("prediction", colour, "o", ink))
+    if right is not None:
+        ax.plot(*plane(right), linestyle="", zorder=5, **open_mark(ink))
+        handles.append(truth_handle(ink))
+    if legend and handles:
+        legend_below(ax, handles, drop=0.4, centred=True)
+    return ax
+
+
+def corners(one: CredalSet) -> Array:
+    """(C, 3) corners of one input's set, in order around it; one or two if it has no area."""
+    if isinstance(one, HullCredalSet):
+        return _hull(one.vertices[0])
+    assert isinstance(one, IntervalCredalSet)
+    tight = one.tighten()
+    low, high = tight.lower[0], tight.upper[0]
+    # The corners of a box are the distributions that make the classes, in some order, each as
+    # probable as the earlier ones allow. Neighbouring orders give neighbouring corners.
+    found = np.empty((len(AROUND), 3))
+    for corner, (a, b, c) in zip(found, AROUND, strict=True):
+        corner[a] = high[a]
+        corner[b] = min(high[b], 1 - high[a] - low[c])
+        corner[c] = 1 - corner[a] - corner[b]
+    return _distinct(found)
+
+
+def plane(p: Array) -> tuple[Array, Array]:
+    """Where distributions (..., 3) lie: first class left, second right, third on top."""
+    return p[..., 1] + p[..., 2] / 2, p[..., 2] * HEIGHT
+
+
+def _distinct(found: Array) -> Array:
+    kept = [found[0]]
+    for corner in found[1:]:
+        if all(np.abs(corner - other).max() > SAME_CORNER for other in kept):
+            kept.append(corner)
+    return np.array(kept)
+
+
+def _hull(vertices: Array) -> Array:
+    """Corners of the convex hull of (M, 3) distributions, by Andrew's monotone chain."""
+    order = _distinct(vertices[np.lexsort(plane(vertices)[::-1])])
+    if len(order) < 3:
+        return order
+
+    def chain(points: Array) -> list[Array]:
+        kept: list[Array] = []
+        for point in points:
+            while len(kept) > 1 and _turn(kept[-2], kept[-1], point) <= SAME_CORNER:
+                kept.pop()
+            kept.append(point)
+        return kept[:-1]
+
+    return np.array(chain(order) + chain(order[::-1]))
+
+
+def _turn(a: Array, b: Array, c: Array) -> float:
+    """Twice the signed area of a triangle, positive if it turns left."""
+    (ax, ay), (bx, by), (cx, cy) = (plane(p) for p in (a, b, c))
+    return float((bx - ax) * (cy - ay) - (by - ay) * (cx - ax))
+
+
+def _area(outline: Array) -> float:
+    x, y = plane(outline)
+    return abs(float(x @ np.roll(y, 1) - y @ np.roll(x, 1))) / 2
+
+
+def _shades(
+    ink: Ink, names: list[str], widest: list[str], colors: Sequence[str] | None, nested: bool
+) -> dict[str, tuple[str, str]]:
+    """Edge and fill of each set."""
+    if not nested:
+        palette = ink.colours(len(names), colors)
+        fills = {
+            name: ink.tint(c, 0.42 if ink.dark else 0.3)
+            for name, c in zip(names, palette, strict=True)
+        }
+        return {name: (c, fills[name]) for name, c in zip(names, palette, strict=True)}
+    (colour,) = ink.colours(1, colors)
+    strength = np.linspace(0.18, 0.7, len(widest)) if len(widest) > 1 else [0.4]
+    return {
+        name: (ink.tint(colour, min(1.0, s + 0.3)), ink.tint(colour, s))
+        for name, s in zip(widest, strength, strict=True)
+    }
+
+
+def _triangle(ax: Axes, ink: Ink, names: list[str]) -> None:
+    for share in (0.2, 0.4, 0.6, 0.8):
+        for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+            ends = np.zeros((2, 3))
+            ends[:, a] = share
+            ends[0, b] = ends[1, c] = 1 - share
+            ax.plot(*plane(ends), color=ink.text, alpha=0.13, lw=0.6 * unit(), zorder=2.2)
+    for a, b in ((0, 1), (1, 2), (2, 0)):
+        border = np.full((2, 3), 1 / 3)
+        border[1] = 0
+        border[1, [a, b]] = 0.5
+        ax.plot(*plane(border), color=ink.muted, lw=0.8 * unit(), ls=(0, (4, 3)), zorder=2.5)
+    ax.plot(*plane(np.eye(3)[[0, 1, 2, 0]]), color=ink.muted, lw=unit(), zorder=2.6)
+    labels, families = drawable(names, [f"class {k}" for k in range(3)])
+    for corner, label, ha, va, drop in zip(
+        np.eye(3), labels, ("left", "right", "center"), ("top", "top", "bottom"), (-5, -5, 4),
+        strict=True,
+    ):  # fmt: skip
+        x, y = plane(corner)
+        ax.annotate(
+            wrapped(label, 18), (float(x), float(y)), (0, drop * unit()),
+            textcoords="offset points", ha=ha, va=va, color=ink.text, **literal(families),
+        )  # fmt: skip
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.11, HEIGHT + 0.09), aspect="equal", xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)

@@ -1,0 +1,281 @@
+"""The credal spider plot: a spoke per class, a bar per interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.projections.polar import PolarAxes
+from numpy.typing import NDArray
+
+from decal._numerics import Array
+from decal.plot._fonts import drawable, literal, text_width, wrapped
+from decal.plot._rows import Bars, Sets, Shown, named, shown
+from decal.plot._style import (
+    Ink,
+    bar_handle,
+    halo,
+    ink_on,
+    inks,
+    legend_below,
+    mark_handle,
+    open_mark,
+    polar_or_new,
+    truth_handle,
+    unit,
+)
+
+HOLE = 0.16
+"""Radius of the empty middle, in units of probability: bars of several models start apart."""
+
+SPREAD = 0.52
+"""Share of the angle between two spokes that the bars of several models take."""
+
+THINNEST = 0.012
+"""Width of an interval below which a dot shows where it is."""
+
+SLANTED, BOTTOM = 0.35, -0.8
+"""Cosines of angles: labels of spokes steeper than the one lie above or below their end; those
+beyond the other are in the way of a legend."""
+
+LABEL_WIDTH = 20
+"""Characters of a class name before it continues on the next line."""
+
+
+def spider(
+    credal: Sets,
+    row: int = 0,
+    *,
+    ax: Axes | None = None,
+    truth: Any = None,
+    top: int = 12,
+    joined: bool = False,
+    colors: Sequence[str] | None = None,
+    legend: bool = True,
+) -> PolarAxes:
+    """One input's intervals as bars on spokes, one spoke per class, from 0 to 1 outwards.
+
+    The credal spider plot of Hofman et al. (ICLR 2026). Round marks are the models' predictions,
+    diamonds the true distribution.
+
+    Parameters
+    ----------
+    credal : a credal set; or several by name, of the same classes, whose bars lie side by side.
+    row : the input.
+    ax : polar axes to draw on, as of ``plt.subplots(subplot_kw={"projection": "polar"})``. By
+        default those of a new figure.
+    truth : (K,) the input's true distribution, or (n, K) those of all inputs.
+    top : number of spokes. Of more classes, those that may be the most probable are shown, in their
+        order; one more spoke has the exact lower and upper probability of all others together.
+    joined : whether predictions are joined to a polygon.
+    colors : of the models, instead of decal's.
+    legend : whether there is one.
+
+    Returns
+    -------
+    The axes. Bars are a line collection per model. A title needs room above the first label:
+    ``ax.set_title("…", pad=24)``.
+
+    Examples
+    --------
+    >>> import decal
+    >>> from decal import plot
+    >>> c = decal.IntervalCredalSet([[0.1, 0.5, 0.0]], [[0.3, 0.8, 0.2]], classes=["a", "b", "c"])
+    >>> ax = plot.spider(c, truth=[0.2, 0.7, 0.1])
+    >>> [text.get_text() for text in ax.texts][:3]
+    ['a', 'b', 'c']
+    """
+    sets = named(credal)
+    drawn = shown(sets, row, truth=truth, top=top)
+    labels = [wrapped(label, LABEL_WIDTH) for label in drawn.labels]
+    beside = max(map(text_width, labels))
+    ax = polar_or_new(ax, 2.8 + 2 * float(np.clip(0.075 * beside, 0.5, 1.3)), 3.9)
+    _web(ax, drawn, labels)
+    _bars(ax, drawn, joined=joined, colors=colors)
+    if legend:
+        hanging = [t for t, u in zip(labels, np.cos(_angles(drawn)), strict=True) if u < BOTTOM]
+        lines = max((label.count("\n") + 1 for label in hanging), default=0)
+        handles = _handles(drawn, inks(ax)[0], colors)
+        legend_below(ax, handles, drop=1.5 + 1.05 * lines, centred=True)
+    return ax
+
+
+def spiders(
+    credal: Sets,
+    rows: Sequence[int] | int = 0,
+    *,
+    truth: Any = None,
+    top: int = 12,
+    joined: bool = False,
+    titles: Sequence[str] | None = None,
+    size: float = 2.9,
+) -> NDArray[Any]:
+    """Spiders side by side on a new figure: a column per model and a line per input.
+
+    Parameters
+    ----------
+    credal : a credal set, whose inputs then form one line; or several by name. Their classes may
+        have different names, but not different meanings.
+    rows : the inputs.
+    truth : (n, K) true distributions of all inputs; or (K,), of a single one.
+    top, joined : as for `spider`.
+    titles : one per input; by default their numbers, if there are several.
+    size : inches per spider.
+
+    Returns
+    -------
+    (lines, columns) array of polar axes.
+
+    Examples
+    --------
+    >>> import decal
+    >>> from decal import plot
+    >>> c = decal.IntervalCredalSet([[0.1, 0.5, 0.0]], [[0.3, 0.8, 0.2]], classes=["a", "b", "c"])
+    >>> plot.spiders({"one": c, "another": c}).shape
+    (1, 2)
+    """
+    from matplotlib import pyplot as plt
+
+    sets = named(credal)
+    chosen = [rows] if isinstance(rows, int | np.integer) else list(rows)
+    if not chosen:
+        raise ValueError("rows must name at least one input: got none.")
+    if titles is None:
+        titles = [f"input {row}" for row in chosen] if len(chosen) > 1 else [""]
+    if len(titles) != len(chosen):
+        raise ValueError(f"titles must be {len(chosen)}, one per row: got {len(titles)}.")
+    grid = [[(name, row) for name in sets] for row in chosen]
+    if len(sets) == 1:
+        grid = [[(name, row) for row in chosen for name in sets]]
+    figure, axes = plt.subplots(
+        len(grid),
+        len(grid[0]),
+        figsize=(size * unit() * len(grid[0]), size * unit() * (len(grid) + 0.15)),
+        subplot_kw={"projection": "polar"},
+        layout="constrained",
+        squeeze=False,
+    )
+    around = ink_on(figure.get_facecolor())
+    for panels, entries in zip(axes, grid, strict=True):
+        for column, (ax, (name, row)) in enumerate(zip(panels, entries, strict=True)):
+            spider(sets[name], row, ax=ax, truth=truth, top=top, joined=joined, legend=False)
+            title = titles[chosen.index(row)]
+            parts, families = drawable([name, title], [f"model {column + 1}", f"input {row}"])
+            lines = ax.texts[0].get_text().count("\n") + 1
+            ax.set_title(
+                " · ".join(filter(None, parts)), color=around.text, fontsize="medium",
+                pad=(9 + 10 * lines) * unit(), **literal(families),
+            )  # fmt: skip
+    first = next(iter(sets.values()))
+    sample = shown({"": first}, chosen[0], truth=truth, top=top)
+    figure.legend(
+        handles=_handles(sample, inks(axes[0, 0])[0], None),
+        loc="outside lower center",
+        ncols=3,
+        frameon=False,
+        fontsize="small",
+        labelcolor=around.text,
+        handlelength=1.1,
+    )
+    return axes
+
+
+def _angles(drawn: Shown) -> Array:
+    """Of the spokes: clockwise, from the top."""
+    return 2 * np.pi * np.arange(len(drawn.labels)) / len(drawn.labels)
+
+
+def _web(ax: PolarAxes, drawn: Shown, labels: list[str]) -> None:
+    """Rings, spokes, and class names that grow away from the plot."""
+    inside, around = inks(ax)
+    angles = _angles(drawn)
+    ax.set_theta_zero_location("N")
+    ax.set_theta_direction(-1)
+    ax.set_ylim(0, 1)
+    ax.set_rorigin(-HOLE)
+    ax.set_xticks(angles, labels=[])
+    ax.set_yticks([0.25, 0.5, 0.75], labels=[])
+    ax.set_axisbelow(True)
+    ax.grid(True, color=inside.grid, linewidth=0.6 * unit(), linestyle="-")
+    for name, weight in (("polar", 0.8), ("inner", 0.6)):
+        ax.spines[name].set(color=inside.tint(inside.muted, 0.55), linewidth=weight * unit())
+        ax.spines[name].set_visible(True)
+    for angle, label in zip(angles, labels, strict=True):
+        right, up = np.sin(angle), np.cos(angle)
+        ax.annotate(
+            label,
+            (angle, 1),
+            (right * 6 * unit(), up * 6 * unit()),
+            textcoords="offset points",
+            ha="center" if abs(right) < 0.05 else "left" if right > 0 else "right",
+            va="center" if abs(up) < SLANTED else "bottom" if up > 0 else "top",
+            color=around.text,
+            fontsize="small",
+            linespacing=1.15,
+            annotation_clip=False,
+            **literal(drawn.families),
+        )
+    for level in (0.5, 1.0):
+        ax.text(
+            np.pi / len(angles), level, f"{level:g}", color=inside.muted, fontsize="x-small",
+            ha="center", va="center", zorder=1.5,
+            bbox={"facecolor": inside.face, "edgecolor": "none", "pad": 0.6 * unit()},
+        )  # fmt: skip
+
+
+def _bars(ax: PolarAxes, drawn: Shown, *, joined: bool, colors: Sequence[str] | None) -> None:
+    ink, _ = inks(ax)
+    angles = _angles(drawn)
+    count = len(drawn.models)
+    step = min(SPREAD * 2 * np.pi / len(angles), 0.4) / count
+    width = (7.0 if count == 1 else 5.0 if count == 2 else 3.6) * unit()
+    palette = ink.colours(count, colors)
+    for m, (colour, bars) in enumerate(zip(palette, drawn.models.values(), strict=True)):
+        at = angles + (m - (count - 1) / 2) * step
+        _intervals(ax, at, bars, ink.tint(colour), width)
+        if bars.point is not None:
+            line = _closed(ax, at, bars.point, colour, joined)
+            line.set(marker="o", markersize=(5.2 if count == 1 else 4.4) * unit(), **halo(ink))
+    if drawn.truth is not None:
+        line = _closed(ax, angles, drawn.truth, ink.truth, False)
+        line.set(zorder=4, **open_mark(ink))
+
+
+def _intervals(ax: PolarAxes, at: Array, bars: Bars, colour: str, width: float) -> None:
+    made = ax.vlines(at, bars.lower, bars.upper, colors=colour, linewidth=width, zorder=2)
+    made.set_capstyle("butt")
+    made.set_clip_on(False)
+    thin = bars.upper - bars.lower < THINNEST
+    if thin.any():
+        middle = (bars.lower + bars.upper)[thin] / 2
+        ax.plot(at[thin], middle, "o", color=colour, ms=0.8 * width, clip_on=False, zorder=2)
+
+
+def _closed(ax: PolarAxes, at: Array, radii: Array, colour: str, joined: bool) -> Any:
+    """Marks, and if joined, the polygon through them."""
+    if joined:
+        at, radii = np.append(at, at[0]), np.append(radii, radii[0])
+    style = "-" if joined else ""
+    (line,) = ax.plot(
+        at, radii, color=colour, linestyle=style, linewidth=1.1 * unit(), clip_on=False, zorder=3
+    )
+    return line
+
+
+def _handles(drawn: Shown, ink: Ink, colors: Sequence[str] | None) -> list[Artist]:
+    names = list(drawn.models)
+    palette = ink.colours(len(names), colors)
+    handles: list[Artist] = [
+        bar_handle(name or "interval", ink.tint(colour))
+        for name, colour in zip(names, palette, strict=True)
+    ]
+    if any(bars.point is not None for bars in drawn.models.values()):
+        several = len(names) > 1
+        colour = ink.muted if several else palette[0]
+        handles.append(mark_handle("prediction", colour, "o", ink))
+    if drawn.truth is not None:
+        handles.append(truth_handle(ink))
+    return handles

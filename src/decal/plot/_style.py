@@ -1,0 +1,244 @@
+"""How figures look: colours that follow the background, sizes that follow the font, legends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.colors import Colormap, ListedColormap, to_hex, to_rgb, to_rgba
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.projections.polar import PolarAxes
+from matplotlib.transforms import ScaledTranslation
+
+from decal.plot._fonts import drawable, literal, text_width
+
+BLUE, SKY, GREEN, PURPLE = "#0072B2", "#56B4E9", "#009E73", "#CC79A7"
+ORANGE, YELLOW, VERMILLION = "#E69F00", "#F0E442", "#D55E00"
+"""The palette of Okabe and Ito (2008), made to be told apart by colour-blind readers."""
+
+ON_LIGHT = (BLUE, ORANGE, GREEN, PURPLE, SKY)
+ON_DARK = (SKY, ORANGE, GREEN, PURPLE, YELLOW)
+"""Colours of models, in order. Vermillion is kept for the truth, and for what is wrong."""
+
+TINT = 0.5
+"""Share of its colour that an interval keeps, so that marks stand out on it."""
+
+ADVANCE, SAMPLE = 0.58, 3.0
+"""Widths in font sizes: of a usual character, and of a legend's sample with the space around it."""
+
+EVEN = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Ticks of a probability."""
+
+
+@dataclass(frozen=True)
+class Ink:
+    """The colours to draw with on one background, as hex strings."""
+
+    face: str
+    text: str
+    muted: str
+    grid: str
+    truth: str
+    models: tuple[str, ...]
+    dark: bool
+
+    def tint(self, colour: str, share: float = TINT) -> str:
+        """A colour mixed into the background, opaque."""
+        return mix(self.face, colour, share)
+
+    def colours(self, count: int, chosen: Sequence[str] | None) -> list[str]:
+        """One colour per model, the caller's if there are any."""
+        palette = self.models if chosen is None else tuple(to_hex(c) for c in chosen)
+        return [palette[m % len(palette)] for m in range(count)]
+
+    def colormap(self) -> Colormap:
+        """Viridis without the end that fades into the background."""
+        ends = (0.22, 1.0) if self.dark else (0.0, 0.88)
+        return ListedColormap(mpl.colormaps["viridis"](np.linspace(*ends, 256)))
+
+
+def ink_on(background: Any) -> Ink:
+    """The colours for a background, light or dark."""
+    face = to_hex(background)
+    dark = contrast(face, "white") > contrast(face, "black")
+    pole = "white" if dark else "black"
+    return Ink(
+        face=face,
+        text=mix(face, pole, 0.87),
+        muted=mix(face, pole, 0.62),
+        grid=mix(face, pole, 0.16),
+        truth=mix(VERMILLION, "white", 0.15) if dark else VERMILLION,
+        models=ON_DARK if dark else ON_LIGHT,
+        dark=dark,
+    )
+
+
+def inks(ax: Axes) -> tuple[Ink, Ink]:
+    """The colours within the axes and around them."""
+    around = _over(ax.figure.get_facecolor(), "white")
+    return ink_on(_over(ax.get_facecolor(), around)), ink_on(around)
+
+
+def contrast(one: Any, other: Any) -> float:
+    """Contrast ratio of two opaque colours, 1 to 21, as web accessibility defines it."""
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def mix(one: str, other: str, share: float) -> str:
+    """A colour on the way from one to the other."""
+    (r, g, b), (other_r, other_g, other_b) = to_rgb(one), to_rgb(other)
+    keep = 1 - share
+    return to_hex(
+        (keep * r + share * other_r, keep * g + share * other_g, keep * b + share * other_b)
+    )
+
+
+def unit() -> float:
+    """Points of line width and of marker size are multiples of this: 1 at matplotlib's font size.
+
+    A figure for a slide has a larger font; its lines and its default size grow along.
+    """
+    return float(mpl.rcParams["font.size"]) / 10
+
+
+def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
+    """The caller's axes, or those of a new figure of so many inches at the usual font size."""
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot as plt
+
+    return plt.subplots(figsize=(width * unit(), height * unit()), layout="constrained")[1]
+
+
+def polar_or_new(ax: Axes | None, width: float, height: float) -> PolarAxes:
+    """The caller's polar axes, or those of a new figure."""
+    if ax is None:
+        from matplotlib import pyplot as plt
+
+        figure = plt.figure(figsize=(width * unit(), height * unit()), layout="constrained")
+        ax = figure.add_subplot(projection="polar")
+    if not isinstance(ax, PolarAxes):
+        raise ValueError(
+            f"ax must be polar axes for a spider: got {type(ax).__name__}. "
+            'Make them with plt.subplots(subplot_kw={"projection": "polar"}).'
+        )
+    return ax
+
+
+def frame(ax: Axes, *, grid: str | None = None) -> Ink:
+    """Spines at the left and below only, in muted ink; returns the colours within the axes."""
+    inside, around = inks(ax)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set(color=around.muted, linewidth=0.8 * unit())
+    ax.tick_params(colors=around.muted, labelcolor=around.text, labelsize="small")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.label.set(color=around.text)
+    ax.title.set_color(around.text)
+    if grid == "x":
+        ax.xaxis.grid(True, color=inside.grid, linewidth=0.6 * unit())
+    if grid is not None:
+        ax.set_axisbelow(True)
+    return inside
+
+
+def probability_axis(axis: Axis) -> None:
+    """Five ticks from 0 to 1, without needless zeros."""
+    axis.set_ticks(EVEN, labels=[f"{tick:g}" for tick in EVEN])
+
+
+def bar_handle(name: str, colour: str) -> Patch:
+    """The legend's sample of an interval."""
+    return Patch(facecolor=colour, edgecolor="none", label=name)
+
+
+def mark_handle(name: str, colour: str, marker: str, ink: Ink, *, size: float = 5.5) -> Line2D:
+    """The legend's sample of a point."""
+    edge = {"markeredgewidth": 1.6 * unit()} if marker in "|_" else halo(ink)
+    return Line2D(
+        [], [], color=colour, marker=marker, linestyle="", label=name,
+        markersize=size * unit(), **edge,
+    )  # fmt: skip
+
+
+def open_mark(ink: Ink) -> dict[str, Any]:
+    """The truth: an open diamond, which hides neither bar nor prediction."""
+    return {
+        "marker": "D",
+        "markersize": 4.8 * unit(),
+        "markerfacecolor": "none",
+        "markeredgecolor": ink.truth,
+        "markeredgewidth": 1.4 * unit(),
+    }
+
+
+def truth_handle(ink: Ink) -> Line2D:
+    """The legend's sample of the truth."""
+    return Line2D([], [], linestyle="", label="truth", **open_mark(ink))
+
+
+def line_handle(name: str, colour: str, *, dotted: bool = False, width: float = 1.4) -> Line2D:
+    """The legend's sample of a line."""
+    style: Literal[":", "-"] = ":" if dotted else "-"
+    return Line2D(
+        [], [], color=colour, linestyle=style, linewidth=width * unit(), label=name,
+        solid_capstyle="butt",
+    )  # fmt: skip
+
+
+def halo(ink: Ink) -> dict[str, Any]:
+    """An edge in the colour of the background, so that a mark stands out on a bar."""
+    return {"markeredgecolor": ink.face, "markeredgewidth": 0.9 * unit()}
+
+
+def legend_below(
+    ax: Axes, handles: Sequence[Artist], *, drop: float, centred: bool = False
+) -> None:
+    """A frameless legend below the axes and their labels, `drop` font sizes down."""
+    size = float(mpl.rcParams["font.size"])
+    small = size * 0.833
+    names, families = drawable(
+        [str(h.get_label()) for h in handles], [f"model {m + 1}" for m in range(len(handles))]
+    )
+    box = ax.get_window_extent()
+    room = box.width * 72 / ax.figure.dpi + 2.5 * size
+    widths = [(ADVANCE * text_width(name) + SAMPLE) * small for name in names]
+    columns = len(names) if sum(widths) < room else max(1, int(room // max(widths)))
+    shift = ScaledTranslation(0, -drop * size / 72, ax.figure.dpi_scale_trans)
+    made = ax.legend(
+        handles=handles,
+        labels=names,
+        loc="upper center" if centred else "upper left",
+        bbox_to_anchor=(0.5, 0) if centred else (0, 0),
+        bbox_transform=ax.transAxes + shift,
+        ncols=columns,
+        frameon=False,
+        fontsize="small",
+        labelcolor=inks(ax)[1].text,
+        borderaxespad=0,
+        borderpad=0,
+        handlelength=1.1,
+        handletextpad=0.5,
+        columnspacing=1.4,
+    )
+    for text in made.get_texts():
+        text.set(**literal(families))
+
+
+def _over(colour: Any, background: Any) -> str:
+    """What a perhaps transparent colour looks like on a background."""
+    red, green, blue, alpha = to_rgba(colour)
+    return mix(to_hex(background), to_hex((red, green, blue)), alpha)
+
+
+def _luminance(colour: Any) -> float:
+    channels = np.array(to_rgb(colour))
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
