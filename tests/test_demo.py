@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 pytest.importorskip("pyarrow", reason="needs decal[cli]")
 pytest.importorskip("sklearn", reason="needs decal[sklearn]")
+pytest.importorskip("matplotlib", reason="needs decal[plot]")
+pytest.importorskip("PIL", reason="needs decal[explore]")
+
+import PIL.Image
 
 import decal
 from decal import files
@@ -50,7 +56,8 @@ def test_the_most_uncertain_images_have_the_widest_intervals(demo):
 
 def test_the_folder_reproduces_the_table(demo):
     names = {path.name for path in demo.folder.iterdir()}
-    assert names == {"model.npz", "test.csv", "truth.csv", "table.csv", "credal.parquet"}
+    results = {"model.npz", "test.csv", "truth.csv", "table.csv", "credal.parquet"}
+    assert names == results | {path.name for path in demo.pictures}
     model = decal.Decalibrator.load(demo.folder / "model.npz")
     data = files.open_source(
         demo.folder / "test.csv", truth=demo.folder / "truth.csv", classes=model.classes
@@ -61,6 +68,25 @@ def test_the_folder_reproduces_the_table(demo):
         for a in PAPER_ALPHAS
     ]
     np.testing.assert_allclose(found, demo.coverage)
+
+
+def test_the_pictures_are_figures_and_a_page(demo):
+    spiders, tradeoff, page = demo.pictures
+    assert not demo.notes
+    for figure in (spiders, tradeoff):
+        with PIL.Image.open(figure) as picture:
+            assert picture.width > 600
+    assert "Handwritten digits" in page.read_text(encoding="utf-8")
+
+
+def test_what_cannot_be_drawn_is_said(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for name in [name for name in sys.modules if name.startswith("decal.plot")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(decal, "plot", raising=False)
+    bare = run_demo(0, tmp_path)
+    assert [path.name for path in bare.pictures] == ["explorer.html"]
+    assert bare.notes[0].startswith("spiders.png is missing: decal.plot needs matplotlib")
 
 
 def test_the_seed_decides_everything(demo, tmp_path):

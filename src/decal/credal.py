@@ -29,6 +29,8 @@ from decal._numerics import Array
 if TYPE_CHECKING:
     import pandas as pd
 
+    from decal.explorer import Exploration
+
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 
@@ -70,6 +72,10 @@ class CredalSet(ABC):
     @abstractmethod
     def contains(self, distributions: Any, *, atol: float = 5e-4) -> Mask:
         """(n,) True where the row's distribution lies in the set, give or take `atol`."""
+
+    @abstractmethod
+    def tighten(self) -> Self:
+        """The same sets with reachable bounds: every bound is attained by some member."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -234,6 +240,17 @@ class CredalSet(ABC):
         if self.point is not None:
             columns["point"] = self.point.ravel()
         return pd.DataFrame(columns, index=index)
+
+    def explore(self, **options: Any) -> Exploration:
+        """An interactive page about these sets, see `decal.explorer.explore_credal`.
+
+        Parameters
+        ----------
+        **options : labels, truth, texts, images, names, rows, slots, name, title and seed.
+        """
+        from decal.explorer import explore_credal
+
+        return explore_credal(self, **options)
 
     def __repr__(self) -> str:
         n, K = self.shape

@@ -229,15 +229,9 @@ class Decalibrator:
         ladder = None
         if self._temperature is not None:
             ladder = summarise_scales(*_without_absent(_recentred(z, center), y, center), w)
-        keep = summary.bin_width > BIN_WIDTH or self._lines
+        kept = data if summary.bin_width > BIN_WIDTH or self._lines else None
         self._learn(
-            summary,
-            center,
-            scale=scale,
-            distance=distance,
-            ladder=ladder,
-            classes=names,
-            data=data if keep else None,
+            summary, center, scale=scale, distance=distance, ladder=ladder, classes=names, data=kept
         )
         return self
 
@@ -387,11 +381,7 @@ class Decalibrator:
         self, temperature: Temperature, ladder: ScaleSummary, levels: Array
     ) -> Scales:
         found = plausible_scales(ladder, *self._scale_budgets(temperature, ladder, levels))
-        if found.residual > RESIDUAL_TOLERANCE:
-            raise ArithmeticError(
-                f"scales miss their budget by {found.residual:.2g} nats per example. "
-                "This should not happen: please report it with your data."
-            )
+        _require_met("scales", found.residual)
         return Scales(found.lower, found.upper, self._scale, levels, found.residual, found.error)
 
     def _scale_budgets(
@@ -473,12 +463,14 @@ class Decalibrator:
             at_best=self.reference == "best",
             exact=None if self._data is None else self._data.softplus_sum,
         )
-        if found.residual > RESIDUAL_TOLERANCE:
-            raise ArithmeticError(
-                f"ends miss their budget by {found.residual:.2g} nats per example. "
-                "This should not happen: please report it with your data."
-            )
+        _require_met("ends", found.residual)
         return Shifts(found.lower, found.upper, center, levels, found.residual, found.error)
+
+    def explore(self, logits: Any, **options: Any) -> Any:
+        """An interactive page about these predictions, see `decal.explorer.explore`."""
+        from decal.explorer import explore
+
+        return explore(self, logits, **options)
 
     # Keeping
 
@@ -557,6 +549,14 @@ class Decalibrator:
         if unknown:
             raise ValueError(f"path must hold nothing unknown: got {path} with {unknown}.")
         return model
+
+
+def _require_met(what: str, residual: float) -> None:
+    if residual > RESIDUAL_TOLERANCE:
+        raise ArithmeticError(
+            f"{what} miss their budget by {residual:.2g} nats per example. "
+            "This should not happen: please report it with your data."
+        )
 
 
 def _recentred(logits: Logits, center: Array) -> Logits:

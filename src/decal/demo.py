@@ -7,14 +7,14 @@ image has a known distribution that a credal set can cover or miss.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decal import files, metrics
+from decal import files, metrics, selection
 from decal._numerics import Array
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator, decalibrate
@@ -46,6 +46,8 @@ class Demo:
     coverage, efficiency : at each of the paper's eight alphas.
     most_uncertain : the five rows of the widest intervals, widest first.
     folder : where the files are.
+    pictures : the figures and the explorer's page among them.
+    notes : what could not be drawn, and why.
     """
 
     model: Decalibrator
@@ -57,6 +59,8 @@ class Demo:
     efficiency: tuple[float, ...]
     most_uncertain: tuple[int, ...]
     folder: Path
+    pictures: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def run_demo(seed: int = 0, folder: Path = Path("decal-demo")) -> Demo:
@@ -69,7 +73,8 @@ def run_demo(seed: int = 0, folder: Path = Path("decal-demo")) -> Demo:
     ----------
     seed : for the split, the forest and the labels.
     folder : created if need be. Gets model.npz, test.csv (logits and labels), truth.csv, table.csv
-        (coverage and efficiency) and credal.parquet; an earlier demo's files are replaced.
+        (coverage and efficiency), credal.parquet, two figures (with matplotlib) and explorer.html
+        (with Pillow); an earlier demo's files are replaced.
     """
     images, truth, labels = _semi_synthetic_digits(seed)
     pixels = images.reshape(len(images), -1) / 16
@@ -100,7 +105,7 @@ def run_demo(seed: int = 0, folder: Path = Path("decal-demo")) -> Demo:
         folder=folder,
     )
     _write(demo, logits, names)
-    return demo
+    return _with_pictures(demo, logits)
 
 
 def block_art(image: Array) -> list[str]:
@@ -151,3 +156,63 @@ def _write(demo: Demo, logits: Array, names: list[str]) -> None:
         {"alpha": PAPER_ALPHAS, "coverage": demo.coverage, "efficiency": demo.efficiency},
     )
     files.write_credal(demo.folder / "credal.parquet", [demo.credal])
+
+
+def _with_pictures(demo: Demo, logits: Array) -> Demo:
+    """Draw what can be drawn with the packages at hand."""
+    drawings = {
+        "spiders.png": _draw_spiders,
+        "tradeoff.png": _draw_tradeoff,
+        "explorer.html": _write_explorer,
+    }
+    pictures, notes = [], []
+    for name, draw in drawings.items():
+        try:
+            draw(demo, logits, demo.folder / name)
+            pictures.append(demo.folder / name)
+        except ImportError as error:
+            notes.append(f"{name} is missing: {error}")
+    return replace(demo, pictures=tuple(pictures), notes=tuple(notes))
+
+
+def _draw_spiders(demo: Demo, logits: Array, path: Path) -> None:  # noqa: ARG001
+    """The most uncertain images, and the credal set of each."""
+    from matplotlib.figure import Figure
+
+    from decal import plot
+
+    figure = Figure(figsize=(13, 4.4), layout="constrained")
+    pictures, spiders = figure.subfigures(2, 1, height_ratios=(1, 2.6))
+    for column, row in enumerate(demo.most_uncertain, start=1):
+        picture = pictures.add_subplot(1, SHOWN, column)
+        picture.imshow(-demo.images[row], cmap="gray")
+        picture.set_axis_off()
+        picture.set_title(f"test row {row}, label {demo.labels[row]}", fontsize="medium")
+        spider = spiders.add_subplot(1, SHOWN, column, projection="polar")
+        plot.spider(demo.credal, row, ax=spider, truth=demo.truth, legend=column == 3)
+    figure.savefig(path, dpi=150, bbox_inches="tight")
+
+
+def _draw_tradeoff(demo: Demo, logits: Array, path: Path) -> None:
+    """Coverage against efficiency, from alpha = 1 to 0."""
+    from matplotlib.figure import Figure
+
+    from decal import plot
+
+    figure = Figure(figsize=(5.5, 4.5), layout="constrained")
+    alphas = np.union1d(PAPER_ALPHAS, 1 - np.linspace(0, 1, 33) ** 2)  # dense near 1
+    curve = selection.path(demo.model, logits, distributions=demo.truth, alphas=alphas)
+    plot.tradeoff({"class shifts": curve}, ax=figure.add_subplot(), mark=PAPER_ALPHAS, front=False)
+    figure.savefig(path, dpi=150)
+
+
+def _write_explorer(demo: Demo, logits: Array, path: Path) -> None:
+    """The interactive page about all test images."""
+    page = demo.model.explore(
+        logits,
+        labels=demo.labels,
+        truth=demo.truth,
+        images=demo.images / 16,
+        title="Handwritten digits",
+    )
+    page.save(path)

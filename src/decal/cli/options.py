@@ -1,0 +1,82 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Logits = Annotated[
+    Path,
+    typer.Argument(
+        metavar="LOGITS",
+        exists=True,
+        dir_okay=False,
+        help="A row per input, a column per class: .npz, .npy, .csv or .parquet.",
+    ),
+]
+Model = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL", exists=True, dir_okay=False, help="Written by decal fit."),
+]
+Labels = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        dir_okay=False,
+        help="File of the labels. Default: in LOGITS, under 'labels' or 'label'.",
+    ),
+]
+LogitsKey = Annotated[
+    str | None, typer.Option(metavar="KEY", help="Array of an .npz that holds the logits.")
+]
+LabelsKey = Annotated[
+    str | None,
+    typer.Option(
+        "--labels-key",
+        "--label-column",
+        metavar="KEY",
+        help="Array of an .npz, or column of a table, that holds the labels.",
+    ),
+]
+Truth = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        dir_okay=False,
+        help="File of true distributions. Default: in LOGITS, under 'truth' or 'human'.",
+    ),
+]
+TruthKey = Annotated[
+    str | None, typer.Option(metavar="KEY", help="Array of an .npz that holds the truth.")
+]
+Ignore = Annotated[
+    str,
+    typer.Option(metavar="A,B,…", help="Columns of a table that are neither classes nor labels."),
+]
+Probabilities = Annotated[
+    bool,
+    typer.Option("--probabilities", help="LOGITS holds probabilities: take their logarithm."),
+]
+Floor = Annotated[
+    float,
+    typer.Option(help="Raise smaller probabilities to this. Without it zeros are refused."),
+]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite the output.")]
+
+
+def split(names: str) -> list[str]:
+    """The names in a text, with commas between."""
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
+def levels(text: str) -> list[float]:
+    """The numbers from 0 to 1 in a text, with commas between."""
+    try:
+        found = [float(level) for level in split(text)]
+    except ValueError:
+        found = []
+    if not found or not all(0 <= level <= 1 for level in found):
+        raise ValueError(f"alpha must be numbers from 0 to 1, with commas between: got {text!r}.")
+    return found

@@ -1,0 +1,316 @@
+"""The explorer: an interactive page about credal predictions, in a browser or a notebook.
+
+It works offline. One slider moves between levels of alpha; for each of them, intervals,
+uncertainties and decisions of every input, computed by decal beforehand, are in the page itself.
+
+>>> import numpy as np, decal
+>>> from decal.explorer import explore
+>>> logits = np.array([[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]])
+>>> d = decal.decalibrate(logits, [0, 0, 1, 1], alpha=0.9, classes=["cat", "dog"])
+>>> explore(d, logits, labels=[0, 0, 1, 1], title="Cats and dogs")
+Exploration: Cats and dogs, 4 inputs, 2 classes, 20 levels
+  .save("page.html") writes it as a file, .serve() opens it in a browser
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from decal._arrays import (
+    check_alphas,
+    check_count,
+    check_distributions,
+    check_labels,
+    check_logits,
+)
+from decal._formats import replacing
+from decal.credal import CredalSet
+from decal.directions import Temperature
+from decal.explorer.media import open_media
+from decal.explorer.page import html_page
+from decal.explorer.payload import Payload, Side, collect
+from decal.lines import Direction
+from decal.nested import Predictor
+
+__all__ = ["Exploration", "Payload", "explore", "explore_credal"]
+
+NEAR_ONE = (1, 0.998, 0.995, 0.99, 0.98, 0.97, 0.95, 0.92, 0.9, 0.85)
+BELOW = (0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.01, 0)
+TINY = (1e-3, 1e-4, 1e-6, 1e-9, 1e-15, 1e-30, 1e-60, 1e-120)
+LEVELS = {
+    "mean": (*NEAR_ONE, *BELOW),
+    # Of all data together, the likelihood ratio is a product of as many factors.
+    "sum": (1, 0.95, 0.9, *BELOW, *TINY),
+}
+"""Levels of the slider for each likelihood, besides the model's own; the paper's are among them."""
+
+USUAL_ALPHA = 0.8
+"""Shown first for models that have no alpha of their own."""
+
+TITLE = "Credal predictions"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Exploration:
+    """A page about credal predictions: a file, an address on this machine, or a notebook's output.
+
+    Attributes
+    ----------
+    payload : all that the page shows, as a header of plain data and NumPy arrays.
+    """
+
+    payload: Payload
+
+    @cached_property
+    def compressed(self) -> bytes:
+        """The payload as the page holds it; the same numbers give the same bytes."""
+        return gzip.compress(self.payload.to_bytes(), compresslevel=6, mtime=0)
+
+    def html(self) -> str:
+        """The page, self-contained: it loads nothing and sends nothing."""
+        return html_page(self.payload.header["title"], self.compressed)
+
+    def save(self, path: str | Path) -> None:
+        """Write the page to one .html file; an earlier one is replaced."""
+        with replacing(Path(path)) as partial:
+            partial.write_text(self.html(), encoding="utf-8", newline="\n")
+
+    def serve(self, port: int = 0, open_browser: bool = True) -> None:
+        """Serve the page to this machine only, until interrupted (Ctrl-C).
+
+        Parameters
+        ----------
+        port : of 127.0.0.1; 0 takes a free one.
+        open_browser : show the page at once.
+        """
+        from decal.explorer.server import serve
+
+        serve(self.html(), port=check_count(port, "port", least=0), open_browser=open_browser)
+
+    def widget(self) -> Any:
+        """The page as an anywidget, for notebooks; needs anywidget."""
+        from decal.explorer.widget import ExplorerWidget
+
+        return ExplorerWidget(payload=self.compressed)
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        """What a notebook shows: the widget or, where that cannot be, how to get it."""
+        try:
+            return self.widget()._repr_mimebundle_(**options)
+        except ImportError as error:
+            return {"text/plain": f"{self!r}\n  {error}"}
+
+    def __repr__(self) -> str:
+        header = self.payload.header
+        count, total = header["inputs"]["count"], header["inputs"]["total"]
+        inputs = f"{count:,} inputs" if count == total else f"{count:,} of {total:,} inputs"
+        models = f", {len(header['models'])} models" if len(header["models"]) > 1 else ""
+        levels = f", {len(header['alphas'])} levels" if len(header["alphas"]) > 1 else ""
+        classes = len(header["models"][0]["classes"])
+        return (
+            f"Exploration: {header['title']}, {inputs}, {classes:,} classes{models}{levels}\n"
+            '  .save("page.html") writes it as a file, .serve() opens it in a browser'
+        )
+
+
+def explore(
+    model: Predictor,
+    logits: Any,
+    *,
+    labels: Any = None,
+    truth: Any = None,
+    texts: Any = None,
+    images: Any = None,
+    names: Iterable[Any] | None = None,
+    alphas: Any = None,
+    rows: Any = None,
+    slots: int | None = None,
+    name: str | None = None,
+    compare: tuple[Predictor, Any] | tuple[Predictor, Any, str] | None = None,
+    title: str | None = None,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Exploration:
+    """An interactive page about a model's credal predictions at many levels of alpha.
+
+    Parameters
+    ----------
+    model : a fitted Decalibrator, or anything with ``predict(logits, alpha=...)`` that returns
+        credal sets.
+    logits : (n, K) inputs.
+    labels : (n,) true classes, optional.
+    truth : (n, K) true distributions, optional.
+    texts : n texts, or pairs (premise, hypothesis), optional.
+    images : (n, H, W) or (n, H, W, 3 or 4), uint8 or floats from 0 to 1; n paths; or a folder of
+        files named by row, such as 17.png. Optional; the page holds thumbnails.
+    names : of the n inputs, optional.
+    alphas : levels of the slider; by default 20, among them 1, 0, those of the paper, and the
+        model's own, which is shown first.
+    rows : how many inputs to show, drawn at random, or the numbers of those to show. By default as
+        many as make a page of some 32 MB, usually all. The curves are of all n in any case.
+    slots : how many classes of each input to show one by one, at most 31; the others are shown as
+        one. By default all up to 31 classes, 24 of more.
+    name : of the model.
+    compare : (model, logits) or (model, logits, name): a second model on the same inputs. Its
+        classes are the same, in the same order, but may be named differently: prompts in another
+        language, say.
+    title : of the page.
+    seed : draws the sample of rows.
+    progress : called now and then with the work done and the work in all.
+
+    Notes
+    -----
+    Every level is one prediction of all inputs, and exact entropies and decisions of those shown.
+    Inputs are taken a block at a time: memory beyond the page's own does not grow with n.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> logits = np.array([[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]])
+    >>> d = decal.decalibrate(logits, [0, 0, 1, 1], alpha=0.9)
+    >>> page = d.explore(logits, alphas=[1, 0.9, 0.5])
+    >>> page.payload.arrays["0/upper"].shape, page.payload.header["start"]
+    ((3, 4, 2), 1)
+    """
+    z = check_logits(logits)
+    own = getattr(model, "alpha", USUAL_ALPHA)
+    levels = _levels(model, own, alphas)
+    start = int(np.argmin([abs(level - own) for level in levels]))
+    sides = [_side(model, z, name or ("Model A" if compare else "Model"), levels, start)]
+    if compare is not None:
+        other, other_logits, *other_name = compare
+        other_z = check_logits(other_logits, name="compare's logits")
+        if other_z.shape != z.shape:
+            raise ValueError(
+                f"compare's logits must have the shape of logits, {z.shape}: got {other_z.shape}."
+            )
+        second = other_name[0] if other_name and other_name[0] else "Model B"
+        sides.append(_side(other, other_z, second, levels, start))
+        _require_same_order(*(side.classes for side in sides))
+    return Exploration(
+        collect(
+            sides,
+            levels,
+            start,
+            len(z),
+            labels=None
+            if labels is None
+            else check_labels(labels, rows=len(z), classes=z.shape[1]),
+            truth=None if truth is None else _truth(truth, z.shape),
+            media=open_media(names, texts, images, total=len(z)),
+            rows=rows,
+            slots=slots,
+            title=str(title or name or TITLE),
+            seed=seed,
+            progress=progress,
+        )
+    )
+
+
+def explore_credal(
+    credal: CredalSet,
+    *,
+    labels: Any = None,
+    truth: Any = None,
+    texts: Any = None,
+    images: Any = None,
+    names: Iterable[Any] | None = None,
+    rows: Any = None,
+    slots: int | None = None,
+    name: str | None = None,
+    title: str | None = None,
+    seed: int = 0,
+) -> Exploration:
+    """An interactive page about credal sets as they are: boxes or hulls, at one level.
+
+    Parameters
+    ----------
+    credal : n inputs, K classes. Empty sets are shown as such.
+    labels, truth, texts, images, names, rows, slots, name, title, seed : as for `explore`.
+
+    Examples
+    --------
+    >>> import decal
+    >>> c = decal.IntervalCredalSet([[0.1, 0.5, 0.0]], [[0.3, 0.8, 0.2]], classes=["a", "b", "c"])
+    >>> c.explore(title="Three classes").payload.header["models"][0]["classes"]
+    ['a', 'b', 'c']
+    """
+    n, K = credal.shape
+    if n == 0:
+        raise ValueError("credal must have at least one input: got none.")
+    side = Side(name or "Credal sets", lambda _level, rows: credal[rows], credal[0])
+    return Exploration(
+        collect(
+            [side],
+            [None],
+            0,
+            n,
+            labels=None if labels is None else check_labels(labels, rows=n, classes=K),
+            truth=None if truth is None else _truth(truth, (n, K)),
+            media=open_media(names, texts, images, total=n),
+            rows=rows,
+            slots=slots,
+            title=str(title or name or TITLE),
+            seed=seed,
+        )
+    )
+
+
+def _levels(model: Predictor, own: float, alphas: Any) -> list[float]:
+    """The levels of the slider, falling."""
+    if alphas is None:
+        likelihood = getattr(model, "likelihood", "mean")
+        alphas = [*LEVELS.get(likelihood, LEVELS["mean"]), own]
+    return [float(alpha) for alpha in np.unique(check_alphas(alphas))[::-1]]
+
+
+def _side(model: Predictor, z: Any, name: str, levels: list[float], start: int) -> Side:
+    def predict(level: int, rows: slice) -> CredalSet:
+        return model.predict(z[rows], alpha=levels[level])
+
+    return Side(name, predict, predict(start, slice(0, 1)), _settings(model))
+
+
+def _settings(model: Predictor) -> tuple[tuple[str, str], ...]:
+    """What a Decalibrator was told and has seen, as pairs of text."""
+    shown = {
+        name: getattr(model, name)
+        for name in ("alpha", "likelihood", "reference", "box", "directions", "examples")
+        if hasattr(model, name)
+    }
+    if "alpha" in shown:
+        shown["alpha"] = f"{shown['alpha']:g}"
+    if "directions" in shown:
+        shown["directions"] = ", ".join(map(_described, shown["directions"]))
+    if "examples" in shown:
+        shown["examples"] = f"{shown['examples']:,}"
+    return tuple((name, str(value)) for name, value in shown.items())
+
+
+def _described(direction: str | Temperature | Direction) -> str:
+    if isinstance(direction, Temperature):
+        return "temperature" if direction == Temperature() else str(direction)
+    return direction if isinstance(direction, str) else direction.name
+
+
+def _truth(truth: Any, shape: tuple[int, ...]) -> Any:
+    n, K = shape
+    return check_distributions(truth, shape=(n, K), name="truth")
+
+
+def _require_same_order(first: tuple[str, ...], second: tuple[str, ...]) -> None:
+    """Classes may have other names in a second model, but not the same ones shuffled."""
+    if first != second and set(first) == set(second):
+        at = next(k for k in range(len(first)) if first[k] != second[k])
+        raise ValueError(
+            "compare must have its classes in the same order: "
+            f"got {second[at]!r} where the first model has {first[at]!r}, in column {at}. "
+            "Reorder its columns before fitting."
+        )

@@ -1,0 +1,138 @@
+"""The page: one HTML file that holds its script, its style and its data, and loads nothing.
+
+The script is the modules in static/, one after the other, in the order of their imports. They keep
+to a form that makes this simple: imports are single lines at the top, such as
+``import { a, b } from "./other.js";``, and ``export`` stands before a declaration. A content
+security policy names the hashes of the one script and the one style, and forbids all else, any
+connection above all.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+from functools import cache
+from importlib.resources import files
+
+IMPORT = re.compile(r'^import \{ ?[\w$, ]+ ?\} from "\./([\w-]+\.js)";[ \t]*$', re.MULTILINE)
+EXPORT = re.compile(r"^export (?=(?:async )?function\b|const\b|let\b|class\b)", re.MULTILINE)
+LEFT_OVER = re.compile(r"^(?:import\b(?!\()|export\b).*", re.MULTILINE)
+
+BOOT = """
+{
+  const text = document.getElementById("payload").textContent.trim();
+  let bytes = new Uint8Array(); // which mount() reports, as it does any broken payload
+  try {
+    const packed = atob(text);
+    const zipped = new Uint8Array(packed.length);
+    for (let i = 0; i < packed.length; i += 1) zipped[i] = packed.charCodeAt(i);
+    bytes = await inflate(zipped);
+  } catch (error) {
+    console.warn("decal: the data of this page cannot be read", error);
+  }
+  mount(document.getElementById("decal"), bytes, { address: true });
+}
+"""
+
+WIDGET = """
+export default {
+  async render({ model, el }) {
+    const view = model.get("payload");
+    let bytes = new Uint8Array();
+    try {
+      bytes = await inflate(new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
+    } catch (error) {
+      console.warn("decal: the data of this widget cannot be read", error);
+    }
+    const mounted = mount(el, bytes, { address: false });
+    return () => mounted.destroy();
+  },
+};
+"""
+
+
+def html_page(title: str, compressed: bytes) -> str:
+    """The page as a whole.
+
+    Parameters
+    ----------
+    title : of the window.
+    compressed : the payload, gzipped.
+    """
+    parts = {
+        "title": html.escape(title),
+        "policy": html.escape(policy(), quote=False),
+        "style": style(),
+        "script": page_script(),
+        "payload": base64.b64encode(compressed).decode("ascii"),
+    }
+    # One pass, so that no part is searched for the placeholders of another.
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], read_static("page.html"))
+
+
+def policy() -> str:
+    """The content security policy: this script, this style, pictures in the page, no connection."""
+    return (
+        f"default-src 'none'; script-src '{_digest(page_script())}'; "
+        f"style-src '{_digest(style())}'; img-src data: blob:; connect-src 'none'; "
+        "form-action 'none'; base-uri 'none'"
+    )
+
+
+def style() -> str:
+    """The style of page and widget."""
+    return _embeddable(read_static("style.css"), "style")
+
+
+@cache
+def page_script() -> str:
+    """The modules and the call that starts them on a page."""
+    return _embeddable(bundle("main.js") + BOOT, "script")
+
+
+@cache
+def widget_script() -> str:
+    """The modules and what anywidget calls."""
+    return bundle("main.js") + WIDGET
+
+
+def bundle(entry: str) -> str:
+    """A module and all that it imports as one script, each module after those it needs."""
+    done: dict[str, str] = {}
+
+    def add(name: str, importers: tuple[str, ...]) -> None:
+        if name in importers:
+            raise ValueError(f"modules must not import in circles: got {name} from {importers}.")
+        if name in done:
+            return
+        source = read_static(name)
+        for needed in IMPORT.findall(source):
+            add(needed, (*importers, name))
+        source = EXPORT.sub("", IMPORT.sub("", source))
+        left = LEFT_OVER.search(source)
+        if left:
+            raise ValueError(f"{name} must keep to the form that page.py bundles: got {left[0]!r}.")
+        done[name] = source.strip()
+
+    add(entry, ())
+    return "\n\n".join(f"// {name}\n{source}" for name, source in done.items()) + "\n"
+
+
+def read_static(name: str) -> str:
+    """A file of static/, with plain line ends."""
+    text = files("decal.explorer").joinpath("static", name).read_text(encoding="utf-8")
+    return text.replace("\r\n", "\n")
+
+
+def _digest(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return "sha256-" + base64.b64encode(digest).decode("ascii")
+
+
+def _embeddable(text: str, element: str) -> str:
+    """The text, which must not end the element that it is put into."""
+    if re.search(rf"</{element}|<!--", text, re.IGNORECASE):
+        raise ValueError(f"{element} must not contain </{element} or <!--: it would end there.")
+    return text

@@ -1,0 +1,47 @@
+// How numbers and names are written.
+
+const whole = new Intl.NumberFormat("en");
+
+/** 12,345 */
+export function count(n) {
+  return whole.format(n);
+}
+
+/** A number to three decimals; a dash where there is none. */
+export function decimal(x, digits = 3) {
+  return Number.isFinite(x) ? x.toFixed(digits) : "–";
+}
+
+/** A difference, with its sign; zero has none. */
+export function signed(x, digits = 3) {
+  if (!Number.isFinite(x)) return "–";
+  const text = Math.abs(x).toFixed(digits);
+  if (Number(text) === 0) return text;
+  return (x < 0 ? "−" : "+") + text;
+}
+
+/** Alpha in as few digits as it has; "" where the credal set has no level. */
+export function alphaText(alpha) {
+  return alpha === null ? "" : String(Number(alpha.toPrecision(4)));
+}
+
+/** "1 input", "2,000 inputs" */
+export function plural(n, noun) {
+  return `${count(n)} ${noun}${n === 1 ? "" : noun.endsWith("s") ? "es" : "s"}`;
+}
+
+/** What people call an input. */
+export function inputName(payload, i) {
+  return payload.names?.[i] || `Input ${payload.rows[i]}`;
+}
+
+/** The name of class k, or its number if it has none. */
+export function className(model, k) {
+  return model.classes[k] ?? `class ${k}`;
+}
+
+/** The name of a slot of an input: a class, or all the others. */
+export function slotName(payload, model, i, slot) {
+  if (slot < payload.slots) return className(model, payload.slotClass[i * payload.slots + slot]);
+  return `${count(model.classes.length - payload.slots)} others`;
+}

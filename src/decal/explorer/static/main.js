@@ -1,0 +1,202 @@
+// The explorer: puts the parts together and keeps them in step.
+
+import { choice, colourOf, h, panel, setText, watchSize } from "./dom.js";
+import { alphaText, inputName } from "./format.js";
+import { decode } from "./payload.js";
+import { choicesOf, firstState, fromHash, Store, toHash } from "./state.js";
+import { createViewer } from "./view.js";
+import { createFilters, createLevel, createShow } from "./controls.js";
+import { createAnnouncer, createHeader } from "./header.js";
+import { createTradeoff, CURVES } from "./tradeoff.js";
+import { createScatter } from "./scatter.js";
+import { createTable, listedInWords } from "./table.js";
+import { createDetail } from "./detail.js";
+import { asCsv, asPng, asSvg, download, sheet } from "./export.js";
+
+const ADDRESS_DELAY = 200; // ms; browsers refuse an address that changes too often
+const NARROW = 700; // px: narrower than this, the chosen input is out of sight below the table, as in style.css
+
+/** gzip -> bytes. @param {Uint8Array} bytes @returns {Promise<Uint8Array>} */
+export async function inflate(bytes) {
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/**
+ * Build the explorer in an element.
+ * @param {HTMLElement} element
+ * @param {Uint8Array} bytes  the payload, not compressed
+ * @param {{address: boolean}} options  address: keep the state in the page's address
+ * @returns {{destroy: () => void}}
+ */
+export function mount(element, bytes, { address = false } = {}) {
+  element.classList.add("decal");
+  try {
+    return build(element, decode(bytes), address);
+  } catch (error) {
+    console.warn("decal:", error);
+    const words = h("p", null, error instanceof Error ? error.message : String(error));
+    const title = h("p", { class: "title" }, "These results cannot be shown.");
+    const hint = h("p", null, "Check that the file is complete, or write it again with the same version of decal.");
+    const about = { class: "panel broken", role: "alert", "data-testid": "broken" };
+    element.replaceChildren(h("div", about, title, words, hint));
+    return { destroy: () => element.replaceChildren() };
+  }
+}
+
+function build(root, payload, address) {
+  const level = address ? 1 : 2; // of the headings: a page has its own title, a notebook has one already
+  const start = address ? fromHash(location.hash, payload) : firstState(payload);
+  const store = new Store(start, render);
+  const compute = createViewer();
+  let view = null;
+
+  const actions = { PNG: () => save("png"), SVG: () => save("svg"), CSV: () => save("csv") };
+  const header = createHeader(payload, store, level, actions);
+  const bar = createLevel(payload, store);
+  const tradeoff = createTradeoff(payload, store);
+  const scatter = createScatter(payload, store);
+  const filters = createFilters(payload, store);
+  const show = createShow(payload, store);
+  const table = createTable(payload, store, { onOpen: () => bringIntoView() });
+  const detail = createDetail(payload, store, level + 1, (by) => table.step(by));
+  const announcer = createAnnouncer(payload);
+  const parts = [header, bar, tradeoff, scatter, filters, table, detail, announcer];
+
+  const optional = (label, pairs, name) =>
+    pairs.length > 1 ? choice(label, pairs, (value) => store.set({ [name]: value }), name) : null;
+  const options = choicesOf(payload);
+  const names = options.curve.map((key) => [key, CURVES[key][0]]);
+  const curve = optional("Against efficiency", names, "curve");
+  const axes = { split: "Aleatoric, epistemic", models: "Model, model" };
+  const cloud = optional("Axes", options.cloud.map((key) => [key, axes[key]]), "cloud");
+  const barSize = watchSize(bar.element, () => root.style.setProperty("--bar", `${bar.element.offsetHeight}px`));
+  const listed = h("span", { class: "listed", "data-testid": "listed" });
+
+  const charts = h("div", { class: "charts" },
+    panel("tradeoff", "Trade-off", level + 1, curve?.element, tradeoff.element, key(payload)),
+    panel("scatter-panel", "Uncertainty of the inputs", level + 1, cloud?.element, scatter.element, scatter.legend));
+  const list = panel("list", "Inputs", level + 1, [listed, show?.element], filters.element, table.element);
+  const body = h("div", { class: "body" }, charts, list, detail.element);
+  root.replaceChildren(header.element, bar.element, body, announcer.element);
+
+  function render(state, before, asked) {
+    root.dataset.theme = state.theme === "auto" ? themeAround() : state.theme;
+    if (state.theme !== before.theme) scatter.forget();
+    view = compute(payload, state);
+    for (const part of parts) part.update(state, view, before);
+    show?.show(state.show);
+    curve?.show(state.curve);
+    cloud?.show(state.cloud);
+    setText(listed, listedInWords(payload, view));
+    if (address) remember();
+    performance.measure("decal:update", { start: asked, end: performance.now() });
+  }
+
+  function bringIntoView() {
+    const behavior = calm() ? "auto" : "smooth";
+    if (root.clientWidth < NARROW) detail.element.scrollIntoView({ block: "start", behavior });
+  }
+
+  async function save(kind) {
+    const { state } = store;
+    const alpha = alphaText(payload.alphas[state.level]);
+    const name = [fileName(payload.title), alpha && `alpha-${alpha}`].filter(Boolean).join("-");
+    if (kind === "csv") return download(asCsv(payload, state, view), `${name}.csv`);
+    const picture = sheet(viewContent(), getComputedStyle(root));
+    return download(kind === "svg" ? asSvg(picture) : await asPng(picture), `${name}.${kind}`);
+  }
+
+  function viewContent() {
+    const { state } = store;
+    const alpha = alphaText(payload.alphas[state.level]);
+    const models = payload.models.map((model) => model.name).join(" and ");
+    const of = inputName(payload, state.input).slice(0, 60);
+    const titles = { spider: of, intervals: "Intervals", paths: "Growth as α falls" };
+    return {
+      title: payload.title,
+      line: [models, alpha && `α ${alpha}`, listedInWords(payload, view)].filter(Boolean).join(" · "),
+      legend: sheetLegend(payload).map(([colour, words]) => [colour && colourOf(root, colour), words]),
+      charts: [
+        { title: "Trade-off", root: tradeoff.chart() },
+        { title: "Uncertainty of the inputs", root: scatter.chart(), under: scatter.canvas, over: scatter.over },
+        ...detail.drawings().map(({ name, root: chart }) => ({ title: titles[name], root: chart })),
+      ],
+    };
+  }
+
+  let timer = 0;
+  let written = location.hash;
+  function remember() {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      written = toHash(store.state, payload);
+      try {
+        history.replaceState(history.state, "", written);
+      } catch {
+        // Some places (sandboxed frames) have no address to write to.
+      }
+    }, ADDRESS_DELAY);
+  }
+
+  const life = new AbortController();
+  const listen = (target, event, act) => target.addEventListener(event, act, { signal: life.signal });
+  const follow = () => location.hash !== written && store.set(fromHash(location.hash, payload));
+  if (address) listen(window, "hashchange", follow);
+  listen(matchMedia("(prefers-color-scheme: dark)"), "change", () => {
+    scatter.forget();
+    store.refresh();
+  });
+  listen(address ? document : root, "keydown", (event) => {
+    const typing = event.target.closest?.("input:not([type=range]), select, textarea, [contenteditable]");
+    if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    filters.focus();
+  });
+  store.flush();
+
+  return {
+    destroy() {
+      life.abort();
+      clearTimeout(timer);
+      for (const part of [store, barSize, ...parts]) part.stop?.();
+      root.replaceChildren();
+    },
+  };
+}
+
+/** The models' colours, where there are two. */
+function key(payload) {
+  if (payload.models.length < 2) return null;
+  const item = (model, at) => h("li", null, h("i", { class: `key line model${at + 1}` }), h("bdi", null, model.name));
+  return h("ul", { class: "legend" }, payload.models.map(item));
+}
+
+/** What colours and marks mean, on a picture of its own. */
+function sheetLegend(payload) {
+  const [one, two] = payload.models;
+  const items = [["--model1", two ? one.name : "in the decision set"]];
+  if (two) items.push(["--model2", two.name]);
+  if (payload.labels && payload.models.some((model) => model.predicted)) items.push(["--alert", "wrong"]);
+  items.push(["--dropped", two ? "pale: not in the decision set" : "paler: not in it"]);
+  if (payload.models.some((model) => model.point)) items.push([null, "● model’s prediction"]);
+  if (payload.truth) items.push([null, "◇ truth"]);
+  return items;
+}
+
+/** A notebook's own theme, which need not be the system's. */
+function themeAround() {
+  const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
+  if (jpThemeLight) return jpThemeLight === "true" ? "light" : "dark";
+  if (vscodeThemeKind) return /dark/.test(vscodeThemeKind) ? "dark" : "light";
+  return "auto";
+}
+
+function calm() {
+  return matchMedia("(prefers-reduced-motion: reduce)").matches;
+}
+
+function fileName(title) {
+  const words = title.normalize("NFKC").match(/[\p{L}\p{N}]+/gu) ?? ["decal"];
+  return words.join("-").slice(0, 60).toLowerCase();
+}

@@ -1,0 +1,152 @@
+// Bytes -> the numbers to draw. Everything is checked here; nothing is checked later.
+
+const MAGIC = [0x64, 0x65, 0x63, 0x61, 0x6c, 0, 0, 1]; // "decal", 0, 0, version 1
+const ARRAY_TYPES = { float32: Float32Array, int32: Int32Array, uint32: Uint32Array, uint8: Uint8Array };
+
+/**
+ * @typedef {object} Model One model's results. Arrays by level are flat: entry (level * count + i).
+ * @property {string} name
+ * @property {string[]} classes
+ * @property {[string, string][]} settings
+ * @property {[string, string][]} summary
+ * @property {{efficiency: number[], coverage: ?number[], size: number[], missed: ?number[]}} curve
+ * @property {Float32Array} lower  (A, n, s) ends of the intervals
+ * @property {Float32Array} upper  (A, n, s)
+ * @property {?Float32Array} point (n, s) what the model itself predicts
+ * @property {?Int32Array} predicted (n,)
+ * @property {Float32Array} aleatoric (A, n), likewise epistemic and total
+ * @property {Object<string, Int32Array>} size  (A, n) by set rule
+ * @property {Object<string, Uint32Array>} kept (A, n) by set rule: bit b is slot b
+ * @property {Object<string, Int32Array>} takes (A, n) by rule that takes one class
+ * @property {?Uint8Array} covered (A, n)
+ * @property {?Uint8Array} hit (A, n)
+ */
+
+/**
+ * @typedef {object} Payload
+ * @property {string} title
+ * @property {(number|null)[]} alphas  falling
+ * @property {number} start  the level shown first
+ * @property {number} count  inputs shown, n
+ * @property {number} total  inputs there were
+ * @property {number} slots  classes stored per input, m
+ * @property {boolean} rest  whether one more slot holds all other classes
+ * @property {number} width  m, or m + 1 with the rest: s
+ * @property {Int32Array} rows
+ * @property {Int32Array} slotClass (n, m)
+ * @property {?Int32Array} labels
+ * @property {?Float32Array} truth (n, s)
+ * @property {{key: string, title: string, kind: "set"|"one", meaning: string}[]} rules
+ * @property {Model[]} models
+ */
+
+class PayloadError extends Error {}
+
+function need(condition, message) {
+  if (!condition) throw new PayloadError(message);
+}
+
+function readHeader(bytes) {
+  need(bytes.length >= 12, "The data are missing or cut off.");
+  need(MAGIC.every((byte, at) => bytes[at] === byte), "These are not decal results, or another version wrote them.");
+  const length = new DataView(bytes.buffer, bytes.byteOffset).getUint32(8, true);
+  need(12 + length <= bytes.length, "The data are cut off within their description.");
+  try {
+    return [JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes.subarray(12, 12 + length))), 12 + length];
+  } catch {
+    throw new PayloadError("The description of the data cannot be read.");
+  }
+}
+
+/** A function that finds an array by name and insists on its shape. */
+function arrayReader(bytes, index, base) {
+  const body = bytes.slice(base); // a copy starts at offset 0 of its buffer, so every array is aligned
+  return (name, shape, { optional = false } = {}) => {
+    const entry = Object.hasOwn(index, name) ? index[name] : null;
+    if (!entry && optional) return null;
+    need(entry, `The array "${name}" is missing.`);
+    const Type = ARRAY_TYPES[entry.dtype];
+    need(Type, `The array "${name}" has the unknown type "${entry.dtype}".`);
+    need(String(entry.shape) === String(shape), `The array "${name}" has shape ${entry.shape}, not ${shape}.`);
+    const size = shape.reduce((a, b) => a * b, 1);
+    const end = entry.offset + size * Type.BYTES_PER_ELEMENT;
+    need(entry.offset % 8 === 0 && end <= body.length, `The array "${name}" is cut off.`);
+    return new Type(body.buffer, entry.offset, size);
+  };
+}
+
+function readModel(header, i, read, { n, s, levels, setRules, oneRules }) {
+  const { name, classes, settings = [], summary = [], curve } = header.models[i];
+  need(Array.isArray(classes) && curve?.efficiency?.length === levels, `Model ${i + 1} is described incompletely.`);
+  const byRule = (kind, rules) =>
+    Object.fromEntries(rules.map((rule) => [rule.key, read(`${i}/${kind}/${rule.key}`, [levels, n])]));
+  const byLevel = (kind, optional) => read(`${i}/${kind}`, [levels, n], { optional });
+  return {
+    name: String(name),
+    classes: classes.map(String),
+    settings,
+    summary,
+    curve,
+    lower: read(`${i}/lower`, [levels, n, s]),
+    upper: read(`${i}/upper`, [levels, n, s]),
+    point: read(`${i}/point`, [n, s], { optional: true }),
+    predicted: read(`${i}/predicted`, [n], { optional: true }),
+    aleatoric: byLevel("aleatoric"),
+    epistemic: byLevel("epistemic"),
+    total: byLevel("total"),
+    size: byRule("size", setRules),
+    kept: byRule("kept", setRules),
+    takes: takesOf(read, i, oneRules, levels, n),
+    covered: byLevel("covered", true),
+    hit: byLevel("hit", true),
+  };
+}
+
+/** One model may have a point prediction and the other not: rules it lacks are left out. */
+function takesOf(read, i, rules, levels, n) {
+  const found = rules.map((rule) => [rule.key, read(`${i}/takes/${rule.key}`, [levels, n], { optional: true })]);
+  return Object.fromEntries(found.filter(([, array]) => array));
+}
+
+/** @param {Uint8Array} bytes @returns {Payload} */
+export function decode(bytes) {
+  const [header, base] = readHeader(bytes);
+  const { alphas, inputs, slots, rules, models } = header;
+  need(Array.isArray(alphas) && alphas.length > 0, "The data hold no level.");
+  need(inputs && Number.isInteger(inputs.count) && inputs.count > 0, "The data hold no input.");
+  need(Array.isArray(models) && [1, 2].includes(models.length), "The data must hold one or two models.");
+  need(Array.isArray(rules) && rules.some((rule) => rule.kind === "set"), "The data hold no decision rule.");
+  const n = inputs.count;
+  const s = slots + (header.rest ? 1 : 0);
+  const read = arrayReader(bytes, header.arrays ?? {}, base);
+  const setRules = rules.filter((rule) => rule.kind === "set");
+  const oneRules = rules.filter((rule) => rule.kind === "one");
+  const shape = { n, s, levels: alphas.length, setRules, oneRules };
+  for (const kind of ["names", "texts", "images"])
+    need(!inputs[kind] || inputs[kind].length === n, `There must be as many ${kind} as inputs.`);
+  return {
+    title: String(header.title),
+    alphas,
+    start: Math.min(Math.max(header.start | 0, 0), alphas.length - 1),
+    count: n,
+    total: inputs.total,
+    names: inputs.names && inputs.names.map(String),
+    texts: inputs.texts && inputs.texts.map(String),
+    images: inputs.images && inputs.images.map((image) => safeImage(image)),
+    slots,
+    rest: Boolean(header.rest),
+    width: s,
+    rules,
+    setRules,
+    rows: read("rows", [n]),
+    slotClass: read("slots", [n, slots]),
+    labels: read("labels", [n], { optional: true }),
+    truth: read("truth", [n, s], { optional: true }),
+    models: models.map((_, i) => readModel(header, i, read, shape)),
+  };
+}
+
+/** Pictures are data, never addresses. */
+function safeImage(image) {
+  return typeof image === "string" && /^data:image\/(png|jpeg|webp|gif|avif);base64,/.test(image) ? image : null;
+}

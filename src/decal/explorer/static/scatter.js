@@ -1,0 +1,172 @@
+// The cloud of all inputs: aleatoric against epistemic uncertainty, or one model against the other.
+
+import { chartRoot, colourOf, fitText, h, svg, watchSize } from "./dom.js";
+import { frame, largestOf, linear, PLOT_HEIGHT, ticksTo } from "./axes.js";
+import { alphaText, decimal, inputName, plural } from "./format.js";
+import { errorOf } from "./view.js";
+import { splat } from "./splat.js";
+import { placeTip } from "./tradeoff.js";
+
+const CLOUD_REACH = 16; // pixels within which the pointer finds a point
+const DOT_RADIUS = 2.5;
+
+export function createScatter(payload, store) {
+  const canvas = h("canvas", { "aria-hidden": "true" });
+  const tip = h("div", { class: "tip", "aria-hidden": "true", hidden: true });
+  const ring = svg("circle", { class: "ring", r: 7, "data-testid": "scatter-selected" });
+  const over = svg("svg", { class: "chart over", "aria-hidden": "true" }, ring);
+  const host = h("div", { class: "plot cloud", "data-testid": "scatter" }, canvas, over, tip);
+  const legend = h("ul", { class: "legend" });
+  const size = watchSize(host, () => store.refresh());
+  const top = {
+    aleatoric: largestOf(payload.models.map((model) => model.aleatoric), 0.01),
+    epistemic: largestOf(payload.models.map((model) => model.epistemic), 0.01),
+  };
+  const [px, py] = [new Float32Array(payload.count), new Float32Array(payload.count)];
+  let colours = {};
+  let axes = { key: "", root: null };
+  let current = null;
+
+  function layout(state) {
+    const height = Math.max(PLOT_HEIGHT, size.height);
+    const box = { left: 46, top: 28, right: size.width - 14, bottom: height - 44 };
+    const both = state.cloud === "models";
+    const topX = both ? top.epistemic : top.aleatoric;
+    const x = linear([0, topX], [box.left + 4, box.right - 4]);
+    const y = linear([0, top.epistemic], [box.bottom - 4, box.top + 4]);
+    return { box, x, y, topX, both, height };
+  }
+
+  function drawAxes(state) {
+    const { box, x, y, topX, both, height } = layout(state);
+    const root = chartRoot(size.width, height, "", "scatter-chart");
+    const names = payload.models.map((model) => model.name);
+    const of = names.length > 1 ? `, ${names[Number(state.show) - 1] ?? names[0]}` : "";
+    root.append(
+      frame(box, {
+        x,
+        y,
+        xTicks: ticksTo(topX, 5),
+        yTicks: ticksTo(top.epistemic, 4),
+        xTitle: fitText(both ? `Epistemic in nats, ${names[0]} →` : "Aleatoric, nats →", box.right - 12),
+        yTitle: fitText(both ? `Epistemic in nats, ${names[1]}` : `Epistemic, nats${of}`, box.right - 12),
+      }),
+    );
+    if (both) root.append(svg("line", { class: "diagonal", x1: x(0), y1: y(0), x2: x(topX), y2: y(topX) }));
+    axes.root?.remove();
+    host.prepend(root);
+    axes = { key: axesKey(state), root };
+    for (const [name, value] of Object.entries({ width: size.width, height })) over.setAttribute(name, value);
+    const scale = window.devicePixelRatio || 1;
+    canvas.width = size.width * scale;
+    canvas.height = height * scale;
+    canvas.style.height = `${height}px`;
+  }
+
+  function place(state, view) {
+    const { x, y, both } = layout(state);
+    const [first, n] = [view.first, payload.count];
+    const model = view.shown[0];
+    const across = both ? payload.models[0].epistemic : model.aleatoric;
+    const upward = both ? payload.models[1].epistemic : model.epistemic;
+    for (let i = 0; i < n; i++) {
+      px[i] = x(across[first + i]);
+      py[i] = y(upward[first + i]);
+    }
+  }
+
+  const axesKey = (state) => [state.cloud, state.show, size.width, size.height].join(" ");
+  const judged = (state, view) => (state.cloud === "models" ? payload.models : [view.shown[0]]);
+
+  function paint(state, view) {
+    const scale = canvas.width / size.width;
+    const models = judged(state, view);
+    const right = models[0] === payload.models[1] ? "--model2" : "--model1";
+    const layers = ["--faint", right, "--alert"].map((name) => ({
+      colour: (colours[name] ??= colourOf(host, name)),
+      xs: new Float32Array(payload.count),
+      ys: new Float32Array(payload.count),
+      count: 0,
+    }));
+    for (let i = 0; i < payload.count; i++) {
+      const layer = layers[!view.matches[i] ? 0 : models.some((model) => errorOf(payload, model, i) === 1) ? 2 : 1];
+      layer.xs[layer.count] = px[i] * scale;
+      layer.ys[layer.count++] = py[i] * scale;
+    }
+    splat(canvas.getContext("2d"), layers, DOT_RADIUS * scale);
+  }
+
+  function nearest(event) {
+    if (!current) return -1;
+    const { left, top: above } = host.getBoundingClientRect();
+    const [x, y] = [event.clientX - left, event.clientY - above];
+    let [best, least] = [-1, CLOUD_REACH * CLOUD_REACH];
+    for (let i = 0; i < payload.count; i++) {
+      const distance = (px[i] - x) ** 2 + (py[i] - y) ** 2 + (current.matches[i] ? 0 : 64);
+      if (distance < least) [best, least] = [i, distance];
+    }
+    return best;
+  }
+
+  host.addEventListener("pointermove", (event) => {
+    const i = nearest(event);
+    tip.hidden = i < 0;
+    host.classList.toggle("pointing", i >= 0);
+    if (i < 0) return;
+    const { aleatoric, epistemic } = current.shown[0];
+    const at = current.first + i;
+    const numbers = [`aleatoric ${decimal(aleatoric[at])}`, `epistemic ${decimal(epistemic[at])}`];
+    tip.textContent = [inputName(payload, i), ...numbers].join(" · ");
+    placeTip(tip, px[i], py[i], size.width);
+  });
+  host.addEventListener("pointerleave", () => (tip.hidden = true));
+  host.addEventListener("click", (event) => {
+    const i = nearest(event);
+    if (i >= 0) store.set({ input: i });
+  });
+
+  function update(state, view) {
+    if (!size.width) return;
+    current = view;
+    if (axes.key !== axesKey(state)) drawAxes(state);
+    place(state, view);
+    paint(state, view);
+    const known = Number.isFinite(py[state.input]);
+    ring.setAttribute("visibility", known ? "visible" : "hidden");
+    ring.setAttribute("cx", known ? px[state.input] : 0);
+    ring.setAttribute("cy", known ? py[state.input] : 0);
+    legend.replaceChildren(...cloudLegend(payload, judged(state, view)));
+    axes.root.setAttribute("aria-label", cloudSummary(payload, state, view));
+  }
+
+  const forget = () => (colours = {});
+  return { element: host, legend, over, update, forget, stop: size.stop, chart: () => axes.root, canvas };
+}
+
+function cloudLegend(payload, judges) {
+  const known = payload.labels && judges.some((model) => model.predicted);
+  const own = judges[0] === payload.models[1] ? "model2" : "model1";
+  const item = (mark, text) => h("li", null, h("i", { class: `key ${mark}` }), text);
+  return [
+    item(`dot ${own}`, known ? "right" : "input"),
+    known ? item("dot alert", judges.length > 1 ? "either model wrong" : "wrong") : "",
+    item("dot faint", "filtered out"),
+    item("ringed", "chosen"),
+  ];
+}
+
+function cloudSummary(payload, state, view) {
+  const { aleatoric, epistemic } = view.shown[0];
+  const at = view.first + state.input;
+  const alpha = alphaText(payload.alphas[state.level]);
+  const what =
+    state.cloud === "models"
+      ? `Epistemic uncertainty of ${payload.models[1].name} against ${payload.models[0].name}`
+      : "Epistemic against aleatoric uncertainty";
+  const here = `aleatoric ${decimal(aleatoric[at])}, epistemic ${decimal(epistemic[at])} nats`;
+  return [
+    `${what} of ${plural(view.order.length, "matching input")}${alpha && ` at alpha ${alpha}`}.`,
+    `${inputName(payload, state.input)}: ${here}.`,
+    "The table lists the same inputs.",
+  ].join(" ");
+}

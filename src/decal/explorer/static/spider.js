@@ -1,0 +1,90 @@
+// One input as a spider: a spoke per class, a thick bar from its lower to its upper probability.
+
+import { chartRoot, fitText, svg, textWidth } from "./dom.js";
+import { diamond } from "./axes.js";
+import { slotName } from "./format.js";
+import { barClass, endsOf, intervalsInWords, topSlots } from "./slots.js";
+
+const RINGS = [0.25, 0.5, 0.75, 1];
+const LABEL_GAP = 14;
+const LINE = 15; // pixels between lines of labels
+
+export function drawSpider(payload, state, width) {
+  const model = payload.models[0];
+  const i = state.input;
+  const slots = topSlots(payload, i);
+  if (slots.length <= 13 && !payload.rest) slots.sort((a, b) => a - b);
+  const names = slots.map((slot) => slotName(payload, model, i, slot));
+  const step = (2 * Math.PI) / slots.length;
+  const angles = slots.map((_, at) => at * step - Math.PI / 2);
+
+  const radius = largestRadius(names, angles, width);
+  const height = 2 * (radius + LABEL_GAP + LINE) + 4;
+  const [cx, cy] = [width / 2, height / 2];
+  const at = (angle, share) => [cx + Math.cos(angle) * radius * share, cy + Math.sin(angle) * radius * share];
+
+  const root = chartRoot(width, height, `Spider. ${intervalsInWords(payload, state, slots)}.`, "spider");
+  root.append(...RINGS.map((share) => svg("circle", { class: "grid", cx, cy, r: radius * share })));
+  angles.forEach((angle, spoke) => {
+    const [x2, y2] = at(angle, 1);
+    root.append(svg("line", { class: "grid", x1: cx, y1: cy, x2, y2 }));
+    const bold = isLabel(payload, i, slots[spoke]);
+    root.append(spokeLabel(names[spoke], angle, bold, { cx, cy, radius, width, step, spokes: slots.length }));
+  });
+  angles.forEach((angle, spoke) => root.append(...spokeMarks(payload, state, slots[spoke], angle, at)));
+  root.append(...RINGS.slice(1).map((share) => ringText(share, at(angles[0] + step / 2, share))));
+  return root;
+}
+
+/** The largest circle that leaves every label its width, or a fair share of the chart's. */
+function largestRadius(names, angles, width) {
+  const share = names.length > 8 ? 0.22 : 0.3;
+  const rooms = names.map((name, at) => {
+    const text = Math.min(textWidth(name, 12, 600), width * share);
+    return (width / 2 - text - 6) / Math.max(Math.abs(Math.cos(angles[at])), 0.1) - LABEL_GAP;
+  });
+  return Math.max(60, Math.min(...rooms, 160));
+}
+
+function ringText(share, [x, y]) {
+  return svg("text", { class: "ringtext middle", x, y: y + 4 }, String(share));
+}
+
+function isLabel(payload, i, slot) {
+  return slot < payload.slots && payload.labels?.[i] === payload.slotClass[i * payload.slots + slot];
+}
+
+/** The bars of one class, one per model side by side, with what the models predict and the truth. */
+function spokeMarks(payload, state, slot, angle, at) {
+  const i = state.input;
+  const several = payload.models.length > 1;
+  const marks = payload.models.flatMap((model, which) => {
+    const away = several ? (which - 0.5) * 9 : 0;
+    const [dx, dy] = [-Math.sin(angle) * away, Math.cos(angle) * away];
+    const moved = (share) => at(angle, share).map((value, axis) => value + (axis ? dy : dx));
+    const [low, high] = endsOf(payload, model, state.level, i, slot);
+    if (Number.isNaN(low)) return [];
+    const [[x1, y1], [x2, y2]] = [moved(low), moved(high)];
+    const bar = svg("line", { class: barClass(payload, model, state, slot), x1, y1, x2, y2 });
+    if (!model.point) return [bar];
+    const [px, py] = moved(model.point[i * payload.width + slot]);
+    return [bar, svg("circle", { class: `point model${which + 1}`, cx: px, cy: py, r: several ? 3 : 4 })];
+  });
+  if (payload.truth) marks.push(diamond(...at(angle, payload.truth[i * payload.width + slot]), 5));
+  return marks;
+}
+
+/** A class's name at the end of its spoke, cut so that it touches neither an edge nor its neighbours. */
+function spokeLabel(name, angle, bold, { cx, cy, radius, width, step, spokes }) {
+  const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
+  const x = cx + cos * (radius + LABEL_GAP);
+  const y = cy + sin * (radius + LABEL_GAP);
+  const upright = Math.abs(cos) < 0.15;
+  const beside = (radius + LABEL_GAP) * Math.abs(Math.sin(step)) * 2 - 2 * LABEL_GAP;
+  const crowded = spokes > 6 && (radius + LABEL_GAP) * (1 - Math.cos(step)) < LINE;
+  const room = upright ? (crowded ? Math.max(beside, 24) : width - 8) : (cos > 0 ? width - x : x) - 4;
+  const anchor = upright ? "middle" : cos > 0 ? "start" : "end";
+  const shown = fitText(name, room, 12, bold ? 600 : 400);
+  const place = { x, y: y + 4 + sin * 4, "text-anchor": anchor };
+  return svg("text", { ...place, class: bold ? "spoke label" : "spoke" }, shown, svg("title", null, name));
+}

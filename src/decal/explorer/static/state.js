@@ -1,0 +1,148 @@
+// What the reader chose, who wants to know, and how it is written in the address.
+
+import { alphaText } from "./format.js";
+
+/**
+ * @typedef {object} State
+ * @property {number} level   index into the alphas
+ * @property {string} sort    a column's key
+ * @property {boolean} falling  whether the largest comes first
+ * @property {string} query   words to search for
+ * @property {?number} only   a class's index
+ * @property {"label"|"prediction"|"set"} where  what must be that class
+ * @property {"all"|"errors"|"missed"|"uncovered"} cases
+ * @property {number} input   index of the input shown
+ * @property {"1"|"2"|"difference"} show  which model the table and the cloud show
+ * @property {string} rule    the set rule whose decision sets are shown
+ * @property {"coverage"|"missed"|"size"} curve  what is traded against efficiency
+ * @property {"split"|"models"} cloud  aleatoric against epistemic, or one model against the other
+ * @property {"auto"|"light"|"dark"} theme
+ */
+
+export const SORTS = ["input", "label", "prediction", "error", "epistemic", "aleatoric", "total", "size"];
+
+/** The choices that this payload offers. @returns {Object<string, string[]>} */
+export function choicesOf(payload) {
+  const some = (kind) => payload.models.some((model) => model[kind]);
+  const two = payload.models.length === 2;
+  const errors = payload.labels && some("predicted");
+  const unless = { label: payload.labels, prediction: some("predicted"), error: errors };
+  return {
+    sort: SORTS.filter((sort) => unless[sort] !== null && unless[sort] !== false),
+    where: [payload.labels && "label", some("predicted") && "prediction", "set"].filter(Boolean),
+    cases: ["all", errors && "errors", some("hit") && "missed", some("covered") && "uncovered"].filter(Boolean),
+    show: two ? ["1", "2", "difference"] : ["1"],
+    rule: payload.setRules.map((rule) => rule.key),
+    curve: ["coverage", "missed", "size"].filter((kind) => payload.models.some((model) => model.curve[kind])),
+    cloud: two ? ["split", "models"] : ["split"],
+    theme: ["auto", "light", "dark"],
+  };
+}
+
+/** @returns {State} */
+export function firstState(payload) {
+  const { where, curve, rule } = choicesOf(payload);
+  return {
+    level: payload.start,
+    sort: "epistemic",
+    falling: true,
+    query: "",
+    only: null,
+    where: where[0],
+    cases: "all",
+    input: mostUncertain(payload),
+    show: "1",
+    rule: rule.includes("e_admissible") ? "e_admissible" : rule[0],
+    curve: curve[0],
+    cloud: "split",
+    theme: "auto",
+  };
+}
+
+function mostUncertain(payload) {
+  const { epistemic } = payload.models[0];
+  const first = payload.start * payload.count;
+  let best = 0;
+  for (let i = 1; i < payload.count; i++) if (epistemic[first + i] > epistemic[first + best]) best = i;
+  return best;
+}
+
+const PLAIN = ["where", "cases", "show", "rule", "curve", "cloud", "theme"];
+
+/** The address's hash for a state: only what differs from the first state, and the input. */
+export function toHash(state, payload) {
+  const first = firstState(payload);
+  const words = new URLSearchParams();
+  if (payload.alphas[state.level] !== null) words.set("alpha", alphaText(payload.alphas[state.level]));
+  if (state.sort !== first.sort || state.falling !== first.falling)
+    words.set("sort", (state.falling ? "-" : "") + state.sort);
+  if (state.query) words.set("query", state.query);
+  if (state.only !== null) words.set("class", state.only);
+  for (const key of PLAIN) if (state[key] !== first[key]) words.set(key, state[key]);
+  words.set("input", payload.rows[state.input]);
+  return `#${words}`;
+}
+
+/** The state that a hash describes. What it leaves out, or gets wrong, stays as at first. @returns {State} */
+export function fromHash(hash, payload) {
+  const state = firstState(payload);
+  const words = new URLSearchParams(hash.replace(/^#/, ""));
+  const choices = choicesOf(payload);
+  for (const key of PLAIN) if (choices[key].includes(words.get(key))) state[key] = words.get(key);
+  const [, minus, sort] = /^(-?)(\w+)$/.exec(words.get("sort") ?? "") ?? [];
+  if (choices.sort.includes(sort)) Object.assign(state, { sort, falling: minus === "-" });
+  state.query = (words.get("query") ?? "").slice(0, 200);
+  if (words.get("alpha")) state.level = nearestLevel(payload.alphas, Number(words.get("alpha")), state.level);
+  const only = Number(words.get("class") ?? NaN);
+  if (Number.isInteger(only) && only >= 0 && only < payload.models[0].classes.length) state.only = only;
+  const input = words.has("input") ? payload.rows.indexOf(Number(words.get("input"))) : -1;
+  if (input >= 0) state.input = input;
+  return state;
+}
+
+function nearestLevel(alphas, alpha, otherwise) {
+  if (!Number.isFinite(alpha) || alphas[0] === null) return otherwise;
+  // Levels may be as small as 1e-120, and 0 besides: compare as written first.
+  const same = alphas.findIndex((level) => alphaText(level) === alphaText(alpha));
+  if (same >= 0) return same;
+  const distance = (level) => Math.abs(alphas[level] - alpha);
+  return alphas.reduce((best, _, level) => (distance(level) < distance(best) ? level : best), 0);
+}
+
+/** Holds the state and tells its listener, at most once per frame, that it changed. */
+export class Store {
+  /** @param {State} state @param {(state: State, before: State, asked: number) => void} listener */
+  constructor(state, listener) {
+    this.state = state;
+    this.listener = listener;
+    this.shown = state;
+    this.asked = null;
+    this.frame = 0;
+  }
+
+  /** Change some of the state. The page follows in the next frame. */
+  set(change) {
+    const differs = Object.keys(change).some((key) => change[key] !== this.state[key]);
+    if (!differs) return;
+    this.state = { ...this.state, ...change };
+    this.refresh();
+  }
+
+  /** Draw again in the next frame. */
+  refresh() {
+    this.asked ??= performance.now();
+    this.frame ||= requestAnimationFrame(() => this.flush());
+  }
+
+  flush() {
+    const { state, shown, asked } = this;
+    cancelAnimationFrame(this.frame);
+    Object.assign(this, { shown: state, asked: null, frame: 0 });
+    this.listener(state, shown, asked ?? performance.now());
+  }
+
+  stop() {
+    cancelAnimationFrame(this.frame);
+    this.listener = () => {};
+  }
+}

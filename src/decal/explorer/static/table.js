@@ -1,0 +1,208 @@
+// The list of inputs: sortable, and only the rows in sight exist, so ten thousand scroll smoothly.
+
+import { h, setText, watchSize } from "./dom.js";
+import { className, decimal, inputName, plural, signed } from "./format.js";
+import { choicesOf } from "./state.js";
+import { cellValue, errorOf } from "./view.js";
+
+const COLUMNS = {
+  input: { title: "Input" },
+  label: { title: "Label" },
+  prediction: { title: "Prediction" },
+  error: { title: "Error", falling: true },
+  epistemic: { title: "Epistemic", falling: true, numeric: true },
+  aleatoric: { title: "Aleatoric", falling: true, numeric: true },
+  total: { title: "Total", falling: true, numeric: true },
+  size: { title: "Set size", falling: true, numeric: true },
+};
+const LISTING = ["sort", "falling", "query", "only", "where", "cases", "show", "rule"]; // what makes it another list
+const ROW_HEIGHT = 36; // as in style.css
+const SPARE = 6; // rows drawn beyond the visible ones, either side
+
+export function createTable(payload, store, { onOpen }) {
+  const keys = choicesOf(payload).sort;
+  const heads = Object.fromEntries(keys.map((key) => [key, headCell(key, store)]));
+  const before = h("tr", { class: "spacer", "aria-hidden": "true" }, h("td", { colspan: keys.length }));
+  const after = before.cloneNode(true);
+  const body = h("tbody", null, before, after);
+  const columns = h("colgroup", null, keys.map((key) => h("col", { class: `col-${key}` })));
+  const head = h("thead", null, h("tr", { "aria-rowindex": 1 }, Object.values(heads)));
+  const kind = payload.models.length > 1 ? "inputs several" : "inputs";
+  const about = { class: kind, role: "grid", "aria-label": "Inputs", "data-testid": "table" };
+  const table = h("table", about, columns, head, body);
+  const scroller = h("div", { class: "scroller", "data-testid": "scroller", tabindex: "-1" }, table);
+  const empty = h("p", { class: "empty", hidden: true, "data-testid": "empty" });
+  empty.append("No input matches. Clear a filter or the search.");
+  const element = h("div", { class: "listing" }, scroller, empty);
+  const size = watchSize(scroller, () => store.refresh());
+
+  const rows = new Map(); // those drawn, by their place in the order
+  let revealed = -1;
+  let now = null; // {state, view, at}: what is drawn, and where the chosen input stands in it
+
+  function draw() {
+    if (!now) return;
+    const { order } = now.view;
+    const top = Math.floor(scroller.scrollTop / ROW_HEIGHT);
+    const fits = Math.ceil((size.height || 400) / ROW_HEIGHT) + 2 * SPARE;
+    const first = Math.max(0, Math.min(top - SPARE, order.length - fits));
+    const last = Math.min(order.length, first + fits);
+    const free = releaseRows(first, last);
+    before.firstChild.style.height = `${first * ROW_HEIGHT}px`;
+    after.firstChild.style.height = `${(order.length - last) * ROW_HEIGHT}px`;
+    const reachable = now.at >= first && now.at < last ? now.at : Math.min(top, order.length - 1);
+    const wanted = [];
+    for (let at = first; at < last; at++) {
+      const row = rows.get(at) ?? free.pop() ?? newRow(keys, payload);
+      rows.set(at, row);
+      fillRow(row, keys, payload, now.state, now.view, at);
+      row.tr.tabIndex = at === reachable ? 0 : -1;
+      wanted.push(row.tr);
+    }
+    arrange(body, wanted);
+  }
+
+  /** Rows that went out of sight, to be used again. Focus never goes with them. */
+  function releaseRows(first, last) {
+    const gone = [...rows.values()].filter(({ at }) => at < first || at >= last);
+    if (gone.some(({ tr }) => tr === document.activeElement)) scroller.focus({ preventScroll: true });
+    for (const { at } of gone) rows.delete(at);
+    return gone;
+  }
+
+  const rowOf = (target) => [...rows.values()].find(({ tr }) => tr === target);
+
+  function choose(at, { open = false, focus = false } = {}) {
+    const { order } = now.view;
+    if (!order.length) return;
+    const place = Math.min(Math.max(at, 0), order.length - 1);
+    store.set({ input: order[place] });
+    reveal(place);
+    now.at = place;
+    draw();
+    const row = rows.get(place)?.tr;
+    if (focus) row?.focus({ preventScroll: true });
+    if (focus) row?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    if (open) onOpen();
+  }
+
+  function reveal(at) {
+    const [top, bottom] = [at * ROW_HEIGHT, (at + 1) * ROW_HEIGHT];
+    const seen = scroller.clientHeight - head.offsetHeight;
+    if (top < scroller.scrollTop) scroller.scrollTop = top;
+    else if (bottom > scroller.scrollTop + seen) scroller.scrollTop = bottom - seen;
+  }
+
+  scroller.addEventListener("scroll", draw, { passive: true });
+  body.addEventListener("click", (event) => {
+    const row = rowOf(event.target.closest("tr"));
+    if (row) choose(row.at, { open: true, focus: true });
+  });
+  scroller.addEventListener("keydown", (event) => {
+    if (event.target.closest("thead") || event.ctrlKey || event.metaKey || event.altKey) return;
+    const page = Math.max(1, Math.floor(scroller.clientHeight / ROW_HEIGHT) - 2);
+    const focused = rowOf(event.target);
+    const from = focused ? focused.at : now.at;
+    const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
+    if (event.key in steps) choose(from + steps[event.key], { focus: true });
+    else if (event.key === "Enter" || event.key === " ") choose(from, { open: true, focus: true });
+    else return;
+    event.preventDefault();
+  });
+
+  function update(state, view, earlier) {
+    if (LISTING.some((key) => state[key] !== earlier[key])) scroller.scrollTop = 0;
+    const at = view.order.indexOf(state.input);
+    now = { state, view, at };
+    for (const key of keys) {
+      const sort = state.sort === key ? (state.falling ? "descending" : "ascending") : "none";
+      if (heads[key].getAttribute("aria-sort") !== sort) heads[key].setAttribute("aria-sort", sort);
+    }
+    table.setAttribute("aria-rowcount", view.order.length + 1);
+    empty.hidden = view.order.length > 0;
+    draw();
+    if (state.input === revealed || !size.height) return;
+    revealed = state.input;
+    if (at >= 0) reveal(at);
+  }
+
+  const step = (by) => choose(now.at < 0 ? 0 : now.at + by);
+  return { element, update, step, stop: size.stop };
+}
+
+function headCell(key, store) {
+  const { title, falling = false, numeric } = COLUMNS[key];
+  const sort = () => {
+    const { state } = store;
+    store.set({ sort: key, falling: state.sort === key ? !state.falling : falling });
+  };
+  const button = h("button", { type: "button", onclick: sort, "data-testid": `sort-${key}` }, title);
+  return h("th", { scope: "col", class: numeric ? "numeric" : null, "aria-sort": "none" }, button);
+}
+
+function newRow(keys, payload) {
+  const cells = {};
+  const tr = h("tr", null);
+  for (const key of keys) {
+    cells[key] = h("td", { class: COLUMNS[key].numeric ? "numeric" : key });
+    tr.append(cells[key]);
+  }
+  const name = h("span", { class: "name" });
+  const image = payload.images ? h("img", { alt: "", width: 28, height: 28 }) : null;
+  cells.input.append(...[image, name].filter(Boolean));
+  return { tr, cells, name, image, at: -1, input: -1 };
+}
+
+/** Put rows in their order without moving those that already stand right. */
+function arrange(body, wanted) {
+  const present = [...body.children].slice(1, -1);
+  if (wanted.length === present.length && wanted.every((tr, at) => tr === present[at])) return;
+  const keep = new Set(wanted);
+  for (const tr of present) if (!keep.has(tr)) tr.remove();
+  let place = body.firstChild.nextSibling;
+  for (const tr of wanted) {
+    if (tr === place) place = place.nextSibling;
+    else body.insertBefore(tr, place);
+  }
+}
+
+function fillRow(row, keys, payload, state, view, at) {
+  const i = view.order[at];
+  row.at = at;
+  row.tr.setAttribute("aria-rowindex", at + 2);
+  row.tr.setAttribute("aria-selected", String(i === state.input));
+  row.tr.classList.toggle("odd", at % 2 === 1);
+  if (row.input !== i) {
+    row.input = i;
+    row.tr.dataset.row = payload.rows[i];
+    const name = inputName(payload, i);
+    setText(row.name, payload.names ? name : (payload.texts?.[i].slice(0, 120) ?? name));
+    row.name.title = `${name}, row ${payload.rows[i]}`;
+    if (row.image) row.image.src = payload.images[i] ?? "data:,";
+  }
+  for (const key of keys) if (key !== "input") setText(row.cells[key], cellText(payload, state, view, key, i));
+  for (const key of ["label", "prediction"]) if (row.cells[key]) row.cells[key].title = row.cells[key].textContent;
+  row.cells.error?.classList.toggle("wrong", view.shown.some((model) => errorOf(payload, model, i) === 1));
+}
+
+function cellText(payload, state, view, key, i) {
+  const [one, two] = view.shown;
+  if (key === "label") return className(one, payload.labels[i]);
+  const prediction = (model) => (model.predicted ? className(model, model.predicted[i]) : "–");
+  if (key === "prediction") return change(view.shown.map(prediction));
+  if (key === "error") return change(view.shown.map((model) => ["no", "yes"][errorOf(payload, model, i)] ?? "–"));
+  const value = cellValue(payload, state, view, key, i);
+  if (key === "size") return two ? signed(value, 0) : String(value);
+  return two ? signed(value) : decimal(value);
+}
+
+function change(words) {
+  return [...new Set(words)].join(" → ");
+}
+
+/** "1,234 of 10,000 inputs" */
+export function listedInWords(payload, view) {
+  const found = view.order.length;
+  if (found === payload.count) return plural(found, "input");
+  return `${found.toLocaleString("en")} of ${plural(payload.count, "input")}`;
+}
