@@ -13,7 +13,12 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-EXTRAS = {"torch": ["torch"], "zeroshot": ["torch", "transformers"]}
+EXTRAS = {
+    "explorer": ["PIL"],
+    "gallery": ["matplotlib"],
+    "torch": ["torch"],
+    "zeroshot": ["torch", "transformers"],
+}
 FENCE = re.compile(r"^```python\n(.*?)^```$(?:\s*^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 
 

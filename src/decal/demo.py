@@ -182,7 +182,7 @@ def _draw_spiders(demo: Demo, logits: Array, path: Path) -> None:  # noqa: ARG00
     from decal import plot
 
     figure = Figure(figsize=(13, 4.4), layout="constrained")
-    pictures, spiders = figure.subfigures(2, 1, height_ratios=(1, 2.6))
+    pictures, spiders = figure.subfigures(2, 1, squeeze=False, height_ratios=(1, 2.6))[:, 0]
     for column, row in enumerate(demo.most_uncertain, start=1):
         picture = pictures.add_subplot(1, SHOWN, column)
         picture.imshow(-demo.images[row], cmap="gray")
