@@ -1,0 +1,62 @@
+"""The other methods of the paper, for comparison: credal ensembles, and scores of single networks.
+
+Networks, a trainer that resumes, and one file per method. Methods that train take a function that
+builds a fresh network, then two calls do: ``fit(loader)``, and ``predict_credal(inputs)`` or
+``score(inputs)``, where higher means less certain. Classifiers also have ``predict_proba(inputs)``.
+"""
+
+from __future__ import annotations
+
+try:
+    import torch  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ImportError(
+        "decal.baselines needs PyTorch: pip install 'decal[torch]'", name="torch"
+    ) from error
+
+from decal.baselines.bayesian import CredalBayesian
+from decal.baselines.crenet import CreNet, IntervalHead, int_softmax
+from decal.baselines.ddu import DeepDeterministic
+from decal.baselines.ensembling import CredalEnsembling, credal_ensembling
+from decal.baselines.evidential import Evidential
+from decal.baselines.networks import mlp, resnet18, small_conv
+from decal.baselines.relative_likelihood import CredalRelativeLikelihood
+from decal.baselines.scores import MCDropout, energy, entropy, max_softmax
+from decal.baselines.trainer import (
+    ConvergenceWarning,
+    Member,
+    Trainer,
+    Training,
+    train_member,
+    train_members,
+)
+from decal.baselines.wrapper import CredalWrapper, credal_wrapper
+
+__all__ = [
+    "ConvergenceWarning",
+    "CreNet",
+    "CredalBayesian",
+    "CredalEnsembling",
+    "CredalRelativeLikelihood",
+    "CredalWrapper",
+    "DeepDeterministic",
+    "Evidential",
+    "IntervalHead",
+    "MCDropout",
+    "Member",
+    "Trainer",
+    "Training",
+    "credal_ensembling",
+    "credal_wrapper",
+    "energy",
+    "entropy",
+    "int_softmax",
+    "max_softmax",
+    "mlp",
+    "resnet18",
+    "small_conv",
+    "train_member",
+    "train_members",
+]
