@@ -63,8 +63,8 @@ export function linePath(points) {
   return path;
 }
 
-/** A hollow diamond: where the truth is. */
-export function diamond(x, y, radius, attributes) {
+/** An open diamond: where the truth is. A margin in the background's colour sets it off from what it lies on. */
+export function diamond(x, y, radius = 5) {
   const d = `M${x},${y - radius}L${x + radius},${y}L${x},${y + radius}L${x - radius},${y}Z`;
-  return svg("path", { d, class: "truth", ...attributes });
+  return ["margin", "truth"].map((name) => svg("path", { d, class: name }));
 }

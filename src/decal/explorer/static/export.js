@@ -1,6 +1,7 @@
 // The view as a picture, and the listed inputs as a table for other programs.
 
 import { svg, textWidth } from "./dom.js";
+import { diamond } from "./axes.js";
 import { alphaText, className, count, decimal, inputName, slotName } from "./format.js";
 import { listedSlots } from "./intervals.js";
 import { endsOf, ruleSays } from "./slots.js";
@@ -11,7 +12,7 @@ const LETTERS = ["font-family", "font-size", "font-weight", "text-anchor", "pain
 const INLINED = ["fill", "fill-opacity", "opacity", "visibility", ...LINES, ...LETTERS];
 const MARGIN = 32;
 const GAP_BETWEEN = 40;
-const SHEET_WIDTH = 1240;
+const SHEET_WIDTH = 1400;
 
 /** A copy of a chart that looks the same without the style sheet. */
 function standalone(chart) {
@@ -27,23 +28,20 @@ function standalone(chart) {
 
 /**
  * One sheet with a title and all charts, left to right and top to bottom.
- * @param {{title: string, line: string, legend: [?string, string][], charts: object[]}} content  each chart with its
- *   title, its root, and for the cloud the canvas under it and the mark over it
- * @param {CSSStyleDeclaration} style  of the explorer: colours and fonts
+ * @param {object} content  title, line and legend above; colours and font; and each chart with its title, its root,
+ *   and for the cloud the canvas and the mark over it
  */
-export function sheet({ title, line, legend, charts }, style) {
-  const letters = { fill: style.color, "font-family": style.fontFamily };
+export function sheet({ title, line, legend, charts, ink, paper, font }) {
+  const letters = { fill: ink, "font-family": font };
   const text = (words, x, y, size, weight) =>
     svg("text", { x, y, ...letters, "font-size": size, "font-weight": weight }, words);
   const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg" });
-  const background = svg("rect", { fill: style.backgroundColor });
+  const background = svg("rect", { fill: paper });
   root.append(background, text(title, MARGIN, MARGIN + 16, 22, 600), text(line, MARGIN, MARGIN + 42, 13, 400));
   let x = MARGIN;
-  for (const [colour, words] of legend) {
-    if (colour) root.append(svg("circle", { cx: x + 5, cy: MARGIN + 62, r: 5, fill: colour }));
-    x += colour ? 16 : 0;
-    root.append(text(words, x, MARGIN + 66, 12.5, 400));
-    x += textWidth(words, 12.5) + 24;
+  for (const item of legend) {
+    root.append(legendMark(item, x + 5, MARGIN + 62), text(item.words, x + 16, MARGIN + 66, 12.5, 400));
+    x += 16 + textWidth(item.words, 12.5) + 24;
   }
   let [y, tallest, widest] = [MARGIN + 110, 0, Math.max(x, textWidth(title, 22, 600) + 2 * MARGIN)];
   x = MARGIN;
@@ -52,8 +50,8 @@ export function sheet({ title, line, legend, charts }, style) {
     if (x > MARGIN && x + width + MARGIN > SHEET_WIDTH) [x, y, tallest] = [MARGIN, y + tallest + GAP_BETWEEN, 0];
     const copy = standalone(chart.root);
     Object.entries({ x, y: y + 12, width, height }).forEach(([name, value]) => copy.setAttribute(name, value));
+    if (chart.canvas) copy.append(svg("image", { href: chart.canvas.toDataURL("image/png"), width, height }));
     if (chart.over) copy.append(...standalone(chart.over).children);
-    if (chart.under) copy.prepend(svg("image", { href: chart.under.toDataURL("image/png"), width, height }));
     root.append(text(chart.title, x, y, 14, 600), copy);
     widest = Math.max(widest, x + width + MARGIN);
     [x, tallest] = [x + width + GAP_BETWEEN, Math.max(tallest, height + 24)];
@@ -65,6 +63,15 @@ export function sheet({ title, line, legend, charts }, style) {
   }
   root.setAttribute("viewBox", `0 0 ${width} ${height}`);
   return root;
+}
+
+function legendMark({ colour, opacity = 1, open = false }, x, y) {
+  if (!open) return svg("circle", { cx: x, cy: y, r: 5, fill: colour, "fill-opacity": opacity });
+  const [, mark] = diamond(x, y);
+  for (const [name, value] of Object.entries({ fill: "none", stroke: colour, "stroke-width": 1.8 }))
+    mark.setAttribute(name, value);
+  mark.removeAttribute("class");
+  return mark;
 }
 
 /** @returns {Blob} */

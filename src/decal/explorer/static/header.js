@@ -38,7 +38,15 @@ function aboutModels(models) {
     return h("dl", null, name, [...model.summary, ...model.settings].map(pair));
   };
   const card = h("div", { class: "card" }, models.map(list));
-  return h("details", { class: "settings", "data-testid": "settings" }, h("summary", null, "About"), card);
+  const summary = h("summary", null, "About");
+  const element = h("details", { class: "settings", "data-testid": "settings" }, summary, card);
+  element.addEventListener("focusout", ({ relatedTarget }) => {
+    if (relatedTarget && !element.contains(relatedTarget)) element.open = false;
+  });
+  element.addEventListener("keydown", ({ key }) => {
+    if (key === "Escape") element.open = false;
+  });
+  return element;
 }
 
 /** Tells those who do not see the page what it now shows, once it has settled. */

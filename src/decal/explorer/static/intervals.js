@@ -38,7 +38,7 @@ export function drawIntervals(payload, state, width, all) {
     const text = { class: isLabel ? "spoke label" : "spoke", x: left - 10, y: y + 4, "text-anchor": "end" };
     root.append(svg("text", text, shown, svg("title", null, names[at])));
     payload.models.forEach((each, which) => root.append(...rowMarks(payload, state, each, which, slot, x, y, width)));
-    if (payload.truth) root.append(diamond(x(payload.truth[i * payload.width + slot]), y, 5));
+    if (payload.truth) root.append(...diamond(x(payload.truth[i * payload.width + slot]), y));
   });
   return root;
 }

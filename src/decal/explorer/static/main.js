@@ -36,7 +36,7 @@ export function mount(element, bytes, { address = false } = {}) {
   } catch (error) {
     console.warn("decal:", error);
     const words = h("p", null, error instanceof Error ? error.message : String(error));
-    const title = h("p", { class: "title" }, "These results cannot be shown.");
+    const title = h(address ? "h1" : "h2", { class: "title" }, "These results cannot be shown.");
     const hint = h("p", null, "Check that the file is complete, or write it again with the same version of decal.");
     const about = { class: "panel broken", role: "alert", "data-testid": "broken" };
     element.replaceChildren(h("div", about, title, words, hint));
@@ -75,7 +75,7 @@ function build(root, payload, address) {
 
   const charts = h("div", { class: "charts" },
     panel("tradeoff", "Trade-off", level + 1, curve?.element, tradeoff.element, key(payload)),
-    panel("scatter-panel", "Uncertainty of the inputs", level + 1, cloud?.element, scatter.element, scatter.legend));
+    panel("scatter-panel", "Uncertainty", level + 1, cloud?.element, scatter.element, scatter.legend));
   const list = panel("list", "Inputs", level + 1, [listed, show?.element], filters.element, table.element);
   const body = h("div", { class: "body" }, charts, list, detail.element);
   root.replaceChildren(header.element, bar.element, body, announcer.element);
@@ -103,7 +103,7 @@ function build(root, payload, address) {
     const alpha = alphaText(payload.alphas[state.level]);
     const name = [fileName(payload.title), alpha && `alpha-${alpha}`].filter(Boolean).join("-");
     if (kind === "csv") return download(asCsv(payload, state, view), `${name}.csv`);
-    const picture = sheet(viewContent(), getComputedStyle(root));
+    const picture = sheet(viewContent());
     return download(kind === "svg" ? asSvg(picture) : await asPng(picture), `${name}.${kind}`);
   }
 
@@ -116,10 +116,13 @@ function build(root, payload, address) {
     return {
       title: payload.title,
       line: [models, alpha && `α ${alpha}`, listedInWords(payload, view)].filter(Boolean).join(" · "),
-      legend: sheetLegend(payload).map(([colour, words]) => [colour && colourOf(root, colour), words]),
+      legend: sheetLegend(payload).map((item) => ({ ...item, colour: colourOf(root, item.colour) })),
+      ink: colourOf(root, "--ink"),
+      paper: colourOf(root, "--paper"),
+      font: getComputedStyle(root).fontFamily,
       charts: [
         { title: "Trade-off", root: tradeoff.chart() },
-        { title: "Uncertainty of the inputs", root: scatter.chart(), under: scatter.canvas, over: scatter.over },
+        { title: "Uncertainty", root: scatter.chart(), canvas: scatter.canvas, over: scatter.over },
         ...detail.drawings().map(({ name, root: chart }) => ({ title: titles[name], root: chart })),
       ],
     };
@@ -175,13 +178,15 @@ function key(payload) {
 /** What colours and marks mean, on a picture of its own. */
 function sheetLegend(payload) {
   const [one, two] = payload.models;
-  const items = [["--model1", two ? one.name : "in the decision set"]];
-  if (two) items.push(["--model2", two.name]);
-  if (payload.labels && payload.models.some((model) => model.predicted)) items.push(["--alert", "wrong"]);
-  items.push(["--dropped", two ? "pale: not in the decision set" : "paler: not in it"]);
-  if (payload.models.some((model) => model.point)) items.push([null, "● model’s prediction"]);
-  if (payload.truth) items.push([null, "◇ truth"]);
-  return items;
+  const some = (kind) => payload.models.some((model) => model[kind]);
+  return [
+    { colour: "--model1", words: two ? one.name : "in the decision set" },
+    two && { colour: "--model2", words: two.name },
+    { colour: "--model1", words: two ? "pale: not in the decision set" : "not in it", opacity: 0.4 },
+    payload.labels && some("predicted") && { colour: "--alert", words: "wrong" },
+    some("point") && { colour: "--ink", words: "model’s prediction" },
+    payload.truth && { colour: "--truth", words: "truth", open: true },
+  ].filter(Boolean);
 }
 
 /** A notebook's own theme, which need not be the system's. */

@@ -3,6 +3,7 @@
 import { className, decimal, slotName } from "./format.js";
 
 export const MOST_SLOTS = 12;
+const THINNEST = 0.012; // an interval narrower than this is a dot
 
 /** Slots of classes, the largest upper probability at the first level first: so they stay put while alpha moves. */
 export function rankedSlots(payload, i) {
@@ -32,7 +33,9 @@ function isKept(payload, model, { rule, level, input }, slot) {
 /** How a bar looks: in the decision set, not in it, or all other classes together. */
 export function barClass(payload, model, state, slot) {
   const several = payload.models.length > 1 ? " slim" : "";
-  const name = `bar model${payload.models.indexOf(model) + 1}${several}`;
+  const [low, high] = endsOf(payload, model, state.level, state.input, slot);
+  const thin = high - low < THINNEST ? " thin" : "";
+  const name = `bar model${payload.models.indexOf(model) + 1}${several}${thin}`;
   if (slot >= payload.slots) return `${name} rest`;
   return isKept(payload, model, state, slot) ? name : `${name} dropped`;
 }

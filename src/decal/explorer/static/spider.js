@@ -6,6 +6,9 @@ import { slotName } from "./format.js";
 import { barClass, endsOf, intervalsInWords, topSlots } from "./slots.js";
 
 const RINGS = [0.25, 0.5, 0.75, 1];
+const HOLE = 0.16; // radius of the empty middle, in units of probability: bars start apart
+const SPREAD = 0.52; // share of the angle between two spokes that the bars of two models take
+const CRAMPED = 420; // pixels: where less is left for names
 const LABEL_GAP = 14;
 const LINE = 15; // pixels between lines of labels
 
@@ -21,24 +24,25 @@ export function drawSpider(payload, state, width) {
   const radius = largestRadius(names, angles, width);
   const height = 2 * (radius + LABEL_GAP + LINE) + 4;
   const [cx, cy] = [width / 2, height / 2];
-  const at = (angle, share) => [cx + Math.cos(angle) * radius * share, cy + Math.sin(angle) * radius * share];
+  const reach = (probability) => (radius * (HOLE + probability)) / (HOLE + 1);
+  const at = (angle, p) => [cx + Math.cos(angle) * reach(p), cy + Math.sin(angle) * reach(p)];
 
   const root = chartRoot(width, height, `Spider. ${intervalsInWords(payload, state, slots)}.`, "spider");
-  root.append(...RINGS.map((share) => svg("circle", { class: "grid", cx, cy, r: radius * share })));
+  root.append(...[0, ...RINGS].map((p) => svg("circle", { class: "grid", cx, cy, r: reach(p) })));
   angles.forEach((angle, spoke) => {
-    const [x2, y2] = at(angle, 1);
-    root.append(svg("line", { class: "grid", x1: cx, y1: cy, x2, y2 }));
+    const [[x1, y1], [x2, y2]] = [at(angle, 0), at(angle, 1)];
+    root.append(svg("line", { class: "grid", x1, y1, x2, y2 }));
     const bold = isLabel(payload, i, slots[spoke]);
     root.append(spokeLabel(names[spoke], angle, bold, { cx, cy, radius, width, step, spokes: slots.length }));
   });
-  angles.forEach((angle, spoke) => root.append(...spokeMarks(payload, state, slots[spoke], angle, at)));
-  root.append(...RINGS.slice(1).map((share) => ringText(share, at(angles[0] + step / 2, share))));
+  angles.forEach((angle, spoke) => root.append(...spokeMarks(payload, state, slots[spoke], angle, step, at)));
+  root.append(...[0.5, 1].map((p) => ringText(p, at(angles[0] + step / 2, p))));
   return root;
 }
 
 /** The largest circle that leaves every label its width, or a fair share of the chart's. */
 function largestRadius(names, angles, width) {
-  const share = names.length > 8 ? 0.22 : 0.3;
+  const share = names.length <= 8 ? 0.3 : width < CRAMPED ? 0.17 : 0.22;
   const rooms = names.map((name, at) => {
     const text = Math.min(textWidth(name, 12, 600), width * share);
     return (width / 2 - text - 6) / Math.max(Math.abs(Math.cos(angles[at])), 0.1) - LABEL_GAP;
@@ -46,8 +50,8 @@ function largestRadius(names, angles, width) {
   return Math.max(60, Math.min(...rooms, 160));
 }
 
-function ringText(share, [x, y]) {
-  return svg("text", { class: "ringtext middle", x, y: y + 4 }, String(share));
+function ringText(p, [x, y]) {
+  return svg("text", { class: "ringtext middle", x, y: y + 4 }, String(p));
 }
 
 function isLabel(payload, i, slot) {
@@ -55,13 +59,12 @@ function isLabel(payload, i, slot) {
 }
 
 /** The bars of one class, one per model side by side, with what the models predict and the truth. */
-function spokeMarks(payload, state, slot, angle, at) {
+function spokeMarks(payload, state, slot, angle, step, at) {
   const i = state.input;
   const several = payload.models.length > 1;
   const marks = payload.models.flatMap((model, which) => {
-    const away = several ? (which - 0.5) * 9 : 0;
-    const [dx, dy] = [-Math.sin(angle) * away, Math.cos(angle) * away];
-    const moved = (share) => at(angle, share).map((value, axis) => value + (axis ? dy : dx));
+    const aside = several ? (which - 0.5) * Math.min((SPREAD * step) / 2, 0.2) : 0;
+    const moved = (p) => at(angle + aside, p);
     const [low, high] = endsOf(payload, model, state.level, i, slot);
     if (Number.isNaN(low)) return [];
     const [[x1, y1], [x2, y2]] = [moved(low), moved(high)];
@@ -70,7 +73,7 @@ function spokeMarks(payload, state, slot, angle, at) {
     const [px, py] = moved(model.point[i * payload.width + slot]);
     return [bar, svg("circle", { class: `point model${which + 1}`, cx: px, cy: py, r: several ? 3 : 4 })];
   });
-  if (payload.truth) marks.push(diamond(...at(angle, payload.truth[i * payload.width + slot]), 5));
+  if (payload.truth) marks.push(...diamond(...at(angle, payload.truth[i * payload.width + slot])));
   return marks;
 }
 

@@ -93,9 +93,10 @@ export function fromHash(hash, payload) {
   if (choices.sort.includes(sort)) Object.assign(state, { sort, falling: minus === "-" });
   state.query = (words.get("query") ?? "").slice(0, 200);
   if (words.get("alpha")) state.level = nearestLevel(payload.alphas, Number(words.get("alpha")), state.level);
-  const only = Number(words.get("class") ?? NaN);
-  if (Number.isInteger(only) && only >= 0 && only < payload.models[0].classes.length) state.only = only;
-  const input = words.has("input") ? payload.rows.indexOf(Number(words.get("input"))) : -1;
+  const whole = (key) => (/^\d+$/.test(words.get(key) ?? "") ? Number(words.get(key)) : -1);
+  const only = whole("class");
+  if (only >= 0 && only < payload.models[0].classes.length) state.only = only;
+  const input = payload.rows.indexOf(whole("input"));
   if (input >= 0) state.input = input;
   return state;
 }
