@@ -9,6 +9,7 @@ IntervalCredalSet: 1 input, 2 classes, mean width 0.528
 
 from decal import decisions, metrics, selection
 from decal._arrays import NotFittedError
+from decal.coupled import CoupledCredalSet, CoupledDecalibrator
 from decal.credal import BracketWarning, IntervalCredalSet
 from decal.decalibrator import Decalibrator, ReferenceWarning, Scales, Shifts, decalibrate
 from decal.decisions import abstention_utility
@@ -21,6 +22,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BracketWarning",
+    "CoupledCredalSet",
+    "CoupledDecalibrator",
     "Decalibrator",
     "Direction",
     "HullCredalSet",

@@ -1,0 +1,247 @@
+"""Plausible models in full: classes that never occur, and the ends of shifts of one class alone.
+
+Without labels of a class nothing speaks against ruling it out: the likelihood rises as its shift
+goes to -inf, and so the region of plausible shifts is unbounded. The classes that occur span a
+bounded region of their own, which is the part of the whole in which the others are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._numerics import Array, margins, sigmoid
+from decal.coupled._bounds import CERTIFIED, Bounds, Status, bounds
+from decal.coupled._loss import Evaluated, ShiftLoss
+from decal.coupled._region import MARGIN, Region
+from decal.coupled._solver import (
+    LOWER,
+    UPPER,
+    Ends,
+    Problem,
+    Slope,
+    last_on_line,
+    newton,
+    newton_twice,
+    odds_against,
+)
+
+
+@dataclass(frozen=True)
+class PlausibleModels:
+    """All that one budget needs and no query.
+
+    Attributes
+    ----------
+    data : the loss, with all classes.
+    region : plausible shifts of the classes that occur.
+    absent : the other classes.
+    candidates : (M, K) plausible shifts, -inf for classes left out: the reference model, and the
+        ends of all shifts of one class alone.
+    """
+
+    data: ShiftLoss
+    region: Region
+    absent: list[Absent]
+    candidates: Array
+
+    @classmethod
+    def of(cls, data: ShiftLoss, budget: float, base: Array) -> PlausibleModels:
+        """The models that lose at most `budget`; `base` (K,) is the reference model's shift."""
+        present, missing = _split(data)
+        core = data.subset(present)
+        candidates = _line_ends(data, core, budget, base)
+        starts = candidates[np.isneginf(candidates[:, missing]).all(axis=1)][:, present]
+        region = Region.of(core, budget, starts)
+        absent = [Absent.of(data, present, int(a), region) for a in missing]
+        return cls(data, region, absent, candidates)
+
+    def bounds(self, logits: Array, tol: float, certify: str) -> Bounds:
+        """Inner and outer ends of every query, (n, K) recentred logits, and class."""
+        present, missing = _split(self.data)
+        if not missing.size:
+            return bounds(self.region, logits, tol, certify)
+        found = Bounds.empty(len(logits), logits.shape[1])
+        found.shift[:] = -np.inf
+        if len(present) > 1:
+            core = bounds(self.region, logits[:, present], tol, certify)
+            found.inner[:, present], found.outer[:, present] = core.inner, core.outer
+            found.status[:, present] = core.status
+            for i, k in enumerate(present):
+                found.shift[:, k][:, :, present] = core.shift[:, i]
+        else:
+            found.inner[:, present], found.outer[:, present] = -np.inf, -np.inf
+            found.status[:, present] = Status.UNBOUNDED
+            found.shift[:, present[0], :, present[0]] = 0.0
+        self._bound_absent(logits, found)
+        self._bound_others(logits, found, tol)
+        return found
+
+    def _bound_absent(self, logits: Array, found: Bounds) -> None:
+        """Fill in the classes that never occur: 0 in the limit, and a convex program."""
+        present, missing = _split(self.data)
+        found.inner[:, missing, 0] = found.outer[:, missing, 0] = np.inf
+        found.status[:, missing, 0] = Status.UNBOUNDED
+        for a, absent in zip(missing, self.absent, strict=True):
+            columns = np.append(present, a)
+            inner, outer, shift = absent.upper(logits[:, columns])
+            found.inner[:, a, 1], found.outer[:, a, 1] = inner, outer
+            found.status[:, a, 1] = Status.CONVEX
+            found.shift[:, a, 0, present] = 0.0
+            found.shift[:, a, 1][:, columns] = shift
+
+    def _bound_others(self, logits: Array, found: Bounds, tol: float) -> None:
+        """Lower ends of the classes that occur, which the absent ones push down further.
+
+        Outer: these add at most what their reaches allow. Inner: by search.
+        """
+        present, missing = _split(self.data)
+        for i, k in enumerate(present):
+            lift = [
+                logits[:, a] - logits[:, k] + absent.reach[i]
+                for a, absent in zip(missing, self.absent, strict=True)
+            ]
+            found.outer[:, k, 0] = np.logaddexp.reduce([found.outer[:, k, 0], *lift], axis=0)
+        # It may take one absent class to push hardest, or all of them.
+        everyone = np.append(present, missing)
+        together = self._whole(self.data.subset(everyone))
+        tries = [
+            (np.append(present, a), b.problem) for a, b in zip(missing, self.absent, strict=True)
+        ]
+        for columns, problem in [*tries, (everyone, together)][: None if len(missing) > 1 else 1]:
+            g, shift = _lower_with_absent(problem, len(present), logits[:, columns])
+            for i, k in enumerate(present):
+                better = np.flatnonzero(g[:, i] > found.inner[:, k, 0])
+                found.inner[better, k, 0] = g[better, i]
+                found.shift[better, k, 0] = -np.inf
+                found.shift[better[:, None], k, 0, columns] = shift[better, i]
+        self._try_candidates(logits, found)
+        p = [sigmoid(-ends[:, present, 0]) for ends in (found.inner, found.outer)]
+        known = p[0] - p[1] <= max(tol, CERTIFIED)
+        found.status[:, present, 0] = np.where(known, Status.CERTIFICATE, Status.BRACKET)
+
+    def _whole(self, data: ShiftLoss) -> Problem:
+        problem = self.region.problem
+        return replace(_all(data, problem.budget), diameter=problem.diameter)
+
+    def _try_candidates(self, logits: Array, found: Bounds) -> None:
+        for shift in self.candidates:
+            g = log_odds_of_rest(logits, shift)
+            for side, sign in ((0, LOWER), (1, UPPER)):
+                with np.errstate(invalid="ignore"):
+                    better = sign * (g - found.inner[:, :, side]) > 0
+                found.inner[better, side] = g[better]
+                found.shift[better, side] = shift
+
+
+def log_odds_of_rest(logits: Array, shift: Array) -> Array:
+    """(n, K) log-odds of all other classes against each after a shift (K,), finite or -inf."""
+    out = np.isneginf(shift)
+    if (~out).sum() == 1:
+        return np.where(out, np.inf, -np.inf) + np.zeros_like(logits)
+    return np.where(out, np.inf, -margins(logits, shift).T)
+
+
+def _split(data: ShiftLoss) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    return np.flatnonzero(data.label_weight > 0), np.flatnonzero(data.label_weight == 0)
+
+
+def _line_ends(data: ShiftLoss, core: ShiftLoss, budget: float, base: Array) -> Array:
+    """(M, K) `base`, and the ends of all shifts of one class alone from there.
+
+    An absent class that `base` leaves out comes in from -inf; one that it keeps may go there.
+    """
+    present, missing = _split(data)
+    kept = np.isfinite(base)
+    found = [base[None]]
+    for a in missing[kept[missing]]:
+        found.append(np.where(np.arange(len(base)) == a, -np.inf, base)[None])
+    # Nothing holds the only class that occurs.
+    lifted = present if len(present) > 1 else present[:0]
+    for a in (None, *missing[~kept[missing]]):
+        columns = np.flatnonzero(kept) if a is None else np.sort(np.append(present, a))
+        up = np.append(lifted, missing[kept[missing]]) if a is None else np.array([a])
+        down = present if a is None and kept.sum() > 1 else present[:0]
+        classes = np.searchsorted(columns, np.append(up, down))
+        if not classes.size:
+            continue
+        sub = core if np.array_equal(columns, present) else data.subset(columns)
+        signs = np.append(np.ones(len(up)), -np.ones(len(down)))
+        ray = signs[:, None] * np.eye(len(columns))[classes]
+        start = np.where(kept, base, 0.0)[columns] + np.zeros_like(ray)
+        ends = start + last_on_line(sub, budget, start, ray)[:, None] * ray
+        moved = np.full((len(ends), len(base)), -np.inf)
+        moved[:, columns] = _all(sub, budget).pull(ends, sub.loss(ends))
+        found.append(moved)
+    return np.concatenate(found)
+
+
+def _all(data: ShiftLoss, budget: float) -> Problem:
+    """The region of all classes. Its interior point brings in absent ones for half the budget."""
+    absent = data.label_weight == 0
+    if not absent.any():
+        return Problem(data, budget, data.best)
+    ray = absent.astype(np.float64)[None]
+    t = last_on_line(data, budget / 2, np.zeros_like(ray), ray)
+    return Problem(data, budget, data.evaluate(t[:, None] * ray))
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A class that never occurs, among those that do.
+
+    Attributes
+    ----------
+    problem : the region of the classes that occur, and of this one as the last.
+    corners : (M, ...) plausible shifts in which it is lifted as far as may be.
+    reach : (K,) outer bounds of how far it may be lifted over each class that occurs.
+    """
+
+    problem: Problem
+    corners: Evaluated
+    reach: Array
+
+    @classmethod
+    def of(cls, data: ShiftLoss, present: NDArray[np.intp], a: int, region: Region) -> Absent:
+        """Class a, whose reach is found by lifting it over every class that occurs."""
+        sub = data.subset(np.append(present, a))
+        K = len(present)
+        problem = replace(_all(sub, region.problem.budget), diameter=region.problem.diameter)
+        k = np.full(K, K, dtype=np.intp)
+        start = problem.interior[np.zeros(K, dtype=np.intp)]
+        question = Ends(np.eye(K, K + 1), k, np.full(K, UPPER), start, linear=True)
+        ends = newton(problem, question)
+        slope = Slope.of(ends)
+        reach = slope.slack(ends, problem) - slope.g
+        corners = problem.pull(ends.at.shift, ends.at.loss)
+        return cls(problem, sub.evaluate(corners), reach + MARGIN * np.abs(reach))
+
+    def upper(self, logits: Array) -> tuple[Array, Array, Array]:
+        """Inner and outer g (n,) of the upper end of this class, and the shifts (n, K + 1).
+
+        The problem is convex, and no other absent class takes part in it: they only compete.
+        """
+        n, k = len(logits), np.full(len(logits), logits.shape[1] - 1)
+        moved = logits[:, None, :] + self.corners.shift
+        own = moved[:, :, -1] - np.logaddexp.reduce(moved, axis=2)
+        start = own.argmax(axis=1)
+        ends = newton_twice(self.problem, Ends(logits, k, np.full(n, UPPER), self.corners[start]))
+        slope = Slope.of(ends)
+        outer = slope.g - slope.slack(ends, self.problem)
+        pulled = self.problem.pull(ends.at.shift, ends.at.loss)
+        return odds_against(logits + pulled, k)[0], outer, pulled
+
+
+def _lower_with_absent(problem: Problem, P: int, logits: Array) -> tuple[Array, Array]:
+    """Inner g (n, P) of the lower ends of the first P classes, and shifts (n, P, K).
+
+    All others never occur, and come in. Local optima, not proved global.
+    """
+    n = len(logits)
+    z, k = np.repeat(logits, P, axis=0), np.tile(np.arange(P), n)
+    start = problem.interior[np.zeros(len(k), dtype=np.intp)]
+    ends = newton(problem, Ends(z, k, np.full(len(k), LOWER), start))
+    pulled = problem.pull(ends.at.shift, ends.at.loss)
+    return odds_against(z + pulled, k)[0].reshape(n, P), pulled.reshape(n, P, -1)

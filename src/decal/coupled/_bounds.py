@@ -1,0 +1,218 @@
+"""The intervals of many queries: inner ends that are attained, outer ends that are proved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._numerics import Array, for_each_block, sigmoid
+from decal.coupled._certificates import by_item, by_theorem
+from decal.coupled._region import Region
+from decal.coupled._solver import (
+    CONVERGED,
+    LOWER,
+    UPPER,
+    Ends,
+    Slope,
+    newton_twice,
+    odds_against,
+)
+
+ENDS_AT_ONCE = 512
+"""Ends solved together, on one core."""
+
+FIXED_METRIC_CONVERGED = 1e-8
+"""Probability to be reached where convergence is linear."""
+
+OTHER_STARTS = 2
+"""Further starts for a lower end that is not proved global."""
+
+CERTIFIED = 1e-6
+"""Distance of inner and outer value, in probability, at which an end counts as certified."""
+
+BETTER = 1e-9
+"""Probability by which another start must do better to be taken."""
+
+SIDES = np.array([LOWER, UPPER])
+
+
+class Status(IntEnum):
+    """How an end is known, from best to worst."""
+
+    UNBOUNDED = 0
+    POINT = 1
+    CLOSED_FORM = 2
+    CONVEX = 3
+    THEOREM = 4
+    CERTIFICATE = 5
+    BRACKET = 6
+
+
+STATUS_NAMES = np.array([s.name.lower().replace("_", " ") for s in Status])
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Ends as log-odds g against each class; the last axis of the first three: lower, upper end.
+
+    Attributes
+    ----------
+    inner, outer : (n, K, 2) attained, and proved. The greatest g is the lower end.
+    status : (n, K, 2) Status.
+    shift : (n, K, 2, K) that attain the inner ends.
+    """
+
+    inner: Array
+    outer: Array
+    status: NDArray[np.int8]
+    shift: Array
+
+    @classmethod
+    def empty(cls, n: int, K: int) -> Bounds:
+        """Room for n queries."""
+        return cls(
+            np.empty((n, K, 2)),
+            np.empty((n, K, 2)),
+            np.empty((n, K, 2), dtype=np.int8),
+            np.empty((n, K, 2, K)),
+        )
+
+
+def bounds(region: Region, logits: Array, tol: float, certify: str) -> Bounds:
+    """Inner and outer ends of every query and class that occurs.
+
+    Parameters
+    ----------
+    logits : (n, K) recentred at the best shift.
+    tol : probability by which closed-form bounds may exceed what is attained.
+    certify : "none", "auto" or "full".
+    """
+    n, K = logits.shape
+    found = Bounds.empty(n, K)
+
+    def block(rows: slice) -> None:
+        # Reaches may be infinite, and far out exponentials overflow: nothing is proved then.
+        with np.errstate(all="ignore"):
+            part = _bounds(region, logits[rows], tol, certify)
+        found.inner[rows], found.outer[rows] = part.inner, part.outer
+        found.status[rows], found.shift[rows] = part.status, part.shift
+
+    for_each_block(block, n, 2 * K, ENDS_AT_ONCE)
+    return found
+
+
+def _bounds(region: Region, logits: Array, tol: float, certify: str) -> Bounds:
+    n, K = logits.shape
+    z = np.repeat(logits, 2 * K, axis=0)
+    k = np.tile(np.repeat(np.arange(K), 2), n)
+    side = np.tile(SIDES, n * K)
+    ranked = _rank(region.bank.shift, logits)
+    start = ranked[:, 0]
+    inner, _ = odds_against(z + region.bank.shift[start], k)
+    shift = region.bank.shift[start]
+    outer = closed_form(region.reach, z, k, side)
+    status = np.full(len(k), Status.CLOSED_FORM, dtype=np.int8)
+    gap = np.abs(sigmoid(-inner) - sigmoid(-outer))
+    todo = np.arange(len(k)) if certify == "full" else np.flatnonzero(gap > tol)
+    if todo.size:
+        ends = _solve(region, Ends(z[todo], k[todo], side[todo], region.bank[start[todo]]))
+        proof = _prove(region, ends, certify)
+        if certify != "none":
+            again = np.flatnonzero(proof.status == Status.BRACKET)
+            if again.size:
+                _try_other_starts(region, ends, proof, again, ranked[todo[again], 1:], certify)
+        pulled = region.problem.pull(ends.at.shift, ends.at.loss)
+        g, _ = odds_against(ends.z + pulled, ends.k)
+        better = ends.side * (g - inner[todo]) > 0
+        inner[todo[better]], shift[todo[better]] = g[better], pulled[better]
+        tighter = ends.side * (outer[todo] - proof.outer) > 0
+        outer[todo[tighter]] = proof.outer[tighter]
+        status[todo] = proof.status
+        within = np.abs(sigmoid(-inner[todo]) - sigmoid(-outer[todo])) <= max(tol, CERTIFIED)
+        known = np.where(tighter, Status.CERTIFICATE, Status.CLOSED_FORM)
+        bracket = proof.status == Status.BRACKET
+        status[todo[bracket & within]] = known[bracket & within]
+        status[todo[~within]] = Status.BRACKET
+    shape = (n, K, 2)
+    return Bounds(
+        inner.reshape(shape), outer.reshape(shape), status.reshape(shape), shift.reshape(*shape, K)
+    )
+
+
+def closed_form(reach: Array, z: Array, k: NDArray[np.intp], side: Array) -> Array:
+    """(P,) outer bounds of g when every other class moves to its reach against class k."""
+    moved = z + np.where(side[:, None] == LOWER, reach.T[k], -reach[k])
+    each = np.arange(len(k))
+    own = moved[each, k].copy()
+    moved[each, k] = -np.inf
+    outer: Array = np.logaddexp.reduce(moved, axis=1) - own
+    return outer
+
+
+def _rank(bank: Array, logits: Array) -> NDArray[np.intp]:
+    """(n K 2, 1 + OTHER_STARTS) the best points of the bank for every end, best first."""
+    moved = logits[:, None, :] + bank
+    log_p = moved - np.logaddexp.reduce(moved, axis=2, keepdims=True)
+    count = min(1 + OTHER_STARTS, len(bank))
+    order = np.argsort(log_p, axis=1, kind="stable")
+    lower, upper = order[:, :count], order[:, ::-1][:, :count]
+    found = np.stack([lower, upper], axis=1)  # (n, 2, count, K)
+    return found.transpose(0, 3, 1, 2).reshape(-1, count)
+
+
+def _solve(region: Region, start: Ends) -> Ends:
+    return newton_twice(
+        region.problem,
+        start,
+        convex=bool((region.rho < 1).all()),
+        curvature=region.curvature,
+        converged=CONVERGED if region.curvature else FIXED_METRIC_CONVERGED,
+    )
+
+
+@dataclass(frozen=True)
+class _Proof:
+    outer: Array
+    status: NDArray[np.int8]
+
+
+def _prove(region: Region, ends: Ends, certify: str) -> _Proof:
+    """What is known of the ends found: outer bounds of g (P,), and how."""
+    slope = Slope.of(ends)
+    slack = slope.slack(ends, region.problem)
+    room = np.where(ends.side == UPPER, slack, np.inf)
+    status = np.where(ends.side == UPPER, Status.CONVEX, Status.BRACKET).astype(np.int8)
+    lower = np.flatnonzero((ends.side == LOWER) & np.isfinite(slack))
+    if certify != "none" and lower.size:
+        proved = by_theorem(region, ends[lower], slope[lower])
+        room[lower[proved]] = slack[lower[proved]]
+        status[lower[proved]] = Status.THEOREM
+        lower = lower[~proved]
+        if lower.size and region.curvature:
+            proved, room[lower] = by_item(region, ends[lower], slope[lower], slack[lower])
+            status[lower[proved]] = Status.CERTIFICATE
+    return _Proof(slope.g + ends.side * room, status)
+
+
+def _try_other_starts(
+    region: Region,
+    ends: Ends,
+    proof: _Proof,
+    rows: NDArray[np.intp],
+    starts: NDArray[np.intp],
+    certify: str,
+) -> None:
+    """Replace lower ends by better ones, found from other points of the bank, where there are."""
+    for column in starts.T:
+        other = _solve(region, replace(ends[rows], at=region.bank[column]))
+        p = [sigmoid(-Slope.of(e).g) for e in (ends[rows], other)]
+        sound = np.abs(other.at.loss - region.problem.budget) <= BETTER * region.problem.budget
+        better = np.flatnonzero(sound & (p[1] < p[0] - BETTER))
+        if better.size:
+            ends.at.put(rows[better], other.at[better])
+            anew = _prove(region, other[better], certify)
+            proof.outer[rows[better]] = anew.outer
+            proof.status[rows[better]] = anew.status

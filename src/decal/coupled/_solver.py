@@ -1,0 +1,331 @@
+"""Ends of one probability over all plausible shifts: Newton's method on the KKT system, in batches.
+
+With g(c) = log sum_{l != k} exp(z_l + c_l) - z_k - c_k, the probability of class k is
+1 / (1 + e^g). Its upper end minimises the convex g over the convex region D(c) <= B; its lower end
+maximises it. Either way grad D = ± tau grad g and D = B at the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._numerics import Array, sigmoid
+from decal.coupled._loss import ROUND_OFF, Evaluated, ShiftLoss
+
+LOWER, UPPER = 1.0, -1.0
+"""Which end of p_k: the greatest g, or the least."""
+
+MAX_NEWTON_STEPS = 60
+CAUTIOUS_STEPS = 12
+"""After so many steps of Newton's method, the lower end is sought by safe ascent instead."""
+
+SHORTER = 0.95
+"""From then on, every step may be at most this share of the one before."""
+
+WIDEST_STEP = 1.5
+"""Nats between classes by which one step may move: the Hessian changes by e^1.5 at most."""
+
+CONVERGED = 1e-10
+"""Probability by which a KKT point may miss the optimum, to first order."""
+
+STUCK = 1e-8
+"""Probability by which an end may miss its optimum, to first order, before it is solved anew."""
+
+TANGENT_WEIGHT = 1e6
+"""Weight of the normal direction when the sign of the curvature along the boundary is asked for."""
+
+RIDGE = 1e-15
+"""Share of the trace added to the diagonal of a Hessian, which may vanish along a class."""
+
+CRUTCH = 1e-8
+"""As RIDGE, where that is not enough."""
+
+MAX_LINE_STEPS = 200
+CLOSE = 1e-12
+"""Share of the budget by which a point on a line may miss it."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Points for P questions (query, class, side), and all that certificates need of them.
+
+    Attributes
+    ----------
+    z : (P, K) logits of the query, recentred. Or, to maximise a linear function: its weights,
+        which are zero for class k and sum to one; g is then sum_l z_l c_l - c_k.
+    k : (P,) class.
+    side : (P,) LOWER or UPPER.
+    at : the points, with loss, gradient and Hessian. They may lie a little outside the region.
+    linear : whether z holds the weights of linear functions.
+    """
+
+    z: Array
+    k: NDArray[np.intp]
+    side: Array
+    at: Evaluated
+    linear: bool = False
+
+    def __getitem__(self, rows: Any) -> Self:
+        return replace(self, z=self.z[rows], k=self.k[rows], side=self.side[rows], at=self.at[rows])
+
+
+@dataclass(frozen=True)
+class Slope:
+    """g (P,), its weights w (P, K), zero for class k, its gradient d = w - e_k, and tau (P,).
+
+    `residual` (P, K) is grad D - side tau d; its entry k is zero, for that is how tau is chosen.
+    """
+
+    g: Array
+    w: Array
+    d: Array
+    tau: Array
+    residual: Array
+
+    @classmethod
+    def of(cls, ends: Ends) -> Slope:
+        """The slopes of all points."""
+        each = np.arange(len(ends.k))
+        if ends.linear:
+            w = ends.z
+            g = (w * ends.at.shift).sum(axis=1) - ends.at.shift[each, ends.k]
+        else:
+            g, w = odds_against(ends.z + ends.at.shift, ends.k)
+        d = w.copy()
+        d[each, ends.k] = -1.0
+        tau = -ends.side * ends.at.gradient[each, ends.k]
+        residual = ends.at.gradient - (ends.side * tau)[:, None] * d
+        residual[each, ends.k] = 0.0
+        return cls(g, w, d, tau, residual)
+
+    def __getitem__(self, rows: Any) -> Self:
+        return type(self)(
+            self.g[rows], self.w[rows], self.d[rows], self.tau[rows], self.residual[rows]
+        )
+
+    def slack(self, ends: Ends, problem: Problem) -> Array:
+        """(P,) by how much g may be bettered to first order; inf where tau is not positive.
+
+        For every plausible c0 + v, D + grad D v <= budget, hence side d v <= (budget - D - residual
+        v) / tau; and the residual, which sums to zero, makes at most half its absolute sum times
+        the spread of v. Round-off of D and its gradient is added.
+        """
+        noise = problem.data.round_off(ends.at.shift)
+        missed = np.abs(self.residual).sum(axis=1) + self.w.shape[1] * noise
+        room = np.abs(problem.budget - ends.at.loss) + noise + missed * problem.diameter / 2
+        slack: Array = np.full_like(room, np.inf)
+        np.divide(room, self.tau, out=slack, where=self.tau > 0)
+        return slack
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The region D <= budget.
+
+    Attributes
+    ----------
+    interior : a shift whose loss is at most half the budget, as one row.
+    diameter : by how much the difference of two plausible shifts may differ between two classes,
+        not counting classes that never occur.
+    """
+
+    data: ShiftLoss
+    budget: float
+    interior: Evaluated
+    diameter: float = 1.0
+
+    def pull(self, shift: Array, loss: Array) -> Array:
+        """The shifts (P, K), moved towards the interior until their losses (P,) fit the budget.
+
+        D is convex: on the way from loss D to loss D0 the share (budget - D0) / (D - D0) fits.
+        """
+        safe = self.budget - self.data.round_off(shift)
+        inside = self.interior.loss[0]
+        share = np.where(loss > safe, 0.0, 1.0)  # 0 stays where a budget is lost in round-off
+        between = (loss > safe) & (loss > inside)
+        np.divide(safe - inside, loss - inside, out=share, where=between)
+        share = np.clip(share, 0.0, 1.0)[:, None]
+        moved: Array = share * shift + (1.0 - share) * self.interior.shift
+        return moved
+
+
+def odds_against(moved: Array, k: NDArray[np.intp]) -> tuple[Array, Array]:
+    """Log-odds g (P,) of all other classes against class k, and their shares w (P, K)."""
+    each = np.arange(len(moved))
+    rivals = moved.copy()
+    own = rivals[each, k]
+    rivals[each, k] = -np.inf
+    largest = rivals.max(axis=1, keepdims=True)
+    w = np.exp(rivals - largest)
+    total = w.sum(axis=1, keepdims=True)
+    w /= total
+    return (np.log(total) + largest)[:, 0] - own, w
+
+
+def newton(
+    problem: Problem,
+    start: Ends,
+    *,
+    convex: bool = False,
+    curvature: bool = True,
+    converged: float = CONVERGED,
+) -> Ends:
+    """KKT points, from the points of `start`.
+
+    Parameters
+    ----------
+    convex : H - tau Cov is known to be positive definite, for lower ends too.
+    curvature : use the Hessian at every point; otherwise that of the best shift everywhere, which
+        converges linearly, and suits small regions of many classes.
+    converged : probability (of linear functions: nats) to be reached.
+    """
+    data, budget = problem.data, problem.budget
+    ends = replace(start, at=start.at[np.arange(len(start.k))])
+    active = np.arange(len(ends.k))
+    for iteration in range(MAX_NEWTON_STEPS):
+        now = ends[active]
+        slope = Slope.of(now)
+        p = sigmoid(-slope.g)
+        weight = 1.0 if ends.linear else p * (1 - p)
+        noise = data.total_weight * ROUND_OFF
+        miss = np.abs(budget - now.at.loss) - noise
+        miss += np.abs(slope.residual).sum(axis=1) * problem.diameter / 2
+        open_ = weight * miss > converged * slope.tau
+        active, now, slope = active[open_], now[open_], slope[open_]
+        if not active.size:
+            break
+        if curvature:
+            J = _curvature(data, now, slope, convex, cautious=iteration >= CAUTIOUS_STEPS)
+            step = _bordered_step(budget, now, slope, J)
+        else:
+            step = _fixed_metric_step(data, budget, now, slope)
+        step -= step.mean(axis=1, keepdims=True)
+        # Far out the classes that moved there hardly matter any more, and steps may be longer;
+        # unless they turn out to go in circles.
+        widest = np.maximum(WIDEST_STEP, np.ptp(now.at.shift, axis=1) / 2)
+        if iteration >= CAUTIOUS_STEPS:
+            widest = WIDEST_STEP * SHORTER ** (iteration - CAUTIOUS_STEPS)
+        size = np.maximum(np.ptp(step, axis=1), np.finfo(np.float64).tiny)
+        step *= np.minimum(1.0, widest / size)[:, None]
+        sound = np.isfinite(step).all(axis=1)
+        active, moved = active[sound], (now.at.shift + step)[sound]
+        ends.at.put(active, data.evaluate(moved, curvature=curvature))
+    return ends
+
+
+def newton_twice(problem: Problem, start: Ends, **settings: Any) -> Ends:
+    """As `newton`, and from the interior point where the given start leads nowhere."""
+    ends = newton(problem, start, **settings)
+    slope = Slope.of(ends)
+    slack = slope.slack(ends, problem)
+    p = sigmoid(-slope.g)
+    stuck = np.flatnonzero(~(p * (1 - p) * slack <= STUCK))
+    if not stuck.size:
+        return ends
+    inside = problem.interior[np.zeros(len(stuck), dtype=np.intp)]
+    if not start.at.hessian.shape[1]:
+        inside = replace(inside, hessian=start.at.hessian[stuck])
+    again = newton(problem, replace(ends[stuck], at=inside), **settings)
+    anew = Slope.of(again)
+    better = anew.slack(again, problem) < slack[stuck]
+    better &= (ends.side[stuck] == UPPER) | (anew.g > slope.g[stuck])
+    ends.at.put(stuck[better], again.at[better])
+    return ends
+
+
+def _curvature(data: ShiftLoss, now: Ends, slope: Slope, convex: bool, *, cautious: bool) -> Array:
+    """(P, K, K) H - side tau Cov, where it is positive along the boundary; otherwise H.
+
+    With H alone a step leads towards the point where the linearised g is greatest. As g is convex,
+    that is an ascent.
+    """
+    diagonal = np.arange(now.z.shape[1])
+    hessian = now.at.hessian + data.gauge
+    trace = np.trace(hessian, axis1=1, axis2=2)
+    hessian[:, diagonal, diagonal] += RIDGE * trace[:, None]
+    if now.linear:
+        return hessian
+    bend = np.maximum(slope.tau, 0.0) * now.side
+    J = hessian + bend[:, None, None] * slope.w[:, :, None] * slope.w[:, None, :]
+    J[:, diagonal, diagonal] -= bend[:, None] * slope.w
+    if convex:
+        return J
+    lower = np.flatnonzero(now.side == LOWER)
+    d, steep = slope.d[lower], trace[lower, None, None] * TANGENT_WEIGHT
+    along = np.linalg.eigvalsh(J[lower] + steep * d[:, :, None] * d[:, None, :])[:, 0]
+    rough = lower[(along <= 0) | cautious]
+    J[rough] = hessian[rough]
+    return J
+
+
+def _bordered_step(budget: float, now: Ends, slope: Slope, J: Array) -> Array:
+    """(P, K) steps that solve grad D + J step = tau normal, up to where D meets the budget."""
+    # Parametrised by t = normal · step, not by tau, which stalls where a rare class is all but
+    # ruled out and D is linear.
+    P, K = slope.d.shape
+    diagonal = np.arange(K)
+    normal = now.side[:, None] * slope.d
+    bordered = np.zeros((P, K + 1, K + 1))
+    bordered[:, :K, :K] = J
+    bordered[:, :K, K] = -normal
+    bordered[:, K, :K] = normal
+    right = np.zeros((P, K + 1, 2))
+    right[:, :K, 0] = -now.at.gradient
+    right[:, K, 1] = 1.0
+    try:
+        solved = np.linalg.solve(bordered, right)
+    except np.linalg.LinAlgError:  # data that do not bend the loss at all
+        bordered[:, diagonal, diagonal] += CRUTCH * np.trace(J, axis1=1, axis2=2)[:, None]
+        solved = np.linalg.solve(bordered, right)
+    base, along = solved[:, :K, 0], solved[:, :K, 1]
+    h_base = np.einsum("pij,pj->pi", now.at.hessian, base)
+    h_along = np.einsum("pij,pj->pi", now.at.hessian, along)
+    return _meet_budget(budget, now, base, along, h_base, h_along)
+
+
+def _fixed_metric_step(data: ShiftLoss, budget: float, now: Ends, slope: Slope) -> Array:
+    """As `_bordered_step` with J the Hessian at the best shift: products only."""
+    normal = now.side[:, None] * slope.d
+    towards = normal @ data.inverse_metric
+    down = now.at.gradient @ data.inverse_metric
+    along = towards / (normal * towards).sum(axis=1, keepdims=True)
+    base = along * (normal * down).sum(axis=1, keepdims=True) - down
+    return _meet_budget(budget, now, base, along, base @ data.metric, along @ data.metric)
+
+
+def _meet_budget(
+    budget: float, now: Ends, base: Array, along: Array, h_base: Array, h_along: Array
+) -> Array:
+    """Steps base + t along, with the larger t at which the model of D meets the budget."""
+    gradient = now.at.gradient
+    a = (along * h_along).sum(axis=1) / 2
+    b = (gradient * along).sum(axis=1) + (along * h_base).sum(axis=1)
+    c = now.at.loss - budget + (gradient * base).sum(axis=1) + (base * h_base).sum(axis=1) / 2
+    root = np.sqrt(np.maximum(b * b - 4 * a * c, 0.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(b > 0, -2 * c / (b + root), (root - b) / (2 * a))
+    t = np.where(np.isfinite(t), t, 0.0)
+    return base + t[:, None] * along
+
+
+def last_on_line(data: ShiftLoss, budget: float, base: Array, ray: Array) -> Array:
+    """(P,) greatest t with D(base + t ray) <= budget, for P lines along which D outgrows it."""
+    t = np.ones(len(base))
+    for _ in range(MAX_LINE_STEPS):
+        short = data.loss(base + t[:, None] * ray) <= budget
+        if not short.any():
+            break
+        t[short] *= 2
+    for _ in range(MAX_LINE_STEPS):
+        # D is convex: from beyond the end, Newton's method never steps over it.
+        at = data.evaluate(base + t[:, None] * ray, curvature=False)
+        over, slope = at.loss - budget, (at.gradient * ray).sum(axis=1)
+        settled = (over <= CLOSE * budget + data.round_off(at.shift)) | (slope <= 0)
+        if settled.all():
+            break
+        t = t - np.divide(over, slope, out=np.zeros_like(t), where=~settled)
+    return t
