@@ -3,6 +3,8 @@
     python benchmarks/core.py            # both sizes
     python benchmarks/core.py --small    # only 10,000 × 10
 
+With Numba installed (decal[fast]) everything is timed twice: compiled, and in NumPy alone.
+
 (a) SLSQP as the published code uses it: for every class, side and alpha one constrained
     optimisation whose constraint evaluates the softmax of the whole matrix.
 (b) 50 steps of bisection for every side and alpha, vectorised over classes, on precomputed margins.
@@ -12,9 +14,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -22,19 +26,52 @@ from scipy.optimize import brentq, minimize
 from scipy.special import log_softmax, softmax
 
 import decal
+from decal import _numerics
 
 SIX = (0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
 EIGHT = (0.0, *SIX, 1.0)
 
 
-def seconds(work: Callable[[], object], repeats: int = 5) -> float:
-    """Least time of several runs: what the machine needs when nobody disturbs it."""
-    best = np.inf
+def seconds(*works: Callable[[], object], repeats: int = 5) -> list[float]:
+    """Least time of several runs of each, in turns: all meet the same other load on the machine."""
+    best = [np.inf] * len(works)
     for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - start)
+        for i, work in enumerate(works):
+            start = time.perf_counter()
+            work()
+            best[i] = min(best[i], time.perf_counter() - start)
     return best
+
+
+@contextmanager
+def loops(compiled: bool) -> Iterator[None]:
+    """Compiled loops however small the task, or none."""
+    before = _numerics.CALLING_ELEMENTS, _numerics.LOADING_ELEMENTS
+    if not compiled:
+        _numerics.CALLING_ELEMENTS = _numerics.LOADING_ELEMENTS = 1 << 62
+    yield
+    _numerics.CALLING_ELEMENTS, _numerics.LOADING_ELEMENTS = before
+
+
+def numpy_only(work: Callable[[], object]) -> Callable[[], object]:
+    """The same work without Numba."""
+
+    def slow() -> object:
+        with loops(compiled=False):
+            return work()
+
+    return slow
+
+
+def load_numba() -> bool:
+    """Load and compile what decal[fast] has; False if Numba is not installed."""
+    if _numerics._kernels() is None:
+        return False
+    logits, labels = make_data(100, 100)
+    start = time.perf_counter()
+    decal.Decalibrator().fit(logits, labels).predict(logits)
+    print(f"Numba loops loaded, or compiled and cached, in {time.perf_counter() - start:.1f} s")
+    return True
 
 
 def peak_megabytes(work: Callable[[], object]) -> float:
@@ -149,41 +186,58 @@ def line(name: str, took: float, ours: float, note: str = "") -> None:
     print(f"  {name:<34}{took:>10.4f} s{took / ours:>10.1f} ×   {note}")
 
 
-def small() -> None:
+def small(fast: bool) -> None:
     logits, labels = make_data(10_000, 10)
     print("\n10,000 × 10 float32, fit and six alphas (× = times decal's)")
-    ours = seconds(lambda: decal_ends(logits, labels, SIX), 30)
-    bisect = seconds(lambda: bisection(logits, labels, SIX), 2)
-    slsqp_time = seconds(lambda: slsqp(logits, labels, SIX), 1)
-    truth = exact(logits, labels, SIX)
-    error = {
-        "decal": np.abs(decal_ends(logits, labels, SIX) - truth).max(),
-        "b": np.abs(bisection(logits, labels, SIX) - truth).max(),
-        "a": np.abs(slsqp(logits, labels, SIX) - truth).max(),
-    }
-    line("decal", ours, ours, f"largest error {error['decal']:.1e}")
-    line("(a) SLSQP as published", slsqp_time, ours, f"largest error {error['a']:.1e}")
-    line("(b) 50-step bisection", bisect, ours, f"largest error {error['b']:.1e}")
-    line("(c) one softmax", seconds(lambda: softmax(logits, axis=1), 30), ours)
-    fit = seconds(lambda: decal.Decalibrator().fit(logits, labels), 30)
     both = decal.Decalibrator(directions=("class", "temperature"))
+
+    def ours() -> np.ndarray:
+        return decal_ends(logits, labels, SIX)
+
+    for name, work in [("NumPy", numpy_only(ours)), ("fast", ours)][: 1 + fast]:
+        took, bisect, once = seconds(
+            work, lambda: bisection(logits, labels, SIX), lambda: softmax(logits, axis=1), repeats=3
+        )
+        took = min(took, *seconds(work, repeats=30))
+        line(f"decal, {name}", took, took)
+        line("(b) 50-step bisection", bisect, took)
+        line("(c) one softmax", once, took)
+    (slsqp_time,) = seconds(lambda: slsqp(logits, labels, SIX), repeats=1)
+    line("(a) SLSQP as published", slsqp_time, took)
+    truth = exact(logits, labels, SIX)
+    for name, work in [("decal", ours), ("(b)", lambda: bisection(logits, labels, SIX))]:
+        print(f"  largest error of {name}: {np.abs(work() - truth).max():.1e}")
+    print(f"  largest error of (a): {np.abs(slsqp(logits, labels, SIX) - truth).max():.1e}")
     print("  fit alone: class shifts, then class shifts and temperature (× = times class shifts)")
+    fit, fit_both = seconds(
+        lambda: decal.Decalibrator().fit(logits, labels),
+        lambda: both.fit(logits, labels),
+        repeats=20,
+    )
     line("decal fit, class", fit, fit)
-    line("decal fit, class and temperature", seconds(lambda: both.fit(logits, labels), 30), fit)
+    line("decal fit, class and temperature", fit_both, fit)
 
 
-def large() -> None:
+def large(fast: bool) -> None:
     logits, labels = make_data(50_000, 1_000)
     print("\n50,000 × 1,000 float32, fit and eight alphas; predict (× = times one softmax)")
     memory = peak_megabytes(lambda: decal_ends(logits, labels, EIGHT))
-    fit = seconds(lambda: decal_ends(logits, labels, EIGHT), 3)
-    once = seconds(lambda: softmax(logits, axis=1), 3)
     d = decal.Decalibrator().fit(logits, labels)
     d.shifts()
-    predict = seconds(lambda: d.predict(logits), 3)
+
+    def fit() -> np.ndarray:
+        return decal_ends(logits, labels, EIGHT)
+
+    def predict() -> decal.IntervalCredalSet:
+        return d.predict(logits)
+
+    works = [numpy_only(fit), numpy_only(predict)] + ([fit, predict] if fast else [])
+    once, *took = seconds(lambda: softmax(logits, axis=1), *works, repeats=5)
     line("(c) one softmax", once, once)
-    line("decal fit and eight alphas", fit, once, f"peak {memory:.0f} MB beyond the input")
-    line("decal predict", predict, once, "three float64 matrices of output")
+    for i, name in enumerate(["NumPy", "fast"][: 1 + fast]):
+        note = f"peak {memory:.0f} MB beyond the input" if i == fast else ""
+        line(f"decal fit and eight alphas, {name}", took[2 * i], once, note)
+        line(f"decal predict, {name}", took[2 * i + 1], once, "three float64 matrices of output")
 
 
 if __name__ == "__main__":
@@ -191,6 +245,8 @@ if __name__ == "__main__":
     parser.add_argument("--small", action="store_true", help="only 10,000 × 10")
     arguments = parser.parse_args()
     print(f"decal {decal.__version__}, NumPy {np.__version__}, Python {platform.python_version()}")
-    small()
+    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    fast = load_numba()
+    small(fast)
     if not arguments.small:
-        large()
+        large(fast)

@@ -11,12 +11,14 @@ from decal import decisions, metrics, selection
 from decal._arrays import NotFittedError
 from decal.coupled import CoupledCredalSet, CoupledDecalibrator
 from decal.credal import BracketWarning, IntervalCredalSet
-from decal.decalibrator import Decalibrator, ReferenceWarning, Scales, Shifts, decalibrate
+from decal.decalibrator import Decalibrator, ReferenceWarning, decalibrate
 from decal.decisions import abstention_utility
-from decal.directions import Temperature
+from decal.directions import Shifts, Temperature
 from decal.ensemble import HullCredalSet
 from decal.lines import Direction
 from decal.selection import alpha_from_confidence, confidence_from_alpha
+from decal.temperature import Scales
+from decal.toplogits import TopIntervals, TopLogits
 
 __version__ = "0.1.0"
 
@@ -33,6 +35,8 @@ __all__ = [
     "Scales",
     "Shifts",
     "Temperature",
+    "TopIntervals",
+    "TopLogits",
     "abstention_utility",
     "alpha_from_confidence",
     "confidence_from_alpha",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ from decal._numerics import Array, Logits
 from decal.credal import IntervalCredalSet
 from decal.directions import (
     LABEL_RATIO,
+    Shifts,
     Temperature,
     described,
     parse_directions,
@@ -38,64 +38,19 @@ from decal.reference import best_model
 from decal.temperature import (
     ExpectedLoss,
     LabelLoss,
+    Scales,
     ScaleSummary,
     merge_scales,
     plausible_scales,
     summarise_scales,
 )
+from decal.toplogits import TopIntervals, TopLogits, summarise_top, top_box
 
 DWARFED = 10.0
 """How many budgets away a model may be from its best shift before that is worth a warning."""
 
 RESIDUAL_TOLERANCE = 1e-9
 """Nats per example by which the gain at an end may miss the budget."""
-
-
-@dataclass(frozen=True)
-class Shifts:
-    """How far each class's logit may move, at a given alpha (or several).
-
-    Attributes
-    ----------
-    lower, upper : (K,) ends in nats, lower <= 0 <= upper, measured from `center`; (A, K) for A
-        alphas. Infinite where the data cannot object: -inf for a class that never occurs, inf for
-        one that always does, both at alpha = 0.
-    center : (K,) the reference model's shifts: zero, or with reference="best" the
-        maximum-likelihood ones. Minus infinity for a class that never occurs; `upper` is then
-        measured from the model's own logit.
-    alpha : the level, or (A,) levels.
-    residual : by how much the gain at a finite end misses the budget at most, in nats per example.
-    error : bound of what the summary of the data may hide, in nats per example, on top of that.
-    """
-
-    lower: Array
-    upper: Array
-    center: Array
-    alpha: float | Array
-    residual: float
-    error: float
-
-
-@dataclass(frozen=True)
-class Scales:
-    """By how much the logits may be scaled, at a given alpha (or several).
-
-    Attributes
-    ----------
-    lower, upper : 0 <= lower <= 1 <= upper <= inf, relative to `center`; (A,) for A alphas. 0 makes
-        all classes equally probable, infinity makes the most probable one certain.
-    center : scale of the reference model: 1, or with reference="best" the maximum-likelihood one.
-    alpha : the level, or (A,) levels.
-    residual : by how much the loss at a finite end misses the budget at most, in nats per example.
-    error : estimate of what the summary of the data hides from that loss, in nats per example.
-    """
-
-    lower: float | Array
-    upper: float | Array
-    center: float
-    alpha: float | Array
-    residual: float
-    error: float
 
 
 class ReferenceWarning(UserWarning):
@@ -197,6 +152,7 @@ class Decalibrator:
         ----------
         logits : (n, K) finite numbers, float32 or float64: log-probabilities up to a constant per
             row. Take held-out data if the model fits its training data much better than others.
+            Or a `decal.TopLogits`: only the most probable classes of every row.
         labels : (n,) integers 0..K-1.
         sample_weight : (n,), optional. A weight of 2 counts like two equal rows.
         classes : K names, optional, handed on to the credal sets.
@@ -205,12 +161,16 @@ class Decalibrator:
         -------
         self
         """
-        z = check_logits(logits)
+        z = logits if isinstance(logits, TopLogits) else check_logits(logits)
         y = check_labels(labels, rows=len(z), classes=z.shape[1])
         w = check_weights(sample_weight, rows=len(z))
         names = check_class_names(classes, z.shape[1])
         if w is not None and not w.all():
             z, y, w = z[w > 0], y[w > 0], w[w > 0]
+        if isinstance(z, TopLogits):
+            self._require_plain()
+            self._learn(summarise_top(z, y, w), np.zeros(z.shape[1]), classes=names)
+            return self
         center, scale, distance = np.zeros(z.shape[1]), 1.0, 0.0
         if self.reference == "best":
             weights = np.ones(len(z)) if w is None else w
@@ -250,7 +210,7 @@ class Decalibrator:
         self._require_mergeable()
         part = Decalibrator(self.alpha, likelihood=self.likelihood, directions=self.directions)
         if self._summary is not None:
-            logits = check_logits(logits, classes=len(self._summary.label_weight))
+            logits = self._checked(logits)
         return self.merge(part.fit(logits, labels, sample_weight=sample_weight, classes=classes))
 
     def merge(self, other: Decalibrator) -> Self:
@@ -279,6 +239,26 @@ class Decalibrator:
         names = self.classes or other.classes
         self._learn(merge([self._summary, added]), center, ladder=ladder, classes=names)
         return self
+
+    def _checked(self, logits: Any) -> Logits | TopLogits:
+        """Logits of as many classes as were learnt from."""
+        K = len(self._fitted()[1])
+        if not isinstance(logits, TopLogits):
+            return check_logits(logits, classes=K)
+        self._require_plain()
+        if logits.total_classes != K:
+            raise ValueError(
+                f"logits must have {K} classes in all, as seen by fit: got "
+                f"{logits.total_classes}. Use the logits of the same model."
+            )
+        return logits
+
+    def _require_plain(self) -> None:
+        if self.reference != "model" or self.directions != ("class",):
+            raise ValueError(
+                "logits must be a matrix of all classes, unless reference='model' and "
+                f"directions=('class',): got TopLogits with {self.reference!r}, {self.directions}."
+            )
 
     def _require_mergeable(self) -> None:
         if self.reference != "model":
@@ -325,22 +305,30 @@ class Decalibrator:
             )
         return self._solved[level]
 
-    def predict(self, logits: Any, *, alpha: Any = None) -> IntervalCredalSet:
+    @overload
+    def predict(self, logits: TopLogits, *, alpha: Any = None) -> TopIntervals: ...
+
+    @overload
+    def predict(self, logits: Any, *, alpha: Any = None) -> IntervalCredalSet: ...
+
+    def predict(self, logits: Any, *, alpha: Any = None) -> IntervalCredalSet | TopIntervals:
         """The credal sets of new inputs.
 
         Parameters
         ----------
-        logits : (n, K) finite numbers, of the same model.
+        logits : (n, K) finite numbers, of the same model; or a `decal.TopLogits`.
         alpha : level in [0, 1]; by default the one given at construction.
 
         Returns
         -------
         IntervalCredalSet with float64 bounds; its `point` is the reference model's softmax.
-        O(n K) time.
+        O(n K) time. Of TopLogits, `decal.TopIntervals`.
         """
         shifts = self.shifts(alpha)
         center, lower, upper = shifts.center, shifts.lower, shifts.upper
-        z = check_logits(logits, classes=len(center))
+        z = self._checked(logits)
+        if isinstance(z, TopLogits):
+            return top_box(z, lower, upper, joint=self.box == "joint")
         if self._scale != 1:
             z = z * self._scale
         if "class" not in self.directions:

@@ -7,16 +7,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decal._arrays import check_choice
-from decal._numerics import Array, Logits, for_each_block, margins, sigmoid, softplus
+from decal._numerics import (
+    BLOCK_ELEMENTS,
+    Array,
+    Logits,
+    compiled,
+    for_each_block,
+    margins,
+    sigmoid,
+    softplus,
+)
 from decal.lines import Direction
 
 DEEPEST_LOGIT = 300.0
 """Exponentials of shifts, and of margins of the largest class, stay in linear scale up to here."""
 
-PREDICT_ELEMENTS = 1 << 15
-"""Logits turned into intervals at once: about ten temporaries of this size share a core's cache."""
+PREDICT_ELEMENTS = 1 << 13
+"""Logits turned into intervals at once: about ten temporaries of this size share a core's cache,
+and none is so large that the C library would ask the operating system for fresh memory."""
 
 
 LABEL_RATIO = 16.0
@@ -51,6 +62,31 @@ class Temperature:
     def move(self, logits: Array) -> Array:
         """The logits themselves: s = 1 + theta."""
         return logits
+
+
+@dataclass(frozen=True)
+class Shifts:
+    """How far each class's logit may move, at a given alpha (or several).
+
+    Attributes
+    ----------
+    lower, upper : (K,) ends in nats, lower <= 0 <= upper, measured from `center`; (A, K) for A
+        alphas. Infinite where the data cannot object: -inf for a class that never occurs, inf for
+        one that always does, both at alpha = 0.
+    center : (K,) the reference model's shifts: zero, or with reference="best" the
+        maximum-likelihood ones. Minus infinity for a class that never occurs; `upper` is then
+        measured from the model's own logit.
+    alpha : the level, or (A,) levels.
+    residual : by how much the gain at a finite end misses the budget at most, in nats per example.
+    error : bound of what the summary of the data may hide, in nats per example, on top of that.
+    """
+
+    lower: Array
+    upper: Array
+    center: Array
+    alpha: float | Array
+    residual: float
+    error: float
 
 
 def parse_directions(directions: Iterable[Any]) -> tuple[str | Temperature | Direction, ...]:
@@ -115,7 +151,26 @@ def shift_box(
     offset = np.where(absent, 0.0, center)
     # A product e * exp(t) is cheaper than exp(z + t), but only where neither factor overflows.
     steep = absent | ~(np.maximum(-lower, upper) < DEEPEST_LOGIT)
-    factors = [np.exp(np.where(steep, 0.0, t)) for t in (lower, upper)]
+    factors = np.exp(np.where(steep, 0.0, np.stack([lower, upper])))
+    deepest = np.exp(-DEEPEST_LOGIT)
+
+    def log_block(deep: NDArray[np.intp]) -> None:
+        if deep.size:
+            m = margins(logits[deep], center).T
+            found = log_box(m, lower, upper, absent=absent, joint=joint)
+            low[deep], high[deep], point[deep] = found
+
+    kernels = compiled(n * K)
+    if kernels is not None:
+        model = offset, np.flatnonzero(absent), np.stack([lower, upper]), factors
+        settings = np.flatnonzero(steep), joint, deepest
+
+        def compiled_block(rows: slice) -> None:
+            z = np.ascontiguousarray(logits[rows])
+            log_block(kernels.boxes(z, *model, *settings, low, high, point, rows.start))
+
+        for_each_block(compiled_block, n, K, BLOCK_ELEMENTS)
+        return low, high, point
 
     def block(rows: slice) -> None:
         z = logits[rows] + offset
@@ -148,10 +203,7 @@ def shift_box(
             other_low = other_high = point[rows]
         np.minimum(own_low, other_low, out=low[rows])
         np.minimum(np.maximum(own_high, other_high, out=own_high), 1.0, out=high[rows])
-        deep = rows.start + np.flatnonzero(others < np.exp(-DEEPEST_LOGIT))
-        if deep.size:
-            found = _log_box(logits[deep], center, lower, upper, joint=joint)
-            low[deep], high[deep], point[deep] = found
+        log_block(rows.start + np.flatnonzero(others < deepest))
 
     def quiet_block(rows: slice) -> None:
         # Overflow to inf has the right limit; 0 / 0 occurs in deep rows only, which are replaced.
@@ -176,12 +228,18 @@ def _extreme_of_others(after: Array, unmoved: Array, *, largest: bool) -> Array:
     return extreme
 
 
-def _log_box(
-    logits: Logits, center: Array, lower: Array, upper: Array, *, joint: bool
+def log_box(
+    m: Array, lower: Array, upper: Array, *, absent: NDArray[np.bool_], joint: bool
 ) -> tuple[Array, Array, Array]:
-    """shift_box in logarithms, for rows so confident that all other classes nearly underflow."""
-    m = margins(logits, center).T
-    absent = np.isneginf(center)
+    """shift_box in logarithms, from margins m (n, K): nothing underflows.
+
+    Parameters
+    ----------
+    m : (n, K), see `margins`.
+    lower, upper : (K,) ends, or (n, K) where they differ from row to row.
+    absent : (K,) classes that the reference model leaves out.
+    joint : as for `shift_box`.
+    """
     log_p = np.where(absent, -np.inf, -softplus(-m))
     low, high, point = sigmoid(m + lower), sigmoid(m + upper), np.exp(log_p)
     if joint:

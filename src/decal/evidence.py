@@ -11,18 +11,20 @@ interval. All that the data contribute is, per class, the distribution of its ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import comb, factorial
+from math import factorial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decal._numerics import (
+    BLOCK_ELEMENTS,
     Array,
     Logits,
+    compiled,
     for_each_block,
     margins,
     row_blocks,
@@ -37,7 +39,10 @@ BIN_WIDTH = 1 / 8
 """Width of the bins, in nats. With ORDER = 5 the gain is off by less than 1e-11 per example."""
 
 MAX_BINS = 1 << 22
-"""Occupied bins, over all classes, beyond which bins are merged in pairs (about 230 MB)."""
+"""Occupied bins, over all classes, beyond which bins are merged in pairs (about 230 MB)..."""
+
+MAX_BINS_PER_CLASS = 1 << 6
+"""...unless there are fewer than this per class: 360 MB for 100,000 classes."""
 
 WIDEST_BIN = 2.0
 """No bins are merged into wider ones: beyond half of pi the Taylor series would say little."""
@@ -62,8 +67,20 @@ SOLVER_ELEMENTS = 1 << 15
 """Bins times shifts evaluated at once by the solver: its temporaries stay in cache."""
 
 PASS_ELEMENTS = 1 << 21
-"""Margins computed before they are binned: the working memory of a fit, 16 MB."""
+"""Margins computed before they are binned: the working memory of a fit, 16 MB..."""
 
+PASS_ROWS = 1 << 7
+"""...or those of this many rows, if they are more: each class's bins are then fetched for many."""
+
+FEW_STRAYS = 1 / 256
+"""Share of margins that may lie outside the grid of bins before a wider one is opened."""
+
+CACHE_LINE = 8
+"""Rows whose margins are computed at once, at least: a class's then fill its lines of memory."""
+
+INVERSE_FACTORIALS = np.array([[1.0 / factorial(j)] for j in range(ORDER + 1)])
+
+_POWERS = range(ORDER + 1)
 _SPAN = np.int64(1) << 40  # keys are class * _SPAN + bin, with |bin| < _SPAN / 2
 
 
@@ -119,13 +136,6 @@ class MarginSummary:
         return middle
 
     @cached_property
-    def taylor(self) -> Array:
-        """(6, B) coefficients of the derivatives of softplus at the centres."""
-        factorials = np.array([[float(factorial(j))] for j in range(ORDER + 1)])
-        coefficients: Array = self.moments / factorials
-        return coefficients
-
-    @cached_property
     def remainder(self) -> Array:
         """(K,) bound of what the Taylor series leave out of the sum of softplus, in nats."""
         # |x|^6 max|softplus^(6)| / 6!, and x^6 <= (h/2)^2 x^4 within a bin of width h.
@@ -136,13 +146,10 @@ class MarginSummary:
         """The same evidence in bins `factor` times as wide (a power of two)."""
         bins, width = self.bins // factor, self.bin_width * factor
         offset = self.centres - (bins + 0.5) * width  # the old centre seen from the new one
-        powers = [np.ones_like(offset)]
-        for _ in range(ORDER):
-            powers.append(powers[-1] * offset)
-        moments = np.zeros_like(self.moments)
-        for j in range(ORDER + 1):
-            for i in range(j + 1):  # (x + offset)^j by the binomial theorem
-                moments[j] += comb(j, i) * powers[j - i] * self.moments[i]
+        moments = self.moments.copy()
+        for i in range(1, ORDER + 1):  # turn one factor x after the other into x + offset
+            for j in range(ORDER, i - 1, -1):
+                moments[j] += offset * moments[j - 1]
         keys, moments = _add_equal_keys(self.keys - self.bins + bins, moments)
         return MarginSummary(width, keys, moments, self.label_weight, self.rows)
 
@@ -164,7 +171,7 @@ class MarginSummary:
         sound = (
             np.frexp(bin_width)[0] == 0.5
             and (np.diff(summary.keys) > 0).all()
-            and set(summary.keys_class) == set(range(K))
+            and np.array_equal(np.unique(summary.keys_class), np.arange(K))
             and np.isfinite(summary.moments).all()
             and np.isfinite(summary.label_weight).all()
             and (summary.moments[0] > 0).all()
@@ -188,7 +195,13 @@ class MarginSummary:
         """
         value, slope = np.empty_like(shifts), np.empty_like(shifts)
         ends = np.append(self.starts, len(self.keys))
-        a = self.taylor
+        K = len(self.label_weight)
+        kernels = compiled(shifts.size * len(self.keys) // K)
+
+        def evaluate_compiled(classes: slice) -> None:
+            assert kernels is not None
+            part = (classes.start, classes.stop)
+            kernels.softplus_sum(self.centres, self.moments, ends, shifts, value, slope, *part)
 
         def evaluate(classes: slice) -> None:
             bins = slice(ends[classes.start], ends[classes.stop])
@@ -205,59 +218,102 @@ class MarginSummary:
             d4 = d2 * (1.0 - 12.0 * d1)
             d5 = d1 * (1.0 - 30.0 * d1 * (1.0 - 4.0 * d1))
             f = np.maximum(x, 0.0) + np.log1p(e)
-            a0, a1, a2, a3, a4, a5 = a[:, bins]
+            a0, a1, a2, a3, a4, a5 = self.moments[:, bins] * INVERSE_FACTORIALS
             series = a0 * f + a1 * s + a2 * d1 + a3 * d2 + a4 * d3 + a5 * d4
             value[:, classes] = np.add.reduceat(series, first, axis=1)
             series = a0 * s + a1 * d1 + a2 * d2 + a3 * d3 + a4 * d4 + a5 * d5
             slope[:, classes] = np.add.reduceat(series, first, axis=1)
 
-        K = len(self.label_weight)
-        for_each_block(evaluate, K, len(shifts) * len(self.keys) // K, SOLVER_ELEMENTS)
+        work = evaluate if kernels is None else evaluate_compiled
+        for_each_block(work, K, len(shifts) * len(self.keys) // K, SOLVER_ELEMENTS)
         return value, slope
 
 
 class Summariser:
-    """Builds a MarginSummary from blocks of margins; memory does not grow with their number."""
+    """Builds a MarginSummary from blocks of margins; memory does not grow with their number.
 
-    def __init__(self, classes: int, max_bins: int = MAX_BINS) -> None:
-        self.max_bins = max_bins
+    Parameters
+    ----------
+    classes : K.
+    max_bins : beyond this many occupied bins they are merged in pairs; `bin_budget(K)` by default.
+    expected : margins to come in all, if known: whether a dense grid of bins is worth its memory.
+    """
+
+    def __init__(self, classes: int, max_bins: int | None = None, expected: int = 0) -> None:
+        self.max_bins = bin_budget(classes) if max_bins is None else max_bins
+        self.expected = expected
         self.label_weight = np.zeros(classes)
         self.rows = 0
         self._done: list[MarginSummary] = []
-        # Dense power sums (6, K * width) over the bins low_k .. low_k + width - 1 of every class.
+        # Dense power sums (K * (width + 1), 6) over the bins low_k .. low_k + width - 1 of every
+        # class, and a last cell for all that lies elsewhere and is kept sparsely.
+        self._bin_width = BIN_WIDTH
         self._low = np.zeros(classes)
         self._width = 0
-        self._grid = np.zeros((ORDER + 1, 0))
+        self._grid = np.zeros((0, ORDER + 1))
 
     def add(self, m: Array, labels: NDArray[np.intp], weights: Array | None) -> None:
         """Add the margins m (K, n) of labelled examples, with positive weights (n,) or one each."""
         K, n = m.shape
         self.label_weight += np.bincount(labels, weights, minlength=K)
         self.rows += n
-        low = np.floor(m.min(axis=1) / BIN_WIDTH)
-        high = np.floor(m.max(axis=1) / BIN_WIDTH)
-        if (low < self._low).any() or (high >= self._low + self._width).any():
-            self._open_grid(low, high, limit=4 * m.size)
+        lowest, highest = np.empty(K), np.empty(K)
+
+        def measure(group: slice) -> None:
+            np.min(m[group], axis=1, out=lowest[group])
+            np.max(m[group], axis=1, out=highest[group])
+
+        for_each_block(measure, K, n)
+        strays = self._strays(m, lowest, highest)
+        if self._width == 0 or len(strays[0]) > FEW_STRAYS * m.size:
+            self._open_grid(lowest, highest, m.size)
+            strays = self._strays(m, lowest, highest)
         if self._width == 0:  # so few margins over so wide a range that most bins stay empty
-            self._add_sparsely(m, weights)
+            self._add_sparsely(np.arange(K)[:, None], m, weights)
             return
-        for group in row_blocks(K, n):
-            x = m[group] * (1.0 / BIN_WIDTH)
+        astray = len(strays[0]) > 0
+        if astray:
+            klass, column = strays
+            w = None if weights is None else weights[column]
+            self._add_sparsely(klass, m[klass, column], w)
+        kernels, cells = compiled(m.size), self._width + 1
+
+        def deposit_compiled(group: slice) -> None:
+            assert kernels is not None
+            w = np.empty(0) if weights is None else weights
+            bins = (self._low, self._width, self._bin_width, self._grid)
+            kernels.deposit(m, w, *bins, group.start, group.stop)
+
+        def deposit(group: slice) -> None:
+            x = m[group] * (1.0 / self._bin_width)
             x -= self._low[group, None]
+            if astray:
+                x[(x < 0) | (x >= self._width)] = self._width
             cell = x.astype(np.intp)
             x -= cell
             x -= 0.5
-            x *= BIN_WIDTH
-            cell += np.arange(len(x))[:, None] * self._width
-            cells = slice(group.start * self._width, group.stop * self._width)
-            self._grid[:, cells] += _power_sums(cell, x, weights, cells.stop - cells.start)
+            x *= self._bin_width
+            cell += np.arange(len(x))[:, None] * cells
+            part = slice(group.start * cells, group.stop * cells)
+            self._grid[part] += _power_sums(cell, x, weights, part.stop - part.start).T
 
-    def _add_sparsely(self, m: Array, weights: Array | None) -> None:
-        bins = np.floor(m / BIN_WIDTH)
-        x = m - (bins + 0.5) * BIN_WIDTH
-        keys = bins.astype(np.int64) + np.arange(len(bins))[:, None] * _SPAN
-        keys, cell = np.unique(keys, return_inverse=True)
-        self._push(keys, _power_sums(cell.reshape(x.shape), x, weights, len(keys)))
+        for_each_block(deposit if kernels is None else deposit_compiled, K, n)
+
+    def _strays(self, m: Array, lowest: Array, highest: Array) -> tuple[NDArray[np.intp], ...]:
+        """Classes and columns of the margins that no bin of the open grid covers."""
+
+        def beyond(m: Array, low: Array) -> NDArray[np.bool_]:
+            x = m * (1.0 / self._bin_width) - low
+            return (x < 0) | (x >= self._width)
+
+        classes = np.flatnonzero(beyond(lowest, self._low) | beyond(highest, self._low))
+        if self._width == 0 or not classes.size:
+            return (np.empty(0, np.intp),) * 2
+        row, column = np.nonzero(beyond(m[classes], self._low[classes, None]))
+        return classes[row], column
+
+    def _add_sparsely(self, klass: NDArray[np.intp], m: Array, weights: Array | None) -> None:
+        self._push(BIN_WIDTH, *sparse_bins(klass, m, weights, BIN_WIDTH))
 
     def summary(self) -> MarginSummary:
         """All evidence added so far."""
@@ -267,28 +323,61 @@ class Summariser:
             whole.bin_width, whole.keys, whole.moments, self.label_weight.copy(), self.rows
         )
 
-    def _open_grid(self, low: Array, high: Array, limit: int) -> None:
-        """Start a grid of these bins and some more; none if most of its cells would be empty."""
+    def _open_grid(self, lowest: Array, highest: Array, margins_now: int) -> None:
+        """Start a grid from these margins to those and some more; none if most cells stayed empty.
+
+        Its bins are wider than BIN_WIDTH only if narrow ones would have to be merged anyway.
+        """
         self._close_grid()
-        room = (high - low).max() // 4 + 1
-        width = int((high - low).max() + 2 * room) + 1
-        self._low = low - room
-        self._width = width if width * len(low) <= limit else 0
-        self._grid = np.zeros((ORDER + 1, self._width * len(low)))
+        expected = max(self.expected, margins_now)
+        limit = min(4 * expected, 2 * self.max_bins)
+        widest = COARSE_WIDTH if expected > self.max_bins else BIN_WIDTH
+        bin_width = BIN_WIDTH
+        while bin_width <= widest:
+            low, high = np.floor(lowest / bin_width), np.floor(highest / bin_width)
+            room = (high - low).max() // 4 + 1
+            width = (high - low).max() + 2 * room + 1
+            if width * len(low) <= limit:
+                self._bin_width, self._low, self._width = bin_width, low - room, int(width)
+                self._grid = np.zeros(((self._width + 1) * len(low), ORDER + 1))
+                return
+            bin_width *= 2
 
     def _close_grid(self) -> None:
-        occupied = np.flatnonzero(self._grid[0])
+        self._grid[self._width :: self._width + 1] = 0.0  # these have been kept sparsely
+        occupied = np.flatnonzero(self._grid[:, 0])
         if occupied.size:
-            klass, within = np.divmod(occupied, self._width)
+            klass, within = np.divmod(occupied, self._width + 1)
             keys = klass * _SPAN + within + self._low.astype(np.int64)[klass]
-            self._push(keys, self._grid[:, occupied])
-        self._width, self._grid = 0, np.zeros((ORDER + 1, 0))
+            moments = np.empty((ORDER + 1, len(occupied)))
+            for j in _POWERS:
+                moments[j] = self._grid[occupied, j]
+            self._push(self._bin_width, keys, moments)
+        self._width, self._grid = 0, np.zeros((0, ORDER + 1))
 
-    def _push(self, keys: NDArray[np.int64], moments: Array) -> None:
+    def _push(self, bin_width: float, keys: NDArray[np.int64], moments: Array) -> None:
         none = np.zeros_like(self.label_weight)
-        self._done.append(MarginSummary(BIN_WIDTH, keys, moments, none, 0))
+        self._done.append(MarginSummary(bin_width, keys, moments, none, 0))
         if sum(len(s.keys) for s in self._done[1:]) > len(self._done[0].keys) + self.max_bins // 4:
             self._done = [merge(self._done, self.max_bins)]
+
+
+def sparse_bins(
+    klass: NDArray[np.intp], m: Array, weights: Array | None, width: float
+) -> tuple[NDArray[np.int64], Array]:
+    """Keys and power sums of margins m of classes, both of one shape or broadcast to that of m."""
+    bins = np.floor(m / width)
+    x = m - (bins + 0.5) * width
+    keys, cell = np.unique(bins.astype(np.int64) + klass * _SPAN, return_inverse=True)
+    return keys, _power_sums(cell.reshape(x.shape), x, weights, len(keys))
+
+
+def repeated_bins(
+    keys: NDArray[np.int64], moments: Array, classes: int
+) -> tuple[NDArray[np.int64], Array]:
+    """Keys and power sums of as many classes, all with the same bins: those of class 0, given."""
+    each = np.arange(classes, dtype=np.int64)[:, None] * _SPAN + keys
+    return each.ravel(), np.tile(moments, classes)
 
 
 def _power_sums(position: NDArray[np.intp], x: Array, weights: Array | None, cells: int) -> Array:
@@ -308,25 +397,39 @@ def _power_sums(position: NDArray[np.intp], x: Array, weights: Array | None, cel
     return sums
 
 
-def merge(summaries: Sequence[MarginSummary], max_bins: int = MAX_BINS) -> MarginSummary:
+def bin_budget(classes: int) -> int:
+    """Occupied bins beyond which they are merged in pairs."""
+    return max(MAX_BINS, MAX_BINS_PER_CLASS * classes)
+
+
+def merge(summaries: Sequence[MarginSummary], max_bins: int | None = None) -> MarginSummary:
     """The evidence of several data sets together."""
     width = max(s.bin_width for s in summaries)
     same = [s if s.bin_width == width else s.coarsened(int(width / s.bin_width)) for s in summaries]
-    keys, moments = _add_equal_keys(
-        np.concatenate([s.keys for s in same]), np.concatenate([s.moments for s in same], axis=1)
-    )
-    label_weight = np.sum([s.label_weight for s in same], axis=0)
-    merged = MarginSummary(width, keys, moments, label_weight, sum(s.rows for s in same))
-    while len(merged.keys) > max_bins and merged.bin_width < WIDEST_BIN:
+    merged = same[0]
+    if len(same) > 1:
+        keys = np.concatenate([s.keys for s in same])
+        order = np.argsort(keys, kind="stable")  # a few sorted runs: this only merges them
+        keys, moments = _add_equal_keys(
+            keys[order], (np.concatenate([s.moments[j] for s in same])[order] for j in _POWERS)
+        )
+        label_weight = np.sum([s.label_weight for s in same], axis=0)
+        merged = MarginSummary(width, keys, moments, label_weight, sum(s.rows for s in same))
+    budget = bin_budget(len(merged.label_weight)) if max_bins is None else max_bins
+    while len(merged.keys) > budget and merged.bin_width < WIDEST_BIN:
         merged = merged.coarsened()
     return merged
 
 
-def _add_equal_keys(keys: NDArray[np.int64], moments: Array) -> tuple[NDArray[np.int64], Array]:
-    order = np.argsort(keys, kind="stable")  # a few sorted runs: this only merges them
-    keys = keys[order]
+def _add_equal_keys(
+    keys: NDArray[np.int64], moments: Iterable[Array]
+) -> tuple[NDArray[np.int64], Array]:
+    """The distinct ones of sorted keys, and the sums of each power sum's values at them."""
     first = np.flatnonzero(np.diff(keys, prepend=keys[0] - 1))
-    return keys[first], np.add.reduceat(moments[:, order], first, axis=1)
+    sums = np.empty((ORDER + 1, len(first)))
+    for out, values in zip(sums, moments, strict=True):
+        np.add.reduceat(values, first, out=out)
+    return keys[first], sums
 
 
 @dataclass(frozen=True)
@@ -341,18 +444,26 @@ class LabelledLogits:
     weights: Array | None
     center: Array
 
-    def summarise(self, max_bins: int = MAX_BINS) -> MarginSummary:
+    def summarise(self, max_bins: int | None = None) -> MarginSummary:
         """The binned margins: one pass over the data."""
-        K = self.logits.shape[1]
-        summariser = Summariser(K, max_bins)
-        for rows in row_blocks(len(self.logits), K, PASS_ELEMENTS):
-            m = np.empty((K, rows.stop - rows.start))
+        n, K = self.logits.shape
+        summariser = Summariser(K, max_bins, expected=n * K)
+        kernels = compiled(n * K)
+        absent = np.flatnonzero(np.isneginf(self.center))
+        memory = np.empty(min(n * K, max(PASS_ELEMENTS, PASS_ROWS * K)))
+        for rows in row_blocks(n, K, len(memory)):
+            count = rows.stop - rows.start
+            m = memory[: K * count].reshape(K, count)
 
             def fill(part: slice, m: Array = m, first: int = rows.start) -> None:
                 chunk = self.logits[first + part.start : first + part.stop]
-                m[:, part] = margins(chunk, self.center)
+                if kernels is None:
+                    m[:, part] = margins(chunk, self.center)
+                else:
+                    z = np.ascontiguousarray(chunk)
+                    kernels.margins(z, self.center, absent, m, part.start)
 
-            for_each_block(fill, m.shape[1], K)
+            for_each_block(fill, count, K, max(BLOCK_ELEMENTS, CACHE_LINE * K))
             weights = None if self.weights is None else self.weights[rows]
             summariser.add(m, self.labels[rows], weights)
         return summariser.summary()

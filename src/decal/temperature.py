@@ -257,6 +257,28 @@ def _climb(z: Array, y: NDArray[np.intp], w: Array) -> ScaleSummary:
 
 
 @dataclass(frozen=True)
+class Scales:
+    """By how much the logits may be scaled, at a given alpha (or several).
+
+    Attributes
+    ----------
+    lower, upper : 0 <= lower <= 1 <= upper <= inf, relative to `center`; (A,) for A alphas. 0 makes
+        all classes equally probable, infinity makes the most probable one certain.
+    center : scale of the reference model: 1, or with reference="best" the maximum-likelihood one.
+    alpha : the level, or (A,) levels.
+    residual : by how much the loss at a finite end misses the budget at most, in nats per example.
+    error : estimate of what the summary of the data hides from that loss, in nats per example.
+    """
+
+    lower: float | Array
+    upper: float | Array
+    center: float
+    alpha: float | Array
+    residual: float
+    error: float
+
+
+@dataclass(frozen=True)
 class PlausibleScales:
     """The ends found by `plausible_scales`, and how well they are known.
 

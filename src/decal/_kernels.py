@@ -1,0 +1,385 @@
+"""The innermost loops, compiled: what `_numerics`, `evidence` and `directions` do, in one pass.
+
+Imported only through `_numerics.compiled`, where Numba is installed (the extra `fast`) and there is
+enough to do. Every kernel has a twin in NumPy, which defines it; they agree to about 1e-14. Kernels
+release the interpreter lock and write to parts of their own, so they run on the threads of
+`_numerics.for_each_block`, and no sum depends on how many there are.
+"""
+
+# Compiled functions have no types that mypy could see; intrinsics have arguments that they ignore.
+# mypy: ignore-errors
+# ruff: noqa: ARG001
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+SMALLEST_SAFE_SUM = 1e-200
+"""As in `_numerics`: rows whose smaller exponentials sum to less are done in logarithms."""
+
+LOWEST_EXPONENT = -708.0
+"""Exponentials of less are taken of this, 3e-308: only rows done in logarithms would notice."""
+
+ROUND = 6755399441055744.0
+"""1.5 * 2^52: added to a small number, it leaves the nearest integer in the lowest bits."""
+
+LOG2_E = 1.4426950408889634
+LN2_HIGH, LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
+
+TILE = 8
+"""Rows transposed at once: a cache line of float64."""
+
+# Loops over classes or bins become vector instructions only if sums may be reordered. The order is
+# still a fixed one: the same machine gives the same bits.
+_VECTOR = {"nnan", "nsz", "contract", "reassoc"}
+_EXACT = {"contract"}
+
+
+@intrinsic
+def _bits(typing_context: Any, number: Any) -> Any:
+    """The bits of a float64 as an int64."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(types.float64), build
+
+
+@intrinsic
+def _number(typing_context: Any, bits: Any) -> Any:
+    """The float64 with these bits."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), build
+
+
+@intrinsic
+def _larger(typing_context: Any, a: Any, b: Any) -> Any:
+    """max(a, b) in a form that a loop over it becomes vector code."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        a, b = arguments
+        above = builder.fcmp_ordered(">", a, b, flags=("nnan", "nsz"))
+        return builder.select(above, a, b, flags=("nnan", "nsz"))
+
+    return types.float64(types.float64, types.float64), build
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_EXACT)
+def _exp(x: Any) -> Any:
+    """exp(x) for x <= 0, to an ulp: the exp of the C library would not become vector code."""
+    x = _larger(x, LOWEST_EXPONENT)
+    rounded = x * LOG2_E + ROUND
+    power = rounded - ROUND
+    r = (x - power * LN2_HIGH) - power * LN2_LOW  # |r| <= log(2) / 2
+    p = 1 / 479001600
+    p = p * r + 1 / 39916800
+    p = p * r + 1 / 3628800
+    p = p * r + 1 / 362880
+    p = p * r + 1 / 40320
+    p = p * r + 1 / 5040
+    p = p * r + 1 / 720
+    p = p * r + 1 / 120
+    p = p * r + 1 / 24
+    p = p * r + 1 / 6
+    p = p * r + 1 / 2
+    p = p * r + 1.0
+    p = p * r + 1.0
+    return p * _number((_bits(rounded) << 52) + (1023 << 52))
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_EXACT)
+def _log_ratio(u: Any) -> Any:
+    """log((1 + u) / (1 - u)) for |u| <= 1/3, by its series."""
+    v = u * u
+    p = 1 / 31
+    p = p * v + 1 / 29
+    p = p * v + 1 / 27
+    p = p * v + 1 / 25
+    p = p * v + 1 / 23
+    p = p * v + 1 / 21
+    p = p * v + 1 / 19
+    p = p * v + 1 / 17
+    p = p * v + 1 / 15
+    p = p * v + 1 / 13
+    p = p * v + 1 / 11
+    p = p * v + 1 / 9
+    p = p * v + 1 / 7
+    p = p * v + 1 / 5
+    p = p * v + 1 / 3
+    p = p * v + 1.0
+    return 2.0 * u * p
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_VECTOR)
+def _margins_of_row(z: Any, center: Any, absent: Any, d: Any, e: Any, m: Any) -> None:
+    K = len(z)
+    top = -np.inf
+    for k in range(K):
+        d[k] = z[k] + center[k]
+        top = _larger(top, d[k])
+    for k in range(K):
+        d[k] -= top
+        e[k] = _exp(d[k])
+    for k in absent:
+        e[k] = 0.0
+    smaller, ties = 0.0, -1  # a whole number, so that no reordering adds 1 and subtracts it again
+    for k in range(K):
+        smaller += e[k] if d[k] < 0 else 0.0
+        ties += 0 if d[k] < 0 else 1
+    others = smaller + ties
+    log_total = math.log1p(others)
+    if others < SMALLEST_SAFE_SUM:
+        second, rest = -np.inf, 0.0
+        for k in range(K):
+            if d[k] < 0:
+                second = max(second, d[k])
+        for k in range(K):
+            if d[k] < 0:
+                rest += math.exp(d[k] - second)
+        of_top = -second - math.log(rest)
+    else:
+        of_top = -math.log(others)
+    # log(S - e) = log S + log(1 - e / S), and e <= S / 2 for all but the largest.
+    twice = 2.0 * (1.0 + others)
+    for k in range(K):
+        m[k] = d[k] - (log_total - _log_ratio(e[k] / (twice - e[k])))
+    for k in range(K):
+        if d[k] >= 0:
+            m[k] = of_top
+    for k in absent:
+        m[k] = (z[k] - top) - log_total
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def margins(z: Any, center: Any, absent: Any, m: Any, first: int) -> None:
+    """Margins of rows z (n, K) into the columns of m (K, N) from `first` on.
+
+    `absent` are the classes with center -inf. See `_numerics.margins`.
+    """
+    n, K = z.shape
+    d, e, tile = np.empty(K), np.empty(K), np.empty((TILE, K))
+    for start in range(0, n, TILE):
+        count = min(TILE, n - start)
+        for i in range(count):
+            _margins_of_row(z[start + i], center, absent, d, e, tile[i])
+        for k in range(K):
+            for i in range(count):
+                m[k, first + start + i] = tile[i, k]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def deposit(
+    m: Any, weights: Any, low: Any, width: int, bin_width: float, grid: Any, start: int, stop: int
+) -> None:
+    """Add power sums of the margins m (K, n) of classes start to stop to grid (K * (width + 1), 6).
+
+    Those outside the grid are left out. `weights` is (n,), or empty for ones. See
+    `evidence.Summariser`.
+    """
+    n = m.shape[1]
+    scale = 1.0 / bin_width
+    weighted = len(weights) > 0
+    for k in range(start, stop):
+        for i in range(n):
+            x = m[k, i] * scale - low[k]
+            if not 0 <= x < width:
+                continue
+            cell = int(x)
+            x = (x - cell - 0.5) * bin_width
+            w = weights[i] if weighted else 1.0
+            sums = grid[k * (width + 1) + cell]
+            a = w * x
+            b = a * x
+            c = b * x
+            f = c * x
+            sums[0] += w
+            sums[1] += a
+            sums[2] += b
+            sums[3] += c
+            sums[4] += f
+            sums[5] += f * x
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_VECTOR)
+def _series_of_class(centres: Any, a: Any, first: int, last: int, t: float) -> Any:
+    value, slope = 0.0, 0.0
+    for i in range(first, last):
+        x = centres[i] + t
+        e = _exp(-abs(x))
+        r = 1.0 / (1.0 + e)
+        s = r if x >= 0 else e * r
+        d1 = e * r * r
+        d2 = d1 * (1.0 - 2.0 * s)
+        d3 = d1 * (1.0 - 6.0 * d1)
+        d4 = d2 * (1.0 - 12.0 * d1)
+        d5 = d1 * (1.0 - 30.0 * d1 * (1.0 - 4.0 * d1))
+        f = max(x, 0.0) + _log_ratio(e / (2.0 + e))
+        a0, a1, a2 = a[0, i], a[1, i], a[2, i] * (1 / 2)
+        a3, a4, a5 = a[3, i] * (1 / 6), a[4, i] * (1 / 24), a[5, i] * (1 / 120)
+        value += a0 * f + a1 * s + a2 * d1 + a3 * d2 + a4 * d3 + a5 * d4
+        slope += a0 * s + a1 * d1 + a2 * d2 + a3 * d3 + a4 * d4 + a5 * d5
+    return value, slope
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def softplus_sum(
+    centres: Any,
+    moments: Any,
+    ends: Any,
+    shifts: Any,
+    value: Any,
+    slope: Any,
+    start: int,
+    stop: int,
+) -> None:
+    """Sums over the bins of classes start to stop, of softplus and its slope at shifts (T, K).
+
+    Those of class k are ends[k] to ends[k + 1]. See `evidence.MarginSummary.softplus_sum`.
+    """
+    for k in range(start, stop):
+        for j in range(len(shifts)):
+            found = _series_of_class(centres, moments, ends[k], ends[k + 1], shifts[j, k])
+            value[j, k], slope[j, k] = found
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_VECTOR)
+def _own_ends(e: Any, total: float, factor: Any, after: Any, own: Any) -> None:
+    """D after each class's own move, and what its probability becomes."""
+    for k in range(len(e)):
+        moved = e[k] * factor[k]
+        after[k] = (total - e[k]) + moved
+        own[k] = moved / after[k]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_VECTOR)
+def _extremes(after: Any, unmoved: float, sign: float) -> Any:
+    """Where the largest (sign 1) or smallest (-1) is, it or unmoved, and the same of the others."""
+    first = -np.inf
+    for k in range(len(after)):
+        first = _larger(first, sign * after[k])
+    at = 0
+    while sign * after[at] != first:
+        at += 1
+    kept = after[at]
+    after[at] = unmoved
+    second = sign * unmoved
+    for k in range(len(after)):
+        second = _larger(second, sign * after[k])
+    after[at] = kept
+    return at, sign * max(first, sign * unmoved), sign * second
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_VECTOR)
+def _box_of_row(
+    z: Any,
+    offset: Any,
+    absent: Any,
+    ends: Any,
+    factors: Any,
+    steep: Any,
+    joint: bool,
+    deepest: float,
+    e: Any,
+    after: Any,
+    low: Any,
+    high: Any,
+    point: Any,
+) -> bool:
+    K = len(z)
+    after_down, after_up = after[0], after[1]
+    for k in range(K):
+        e[k] = z[k] + offset[k]
+    for k in absent:
+        e[k] = -np.inf
+    top = -np.inf
+    for k in range(K):
+        top = _larger(top, e[k])
+    for k in range(K):
+        e[k] = _exp(e[k] - top)
+    for k in absent:
+        e[k] = 0.0
+    at = 0
+    while e[at] != 1.0:
+        at += 1
+    e[at] = 0.0
+    others = 0.0
+    for k in range(K):
+        others += e[k]
+    e[at] = 1.0
+    if others < deepest:
+        return False
+    total = others + 1.0
+    _own_ends(e, total, factors[0], after_down, low)
+    _own_ends(e, total, factors[1], after_up, high)
+    down, up = factors[0, at], factors[1, at]
+    after_down[at], after_up[at] = others + down, others + up
+    low[at], high[at] = down / (others + down), up / (others + up)
+    for k in steep:
+        d = z[k] + offset[k] - top
+        rest = others if k == at else total - e[k]
+        down, up = math.exp(d + ends[0, k]), math.exp(d + ends[1, k])
+        after_down[k], after_up[k] = rest + down, rest + up
+        low[k] = down / (rest + down)
+        high[k] = 1.0 if up == np.inf else up / (rest + up)
+    # The others' probabilities are divided by the largest and smallest D; but the two classes whose
+    # own these are look to the second ones.
+    largest, smallest, up_at, down_at = total, total, -1, -1
+    if joint:
+        up_at, largest, second_largest = _extremes(after_up, total, 1.0)
+        down_at, smallest, second_smallest = _extremes(after_down, total, -1.0)
+        own_low, own_high = low[up_at], high[down_at]
+    to_point, to_low, to_high = 1.0 / total, 1.0 / largest, 1.0 / smallest
+    for k in range(K):
+        point[k] = e[k] * to_point
+    for k in range(K):
+        low[k] = -_larger(-low[k], -e[k] * to_low)
+    for k in range(K):
+        high[k] = -_larger(-_larger(high[k], e[k] * to_high), -1.0)
+    if joint:
+        low[up_at] = min(own_low, e[up_at] / second_largest)
+        high[down_at] = min(max(own_high, e[down_at] / second_smallest), 1.0)
+    return True
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def boxes(
+    z: Any,
+    offset: Any,
+    absent: Any,
+    ends: Any,
+    factors: Any,
+    steep: Any,
+    joint: bool,
+    deepest: float,
+    low: Any,
+    high: Any,
+    point: Any,
+    first: int,
+) -> Any:
+    """Bounds and points of rows z (n, K) into the rows of low, high, point from `first` on.
+
+    Returns the rows left out: those whose exponentials below the largest sum to less than
+    `deepest`. See `directions.shift_box`.
+    """
+    n, K = z.shape
+    e, after = np.empty(K), np.empty((2, K))
+    left = np.empty(n, dtype=np.int64)
+    count = 0
+    for i in range(n):
+        r = first + i
+        row = (low[r], high[r], point[r])
+        if not _box_of_row(
+            z[i], offset, absent, ends, factors, steep, joint, deepest, e, after, *row
+        ):
+            left[count] = r
+            count += 1
+    return left[:count]

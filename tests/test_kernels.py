@@ -1,0 +1,227 @@
+"""Compiled loops and NumPy give the same numbers, on one thread or many, and neither is needed."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import decal
+from decal import _numerics
+from decal._numerics import margins
+from decal.directions import shift_box
+from decal.evidence import LabelledLogits, Summariser
+from strategies import labelled_logits
+
+kernels = pytest.importorskip("decal._kernels", reason="needs Numba", exc_type=ImportError)
+
+LEVELS = (0.0, 0.3, 0.8, 0.95, 1.0)
+NEVER = 1 << 62
+
+
+class using:  # noqa: N801
+    """Compiled loops always or never, and this many threads, while the block runs."""
+
+    def __init__(self, compiled, threads=None):
+        self.compiled, self.threads = compiled, threads
+
+    def __enter__(self):
+        self.before = _numerics.CALLING_ELEMENTS, os.cpu_count
+        _numerics.CALLING_ELEMENTS = 0 if self.compiled else NEVER
+        if self.threads:
+            os.cpu_count = lambda: self.threads
+
+    def __exit__(self, *_):
+        _numerics.CALLING_ELEMENTS, os.cpu_count = self.before
+
+
+def both(work):
+    """What `work` gives compiled, and what it gives in NumPy."""
+    with using(True):
+        first = work()
+    with using(False):
+        return first, work()
+
+
+def random_logits(n, K, *, scale=3.0, seed=0, dtype=np.float32):
+    rng = np.random.default_rng(seed)
+    return (scale * rng.standard_normal((n, K))).astype(dtype), rng.integers(0, K, n)
+
+
+def compiled_margins(logits, center):
+    m = np.full((logits.shape[1], len(logits) + 3), np.nan)
+    kernels.margins(logits, center, np.flatnonzero(np.isneginf(center)), m, 2)
+    assert np.isnan(m[:, :2]).all()
+    assert np.isnan(m[:, -1]).all()
+    return m[:, 2:-1]
+
+
+@st.composite
+def centers(draw, K):
+    """(K,) shifts, some of them -inf but at least two finite."""
+    center = np.array(draw(st.lists(st.floats(-3, 3), min_size=K, max_size=K)))
+    for k in draw(st.sets(st.integers(0, K - 1), max_size=K - 2)):
+        center[k] = -np.inf
+    return center
+
+
+ends = st.one_of(st.sampled_from([0.0, 1e-9, 400.0, np.inf]), st.floats(0, 30))
+
+
+@settings(max_examples=200, deadline=None)
+@given(labelled_logits(max_rows=20, max_classes=9), st.data())
+def test_margins_agree(data, draws):
+    logits = data[0]
+    center = draws.draw(centers(logits.shape[1]))
+    expected = margins(logits, center)
+    round_off = 1e-14 * (1 + np.abs(logits).max())
+    np.testing.assert_allclose(
+        compiled_margins(logits, center), expected, rtol=1e-13, atol=round_off
+    )
+
+
+def test_margins_of_certain_classes_do_not_cancel():
+    # p is 1 - 3e-18, and 1 - exp(-1000): neither is seen in p.
+    rows = np.array([[40.0, -0.5, -0.5], [1000.0, 0.0, -1.0]])
+    m = compiled_margins(rows, np.zeros(3))
+    assert m[0, 0] == pytest.approx(40.5 - np.log(2), rel=1e-15)
+    assert m[0, 1] == pytest.approx(1000 - np.log1p(np.exp(-1)), rel=1e-15)
+
+
+@settings(max_examples=300, deadline=None)
+@given(labelled_logits(max_rows=9, max_classes=9), st.booleans(), st.data())
+def test_boxes_agree_whatever_the_shifts(data, joint, draws):
+    logits = data[0]
+    K = logits.shape[1]
+    center = draws.draw(centers(K))
+    lower = -np.array(draws.draw(st.lists(ends, min_size=K, max_size=K)))
+    upper = np.array(draws.draw(st.lists(ends, min_size=K, max_size=K)))
+    lower[np.isneginf(center)] = -np.inf
+    fast, slow = both(lambda: shift_box(logits, center, lower, upper, joint=joint))
+    for ours, theirs in zip(fast, slow, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
+    low, high, point = fast
+    assert (low <= point).all()
+    assert (point <= high).all()
+
+
+@settings(max_examples=150, deadline=None)
+@given(labelled_logits(), st.sampled_from(["model", "best"]))
+def test_fits_agree(data, reference):
+    logits, labels, weights = data
+    used = labels if weights is None else labels[weights > 0]
+    assume(reference == "model" or len(set(used)) > 1)
+
+    def work():
+        model = decal.Decalibrator(reference=reference)
+        model._compare = lambda *_: None  # the warning of a distant reference is tested elsewhere
+        return model.fit(logits, labels, sample_weight=weights).shifts(LEVELS)
+
+    fast, slow = both(work)
+    np.testing.assert_array_equal(np.isinf(fast.lower), np.isinf(slow.lower))
+    np.testing.assert_array_equal(np.isinf(fast.upper), np.isinf(slow.upper))
+    assert fast.residual <= 1e-12 * (1 + np.abs(logits).max())
+    scale = 1 + np.abs(logits).max()
+    for name in ("lower", "upper"):
+        ours, theirs = getattr(fast, name), getattr(slow, name)
+        below_one = np.isfinite(ours) & (np.array(LEVELS) < 1)[:, None]
+        np.testing.assert_allclose(ours[below_one], theirs[below_one], rtol=1e-9, atol=1e-9 * scale)
+        # At alpha = 1 an end may lie where the gain is flat, and be known to the root of round-off.
+        finite = np.isfinite(ours)
+        np.testing.assert_allclose(ours[finite], theirs[finite], rtol=1e-6, atol=1e-6 * scale)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("n", "K"), [(3000, 40), (400, 1000), (1, 5000), (9, 2)])
+def test_fits_and_predictions_of_real_size_agree(n, K, weighted):
+    logits, labels = random_logits(n, K)
+    weights = np.random.default_rng(1).integers(0, 4, n) + 1.0 * (np.arange(n) == 0)
+    w = weights if weighted else None
+    fast, slow = both(lambda: decal.Decalibrator().fit(logits, labels, sample_weight=w))
+    ours, theirs = fast.shifts(LEVELS), slow.shifts(LEVELS)
+    for name in ("lower", "upper"):
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), atol=1e-9)
+    boxes = both(lambda: slow.predict(logits[:50]))
+    for name in ("lower", "upper", "point"):
+        np.testing.assert_allclose(*(getattr(b, name) for b in boxes), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_results_are_the_same_to_the_bit_on_any_number_of_threads(compiled):
+    logits, labels = random_logits(5000, 200)
+    found = []
+    for threads in (1, 2, 3):
+        with using(compiled, threads):
+            model = decal.Decalibrator().fit(logits, labels)
+            found.append((model.shifts(LEVELS), model.predict(logits)))
+    for shifts, boxes in found[1:]:
+        np.testing.assert_array_equal(shifts.lower, found[0][0].lower)
+        np.testing.assert_array_equal(shifts.upper, found[0][0].upper)
+        np.testing.assert_array_equal(boxes.lower, found[0][1].lower)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_margins_outside_the_grid_of_the_first_block_are_not_lost(compiled):
+    rng = np.random.default_rng(0)
+    m = rng.normal(size=(5, 4000)) * 3
+    m[[0, 3], [3900, 3950]] = [80.0, -1e5]  # two strays, in the last block
+    labels, weights = rng.integers(0, 5, 4000), rng.integers(1, 4, 4000) * 1.0
+    t = np.array([[-79.0, 0.5, 1.0, 99_999.5, 2.0]])
+    for w in (None, weights):
+        with using(compiled):
+            summariser = Summariser(5)
+            for part in np.array_split(np.arange(4000), 4):
+                block = np.ascontiguousarray(m[:, part])
+                summariser.add(block, labels[part], None if w is None else w[part])
+            (value,), _ = summariser.summary().softplus_sum(t)
+        expected = np.logaddexp(0, m + t.T) @ (np.ones(4000) if w is None else w)
+        np.testing.assert_allclose(value, expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("writeable", [True, False])
+def test_any_memory_layout_will_do(order, writeable):
+    logits, labels = random_logits(300, 20)
+    other = np.array(logits, order=order)
+    other.flags.writeable = writeable
+    data = [LabelledLogits(z, labels, None, np.zeros(20)) for z in (logits, other)]
+    with using(True):
+        first, second = (d.summarise() for d in data)
+        np.testing.assert_allclose(first.moments, second.moments, rtol=0, atol=1e-13)
+        model = decal.Decalibrator().fit(logits, labels)
+        boxes = [model.predict(z).lower for z in (logits, other)]
+        np.testing.assert_allclose(*boxes, rtol=0, atol=1e-15)
+
+
+def run(code):
+    command = [sys.executable, "-W", "error", "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+SMALL_AND_LARGE = """
+import sys
+import numpy as np, decal
+from decal import _numerics
+{prepare}
+rng = np.random.default_rng(0)
+def fit(n):
+    z = rng.standard_normal((n, 50), dtype=np.float32)
+    return decal.Decalibrator().fit(z, np.arange(n) % 50).predict(z).upper.mean()
+fit(200)
+print("numba" in sys.modules and sys.modules["numba"] is not None)
+_numerics.LOADING_ELEMENTS = 100_000
+fit(3000)
+print("decal._kernels" in sys.modules)
+"""
+
+
+def test_numba_is_loaded_only_when_there_is_enough_to_do():
+    assert run(SMALL_AND_LARGE.format(prepare="")) == ["False", "True"]
+
+
+def test_without_numba_everything_still_works():
+    hide = "sys.modules['numba'] = None"  # importing it then raises ImportError
+    assert run(SMALL_AND_LARGE.format(prepare=hide)) == ["False", "False"]
