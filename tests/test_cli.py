@@ -380,13 +380,60 @@ def test_reproduce_takes_its_data_from_the_environment_and_its_output_as_told(mo
 
 
 def test_reproduce_lists_its_experiments():
-    assert succeed("reproduce", "--list").stdout.startswith("directions  Coverage against")
+    listed = succeed("reproduce", "--list").stdout
+    assert listed.startswith("coverage-efficiency")
+    assert re.search(r"^directions +Coverage against efficiency", listed, flags=re.MULTILINE)
+
+
+def test_reproduce_runs_several_seeds_and_several_experiments():
+    write_logits("data")
+    names = ["directions", "single-models"]
+    result = succeed(
+        "reproduce", *names, "--data", "data", "--quick", "--seeds", "2, 3", "--out", "there"
+    )
+    assert "Coverage at efficiency 0.8, seeds 2, 3" in result.stdout
+    rows = Path("there/directions/rows.csv").read_text()
+    assert ",2," in rows
+    assert ",3," in rows
+    assert Path("there/single-models/table.tex").read_text().startswith(r"\begin{table}")
+    for wrong, message in (
+        (["--seeds", "1,x"], "seeds must be numbers such as 0,1,2: got 1,x."),
+        (["--seeds", "1", "--seed", 2], "seeds must be given once"),
+    ):
+        assert message in fail("reproduce", "directions", "--data", "data", *wrong)
+
+
+def test_reproduce_gathers_results_on_a_page():
+    write_logits("data")
+    message = fail("reproduce", "--report", "page.html")
+    assert "out must hold results of experiments: got none in decal-results." in message
+    succeed("reproduce", "single-models", "--data", "data", "--report", "page.html")
+    succeed("reproduce", "coverage-efficiency", "--data", "data")
+    assert "coverage-efficiency" not in Path("page.html").read_text()
+    told = succeed("reproduce", "--report", "page.html").stderr
+    assert told == "Wrote page.html: coverage-efficiency, single-models\n"
+    page = Path("page.html").read_text()
+    assert "VGG 15" in page
+    assert "decal reproduce single-models --data data" in page
+
+
+def test_reproduce_all_leaves_out_what_has_no_data_and_says_so(monkeypatch):
+    write_logits("data")
+    command = sys.modules["decal.cli.reproduce"]
+    some = {name: command.EXPERIMENTS[name] for name in ("zero-shot", "single-models")}
+    monkeypatch.setattr(command, "EXPERIMENTS", some)
+    result = succeed("reproduce", "--all", "--data", "data", "--out", "there")
+    assert "zero-shot was left out: data must hold files of logits: got none" in result.stderr
+    assert [path.name for path in Path("there").iterdir()] == ["single-models"]
+    assert "got none in data" in fail("reproduce", "zero-shot", "--data", "data")
 
 
 def test_reproduce_says_what_it_needs(monkeypatch):
     monkeypatch.delenv("DECAL_DATA", raising=False)
-    assert "NAME must be one of directions: got none. Try --list." in fail("reproduce")
-    assert "NAME must be one of directions: got magic." in fail("reproduce", "magic")
+    message = fail("reproduce")
+    assert "NAME must be one of coverage-efficiency, " in message
+    assert ": got none. Try --list." in message
+    assert ": got magic. Try --list." in fail("reproduce", "magic")
     assert "data must be a folder of logits: got none. Give it with --data or" in fail(
         "reproduce", "directions"
     )

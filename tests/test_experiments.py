@@ -19,7 +19,7 @@ from decal.experiments.curves import Curve, levels
 from decal.experiments.data import SHARED_FILES, find, named
 from decal.experiments.rows import Cell, RowStore, provenance, untracked
 
-TABLES = ("table.csv", "table.md")
+TABLES = ("table.csv", "table.md", "table.tex")
 FIGURES = ("curves.svg", "curves.png")
 NAMES = [
     "clip_cifar10_en",
@@ -327,9 +327,9 @@ def test_a_full_run_replaces_quick_cells_and_a_quick_run_keeps_full_ones(tiny, c
     found = find(tiny)[0][-1:]
     full = [*levels(quick=True)[:-1], 1e-9, 0.0]
     counted = Counted()
-    directions.compute(store, found, tiny, seed=0, alphas=full, track=counted)
+    directions.compute(store, found, tiny, seeds=(0,), alphas=full, track=counted)
     assert len(counted.cells) == len(directions.METHODS)
-    directions.compute(store, found, tiny, seed=0, alphas=levels(quick=True), track=counted)
+    directions.compute(store, found, tiny, seeds=(0,), alphas=levels(quick=True), track=counted)
     assert len(counted.cells) == len(directions.METHODS)
     kept = RowStore(copied / "rows.csv", directions.COLUMNS, level="alpha")
     assert kept.cells == store.cells
@@ -339,9 +339,9 @@ def test_a_full_run_replaces_quick_cells_and_a_quick_run_keeps_full_ones(tiny, c
 def test_seeds_do_not_mix(one, tmp_path):
     tables = []
     for seed in (0, 1, 0):
-        directions.run(one, tmp_path, seed=seed, quick=True)
+        directions.run(one, tmp_path, seeds=(seed,), quick=True)
         tables.append((tmp_path / "table.csv").read_text())
-        assert {row["seed"] for row in table(tmp_path / "table.csv")} == {str(seed)}
+        assert {row["seeds"] for row in table(tmp_path / "table.csv")} == {str(seed)}
     assert tables[0] == tables[2]
     assert len({text.replace(",1,", ",0,") for text in tables}) == 2  # other halves
 
@@ -398,7 +398,7 @@ def test_claims_hold_or_fail(tmp_path, reached, before, verdicts):
         same = {"data": cell.data, "method": method, "seed": 0, "coverage": top, "seconds": 1.0}
         ends = [{"alpha": 1.0, "efficiency": 1.0}, {"alpha": 0.0, "efficiency": 0.0}]
         store.add(cell, [same | end | provenance() for end in ends])
-    report = directions.report(store, tmp_path, seed=0)
+    report = directions.report(store, tmp_path, seeds=(0,))
     assert "".join(str(int(claim.holds)) for claim in report.claims) == verdicts
     ((row,),) = report.sections.values()
     assert row[-1] == ("0.85 pass" if verdicts == "11" else "0.85 fail")
@@ -410,10 +410,36 @@ def test_experiments_use_public_names_only():
     for path in Path(experiments.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("decal"):
-                assert node.module.startswith("decal.experiments"), path
+                if not node.module.startswith("decal.experiments"):
+                    names = {*node.module.split("."), *(alias.name for alias in node.names)}
+                    assert not any(name.startswith("_") for name in names), path
             elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "decal":
                 known = [*decal.__all__, "__version__", "__file__"]
                 assert node.attr in known, f"{path}: decal.{node.attr}"
+
+
+def test_every_experiment_can_be_found():
+    for name, experiment in experiments.EXPERIMENTS.items():
+        assert callable(experiment.run), name
+
+
+def test_several_seeds_are_averaged(one, tmp_path):
+    columns = [f"coverage at efficiency {e:g}" for e in (0.5, 0.8)]
+    single = []
+    for seed in (0, 1):
+        directions.run(one, tmp_path, seeds=(seed,), quick=True)
+        single.append(table(tmp_path / "table.csv"))
+    report = directions.run(one, tmp_path, seeds=(0, 1), quick=True)
+    assert report.title.endswith("seeds 0, 1")
+    for first, second, mean in zip(*single, table(tmp_path / "table.csv"), strict=True):
+        assert mean["seeds"] == "0 1"
+        for name in columns:
+            if first[name] and second[name]:
+                low, high = sorted((float(first[name]), float(second[name])))
+                assert low - 0.02 <= float(mean[name]) <= high + 0.02
+        for name in ("least efficiency", "largest efficiency"):
+            of_both = (float(first[name]) + float(second[name])) / 2
+            assert float(mean[name]) == pytest.approx(of_both, abs=1e-6)
 
 
 def test_cells_are_handed_on_in_order():

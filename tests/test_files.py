@@ -329,7 +329,9 @@ def test_pickles_are_never_loaded(tmp_path):
 
 
 def test_unknown_endings_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"must end in .npz, .npy, .csv or .parquet: got .*x.txt"):
+    with pytest.raises(
+        ValueError, match=r"must end in .npz, .npy, .csv, .parquet, .feather or .arrow: got .*x.txt"
+    ):
         files.open_source(tmp_path / "x.txt")
 
 
@@ -415,5 +417,5 @@ def test_outputs_are_checked_before_any_work(tmp_path):
     with pytest.raises(ValueError, match="output must be in a folder that exists"):
         files.check_output(tmp_path / "no" / "x.csv", force=False)
     with pytest.raises(ValueError, match=r"output must end in .csv or .parquet: got .*x.npz"):
-        files.check_output(tmp_path / "x.npz", force=False, formats=files.TABLES)
+        files.check_output(tmp_path / "x.npz", force=False, formats=(".csv", ".parquet"))
     files.check_output(Path(tmp_path / "x"), force=False, file_format="csv")

@@ -1,8 +1,8 @@
-"""The formats .npz, .npy, .csv and .parquet: streams of blocks of rows, in and out.
+"""The formats .npz, .npy, .csv, .parquet and Arrow: streams of blocks of rows, in and out.
 
-Reading takes constant memory, but for arrays stored column by column (Fortran order), which are
-loaded whole. Writing goes to a temporary file that takes the place of the real one at the end, so
-that a failure leaves nothing half-written.
+Reading takes constant memory, but for arrays of an .npz stored column by column (Fortran order),
+which are loaded whole; an .npy is mapped, a block of rows at a time. Writing goes to a temporary
+file that takes the place of the real one at the end, so that a failure leaves nothing half-written.
 """
 
 from __future__ import annotations
@@ -28,13 +28,26 @@ from decal._arrays import check_class_names
 from decal._numerics import Array, row_blocks
 
 FORMATS = (".npz", ".npy", ".csv", ".parquet")
+"""What is written."""
+
 TABLES = (".csv", ".parquet")
+ARROW = (".feather", ".arrow")
+"""Arrow's own files: .feather is the file format, .arrow that or the stream format."""
+
+READABLE = (*FORMATS, *ARROW)
+READABLE_TABLES = (*TABLES, *ARROW)
 
 CHUNK_ELEMENTS = 1 << 21
 """Numbers per chunk: 16 MB of float64."""
 
 NAMES_SHOWN = 12
 """Keys, columns or classes listed in a message."""
+
+MOST_ROWS = 1 << 16
+"""Rows of a table read at once, however narrow it is: labels may be text, which takes room."""
+
+READ_BUFFER = 1 << 16
+"""Bytes buffered per column of a .parquet file; without, a whole row group would be held."""
 
 IGNORE_ADVICE = "Leave out columns that are not classes with --ignore."
 
@@ -52,7 +65,7 @@ class Stream:
     rows : their number, or None where the format only tells at the end.
     width : the number of columns of a matrix; 1 for a vector.
     columns : the names of a matrix's columns, where the file has names.
-    read : starts reading: an iterator of consecutive blocks of rows.
+    blocks : starts reading at a row: an iterator of consecutive blocks of rows.
     """
 
     name: str
@@ -60,7 +73,11 @@ class Stream:
     rows: int | None
     width: int
     columns: tuple[str, ...] | None
-    read: Callable[[], Iterator[Block]]
+    blocks: Callable[[int], Iterator[Block]]
+
+    def read(self, start: int = 0) -> Iterator[Block]:
+        """Consecutive blocks of rows, from row `start` on."""
+        return self.blocks(start)
 
     def place(self, row: int, column: int | None = None) -> str:
         """Where a number stands: the line of a .csv, the row counted from 0 of other files."""
@@ -74,11 +91,12 @@ def arrow() -> Any:
     """The module pyarrow, imported when first needed; its import takes longer than decal's."""
     try:
         import pyarrow  # type: ignore[import-untyped]
+        import pyarrow.compute  # type: ignore[import-untyped]
         import pyarrow.csv  # type: ignore[import-untyped]
         import pyarrow.parquet  # type: ignore[import-untyped]
     except ModuleNotFoundError as error:
         raise ImportError(
-            ".csv and .parquet files need pyarrow: pip install 'decal[cli]'"
+            ".csv, .parquet and Arrow files need pyarrow: pip install 'decal[cli]'"
         ) from error
     return pyarrow
 
@@ -98,13 +116,22 @@ def open_array(name: str, path: Path, key: str | None, *, dimensions: int) -> St
         raise ValueError(f"{name} must be numbers: got dtype {dtype} in {what}.")
     width = math.prod(shape[1:])
 
-    def read() -> Iterator[Block]:
+    def mapped(start: int) -> Iterator[Block]:
+        for rows in row_blocks(shape[0] - start, width, CHUNK_ELEMENTS):
+            with _intact(name, path):
+                whole = np.load(path, mmap_mode="r", allow_pickle=False)
+                block = np.array(whole[start + rows.start : start + rows.stop], order="C")
+                del whole  # a map kept open would count its pages as memory of this process
+            yield block
+
+    def member(start: int) -> Iterator[Block]:
         with _intact(name, path), _npy_file(path, key) as file:
             if fortran and dimensions > 1:
-                yield np.lib.format.read_array(file, allow_pickle=False)
+                yield np.lib.format.read_array(file, allow_pickle=False)[start:]
                 return
             _npy_header(file)
-            for rows in row_blocks(shape[0], width, CHUNK_ELEMENTS):
+            file.seek(start * width * dtype.itemsize, os.SEEK_CUR)
+            for rows in row_blocks(shape[0] - start, width, CHUNK_ELEMENTS):
                 count = rows.stop - rows.start
                 data = file.read(count * width * dtype.itemsize)
                 if len(data) < count * width * dtype.itemsize:
@@ -116,32 +143,75 @@ def open_array(name: str, path: Path, key: str | None, *, dimensions: int) -> St
         with _intact("classes", path), np.load(path, allow_pickle=False) as archive:
             names = archive["classes"].tolist()
         columns = check_class_names(names, width)
-    return Stream(name, path, shape[0], width, columns, read)
+    return Stream(name, path, shape[0], width, columns, member if key else mapped)
 
 
 def open_table(name: str, path: Path, columns: tuple[str, ...], *, text: bool = False) -> Stream:
     """Columns of a table, as numbers or as text, side by side."""
     rows = None
-    if file_format(path) == ".parquet":
-        pa = arrow()
-        with _intact(name, path), pa.parquet.ParquetFile(path) as file:
-            rows = file.metadata.num_rows
-            types = {column: file.schema_arrow.field(column).type for column in columns}
-        for column, kind in types.items():
-            if not (text or pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+    if file_format(path) != ".csv":
+        types, rows = _described(name, path)
+        for column in columns:
+            if not (text or _is_numeric(types[column])):
                 raise ValueError(
-                    f"{name} must be numbers: got type {kind} in {path}, column {column}. "
-                    + IGNORE_ADVICE
+                    f"{name} must be numbers: got type {types[column]} in {path}, "
+                    f"column {column}. " + IGNORE_ADVICE
                 )
-    batches = _csv_batches if rows is None else _parquet_batches
 
-    def read() -> Iterator[Block]:
-        for batch in batches(name, path, columns, text):
+    def read(start: int) -> Iterator[Block]:
+        for batch in _batches(name, path, columns, len(columns), start, text=text):
             yield np.column_stack(
                 [batch.column(column).to_numpy(zero_copy_only=False) for column in columns]
             )
 
     return Stream(name, path, rows, len(columns), columns, read)
+
+
+def open_lists(name: str, path: Path, column: str) -> Stream:
+    """A column of a .parquet or Arrow file that holds, in every row, a list of numbers."""
+    types, rows = _described(name, path)
+    kind = types[column]
+    if not is_list(kind) or not _is_numeric(kind.value_type):
+        raise ValueError(
+            f"{name} must be lists of numbers: got type {kind} in {path}, column {column}."
+        )
+    width = getattr(kind, "list_size", None)
+    if width is None:  # lists of any length: the first row tells
+        first = next(_batches(name, path, (column,), CHUNK_ELEMENTS), None)
+        width = 0 if first is None else int(_lengths(first.column(column))[0])
+
+    def read(start: int) -> Iterator[Block]:
+        row = start
+        for batch in _batches(name, path, (column,), width, start):
+            lengths = _lengths(batch.column(column))
+            if (lengths != width).any():
+                wrong = int(np.argmax(lengths != width))
+                raise ValueError(
+                    f"{name} must have {width} numbers in every row: got {lengths[wrong]} "
+                    f"in {stream.place(row + wrong)}."
+                )
+            yield batch.column(column).flatten().to_numpy(zero_copy_only=False).reshape(-1, width)
+            row += len(batch)
+
+    stream = Stream(name, path, rows, width, None, read)
+    return stream
+
+
+def _lengths(lists: Any) -> NDArray[np.int64]:
+    """Length of every list; 0 where there is none."""
+    lengths = arrow().compute.list_value_length(lists).fill_null(0)
+    return np.asarray(lengths.to_numpy(zero_copy_only=False), np.int64)
+
+
+def is_list(kind: Any) -> bool:
+    """Whether a column of this Arrow type holds lists."""
+    types = arrow().types
+    return bool(types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind))
+
+
+def _is_numeric(kind: Any) -> bool:
+    types = arrow().types
+    return bool(types.is_floating(kind) or types.is_integer(kind))
 
 
 def regroup(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
@@ -176,15 +246,89 @@ def _npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     return np.lib.format.read_array_header_2_0(file)
 
 
-def _parquet_batches(name: str, path: Path, columns: Sequence[str], text: bool) -> Iterator[Any]:
+def column_types(path: Path) -> dict[str, Any]:
+    """The Arrow type of every column of a .parquet or Arrow file."""
+    return _described("columns", path)[0]
+
+
+def _described(name: str, path: Path) -> tuple[dict[str, Any], int | None]:
+    """Types of the columns, and the number of rows if the file tells it in advance."""
+    with _intact(name, path):
+        if file_format(path) == ".parquet":
+            with arrow().parquet.ParquetFile(path) as file:
+                schema, rows = file.schema_arrow, file.metadata.num_rows
+        else:
+            with _arrow_reader(path) as reader:
+                schema = reader.schema
+                rows = None
+                if hasattr(reader, "get_batch"):
+                    import pyarrow.dataset  # type: ignore[import-untyped]
+
+                    rows = pyarrow.dataset.dataset(path, format="ipc").count_rows()
+        return dict(zip(schema.names, schema.types, strict=True)), rows
+
+
+def _batches(
+    name: str, path: Path, columns: Sequence[str], width: int, start: int = 0, *, text: bool = False
+) -> Iterator[Any]:
+    """Record batches of these columns, from row `start` on, of about CHUNK_ELEMENTS numbers."""
+    if file_format(path) == ".csv":
+        found = _csv_batches(name, path, columns, text)
+    else:
+        rows = max(1, min(MOST_ROWS, CHUNK_ELEMENTS // max(1, width)))
+        found = _arrow_batches(name, path, columns, start, rows)
+        start = 0
     pa = arrow()
-    rows = max(1, CHUNK_ELEMENTS // len(columns))
-    with _intact(name, path), pa.parquet.ParquetFile(path) as file:
-        for batch in file.iter_batches(rows, columns=columns):
-            if text:
-                texts = [column.cast(pa.string()).fill_null("") for column in batch.columns]
-                batch = pa.record_batch(texts, names=batch.schema.names)
-            yield batch
+    for batch in found:
+        skipped = min(start, len(batch))
+        start -= skipped
+        rest = batch.slice(skipped)
+        if text:
+            texts = [column.cast(pa.string()).fill_null("") for column in rest.columns]
+            rest = pa.record_batch(texts, names=rest.schema.names)
+        if len(rest):
+            yield rest
+
+
+def _arrow_batches(
+    name: str, path: Path, columns: Sequence[str], start: int, rows: int
+) -> Iterator[Any]:
+    pa = arrow()
+    if file_format(path) != ".parquet":
+        with _intact(name, path), _arrow_reader(path, columns) as reader:
+            count = getattr(reader, "num_record_batches", None)
+            batches = reader if count is None else map(reader.get_batch, range(count))
+            for batch in batches:
+                for first in range(start, len(batch), rows):
+                    yield batch.slice(first, rows)
+                start = max(0, start - len(batch))
+        return
+    options = {"pre_buffer": False, "buffer_size": READ_BUFFER, "page_checksum_verification": True}
+    with _intact(name, path), pa.parquet.ParquetFile(path, **options) as file:
+        groups = list(range(file.metadata.num_row_groups))
+        while groups and start >= file.metadata.row_group(groups[0]).num_rows:
+            start -= file.metadata.row_group(groups.pop(0)).num_rows
+        for batch in file.iter_batches(rows, row_groups=groups, columns=columns) if groups else ():
+            yield batch.slice(min(start, len(batch)))
+            start = max(0, start - len(batch))
+
+
+@contextmanager
+def _arrow_reader(path: Path, columns: Sequence[str] | None = None) -> Iterator[Any]:
+    """A reader of Arrow's file format or, where the file is of that, its stream format."""
+    pa = arrow()
+    with pa.memory_map(str(path)) as source:
+        is_file = source.read(6) == b"ARROW1"
+        source.seek(0)
+        open_ = pa.ipc.open_file if is_file else pa.ipc.open_stream
+        with open_(source) as reader:
+            if columns is None:
+                yield reader
+                return
+            fields = [reader.schema.get_field_index(column) for column in columns]
+        source.seek(0)
+        with open_(source, options=pa.ipc.IpcReadOptions(included_fields=fields)) as reader:
+            yield reader
 
 
 def _csv_batches(name: str, path: Path, columns: Sequence[str], text: bool) -> Iterator[Any]:
@@ -211,9 +355,15 @@ def _intact(name: str, path: Path) -> Iterator[None]:
     """Turns the many ways in which a damaged file shows into one message."""
     try:
         yield
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except Exception as error:
+        known = isinstance(error, ValueError | EOFError | zipfile.BadZipFile | zlib.error)
+        # pyarrow reports damage as an OSError that no operating system knows.
+        known |= isinstance(error, OSError) and error.errno is None
+        if not known and not type(error).__module__.startswith("pyarrow"):
+            raise
+        reason = " ".join(str(error).split())
         raise ValueError(
-            f"{name} must be in an intact {file_format(path)} file: got {path} ({error})."
+            f"{name} must be in an intact {file_format(path)} file: got {path} ({reason})."
         ) from error
 
 
@@ -223,8 +373,8 @@ def _intact(name: str, path: Path) -> Iterator[None]:
 def file_format(path: Path) -> str:
     """The format that a name's ending tells."""
     suffix = path.suffix.lower()
-    if suffix not in FORMATS:
-        raise ValueError(f"a file must end in {either(FORMATS)}: got {path}.")
+    if suffix not in READABLE:
+        raise ValueError(f"a file must end in {either(READABLE)}: got {path}.")
     return suffix
 
 
@@ -237,6 +387,9 @@ def names_in(path: Path) -> tuple[str, ...]:
     if kind == ".parquet":
         with _intact("columns", path), arrow().parquet.ParquetFile(path) as file:
             return tuple(file.schema_arrow.names)
+    if kind in ARROW:
+        with _intact("columns", path), _arrow_reader(path) as reader:
+            return tuple(reader.schema.names)
     if kind == ".csv":
         with _intact("columns", path), open(path, encoding="utf-8-sig", newline="") as file:
             names = tuple(next(csv.reader(file), ()))
@@ -317,7 +470,9 @@ def write_batches(path: Path, kind: str, batches: Iterator[Any]) -> None:
     first = next(batches)
     schema = first.schema
     if kind == ".parquet":
-        with pa.parquet.ParquetWriter(path, schema) as writer:
+        # Bounds hardly repeat: a dictionary of them takes time and room. Names do.
+        repeat = [field.name for field in schema if pa.types.is_string(field.type)]
+        with pa.parquet.ParquetWriter(path, schema, use_dictionary=repeat) as writer:
             for batch in chain([first], batches):
                 writer.write_batch(batch)
         return

@@ -4,8 +4,9 @@ What the files hold:
 
 * ``.npz``: the arrays ``logits`` (n, K), ``labels`` (n,), and, if wanted, ``classes`` (K names) and
   ``truth`` or ``human`` (n, K). Other keys can be chosen.
-* ``.csv``, ``.parquet``: a column per class, named after it, and a column ``label``. A .csv starts
-  with a line of names.
+* ``.csv``, ``.parquet``, ``.feather``, ``.arrow``: a column per class, named after it, and a column
+  ``label``. A .csv starts with a line of names. All but a .csv may instead hold the logits of a row
+  as a list, in one column ``logits``.
 * ``.npy``: one array; labels and truth in files of their own.
 
 A label is the name of a class or, where no class is called by a whole number, the number of its
@@ -31,17 +32,20 @@ from decal._arrays import SUM_TOLERANCE
 from decal._formats import (
     CHUNK_ELEMENTS,
     FORMATS,
-    TABLES,
+    READABLE_TABLES,
     Block,
     Stream,
     arrow,
+    column_types,
     either,
     file_format,
     growing_npy,
+    is_list,
     is_whole,
     listing,
     names_in,
     open_array,
+    open_lists,
     open_table,
     regroup,
     replacing,
@@ -98,8 +102,8 @@ class Source:
         streams = (self.logits, self.labels, self.weights, self.truth)
         return next((s.rows for s in streams if s is not None and s.rows is not None), None)
 
-    def chunks(self, elements: int = CHUNK_ELEMENTS) -> Iterator[Chunk]:
-        """All rows in order, about `elements` logits at a time, checked.
+    def chunks(self, elements: int = CHUNK_ELEMENTS, start: int = 0) -> Iterator[Chunk]:
+        """All rows from `start` on, in order, about `elements` logits at a time, checked.
 
         Errors name the file, the row and the column of the first number that cannot be.
         """
@@ -111,9 +115,8 @@ class Source:
         }
         streams = [self.logits, *others.values()]
         step = max(1, elements // K)
-        start = 0
         for blocks in zip_longest(
-            *(regroup(s.read(), step) for s in streams), fillvalue=np.empty(0)
+            *(regroup(s.read(start), step) for s in streams), fillvalue=np.empty(0)
         ):
             for stream, block in zip(streams, blocks, strict=True):
                 if len(block) != len(blocks[0]):
@@ -127,9 +130,7 @@ class Source:
             )
             start += len(blocks[0])
         if start == 0:
-            raise ValueError(
-                f"{self.logits.name} must have at least one row: got none in {self.logits.path}."
-            )
+            raise _no_rows(self.logits)
 
     def all(self) -> Chunk:
         """All rows in one chunk, in memory."""
@@ -182,6 +183,7 @@ def open_source(
     needed: Collection[str] = (),
     probabilities: bool = False,
     floor: float = 0.0,
+    constants: Mapping[str, str] | None = None,
 ) -> Source:
     """Logits in a file, with the labels, weights and truth beside them or in other files.
 
@@ -197,10 +199,11 @@ def open_source(
     needed : those of them whose absence is an error.
     probabilities : the file holds probabilities; the source yields their logarithms.
     floor : raises smaller probabilities; by default zeros are refused.
+    constants : columns that the file has not, as all rows have the same value there.
 
     Nothing but names and shapes is read yet.
     """
-    keys = dict(keys or {})
+    keys, constants = dict(keys or {}), constants or {}
     if not 0 <= floor < 1:
         raise ValueError(f"floor must lie between 0 and 1: got {floor}.")
     if floor and not probabilities:
@@ -214,6 +217,9 @@ def open_source(
         key = keys.get(name)
         if other is None and key is None and name not in {*wanted, *needed}:
             return None
+        fixed = [k for k in ((key,) if key else USUAL_KEYS[name]) if k in constants]
+        if other is None and fixed and fixed[0] not in names_in(path):
+            return _constant(name, path, constants[fixed[0]], matrix)
         if other is None and not _holds(name, path, key):
             if name in needed:
                 raise ValueError(
@@ -233,6 +239,8 @@ def open_source(
         names,
         floor if probabilities else None,
     )
+    if matrix.rows == 0:
+        raise _no_rows(matrix)
     if matrix.width < 2:
         raise ValueError(
             f"{kind} must have a column per class, two or more: got {matrix.width} in {path}."
@@ -253,8 +261,13 @@ def _open_matrix(
     name: str, path: Path, key: str | None, classes: Sequence[str] | None, skip: Collection[str]
 ) -> Stream:
     """A matrix with a column per class, in the order of `classes` where the file has names."""
-    if file_format(path) in TABLES:
+    if file_format(path) in READABLE_TABLES:
         present = names_in(path)
+        if file_format(path) != ".csv" and key is not None:
+            return open_lists(name, path, _required_key(name, path, key) or "")
+        column = list_column(name, path)
+        if column is not None:
+            return open_lists(name, path, column)
         columns = tuple(classes or (column for column in present if column not in skip))
         _require_names(name, path, columns, present)
         return open_table(name, path, columns)
@@ -266,18 +279,36 @@ def _open_matrix(
     return replace(
         stream,
         columns=tuple(classes),
-        read=lambda: (block[:, order] for block in stream.read()),
+        blocks=lambda start: (block[:, order] for block in stream.read(start)),
     )
 
 
 def _open_vector(name: str, path: Path, key: str | None) -> Stream:
     """One value per row: an array, or a column of a table."""
     key = _required_key(name, path, key)
-    if file_format(path) not in TABLES:
+    if file_format(path) not in READABLE_TABLES:
         return open_array(name, path, key, dimensions=1)
     assert key is not None
     table = open_table(name, path, (key,), text=name == "labels")
-    return replace(table, read=lambda: (block[:, 0] for block in table.read()))
+    return replace(table, blocks=lambda start: (block[:, 0] for block in table.read(start)))
+
+
+def _constant(name: str, path: Path, value: str, matrix: Stream) -> Stream:
+    """The same value in every row of a matrix."""
+    constant: Any = value if name == "labels" else float(value)
+
+    def blocks(start: int) -> Iterator[Block]:
+        return (np.full(len(block), constant) for block in matrix.read(start))
+
+    return Stream(name, path, matrix.rows, 1, None, blocks)
+
+
+def list_column(name: str, path: Path) -> str | None:
+    """The column of usual name that holds, in every row, a list with a number per class."""
+    if file_format(path) == ".csv":
+        return None
+    types = column_types(path)
+    return next((k for k in USUAL_KEYS[name] if k in types and is_list(types[k])), None)
 
 
 def _required_key(name: str, path: Path, key: str | None) -> str | None:
@@ -301,8 +332,10 @@ def _required_key(name: str, path: Path, key: str | None) -> str | None:
 
 def _holds(name: str, path: Path, key: str | None) -> bool:
     """Whether a file seems to hold labels, weights or truth beside its logits."""
-    if file_format(path) == ".npy" or (name == "truth" and file_format(path) in TABLES):
+    if file_format(path) == ".npy":
         return False
+    if name == "truth" and file_format(path) in READABLE_TABLES:
+        return key is not None or list_column(name, path) is not None
     return key is not None or any(usual in names_in(path) for usual in USUAL_KEYS[name])
 
 
@@ -354,6 +387,10 @@ def _distributions(stream: Stream, start: int, block: Block) -> Array:
     return p
 
 
+def _no_rows(stream: Stream) -> ValueError:
+    return ValueError(f"{stream.name} must have at least one row: got none in {stream.path}.")
+
+
 def _different_lengths(logits: Stream, other: Stream) -> ValueError:
     def counted(stream: Stream) -> str:
         rows = stream.rows if stream.rows is not None else sum(map(len, stream.read()))
@@ -392,17 +429,25 @@ def check_output(
 
 
 def write_credal(
-    path: Path, sets: Iterable[IntervalCredalSet], *, file_format: str | None = None
+    path: Path,
+    sets: Iterable[IntervalCredalSet],
+    *,
+    file_format: str | None = None,
+    note: Mapping[str, str] | None = None,
 ) -> None:
     """Write credal sets, one after the other, as if they were one.
 
     * ``.npz``: lower, upper, point (n, K), and classes if they have names.
     * ``.npy``: (n, K, 2), the lower and the upper bound.
     * ``.csv``, ``.parquet``: a line per row and class: row, class, lower, upper, point.
+    * ``.parquet`` with a `note`, kept in its metadata: a line per row, with lists of K numbers in
+      the columns lower, upper and point. Takes a tenth of the time, for large outputs.
     """
     suffix = _suffix(path, file_format)
     with replacing(path) as partial:
-        if suffix == ".npz":
+        if note is not None:
+            write_batches(partial, ".parquet", _list_batches(sets, note))
+        elif suffix == ".npz":
             _write_npz(partial, sets)
         elif suffix == ".npy":
             with growing_npy(partial) as append:
@@ -458,6 +503,22 @@ def _tidy_batches(sets: Iterable[IntervalCredalSet]) -> Iterator[Any]:
         if credal.point is not None:
             columns["point"] = credal.point.ravel()
         yield pa.record_batch(columns)
+        start += n
+
+
+def _list_batches(sets: Iterable[IntervalCredalSet], note: Mapping[str, str]) -> Iterator[Any]:
+    pa = arrow()
+    start = 0
+    for credal in sets:
+        n, K = credal.shape
+        bounds = {"lower": credal.lower, "upper": credal.upper, "point": credal.point}
+        columns: dict[str, Any] = {"row": np.arange(start, start + n)}
+        for name, values in bounds.items():
+            if values is not None:
+                flat = pa.array(values.ravel())
+                columns[name] = pa.FixedSizeListArray.from_arrays(flat, K)
+        batch = pa.record_batch(columns)
+        yield batch.replace_schema_metadata(dict(note))
         start += n
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from decal._arrays import check_count, check_labels, check_probabilities, check_scores
+from decal._numerics import Array
 from decal.credal import CredalSet
 
 
@@ -73,10 +74,22 @@ def expected_calibration_error(probabilities: Any, labels: Any, *, bins: int = 1
     >>> round(decal.metrics.expected_calibration_error([[0.9, 0.1], [0.7, 0.3]], [0, 1]), 3)
     0.4
     """
+    gaps = calibration_gaps(probabilities, labels, bins=bins)
+    return float(np.abs(gaps).sum() / len(probabilities))
+
+
+def calibration_gaps(probabilities: Any, labels: Any, *, bins: int = 10) -> Array:
+    """(bins,) sums of confidence minus correctness, which add up over chunks of rows.
+
+    Parameters
+    ----------
+    probabilities, labels, bins : as for `expected_calibration_error`.
+    """
     p = check_probabilities(probabilities)
     y = check_labels(labels, rows=len(p), classes=p.shape[1])
     bins = check_count(bins, "bins")
     confidence = p.max(axis=1)
     gap = confidence - (p.argmax(axis=1) == y)
     bin_of = np.clip(np.ceil(confidence * bins).astype(np.intp) - 1, 0, bins - 1)
-    return float(np.abs(np.bincount(bin_of, gap, minlength=bins)).sum() / len(p))
+    gaps: Array = np.bincount(bin_of, gap, minlength=bins).astype(np.float64)
+    return gaps

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 import decal
-from decal import files
+from decal import checkpoints, files, outputs
 from decal._formats import TABLES
 from decal.cli.options import (
     Floor,
@@ -20,7 +20,6 @@ from decal.cli.options import (
     Ignore,
     Labels,
     LabelsKey,
-    Logits,
     LogitsKey,
     Model,
     Probabilities,
@@ -30,13 +29,29 @@ from decal.cli.options import (
     split,
 )
 from decal.cli.terminal import output, say, score_table, with_progress
+from decal.cli.watching import watched
 from decal.demo import PAPER_ALPHAS
-from decal.files import Source
+from decal.files import Chunk
+from decal.folders import Folder, Layout, open_folder
 
 CLASSES_SHOWN = 20
 """Classes listed after fitting."""
 
 PAPER_LEVELS = ",".join(f"{alpha:g}" for alpha in PAPER_ALPHAS)
+
+Logits = Annotated[
+    Path,
+    typer.Argument(
+        metavar="LOGITS",
+        exists=True,
+        help="A row per input, a column per class: .npz, .npy, .csv, .parquet, .feather or .arrow; "
+        "or a folder of such files.",
+    ),
+]
+SkipBad = Annotated[
+    bool,
+    typer.Option("--skip-bad", help="Leave out, and list, the files of a folder that are bad."),
+]
 
 FIT_EXAMPLES = """[bold]Examples[/]
 
@@ -47,6 +62,10 @@ FIT_EXAMPLES = """[bold]Examples[/]
     decal fit scores.csv --label-column species --probabilities -o model.npz
 
     decal fit all.npz --logits-key train_logits --labels-key train_labels -o model.npz
+
+    decal fit parquet_files/ --labels-key label -o model.npz
+
+    [bold]Interrupted?[/] Run the same command again: it continues from MODEL.checkpoint.
     """
 
 PREDICT_EXAMPLES = """[bold]Examples[/]
@@ -55,11 +74,16 @@ PREDICT_EXAMPLES = """[bold]Examples[/]
 
     decal predict model.npz test.npy -o credal.npz --alpha 0.95
 
+    decal predict model.npz parquet_files/ -o credal_files/
+
     [bold]Output[/]
 
     .csv, .parquet: a line per input and class with row, class, lower, upper, point
 
     .npz: arrays lower, upper, point (n × K) and classes; .npy: one array (n × K × 2)
+
+    for a folder, a folder: a .parquet per file, with lists lower, upper, point in every row, and
+    _SUCCESS.json when all are there. Run the same command again to continue.
     """
 
 EVALUATE_EXAMPLES = """[bold]Examples[/]
@@ -107,6 +131,14 @@ def fit(
     ignore: Ignore = "",
     probabilities: Probabilities = False,
     floor: Floor = 0.0,
+    skip_bad: SkipBad = False,
+    checkpoint_every: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="How often to keep what was learnt so far."),
+    ] = checkpoints.EVERY,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Forget what an interrupted fit has learnt.")
+    ] = False,
     force: Force = False,
 ) -> None:
     """Learn from labelled logits how far each class's logit may move.
@@ -121,7 +153,12 @@ def fit(
         box=box,
         directions=split(directions),
     )
-    source = files.open_source(
+    if reference == "best" and logits.is_dir():
+        raise ValueError(
+            "reference must be 'model' for a folder: got 'best', whose recentring needs all the "
+            "data in memory at once. Leave --reference out, or fit one file."
+        )
+    folder = open_folder(
         logits,
         labels=labels,
         weights=weights,
@@ -131,28 +168,40 @@ def fit(
         probabilities=probabilities,
         floor=floor,
     )
+    checkpoint = checkpoints.Checkpoint.beside(model)
+    if restart:
+        checkpoint.remove()
+    faults: dict[str, str] = {}
     if reference == "best":
+        source = folder.open(folder.parts[0])
         data = source.all()
         fitted.fit(data.logits, data.labels, sample_weight=data.weights, classes=source.classes)
     else:
-        learnt = False
-        for chunk in with_progress(source, "Fitting"):
-            if chunk.weights is None or chunk.weights.any():
-                fitted.partial_fit(
-                    chunk.logits, chunk.labels, sample_weight=chunk.weights, classes=source.classes
-                )
-                learnt = True
-        if not learnt:
-            raise ValueError("weights must be positive somewhere: got only zeros.")
+        with watched("Fitting") as watch:
+            faults = checkpoints.learn(
+                fitted, folder, checkpoint, every=checkpoint_every, skip_bad=skip_bad, watch=watch
+            )
     fitted.save(model)
     output.print(_shifts_table(fitted))
     say(f"Wrote {model}: {fitted!r}", style="green")
+    if faults:
+        _list_skipped(faults)
+        say(
+            f"{checkpoint.path} keeps the evidence of the others: repair these files and run the "
+            "same command with --force to add them.",
+            style="yellow",
+        )
+    else:
+        checkpoint.remove()
 
 
 def predict(
     model: Model,
     logits: Logits,
-    out: Annotated[Path, typer.Option("--output", "-o", help="The file of intervals to write.")],
+    out: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="The file of intervals to write; a folder for one."),
+    ],
     alpha: Annotated[
         float | None, typer.Option(help="Level, 0 to 1. Default: the one given to fit.")
     ] = None,
@@ -165,12 +214,16 @@ def predict(
     ignore: Ignore = "",
     probabilities: Probabilities = False,
     floor: Floor = 0.0,
+    skip_bad: SkipBad = False,
     force: Force = False,
 ) -> None:
     """Turn logits into intervals of probabilities, one per input and class."""
-    files.check_output(out, force=force, file_format=format_)
+    if not logits.is_dir():
+        files.check_output(out, force=force, file_format=format_)
+    elif format_ not in (None, "parquet"):
+        raise ValueError(f"format must be parquet for a folder: got {format_}.")
     fitted = decal.Decalibrator.load(model)
-    source = files.open_source(
+    folder = open_folder(
         logits,
         keys={"logits": logits_key},
         ignore=[*split(ignore), *([labels_key] if labels_key else [])],
@@ -179,18 +232,38 @@ def predict(
         probabilities=probabilities,
         floor=floor,
     )
+    level = fitted.alpha if alpha is None else alpha
+    if logits.is_dir():
+        with watched("Predicting") as watch:
+            written = outputs.predict_folder(
+                fitted,
+                model,
+                folder,
+                out,
+                alpha=level,
+                overwrite=force,
+                skip_bad=skip_bad,
+                watch=watch,
+            )
+        _list_skipped(written["skipped"])
+        say(
+            f"Wrote {out}: {len(written['parts']):,} files, {written['rows']:,} inputs at alpha "
+            f"{level:g}",
+            style="green",
+        )
+        return
+    source = folder.open(folder.parts[0])
     rows, width = 0, 0.0
 
     def predictions() -> Iterator[decal.IntervalCredalSet]:
         nonlocal rows, width
         for chunk in with_progress(source, "Predicting"):
-            credal = fitted.predict(chunk.logits, alpha=alpha)
+            credal = fitted.predict(chunk.logits, alpha=level)
             rows += len(credal)
             width += len(credal) * (1 - decal.metrics.efficiency(credal))
             yield credal
 
     files.write_credal(out, predictions(), file_format=format_)
-    level = fitted.alpha if alpha is None else alpha
     say(
         f"Wrote {out}: {rows:,} inputs at alpha {level:g}, mean width {width / rows:.3f}",
         style="green",
@@ -224,7 +297,7 @@ def evaluate(
         files.check_output(out, force=force, formats=TABLES)
     alphas = levels(alpha)
     fitted = decal.Decalibrator.load(model)
-    source = files.open_source(
+    folder = open_folder(
         logits,
         labels=labels,
         truth=truth,
@@ -236,7 +309,7 @@ def evaluate(
         probabilities=probabilities,
         floor=floor,
     )
-    coverage, efficiency, point = _scores(fitted, source, alphas)
+    coverage, efficiency, point = _scores(fitted, folder, alphas)
     output.print(score_table(alphas, coverage, efficiency))
     if point:
         output.print(
@@ -251,30 +324,51 @@ def evaluate(
         say(f"Wrote {out}", style="green")
 
 
+def _list_skipped(faults: dict[str, str]) -> None:
+    for name, fault in faults.items():
+        say(f"Left out {name}: {fault}", style="yellow")
+
+
+def _all_chunks(model: decal.Decalibrator, folder: Folder) -> Iterator[Chunk]:
+    """The chunks of all files, with a bar on the terminal."""
+    layout = Layout(len(model.class_weights), model.classes)
+    survey = folder.survey(folder.parts, layout)
+    for fault in survey.faults.values():
+        raise ValueError(fault)
+    with watched("Evaluating") as watch:
+        watch.start(survey.total, 0)
+        for part in folder.parts:
+            for chunk in folder.open(part, layout).chunks():
+                yield chunk
+                watch.advance(len(chunk))
+                if watch.stopping():
+                    raise KeyboardInterrupt
+
+
 def _scores(
-    model: decal.Decalibrator, source: Source, alphas: list[float]
+    model: decal.Decalibrator, folder: Folder, alphas: list[float]
 ) -> tuple[list[float], list[float], dict[str, float]]:
     """Coverage and efficiency at each level, and how good the point predictions are."""
     sums = np.zeros((2, len(alphas)))
-    points: list[Any] = []
-    labels: list[Any] = []
-    rows = 0
-    for chunk in with_progress(source, "Evaluating"):
+    gaps: Any = 0.0
+    right = labelled = rows = 0
+    for chunk in _all_chunks(model, folder):
         rows += len(chunk)
         for a, alpha in enumerate(alphas):
             credal = model.predict(chunk.logits, alpha=alpha)
             sums[0, a] += len(chunk) * decal.metrics.coverage(credal, chunk.truth)
             sums[1, a] += len(chunk) * decal.metrics.efficiency(credal)
         if chunk.labels is not None:
-            points.append(credal.point)
-            labels.append(chunk.labels)
+            assert credal.point is not None
+            labelled += len(chunk)
+            right += int((credal.point.argmax(axis=1) == chunk.labels).sum())
+            gaps += decal.metrics.calibration_gaps(credal.point, chunk.labels)
     coverage, efficiency = (sums / rows).tolist()
-    if not labels:
+    if not labelled:
         return coverage, efficiency, {}
-    p, y = np.concatenate(points), np.concatenate(labels)
     point = {
-        "accuracy": float(np.mean(p.argmax(axis=1) == y)),
-        "calibration_error": decal.metrics.expected_calibration_error(p, y),
+        "accuracy": right / labelled,
+        "calibration_error": float(np.abs(gaps).sum()) / labelled,
     }
     return coverage, efficiency, point
 

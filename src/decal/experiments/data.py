@@ -7,6 +7,9 @@ What a folder may hold, by file name:
 * ``snli_MODEL.npz``, ``mnli_MODEL.npz``: ChaosNLI items with the distributions of 100 annotators,
   and other items with labels. Two data sets: fitted on the other items ("own"), and half and half.
 * ``tabpfn_SET_seedN.npz``: tables with semi-synthetic truth, fitted on the training rows.
+
+Not for every experiment, and read by name: ``MODEL_dermamnist_en.npz``, with training and test
+logits, and ``resnet20_cifar10.npz``, a network on CIFAR-10's training and test images.
 """
 
 from __future__ import annotations
@@ -78,9 +81,14 @@ TITLES = {
     "vgg_15_BN_64": "VGG 15",
     "bert0": "BERT",
     "roberta0": "RoBERTa",
+    "biomedclip": "BiomedCLIP",
     "maternal_health_risk": "maternal health",
 }
 """Parts of file names, as people write them."""
+
+
+class NothingAtHandError(ValueError):
+    """None of the data that an experiment can use are in the folder."""
 
 
 @dataclass(frozen=True)
@@ -125,14 +133,7 @@ class DataSet:
         truth = "truth" if self.family == "tabpfn" else "human"
         fit = () if self.halves else ("train_logits", "train_labels")
         keys = (f"{prefix}logits", f"{prefix}labels", truth, *fit)
-        path = folder / self.file
-        with np.load(path, allow_pickle=False) as archive:
-            absent = [key for key in keys if key not in archive.files]
-            if absent:
-                raise ValueError(
-                    f"{path} must hold {', '.join(keys)}: got no {' and no '.join(absent)}."
-                )
-            logits, labels, truths, *rest = (archive[key] for key in keys)
+        logits, labels, truths, *rest = read(folder / self.file, *keys)
         if not self.halves:
             return Split(rest[0], rest[1], logits, truths)
         order = np.random.default_rng(seed).permutation(len(logits))
@@ -140,13 +141,39 @@ class DataSet:
         return Split(logits[first], labels[first], logits[second], truths[second])
 
 
-def find(folder: Path) -> tuple[list[DataSet], list[str]]:
-    """The data sets in a folder, in the order of tables, and the names of files that it lacks."""
+def read(path: Path, *keys: str) -> list[NDArray[Any]]:
+    """These arrays of an .npz file."""
+    with np.load(path, allow_pickle=False) as archive:
+        absent = [key for key in keys if key not in archive.files]
+        if absent:
+            raise ValueError(
+                f"{path} must hold {', '.join(keys)}: got no {' and no '.join(absent)}."
+            )
+        return [archive[key] for key in keys]
+
+
+def human_labels(folder: Path, labels: NDArray[Any]) -> NDArray[Any] | None:
+    """CIFAR-10H, (10,000, 10), from any file that holds it for test images of these labels."""
+    for pattern in ("*_cifar10_*.npz", "cnn_*_test.npz"):
+        for path in sorted(folder.glob(pattern)):
+            with np.load(path, allow_pickle=False) as archive:
+                if "human" in archive.files and np.array_equal(archive["labels"], labels):
+                    return np.asarray(archive["human"])
+    return None
+
+
+def check_folder(folder: Path) -> None:
+    """Raise unless the folder of data exists."""
     if not folder.is_dir():
         raise ValueError(
             f"data must be a folder of logits: got {folder}, which is none. "
             "Give it with --data or the environment variable DECAL_DATA."
         )
+
+
+def find(folder: Path) -> tuple[list[DataSet], list[str]]:
+    """The data sets in a folder, in the order of tables, and the names of files that it lacks."""
+    check_folder(folder)
     present = {path.stem for path in folder.glob("*.npz")}
     found = in_order(data for stem in present for data in described(stem))
     return found, [f"{stem}.npz" for stem in SHARED_FILES if stem not in present]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import csv
 import math
-import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,35 @@ import numpy as np
 
 import decal
 from decal.experiments.curves import Curve, Panel, draw, levels, measure
-from decal.experiments.data import FAMILIES, DataSet, Split, find, in_order, named
-from decal.experiments.report import Claim, Report, markdown_table
-from decal.experiments.rows import Cell, RowStore, Track, provenance, replacing, untracked
+from decal.experiments.data import (
+    FAMILIES,
+    DataSet,
+    NothingAtHandError,
+    Split,
+    find,
+    in_order,
+    named,
+)
+from decal.experiments.report import (
+    Claim,
+    Report,
+    latex_table,
+    markdown_claims,
+    markdown_table,
+    number,
+    seeds_text,
+    signed,
+)
+from decal.experiments.rows import (
+    CELL,
+    ORIGIN,
+    Cell,
+    Row,
+    RowStore,
+    Track,
+    replacing,
+    untracked,
+)
 
 CLASS, TEMPERATURE = "class", "temperature"
 BOTH, LABELS = "class + temperature", "class + temperature, labels"
@@ -50,45 +77,39 @@ COMPARED = (0.3, 0.5, 0.7, 0.8)
 TOLERATED_LOSS = 0.04
 """Coverage that class + temperature may lose against class at the efficiencies compared."""
 
-COLUMNS = {
-    "data": str,
-    "method": str,
-    "seed": int,
-    "alpha": float,
-    "coverage": float,
-    "efficiency": float,
-    "seconds": float,  # for the whole cell: one fit, and prediction at every alpha
-    "decal": str,
-    "numpy": str,
-    "commit": str,
-}
+COLUMNS = {**CELL, "alpha": float, "coverage": float, "efficiency": float, **ORIGIN}
 
 Curves = dict[DataSet, dict[str, Curve]]
 
 
 def run(
-    data: Path, out: Path, *, seed: int = 0, quick: bool = False, track: Track = untracked
+    data: Path,
+    out: Path,
+    *,
+    seeds: tuple[int, ...] = (0,),
+    quick: bool = False,
+    track: Track = untracked,
 ) -> Report:
     """Compute the cells that are missing, then write the tables and figures of all there are.
 
     Parameters
     ----------
     data : folder of logits, see `decal.experiments.data`.
-    out : folder of results, created if need be: rows.csv, table.csv, table.md, curves.svg and
-        curves.png.
-    seed : draws the halves.
+    out : folder of results, created if need be: rows.csv, table.csv, table.md, table.tex,
+        curves.svg and curves.png.
+    seeds : each draws halves; tables and figures are of the mean over seeds.
     quick : fewer alphas; interpolated coverage then changes by about 0.01.
     track : hands on the cells to compute, for a progress bar.
     """
     found, absent = find(data)
     if not found:
-        raise ValueError(
+        raise NothingAtHandError(
             f"data must hold files of logits: got none in {data}. Needs {', '.join(absent)}."
         )
     out.mkdir(parents=True, exist_ok=True)
     store = RowStore(out / "rows.csv", COLUMNS, level="alpha")
-    compute(store, found, data, seed=seed, alphas=levels(quick=quick), track=track)
-    return report(store, out, seed=seed, needs=tuple(absent))
+    compute(store, found, data, seeds=seeds, alphas=levels(quick=quick), track=track)
+    return report(store, out, seeds=seeds, needs=tuple(absent))
 
 
 def compute(
@@ -96,48 +117,84 @@ def compute(
     found: list[DataSet],
     folder: Path,
     *,
-    seed: int,
+    seeds: Sequence[int],
     alphas: list[float],
     track: Track = untracked,
 ) -> None:
     """Add the cells that the store does not hold at all these alphas."""
     data = {d.name: d for d in found}
-    cells = [Cell(name, method, seed) for name in data for method in METHODS]
-    origin = provenance()
-    loaded: tuple[str, Split] | None = None
-    for cell in track([cell for cell in cells if not store.finished(cell, alphas)]):
-        if loaded is None or loaded[0] != cell.data:
-            loaded = cell.data, data[cell.data].load(folder, seed)
-        split = loaded[1]
-        start = time.perf_counter()
+    loaded: dict[tuple[str, int], Split] = {}
+
+    def work(cell: Cell) -> list[Row]:
+        key = cell.data, cell.seed
+        if key not in loaded:
+            loaded.clear()
+            loaded[key] = data[cell.data].load(folder, cell.seed)
+        split = loaded[key]
         model = decal.Decalibrator(directions=METHODS[cell.method])
         curve = measure(model.fit(split.logits, split.labels), split, alphas)
-        same = {"data": cell.data, "method": cell.method, "seed": seed, **origin}
-        same["seconds"] = round(time.perf_counter() - start, 4)
         numbers = np.column_stack([curve.alpha, curve.coverage, curve.efficiency]).tolist()
-        store.add(
-            cell, [same | {"alpha": a, "coverage": c, "efficiency": e} for a, c, e in numbers]
-        )
+        return [{"alpha": a, "coverage": c, "efficiency": e} for a, c, e in numbers]
+
+    cells = [Cell(name, method, seed) for name in data for seed in seeds for method in METHODS]
+    store.fill(cells, alphas, work, track=track)
 
 
 # Reporting
 
 
-def report(store: RowStore, out: Path, *, seed: int, needs: tuple[str, ...] = ()) -> Report:
-    """Write the tables and figures of a seed's rows, and sum them up for the terminal."""
-    curves = curves_of(store, seed)
+def report(
+    store: RowStore, out: Path, *, seeds: Sequence[int], needs: tuple[str, ...] = ()
+) -> Report:
+    """Write the tables and figures of the seeds' mean, and sum them up for the terminal."""
+    curves = curves_of(store, seeds)
     gains = {data: least_gain(by_method) for data, by_method in curves.items()}
-    claims = tuple(_claims(curves, gains))
-    files = [store.path, out / "table.csv", out / "table.md"]
-    _write_tables(curves, claims, seed, files[1], files[2])
-    notes = list(_mixed(store, seed))
+    told = Report(
+        title=f"Coverage at efficiency {TARGET_EFFICIENCY:g}, {seeds_text(seeds)}",
+        headings=("data", "class", "temp.", "both", "labels", "least gain", "target"),
+        sections=_sections(curves, gains),
+        caption=(
+            "both: class + temperature; labels: the same, the scale judged by the labels\n"
+            "least gain: of both over class, and at which efficiency, of "
+            f"{', '.join(f'{e:g}' for e in COMPARED)}\n"
+            "–: no alpha gives this efficiency"
+        ),
+        claims=tuple(_claims(curves, gains)),
+        needs=needs,
+    )
+    files = [store.path, *_write_tables(curves, told, seeds, out)]
+    notes = store.origins(seeds)
     figures = [out / "curves.svg", out / "curves.png"]
     try:
         draw(_panels(curves), STYLES, figures)
         files += figures
     except ImportError as error:
         notes.append(str(error))
+    return replace(told, notes=tuple(notes), files=tuple(files))
 
+
+def curves_of(store: RowStore, seeds: Sequence[int]) -> Curves:
+    """The mean of the seeds' curves, at the alphas that all of them have, in order of tables."""
+    cells = {cell: rows for cell, rows in store.cells.items() if cell.seed in seeds}
+    data = in_order(named(name) for name in {cell.data for cell in cells})
+    curves: Curves = {d: {} for d in data}
+    for d in data:
+        for method in METHODS:
+            found = [cells.get(Cell(d.name, method, seed), []) for seed in seeds]
+            by_alpha = [{row["alpha"]: row for row in rows} for rows in found if rows]
+            if by_alpha:
+                alphas = sorted(set.intersection(*map(set, by_alpha)), reverse=True)
+                columns = [
+                    np.mean([[rows[a][name] for a in alphas] for rows in by_alpha], axis=0)
+                    for name in ("alpha", "coverage", "efficiency")
+                ]
+                curves[d][method] = Curve(*columns)
+    return curves
+
+
+def _sections(
+    curves: Curves, gains: dict[DataSet, tuple[float, float]]
+) -> dict[str, list[tuple[str, ...]]]:
     sections: dict[str, list[tuple[str, ...]]] = {}
     for data, by_method in curves.items():
         reached = {method: curve.at(TARGET_EFFICIENCY) for method, curve in by_method.items()}
@@ -145,44 +202,12 @@ def report(store: RowStore, out: Path, *, seed: int, needs: tuple[str, ...] = ()
         gain, where = gains[data]
         cells = (
             data.title,
-            *(_number(reached.get(method, math.nan)) for method in METHODS),
-            f"{_signed(gain)} at {where:g}" if math.isfinite(gain) else "–",
+            *(number(reached.get(method, math.nan)) for method in METHODS),
+            f"{signed(gain)} at {where:g}" if math.isfinite(gain) else "–",
             f"{target:.2f} {_verdict(reached, target)}" if target else "",
         )
         sections.setdefault(FAMILIES[data.family], []).append(cells)
-    return Report(
-        title=f"Coverage at efficiency {TARGET_EFFICIENCY:g}, seed {seed}",
-        headings=("data", "class", "temp.", "both", "labels", "least gain", "target"),
-        sections=sections,
-        caption=(
-            "both: class + temperature; labels: the same, the scale judged by the labels\n"
-            "least gain: of both over class, and at which efficiency, of "
-            f"{', '.join(f'{e:g}' for e in COMPARED)}\n"
-            "–: no alpha gives this efficiency"
-        ),
-        claims=claims,
-        needs=needs,
-        notes=tuple(notes),
-        files=tuple(files),
-    )
-
-
-def curves_of(store: RowStore, seed: int) -> Curves:
-    """The curves in the rows of a seed, in the order of tables."""
-    cells = {cell: rows for cell, rows in store.cells.items() if cell.seed == seed}
-    data = in_order(named(name) for name in {cell.data for cell in cells})
-    curves: Curves = {d: {} for d in data}
-    for d in data:
-        for method in METHODS:
-            rows = cells.get(Cell(d.name, method, seed), [])
-            if rows:
-                rows = sorted(rows, key=lambda row: -row["alpha"])
-                columns = [
-                    np.array([row[name] for row in rows])
-                    for name in ("alpha", "coverage", "efficiency")
-                ]
-                curves[d][method] = Curve(*columns)
-    return curves
+    return sections
 
 
 def target_of(data: DataSet) -> float | None:
@@ -212,7 +237,7 @@ def _claims(curves: Curves, gains: dict[DataSet, tuple[float, float]]) -> list[C
         if target and BOTH in by_method:
             reached = by_method[BOTH].at(TARGET_EFFICIENCY)
             text = (
-                f"{data.title}: coverage {_number(reached)} at efficiency {TARGET_EFFICIENCY:g} "
+                f"{data.title}: coverage {number(reached)} at efficiency {TARGET_EFFICIENCY:g} "
                 f"(wanted {target:.2f} or more)"
             )
             claims.append(Claim(text, reached >= target))
@@ -221,44 +246,27 @@ def _claims(curves: Curves, gains: dict[DataSet, tuple[float, float]]) -> list[C
         if known:
             data, (gain, where) = min(known.items(), key=lambda item: item[1][0])
             text = (
-                f"{heading}: least gain over class {_signed(gain)}, on {data.title} "
+                f"{heading}: least gain over class {signed(gain)}, on {data.title} "
                 f"at efficiency {where:g} (wanted {-TOLERATED_LOSS:+.2f} or more)"
             )
             claims.append(Claim(text, gain >= -TOLERATED_LOSS))
     return claims
 
 
-def _mixed(store: RowStore, seed: int) -> list[str]:
-    """A warning if rows were computed by different versions."""
-    origins = {
-        f"decal {row['decal']}" + (f" ({row['commit']})" if row["commit"] else "")
-        for cell, rows in store.cells.items()
-        for row in rows
-        if cell.seed == seed
-    }
-    if len(origins) < 2:
-        return []
-    return [
-        f"rows were computed by {' and '.join(sorted(origins))}: "
-        f"delete {store.path} to compute all of them again"
-    ]
-
-
-def _write_tables(
-    curves: Curves, claims: tuple[Claim, ...], seed: int, table: Path, markdown: Path
-) -> None:
+def _write_tables(curves: Curves, told: Report, seeds: Sequence[int], out: Path) -> list[Path]:
+    table, markdown, latex = (out / f"table.{suffix}" for suffix in ("csv", "md", "tex"))
     with replacing(table) as file:
         writer = csv.writer(file, lineterminator="\n")
         at = [f"coverage at efficiency {e:g}" for e in EFFICIENCIES]
-        writer.writerow(["data", "method", "seed", *at, "least efficiency", "largest efficiency"])
+        writer.writerow(["data", "method", "seeds", *at, "least efficiency", "largest efficiency"])
         for data, by_method in curves.items():
             for method, curve in by_method.items():
                 numbers = [*map(curve.at, EFFICIENCIES), curve.efficiency[-1], curve.efficiency[0]]
                 texts = ["" if math.isnan(x) else f"{x:.6f}" for x in numbers]
-                writer.writerow([data.name, method, seed, *texts])
+                writer.writerow([data.name, method, " ".join(map(str, seeds)), *texts])
     with replacing(markdown) as file:
         file.write(
-            f"# Coverage at equal efficiency: what may move (seed {seed})\n\n"
+            f"# Coverage at equal efficiency: what may move ({seeds_text(seeds)})\n\n"
             "–: no alpha gives this efficiency; the last column is the range of those it gives.\n"
         )
         headings = ["data", "method", *(f"{e:g}" for e in EFFICIENCIES), "efficiencies"]
@@ -267,7 +275,7 @@ def _write_tables(
                 (
                     data.title,
                     method,
-                    *(_number(curve.at(e)) for e in EFFICIENCIES),
+                    *(number(curve.at(e)) for e in EFFICIENCIES),
                     f"{curve.efficiency[-1]:.2f} to {curve.efficiency[0]:.2f}",
                 )
                 for data, by_method in curves.items()
@@ -276,9 +284,11 @@ def _write_tables(
             ]
             if rows:
                 file.write(f"\n## {heading}\n\n{markdown_table(headings, rows)}")
-        if claims:
-            file.write("\n## What was to be shown\n\n")
-            file.writelines(f"- {c.text}: **{'pass' if c.holds else 'fail'}**\n" for c in claims)
+        if told.claims:
+            file.write(f"\n## What was to be shown\n\n{markdown_claims(told.claims)}")
+    with replacing(latex) as file:
+        file.writelines(map(latex_table, told.tables))
+    return [table, markdown, latex]
 
 
 def _panels(curves: Curves) -> dict[str, list[Panel]]:
@@ -286,14 +296,6 @@ def _panels(curves: Curves) -> dict[str, list[Panel]]:
     for data, by_method in curves.items():
         panels.setdefault(FAMILIES[data.family], []).append(Panel(data.title, by_method))
     return panels
-
-
-def _number(x: float) -> str:
-    return "–" if math.isnan(x) else f"{x:.3f}"
-
-
-def _signed(x: float) -> str:
-    return f"{round(x, 3) + 0.0:+.3f}"  # never -0.000
 
 
 def _verdict(reached: dict[str, float], target: float) -> str:

@@ -6,7 +6,8 @@ import csv
 import io
 import os
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,10 @@ import numpy as np
 import decal
 
 Row = dict[str, Any]
+
+CELL = {"data": str, "method": str, "seed": int}
+ORIGIN = {"seconds": float, "decal": str, "numpy": str, "commit": str}
+"""Columns that every experiment has: which cell; its seconds in all, and what computed it."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class RowStore:
     path : the .csv file; need not exist.
     columns : the name and the type (str, int or float) of every column. "data", "method" and
         "seed" tell the cell; `level` tells the rows of a cell apart.
-    level : the name of a column of numbers.
+    level : the name of a column, such as "alpha" or "measure".
     """
 
     def __init__(self, path: Path, columns: Mapping[str, type], *, level: str) -> None:
@@ -58,7 +63,7 @@ class RowStore:
         if path.exists():
             self._read()
 
-    def finished(self, cell: Cell, levels: Iterable[float]) -> bool:
+    def finished(self, cell: Cell, levels: Iterable[Hashable]) -> bool:
         """Whether a cell has a row for each of these levels."""
         return {row[self.level] for row in self.cells.get(cell, ())} >= set(levels)
 
@@ -72,6 +77,46 @@ class RowStore:
         with self.path.open("a", newline="", encoding="utf-8") as file:
             self._write(file, self.cells[cell])
             _to_disk(file)
+
+    def fill(
+        self,
+        cells: Iterable[Cell],
+        levels: Iterable[Hashable],
+        work: Callable[[Cell], Iterable[Row]],
+        *,
+        track: Track,
+    ) -> None:
+        """Compute and add the cells that are not finished at all these levels.
+
+        Parameters
+        ----------
+        cells : all that are wanted.
+        levels : what tells the rows of each cell apart.
+        work : the rows of a cell, without the columns of CELL and ORIGIN.
+        track : hands on the cells to compute.
+        """
+        levels, origin = set(levels), provenance()
+        for cell in track([cell for cell in cells if not self.finished(cell, levels)]):
+            start = time.perf_counter()
+            rows = list(work(cell))
+            same = {**vars(cell), **origin, "seconds": round(time.perf_counter() - start, 4)}
+            self.add(cell, [same | row for row in rows])
+
+    def origins(self, seeds: Iterable[int]) -> list[str]:
+        """A warning if rows of these seeds were computed by different versions."""
+        wanted = set(seeds)
+        origins = {
+            f"decal {row['decal']}" + (f" ({row['commit']})" if row["commit"] else "")
+            for cell, rows in self.cells.items()
+            for row in rows
+            if cell.seed in wanted
+        }
+        if len(origins) < 2:
+            return []
+        return [
+            f"rows were computed by {' and '.join(sorted(origins))}: "
+            f"delete {self.path} to compute all of them again"
+        ]
 
     def _read(self) -> None:
         with self.path.open(newline="", encoding="utf-8") as file:

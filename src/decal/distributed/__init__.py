@@ -1,0 +1,143 @@
+"""The same fit and predict on a cluster: Dask arrays, Dask DataFrames and Spark DataFrames.
+
+Every partition is summarised where it lies, summaries are merged in a tree, and what reaches the
+caller is an ordinary `Decalibrator`, equal to the one-machine fit. No rows are collected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from decal.decalibrator import Decalibrator
+from decal.distributed._evidence import Recipe
+
+__all__ = ["fit", "predict"]
+
+
+def fit(
+    data: Any,
+    labels: Any = "label",
+    *,
+    alpha: float,
+    logits: str | Iterable[str] = "logits",
+    sample_weight: Any = None,
+    classes: Iterable[Any] | None = None,
+    **settings: Any,
+) -> Decalibrator:
+    """A Decalibrator fitted on labelled data that are spread over partitions.
+
+    Runs on whatever the collection runs on: for Dask the current client or the configured
+    scheduler, for Spark the session of the DataFrame.
+
+    Parameters
+    ----------
+    data : a Dask array (n, K) of logits, a Dask DataFrame, or a Spark DataFrame.
+    labels : for an array (n,) integers 0..K-1, a Dask array or in memory. For a DataFrame the name
+        of the column of labels: integers 0..K-1, or names of classes.
+    alpha, **settings : as for `Decalibrator`. reference="best" and directions of your own need all
+        the data at once and are refused.
+    logits : for a DataFrame, the column that holds a list of K logits per row; or K columns, one
+        per class, whose names become those of the classes.
+    sample_weight : optional. For an array (n,) weights, for a DataFrame the name of their column.
+    classes : K names, optional.
+
+    Notes
+    -----
+    Empty partitions are fine, as long as one has rows. If something is wrong with others, all of
+    them are looked at, and one ValueError names the first by partition, row and column, and lists
+    the rest; rows are counted from 0 within their partition.
+
+    Tasks are functions of their partition and of nothing else, and hand on the evidence as the
+    bytes of a saved Decalibrator. So an engine may run one again, when a worker is lost or slow,
+    and evidence is neither lost nor doubled.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import decal.distributed
+    >>> scores = np.array([[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]])
+    >>> decal.distributed.fit(da.from_array(scores, chunks=2), [0, 0, 1, 1], alpha=0.9)
+    Decalibrator(alpha=0.9, ...), fitted on 4 examples of 2 classes
+    """
+    names = None if classes is None else tuple(str(name) for name in classes)
+    recipe = Recipe(alpha, settings, names)
+    match _engine(data):
+        case "dask.array":
+            from decal.distributed.dask import fit_array
+
+            return fit_array(data, labels, sample_weight, recipe)
+        case "dask.dataframe":
+            from decal.distributed.dask import fit_dataframe
+
+            return fit_dataframe(data, logits, labels, sample_weight, recipe)
+        case _:
+            from decal.distributed.spark import fit_spark
+
+            return fit_spark(data, logits, labels, sample_weight, recipe)
+
+
+def predict(
+    model: Decalibrator,
+    data: Any,
+    *,
+    logits: str | Iterable[str] = "logits",
+    alpha: float | None = None,
+) -> Any:
+    """The credal sets of new inputs, lazily: nothing runs until the result is asked for.
+
+    Parameters
+    ----------
+    model : a fitted Decalibrator, without directions of your own.
+    data, logits : as for `fit`, of the same classifier.
+    alpha : level in [0, 1]; by default the model's.
+
+    Returns
+    -------
+    For a Dask array a `decal.distributed.dask.LazyCredalSet` of Dask arrays lower, upper and point,
+    (n, K) each, whose `compute` gives an `IntervalCredalSet`. For a DataFrame one of the same kind:
+    its columns other than the logits, and three more, lower, upper and point, each a list of K
+    numbers per row.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import decal, decal.distributed
+    >>> model = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9)
+    >>> lazy = decal.distributed.predict(model, da.from_array(np.array([[0.5, 0.0]])))
+    >>> lazy.upper.compute().round(3)
+    array([[0.755, 0.821]])
+    >>> lazy.compute()
+    IntervalCredalSet: 1 input, 2 classes, mean width 0.576
+      0  1 [0.245, 0.821]  0 [0.179, 0.755]
+    """
+    match _engine(data):
+        case "dask.array":
+            from decal.distributed.dask import predict_array
+
+            return predict_array(model, data, alpha)
+        case "dask.dataframe":
+            from decal.distributed.dask import predict_dataframe
+
+            return predict_dataframe(model, data, logits, alpha)
+        case _:
+            from decal.distributed.spark import predict_spark
+
+            return predict_spark(model, data, logits, alpha)
+
+
+def _engine(data: Any) -> str:
+    """Whose collection it is, found without importing an engine that is not in use."""
+    for kind in type(data).__mro__:
+        path = f"{kind.__module__}.{kind.__name__}"
+        if path.startswith("dask.array.") and kind.__name__ == "Array":
+            return "dask.array"
+        if path.startswith(("dask.dataframe.", "dask_expr.")) and kind.__name__ == "DataFrame":
+            return "dask.dataframe"
+        if path.startswith("pyspark.sql.") and kind.__name__ == "DataFrame":
+            return "pyspark"
+    found = f"{type(data).__module__}.{type(data).__name__}"
+    raise ValueError(
+        "data must be a Dask array, a Dask DataFrame or a Spark DataFrame: "
+        f"got {found}. For data in memory use decal.decalibrate and Decalibrator.predict."
+    )

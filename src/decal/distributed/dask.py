@@ -1,0 +1,245 @@
+"""Dask arrays and DataFrames: a pure task per partition, and a tree of pure tasks that merge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._arrays import check_class_names
+from decal._numerics import Array
+from decal.credal import IntervalCredalSet
+from decal.decalibrator import Decalibrator
+from decal.distributed._evidence import (
+    FAN_IN,
+    Batch,
+    Evidence,
+    Place,
+    Recipe,
+    checked,
+    finished,
+    merged,
+    predicted,
+    summarise,
+    to_bytes,
+)
+
+try:
+    import dask.array as da
+    from dask import config
+    from dask.base import compute, tokenize
+    from dask.delayed import delayed
+except ModuleNotFoundError as error:
+    if (error.name or "").split(".")[0] != "dask":
+        raise
+    raise ImportError(
+        "decal.distributed needs Dask for Dask collections: pip install 'decal[distributed]'",
+        name="dask",
+    ) from error
+
+__all__ = ["LazyCredalSet", "fit_array", "fit_dataframe", "predict_array", "predict_dataframe"]
+
+
+@dataclass(frozen=True)
+class LazyCredalSet:
+    """Credal sets still to be computed.
+
+    Attributes
+    ----------
+    lower, upper, point : Dask arrays (n, K). Computed together, they cost one prediction.
+    classes : K names, or None.
+    """
+
+    lower: Any
+    upper: Any
+    point: Any
+    classes: tuple[str, ...] | None
+
+    def compute(self, **options: Any) -> IntervalCredalSet:
+        """The credal sets, in memory; options as for `dask.compute`."""
+        arrays = self.lower, self.upper, self.point
+        lower, upper, point = compute(*arrays, **options)  # type: ignore[no-untyped-call]
+        return IntervalCredalSet(lower, upper, point=point, classes=self.classes)
+
+
+# Arrays
+
+
+def fit_array(logits: Any, labels: Any, sample_weight: Any, recipe: Recipe) -> Decalibrator:
+    """As `decal.distributed.fit`, on a Dask array (n, K)."""
+    z = _whole_rows(logits)
+    K = z.shape[1]
+    check_class_names(recipe.classes, K)
+    y = _beside(labels, z, "labels")
+    w = None if sample_weight is None else _beside(sample_weight, z, "sample_weight")
+    blocks = [column.to_delayed().ravel() for column in (z, y, w) if column is not None]
+    task = delayed(_summarise_block, pure=True)
+    leaves = [
+        task(*parts, partition=i, classes=K, recipe=recipe)
+        for i, parts in enumerate(zip(*blocks, strict=True))
+    ]
+    return finished(_tree(leaves).compute())
+
+
+def _summarise_block(
+    logits: Any, labels: Any, weights: Any = None, *, partition: int, classes: int, recipe: Recipe
+) -> Evidence:
+    def batches() -> Iterator[Batch]:
+        place, names = Place(partition), recipe.classes
+        yield checked(logits, labels, weights, place=place, classes=classes, names=names)
+
+    return summarise(batches(), partition, recipe)
+
+
+def predict_array(model: Decalibrator, logits: Any, alpha: float | None) -> LazyCredalSet:
+    """As `decal.distributed.predict`, on a Dask array (n, K)."""
+    z = _whole_rows(logits)
+    K = len(model.class_weights)
+    if z.shape[1] != K:
+        raise ValueError(
+            f"data must have {K} columns, one per class seen by fit: got {z.shape[1]}. "
+            "Use the logits of the same model."
+        )
+    model.shifts(alpha)  # a wrong alpha is refused here, not on a worker
+    saved = delayed(to_bytes(model), pure=True)
+    sets = da.map_blocks(
+        _predict_block,
+        z,
+        saved=saved,
+        alpha=alpha,
+        new_axis=0,
+        chunks=((3,), *z.chunks),
+        meta=np.empty((0, 0, 0)),
+        name="decal-predict-" + tokenize(z, saved, alpha),  # type: ignore[no-untyped-call]
+    )
+    return LazyCredalSet(sets[0], sets[1], sets[2], model.classes)
+
+
+def _predict_block(logits: Any, saved: bytes, alpha: float | None, block_info: Any = None) -> Any:
+    place = Place(block_info[0]["chunk-location"][0])
+    credal = predicted(saved, logits, alpha, place=place)
+    return np.stack([getattr(credal, name) for name in ("lower", "upper", "point")])
+
+
+def _whole_rows(logits: Any) -> Any:
+    """The array with all columns of a row in one chunk."""
+    if logits.ndim != 2 or not logits.shape[1] >= 2:
+        raise ValueError(
+            "data must be a matrix with a row per example and two columns or more, one per class: "
+            f"got shape {logits.shape}."
+        )
+    return logits if logits.numblocks[1] == 1 else logits.rechunk({1: -1})
+
+
+def _beside(values: Any, logits: Any, name: str) -> Any:
+    """A Dask vector in the same partitions as the rows of logits."""
+    rows = logits.chunks[0]
+    unknown = any(math.isnan(size) for size in rows)
+    if unknown:
+        if getattr(values, "numblocks", None) != logits.numblocks[:1]:
+            raise ValueError(
+                f"{name} must be a Dask array in the {logits.numblocks[0]} partitions of data, "
+                f"whose sizes are unknown: got {type(values).__name__}. "
+                "Call data.compute_chunk_sizes() first."
+            )
+        return values
+    vector = values if isinstance(values, da.Array) else np.asarray(values)
+    if vector.shape != logits.shape[:1]:
+        raise ValueError(
+            f"{name} must be a vector with one entry per row of data, {logits.shape[0]} in all: "
+            f"got shape {vector.shape}."
+        )
+    if isinstance(vector, da.Array):
+        return vector.rechunk((rows,))  # type: ignore[no-untyped-call]
+    return da.from_array(vector, chunks=(rows,))  # type: ignore[no-untyped-call]
+
+
+# DataFrames
+
+
+def fit_dataframe(
+    data: Any, logits: Any, label: Any, sample_weight: Any, recipe: Recipe
+) -> Decalibrator:
+    """As `decal.distributed.fit`, on a Dask DataFrame."""
+    from decal.distributed._tables import Columns
+
+    columns = Columns.named(logits, label, sample_weight)
+    columns.require_in(data.columns)
+    if columns.per_class is not None:
+        check_class_names(recipe.classes, len(columns.per_class))
+        recipe = Recipe(recipe.alpha, recipe.settings, recipe.classes or columns.per_class)
+    try:
+        return _fit_partitions(data[columns.needed], columns, recipe)
+    except KeyError:  # a partition without the column: its own task can say which
+        return _fit_partitions(data, columns, recipe)
+
+
+def _fit_partitions(data: Any, columns: Any, recipe: Recipe) -> Decalibrator:
+    # Without tuning, which would read several small files as one partition and so number them
+    # otherwise than the caller does.
+    with config.set({"optimization.tune.active": False}):
+        partitions = data.to_delayed()
+    task = delayed(_summarise_frame, pure=True)
+    leaves = [task(part, i, columns, recipe) for i, part in enumerate(partitions)]
+    return finished(_tree(leaves).compute())
+
+
+def _summarise_frame(frame: Any, partition: int, columns: Any, recipe: Recipe) -> Evidence:
+    from decal.distributed._tables import batches, from_pandas
+
+    def tables() -> Iterator[Any]:
+        yield from_pandas(frame, columns, Place(partition))
+
+    return summarise(batches(tables(), columns, partition, recipe.classes), partition, recipe)
+
+
+def predict_dataframe(model: Decalibrator, data: Any, logits: Any, alpha: float | None) -> Any:
+    """As `decal.distributed.predict`, on a Dask DataFrame."""
+    from decal.distributed._tables import ADDED, Columns
+
+    columns = Columns.named(logits)
+    columns.require_in(data.columns)
+    columns.require_room(data.columns)
+    model.shifts(alpha)
+    others = data._meta.drop(columns=columns.of_logits)
+    return data.map_partitions(
+        _predict_frame,
+        delayed(to_bytes(model), pure=True),
+        alpha,
+        columns,
+        meta=others.assign(**{name: np.empty(0, dtype=object) for name in ADDED}),
+        enforce_metadata=False,
+    )
+
+
+def _predict_frame(
+    frame: Any, saved: bytes, alpha: float | None, columns: Any, partition_info: Any = None
+) -> Any:
+    from decal.distributed._tables import ADDED, credal_sets, from_pandas
+
+    place = Place(partition_info["number"])
+    credal = credal_sets(from_pandas(frame, columns, place), columns, saved, alpha, place)
+    # Objects: lists of an Arrow type go into Parquet, but pandas cannot read them back.
+    added = {name: _objects(getattr(credal, name)) for name in ADDED}
+    return frame.drop(columns=columns.of_logits).assign(**added)
+
+
+def _objects(values: Array) -> NDArray[Any]:
+    """(n,) rows of (n, K), each an array of its own."""
+    cells = np.empty(len(values), dtype=object)
+    cells[:] = list(values)
+    return cells
+
+
+# Both
+
+
+def _tree(leaves: Sequence[Any]) -> Any:
+    """One delayed Evidence from many, merged FAN_IN at a time."""
+    task = delayed(merged, pure=True)
+    nodes = [task(leaves[i : i + FAN_IN]) for i in range(0, len(leaves), FAN_IN)]
+    return nodes[0] if len(nodes) == 1 else _tree(nodes)

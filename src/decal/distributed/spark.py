@@ -1,0 +1,131 @@
+"""Spark DataFrames: partitions are summarised as Arrow batches, summaries merged in a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from decal._arrays import check_class_names
+from decal.decalibrator import Decalibrator
+from decal.distributed._evidence import (
+    FAN_IN,
+    Evidence,
+    Place,
+    Recipe,
+    finished,
+    merged,
+    summarise,
+    to_bytes,
+)
+
+try:
+    from pyspark import TaskContext
+    from pyspark.sql.functions import col
+    from pyspark.sql.types import ArrayType, DoubleType, StructField, StructType
+except ModuleNotFoundError as error:
+    if (error.name or "").split(".")[0] != "pyspark":
+        raise
+    raise ImportError(
+        "decal.distributed needs PySpark for Spark DataFrames: pip install pyspark", name="pyspark"
+    ) from error
+
+from decal.distributed._tables import ADDED, Columns, batches, credal_sets, lists_of
+
+import pyarrow as pa  # type: ignore[import-untyped]  # isort: skip
+
+__all__ = ["fit_spark", "predict_spark"]
+
+SCHEMA = "model binary, first int, rows long, problem string"
+"""How the evidence of one partition travels."""
+
+ARROW_SCHEMA = pa.schema(
+    {"model": pa.binary(), "first": pa.int32(), "rows": pa.int64(), "problem": pa.string()}
+)
+
+
+def fit_spark(
+    data: Any, logits: Any, label: Any, sample_weight: Any, recipe: Recipe
+) -> Decalibrator:
+    """As `decal.distributed.fit`, on a Spark DataFrame.
+
+    Bad partitions are numbered as by `pyspark.sql.functions.spark_partition_id`.
+    """
+    if type(data).__module__.startswith("pyspark.sql.connect"):
+        raise ValueError(
+            "data must be of a classic Spark session to fit: got a DataFrame of Spark Connect, "
+            "which has no tree reduction. Fit where the driver runs; predict works in both."
+        )
+    columns = Columns.named(logits, label, sample_weight)
+    columns.require_in(data.columns)
+    if columns.per_class is not None:
+        check_class_names(recipe.classes, len(columns.per_class))
+        recipe = Recipe(recipe.alpha, recipe.settings, recipe.classes or columns.per_class)
+
+    def summarise_partition(received: Iterator[Any]) -> Iterator[Any]:
+        partition = _partition_number()
+        tables = (_renamed(batch, columns.needed) for batch in received)
+        found = summarise(batches(tables, columns, partition, recipe.classes), partition, recipe)
+        problem = found.problems[0][1] if found.problems else None
+        row = {"model": found.model, "first": partition, "rows": found.rows, "problem": problem}
+        yield pa.RecordBatch.from_pylist([row], schema=ARROW_SCHEMA)
+
+    needed = _numbered(data.select(*map(_quoted, columns.needed)))
+    summaries = needed.mapInArrow(summarise_partition, SCHEMA)
+    return finished(merged(summaries.rdd.map(_evidence).treeAggregate([], _combine, _combine)))
+
+
+def _evidence(row: Any) -> list[Evidence]:
+    model = None if row.model is None else bytes(row.model)
+    problems = () if row.problem is None else ((row.first, row.problem),)
+    return [Evidence(model, row.first, row.rows, problems)]
+
+
+def _combine(some: list[Evidence], more: list[Evidence]) -> list[Evidence]:
+    """Evidence waits until FAN_IN pieces are there, so that it is not saved after every one."""
+    pieces = [*some, *more]
+    return pieces if len(pieces) < FAN_IN else [merged(pieces)]
+
+
+def predict_spark(model: Decalibrator, data: Any, logits: Any, alpha: float | None) -> Any:
+    """As `decal.distributed.predict`, on a Spark DataFrame."""
+    columns = Columns.named(logits)
+    columns.require_in(data.columns)
+    columns.require_room(data.columns)
+    model.shifts(alpha)
+    saved, names = to_bytes(model), data.columns
+    kept = [field for field in data.schema.fields if field.name not in columns.of_logits]
+    lists = ArrayType(DoubleType(), containsNull=False)
+    schema = StructType([*kept, *(StructField(name, lists, nullable=False) for name in ADDED)])
+
+    def predict_partition(received: Iterator[Any]) -> Iterator[Any]:
+        partition, start = _partition_number(), 0
+        for batch in received:
+            table = _renamed(batch, names)
+            credal = credal_sets(table, columns, saved, alpha, Place(partition, start))
+            table = table.select([field.name for field in kept])
+            for name in ADDED:
+                table = table.append_column(name, lists_of(getattr(credal, name)))
+            yield from table.to_batches()
+            start += len(credal)
+
+    return _numbered(data).mapInArrow(predict_partition, schema)
+
+
+def _partition_number() -> int:
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
+
+
+def _quoted(name: str) -> Any:
+    """A column whose name may hold dots and backticks."""
+    return col("`" + name.replace("`", "``") + "`")
+
+
+def _numbered(data: Any) -> Any:
+    """The same columns under plain names: mapInArrow does not find one with a dot in its name."""
+    return data.toDF(*(f"c{i}" for i in range(len(data.columns))))
+
+
+def _renamed(batch: Any, names: list[str]) -> Any:
+    """A table of the batch, under the names that columns had before `_numbered`."""
+    return pa.Table.from_batches([batch]).rename_columns(names)

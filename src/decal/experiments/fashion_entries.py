@@ -1,0 +1,80 @@
+"""Rows of the comparison on images, gathered over seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from decal.experiments.curves import Curve
+from decal.experiments.fashion_plan import COLUMNS, CREDAL, METHODS, SHOWN
+from decal.experiments.rows import Row
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One method at one alpha, over all seeds: a row of the tables.
+
+    Attributes
+    ----------
+    method, alpha : NaN for methods without an alpha.
+    values : by column, a number per seed; columns that no seed has are absent.
+    """
+
+    method: str
+    alpha: float
+    values: dict[str, list[float]]
+
+    def mean(self, column: str) -> float:
+        """Over seeds; NaN without any."""
+        return float(np.mean(self.values[column])) if column in self.values else math.nan
+
+    def text(self, column: str, digits: int = 3, *, spread: bool = True) -> str:
+        """Mean ± standard deviation over seeds."""
+        if column not in self.values:
+            return "–"
+        values = self.values[column]
+        middle = f"{np.mean(values):.{digits}f}"
+        if len(values) < 2 or not spread:
+            return middle
+        return f"{middle} ± {np.std(values, ddof=1):.{digits}f}"
+
+    @property
+    def level(self) -> str:
+        """Alpha as text; empty if there is none."""
+        return "" if math.isnan(self.alpha) else f"{self.alpha:g}"
+
+
+def entries(rows: Iterable[Row]) -> list[Entry]:
+    """Rows of one kind of labels, gathered over seeds, in the order of tables."""
+    found: dict[tuple[str, str], Entry] = {}
+    for row in rows:
+        key = (row["method"], str(row["alpha"]))
+        entry = found.setdefault(key, Entry(row["method"], row["alpha"], {}))
+        for column, kind in COLUMNS.items():
+            if kind is float and column != "alpha" and not math.isnan(row[column]):
+                entry.values.setdefault(column, []).append(row[column])
+    levels = {method: list(SHOWN.get(method, ())) for method in METHODS}
+
+    def place(entry: Entry) -> tuple[int, int, float]:
+        shown = levels[entry.method]
+        at = shown.index(entry.alpha) if entry.alpha in shown else len(shown)
+        return METHODS.index(entry.method), at, -entry.alpha
+
+    return sorted(found.values(), key=place)
+
+
+def curves(drawn: list[Entry]) -> dict[str, Curve]:
+    """Coverage against efficiency of every credal method, by falling efficiency."""
+    found = {}
+    for method in CREDAL:
+        own = sorted(
+            (e for e in drawn if e.method == method and "coverage" in e.values),
+            key=lambda e: -e.mean("efficiency"),
+        )
+        if own:
+            numbers = [(e.alpha, e.mean("coverage"), e.mean("efficiency")) for e in own]
+            found[method] = Curve(*np.array(numbers).T)
+    return found

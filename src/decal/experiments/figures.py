@@ -1,0 +1,121 @@
+"""Figures of experiments: drawn for light and for dark pages; the same rows give the same file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+LIGHT = {"figure.facecolor": "white", "axes.facecolor": "white"}
+DARK = {
+    "figure.facecolor": "#16181d",
+    "axes.facecolor": "#16181d",
+    "savefig.facecolor": "#16181d",
+    "text.color": "#e3e4e6",
+    "axes.labelcolor": "#e3e4e6",
+    "axes.titlecolor": "#e3e4e6",
+    "xtick.color": "#a3a5aa",
+    "ytick.color": "#a3a5aa",
+    "axes.edgecolor": "#a3a5aa",
+}
+DOTS_PER_INCH = 150
+
+
+def need_matplotlib() -> None:
+    """Raise an ImportError that names the install command where there is no matplotlib."""
+    try:
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ImportError("figures need matplotlib: pip install 'decal[plot]'") from error
+
+
+def save(draw: Callable[[], Any], folder: Path, name: str) -> list[Path]:
+    """Draw and save NAME.svg and NAME.png, and NAME_dark.svg for dark pages.
+
+    Parameters
+    ----------
+    draw : makes a figure, by the colours that are set when it is called (`decal.plot` follows the
+        background of the axes).
+    folder : to write into.
+    name : without suffix.
+    """
+    need_matplotlib()
+    from matplotlib import pyplot as plt
+    from matplotlib import rc_context
+
+    # The same rows give the same file: no date, and names of parts that do not change.
+    fixed: dict[Any, Any] = {"svg.hashsalt": "decal"}
+    written = []
+    for theme, suffixes in ((LIGHT, (".svg", ".png")), (DARK, ("_dark.svg",))):
+        with rc_context(fixed | theme):
+            figure = draw()
+            for suffix in suffixes:
+                path = folder / f"{name}{suffix}"
+                dated = {"Date": None} if path.suffix == ".svg" else None
+                figure.savefig(path, dpi=DOTS_PER_INCH, metadata=dated, bbox_inches="tight")
+                written.append(path)
+            plt.close(figure)
+    return written
+
+
+Curve = tuple[Sequence[float], Sequence[float], Sequence[float]]
+"""Alpha, coverage and efficiency."""
+
+
+def tradeoffs(
+    panels: Mapping[str, Mapping[str, Curve]], *, columns: int = 3, front: bool = True
+) -> Any:
+    """A figure with a panel of coverage against efficiency for each model or data set.
+
+    Parameters
+    ----------
+    panels : by title, curves by name. The legend below is that of the panel with most curves; the
+        scale of alpha is in the last panel.
+    columns : panels side by side.
+    front : whether a line joins the points that no other of the panel beats in both respects.
+    """
+    from matplotlib import pyplot as plt
+
+    from decal import plot
+
+    count = len(panels)
+    columns = max(1, min(columns, count))
+    lines = max(1, -(-count // columns))
+    figure, grid = plt.subplots(
+        lines, columns, figsize=(3.3 * columns, 3.25 * lines + 0.5), squeeze=False
+    )
+    for ax in grid.flat[count:]:
+        ax.remove()
+    fullest = max(range(count), key=lambda i: len(list(panels.values())[i]), default=0)
+    for i, (ax, (title, curves)) in enumerate(zip(grid.flat, panels.items(), strict=False)):
+        plot.tradeoff(curves, ax=ax, front=front, legend=i in (fullest, count - 1))
+        ax.set_title(title, fontsize="medium", loc="left", pad=8)
+        for scale in list(ax.child_axes) if i < count - 1 else ():
+            scale.remove()
+        legend = ax.get_legend()
+        if legend is not None:
+            handles, labels = legend.legend_handles, [t.get_text() for t in legend.get_texts()]
+            legend.remove()
+            if i == fullest:
+                figure.legend(
+                    handles, labels, loc="outside lower center", ncols=len(labels), frameon=False
+                )
+        if i % columns:
+            ax.set_ylabel("")
+        if i + columns < count:
+            ax.set_xlabel("")
+    figure.set_layout_engine("constrained", h_pad=0.08, w_pad=0.06)
+    return figure
+
+
+def save_all(
+    figures: Mapping[str, Callable[[], Any]], folder: Path
+) -> tuple[list[Path], list[str]]:
+    """Save several figures by name; returns the files, and a note if there is no matplotlib."""
+    files: list[Path] = []
+    try:
+        for name, draw in figures.items():
+            files += save(draw, folder, name)
+    except ImportError as error:
+        return files, [str(error)]
+    return files, []
