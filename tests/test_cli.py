@@ -289,7 +289,7 @@ def test_the_demo_prints_its_table_and_commands_that_work():
     printed = succeed("demo", "--out", "out").stdout
     assert "The 5 most uncertain images" in printed
     commands = re.findall(r"^  decal (.*)$", printed, flags=re.MULTILINE)
-    assert [command.split()[0] for command in commands] == ["predict", "evaluate"]
+    assert [command.split()[0] for command in commands] == ["predict", "evaluate", "explore"]
     for command in commands:
         succeed(*command.split())
 

@@ -419,6 +419,8 @@ def test_entries_gather_seeds():
     (entry,) = entries(rows)
     assert entry.text("accuracy") == "0.850 ± 0.050"
     assert entry.text("ece") == "–"
+    slow = [row(WRAPPER, seed, train_seconds=t) for seed, t in enumerate((12.0, 11.04, 90.0))]
+    assert entries(slow)[0].text("train_seconds", 1) == "11.0"
     assert entries(rows[:1])[0].text("accuracy") == "0.800"
     levels = entries([row(CLASS, 0, alpha, ece=0.1) for alpha in (0.5, 1.0, 0.95)])
     assert [e.level for e in levels] == ["1", "0.95", "0.5"]

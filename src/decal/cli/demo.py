@@ -66,7 +66,7 @@ def _print_demo(demo: Demo) -> None:
     for command in (
         f"decal predict {folder}/model.npz {folder}/test.csv -o credal.csv --alpha 0.95",
         f"decal evaluate {folder}/model.npz {folder}/test.csv --truth {folder}/truth.csv",
-        f"decal explore {folder}/model.npz {folder}/test.csv --truth {folder}/truth.csv",
+        f"decal explore {folder}/model.npz {folder}/test.csv --export page.html",
     ):
         output.print(f"  {command}", markup=False, highlight=False, soft_wrap=True)
 

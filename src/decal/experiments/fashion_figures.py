@@ -114,7 +114,7 @@ def _time(real: list[Entry], columns: list[str]) -> Any:
 def _points(ax: Any, own: list[Entry], column: str) -> Any:
     """A method: a mark per alpha, joined, with whiskers for the standard deviation over seeds."""
     marker, colour = STYLES[own[0].method]
-    x = [e.mean("train_seconds") + e.mean("predict_seconds") for e in own]
+    x = [e.seconds("train_seconds") + e.seconds("predict_seconds") for e in own]
     y = [e.mean(column) for e in own]
     sd = [np.std(e.values[column], ddof=1) if len(e.values[column]) > 1 else 0 for e in own]
     order = np.argsort(y)
