@@ -199,6 +199,7 @@ def test_any_interruptions_leave_the_result_the_same_bit_for_bit(tmp_path_factor
 PROGRAM = (
     "import decal.checkpoints, decal._formats, decal._entry as entry;"
     "decal.checkpoints.CHUNK_ELEMENTS = {elements}; decal._formats.CHUNK_ELEMENTS = {elements};"
+    "decal.files.Source.chunks.__defaults__ = ({elements}, 0);"
     "entry.main()"
 )
 

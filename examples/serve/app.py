@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from batching import Batcher, OverloadedError
 from fastapi import FastAPI, HTTPException, Request, Response
-from models import load
 from numpy.typing import NDArray
+
+from batching import Batcher, OverloadedError
+from models import load
 
 MAX_BYTES = 16 << 20
 """Of a request's body; more is refused before it is read."""

@@ -26,9 +26,9 @@ from typing import Any
 import httpx
 import numpy as np
 from fastapi import FastAPI, Request, Response
-from models import export
 
 import decal
+from models import export
 
 HERE = Path(__file__).parent
 
