@@ -78,7 +78,7 @@ def measured(task: str, cores: int | None = None, **arguments: Any) -> Row:
     command = [sys.executable, __file__, "--task", json.dumps([task, cores, arguments])]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(done.stderr)
+        raise RuntimeError(f"{task} ended with code {done.returncode}: {done.stderr}")
     found: Row = json.loads(done.stdout)
     return arguments | found
 
@@ -453,10 +453,10 @@ def main() -> None:
     found: list[Row] = []
     for name in arguments.only or SECTIONS:
         found += SECTIONS[name](arguments.full)
-    if arguments.out:
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        write_csv(arguments.out.with_suffix(".csv"), found)
-        draw(arguments.out.with_suffix(".svg"), found)
+        if arguments.out:
+            arguments.out.parent.mkdir(parents=True, exist_ok=True)
+            write_csv(arguments.out.with_suffix(".csv"), found)
+            draw(arguments.out.with_suffix(".svg"), found)
 
 
 if __name__ == "__main__":
