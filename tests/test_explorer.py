@@ -856,7 +856,12 @@ def test_bad_input_of_the_command_ends_in_one_line(files_at_hand):
 def test_the_command_serves_until_interrupted():
     command = [sys.executable, "-m", "decal._entry", "explore", "model.npz", "logits.npz"]
     with subprocess.Popen(
-        [*command, "--no-browser"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, "--no-browser"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Whoever started the tests in the background had shells ignore the signal for all below.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         try:
             line = process.stdout.readline()

@@ -267,7 +267,12 @@ def test_a_killed_predict_keeps_finished_files_and_continues(number):
         assert Path("out", name).stat().st_mtime_ns == modified
     succeed("predict", "model.npz", "in", "-o", "through")
     for part in Path("through").glob("*.parquet"):
-        assert pq.read_table(part).equals(pq.read_table(Path("out", part.name)))
+        found, expected = pq.read_table(Path("out", part.name)), pq.read_table(part)
+        assert found.schema.equals(expected.schema)
+        for name in expected.column_names:  # read in other chunks, so equal but for round-off
+            np.testing.assert_allclose(
+                found[name].to_pylist(), expected[name].to_pylist(), rtol=0, atol=1e-12
+            )
     assert sorted(os.listdir("out")) == sorted(os.listdir("through"))
 
 
