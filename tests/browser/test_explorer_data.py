@@ -72,6 +72,7 @@ def test_hostile_names_are_shown_literally_and_nothing_runs(open_page, hostile):
     page.get_by_test_id("filter-class").select_option(index=0)
     page.get_by_test_id("search").fill(HOSTILE[0])
     page.get_by_test_id("search").fill("")
+    page.evaluate(SETTLED)  # rows are used again: a click before the next frame may hit another
     for row in range(7):
         page.locator(f"tr[data-row='{row}']").click()
         page.evaluate(SETTLED)
