@@ -411,16 +411,22 @@ def partitions(draw):
 @given(partitions())
 def test_neither_the_partition_nor_the_order_of_merging_changes_results(drawn):
     logits, labels, part, random = drawn
-    whole = decal.Decalibrator().merge(decal.Decalibrator().fit(logits, labels))
-    pool = [decal.Decalibrator().fit(logits[part == p], labels[part == p]) for p in np.unique(part)]
+
+    def fitted(rows):
+        model = decal.Decalibrator(directions=("class", "temperature"))
+        return model.fit(logits[rows], labels[rows])
+
+    whole = fitted(slice(None))
+    pool = [fitted(part == p) for p in np.unique(part)]
     while len(pool) > 1:
         random.shuffle(pool)
         pool.append(pool.pop().merge(pool.pop()))
     (merged,) = pool
     alphas = [0.1, 0.8, 0.99]
-    found, expected = merged.shifts(alphas), whole.shifts(alphas)
-    np.testing.assert_allclose(found.lower, expected.lower, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(found.upper, expected.upper, rtol=1e-9, atol=1e-9)
+    for ask in (decal.Decalibrator.shifts, decal.Decalibrator.scales):
+        found, expected = ask(merged, alphas), ask(whole, alphas)
+        np.testing.assert_allclose(found.lower, expected.lower, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(found.upper, expected.upper, rtol=1e-9, atol=1e-9)
 
 
 # Memory

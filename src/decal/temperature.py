@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.polynomial import chebyshev, polynomial
+from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
 from decal._numerics import Array, Logits, row_blocks
@@ -23,7 +23,7 @@ RUNGS_PER_OCTAVE = 2
 RUNG = float(np.log(2.0)) / RUNGS_PER_OCTAVE
 """Distance of two rungs in log s."""
 
-NEAR_ZERO = 1 / 2
+NEAR_ZERO = 1 / 4
 """The lowest rung is at s = NEAR_ZERO / (largest |d|). There R is so smooth that a polynomial
 through s = 0 and the lowest rungs replaces all rungs further down."""
 
@@ -119,13 +119,14 @@ class ScaleSummary:
 
     def near_zero(self, s: Array) -> tuple[Array, Array]:
         """R and dR / ds below the lowest rung, by the polynomial through it and s = 0."""
-        lowest = np.exp(RUNG * self.first)
-        slopes = self.slopes[:LOWEST] * np.exp(-RUNG * np.arange(LOWEST))  # per lowest rung
-        data = np.concatenate([self.at_zero * [1.0, lowest], self.values[:LOWEST], slopes])
-        coefficients = _through_zero() @ data
-        x = np.minimum(s / lowest, 1.0)
-        value = polynomial.polyval(x, coefficients)
-        rate = polynomial.polyval(x, polynomial.polyder(coefficients)) / lowest
+        rungs = np.exp(RUNG * (self.first + np.arange(LOWEST)))
+        half = rungs[-1] / 2  # from 0 to the last of them is [-1, 1] in this unit
+        values = np.append(self.at_zero[0], self.values[:LOWEST])
+        rates = np.append(self.at_zero[1], self.slopes[:LOWEST] / rungs)
+        coefficients = _hermite(_FROM_ZERO) @ np.concatenate([values, rates * half])
+        x = np.minimum(s, rungs[0]) / half - 1
+        value = chebyshev.chebval(x, coefficients)
+        rate = chebyshev.chebval(x, chebyshev.chebder(coefficients)) / half
         return np.asarray(value, dtype=np.float64), np.asarray(rate, dtype=np.float64)
 
     @property
@@ -153,38 +154,31 @@ class ScaleSummary:
         u = np.log(np.where(low, 1.0, scale)) / RUNG
         start = np.floor(u).astype(np.int64) - (stencil // 2 - 1)
         value, slope = self.rungs(start + np.arange(stencil)[:, None])
-        data = np.concatenate([value, slope * RUNG])
-        coefficients = _hermite(stencil) @ data
-        x = (u - start) / (stencil - 1) * 2 - 1
+        half = (stencil - 1) / 2  # rungs: those of a stencil are [-1, 1] in this unit
+        nodes = tuple(np.arange(stencil) / half - 1)
+        coefficients = _hermite(nodes) @ np.concatenate([value, slope * RUNG * half])
+        x = (u - start) / half - 1
         found = chebyshev.chebval(x, coefficients, tensor=False)
         rate = chebyshev.chebval(x, chebyshev.chebder(coefficients), tensor=False)
-        rate = rate * 2 / (stencil - 1) / RUNG / np.where(low, 1.0, scale)
+        rate = rate / half / RUNG / np.where(low, 1.0, scale)
         small, small_rate = self.near_zero(scale)
         return np.where(low, small, found), np.where(low, small_rate, rate)
 
 
-@lru_cache
-def _hermite(stencil: int) -> Array:
-    """From values and slopes per rung, at as many rungs, to Chebyshev coefficients on [-1, 1]."""
-    nodes = np.linspace(-1.0, 1.0, stencil)
-    degree = 2 * stencil - 1
-    value = chebyshev.chebvander(nodes, degree)
-    slope = np.stack(
-        [chebyshev.chebval(nodes, chebyshev.chebder(row)) for row in np.eye(degree + 1)], axis=1
-    )
-    slope *= 2 / (stencil - 1)  # per rung
-    return np.linalg.inv(np.concatenate([value, slope]))
+_FROM_ZERO = (-1.0, *(2 * np.exp(RUNG * (np.arange(LOWEST) - LOWEST + 1)) - 1))
+"""The scale 0 and the lowest rungs, seen from the middle between 0 and the last of these."""
 
 
 @lru_cache
-def _through_zero() -> Array:
-    """From values and slopes at 0 and at the lowest rungs to coefficients; their unit is a rung."""
-    nodes = np.append(0.0, np.exp(RUNG * np.arange(LOWEST)))
-    powers = np.arange(2 * len(nodes))
-    value = nodes[:, None] ** powers
-    slope = powers * nodes[:, None] ** np.maximum(powers - 1, 0)
-    rows = np.concatenate([value[:1], slope[:1], value[1:], slope[1:]])
-    return np.linalg.inv(rows)
+def _hermite(nodes: tuple[float, ...]) -> Array:
+    """From values and slopes at nodes in [-1, 1] to Chebyshev coefficients: a basis that is safe.
+
+    With powers of x in its place, round-off would grow to 1e-8.
+    """
+    x, degree = np.array(nodes), 2 * len(nodes) - 1
+    values = chebyshev.chebvander(x, degree)
+    slopes = [chebyshev.chebval(x, chebyshev.chebder(row)) for row in np.eye(degree + 1)]
+    return np.linalg.inv(np.concatenate([values, np.stack(slopes, axis=1)]))
 
 
 def summarise_scales(
