@@ -1,5 +1,7 @@
 """Class shifts: against their definition, their symmetries, nasty data and bad input."""
 
+import io
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -493,6 +495,19 @@ def test_a_saved_model_answers_the_same(tmp_path, clear_data, reference):
     np.testing.assert_array_equal(ends(again, 0.3), ends(d, 0.3))
     a, b = again.predict(clear_data[0]), d.predict(clear_data[0])
     np.testing.assert_array_equal(a.lower, b.lower)
+
+
+def test_models_are_kept_in_open_files_too_compressed_or_not(clear_data):
+    d = decal.decalibrate(*clear_data, alpha=0.7)
+    small, large = io.BytesIO(), io.BytesIO()
+    d.save(small)
+    d.save(large, compressed=False)
+    assert len(small.getvalue()) < len(large.getvalue())
+    for file in (small, large):
+        file.seek(0)
+        np.testing.assert_array_equal(ends(decal.Decalibrator.load(file), 0.3), ends(d, 0.3))
+    with pytest.raises(ValueError, match="got a file without a name, which is not one"):
+        decal.Decalibrator.load(io.BytesIO(b"not a model"))
 
 
 def test_corrupt_and_foreign_files_are_refused(tmp_path, clear_data):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Self, overload
+from typing import Any, BinaryIO, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -474,8 +474,14 @@ class Decalibrator:
         K = len(self._summary.label_weight)
         return f"Decalibrator({settings}), fitted on {self.examples:,} examples of {K:,} classes"
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to one small file (.npz, no pickle)."""
+    def save(self, path: str | Path | BinaryIO, *, compressed: bool = True) -> None:
+        """Write the fitted model to one small file (.npz, no pickle).
+
+        Parameters
+        ----------
+        path : where to; or a file open for writing bytes.
+        compressed : to about half the size, which takes ten times as long.
+        """
         summary, center = self._fitted()
         settings = {
             "alpha": self.alpha,
@@ -502,12 +508,13 @@ class Decalibrator:
             )
         if self._ladder is not None:
             arrays |= self._ladder.parts()
-        storage.write(Path(path), settings, arrays)
+        file = Path(path) if isinstance(path, str) else path
+        storage.write(file, settings, arrays, compressed=compressed)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path | BinaryIO) -> Self:
         """Read what `save` wrote. Runs no code from the file, so files of strangers are safe."""
-        settings, arrays = storage.read(Path(path))
+        settings, arrays = storage.read(Path(path) if isinstance(path, str) else path)
         try:
             model = cls(
                 settings.pop("alpha"),

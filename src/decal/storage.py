@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,22 +18,34 @@ VERSION = 1
 Arrays = dict[str, NDArray[Any]]
 
 
-def write(path: Path, settings: dict[str, Any], arrays: Arrays) -> None:
-    """Write a model file, or leave what was there before if anything fails."""
-    header = json.dumps({"format": FORMAT, "version": VERSION, **settings})
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+File = Path | BinaryIO
+"""Where a model is: a path, or a file open for bytes."""
+
+
+def write(file: File, settings: dict[str, Any], arrays: Arrays, *, compressed: bool) -> None:
+    """Write a model file; at a path, or leave what was there before if anything fails."""
+    header = np.array(json.dumps({"format": FORMAT, "version": VERSION, **settings}))
+    save = np.savez_compressed if compressed else np.savez
+    if not isinstance(file, Path):
+        save(file, allow_pickle=False, header=header, **arrays)
+        return
+    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
     try:
-        with open(partial, "wb") as file:
-            np.savez_compressed(file, allow_pickle=False, header=np.array(header), **arrays)
-        os.replace(partial, path)
+        with open(partial, "wb") as opened:
+            save(opened, allow_pickle=False, header=header, **arrays)
+        os.replace(partial, file)
     finally:
         partial.unlink(missing_ok=True)
 
 
-def read(path: Path) -> tuple[dict[str, Any], Arrays]:
+def read(file: File) -> tuple[dict[str, Any], Arrays]:
     """Settings and arrays of a model file; ValueError if it is anything else."""
+    path = file if isinstance(file, Path) else getattr(file, "name", "a file without a name")
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        with (
+            open(file, "rb") if isinstance(file, Path) else nullcontext(file) as opened,
+            np.load(opened, allow_pickle=False) as archive,
+        ):
             if not hasattr(archive, "files") or "header" not in archive.files:
                 raise KeyError("header")
             settings = json.loads(str(archive["header"]))

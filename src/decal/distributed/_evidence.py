@@ -5,11 +5,10 @@ Nothing here knows an engine. Every function is pure: an engine may run it again
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
+from io import BytesIO
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -297,19 +296,15 @@ def finished(evidence: Evidence) -> Decalibrator:
 
 
 def to_bytes(model: Decalibrator) -> bytes:
-    """What `Decalibrator.save` writes."""
-    with tempfile.TemporaryDirectory(prefix="decal-") as folder:
-        path = Path(folder, "model.npz")
-        model.save(path)
-        return path.read_bytes()
+    """What `Decalibrator.save` writes, uncompressed: zlib would take longer than the fit."""
+    file = BytesIO()
+    model.save(file, compressed=False)
+    return file.getvalue()
 
 
 def from_bytes(saved: bytes) -> Decalibrator:
     """What `Decalibrator.load` reads: arrays and JSON, no code."""
-    with tempfile.TemporaryDirectory(prefix="decal-") as folder:
-        path = Path(folder, "model.npz")
-        path.write_bytes(saved)
-        return Decalibrator.load(path)
+    return Decalibrator.load(BytesIO(saved))
 
 
 @lru_cache(maxsize=4)
