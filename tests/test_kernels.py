@@ -13,7 +13,7 @@ import decal
 from decal import _numerics
 from decal._numerics import margins
 from decal.directions import shift_box
-from decal.evidence import LabelledLogits, Summariser
+from decal.evidence import LabelledLogits, MarginSummary, Summariser, merge
 from strategies import labelled_logits
 
 kernels = pytest.importorskip("decal._kernels", reason="needs Numba", exc_type=ImportError)
@@ -132,6 +132,29 @@ def test_fits_agree(data, reference):
         # At alpha = 1 an end may lie where the gain is flat, and be known to the root of round-off.
         finite = np.isfinite(ours)
         np.testing.assert_allclose(ours[finite], theirs[finite], rtol=1e-6, atol=1e-6 * scale)
+
+
+bins = st.dictionaries(st.integers(-5, 5), st.floats(-9, 9), max_size=8)
+
+
+@given(bins, st.lists(bins, min_size=1, max_size=4))
+def test_bins_are_added_key_by_key(first, others):
+    def summary(values):
+        keys = np.array(sorted(values), dtype=np.int64)
+        moments = np.array([[(j + 1) * values[k] for k in keys] for j in range(6)])
+        return MarginSummary(1 / 8, keys, moments.reshape(6, len(keys)), np.ones(2), 1)
+
+    first = first or {0: 1.0}
+    total = {}
+    for part in (first, *others):
+        for key, value in part.items():
+            total[key] = total.get(key, 0.0) + value
+    for merged in both(lambda: merge([summary(part) for part in (first, *others)])):
+        assert merged.keys.tolist() == sorted(total)
+        for j, moments in enumerate(merged.moments):
+            expected = [(j + 1) * total[key] for key in sorted(total)]
+            np.testing.assert_allclose(moments, expected, rtol=0, atol=1e-12)
+        assert merged.rows == 1 + len(others)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

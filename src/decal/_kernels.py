@@ -383,3 +383,34 @@ def boxes(
             left[count] = r
             count += 1
     return left[:count]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def distinct(a: Any, b: Any) -> int:
+    """How many different numbers two sorted arrays hold, each of different ones."""
+    i, j, count = 0, 0, 0
+    while i < len(a) and j < len(b):
+        x, y = a[i], b[j]
+        i += x <= y
+        j += y <= x
+        count += 1
+    return count + (len(a) - i) + (len(b) - j)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def add_bins(a: Any, sums_a: Any, b: Any, sums_b: Any, keys: Any, sums: Any) -> None:
+    """Bins with sorted keys a and b, and their power sums (6, B), added key by key."""
+    i, j = 0, 0
+    for at in range(len(keys)):
+        first = j == len(b) or (i < len(a) and a[i] <= b[j])
+        second = i == len(a) or (j < len(b) and b[j] <= a[i])
+        keys[at] = a[i] if first else b[j]
+        for p in range(len(sums)):
+            total = 0.0
+            if first:
+                total += sums_a[p, i]
+            if second:
+                total += sums_b[p, j]
+            sums[p, at] = total
+        i += first
+        j += second

@@ -362,9 +362,7 @@ class Summariser:
             self._done = [merge(self._done, self.max_bins)]
 
 
-def sparse_bins(
-    klass: NDArray[np.intp], m: Array, weights: Array | None, width: float
-) -> tuple[NDArray[np.int64], Array]:
+def sparse_bins(klass: NDArray[np.intp], m: Array, weights: Array | None, width: float) -> Bins:
     """Keys and power sums of margins m of classes, both of one shape or broadcast to that of m."""
     bins = np.floor(m / width)
     x = m - (bins + 0.5) * width
@@ -372,9 +370,7 @@ def sparse_bins(
     return keys, _power_sums(cell.reshape(x.shape), x, weights, len(keys))
 
 
-def repeated_bins(
-    keys: NDArray[np.int64], moments: Array, classes: int
-) -> tuple[NDArray[np.int64], Array]:
+def repeated_bins(keys: NDArray[np.int64], moments: Array, classes: int) -> Bins:
     """Keys and power sums of as many classes, all with the same bins: those of class 0, given."""
     each = np.arange(classes, dtype=np.int64)[:, None] * _SPAN + keys
     return each.ravel(), np.tile(moments, classes)
@@ -408,11 +404,7 @@ def merge(summaries: Sequence[MarginSummary], max_bins: int | None = None) -> Ma
     same = [s if s.bin_width == width else s.coarsened(int(width / s.bin_width)) for s in summaries]
     merged = same[0]
     if len(same) > 1:
-        keys = np.concatenate([s.keys for s in same])
-        order = np.argsort(keys, kind="stable")  # a few sorted runs: this only merges them
-        keys, moments = _add_equal_keys(
-            keys[order], (np.concatenate([s.moments[j] for s in same])[order] for j in _POWERS)
-        )
+        keys, moments = _add_bins([(s.keys, s.moments) for s in same])
         label_weight = np.sum([s.label_weight for s in same], axis=0)
         merged = MarginSummary(width, keys, moments, label_weight, sum(s.rows for s in same))
     budget = bin_budget(len(merged.label_weight)) if max_bins is None else max_bins
@@ -421,9 +413,29 @@ def merge(summaries: Sequence[MarginSummary], max_bins: int | None = None) -> Ma
     return merged
 
 
-def _add_equal_keys(
-    keys: NDArray[np.int64], moments: Iterable[Array]
-) -> tuple[NDArray[np.int64], Array]:
+Bins = tuple[NDArray[np.int64], Array]
+"""Sorted keys (B,), each once, and power sums (6, B)."""
+
+
+def _add_bins(parts: list[Bins]) -> Bins:
+    """Bins of several summaries, all of one width, added key by key."""
+    kernels = compiled(sum(moments.size for _, moments in parts))
+    if kernels is None:
+        keys = np.concatenate([k for k, _ in parts])
+        order = np.argsort(keys, kind="stable")  # a few sorted runs: this only merges them
+        return _add_equal_keys(
+            keys[order], (np.concatenate([m[j] for _, m in parts])[order] for j in _POWERS)
+        )
+    while len(parts) > 1:
+        (a, of_a), (b, of_b), *others = parts
+        count = kernels.distinct(a, b)
+        keys, moments = np.empty(count, dtype=np.int64), np.empty((ORDER + 1, count))
+        kernels.add_bins(a, of_a, b, of_b, keys, moments)
+        parts = [*others, (keys, moments)]
+    return parts[0]
+
+
+def _add_equal_keys(keys: NDArray[np.int64], moments: Iterable[Array]) -> Bins:
     """The distinct ones of sorted keys, and the sums of each power sum's values at them."""
     first = np.flatnonzero(np.diff(keys, prepend=keys[0] - 1))
     sums = np.empty((ORDER + 1, len(first)))
