@@ -1,7 +1,7 @@
 """How time and memory of a fit grow with rows, classes, levels and workers; a merge tree, checked.
 
     python benchmarks/scale.py                            # some minutes
-    python benchmarks/scale.py --full                     # up to 1,280,000 × 1,000
+    python benchmarks/scale.py --full                     # to 1,280,000 × 1,000, 20,000 × 100,000
     python benchmarks/scale.py --only merging             # one section
     python benchmarks/scale.py --out docs/_static/scale   # also scale.csv and scale.svg
 
@@ -32,6 +32,12 @@ import numpy as np
 CHUNK = 1 << 23
 """Logits per chunk: 32 MB of float32."""
 
+LARGE_CHUNK = 50_000_000
+"""The same for large label sets: 200 MB, some hundred rows of 100,000 classes."""
+
+LISTED = 100
+"""Classes listed per row, where not all are."""
+
 EIGHT = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0)
 FAN_IN = 32
 LEAVES = 10_000
@@ -43,13 +49,19 @@ Row = dict[str, Any]
 # Data and measurement
 
 
-def chunks(N: int, K: int, seed: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Logits of an overconfident classifier that is right four times in five, and labels."""
+def chunks(
+    N: int, K: int, seed: int = 0, size: int = CHUNK
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Logits of an overconfident classifier that is right four times in five, and labels.
+
+    All chunks share one block of memory.
+    """
     rng = np.random.default_rng(seed)
-    step = max(1, CHUNK // K)
+    step = min(N, max(1, size // K))
+    memory = np.empty((step, K), dtype=np.float32)
     for start in range(0, N, step):
         n = min(step, N - start)
-        logits = rng.standard_normal((n, K), dtype=np.float32)
+        logits = rng.standard_normal(out=memory[:n], dtype=np.float32)
         logits *= 3
         labels = rng.integers(K, size=n)
         right = np.flatnonzero(rng.random(n) < 0.8)
@@ -86,7 +98,7 @@ def measured(task: str, cores: int | None = None, **arguments: Any) -> Row:
 # Tasks: run in processes of their own
 
 
-def task_fit(N: int, K: int) -> Row:
+def task_fit(N: int, K: int, size: int = CHUNK) -> Row:
     """One pass of partial_fit over generated chunks, then eight levels."""
     from scipy.special import softmax
 
@@ -94,18 +106,18 @@ def task_fit(N: int, K: int) -> Row:
 
     warm = next(chunks(64, K))
     decal.Decalibrator().partial_fit(*warm).predict(warm[0])
-    first = next(chunks(N, K))
+    first = next(chunks(N, K, size=size))
     before = peak_megabytes()  # the libraries, and one chunk
-    del first
+    del warm, first
     model = decal.Decalibrator()
     fitting = cpu = 0.0
-    for logits, labels in chunks(N, K):
+    for logits, labels in chunks(N, K, size=size):
         begun = time.process_time()
         fitting += timed(lambda z=logits, y=labels: model.partial_fit(z, y))[0]
         cpu += time.process_time() - begun
     solving = timed(lambda: model.shifts(EIGHT))[0]
-    memory = peak_megabytes() - before
-    logits, _ = next(chunks(N, K))  # after the peak is taken, as softmax has one of its own
+    memory = peak_megabytes()
+    logits = logits[: max(1, CHUNK // K)]  # after the peak is taken, as softmax has one of its own
     once = min(timed(lambda: softmax(logits, axis=1))[0] for _ in range(3))
     once *= N * K / logits.size
     found = {
@@ -114,11 +126,45 @@ def task_fit(N: int, K: int) -> Row:
         "cpu_ns_per_logit": cpu / (N * K) * 1e9,
         "solve": solving,
         "softmax": once,
-        "megabytes": memory,
+        "megabytes": memory - before,
+        "megabytes_in_all": memory,
         "evidence": evidence_bytes(model) / 2**20,
     }
     took = min(timed(lambda: model.predict(logits))[0] for _ in range(3))
     return found | {"predict": took * N * K / logits.size}
+
+
+def task_lists(N: int, K: int) -> Row:
+    """Lists of the most probable classes: fit, eight levels, predict."""
+    import decal
+
+    values, members, rest, labels = [], [], [], []
+    for logits, y in chunks(N, K, size=LARGE_CHUNK):
+        at = np.argpartition(logits, -LISTED, axis=1)[:, -LISTED:]
+        top = np.take_along_axis(logits, at, axis=1)
+        total, listed = (np.exp(z).sum(axis=1, dtype=np.float64) for z in (logits, top))
+        values.append(top)
+        members.append(at.astype(np.int32))
+        rest.append(np.log(total - listed))
+        labels.append(y)
+    parts = [np.concatenate(part) for part in (values, members, rest)]
+    y = np.concatenate(labels)
+    model = decal.Decalibrator()
+
+    def fit() -> decal.TopLogits:
+        top = decal.TopLogits(*parts, total_classes=K)
+        model.fit(top, y)
+        return top
+
+    fitting, top = timed(fit)
+    solving = timed(lambda: model.shifts(EIGHT))[0]
+    predicting = timed(lambda: model.predict(top))[0]
+    return {
+        "seconds": fitting + solving,
+        "predict": predicting,
+        "lists": sum(part.nbytes for part in parts) / 2**20,
+        "megabytes_in_all": peak_megabytes(),
+    }
 
 
 def task_levels(N: int, K: int, counts: list[int]) -> Row:
@@ -235,6 +281,7 @@ def merged(group: list[Any]) -> Any:
 
 TASKS = {
     "fit": task_fit,
+    "lists": task_lists,
     "levels": task_levels,
     "files": task_files,
     "dask": task_dask,
@@ -257,6 +304,26 @@ def classes(full: bool) -> Iterator[Row]:
     print(f"\nClasses: one pass and eight levels, {logits // 1_000_000} million logits")
     for K in (10, 100, 1_000, 10_000):
         yield line("classes", measured("fit", N=logits // K, K=K))
+
+
+def vocabulary(full: bool) -> Iterator[Row]:
+    N, K = (20_000, 100_000) if full else (4_000, 20_000)
+    print(f"\nLarge label sets: {N:,} × {K:,}, one pass and eight levels")
+    found = measured("fit", N=N, K=K, size=LARGE_CHUNK)
+    print(
+        f"  dense         {found['seconds']:>8.1f} s {found['seconds'] / found['softmax']:>5.1f} × "
+        f"softmax, {found['megabytes_in_all']:,.0f} MB in all, with a chunk of "
+        f"{LARGE_CHUNK * 4 / 2**20:.0f} MB",
+        flush=True,
+    )
+    yield {"section": "vocabulary"} | found
+    found = measured("lists", N=N, K=K)
+    print(
+        f"  {LISTED} per row   {found['seconds']:>8.1f} s, predict {found['predict']:.1f} s, "
+        f"{found['megabytes_in_all']:,.0f} MB in all, with lists of {found['lists']:,.0f} MB and "
+        "the chunk they were taken from"
+    )
+    yield {"section": "lists"} | found
 
 
 def levels(full: bool) -> Iterator[Row]:  # noqa: ARG001
@@ -367,6 +434,7 @@ def merging(full: bool) -> Iterator[Row]:
 SECTIONS = {
     "rows": rows,
     "classes": classes,
+    "vocabulary": vocabulary,
     "levels": levels,
     "workers": workers,
     "files": reading,
@@ -436,7 +504,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--full", action="store_true", help="up to 1,280,000 × 1,000")
+    parser.add_argument(
+        "--full", action="store_true", help="to 1,280,000 × 1,000, 20,000 × 100,000"
+    )
     parser.add_argument("--only", choices=SECTIONS, action="append", help="these sections")
     parser.add_argument("--out", type=Path, metavar="STEM", help="write STEM.csv and STEM.svg")
     parser.add_argument("--task", help=argparse.SUPPRESS)

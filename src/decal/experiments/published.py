@@ -1,8 +1,9 @@
 """What the paper published, as data: Hofman et al., ICLR 2026, arXiv 2603.08495.
 
 Result files of the paper's repository are read from published.json in the folder of data. What is
-entered here by hand names the file of the repository that it was read from. The tables in the
-paper's text (accuracies, run times) are not at hand: nothing is entered from memory.
+entered here by hand names the file of the repository that it was read from; `published_ood` has the
+tables on detection and run time. Those of accuracy and calibration error, which are only in the
+paper's text, are not at hand: nothing is entered from memory.
 """
 
 from __future__ import annotations
