@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from decal._arrays import check_choice
 from decal._numerics import (
-    BLOCK_ELEMENTS,
     Array,
     Logits,
     compiled,
@@ -24,10 +23,6 @@ from decal.lines import Direction
 
 DEEPEST_LOGIT = 300.0
 """Exponentials of shifts, and of margins of the largest class, stay in linear scale up to here."""
-
-PREDICT_ELEMENTS = 1 << 13
-"""Logits turned into intervals at once: about ten temporaries of this size share a core's cache,
-and none is so large that the C library would ask the operating system for fresh memory."""
 
 
 LABEL_RATIO = 16.0
@@ -169,7 +164,7 @@ def shift_box(
             z = np.ascontiguousarray(logits[rows])
             log_block(kernels.boxes(z, *model, *settings, low, high, point, rows.start))
 
-        for_each_block(compiled_block, n, K, BLOCK_ELEMENTS)
+        for_each_block(compiled_block, n, K)
         return low, high, point
 
     def block(rows: slice) -> None:
@@ -210,7 +205,7 @@ def shift_box(
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             block(rows)
 
-    for_each_block(quiet_block, n, K, PREDICT_ELEMENTS)
+    for_each_block(quiet_block, n, K)
     return low, high, point
 
 
