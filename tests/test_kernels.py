@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import decal
-from decal import _numerics
+from decal import _numerics, temperature
 from decal._numerics import margins
 from decal.directions import shift_box
 from decal.evidence import LabelledLogits, MarginSummary, Summariser, merge
@@ -134,9 +134,35 @@ def test_fits_agree(data, reference):
         np.testing.assert_allclose(ours[finite], theirs[finite], rtol=1e-6, atol=1e-6 * scale)
 
 
+@settings(max_examples=150, deadline=None)
+@given(labelled_logits(max_rows=30))
+def test_ladders_of_scales_agree(data):
+    logits, labels, weights = data
+    if weights is not None:
+        logits, labels, weights = (a[weights > 0] for a in (*data[:2], weights))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(temperature, "COMPILED_CLASSES", 2)
+        fast, slow = both(lambda: temperature.summarise_scales(logits, labels, weights))
+    assert (fast.first, fast.ties, fast.label_sum) == (slow.first, slow.ties, slow.label_sum)
+    index = np.arange(fast.first, max(fast.last, slow.last) + 1)
+    for ours, theirs in zip(fast.rungs(index), slow.rungs(index), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12 * fast.weight)
+
+
+def test_ladders_of_many_rows_and_of_hardly_different_logits_agree():
+    logits, labels = random_logits(4000, 100)
+    logits[7, 1] = np.nextafter(logits[7, 0], np.float32(9))  # some forty octaves to climb
+    fast, slow = both(lambda: temperature.summarise_scales(logits, labels, None))
+    assert fast.last - fast.first > 40
+    index = np.arange(fast.first, max(fast.last, slow.last) + 1)
+    for ours, theirs in zip(fast.rungs(index), slow.rungs(index), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12 * 4000)
+
+
 bins = st.dictionaries(st.integers(-5, 5), st.floats(-9, 9), max_size=8)
 
 
+@settings(deadline=None)
 @given(bins, st.lists(bins, min_size=1, max_size=4))
 def test_bins_are_added_key_by_key(first, others):
     def summary(values):
@@ -227,7 +253,7 @@ def run(code):
 SMALL_AND_LARGE = """
 import sys
 import numpy as np, decal
-from decal import _numerics
+from decal import _numerics, temperature
 {prepare}
 rng = np.random.default_rng(0)
 def fit(n):

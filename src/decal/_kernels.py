@@ -32,6 +32,9 @@ ROUND = 6755399441055744.0
 LOG2_E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
 
+LARGEST_PRODUCT = 1e200
+"""Where a product of numbers from 1 to 1e100 is stopped before it overflows."""
+
 TILE = 8
 """Rows transposed at once: a cache line of float64."""
 
@@ -414,3 +417,53 @@ def add_bins(a: Any, sums_a: Any, b: Any, sums_b: Any, keys: Any, sums: Any) -> 
             sums[p, at] = total
         i += first
         j += second
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_VECTOR)
+def _rung(d: Any, e: Any, scale: float, afresh: bool) -> Any:
+    """Sums of e and e d, where e becomes exp(scale d): the square of what it was, or computed."""
+    if afresh:
+        for k in range(len(d)):
+            e[k] = _exp(scale * d[k])
+    else:
+        for k in range(len(d)):
+            e[k] *= e[k]
+    total, expected = 0.0, 0.0
+    for k in range(len(d)):
+        total += e[k]
+        expected += e[k] * d[k]
+    return total, expected
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def climb(d: Any, weights: Any, count: Any, scales: Any, saturated: float, least: int) -> Any:
+    """R and dR / d log s at the lowest of `scales`, half an octave apart, as far as rows change.
+
+    `weights` is (n,), or empty for ones. See `temperature._climb`.
+    """
+    n, K = d.shape
+    R = len(scales)
+    pair = np.empty((2, K))
+    # Of the rows of weight 1 the totals are multiplied, and few logarithms taken.
+    logs, products, slopes, finished = np.zeros(R), np.ones(R), np.zeros(R), np.zeros(R)
+    weighted = len(weights) > 0
+    rungs = 2 * ((least + 1) // 2)
+    for i in range(n):
+        w = weights[i] if weighted else 1.0
+        r, total = 0, np.inf
+        while r < R and (r % 2 or total - count[i] >= saturated):
+            total, expected = _rung(d[i], pair[r % 2], scales[r], r % 32 < 2)
+            slopes[r] += w * scales[r] * (expected / total)
+            if weighted:
+                logs[r] += w * math.log(total)
+            else:
+                products[r] *= total
+                if products[r] > LARGEST_PRODUCT:
+                    logs[r] += math.log(products[r])
+                    products[r] = 1.0
+            r += 1
+        if r < R:
+            finished[r] += w * math.log(count[i])
+        rungs = max(rungs, r)
+    values = logs[:rungs] + np.log(products[:rungs]) + np.cumsum(finished[:rungs])
+    return values, slopes[:rungs].copy()

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
-from decal._numerics import Array, Logits, row_blocks
+from decal._numerics import Array, Logits, compiled, for_each_block, row_blocks
 
 RUNGS_PER_OCTAVE = 2
 RUNG = float(np.log(2.0)) / RUNGS_PER_OCTAVE
@@ -35,6 +36,12 @@ SMALLEST_SPREAD = 2.0**-20
 
 SATURATED_SUM = 1e-13
 """A row whose smaller exponentials sum to less than this has reached its limit."""
+
+HIGHEST_RUNG = 1000 * RUNGS_PER_OCTAVE
+"""A scale of 2^1000: no two logits that differ are still alike there."""
+
+COMPILED_CLASSES = 24
+"""With fewer, matrix products over many rows are faster than compiled loops over single rows."""
 
 LADDER_ELEMENTS = 1 << 15
 """Logits carried up the ladder at once: a few copies of them share a core's cache."""
@@ -185,12 +192,21 @@ def summarise_scales(
     logits: Logits, labels: NDArray[np.intp], weights: Array | None
 ) -> ScaleSummary:
     """Climb the ladder with the logits (n, K) of labelled rows; weights (n,) positive or None."""
-    parts = []
-    for rows in row_blocks(len(logits), logits.shape[1], LADDER_ELEMENTS):
-        z = logits[rows].T.astype(np.float64, order="C")
-        w = np.ones(z.shape[1]) if weights is None else weights[rows]
-        parts.append(_climb(z, labels[rows], w))
-    return merge_scales(parts)
+    kernels = compiled(logits.size) if logits.shape[1] >= COMPILED_CLASSES else None
+    parts: dict[int, ScaleSummary] = {}
+
+    def summarise(rows: slice) -> None:
+        d = logits[rows].astype(np.float64)
+        d -= d.max(axis=1, keepdims=True)
+        w = None if weights is None else weights[rows]
+        parts[rows.start] = _of_block(d, labels[rows], w, kernels)
+
+    if kernels is None:
+        for rows in row_blocks(len(logits), logits.shape[1], LADDER_ELEMENTS):
+            summarise(rows)
+    else:
+        for_each_block(summarise, *logits.shape)
+    return merge_scales([parts[start] for start in sorted(parts)])
 
 
 def merge_scales(parts: Sequence[ScaleSummary]) -> ScaleSummary:
@@ -214,15 +230,30 @@ def merge_scales(parts: Sequence[ScaleSummary]) -> ScaleSummary:
     )
 
 
-def _climb(z: Array, y: NDArray[np.intp], w: Array) -> ScaleSummary:
-    """The ladder of one block of logits (K, n), a class at a time."""
-    d = z - z.max(axis=0)
-    weight, label_sum = float(w.sum()), float(w @ d[y, np.arange(len(y))])
-    at_zero = np.array([weight * np.log(len(d)), float((d @ w).mean())])
-    count = np.count_nonzero(d == 0, axis=0)
+def _of_block(
+    d: Array, y: NDArray[np.intp], weights: Array | None, kernels: ModuleType | None
+) -> ScaleSummary:
+    """The ladder of one block of logits (n, K), of which the largest of each row is subtracted."""
+    n, K = d.shape
+    w = np.ones(n) if weights is None else weights
+    weight, label_sum = float(w.sum()), float(w @ d[np.arange(n), y])
+    at_zero = np.array([weight * np.log(K), float((w @ d).mean())])
+    count = np.count_nonzero(d == 0, axis=1)
     ties = float(w @ np.log(count))
     spread = max(float(-d.min()), SMALLEST_SPREAD)
     first = int(np.floor(np.log(NEAR_ZERO / spread) / RUNG))
+    if kernels is None:
+        values, slopes = _climb(d, w, count, first)
+    else:
+        scales = np.exp(RUNG * np.arange(first, HIGHEST_RUNG))
+        given = np.empty(0) if weights is None else weights
+        values, slopes = kernels.climb(d, given, count, scales, SATURATED_SUM, LOWEST)
+    return ScaleSummary(first, values, slopes, at_zero, K, ties, label_sum, weight)
+
+
+def _climb(d: Array, w: Array, count: NDArray[np.intp], first: int) -> tuple[Array, Array]:
+    """R and dR / d log s at the rungs from `first` on, until no row changes any more."""
+    d = np.ascontiguousarray(d.T)  # a class at a time
     values: list[float] = []
     slopes: list[float] = []
     finished, product, ones = 0.0, np.empty_like(d), np.ones(len(d))
@@ -245,9 +276,7 @@ def _climb(z: Array, y: NDArray[np.intp], w: Array) -> ScaleSummary:
             finished += float(w[done] @ np.log(count[done]))
             d, w, count = d[:, ~done], w[~done], count[~done]
             ladder, product = [e[:, ~done] for e in ladder], product[:, ~done]
-    return ScaleSummary(
-        first, np.array(values), np.array(slopes), at_zero, len(z), ties, label_sum, weight
-    )
+    return np.array(values), np.array(slopes)
 
 
 @dataclass(frozen=True)
