@@ -103,7 +103,9 @@ def task_fit(N: int, K: int, size: int = CHUNK) -> Row:
     from scipy.special import softmax
 
     import decal
+    from decal import _numerics
 
+    _numerics._kernels()  # loaded, if there are any, before time counts
     warm = next(chunks(64, K))
     decal.Decalibrator().partial_fit(*warm).predict(warm[0])
     first = next(chunks(N, K, size=size))

@@ -261,8 +261,9 @@ def fit(n):
     return decal.Decalibrator().fit(z, np.arange(n) % 50).predict(z).upper.mean()
 fit(200)
 print("numba" in sys.modules and sys.modules["numba"] is not None)
-_numerics.LOADING_ELEMENTS = 100_000
-fit(3000)
+_numerics.LOADING_ELEMENTS = 1_000_000
+for _ in range(5):  # it is what a process does in all that counts
+    fit(3000)
 print("decal._kernels" in sys.modules)
 """
 

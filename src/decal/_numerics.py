@@ -22,8 +22,8 @@ BLOCKS_PER_THREAD = 4
 """Fewer blocks than this per thread are not worth starting it."""
 
 LOADING_ELEMENTS = 1 << 24
-"""Numbers to work on that are worth loading Numba for: half a second, and once per machine some
-seconds of compilation, whose result it keeps on disk."""
+"""Numbers worked on by a process, in all, that are worth loading Numba for: half a second, and once
+per machine some seconds of compilation, whose result it keeps on disk."""
 
 CALLING_ELEMENTS = 1 << 10
 """Numbers to work on that are worth a compiled call, once Numba is loaded."""
@@ -32,14 +32,19 @@ SMALLEST_SAFE_SUM = 1e-200
 """Below this, exponentials relative to the largest logit are taken relative to the second."""
 
 
+_worked_on = 0
+
+
 def compiled(elements: int) -> ModuleType | None:
     """The compiled inner loops; None if Numba is not installed or there is too little to do.
 
     They agree with the NumPy code beside them to about 1e-14, so this choice changes no result
     beyond round-off.
     """
-    loaded = "decal._kernels" in sys.modules
-    if elements < (CALLING_ELEMENTS if loaded else LOADING_ELEMENTS):
+    global _worked_on
+    _worked_on += elements
+    worth_loading = _worked_on >= LOADING_ELEMENTS or "decal._kernels" in sys.modules
+    if elements < CALLING_ELEMENTS or not worth_loading:
         return None
     return _kernels()
 
