@@ -429,17 +429,6 @@ def _is_number(name: str) -> bool:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path that takes the place of `path` if all goes well and vanishes otherwise."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-@contextmanager
 def growing_npy(path: Path) -> Iterator[Callable[[Array], None]]:
     """A function that appends rows to a new .npy file, whose header is completed at the end."""
     shape: tuple[int, ...] = ()

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from decal._formats import listing, replacing
+from decal._formats import listing
 from decal.decalibrator import Decalibrator
 from decal.directions import described
 from decal.folders import CHECKPOINT_ENDING, Folder, Layout, Part
+from decal.storage import replacing
 
 FORMAT = "decal-checkpoint"
 VERSION = 1

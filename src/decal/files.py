@@ -48,11 +48,11 @@ from decal._formats import (
     open_lists,
     open_table,
     regroup,
-    replacing,
     write_batches,
 )
 from decal._numerics import Array, Logits
 from decal.credal import IntervalCredalSet
+from decal.storage import replacing
 
 USUAL_KEYS = {
     "logits": ("logits",),

@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from decal._formats import arrow, replacing
+from decal._formats import arrow
 from decal.checkpoints import Stopped, Watch
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.files import write_credal
 from decal.folders import Folder, Layout, Part
+from decal.storage import replacing
 
 MANIFEST = "_SUCCESS.json"
 """What tells, in a folder of predictions, that all of them are there."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,6 +23,17 @@ File = Path | BinaryIO
 """Where a model is: a path, or a file open for bytes."""
 
 
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path that takes the place of `path` if all goes well and vanishes otherwise."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
 def write(file: File, settings: dict[str, Any], arrays: Arrays, *, compressed: bool) -> None:
     """Write a model file; at a path, or leave what was there before if anything fails."""
     header = np.array(json.dumps({"format": FORMAT, "version": VERSION, **settings}))
@@ -29,13 +41,8 @@ def write(file: File, settings: dict[str, Any], arrays: Arrays, *, compressed: b
     if not isinstance(file, Path):
         save(file, allow_pickle=False, header=header, **arrays)
         return
-    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
-    try:
-        with open(partial, "wb") as opened:
-            save(opened, allow_pickle=False, header=header, **arrays)
-        os.replace(partial, file)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(file) as partial, open(partial, "wb") as opened:
+        save(opened, allow_pickle=False, header=header, **arrays)
 
 
 def read(file: File) -> tuple[dict[str, Any], Arrays]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import pickle
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from decal.storage import replacing
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Checkpoint:
             "optimizer": self.optimizer.state_dict(),
             "state": vars(state),
         }
-        with _whole(self.path) as partial:
+        with replacing(self.path) as partial:
             torch.save(contents, partial)
 
     def resume(self) -> State | None:
@@ -143,23 +143,12 @@ class MemberFiles:
             kept[name] = [_number(v) for v in kept[name]]
         kept["accuracy"] = _number(training.accuracy)
         self.weights.parent.mkdir(parents=True, exist_ok=True)
-        with _whole(self.weights) as partial:
+        with replacing(self.weights) as partial:
             torch.save(module.state_dict(), partial)
-        with _whole(self.record) as partial:
+        with replacing(self.record) as partial:
             record = {"settings": self.facts, "training": kept}
             partial.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n")
         self.checkpoint.unlink(missing_ok=True)
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A path to write to, which takes its place when everything is written."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _load(path: Path) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import IO, Any
 import numpy as np
 
 import decal
+from decal import storage
 
 Row = dict[str, Any]
 
@@ -157,14 +158,12 @@ class RowStore:
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[str]]:
     """A file to write that takes the place of another only once it is complete."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("w", newline="", encoding="utf-8") as file:
-            yield file
-            _to_disk(file)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with (
+        storage.replacing(path) as partial,
+        partial.open("w", newline="", encoding="utf-8") as file,
+    ):
+        yield file
+        _to_disk(file)
 
 
 def provenance() -> dict[str, str]:

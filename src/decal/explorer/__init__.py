@@ -30,7 +30,6 @@ from decal._arrays import (
     check_labels,
     check_logits,
 )
-from decal._formats import replacing
 from decal.credal import CredalSet
 from decal.directions import Temperature
 from decal.explorer.media import open_media
@@ -38,6 +37,7 @@ from decal.explorer.page import html_page
 from decal.explorer.payload import Payload, Side, collect
 from decal.lines import Direction
 from decal.nested import Predictor
+from decal.storage import replacing
 
 __all__ = ["Exploration", "Payload", "explore", "explore_credal"]
 
