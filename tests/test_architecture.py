@@ -23,6 +23,7 @@ ORDER = [
     "ensemble",
     "metrics",
     "lines",
+    "peaks",
     "directions",
     "evidence",
     "temperature",

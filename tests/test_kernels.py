@@ -14,6 +14,7 @@ from decal import _numerics, temperature
 from decal._numerics import margins
 from decal.directions import shift_box
 from decal.evidence import LabelledLogits, MarginSummary, Summariser, merge
+from decal.peaks import scale_peaks
 from strategies import labelled_logits
 
 kernels = pytest.importorskip("decal._kernels", reason="needs Numba", exc_type=ImportError)
@@ -157,6 +158,14 @@ def test_ladders_of_many_rows_and_of_hardly_different_logits_agree():
     index = np.arange(fast.first, max(fast.last, slow.last) + 1)
     for ours, theirs in zip(fast.rungs(index), slow.rungs(index), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12 * 4000)
+
+
+def test_peaks_agree():
+    logits, _ = random_logits(30, 80, dtype=np.float64)
+    d = logits - logits.mean(axis=1, keepdims=True)
+    row, j = np.nonzero((d > 0) & (logits < logits.max(axis=1, keepdims=True)))
+    fast, slow = both(lambda: scale_peaks(logits, row, j, 0.0, np.inf))
+    np.testing.assert_allclose(fast, slow, rtol=1e-12)
 
 
 bins = st.dictionaries(st.integers(-5, 5), st.floats(-9, 9), max_size=8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Self, overload
 
@@ -34,6 +35,7 @@ from decal.directions import (
 )
 from decal.evidence import BIN_WIDTH, LabelledLogits, MarginSummary, merge, plausible_shifts
 from decal.lines import Direction, plausible_steps, widen_along
+from decal.peaks import scale_peaks
 from decal.reference import best_model
 from decal.temperature import (
     ExpectedLoss,
@@ -336,9 +338,17 @@ class Decalibrator:
         low, high, point = shift_box(z, center, lower, upper, joint=self.box == "joint")
         if self._temperature is not None:
             scales = self.scales(alpha)
-            ends = float(scales.lower) - 1, float(scales.upper) - 1
-            present = np.flatnonzero(np.isfinite(center))
-            widen_along(low, high, _recentred(z, center), self._temperature.move, *ends, present)
+            first, last = float(scales.lower), float(scales.upper)
+            widen_along(
+                low,
+                high,
+                _recentred(z, center),
+                self._temperature.move,
+                first - 1,
+                last - 1,
+                columns=np.flatnonzero(np.isfinite(center)),
+                peaks=partial(scale_peaks, first=first, last=last),
+            )
         for line in self._lines:
             widen_along(low, high, _recentred(z, center), line.move, *self.steps(line.name, alpha))
         return IntervalCredalSet._trusted(low, high, point, self.classes)

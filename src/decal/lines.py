@@ -34,6 +34,9 @@ WORTHWHILE = 1e-12
 Move = Callable[[Array], Array]
 """Logits (n, K) to what one unit of a parameter adds to them."""
 
+Peaks = Callable[[Array, NDArray[np.intp], NDArray[np.intp]], Array]
+"""Logits (n, K), rows (m,) and classes (m,) to the largest probabilities (m,) of these."""
+
 
 @runtime_checkable
 class Direction(Protocol):
@@ -137,12 +140,13 @@ def widen_along(
     first: float,
     last: float,
     columns: NDArray[np.intp] | None = None,
+    peaks: Peaks | None = None,
 ) -> None:
     """Widen bounds (n, K), in place, to the range of probabilities while theta is in [first, last].
 
     Both ends may be infinite, and 0 lies between them. `columns` are the classes to consider, all
     by default; the others have probability 0. O(K) per row and end, and O(K) more for
-    every class whose bound a peak between the ends may raise.
+    every class whose bound a peak between the ends may raise; unless `peaks` knows better.
     """
     every = columns is None or len(columns) == logits.shape[1]
     pick = slice(None) if every else columns
@@ -171,10 +175,13 @@ def widen_along(
             height = rise_at + rise * crossing
             worth = height > np.log(ceiling) + WORTHWHILE
         row, j = np.nonzero((rise > 0) & (fall < 0) & worth)
-        for part in row_blocks(len(row), z.shape[1], PEAK_ELEMENTS):
-            r, k = row[part], j[part]
-            peak = _peak(z[r], D[r], k, crossing[r, k], first, last)
-            np.maximum.at(ceiling, (r, k), peak)
+        if peaks is not None and row.size:
+            ceiling[row, j] = np.maximum(ceiling[row, j], peaks(z, row, j))
+        else:
+            for part in row_blocks(len(row), z.shape[1], PEAK_ELEMENTS):
+                r, k = row[part], j[part]
+                peak = _peak(z[r], D[r], k, crossing[r, k], first, last)
+                ceiling[r, k] = np.maximum(ceiling[r, k], peak)
         low[rows, pick], high[rows, pick] = floor, ceiling
 
     for_each_block(block, *logits.shape)
