@@ -319,6 +319,27 @@ def test_results_do_not_depend_on_the_order_of_classes(absent):
     assert (other.status == credal.status[:, order]).all()
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_an_absent_class_pushes_the_others_as_far_as_a_grid_shows(seed):
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(size=(30, 3)) * rng.choice([0.5, 2.0])
+    labels = rng.permutation(np.arange(30) % 2)
+    query = rng.normal(size=3) * 2
+    alpha = float(rng.choice([0.99, 0.9, 0.6]))
+    credal = fitted(logits, labels, alpha=alpha, likelihood="mean").predict(query[None])
+    # Shifts of classes 1 and 2 against class 0, the last also left out.
+    first = np.linspace(-6, 6, 1201)
+    second = np.append(-np.inf, np.linspace(-12, 6, 721))
+    with np.errstate(divide="ignore"):
+        c = np.stack([np.zeros((1201, 722)), *np.meshgrid(first, second, indexing="ij")], axis=-1)
+        total = sum(np.log(np.exp(c) @ np.exp(z)) for z in logits)
+    likelihood = logits[np.arange(30), labels].sum() + first[:, None] * labels.sum() - total
+    plausible = likelihood >= likelihood[:, 0].max() + 30 * np.log(alpha)
+    p = softmax(query + c[plausible], axis=1)[:, :2]
+    assert (p >= credal.lower_outer[0, :2] - 1e-9).all()
+    np.testing.assert_allclose(p.min(axis=0), credal.lower[0, :2], atol=2e-3)
+
+
 @pytest.mark.parametrize("likelihood", ["mean", "sum"])
 @pytest.mark.parametrize("tol", [1e-6, 1e-3])
 def test_smaller_alpha_never_narrows_by_more_than_the_gap(likelihood, tol):
@@ -524,6 +545,19 @@ def test_real_data_are_certified(name, data_folder):
     large = fitted(logits, labels, alpha=0.95, likelihood="mean").predict(some)
     assert (large.lower - large.lower_outer <= 1e-6).mean() >= 0.85
     assert (large.upper_outer - large.upper).max() <= 1e-6
+
+
+@pytest.mark.data
+def test_real_data_without_one_class_are_certified(data_folder):
+    logits, labels, queries = real(data_folder, "cifar10")
+    kept, present = labels != 3, np.arange(10) != 3
+    for alpha, likelihood, share in ((0.8, "sum", 0.98), (0.95, "mean", 0.8)):
+        d = fitted(logits[kept], labels[kept], alpha=alpha, likelihood=likelihood)
+        credal = d.predict(queries[::100])
+        assert (credal.lower[:, ~present] == 0).all()
+        gap = (credal.lower - credal.lower_outer)[:, present]
+        assert (gap <= 1e-6).mean() >= share
+        assert (credal.upper_outer - credal.upper).max() <= 1e-6
 
 
 @pytest.mark.data

@@ -434,7 +434,8 @@ def test_neither_the_partition_nor_the_order_of_merging_changes_results(drawn):
 STATUS = Path("/proc/self/status")
 
 MEASURED = (
-    "import sys\n"
+    "import sys, decal._numerics\n"
+    "decal._numerics._kernels()\n"  # with Numba from the start, or not at all
     "try:\n    {program}\n"
     "finally:\n    print(open('/proc/self/status').read().split('VmHWM:')[1], file=sys.stderr)"
 )

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._numerics import Array, margins, sigmoid
+from decal._numerics import Array, margins, sigmoid, softplus
 from decal.coupled._bounds import CERTIFIED, Bounds, Status, bounds
 from decal.coupled._loss import Evaluated, ShiftLoss
-from decal.coupled._region import MARGIN, Region
+from decal.coupled._region import MARGIN, SMALL, Region, bulge
 from decal.coupled._solver import (
     LOWER,
     UPPER,
@@ -27,6 +27,19 @@ from decal.coupled._solver import (
     newton_twice,
     odds_against,
 )
+
+SHARES = np.append(0.0, np.geomspace(1e-9, 0.999, 240))
+"""Shares of the budget that absent classes may cost; each stands for all up to the next."""
+
+NEXT_SHARES = np.append(SHARES[1:], 1.0)
+
+LIFT_OCTAVES, LIFT_STEPS = 64, 513
+"""Lifts at which costs are computed: from this far below the highest, in so many steps."""
+
+FARTHEST = 300.0
+"""Nats beyond which nothing is proved: exponentials would overflow."""
+
+HALVINGS = 60
 
 
 @dataclass(frozen=True)
@@ -40,12 +53,15 @@ class PlausibleModels:
     absent : the other classes.
     candidates : (M, K) plausible shifts, -inf for classes left out: the reference model, and the
         ends of all shifts of one class alone.
+    shrinkage : (P, S) by what at least the greatest rise of g, from the best shift, is divided for
+        each class that occurs, when so many SHARES of the budget are spent on absent ones.
     """
 
     data: ShiftLoss
     region: Region
     absent: list[Absent]
     candidates: Array
+    shrinkage: Array
 
     @classmethod
     def of(cls, data: ShiftLoss, budget: float, base: Array) -> PlausibleModels:
@@ -56,7 +72,8 @@ class PlausibleModels:
         starts = candidates[np.isneginf(candidates[:, missing]).all(axis=1)][:, present]
         region = Region.of(core, budget, starts)
         absent = [Absent.of(data, present, int(a), region) for a in missing]
-        return cls(data, region, absent, candidates)
+        radius = region.reach.max(axis=0)
+        return cls(data, region, absent, candidates, _shrinkage(radius) if absent else radius[:0])
 
     def bounds(self, logits: Array, tol: float, certify: str) -> Bounds:
         """Inner and outer ends of every query, (n, K) recentred logits, and class."""
@@ -95,15 +112,21 @@ class PlausibleModels:
     def _bound_others(self, logits: Array, found: Bounds, tol: float) -> None:
         """Lower ends of the classes that occur, which the absent ones push down further.
 
-        Outer: these add at most what their reaches allow. Inner: by search.
+        Outer: what absent classes cost the others cannot spend. Inner: by search.
         """
         present, missing = _split(self.data)
         for i, k in enumerate(present):
             lift = [
-                logits[:, a] - logits[:, k] + absent.reach[i]
+                (logits[:, a] - logits[:, k])[:, None] + absent.lifts[i]
                 for a, absent in zip(missing, self.absent, strict=True)
             ]
-            found.outer[:, k, 0] = np.logaddexp.reduce([found.outer[:, k, 0], *lift], axis=0)
+            others = np.delete(present, i)
+            still = np.logaddexp.reduce(logits[:, others], axis=1) - logits[:, k]
+            rise = np.subtract(
+                found.outer[:, k, 0], still, out=np.zeros(len(still)), where=still > -np.inf
+            )
+            spent = still[:, None] + rise[:, None] / self.shrinkage[i]
+            found.outer[:, k, 0] = np.logaddexp.reduce([spent, *lift], axis=0).max(axis=1)
         # It may take one absent class to push hardest, or all of them.
         everyone = np.append(present, missing)
         together = self._whole(self.data.subset(everyone))
@@ -196,12 +219,13 @@ class Absent:
     ----------
     problem : the region of the classes that occur, and of this one as the last.
     corners : (M, ...) plausible shifts in which it is lifted as far as may be.
-    reach : (K,) outer bounds of how far it may be lifted over each class that occurs.
+    lifts : (K, S) outer bounds of how far it may be lifted over each class that occurs, by the
+        share of the budget, up to the next of SHARES, that this costs.
     """
 
     problem: Problem
     corners: Evaluated
-    reach: Array
+    lifts: Array
 
     @classmethod
     def of(cls, data: ShiftLoss, present: NDArray[np.intp], a: int, region: Region) -> Absent:
@@ -215,8 +239,9 @@ class Absent:
         ends = newton(problem, question)
         slope = Slope.of(ends)
         reach = slope.slack(ends, problem) - slope.g
+        reach += MARGIN * np.abs(reach)
         corners = problem.pull(ends.at.shift, ends.at.loss)
-        return cls(problem, sub.evaluate(corners), reach + MARGIN * np.abs(reach))
+        return cls(problem, sub.evaluate(corners), _lifts(sub, region, reach))
 
     def upper(self, logits: Array) -> tuple[Array, Array, Array]:
         """Inner and outer g (n,) of the upper end of this class, and the shifts (n, K + 1).
@@ -232,6 +257,43 @@ class Absent:
         outer = slope.g - slope.slack(ends, self.problem)
         pulled = self.problem.pull(ends.at.shift, ends.at.loss)
         return odds_against(logits + pulled, k)[0], outer, pulled
+
+
+def _lifts(data: ShiftLoss, region: Region, reach: Array) -> Array:
+    """(K, S) bounds of c_a - c_k, the last class over each other, by the budget that it costs.
+
+    With x = exp(c_a - c_k), class a costs at least the sum of w log(1 + x o_a / Z), where Z is the
+    sum of the others' odds when each is lifted over k as far as may be. That is concave in x, so a
+    chord of it bounds x from above.
+    """
+    found = np.repeat(reach[:, None], len(SHARES), axis=1)
+    share_of_highest = np.exp2(np.linspace(-LIFT_OCTAVES, 0.0, LIFT_STEPS))
+    for k in np.flatnonzero(np.isfinite(reach) & np.isfinite(region.reach).all(axis=0)):
+        others = np.logaddexp.reduce(data.log_odds[:, :-1] + region.reach[:, k], axis=1)
+        log_ratio = data.log_odds[:, -1] - others + reach[k]
+        costs = [data.weights @ softplus(np.log(x) + log_ratio) for x in share_of_highest]
+        spent = NEXT_SHARES * region.problem.budget
+        chord = np.interp(spent, np.append(0.0, costs), np.append(0.0, share_of_highest))
+        found[k] += np.log(chord) + MARGIN
+    return found
+
+
+def _shrinkage(radius: Array) -> Array:
+    """(P, S) least t such that c shifted to t c costs the whole budget, if c costs all but a share.
+
+    The loss along a ray grows no faster than e^y - 1 - y, y = t times the spread of c, which is at
+    most the radius. And g is convex, so it rises by a t-th at least: what is left of the budget
+    raises g from the best shift by at most a t-th of what all of it does.
+    """
+    r = np.clip(radius, SMALL, FARTHEST)[:, None]
+    grown = 1.0 / (1.0 - SHARES)
+    goal = bulge(r) * r**2 * grown
+    low, high = r + np.zeros_like(goal), np.minimum(r + np.log(grown), r * np.sqrt(grown))
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        beyond = bulge(middle) * middle**2 > goal
+        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+    return np.where(radius[:, None] < FARTHEST, low / r, 1.0)
 
 
 def _lower_with_absent(problem: Problem, P: int, logits: Array) -> tuple[Array, Array]:
