@@ -267,6 +267,17 @@ def test_two_widgets_share_a_notebook(open_page, tmp_path):
     page.keyboard.press("/")
     expect(b.get_by_test_id("search")).to_be_focused()
     page.keyboard.press("Escape")
+    # Plain keys stay in the widget; a notebook may have its commands.
+    page.evaluate(
+        """() => {
+          window.heard = [];
+          document.addEventListener("keydown", (event) => window.heard.push(event.key));
+        }"""
+    )
+    b.locator("tr[data-row]").first.focus()
+    for key in ("d", "ArrowDown", "Enter", "Shift+Enter", "Control+b"):
+        page.keyboard.press(key)
+    assert page.evaluate("() => window.heard") == ["Enter", "Control", "b"]
     page.evaluate("() => document.activeElement.blur()")
     page.keyboard.press("/")
     expect(a.get_by_test_id("search")).not_to_be_focused()

@@ -47,7 +47,16 @@ export default {
       console.warn("decal: the data of this widget cannot be read", error);
     }
     const mounted = mount(el, bytes, { address: false });
-    return () => mounted.destroy();
+    // Plain keys are the explorer's: "d", "d" on one of its rows would delete the notebook's cell.
+    const keep = (event) => {
+      const command = event.ctrlKey || event.metaKey || event.altKey;
+      if (!command && !(event.shiftKey && event.key === "Enter")) event.stopPropagation();
+    };
+    el.addEventListener("keydown", keep);
+    return () => {
+      el.removeEventListener("keydown", keep);
+      mounted.destroy();
+    };
   },
 };
 """
