@@ -18,12 +18,11 @@ pytest.importorskip("pyarrow", reason="needs decal[cli]")
 
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
-from typer.testing import CliRunner
 
 import decal
 from decal import _entry, files
-from decal.cli import app
 from decal.demo import PAPER_ALPHAS
+from logit_folders import run, succeed
 
 NAMES = ("cat", "dog", "eel")
 
@@ -42,16 +41,6 @@ def folder(tmp_path, monkeypatch):
     np.savez("logits.npz", logits=logits, labels=labels, classes=NAMES, truth=truth)
     np.save("logits.npy", logits)
     np.save("labels.npy", labels)
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
-
-
-def succeed(*arguments):
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result
 
 
 def fail(*arguments):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import itertools
 import math
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 
 from box_oracles import lower_entropy, upper_entropy
+from experiment_runs import table
 
 pytest.importorskip("sklearn")
 torch = pytest.importorskip("torch")
@@ -109,11 +109,6 @@ def finished(data, tmp_path_factory):
     """The results of a run, and its report."""
     out = tmp_path_factory.mktemp("results") / "fashion"
     return out, fashion.run(data, out, seeds=(SEED,), plan=TINY)
-
-
-def table(path):
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def only(rows, labels, method):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import csv
 import math
 import shutil
 import sys
@@ -18,6 +17,7 @@ from decal.experiments import directions
 from decal.experiments.curves import Curve, levels
 from decal.experiments.data import SHARED_FILES, find, named
 from decal.experiments.rows import Cell, RowStore, provenance, untracked
+from experiment_runs import Stopped, table
 
 TABLES = ("table.csv", "table.md", "table.tex")
 FIGURES = ("curves.svg", "curves.png")
@@ -87,25 +87,6 @@ def finished(tiny, tmp_path_factory):
 def copied(finished, tmp_path):
     """A copy of these results to change."""
     return Path(shutil.copytree(finished[0], tmp_path / "copy"))
-
-
-def table(path):
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-class Counted:
-    """Hands on the cells, remembers them, and stops like a killed run after some."""
-
-    def __init__(self, stop_after=None):
-        self.cells, self.stop_after = [], stop_after
-
-    def __call__(self, cells):
-        for cell in cells:
-            if len(self.cells) == self.stop_after:
-                raise KeyboardInterrupt
-            self.cells.append(cell)
-            yield cell
 
 
 # Data
@@ -283,7 +264,7 @@ def test_rows_and_tables_are_what_the_library_computes(finished, tiny, name, met
 
 def test_a_second_run_computes_nothing_and_changes_nothing(tiny, copied):
     before = {path.name: path.read_bytes() for path in copied.iterdir()}
-    counted = Counted()
+    counted = Stopped()
     directions.run(tiny, copied, quick=True, track=counted)
     assert counted.cells == []
     assert {path.name: path.read_bytes() for path in copied.iterdir()} == before
@@ -295,7 +276,7 @@ def test_a_run_whose_rows_were_cut_off_resumes_to_the_same_tables(tiny, copied):
     for path in copied.iterdir():
         path.unlink()
     (copied / "rows.csv").write_bytes(rows[: len(rows) // 2 + 7])  # within a line
-    counted = Counted()
+    counted = Stopped()
     directions.run(tiny, copied, quick=True, track=counted)
     assert 8 < len(counted.cells) < 12  # of 20
     for name, content in wanted.items():
@@ -315,7 +296,7 @@ def test_a_run_without_every_other_row_resumes_to_the_same_tables(one, tmp_path)
 
 def test_a_stopped_run_loses_no_finished_cell(one, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        directions.run(one, tmp_path, quick=True, track=Counted(stop_after=2))
+        directions.run(one, tmp_path, quick=True, track=Stopped(after=2))
     store = RowStore(tmp_path / "rows.csv", directions.COLUMNS, level="alpha")
     assert len(store.cells) == 2
     assert all(store.finished(cell, levels(quick=True)) for cell in store.cells)
@@ -326,7 +307,7 @@ def test_a_full_run_replaces_quick_cells_and_a_quick_run_keeps_full_ones(tiny, c
     store = RowStore(copied / "rows.csv", directions.COLUMNS, level="alpha")
     found = find(tiny)[0][-1:]
     full = [*levels(quick=True)[:-1], 1e-9, 0.0]
-    counted = Counted()
+    counted = Stopped()
     directions.compute(store, found, tiny, seeds=(0,), alphas=full, track=counted)
     assert len(counted.cells) == len(directions.METHODS)
     directions.compute(store, found, tiny, seeds=(0,), alphas=levels(quick=True), track=counted)

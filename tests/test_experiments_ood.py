@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -16,6 +14,7 @@ from decal.experiments.data import NothingAtHandError
 from decal.experiments.published import ALPHAS
 from decal.experiments.published_ood import BY_MEMBERS, OUT_SETS, RUNTIME, SINGLE
 from decal.experiments.rows import Cell, RowStore
+from experiment_runs import Stopped, numbers, table
 
 K = 3
 OUTSIDE = ("fashionmnist", "mnist")
@@ -45,31 +44,6 @@ def tiny(tmp_path_factory):
 def finished(tiny, tmp_path_factory):
     out = tmp_path_factory.mktemp("ood")
     return out, ood.run(tiny, out, quick=True)
-
-
-def table(path):
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def numbers(path):
-    """Rows without what differs between equal runs."""
-    same = ("seconds", "decal", "numpy", "commit")
-    return [{k: v for k, v in row.items() if k not in same} for row in table(path)]
-
-
-class Stopped:
-    """Hands on the cells of a run and stops it, like a kill, before the n-th."""
-
-    def __init__(self, after=None):
-        self.cells, self.after = [], after
-
-    def __call__(self, cells):
-        for cell in cells:
-            if len(self.cells) == self.after:
-                raise KeyboardInterrupt
-            self.cells.append(cell)
-            yield cell
 
 
 # Foreign inputs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 
 import numpy as np
@@ -20,6 +19,7 @@ from decal.experiments import (
 from decal.experiments.data import NothingAtHandError
 from decal.experiments.published import ALPHAS, Published
 from decal.experiments.rows import Cell, RowStore
+from experiment_runs import numbers, table
 
 EVERY = [coverage_efficiency, solvers, zero_shot, spider_gallery, single_models]
 TEXTS = {"rows.csv", "table.md", "table.tex"}
@@ -84,16 +84,6 @@ def done(tiny, tmp_path_factory):
         module: (out / module.__name__, module.run(tiny, out / module.__name__, quick=True))
         for module in EVERY
     }
-
-
-def table(path):
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def numbers(path):
-    """The rows without what depends on the machine and on the moment."""
-    return [{k: v for k, v in r.items() if k not in ("seconds", "commit")} for r in table(path)]
 
 
 # All of them

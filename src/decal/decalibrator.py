@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Self, overload
 
@@ -25,7 +24,6 @@ from decal._arrays import (
 from decal._numerics import Array, Logits
 from decal.credal import IntervalCredalSet
 from decal.directions import (
-    LABEL_RATIO,
     Shifts,
     Temperature,
     described,
@@ -35,11 +33,9 @@ from decal.directions import (
 )
 from decal.evidence import BIN_WIDTH, LabelledLogits, MarginSummary, merge, plausible_shifts
 from decal.lines import Direction, plausible_steps, widen_along
-from decal.peaks import scale_peaks
+from decal.peaks import widen_by_scale
 from decal.reference import best_model
 from decal.temperature import (
-    ExpectedLoss,
-    LabelLoss,
     Scales,
     ScaleSummary,
     merge_scales,
@@ -338,17 +334,9 @@ class Decalibrator:
         low, high, point = shift_box(z, center, lower, upper, joint=self.box == "joint")
         if self._temperature is not None:
             scales = self.scales(alpha)
-            first, last = float(scales.lower), float(scales.upper)
-            widen_along(
-                low,
-                high,
-                _recentred(z, center),
-                self._temperature.move,
-                first - 1,
-                last - 1,
-                columns=np.flatnonzero(np.isfinite(center)),
-                peaks=partial(scale_peaks, first=first, last=last),
-            )
+            ends = float(scales.lower), float(scales.upper)
+            present = np.flatnonzero(np.isfinite(center))
+            widen_by_scale(low, high, _recentred(z, center), *ends, present)
         for line in self._lines:
             widen_along(low, high, _recentred(z, center), line.move, *self.steps(line.name, alpha))
         return IntervalCredalSet._trusted(low, high, point, self.classes)
@@ -378,23 +366,12 @@ class Decalibrator:
     def _solve_scales(
         self, temperature: Temperature, ladder: ScaleSummary, levels: Array
     ) -> Scales:
-        found = plausible_scales(ladder, *self._scale_budgets(temperature, ladder, levels))
+        loss, ratio = ladder.judged_by(temperature.evidence, temperature.ratio)
+        # At alpha = 0 everything is plausible, even of a model that knows nothing.
+        spent = -self._budgets(np.where(levels == 0, 1.0, levels))
+        found = plausible_scales(ladder, loss, np.where(levels == 0, np.inf, ratio * spent))
         _require_met("scales", found.residual)
         return Scales(found.lower, found.upper, self._scale, levels, found.residual, found.error)
-
-    def _scale_budgets(
-        self, temperature: Temperature, ladder: ScaleSummary, levels: Array
-    ) -> tuple[ExpectedLoss | LabelLoss, Array]:
-        """What a scale costs, and what it may cost at each level, in nats in all."""
-        by_labels = temperature.evidence == "labels"
-        ratio = temperature.ratio
-        if ratio is None:
-            ratio = LABEL_RATIO if by_labels else ladder.classes * ladder.knowledge
-        # At alpha = 0 everything is plausible, even of a model that knows nothing.
-        budgets = np.where(
-            levels == 0, np.inf, ratio * -self._budgets(np.where(levels == 0, 1.0, levels))
-        )
-        return ladder.label_loss if by_labels else ladder.expected_loss, budgets
 
     def steps(self, name: str, alpha: Any = None) -> tuple[float, float]:
         """The plausible interval of the parameter of a direction of your own.

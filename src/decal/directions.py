@@ -25,10 +25,6 @@ DEEPEST_LOGIT = 300.0
 """Exponentials of shifts, and of margins of the largest class, stay in linear scale up to here."""
 
 
-LABEL_RATIO = 16.0
-"""Log-budget of the scale in units of that of the shifts, when labels judge it."""
-
-
 @dataclass(frozen=True)
 class Temperature:
     """The scale of the logits, z becomes s z, as a direction.
@@ -53,10 +49,6 @@ class Temperature:
         check_choice(self.evidence, "evidence", ("model", "labels"))
         if self.ratio is not None and not 0 <= self.ratio < np.inf:
             raise ValueError(f"ratio must be a finite number, not negative: got {self.ratio!r}.")
-
-    def move(self, logits: Array) -> Array:
-        """The logits themselves: s = 1 + theta."""
-        return logits
 
 
 @dataclass(frozen=True)

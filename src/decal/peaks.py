@@ -10,12 +10,14 @@ instead of O(K) for each class.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._numerics import Array, compiled, row_blocks
+from decal._numerics import Array, Logits, compiled, row_blocks
+from decal.lines import widen_along
 
 SMALLEST_NODE = 2.0**-7
 """The lowest node is at this scale over the largest |d|; below, A is its Taylor polynomial."""
@@ -97,6 +99,26 @@ class Nodes:
 def joined(some: Nodes, more: Nodes) -> Nodes:
     """Those of both, one after the other."""
     return Nodes(np.append(some.u, more.u), np.concatenate([some.derivatives, more.derivatives]))
+
+
+def widen_by_scale(
+    low: Array,
+    high: Array,
+    logits: Logits,
+    first: float,
+    last: float,
+    columns: NDArray[np.intp],
+) -> None:
+    """Widen bounds (n, K), in place, to the range of probabilities at scales in [first, last].
+
+    Parameters
+    ----------
+    low, high, logits, columns : as for `lines.widen_along`.
+    first, last : 0 <= first <= 1 <= last <= inf.
+    """
+    peaks = partial(scale_peaks, first=first, last=last)
+    # Scaling by s is moving by s - 1 along the logits themselves.
+    widen_along(low, high, logits, lambda z: z, first - 1, last - 1, columns, peaks)
 
 
 def scale_peaks(

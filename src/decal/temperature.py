@@ -49,6 +49,9 @@ LADDER_ELEMENTS = 1 << 15
 STENCIL = 10
 """Rungs whose values and slopes determine one interpolating polynomial, of degree 19."""
 
+LABEL_RATIO = 16.0
+"""Log-budget of the scale in units of that of the shifts, when labels judge it."""
+
 FALSE_POSITION_STEPS = 100
 ROUND_OFF = 1e-12
 """Nats per row below which a model that claims to know something knows nothing."""
@@ -147,6 +150,17 @@ class ScaleSummary:
         """The loss on the labels."""
         (at_one,), (rate,) = self(np.ones(1))
         return LabelLoss(float(at_one), float(rate) - self.label_sum, -self.label_sum)
+
+    def judged_by(
+        self, evidence: str, ratio: float | None
+    ) -> tuple[ExpectedLoss | LabelLoss, float]:
+        """What scales cost by this evidence, and in units of a class shift's budget may cost.
+
+        See `decal.Temperature`, whose attributes these are.
+        """
+        if evidence == "labels":
+            return self.label_loss, LABEL_RATIO if ratio is None else ratio
+        return self.expected_loss, self.classes * self.knowledge if ratio is None else ratio
 
     @property
     def knowledge(self) -> float:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from decal._numerics import Array, margins, sigmoid, softplus
 from decal.coupled._bounds import CERTIFIED, Bounds, Status, bounds
+from decal.coupled._certificates import FARTHEST
 from decal.coupled._loss import Evaluated, ShiftLoss
 from decal.coupled._region import MARGIN, SMALL, Region, bulge
 from decal.coupled._solver import (
@@ -35,9 +36,6 @@ NEXT_SHARES = np.append(SHARES[1:], 1.0)
 
 LIFT_OCTAVES, LIFT_STEPS = 64, 513
 """Lifts at which costs are computed: from this far below the highest, in so many steps."""
-
-FARTHEST = 300.0
-"""Nats beyond which nothing is proved: exponentials would overflow."""
 
 HALVINGS = 60
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import decal
 from decal.datasets import TableSet
-from decal.experiments.data import NothingAtHandError, check_folder
+from decal.experiments.data import check_folder, require_some
 from decal.experiments.figures import save_all
 from decal.experiments.published import Published
 from decal.experiments.report import Report, Table, number, seeds_text, signed, write_tables
@@ -128,11 +128,7 @@ def _run(
     check_folder(data)
     tables = {number: table for number in TABLES if (table := load(data, number)) is not None}
     needs = [f"tabular/NAME_{number}.csv" for number in TABLES if number not in tables]
-    if not tables:
-        raise NothingAtHandError(
-            f"data must hold tables: got none in {data}. Needs {', '.join(needs)}."
-        )
-    out.mkdir(parents=True, exist_ok=True)
+    require_some(tables, "tables", data, needs=needs)
     store = RowStore(out / "rows.csv", COLUMNS, level="labelled")
     models = [(logistic(), drawn(seeds, QUICK_DRAWS if quick else DRAWS), MOST_ROWS)]
     live, reason = tabpfn(data, members=1)

@@ -20,12 +20,12 @@ import decal
 from decal.experiments.curves import measure
 from decal.experiments.data import (
     TITLES,
-    NothingAtHandError,
     Split,
     check_folder,
     human_labels,
     named,
     read,
+    require_some,
 )
 from decal.experiments.figures import Curve, save_all, tradeoffs
 from decal.experiments.published import (
@@ -168,11 +168,7 @@ def run(
     check_folder(data)
     present = {n: s for n, s in SOURCES.items() if (data / f"{s.file}.npz").exists()}
     absent = [f"{s.file}.npz" for n, s in SOURCES.items() if n not in present]
-    if not present:
-        raise NothingAtHandError(
-            f"data must hold files of logits: got none in {data}. Needs {', '.join(absent)}."
-        )
-    out.mkdir(parents=True, exist_ok=True)
+    require_some(present, "files of logits", data, needs=absent)
     store = RowStore(out / "rows.csv", COLUMNS, level="alpha")
     absent += compute(store, present, data, seeds=seeds, track=track)
     return report(store, out, Published(data), seeds=seeds, needs=(*absent, *NEEDS))

@@ -15,7 +15,7 @@ logits, and ``resnet20_cifar10.npz``, a network on CIFAR-10's training and test 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,23 @@ TITLES = {
 
 class NothingAtHandError(ValueError):
     """None of the data that an experiment can use are in the folder."""
+
+
+def require_some(found: Sized, what: str, folder: Path, *, needs: Iterable[str]) -> None:
+    """NothingAtHandError, with what it takes, if nothing was found."""
+    if not found:
+        raise NothingAtHandError(
+            f"data must hold {what}: got none in {folder}. Needs {', '.join(needs)}."
+        )
+
+
+def require_file(folder: Path, name: str) -> Path:
+    """The path of a file in the folder; NothingAtHandError without it."""
+    check_folder(folder)
+    path = folder / name
+    if not path.exists():
+        raise NothingAtHandError(f"data must hold {name}: got none in {folder}.")
+    return path
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from decal.experiments.curves import Curve, Panel, draw, levels, measure
 from decal.experiments.data import (
     FAMILIES,
     DataSet,
-    NothingAtHandError,
     Split,
     find,
     in_order,
     named,
+    require_some,
 )
 from decal.experiments.report import (
     Claim,
@@ -102,11 +102,7 @@ def run(
     track : hands on the cells to compute, for a progress bar.
     """
     found, absent = find(data)
-    if not found:
-        raise NothingAtHandError(
-            f"data must hold files of logits: got none in {data}. Needs {', '.join(absent)}."
-        )
-    out.mkdir(parents=True, exist_ok=True)
+    require_some(found, "files of logits", data, needs=absent)
     store = RowStore(out / "rows.csv", COLUMNS, level="alpha")
     compute(store, found, data, seeds=seeds, alphas=levels(quick=quick), track=track)
     return report(store, out, seeds=seeds, needs=tuple(absent))

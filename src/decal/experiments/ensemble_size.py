@@ -75,7 +75,6 @@ def run(
     quick : fewer draws.
     track : hands on the cells to compute, for a progress bar.
     """
-    out.mkdir(parents=True, exist_ok=True)
     store = RowStore(out / "rows.csv", COLUMNS, level="members")
     draws = drawn(seeds, QUICK_DRAWS if quick else DRAWS)
     known: dict[int, Trained] = {}

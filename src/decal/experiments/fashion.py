@@ -61,7 +61,6 @@ def run(
         raise NothingAtHandError(
             f"data must hold Fashion-MNIST: got none. Needs {missing['Fashion-MNIST']}."
         )
-    out.mkdir(parents=True, exist_ok=True)
     store = RowStore(out / "rows.csv", COLUMNS, level="alpha")
     at_hand = set(OUTSIDE.values()) - set(missing)
     compute(store, plan, data, out, seeds=seeds, at_hand=at_hand, track=track)

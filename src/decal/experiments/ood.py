@@ -20,7 +20,7 @@ from scipy.special import entr, logsumexp, softmax
 
 import decal
 from decal.experiments import slsqp
-from decal.experiments.data import NothingAtHandError, check_folder
+from decal.experiments.data import require_file
 from decal.experiments.figures import save_all
 from decal.experiments.published import ALPHAS, Published
 from decal.experiments.published_ood import OUT_SETS
@@ -97,11 +97,7 @@ def run(
     quick : SLSQP at two alphas only.
     track : hands on the cells to compute, for a progress bar.
     """
-    check_folder(data)
-    path = data / FILE
-    if not path.exists():
-        raise NothingAtHandError(f"data must hold {FILE}: got none in {data}.")
-    out.mkdir(parents=True, exist_ok=True)
+    path = require_file(data, FILE)
     store = RowStore(out / "rows.csv", COLUMNS, level="alpha")
     absent = [title for name, title in OUT_SETS.items() if name != "fmnist"]
     needs = [f"{title} (a CIFAR-10 network's logits)" for title in absent]

@@ -49,7 +49,7 @@ class RowStore:
 
     Parameters
     ----------
-    path : the .csv file; need not exist.
+    path : the .csv file; need not exist, nor its folder.
     columns : the name and the type (str, int or float) of every column. "data", "method" and
         "seed" tell the cell; `level` tells the rows of a cell apart.
     level : the name of a column, such as "alpha" or "measure".
@@ -61,6 +61,7 @@ class RowStore:
         self.level = level
         self.cells: dict[Cell, list[Row]] = {}
         self._damaged = False
+        path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             self._read()
 

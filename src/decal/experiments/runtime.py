@@ -21,7 +21,7 @@ from scipy.special import log_expit, logsumexp
 
 import decal
 from decal.experiments import slsqp
-from decal.experiments.data import NothingAtHandError, check_folder, read
+from decal.experiments.data import read, require_file
 from decal.experiments.figures import save_all
 from decal.experiments.published_ood import BY_MEMBERS, OUT_SETS, RUNTIME, SINGLE
 from decal.experiments.report import Claim, Report, Table, number, write_tables
@@ -76,11 +76,7 @@ def run(
     quick : SLSQP on the smaller matrix only.
     track : hands on the cells to compute, for a progress bar.
     """
-    check_folder(data)
-    path = data / FILE
-    if not path.exists():
-        raise NothingAtHandError(f"data must hold {FILE}: got none in {data}.")
-    out.mkdir(parents=True, exist_ok=True)
+    path = require_file(data, FILE)
     store = RowStore(out / "rows.csv", COLUMNS, level="step")
     for name, keys in SOURCES.items():
         logits, labels = read(path, *keys)

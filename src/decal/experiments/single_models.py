@@ -22,10 +22,10 @@ from decal.experiments.data import (
     PATTERNS,
     SHARED_FILES,
     TITLES,
-    NothingAtHandError,
     check_folder,
     described,
     read,
+    require_some,
 )
 from decal.experiments.figures import save_all
 from decal.experiments.report import Report, Sections, number, seeds_text, write_tables
@@ -112,11 +112,7 @@ def run(
     stems.sort(key=lambda stem: known.index(stem) if stem in known else len(known))
     found = {source.name: source for source in sources(stems)}
     absent = [f"{stem}.npz" for stem in known if stem not in found]
-    if not found:
-        raise NothingAtHandError(
-            f"data must hold files of logits: got none in {data}. Needs {', '.join(absent)}."
-        )
-    out.mkdir(parents=True, exist_ok=True)
+    require_some(found, "files of logits", data, needs=absent)
     store = RowStore(out / "rows.csv", COLUMNS, level="measure")
 
     def work(cell: Cell) -> list[Row]:

@@ -18,7 +18,7 @@ from scipy.special import softmax
 
 import decal
 from decal.experiments import slsqp
-from decal.experiments.data import NothingAtHandError, Split, check_folder, human_labels, read
+from decal.experiments.data import Split, check_folder, human_labels, read, require_some
 from decal.experiments.figures import save_all
 from decal.experiments.report import Claim, Report, Sections, number, write_tables
 from decal.experiments.rows import CELL, ORIGIN, Cell, Row, RowStore, Track, untracked
@@ -101,11 +101,7 @@ def run(
     check_folder(data)
     present = {n: s for n, s in SOURCES.items() if (data / f"{s.file}.npz").exists()}
     absent = tuple(f"{s.file}.npz" for n, s in SOURCES.items() if n not in present)
-    if not present:
-        raise NothingAtHandError(
-            f"data must hold files of logits: got none in {data}. Needs {', '.join(absent)}."
-        )
-    out.mkdir(parents=True, exist_ok=True)
+    require_some(present, "files of logits", data, needs=absent)
     store = RowStore(out / "rows.csv", COLUMNS, level="end")
     compute(store, present, data, quick=quick, track=track)
     return report(store, out, needs=absent)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import decal
-from decal.experiments.data import TITLES, NothingAtHandError, check_folder, read
+from decal.experiments.data import TITLES, check_folder, read, require_some
 from decal.experiments.figures import save_all
 from decal.experiments.published import (
     COMPARED_IMAGES,
@@ -89,11 +89,7 @@ def run(
     check_folder(data)
     names = [name for name in (*CIFAR, *DERMA) if (data / f"{name}.npz").exists()]
     absent = tuple(f"{name}.npz" for name in (*CIFAR, *DERMA) if name not in names)
-    if not names:
-        raise NothingAtHandError(
-            f"data must hold files of logits: got none in {data}. Needs {', '.join(absent)}."
-        )
-    out.mkdir(parents=True, exist_ok=True)
+    require_some(names, "files of logits", data, needs=absent)
     store = RowStore(out / "rows.csv", COLUMNS, level="place")
     compute(store, names, data, track=track)
     return report(store, out, needs=(*absent, *NEEDS))

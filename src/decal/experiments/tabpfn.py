@@ -18,7 +18,7 @@ import numpy as np
 import decal
 from decal.datasets import TableSet
 from decal.experiments.curves import measure
-from decal.experiments.data import NothingAtHandError, Split, check_folder, read
+from decal.experiments.data import Split, check_folder, read, require_some
 from decal.experiments.figures import save_all
 from decal.experiments.published import ALPHAS, Published, PublishedCurve
 from decal.experiments.report import Report, Table, number, signed, write_tables
@@ -84,11 +84,7 @@ def run(
     elif absent and model is None:
         waiting = ", ".join(sorted({f"seed {s}" for _, s in absent}))
         needs.append(f"{reason}, for {waiting}")
-    if not stored and not live:
-        raise NothingAtHandError(
-            f"data must hold logits of TabPFN: got none in {data}. Needs {', '.join(needs)}."
-        )
-    out.mkdir(parents=True, exist_ok=True)
+    require_some([*stored, *live], "logits of TabPFN", data, needs=needs)
     store = RowStore(out / "rows.csv", COLUMNS, level="alpha")
     names = ("train_logits", "train_labels", "test_logits", "truth")
     store.fill(stored, ALPHAS, lambda cell: rows(Split(*read(stored[cell], *names))), track=track)

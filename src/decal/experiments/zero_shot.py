@@ -17,7 +17,7 @@ from scipy.special import softmax
 
 import decal
 from decal.experiments.curves import measure
-from decal.experiments.data import TITLES, NothingAtHandError, Split, check_folder, read
+from decal.experiments.data import TITLES, Split, check_folder, read, require_some
 from decal.experiments.figures import Curve, save_all, tradeoffs
 from decal.experiments.published import (
     ALPHAS,
@@ -88,11 +88,7 @@ def run(
     check_folder(data)
     present = {s.name: s for s in SOURCES if (data / f"{s.name}.npz").exists()}
     absent = tuple(f"{s.name}.npz" for s in SOURCES if s.name not in present)
-    if not present:
-        raise NothingAtHandError(
-            f"data must hold files of logits: got none in {data}. Needs {', '.join(absent)}."
-        )
-    out.mkdir(parents=True, exist_ok=True)
+    require_some(present, "files of logits", data, needs=absent)
     store = RowStore(out / "rows.csv", COLUMNS, level="measure")
 
     def work(cell: Cell) -> list[Row]:
