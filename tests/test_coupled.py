@@ -319,6 +319,32 @@ def test_results_do_not_depend_on_the_order_of_classes(absent):
     assert (other.status == credal.status[:, order]).all()
 
 
+@pytest.mark.parametrize("seed", range(PROBLEMS // 2))
+def test_several_local_minima_do_not_mislead(seed):
+    # Class 0 is confused with 1 on some inputs and with 2 on others. To make class 0 improbable,
+    # one may lift class 1 or class 2, and nothing in between is as good.
+    rng = np.random.default_rng(seed)
+    n = 2 * int(rng.integers(4, 12))
+    means = np.repeat([[0.0, 0.0, -12.0], [0.0, -12.0, 0.0]], n, axis=0)
+    logits = means + 0.3 * rng.normal(size=(2 * n, 3))
+    labels = np.concatenate([np.arange(n) % 2, 2 * (np.arange(n) % 2)])
+    alpha = float(rng.choice([0.5, 0.3, 0.2]))
+    rival = rng.normal()
+    query = np.array([rng.normal(), rival, rival + 0.1 * rng.normal()])
+    settings = {"alpha": alpha, "likelihood": "mean", "reference": "best"}
+    ones = np.ones(2 * n)
+    level, center = level_of(logits, labels, ones, settings)
+    angle = np.linspace(0, 2 * np.pi, 1000, endpoint=False)
+    plane = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]) / np.sqrt([[2.0], [6.0]])
+    rays = np.stack([np.cos(angle), np.sin(angle)], axis=1) @ plane
+    edge = boundary_points(logits, labels, ones, level, center, rays)
+    p = softmax(query + edge, axis=1)[:, 0]
+    assert np.count_nonzero((p < np.roll(p, 1)) & (p <= np.roll(p, -1))) == 2
+    credal = fitted(logits, labels, **settings).predict(query[None])
+    assert p.min() >= credal.lower_outer[0, 0] - 1e-9
+    assert p.min() == pytest.approx(credal.lower[0, 0], abs=3e-4)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_an_absent_class_pushes_the_others_as_far_as_a_grid_shows(seed):
     rng = np.random.default_rng(seed)
