@@ -26,9 +26,8 @@ from sklearn.ensemble import RandomForestClassifier  # noqa: E402
 
 from decal.baselines import small_conv  # noqa: E402
 from decal.experiments import fashion  # noqa: E402
-from decal.experiments.fashion_data import prepare  # noqa: E402
-from decal.experiments.fashion_entries import Entry, curves, entries  # noqa: E402
-from decal.experiments.fashion_plan import (  # noqa: E402
+from decal.experiments.comparison_entries import Entry, curves, entries  # noqa: E402
+from decal.experiments.comparison_plan import (  # noqa: E402
     BOTH,
     CLASS,
     COLUMNS,
@@ -41,14 +40,14 @@ from decal.experiments.fashion_plan import (  # noqa: E402
     REAL,
     SHOWN,
     WRAPPER,
-    Plan,
 )
+from decal.experiments.fashion_data import FashionPlan  # noqa: E402
 from decal.experiments.fashion_report import _claims, report  # noqa: E402
 from decal.experiments.rows import RowStore  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
-TINY = Plan(
+TINY = FashionPlan(
     name="tiny",
     seeds=1,
     members=2,
@@ -256,7 +255,7 @@ def test_coverage_is_of_a_forest_that_saw_other_images(finished, data):
     assert float(row["coverage"]) == np.mean(inside)
     assert float(row["efficiency"]) == pytest.approx(1 - np.mean(high - low), abs=1e-6)
     # Labels follow the truth: where the forest is sure, there is no other.
-    split = prepare(TINY, DRAWN, SEED, data, finished[0])
+    split = TINY.prepare(DRAWN, SEED, data, finished[0])
     np.testing.assert_allclose(split.truth, truth)
     assert (truth[np.arange(60), split.test[1]] > 0).all()
     assert not set(fitted) & set(held_out)
@@ -312,7 +311,7 @@ def test_when_it_is_killed_its_workers_end_and_their_networks_are_found_again(
     script.write_text(
         "from pathlib import Path\n"
         "from decal.experiments import fashion\n"
-        "from decal.experiments.fashion_plan import Plan\n"
+        "from decal.experiments.fashion_data import FashionPlan\n"
         "if __name__ == '__main__':\n"
         f"    data, out = Path({str(data)!r}), Path({str(out)!r})\n"
         f"    fashion.run(data, out, seeds=({SEED},), plan={TINY!r})\n"
@@ -372,7 +371,7 @@ def test_images_that_arrive_later_are_added(finished, data, tmp_path):
 
 def test_more_images_than_there_are_cannot_be_had(data, tmp_path):
     with pytest.raises(ValueError, match="must have 30,090 images to train: got 420"):
-        prepare(Plan(train=29_900, held_out=90, forest=100), REAL, 0, data, tmp_path)
+        FashionPlan(train=29_900, held_out=90, forest=100).prepare(REAL, 0, data, tmp_path)
 
 
 # Reporting
@@ -383,7 +382,8 @@ def test_the_report_needs_rows_only_and_no_torch(finished, tmp_path):
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "from pathlib import Path\n"
-        "from decal.experiments.fashion_plan import COLUMNS, Plan\n"
+        "from decal.experiments.comparison_plan import COLUMNS\n"
+        "from decal.experiments.fashion_data import FashionPlan\n"
         "from decal.experiments.fashion_report import report\n"
         "from decal.experiments.rows import RowStore\n"
         f"out = Path({str(tmp_path)!r})\n"
@@ -397,11 +397,11 @@ def test_the_report_needs_rows_only_and_no_torch(finished, tmp_path):
 
 def test_other_seeds_and_sizes_are_not_mixed_in(finished, tmp_path):
     store = RowStore(finished[0] / "rows.csv", COLUMNS, level="alpha")
-    other = report(store, tmp_path, plan=Plan(seeds=1), seeds=(SEED,))
+    other = report(store, tmp_path, plan=FashionPlan(seeds=1), seeds=(SEED,))
     assert other.sections == {}
     assert report(store, tmp_path, plan=TINY, seeds=(SEED + 1,)).sections == {}
-    assert Plan().all_seeds((4,)) == (4, 5, 6)
-    assert Plan().all_seeds((4, 9)) == (4, 9)
+    assert FashionPlan().all_seeds((4,)) == (4, 5, 6)
+    assert FashionPlan().all_seeds((4, 9)) == (4, 9)
 
 
 def row(method, seed, alpha=math.nan, **numbers):

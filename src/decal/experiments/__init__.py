@@ -52,6 +52,9 @@ EXPERIMENTS = {
         "Coverage against efficiency on CIFAR-10H and ChaosNLI, published curves beside",
         "coverage_efficiency",
     ),
+    "chaosnli": Experiment(
+        "All credal methods, trained here on ChaosNLI, published curve beside", "chaosnli"
+    ),
     "solvers": Experiment(
         "The published solver and decal's on the same logits, and the likelihood they reach",
         "solvers",

@@ -35,8 +35,8 @@ PER_CLASS, PER_ROUND, TEST_SHARE = 2, 2, 0.3
 
 DRAWS, QUICK_DRAWS, TABPFN_DRAWS, QUICK_TABPFN_DRAWS = 10, 2, 3, 2
 """Seeds that a lone seed stands for: itself and those after it."""
-TABPFN_LABELS, QUICK_TABPFN_LABELS = 240, 60
-"""Where curves of TabPFN end: each of its predictions takes a second or two."""
+QUICK_TABPFN_LABELS = 60
+"""Where a quick run's curves of TabPFN end: each of its predictions takes about a second."""
 
 COUNTS = (24, 96, 192)
 """Labels at which the table tells the accuracy."""
@@ -136,7 +136,7 @@ def _run(
         needs.append(reason)
     else:
         draws = drawn(seeds, QUICK_TABPFN_DRAWS if quick else TABPFN_DRAWS)
-        models.append((live, draws, QUICK_TABPFN_LABELS if quick else TABPFN_LABELS))
+        models.append((live, draws, QUICK_TABPFN_LABELS if quick else MOST_ROWS))
     used: set[int] = set()
     for model, draws, most in models:
         used |= set(draws)
@@ -183,15 +183,15 @@ class Task:
         rng = np.random.default_rng(seed)
         labelled, pool, test = self.split(rng)
         for count in self.counts(most):
-            X, y = self.X[labelled], self.y[labelled]
-            logits = self.model.fit(X, y, self.K, seed)
-            right = logits(self.X[test]).argmax(axis=1) == self.y[test]
+            y = self.y[labelled]
+            logits = self.model.fit(self.X[labelled], y, self.K, seed)(self.X)
+            right = logits[test].argmax(axis=1) == self.y[test]
             yield {"labelled": count, "accuracy": float(right.mean())}
             if strategy.measure is None:
                 chosen = np.arange(self.batch)  # the pool is in random order
             else:
-                d = decal.decalibrate(logits(X), y, alpha=strategy.alpha)
-                uncertain = d.predict(logits(self.X[pool])).epistemic(strategy.measure)
+                d = decal.decalibrate(logits[labelled], y, alpha=strategy.alpha)
+                uncertain = d.predict(logits[pool]).epistemic(strategy.measure)
                 # Stable: among equals, the random order of the pool decides.
                 chosen = np.argsort(-uncertain, kind="stable")[: self.batch]
             labelled = np.concatenate([labelled, pool[chosen]])

@@ -169,6 +169,13 @@ def read(path: Path, *keys: str) -> list[NDArray[Any]]:
         return [archive[key] for key in keys]
 
 
+def draw_labels(truth: NDArray[Any], rng: np.random.Generator) -> NDArray[np.intp]:
+    """(n,) a label from each of the distributions (n, K)."""
+    shares = truth.cumsum(axis=1)
+    beyond = shares / shares[:, -1:] > rng.random((len(truth), 1))
+    return np.asarray(beyond.argmax(axis=1))
+
+
 def human_labels(folder: Path, labels: NDArray[Any]) -> NDArray[Any] | None:
     """CIFAR-10H, (10,000, 10), from any file that holds it for test images of these labels."""
     for pattern in ("*_cifar10_*.npz", "cnn_*_test.npz"):

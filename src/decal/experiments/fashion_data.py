@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import decal.datasets as sets
-from decal.experiments.fashion_plan import DRAWN, OUTSIDE, Plan
+from decal.experiments.comparison_plan import DRAWN, OUTSIDE, Inputs, Plan, Split
+from decal.experiments.data import draw_labels
 
 Array = NDArray[np.float64]
-Images = NDArray[np.float32]
 
 FOLDERS = {
     "Fashion-MNIST": ("fashion-mnist", "dataset-fashion-mnist", "FashionMNIST"),
@@ -27,23 +27,83 @@ FOLDERS = {
 TREES = 100
 
 
-@dataclass(frozen=True)
-class Split:
-    """Images (n, 1, 28, 28) from 0 to 1 of one seed, disjoint, with labels (n,).
+@dataclass(frozen=True, kw_only=True)
+class FashionPlan(Plan):
+    """The comparison on images.
 
     Attributes
     ----------
-    train, held_out, test : images and labels.
-    truth : (n, K) distributions that the labels of the test images were drawn from; None if the
-        labels are real.
-    outside : images of other kinds, by the column of their AUROC.
+    train, held_out, forest : images of the training part to train on, to fit decalibration on, and
+        to learn the truth of drawn labels from; no image serves two purposes.
+    test, outside : images to evaluate, in and out of distribution.
     """
 
-    train: tuple[Images, NDArray[np.intp]]
-    held_out: tuple[Images, NDArray[np.intp]]
-    test: tuple[Images, NDArray[np.intp]]
-    truth: Array | None
-    outside: dict[str, Images]
+    source: str = "fashion-mnist"
+    classes: int = 10
+    epochs: int = 7
+    learning_rate: float = 3e-3
+    train: int = 10_000
+    held_out: int = 5_000
+    forest: int = 10_000
+    test: int = 5_000
+    outside: int = 5_000
+
+    def prepare(self, labels: str, seed: int, folder: Path, out: Path) -> Split:
+        """Images from 0 to 1; with drawn labels, a forest's probabilities are the truth.
+
+        The forest learns from images of its own, and what it says about all others is kept in
+        `out`.
+        """
+        train, test = load("Fashion-MNIST", "train", folder), load("Fashion-MNIST", "test", folder)
+        if train is None or test is None:
+            needs = absent(folder)["Fashion-MNIST"]
+            raise ValueError(f"data must hold Fashion-MNIST: needs {needs}.")
+        rng = np.random.default_rng(seed)
+        wanted = np.cumsum([self.train, self.held_out, self.forest])
+        if len(train[0]) < wanted[-1]:
+            raise ValueError(
+                f"Fashion-MNIST must have {wanted[-1]:,} images to train: got {len(train[0]):,}."
+            )
+        order = rng.permutation(len(train[0]))
+        fitted, held_out, forest, _ = np.split(order, wanted)
+        evaluated = rng.permutation(len(test[0]))[: self.test]
+        outside = {}
+        for column, name in OUTSIDE.items():
+            found = load(name, "test", folder)
+            if found is not None and labels != DRAWN:
+                chosen = np.random.default_rng(seed).permutation(len(found[0]))[: self.outside]
+                outside[column] = _scaled(found[0][chosen])
+        parts = [
+            (train[0][fitted], train[1][fitted]),
+            (train[0][held_out], train[1][held_out]),
+            (test[0][evaluated], test[1][evaluated]),
+        ]
+        truth = None
+        if labels == DRAWN:
+            images = np.concatenate([part[0] for part in parts])
+            path = out / "truth" / f"{self.data(labels).replace('/', '-')}-{seed}.npy"
+            every = _truth(train[0][forest], train[1][forest], images, seed, path)
+            cuts = np.cumsum([len(part[0]) for part in parts])[:-1]
+            split = np.split(draw_labels(every, rng), cuts)
+            parts = [(part[0], y) for part, y in zip(parts, split, strict=True)]
+            truth = np.split(every, cuts)[-1]
+        pairs = [(_scaled(images), y.astype(np.intp)) for images, y in parts]
+        return Split(pairs[0], pairs[1], pairs[2], truth, outside)
+
+
+FULL = FashionPlan()
+QUICK = FashionPlan(
+    name="quick",
+    seeds=1,
+    members=3,
+    train=3_000,
+    held_out=2_000,
+    forest=3_000,
+    test=2_000,
+    outside=2_000,
+    epochs=4,
+    evidential_epochs=10,
+)
 
 
 def load(name: str, split: str, folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.intp]] | None:
@@ -79,49 +139,6 @@ def absent(folder: Path) -> dict[str, str]:
     }
 
 
-def prepare(plan: Plan, labels: str, seed: int, folder: Path, out: Path) -> Split:
-    """The images of a seed; with drawn labels, a forest's probabilities are the truth.
-
-    The forest learns from images of its own, and what it says about all others is kept in `out`.
-    """
-    train, test = load("Fashion-MNIST", "train", folder), load("Fashion-MNIST", "test", folder)
-    if train is None or test is None:
-        raise ValueError(f"data must hold Fashion-MNIST: needs {absent(folder)['Fashion-MNIST']}.")
-    rng = np.random.default_rng(seed)
-    wanted = np.cumsum([plan.train, plan.held_out, plan.forest])
-    if len(train[0]) < wanted[-1]:
-        raise ValueError(
-            f"Fashion-MNIST must have {wanted[-1]:,} images to train: got {len(train[0]):,}."
-        )
-    order = rng.permutation(len(train[0]))
-    fitted, held_out, forest, _ = np.split(order, wanted)
-    evaluated = rng.permutation(len(test[0]))[: plan.test]
-    outside = {}
-    for column, name in OUTSIDE.items():
-        found = load(name, "test", folder)
-        if found is not None and labels != DRAWN:
-            chosen = np.random.default_rng(seed).permutation(len(found[0]))[: plan.outside]
-            outside[column] = _scaled(found[0][chosen])
-    parts = [
-        (train[0][fitted], train[1][fitted]),
-        (train[0][held_out], train[1][held_out]),
-        (test[0][evaluated], test[1][evaluated]),
-    ]
-    truth = None
-    if labels == DRAWN:
-        images = np.concatenate([part[0] for part in parts])
-        path = out / "truth" / f"{plan.data(labels).replace('/', '-')}-{seed}.npy"
-        every = _truth(train[0][forest], train[1][forest], images, seed, path)
-        shares = every.cumsum(axis=1)
-        drawn = (shares / shares[:, -1:] > rng.random((len(every), 1))).argmax(axis=1)
-        cuts = np.cumsum([len(part[0]) for part in parts])[:-1]
-        split = np.split(drawn, cuts)
-        parts = [(part[0], y) for part, y in zip(parts, split, strict=True)]
-        truth = np.split(every, cuts)[-1]
-    pairs = [(_scaled(images), y.astype(np.intp)) for images, y in parts]
-    return Split(pairs[0], pairs[1], pairs[2], truth, outside)
-
-
 def _truth(
     images: NDArray[np.uint8],
     labels: NDArray[np.intp],
@@ -145,5 +162,5 @@ def _truth(
     return found
 
 
-def _scaled(images: NDArray[np.uint8]) -> Images:
+def _scaled(images: NDArray[np.uint8]) -> Inputs:
     return np.ascontiguousarray(images.transpose(0, 3, 1, 2), dtype=np.float32) / np.float32(255)

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from decal.experiments import figures
-from decal.experiments.curves import Curve
-from decal.experiments.fashion_entries import Entry, curves
-from decal.experiments.fashion_plan import (
+from decal.experiments.comparison_entries import Entry, curves
+from decal.experiments.comparison_plan import (
     BAYESIAN,
     BOTH,
     CLASS,
@@ -27,6 +26,7 @@ from decal.experiments.fashion_plan import (
     SOFTMAX,
     WRAPPER,
 )
+from decal.experiments.curves import Curve
 
 STYLES = {
     CLASS: ("o", "#0072B2"),

@@ -24,6 +24,7 @@ from decal.experiments.data import (
     TITLES,
     check_folder,
     described,
+    draw_labels,
     read,
     require_some,
 )
@@ -66,9 +67,7 @@ class Source:
         path = folder / f"{self.name}.npz"
         if self.kind == "tabpfn":
             logits, truth = read(path, "test_logits", "truth")
-            draws = np.random.default_rng(seed).random((len(truth), 1))
-            drawn = (truth.cumsum(axis=1) < draws).sum(axis=1)
-            return logits, np.minimum(drawn, truth.shape[1] - 1)
+            return logits, draw_labels(truth, np.random.default_rng(seed))
         keys = {"zero-shot": ("logits", "labels"), "cnn": ("logits", "labels")}
         if self.name == "resnet20_cifar10":
             keys["cnn"] = ("cifar10_test", "test_labels")

@@ -18,7 +18,7 @@ import numpy as np
 import decal
 from decal.datasets import TableSet
 from decal.experiments.curves import measure
-from decal.experiments.data import Split, check_folder, read, require_some
+from decal.experiments.data import Split, check_folder, draw_labels, read, require_some
 from decal.experiments.figures import save_all
 from decal.experiments.published import ALPHAS, Published, PublishedCurve
 from decal.experiments.report import Report, Table, number, signed, write_tables
@@ -119,8 +119,7 @@ def semi_synthetic(table: TableSet, model: Model, seed: int) -> Split:
     truth = np.zeros((len(X), K))
     truth[:, forest.classes_] = forest.predict_proba(X)
     train = train[:MOST_ROWS]
-    drawn = (truth[train].cumsum(axis=1) < rng.random((len(train), 1))).sum(axis=1)
-    labels = np.minimum(drawn, K - 1)
+    labels = draw_labels(truth[train], rng)
     logits = model.fit(X[train], labels, K, seed)
     return Split(logits(X[train]), labels, logits(X[test]), truth[test])
 

@@ -1,4 +1,4 @@
-"""Rows of the comparison on images, gathered over seeds."""
+"""Rows of a comparison of all methods, gathered over seeds."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from decal.experiments.comparison_plan import COLUMNS, CREDAL, METHODS, SHOWN
 from decal.experiments.curves import Curve
-from decal.experiments.fashion_plan import COLUMNS, CREDAL, METHODS, SHOWN
 from decal.experiments.rows import Row
 
 

@@ -24,8 +24,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorData
 import decal
 import decal.baselines as methods
 import decal.torch as door
-from decal.experiments.fashion_data import Split, prepare
-from decal.experiments.fashion_plan import (
+from decal.experiments.comparison_plan import (
     BAYESIAN,
     BOTH,
     CLASS,
@@ -42,6 +41,7 @@ from decal.experiments.fashion_plan import (
     SOFTMAX,
     WRAPPER,
     Plan,
+    Split,
     Task,
 )
 from decal.experiments.rows import Row
@@ -49,9 +49,8 @@ from decal.experiments.rows import Row
 Array = NDArray[np.float64]
 Batches = list[tuple[Tensor, Tensor]]
 
-CLASSES = 10
 ROWS = 512
-"""Images that networks see at once when they predict."""
+"""Inputs that networks see at once when they predict."""
 
 MEASURES = ("accuracy", "ece", "coverage", "coverage_hull", "efficiency", *OUTSIDE)
 
@@ -69,7 +68,7 @@ class Fitted:
     Attributes
     ----------
     seconds : to train all of its networks, and to fit what else there is to fit.
-    outputs : images to what networks say of them, once for all alphas.
+    outputs : inputs to what networks say of them, once for all alphas.
     probabilities : that to point predictions (n, K).
     score : that and alpha to uncertainties (n,), or
     credal : to credal sets.
@@ -105,7 +104,7 @@ class Timer:
 
 @dataclass(frozen=True)
 class Ground:
-    """What all families train on: the task, its images and its folder."""
+    """What all families train on: the task, its inputs and its folder."""
 
     plan: Plan
     task: Task
@@ -114,11 +113,18 @@ class Ground:
 
     @property
     def loader(self) -> DataLoader[Any]:
-        """Training images, in random batches."""
+        """Inputs to train on, in random batches."""
         x, y = self.split.train
         data = TensorDataset(torch.from_numpy(x), torch.from_numpy(y))
         order = BatchSampler(RandomSampler(data), self.plan.batch, drop_last=False)
         return DataLoader(data, sampler=order, batch_size=None)
+
+    def network(self) -> torch.nn.Module:
+        """A fresh network: convolutional for images, a perceptron for vectors."""
+        shape = self.split.train[0].shape
+        if len(shape) == 4:
+            return methods.small_conv(self.plan.classes, channels=shape[1])
+        return methods.mlp(self.plan.classes, inputs=shape[1])
 
     @property
     def trainer(self) -> methods.Trainer:
@@ -129,15 +135,10 @@ class Ground:
         )
 
 
-def network() -> torch.nn.Module:
-    """A fresh network of the comparison."""
-    return methods.small_conv(CLASSES)
-
-
 def ensemble(ground: Ground) -> dict[str, Fitted]:
     """Wrapper and Ensembling of all networks; decalibration and scores of the first alone."""
     several = methods.CredalWrapper(
-        network, members=ground.plan.members, trainer=ground.trainer, folder=ground.folder
+        ground.network, members=ground.plan.members, trainer=ground.trainer, folder=ground.folder
     ).fit(ground.loader)
     total = sum(training.seconds for training in several.trainings)
     all_of_them = Fitted(
@@ -154,11 +155,11 @@ def ensemble(ground: Ground) -> dict[str, Fitted]:
 
 
 def of_one_network(module: torch.nn.Module, seconds: float, ground: Ground) -> dict[str, Fitted]:
-    """Decalibration, fitted on held-out images; the density of features; free scores."""
+    """Decalibration, fitted on held-out inputs; with real labels, scores of the same network."""
 
-    def logits(images: Tensor) -> Array:
+    def logits(inputs: Tensor) -> Array:
         unlabelled = torch.zeros(ROWS, dtype=torch.long)
-        batches = [(batch, unlabelled[: len(batch)]) for batch in torch.split(images, ROWS)]
+        batches = [(batch, unlabelled[: len(batch)]) for batch in torch.split(inputs, ROWS)]
         return door.collect_logits(module, batches, progress=False)[0].numpy().astype(np.float64)
 
     def softmaxes(z: Array) -> Array:
@@ -176,27 +177,35 @@ def of_one_network(module: torch.nn.Module, seconds: float, ground: Ground) -> d
             softmaxes,
             credal=lambda z, alpha, model=model: model.predict(z, alpha=alpha),  # type: ignore[misc]
         )
+    if ground.task.labels != DRAWN:
+        found |= _scores(module, seconds, logits, softmaxes, ground)
+    return found
+
+
+def _scores(
+    module: torch.nn.Module,
+    seconds: float,
+    logits: Callable[[Tensor], Array],
+    softmaxes: Callable[[Array], Array],
+    ground: Ground,
+) -> dict[str, Fitted]:
     free = ((SOFTMAX, methods.max_softmax), (ENTROPY, methods.entropy), (ENERGY, methods.energy))
-    for name, score in free:
-        found[name] = Fitted(seconds, logits, softmaxes, score=score)
+    found = {name: Fitted(seconds, logits, softmaxes, score=score) for name, score in free}
     dropout = methods.MCDropout(module, seed=ground.task.seed)
     found[DROPOUT] = Fitted(seconds, lambda x: x, dropout.predict_proba, score=dropout.score)
-    if ground.task.labels != DRAWN:
-        timer = Timer()
-        x, y = (torch.from_numpy(array) for array in ground.split.train)
-        # In their own order: another one changes the last digits, and singular covariances.
-        batches = list(zip(torch.split(x, ROWS), torch.split(y, ROWS), strict=True))
-        density = methods.DeepDeterministic(module).fit(batches)
-        found[DDU] = Fitted(
-            seconds + timer(), lambda x: x, density.predict_proba, score=density.score
-        )
+    timer = Timer()
+    x, y = (torch.from_numpy(array) for array in ground.split.train)
+    # In their own order: another one changes the last digits, and singular covariances.
+    batches = list(zip(torch.split(x, ROWS), torch.split(y, ROWS), strict=True))
+    density = methods.DeepDeterministic(module).fit(batches)
+    found[DDU] = Fitted(seconds + timer(), lambda x: x, density.predict_proba, score=density.score)
     return found
 
 
 def relative_likelihood(ground: Ground) -> dict[str, Fitted]:
     """Networks stopped at shares of the best likelihood."""
     method = methods.CredalRelativeLikelihood(
-        network,
+        ground.network,
         members=ground.plan.members,
         bias=BIAS,
         check_every=CHECK_EVERY,
@@ -216,7 +225,7 @@ def relative_likelihood(ground: Ground) -> dict[str, Fitted]:
 def crenet(ground: Ground) -> dict[str, Fitted]:
     """Networks that predict intervals."""
     method = methods.CreNet(
-        network, members=ground.plan.members, trainer=ground.trainer, folder=ground.folder
+        ground.network, members=ground.plan.members, trainer=ground.trainer, folder=ground.folder
     )
     return {CRENET: _without_alpha(method, ground)}
 
@@ -224,7 +233,7 @@ def crenet(ground: Ground) -> dict[str, Fitted]:
 def bayesian(ground: Ground) -> dict[str, Fitted]:
     """Variational networks under several priors."""
     method = methods.CredalBayesian(
-        network,
+        ground.network,
         members=ground.plan.members,
         kl_weight=KL_WEIGHT,
         trainer=ground.trainer,
@@ -247,7 +256,7 @@ def evidential(ground: Ground) -> dict[str, Fitted]:
     """One network that predicts Dirichlet distributions."""
     plan = ground.plan
     method = methods.Evidential(
-        network,
+        ground.network,
         evidence="softplus",  # with ReLU, as published, accuracy stays near one half here
         trainer=methods.Trainer(
             epochs=plan.evidential_epochs,
@@ -274,9 +283,9 @@ BUILD: dict[str, Callable[[Ground], dict[str, Fitted]]] = {
 
 def judge(fitted: Fitted, alpha: float, split: Split) -> Row:
     """The numbers of one method at one alpha: of its sets if there is a truth, else of scores."""
-    images, labels = torch.from_numpy(split.test[0]), split.test[1]
+    inputs, labels = torch.from_numpy(split.test[0]), split.test[1]
     timer = Timer()
-    outputs = fitted.outputs(images)
+    outputs = fitted.outputs(inputs)
     row: Row = dict.fromkeys(MEASURES, math.nan)
     if split.truth is None:
         inside = fitted.uncertainty(outputs, alpha)
@@ -311,7 +320,7 @@ def judged(fitted: Fitted, alpha: float, split: Split, *, failed: bool) -> Row:
 
 def work(task: Task, plan: Plan, data: Path, out: Path) -> dict[str, list[Row]]:
     """Train the networks of a task, or find them in `out`, and judge its methods."""
-    split = prepare(plan, task.labels, task.seed, data, out)
+    split = plan.prepare(task.labels, task.seed, data, out)
     name = f"{plan.data(task.labels).replace('/', '-')}-{task.seed}"
     ground = Ground(plan, task, split, out / "members" / name / task.family)
     with warnings.catch_warnings(record=True) as caught:
@@ -324,7 +333,7 @@ def work(task: Task, plan: Plan, data: Path, out: Path) -> dict[str, list[Row]]:
         "data": plan.data(task.labels),
         "labels": task.labels,
         "seed": task.seed,
-        "test_images": len(split.test[0]),
+        "test_inputs": len(split.test[0]),
         "warnings": " ".join(texts),
         "torch": torch.__version__,
     }

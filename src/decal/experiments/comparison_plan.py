@@ -1,14 +1,21 @@
-"""What the comparison on images consists of: methods, levels, sizes, and the columns of its rows.
+"""What a comparison of all methods consists of: methods, levels, and the columns of its rows.
 
 Nothing here needs PyTorch: reports are written from rows alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from decal.experiments.curves import levels
+
+Inputs = NDArray[np.float32]
 
 REAL, DRAWN = "real", "drawn"
 """Kinds of labels: those of the data, and labels drawn from a truth that is known therefore."""
@@ -65,7 +72,7 @@ COLUMNS = {
     "auroc_notmnist": float,
     "train_seconds": float,  # of all networks that the method needs, and of fitting
     "predict_seconds": float,  # from the test images to scores (real) or credal sets (drawn)
-    "test_images": int,
+    "test_inputs": int,
     "warnings": str,
     "decal": str,
     "numpy": str,
@@ -75,34 +82,54 @@ COLUMNS = {
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How large a run is.
+class Split:
+    """Inputs of one seed, disjoint but where said, with labels (n,).
 
     Attributes
     ----------
-    name : what rows and folders call it; empty for the full run.
+    train, held_out, test : inputs, images (n, C, H, W) or vectors (n, d), and labels. Networks
+        train on the first, decalibration is fitted on the second: where a plan says so, the same.
+    truth : (n, K) distributions that the labels of the test inputs were drawn from; None if the
+        labels are real.
+    outside : inputs of other kinds, by the column of their AUROC.
+    """
+
+    train: tuple[Inputs, NDArray[np.intp]]
+    held_out: tuple[Inputs, NDArray[np.intp]]
+    test: tuple[Inputs, NDArray[np.intp]]
+    truth: NDArray[np.float64] | None
+    outside: Mapping[str, Inputs]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(ABC):
+    """How large a run is, and on what data.
+
+    Attributes
+    ----------
+    source : what rows and folders call the data.
+    name : what they call a run of another size; empty for the full run.
+    classes : how many there are.
     seeds : how many, from the one that was asked for on, unless several were.
     members : networks of every ensemble.
-    train, held_out, forest : images of the training part to train on, to fit decalibration on, and
-        to learn the truth of drawn labels from; no image serves two purposes.
-    test, outside : images to evaluate, in and out of distribution.
     epochs, batch, learning_rate : of all trainings but Evidential's.
     evidential_epochs, evidential_rate : of Evidential's, whose penalty takes ten epochs to grow.
     """
 
+    source: str
+    classes: int
     name: str = ""
     seeds: int = 3
     members: int = 10
-    train: int = 10_000
-    held_out: int = 5_000
-    forest: int = 10_000
-    test: int = 5_000
-    outside: int = 5_000
-    epochs: int = 7
+    epochs: int
     batch: int = 64
-    learning_rate: float = 3e-3
+    learning_rate: float
     evidential_epochs: int = 20
     evidential_rate: float = 1e-3
+
+    @abstractmethod
+    def prepare(self, labels: str, seed: int, folder: Path, out: Path) -> Split:
+        """The inputs of a seed, with this kind of labels; what is computed may be kept in `out`."""
 
     def all_seeds(self, asked: tuple[int, ...]) -> tuple[int, ...]:
         """Those asked for; of one, also those that follow."""
@@ -110,22 +137,7 @@ class Plan:
 
     def data(self, labels: str) -> str:
         """What rows call the data of a kind of labels."""
-        return "/".join(filter(None, ("fashion-mnist", labels, self.name)))
-
-
-FULL = Plan()
-QUICK = Plan(
-    name="quick",
-    seeds=1,
-    members=3,
-    train=3_000,
-    held_out=2_000,
-    forest=3_000,
-    test=2_000,
-    outside=2_000,
-    epochs=4,
-    evidential_epochs=10,
-)
+        return "/".join(filter(None, (self.source, labels, self.name)))
 
 
 @dataclass(frozen=True)
@@ -147,12 +159,12 @@ class Task:
         return (CURVES if self.labels == DRAWN else SHOWN).get(method, ())
 
 
-def tasks(seeds: Iterable[int]) -> list[Task]:
-    """All that there is to do, longest first within a seed."""
+def tasks(seeds: Iterable[int], kinds: Iterable[str]) -> list[Task]:
+    """All that there is to do with these kinds of labels, longest first within a seed."""
     every = [
         Task(labels, seed, family)
         for seed in seeds
-        for labels in (REAL, DRAWN)
+        for labels in kinds
         for family in ("bayesian", "ensemble", "crenet", "relative-likelihood", "evidential")
     ]
     return [task for task in every if task.methods]

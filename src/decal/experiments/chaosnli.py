@@ -1,0 +1,216 @@
+"""All credal methods on ChaosNLI: pairs of sentences, each judged by a hundred people.
+
+As in the paper, small networks learn labels drawn from what the people said about four fifths of
+the pairs, and sets should hold what they said about the others. The networks see the paper's
+embeddings if these are at hand; else, as a stand-in, the three logits of a RoBERTa that was trained
+for such pairs. Decalibration is fitted on the pairs that its network was trained on, as published.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal.datasets import MissingDataError, chaosnli_embeddings
+from decal.experiments.comparison import compute
+from decal.experiments.comparison_entries import curves, entries
+from decal.experiments.comparison_plan import BOTH, CLASS, COLUMNS, DRAWN, Plan, Split
+from decal.experiments.comparison_report import (
+    DRAWN_COLUMNS,
+    HULL_NOTE,
+    coverage_claims,
+    notes_of,
+    rows_of,
+    shown,
+    tabled,
+    write_csv,
+)
+from decal.experiments.curves import Curve
+from decal.experiments.data import check_folder, draw_labels, read, require_file
+from decal.experiments.figures import save_all, tradeoffs
+from decal.experiments.published import ALPHAS, Published, PublishedCurve
+from decal.experiments.report import Report, Sections, Table, number, seeds_text, write_tables
+from decal.experiments.rows import RowStore, Track, replacing, untracked
+
+CORPORA = ("snli", "mnli")
+EMBEDDINGS, LOGITS = "embeddings", "roberta0"
+"""Kinds of inputs: the paper's, and the stand-in, the second part of its files' names."""
+
+STAND_IN = (
+    "the paper's embeddings of ChaosNLI, snli and mnli_m as .npz or .pkl: RoBERTa's logits stand in"
+)
+
+TEST_SHARE = 0.2
+COLUMNS_SHOWN = (*DRAWN_COLUMNS, ("train_seconds", "training, s", "train", 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChaosPlan(Plan):
+    """The comparison on pairs of sentences.
+
+    Attributes
+    ----------
+    inputs : EMBEDDINGS or LOGITS.
+    """
+
+    source: str = "chaosnli"
+    classes: int = 3
+    epochs: int = 20
+    learning_rate: float = 1e-3
+    inputs: str = LOGITS
+
+    def prepare(self, labels: str, seed: int, folder: Path, out: Path) -> Split:  # noqa: ARG002
+        """Pairs in random order, labels drawn from their judges; one part trains and fits."""
+        rng = np.random.default_rng(seed)
+        x, human = pairs(folder, self.inputs)
+        order = rng.permutation(len(x))
+        drawn = draw_labels(human, rng)
+        test, train = np.split(order, [round(TEST_SHARE * len(x))])
+        spread = x[train].std(axis=0)
+        x = (x - x[train].mean(axis=0)) / np.where(spread > 0, spread, 1)
+        x = np.ascontiguousarray(x, dtype=np.float32)
+        fitted = x[train], drawn[train]
+        return Split(fitted, fitted, (x[test], drawn[test]), human[test], {})
+
+    def data(self, labels: str) -> str:
+        """What rows call the data: also by the kind of inputs."""
+        return "/".join(filter(None, (self.source, self.inputs, labels, self.name)))
+
+
+FULL = ChaosPlan()
+QUICK = ChaosPlan(name="quick", seeds=1, members=3)
+
+
+def pairs(folder: Path, inputs: str) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """(n, d) numbers that stand for pairs of both corpora, and (n, 3) what people said of them."""
+    parts: list[list[NDArray[Any]]]
+    if inputs == EMBEDDINGS:
+        sets = [chaosnli_embeddings(corpus, folder=folder) for corpus in CORPORA]
+        parts = [[found.embeddings, found.human] for found in sets]
+    else:
+        paths = [require_file(folder, f"{corpus}_{inputs}.npz") for corpus in CORPORA]
+        parts = [read(path, "test_logits", "human") for path in paths]
+    x, human = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return x, human.astype(np.float64)
+
+
+def run(
+    data: Path,
+    out: Path,
+    *,
+    seeds: tuple[int, ...] = (0,),
+    quick: bool = False,
+    track: Track = untracked,
+    plan: ChaosPlan | None = None,
+) -> Report:
+    """Compute the cells that are missing, then write the tables and figures of all there are.
+
+    Parameters
+    ----------
+    data : folder with snli_roberta0.npz and mnli_roberta0.npz, or with the paper's embeddings as
+        `decal.datasets.chaosnli_embeddings` reads them; published.json if possible.
+    out : folder of results, created if need be; also holds all trained networks, in members.
+    seeds : of splits, labels and trainings. One stands for itself and the two that follow.
+    quick : one seed, three members: a trial, not a result.
+    track : hands on the cells to compute, for a progress bar.
+    plan : sizes of your own, in place of `quick`.
+    """
+    check_folder(data)
+    plan = plan or (QUICK if quick else FULL)
+    needs: tuple[str, ...] = ()
+    try:
+        pairs(data, EMBEDDINGS)
+        plan = replace(plan, inputs=EMBEDDINGS)
+    except MissingDataError:
+        needs = (STAND_IN,)
+        pairs(data, LOGITS)
+    seeds = plan.all_seeds(seeds)
+    store = RowStore(out / "rows.csv", COLUMNS, level="alpha")
+    compute(store, plan, data, out, seeds=seeds, kinds=(DRAWN,), track=track)
+    return report(store, out, Published(data), plan=plan, seeds=seeds, needs=needs)
+
+
+# Reporting
+
+
+def report(
+    store: RowStore,
+    out: Path,
+    published: Published,
+    *,
+    plan: ChaosPlan,
+    seeds: tuple[int, ...],
+    needs: tuple[str, ...] = (),
+) -> Report:
+    """Write the tables and figures of a plan's rows, and sum them up for the terminal."""
+    rows = rows_of(store, plan, seeds, DRAWN)
+    found = entries(rows)
+    lines = curves(found)
+    theirs = published.coverage("chaosnli", "fcnet")
+
+    def told(*, narrow: bool) -> Report:
+        headings, sections = tabled(shown(found), COLUMNS_SHOWN, narrow=narrow)
+        over = "Mean ± standard deviation over seeds" if len(seeds) > 1 else "One seed"
+        seen = "its embedding" if plan.inputs == EMBEDDINGS else "three logits of RoBERTa"
+        return Report(
+            title=f"ChaosNLI, {seeds_text(seeds)}: is what people say in the set?",
+            headings=headings,
+            sections=sections,
+            caption=(
+                f"{over}. Each of {plan.members} networks sees of a pair {seen}\n{HULL_NOTE}\n"
+                "Seconds of one core, least over seeds: to train all networks needed"
+            ),
+            claims=tuple(coverage_claims(found)),
+            needs=needs,
+            further=(
+                Table(
+                    title="Coverage at the efficiencies of the published run",
+                    headings=("alpha", "efficiency", "published", "class", "class + temperature"),
+                    sections=_beside(lines, theirs),
+                    caption=(
+                        "published: decalibration of the paper's network on its embeddings; "
+                        "alpha is its own"
+                    ),
+                ),
+            ),
+        )
+
+    files = [store.path, *write_tables(told(narrow=False), out), out / "table.csv"]
+    with replacing(files[-1]) as file:
+        write_csv(file, {DRAWN: found})
+    panel = _panel(lines, theirs)
+    drawn, notes = save_all({"tradeoff": partial(tradeoffs, {"ChaosNLI": panel})}, out)
+    return replace(
+        told(narrow=True),
+        notes=(*notes_of(rows), *store.origins(seeds), *notes),
+        files=(*files, *drawn),
+    )
+
+
+def _beside(lines: dict[str, Curve], theirs: PublishedCurve | None) -> Sections:
+    if theirs is None or not {CLASS, BOTH} <= lines.keys():
+        return {}
+    rows: list[tuple[str, ...]] = []
+    for alpha in ALPHAS[1:-1]:
+        efficiency = theirs.at("efficiency", alpha)
+        ours = [number(lines[method].at(efficiency)) for method in (CLASS, BOTH)]
+        covered = number(theirs.at("coverage", alpha))
+        rows.append((f"{alpha:g}", number(efficiency), covered, *ours))
+    return {"": rows}
+
+
+def _panel(lines: dict[str, Curve], theirs: PublishedCurve | None) -> dict[str, Any]:
+    """Curves by name. Methods without an alpha leave nothing out: alpha 0."""
+    panel: dict[str, Any] = {
+        name.removeprefix("Decalibration, "): (np.nan_to_num(c.alpha), c.coverage, c.efficiency)
+        for name, c in lines.items()
+    }
+    if theirs is not None:
+        values = [theirs.mean(measure).tolist() for measure in ("coverage", "efficiency")]
+        panel["published"] = (theirs.alpha.tolist(), *values)
+    return panel
