@@ -52,6 +52,9 @@ EXPERIMENTS = {
         "Coverage against efficiency on CIFAR-10H and ChaosNLI, published curves beside",
         "coverage_efficiency",
     ),
+    "networks-together": Experiment(
+        "One decalibrated network against an ensemble of six, on CIFAR-10H", "networks_together"
+    ),
     "chaosnli": Experiment(
         "All credal methods, trained here on ChaosNLI, published curve beside", "chaosnli"
     ),

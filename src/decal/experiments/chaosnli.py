@@ -9,7 +9,6 @@ for such pairs. Decalibration is fitted on the pairs that its network was traine
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from decal.datasets import MissingDataError, chaosnli_embeddings
 from decal.experiments.comparison import compute
-from decal.experiments.comparison_entries import curves, entries
+from decal.experiments.comparison_entries import curves, entries, paths
 from decal.experiments.comparison_plan import BOTH, CLASS, COLUMNS, DRAWN, Plan, Split
 from decal.experiments.comparison_report import (
     DRAWN_COLUMNS,
@@ -32,7 +31,7 @@ from decal.experiments.comparison_report import (
 )
 from decal.experiments.curves import Curve
 from decal.experiments.data import check_folder, draw_labels, read, require_file
-from decal.experiments.figures import save_all, tradeoffs
+from decal.experiments.figures import save_all, tradeoff
 from decal.experiments.published import ALPHAS, Published, PublishedCurve
 from decal.experiments.report import Report, Sections, Table, number, seeds_text, write_tables
 from decal.experiments.rows import RowStore, Track, replacing, untracked
@@ -183,8 +182,8 @@ def report(
     files = [store.path, *write_tables(told(narrow=False), out), out / "table.csv"]
     with replacing(files[-1]) as file:
         write_csv(file, {DRAWN: found})
-    panel = _panel(lines, theirs)
-    drawn, notes = save_all({"tradeoff": partial(tradeoffs, {"ChaosNLI": panel})}, out)
+    beside = {} if theirs is None else {"published": theirs.path()}
+    drawn, notes = save_all({"tradeoff": lambda: tradeoff(paths(lines) | beside)}, out)
     return replace(
         told(narrow=True),
         notes=(*notes_of(rows), *store.origins(seeds), *notes),
@@ -202,15 +201,3 @@ def _beside(lines: dict[str, Curve], theirs: PublishedCurve | None) -> Sections:
         covered = number(theirs.at("coverage", alpha))
         rows.append((f"{alpha:g}", number(efficiency), covered, *ours))
     return {"": rows}
-
-
-def _panel(lines: dict[str, Curve], theirs: PublishedCurve | None) -> dict[str, Any]:
-    """Curves by name. Methods without an alpha leave nothing out: alpha 0."""
-    panel: dict[str, Any] = {
-        name.removeprefix("Decalibration, "): (np.nan_to_num(c.alpha), c.coverage, c.efficiency)
-        for name, c in lines.items()
-    }
-    if theirs is not None:
-        values = [theirs.mean(measure).tolist() for measure in ("coverage", "efficiency")]
-        panel["published"] = (theirs.alpha.tolist(), *values)
-    return panel

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from decal.experiments import figures
 from decal.experiments.comparison_plan import COLUMNS, CREDAL, METHODS, SHOWN
 from decal.experiments.curves import Curve
 from decal.experiments.rows import Row
@@ -84,3 +85,8 @@ def curves(drawn: list[Entry]) -> dict[str, Curve]:
             numbers = [(e.alpha, e.mean("coverage"), e.mean("efficiency")) for e in own]
             found[method] = Curve(*np.array(numbers).T)
     return found
+
+
+def paths(found: Mapping[str, Curve]) -> dict[str, figures.Curve]:
+    """To draw: methods without an alpha leave nothing out, and have the colour of alpha = 0."""
+    return {name: (np.nan_to_num(c.alpha), c.coverage, c.efficiency) for name, c in found.items()}

@@ -404,8 +404,6 @@ def _panels(
             }
             theirs = beside[source]
             if theirs is not None:
-                coverage, efficiency = (theirs.mean(m) for m in ("coverage", "efficiency"))
-                name = "published" if same else "published, another model"
-                lines[name] = theirs.alpha.tolist(), coverage.tolist(), efficiency.tolist()
+                lines["published" if same else "published, another model"] = theirs.path()
             panels[source.title] = lines
     return panels

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from decal.experiments import figures
-from decal.experiments.comparison_entries import Entry, curves
+from decal.experiments.comparison_entries import Entry, curves, paths
 from decal.experiments.comparison_plan import (
     BAYESIAN,
     BOTH,
@@ -26,7 +26,6 @@ from decal.experiments.comparison_plan import (
     SOFTMAX,
     WRAPPER,
 )
-from decal.experiments.curves import Curve
 
 STYLES = {
     CLASS: ("o", "#0072B2"),
@@ -55,20 +54,8 @@ def draw(real: list[Entry], drawn: list[Entry], out: Path) -> list[Path]:
     if columns:
         written += figures.save(lambda: _time(real, columns), out, "time")
     if found:
-        written += figures.save(lambda: _tradeoff(found), out, "tradeoff")
+        written += figures.save(lambda: figures.tradeoff(paths(found)), out, "tradeoff")
     return written
-
-
-def _tradeoff(found: dict[str, Curve]) -> Any:
-    from matplotlib import pyplot as plt
-
-    import decal.plot as plots
-
-    figure, ax = plt.subplots(figsize=(5, 5))
-    # Methods without an alpha leave nothing out: they are drawn in the colour of alpha = 0.
-    paths = {name: (np.nan_to_num(c.alpha), c.coverage, c.efficiency) for name, c in found.items()}
-    plots.tradeoff(paths, ax=ax)
-    return figure
 
 
 def _time(real: list[Entry], columns: list[str]) -> Any:

@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 LIGHT = {"figure.facecolor": "white", "axes.facecolor": "white"}
 DARK = {
     "figure.facecolor": "#16181d",
@@ -58,8 +61,20 @@ def save(draw: Callable[[], Any], folder: Path, name: str) -> list[Path]:
     return written
 
 
-Curve = tuple[Sequence[float], Sequence[float], Sequence[float]]
+Numbers = Sequence[float] | NDArray[np.float64]
+Curve = tuple[Numbers, Numbers, Numbers]
 """Alpha, coverage and efficiency."""
+
+
+def tradeoff(curves: Mapping[str, Curve]) -> Any:
+    """A figure of coverage against efficiency, of several methods on one data set."""
+    from matplotlib import pyplot as plt
+
+    from decal import plot
+
+    figure, ax = plt.subplots(figsize=(5, 5))
+    plot.tradeoff(curves, ax=ax)
+    return figure
 
 
 def tradeoffs(

@@ -2,8 +2,9 @@
 
 Result files of the paper's repository are read from published.json in the folder of data. What is
 entered here by hand names the file of the repository that it was read from; `published_ood` has the
-tables on detection and run time. Those of accuracy and calibration error, which are only in the
-paper's text, are not at hand: nothing is entered from memory.
+tables on detection and run time. Those of accuracy and calibration error are only in the paper's
+text, which was not at hand, and nothing is entered from memory: who has it can add them to
+published.json, as "tables" (docs/reproducing.md shows how), and they stand beside ours.
 """
 
 from __future__ import annotations
@@ -28,10 +29,6 @@ ALPHAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0)
 
 PUBLISHED_CURVE_WITHIN = 0.006
 """How far our coverage and efficiency may lie from those published for the same model."""
-
-ZERO_SHOT_ACCURACY: dict[str, float] = {}
-"""Percent by name of the file of logits, from the paper's table. It could not be read where this
-was written, so it is empty; numbers entered here are compared with ours within 0.02 points."""
 
 MOST_EPISTEMIC = {
     "clip": (
@@ -95,6 +92,10 @@ class PublishedCurve:
         """(A,) over the seeds."""
         return np.asarray(self.values[measure].mean(axis=0))
 
+    def path(self) -> tuple[Array, Array, Array]:
+        """Alpha, coverage and efficiency, to draw."""
+        return self.alpha, self.mean("coverage"), self.mean("efficiency")
+
     def at(self, measure: str, alpha: float) -> float:
         """The mean over the seeds at one of the levels; NaN at others."""
         found = np.flatnonzero(np.isclose(self.alpha, alpha, rtol=0, atol=1e-12))
@@ -107,6 +108,12 @@ class Published:
     Parameters
     ----------
     folder : of data.
+
+    Attributes
+    ----------
+    at_hand : whether there is a published.json.
+    zero_shot_accuracy : percent by name of the file of logits; empty if nobody entered the table.
+    single_models : accuracy in percent and calibration error by name; likewise.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -114,6 +121,9 @@ class Published:
         self.at_hand = path.exists()
         text = path.read_text(encoding="utf-8") if self.at_hand else "{}"
         self._results: dict[str, dict[str, Any]] = json.loads(text)
+        tables = self._results.get("tables", {})
+        self.zero_shot_accuracy: dict[str, float] = tables.get("zero-shot accuracy", {})
+        self.single_models: dict[str, tuple[float, float]] = tables.get("single models", {})
 
     def coverage(self, data: str, model: str) -> PublishedCurve | None:
         """Coverage and efficiency of decalibration: data "cifar10", model "clip" for instance."""

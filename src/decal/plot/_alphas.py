@@ -29,7 +29,7 @@ from decal.plot._style import (
 )
 from decal.selection import Path
 
-MARKERS = "osD^v*PX"
+MARKERS = "osD^vPXh"
 LEVELS = 101
 """Alphas of a path by default, evenly spaced on the stretched axis from 1 to 0."""
 
