@@ -203,3 +203,37 @@ def test_version_one_predicts_maternal_health_risk_with_its_real_weights(request
         pytest.skip(f"needs {table}")
     folder = installed(request, FIRST)
     print(run(COMPARE + FIRST_CODE, folder, version_one_weights(folder), table))
+
+
+EXPERIMENT_CODE = """
+import sys
+from pathlib import Path
+import numpy as np
+from decal.experiments import active_learning, tables
+
+folder = Path(sys.argv[1])
+model, reason = tables.tabpfn(folder, members=1)
+assert model is not None, reason
+task = active_learning.Task(tables.load(folder, 46941), model)
+first, pool, test = task.split(np.random.default_rng(0))
+logits = model.fit(task.X[first], task.y[first], task.K, 0)
+apart = [logits(task.X[rows]) for rows in (first, pool[:50], test)]
+together = logits(task.X[np.concatenate([first, pool[:50], test])])
+np.testing.assert_allclose(together, np.concatenate(apart), atol=1e-4)
+curves = [list(task.curve(s, 0, 18)) for s in active_learning.STRATEGIES]
+assert [[row["labelled"] for row in curve] for curve in curves] == [[6, 12, 18]] * 3
+assert len({curve[0]["accuracy"] for curve in curves}) == 1
+print(model.name)
+"""
+
+
+@pytest.mark.data
+def test_version_one_learns_actively(request, data_folder, tmp_path):
+    table = data_folder / "tabular" / "maternal_health_risk_46941.csv"
+    if not table.exists():
+        pytest.skip(f"needs {table}")
+    folder = installed(request, FIRST)
+    (tmp_path / "tabular").mkdir()
+    (tmp_path / "tabular" / table.name).symlink_to(table)
+    (tmp_path / "tabpfn").symlink_to(version_one_weights(folder), target_is_directory=True)
+    assert run(EXPERIMENT_CODE, folder, tmp_path).splitlines()[-1] == "TabPFN 0.1.11"
