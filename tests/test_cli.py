@@ -204,7 +204,7 @@ def test_evaluate_without_labels_leaves_accuracy_out(model):
         (["fit", "logits.csv", "--alpha", "2"], "alpha must lie between 0 and 1: got 2.0."),
         (["fit", "logits.csv", "--likelihood", "x"], "likelihood must be one of 'mean', 'sum'"),
         (["fit", "logits.csv", "--probabilities"], "probabilities must be finite and not negative"),
-        (["predict", "logits.npz", "logits.csv"], "must be a file written by Decalibrator.save"),
+        (["predict", "logits.npz", "logits.csv"], "must be a file that `save` wrote"),
     ],
 )
 def test_bad_input_ends_in_one_line_and_no_file(arguments, message):

@@ -530,6 +530,54 @@ def test_a_model_far_from_its_best_shift_is_warned_about():
         )
 
 
+@pytest.mark.parametrize("reference", ["best", "model"])
+def test_a_saved_model_answers_the_same(tmp_path, reference):
+    logits, labels, query = shop()
+    labels = np.where(labels == 3, 0, labels)  # a class that never occurs
+    settings = {"alpha": 0.8, "likelihood": "sum", "reference": reference}
+    model = fitted(logits, labels, classes="abcd", **settings)
+    model.save(tmp_path / "model.npz")
+    with (tmp_path / "open.npz").open("wb") as file:
+        model.save(file, compressed=False)
+    expected = model.predict(query)
+    for name in ("model.npz", "open.npz"):
+        found = CoupledDecalibrator.load(tmp_path / name)
+        assert repr(found) == repr(model)
+        credal = found.predict(query)
+        assert credal.classes == model.classes
+        for column in ("lower", "upper", "lower_outer", "upper_outer", "lower_status"):
+            np.testing.assert_array_equal(getattr(credal, column), getattr(expected, column))
+
+
+def test_files_of_another_kind_and_damaged_ones_are_refused(tmp_path):
+    logits, labels, *_ = shop()
+    path = tmp_path / "model.npz"
+
+    def refused(why):
+        with pytest.raises(ValueError, match=why):
+            CoupledDecalibrator.load(path)
+
+    decal.decalibrate(logits, labels, alpha=0.8).save(path)
+    refused("another kind of model")
+    model = fitted(logits, labels, alpha=0.8, likelihood="sum")
+    model.save(path)
+    with pytest.raises(ValueError, match="must be an intact model file"):
+        decal.Decalibrator.load(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    for name in ("log_odds", "weights", "label_weight", "center"):
+        for wrong in (arrays[name][1:], arrays[name] * np.nan, arrays[name].astype(np.float32)):
+            np.savez(path, **{**arrays, name: wrong})
+            refused("must be finite numbers of shape|must hold|odds")
+    for name, wrong in (("weights", -1.0), ("label_weight", 2.0), ("log_odds", 1.5)):
+        np.savez(path, **{**arrays, name: wrong * arrays[name]})
+        refused("not of labelled data")
+    np.savez(path, **{k: v for k, v in arrays.items() if k != "center"})
+    refused("it holds label_weight, log_odds, weights")
+    path.write_bytes(b"no archive")
+    refused("that `save` wrote")
+
+
 def test_settings_are_checked():
     logits, labels, _ = shop()
     with pytest.raises(TypeError, match="likelihood"):

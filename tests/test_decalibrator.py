@@ -520,9 +520,9 @@ def test_corrupt_and_foreign_files_are_refused(tmp_path, clear_data):
             decal.Decalibrator.load(path)
 
     path.write_bytes(whole[: len(whole) // 2])
-    refused("path must be a file written by Decalibrator.save")
+    refused("path must be a file that `save` wrote")
     path.write_bytes(b"not a model")
-    refused("path must be a file written by Decalibrator.save")
+    refused("path must be a file that `save` wrote")
     np.savez(path, logits=np.zeros((2, 2)))
     refused("which is not one, or is damaged")
     np.savez(path, header=np.array('{"format": "decal-model", "version": 99}'))
@@ -530,7 +530,7 @@ def test_corrupt_and_foreign_files_are_refused(tmp_path, clear_data):
     np.savez(path, header=np.array('{"format": "decal-model", "version": 1}'))
     refused("intact model file")
     np.savez(path, header=np.array([{"format": object()}], dtype=object))
-    refused("path must be a file written by")
+    refused("path must be a file that `save` wrote")
     with pytest.raises(FileNotFoundError):
         decal.Decalibrator.load(tmp_path / "nothing.npz")
 

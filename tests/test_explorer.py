@@ -836,8 +836,8 @@ def test_bad_input_of_the_command_ends_in_one_line(files_at_hand):
     (files_at_hand / "broken.npz").write_bytes((files_at_hand / "model.npz").read_bytes()[:500])
     (files_at_hand / "old.html").touch()
     for arguments, message in [
-        (["broken.npz", "logits.npz"], "path must be a file written by Decalibrator.save: got"),
-        (["logits.npz", "logits.npz"], "path must be a file written by Decalibrator.save: got"),
+        (["broken.npz", "logits.npz"], "path must be a file that `save` wrote: got"),
+        (["logits.npz", "logits.npz"], "path must be a file that `save` wrote: got"),
         (["model.npz", "logits.npz", "--alphas", "1,x"], "alpha must be numbers from 0 to 1"),
         (["model.npz", "logits.npz", "--export", "page.txt"], "output must end in .html: got"),
         (["model.npz", "logits.npz", "--export", "old.html"], "Overwrite it with --force."),

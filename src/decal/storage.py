@@ -61,13 +61,10 @@ def read(file: File) -> tuple[dict[str, Any], Arrays]:
         raise
     except (ValueError, OSError, EOFError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise ValueError(
-            f"path must be a file written by Decalibrator.save: got {path}, which is not one, or "
-            "is damaged."
+            f"path must be a file that `save` wrote: got {path}, which is not one, or is damaged."
         ) from error
     if not isinstance(settings, dict) or settings.pop("format", None) != FORMAT:
-        raise ValueError(
-            f"path must be a file written by Decalibrator.save: got {path}, of another format."
-        )
+        raise ValueError(f"path must be a file that `save` wrote: got {path}, of another format.")
     version = settings.pop("version", None)
     if version != VERSION:
         raise ValueError(

@@ -12,11 +12,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from decal import storage
 from decal._arrays import (
     NotFittedError,
     check_alpha,
@@ -36,6 +38,9 @@ from decal.decalibrator import DWARFED, ReferenceWarning
 
 SLACK = 1e-12
 """Probability by which outer ends are widened, for round-off: certificates are floating point."""
+
+MODEL = "coupled"
+"""What model files call it."""
 
 CARRIED = (
     "lower_outer",
@@ -331,6 +336,46 @@ class CoupledDecalibrator:
             rho,
             self.classes,
         )
+
+    def save(self, path: str | Path | BinaryIO, *, compressed: bool = True) -> None:
+        """Write the fitted model, which is its data, to one file (.npz, no pickle).
+
+        Parameters
+        ----------
+        path : where to; or a file open for writing bytes.
+        compressed : to a smaller size, which takes longer.
+        """
+        data = self._fitted()
+        settings = {
+            "model": MODEL,
+            "alpha": self.alpha,
+            "likelihood": self.likelihood,
+            "reference": self.reference,
+            "tol": self.tol,
+            "certify": self.certify,
+            "classes": self.classes,
+            "gain": self._gain,
+        }
+        file = Path(path) if isinstance(path, str) else path
+        storage.write(file, settings, data.parts(), compressed=compressed)
+
+    @classmethod
+    def load(cls, path: str | Path | BinaryIO) -> Self:
+        """Read what `save` wrote. Runs no code from the file, so files of strangers are safe."""
+        settings, arrays = storage.read(Path(path) if isinstance(path, str) else path)
+        try:
+            if settings.pop("model", None) != MODEL:
+                raise ValueError("it is of another kind of model")
+            names, gain = settings.pop("classes"), float(settings.pop("gain"))
+            if not 0 <= gain < np.inf:
+                raise ValueError(f"gain must be finite and not negative: got {gain}")
+            model = cls(settings.pop("alpha"), likelihood=settings.pop("likelihood"), **settings)
+            data = ShiftLoss.from_parts(arrays)
+            model.classes = check_class_names(names, len(data.center))
+            model._data, model._gain = data, gain
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"path must be an intact model file: got {path} ({error}).") from error
+        return model
 
     def __repr__(self) -> str:
         settings = (

@@ -98,6 +98,34 @@ class ShiftLoss:
         offset = np.where(present, 0.0, log_odds.max(axis=0))
         return cls(log_odds - offset, weights, label_weight, center - offset), max(gain, 0.0)
 
+    def parts(self) -> dict[str, Array]:
+        """Arrays for a model file."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @classmethod
+    def from_parts(cls, arrays: dict[str, NDArray[Any]]) -> Self:
+        """From such arrays; ValueError if they are of no labelled data."""
+        if arrays.keys() != {f.name for f in fields(cls)}:
+            raise ValueError(f"it holds {', '.join(sorted(arrays))}")
+        found = cls(**arrays)
+        n, K = found.log_odds.shape
+        shapes = {"log_odds": (n, K), "weights": (n,), "label_weight": (K,), "center": (K,)}
+        for name, shape in shapes.items():
+            array = arrays[name]
+            if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
+                raise ValueError(f"{name} must be finite numbers of shape {shape}")
+        present = found.label_weight > 0
+        ones = np.exp(found.log_odds[:, present]).sum(axis=1)
+        if (
+            n == 0
+            or (found.weights <= 0).any()
+            or (found.label_weight < 0).any()
+            or not np.isclose(found.weights.sum(), found.total_weight)
+            or not np.allclose(ones, 1)
+        ):
+            raise ValueError("its numbers are not of labelled data")
+        return found
+
     def subset(self, columns: NDArray[np.intp]) -> ShiftLoss:
         """The loss while all other classes, none of which occurs, are left out."""
         return ShiftLoss(
