@@ -141,8 +141,8 @@ SOURCES = _sources()
 
 NEEDS = (
     "CIFAR-10's training logits of CLIP, SigLIP and SigLIP-2 (the published run fitted on them)",
-    "a ResNet-18 trained on CIFAR-10 as in the paper, and its baselines, each of 20 members",
-    "ChaosNLI's 768-dimensional embeddings, with the paper's network and its baselines",
+    "a ResNet-18 trained on CIFAR-10 as in the paper, and its baselines (see networks-together)",
+    "ChaosNLI's 768-dimensional embeddings, to train the paper's network on (see chaosnli)",
     "QualityMRI",
 )
 
