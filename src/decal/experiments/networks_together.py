@@ -1,8 +1,9 @@
 """One network, decalibrated, against several taken together, on CIFAR-10H.
 
-Six networks for CIFAR-10 of different kinds make a diverse ensemble. Credal Ensembling keeps those that agree most; with all of them, the box
-around it is the Credal Wrapper's set. Each network alone, decalibrated on one half of the test
-images, is given the alpha at which its sets are as wide on the other half, where all are judged.
+Six networks for CIFAR-10 of different kinds make a diverse ensemble. Credal Ensembling keeps those
+that agree most; with all of them, the box around it is the Credal Wrapper's set. Each network
+alone, decalibrated on one half of the test images, is given the alpha at which its sets are as wide
+on the other half, where all are judged.
 """
 
 from __future__ import annotations
