@@ -33,7 +33,15 @@ from decal.experiments.curves import Curve
 from decal.experiments.data import check_folder, draw_labels, read, require_file
 from decal.experiments.figures import save_all, tradeoff
 from decal.experiments.published import ALPHAS, Published, PublishedCurve
-from decal.experiments.report import Report, Sections, Table, number, seeds_text, write_tables
+from decal.experiments.report import (
+    Report,
+    Sections,
+    Table,
+    number,
+    seeds_text,
+    signed,
+    write_tables,
+)
 from decal.experiments.rows import RowStore, Track, replacing, untracked
 
 CORPORA = ("snli", "mnli")
@@ -170,11 +178,19 @@ def report(
             further=(
                 Table(
                     title="Coverage at the efficiencies of the published run",
-                    headings=("alpha", "efficiency", "published", "class", "class + temperature"),
+                    headings=(
+                        "alpha",
+                        "efficiency",
+                        "published",
+                        "class",
+                        "diff.",
+                        "both",
+                        "diff.",
+                    ),
                     sections=_beside(lines, theirs),
                     caption=(
                         "published: decalibration of the paper's network on its embeddings; "
-                        "alpha is its own"
+                        "alpha is its own\nboth: class + temperature"
                     ),
                 ),
             ),
@@ -197,8 +213,10 @@ def _beside(lines: dict[str, Curve], theirs: PublishedCurve | None) -> Sections:
         return {}
     rows: list[tuple[str, ...]] = []
     for alpha in ALPHAS[1:-1]:
-        efficiency = theirs.at("efficiency", alpha)
-        ours = [number(lines[method].at(efficiency)) for method in (CLASS, BOTH)]
-        covered = number(theirs.at("coverage", alpha))
-        rows.append((f"{alpha:g}", number(efficiency), covered, *ours))
+        efficiency, covered = (theirs.at(m, alpha) for m in ("efficiency", "coverage"))
+        row = [f"{alpha:g}", number(efficiency), number(covered)]
+        for method in (CLASS, BOTH):
+            ours = lines[method].at(efficiency)
+            row += [number(ours), signed(ours - covered)]
+        rows.append(tuple(row))
     return {"": rows}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -122,13 +121,17 @@ class Networks:
         model.fit(logits[fitted], self.labels[fitted])
         for share, efficiency in efficiencies.items():
             row = dict.fromkeys(("alpha", "coverage", "coverage_hull", "efficiency"), math.nan)
-            with suppress(ValueError):  # no alpha is that narrow
+            row["discarded"] = share
+            try:
                 choice = decal.selection.alpha_for_efficiency(model, logits[judged], efficiency)
-                sets = model.predict(logits[judged], alpha=choice.alpha)
-                row["alpha"] = choice.alpha
-                row["coverage"] = decal.metrics.coverage(sets, self.human[judged])
-                row["efficiency"] = decal.metrics.efficiency(sets)
-            yield {"discarded": share, **row}
+            except ValueError:  # no alpha is that narrow
+                yield row
+                continue
+            sets = model.predict(logits[judged], alpha=choice.alpha)
+            row["alpha"] = choice.alpha
+            row["coverage"] = decal.metrics.coverage(sets, self.human[judged])
+            row["efficiency"] = decal.metrics.efficiency(sets)
+            yield row
 
 
 def run(
@@ -167,15 +170,8 @@ def run(
         for name in several
         for method in METHODS
     ]
-    work = partial(_alone, networks=networks, efficiencies=wide)
-    store.fill(cells, DISCARDED, work, track=track)
+    store.fill(cells, DISCARDED, lambda c: networks.alone(c, wide[c.seed]), track=track)
     return report(store, out, [*together, *cells], seeds=seeds, needs=tuple(needs))
-
-
-def _alone(
-    cell: Cell, *, networks: Networks, efficiencies: Mapping[int, Mapping[float, float]]
-) -> Iterator[Row]:
-    return networks.alone(cell, efficiencies[cell.seed])
 
 
 def _network(data: str) -> str:
