@@ -26,7 +26,7 @@ from scipy.optimize import brentq, minimize
 from scipy.special import log_softmax, softmax
 
 import decal
-from decal import _numerics
+from decal._base import numerics as _numerics
 
 SIX = (0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
 EIGHT = (0.0, *SIX, 1.0)

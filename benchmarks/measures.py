@@ -25,10 +25,10 @@ from scipy.special import softmax
 from scipy.stats import entropy
 
 import decal
-from decal import hulls
+from decal.credal import _hull_questions as hulls
+from decal.credal._entropy import lower_entropy, upper_entropy
+from decal.credal._measures import hartley, zero_one
 from decal.decisions import abstention_utility, e_admissible
-from decal.entropy import lower_entropy, upper_entropy
-from decal.measures import hartley, zero_one
 
 Array = NDArray[np.float64]
 Measure = Callable[[Array, Array], Array]

@@ -103,7 +103,7 @@ def task_fit(N: int, K: int, size: int = CHUNK) -> Row:
     from scipy.special import softmax
 
     import decal
-    from decal import _numerics
+    from decal._base import numerics as _numerics
 
     _numerics._kernels()  # loaded, if there are any, before time counts
     warm = next(chunks(64, K))
@@ -186,9 +186,9 @@ def task_levels(N: int, K: int, counts: list[int]) -> Row:
 
 def task_files(kind: str, folder: str) -> Row:
     """`decal fit` on files, as the command line does it."""
-    from decal.checkpoints import Checkpoint, learn
+    from decal._io.checkpoints import Checkpoint, learn
+    from decal._io.folders import open_folder
     from decal.decalibrator import Decalibrator
-    from decal.folders import open_folder
 
     path = Path(folder, kind)
     beside = Path(folder, "labels.npy") if kind.endswith(".npy") else None

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.special import entr
 
 import decal
-from decal.demo import run_demo
+from decal._cli.digits import run_demo
 
 STATIC = Path(__file__).parent / "_static"
 WIDE, NARROW, MODEL, TRUTH = "#9ecae1", "#3182bd", "#08306b", "#e6550d"

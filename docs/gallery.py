@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 import decal
 from decal import plot
-from decal.demo import run_demo
+from decal._cli.digits import run_demo
 
 FOLDER = Path(__file__).parent / "_static" / "gallery"
 DPI = 130

@@ -7,7 +7,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from decal.demo import run_demo
+from decal._cli.digits import run_demo
 
 STATIC = Path(__file__).parent / "_static"
 SIZE = {"width": 1440, "height": 900}

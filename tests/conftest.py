@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 
@@ -14,9 +13,3 @@ def data_folder():
     if not folder:
         pytest.skip("needs the shared data: set DECAL_DATA to their folder")
     return Path(folder)
-
-
-def read_npz(path):
-    """The arrays of an archive, which is closed again at once."""
-    with np.load(path, allow_pickle=False) as archive:
-        return dict(archive)

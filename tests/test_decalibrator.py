@@ -8,9 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import decal
-import oracles
-from conftest import read_npz
-from strategies import alphas, labelled_logits
+from helpers.archives import read_npz
+from helpers.strategies import alphas, labelled_logits
+from oracles import class_shifts as oracles
 
 LIKELIHOODS = ("mean", "sum")
 
@@ -383,8 +383,8 @@ def test_many_classes_over_a_wide_range_stay_exact_though_bins_are_merged(monkey
     logits = rng.normal(size=(300, 4)) * 50
     labels = rng.integers(0, 4, 300)
     exact = decal.decalibrate(logits, labels, alpha=0.9)
-    monkeypatch.setattr("decal.evidence.MAX_BINS", 64)
-    monkeypatch.setattr("decal.evidence.LabelledLogits.summarise.__defaults__", (64,))
+    monkeypatch.setattr("decal.directions._margins.MAX_BINS", 64)
+    monkeypatch.setattr("decal.directions._margins.LabelledLogits.summarise.__defaults__", (64,))
     coarse = decal.decalibrate(logits, labels, alpha=0.9)
     assert coarse._summary.bin_width > exact._summary.bin_width
     np.testing.assert_allclose(ends(coarse, 0.9), ends(exact, 0.9), atol=1e-9)

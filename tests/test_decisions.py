@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import decision_oracles as oracle
-from decal import _games, decisions
+from decal import decisions
+from decal._base import games as _games
 from decal.decisions import abstention_utility, decide, expectation, probability
+from oracles import decisions as oracle
 
 SET_RULES = ("interval_dominance", "maximality", "e_admissible")
 MARGINS = {

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import decal
-import oracles
+from oracles import class_shifts as oracles
 
 levels = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
 

@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 import decal
 from decal import selection
-from strategies import labelled_logits
+from helpers.strategies import labelled_logits
 
 RULES = ("interval_dominance", "e_admissible")
 SETTINGS = (

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import decal
-from strategies import alphas, labelled_logits
+from helpers.strategies import alphas, labelled_logits
 
 torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 import decal.torch as door  # noqa: E402
-from decal._arrays import to_numpy  # noqa: E402
+from decal._base.checks import to_numpy  # noqa: E402
 from decal.torch import CredalHead, collect_logits, decalibrate_model  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -8,17 +8,16 @@ IntervalCredalSet: 1 input, 2 classes, mean width 0.528
 """
 
 from decal import decisions, metrics, selection
-from decal._arrays import NotFittedError
+from decal._base.checks import NotFittedError
 from decal.coupled import CoupledCredalSet, CoupledDecalibrator
-from decal.credal import BracketWarning, IntervalCredalSet
+from decal.credal import BracketWarning, HullCredalSet, IntervalCredalSet
 from decal.decalibrator import Decalibrator, ReferenceWarning, decalibrate
 from decal.decisions import abstention_utility
-from decal.directions import Shifts, Temperature
-from decal.ensemble import HullCredalSet
-from decal.lines import Direction
+from decal.directions._class_shifts import Shifts, Temperature
+from decal.directions._lines import Direction
+from decal.directions._temperature import Scales
+from decal.directions._top_logits import TopIntervals, TopLogits
 from decal.selection import alpha_from_confidence, confidence_from_alpha
-from decal.temperature import Scales
-from decal.toplogits import TopIntervals, TopLogits
 
 __version__ = "0.1.0"
 

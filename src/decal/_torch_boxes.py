@@ -24,7 +24,7 @@ LARGEST_EXPONENT = 0.9
 def shift_box(
     z: Tensor, absent: Tensor, lower: Tensor, upper: Tensor, *, joint: bool
 ) -> tuple[Tensor, Tensor]:
-    """As `decal.directions.shift_box`, with D_k the sum of exponentials after class k has moved.
+    """As `_class_shifts.shift_box`, with D_k the sum of exponentials after class k has moved.
 
     The largest class is treated apart. Each of the others has a rival with exponential 1, so that
     D_k >= 1 and nothing is lost to underflow, in any precision. And when the largest one moves, the
@@ -78,7 +78,7 @@ def _extreme_of_others(after: Tensor, *, largest: bool) -> Tensor:
 def widened_by_scales(
     low: Tensor, high: Tensor, z: Tensor, absent: Tensor, first: Tensor, last: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """As `decal.lines.widen_along`, for z becoming s z with s from `first` to `last`."""
+    """As `_lines.widen_along`, for z becoming s z with s from `first` to `last`."""
     largest = z.masked_fill(absent, -torch.inf).amax(-1, keepdim=True).detach()
     x = (z - largest).masked_fill(absent, 0.0)  # at most 0
 

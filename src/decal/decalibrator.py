@@ -10,8 +10,7 @@ from typing import Any, BinaryIO, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from decal import storage
-from decal._arrays import (
+from decal._base.checks import (
     NotFittedError,
     check_alpha,
     check_center,
@@ -21,9 +20,11 @@ from decal._arrays import (
     check_logits,
     check_weights,
 )
-from decal._numerics import Array, Logits
-from decal.credal import IntervalCredalSet
-from decal.directions import (
+from decal._base.numerics import Array, Logits
+from decal._io import model_files as storage
+from decal.credal._boxes import IntervalCredalSet
+from decal.directions._best_model import best_model
+from decal.directions._class_shifts import (
     Shifts,
     Temperature,
     described,
@@ -31,18 +32,23 @@ from decal.directions import (
     restored,
     shift_box,
 )
-from decal.evidence import BIN_WIDTH, LabelledLogits, MarginSummary, merge, plausible_shifts
-from decal.lines import Direction, plausible_steps, widen_along
-from decal.peaks import widen_by_scale
-from decal.reference import best_model
-from decal.temperature import (
+from decal.directions._lines import Direction, plausible_steps, widen_along
+from decal.directions._margins import (
+    BIN_WIDTH,
+    LabelledLogits,
+    MarginSummary,
+    merge,
+    plausible_shifts,
+)
+from decal.directions._peaks import widen_by_scale
+from decal.directions._temperature import (
     Scales,
     ScaleSummary,
     merge_scales,
     plausible_scales,
     summarise_scales,
 )
-from decal.toplogits import TopIntervals, TopLogits, summarise_top, top_box
+from decal.directions._top_logits import TopIntervals, TopLogits, summarise_top, top_box
 
 DWARFED = 10.0
 """How many budgets away a model may be from its best shift before that is worth a warning."""

@@ -25,10 +25,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decal._arrays import check_alpha, check_choice, check_count
-from decal._games import Reply, bracket_values
-from decal._numerics import Array, row_blocks
-from decal.measures import smallest_maximum
+from decal._base.checks import check_alpha, check_choice, check_count
+from decal._base.games import Reply, bracket_values
+from decal._base.numerics import Array, row_blocks
 
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
@@ -259,6 +258,47 @@ def e_admissible(lower: Array, upper: Array, utility: Array | None = None) -> Ma
         shortfall, _ = bracket_values(reply, *rivals.shape, threshold=ADMISSIBLE_TOLERANCE)
         admissible[row, action] = shortfall < ADMISSIBLE_TOLERANCE
     return admissible
+
+
+def smallest_maximum(lower: Array, upper: Array) -> Array:
+    """Least probability that the most probable class can have: min over p of max_k p_k.
+
+    It is the larger of max_k lower_k and of the level t at which sum_k min(upper_k, t) = 1.
+    Class k can be a most probable one iff upper_k reaches it.
+
+    Parameters
+    ----------
+    lower, upper : (n, K) arrays
+        Reachable bounds of non-empty boxes.
+
+    Returns
+    -------
+    (n,) array
+        Between 1/K and 1.
+
+    Notes
+    -----
+    O(K log K) time per row, for one sort.
+
+    Examples
+    --------
+    >>> smallest_maximum(np.array([[0.0, 0.0, 0.0]]), np.array([[0.2, 0.7, 0.9]])).round(4)
+    array([0.4])
+    """
+    smallest = np.empty(len(upper))
+    for rows in row_blocks(*upper.shape):
+        smallest[rows] = smallest_maximum_of_sorted(lower[rows], np.sort(upper[rows], axis=1))
+    return smallest
+
+
+def smallest_maximum_of_sorted(lower: Array, ascending: Array) -> Array:
+    """`smallest_maximum` of boxes whose upper bounds come sorted."""
+    K = lower.shape[1]
+    before = np.cumsum(ascending, axis=1) - ascending
+    # Whatever k, leaving all but the k narrowest classes uncapped only adds mass: each of these
+    # levels is too low, except the right one.
+    level = (1.0 - before) / np.arange(K, 0, -1)
+    return np.asarray(np.maximum(level.max(axis=1), lower.max(axis=1)))
 
 
 def expectation(lower: Array, upper: Array, values: Array) -> tuple[Array, Array]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from decal._arrays import check_count, check_labels, check_probabilities, check_scores
-from decal._numerics import Array
-from decal.credal import CredalSet
+from decal._base.checks import check_count, check_labels, check_probabilities, check_scores
+from decal._base.numerics import Array
+from decal.credal._boxes import CredalSet
 
 
 def coverage(credal: CredalSet, distributions: Any, *, atol: float = 5e-4) -> float:

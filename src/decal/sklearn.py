@@ -15,12 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
-from decal._arrays import check_choice, check_logits, check_probabilities, check_weights, to_numpy
-from decal._numerics import Array
-from decal.credal import SET_RULES, IntervalCredalSet
+from decal._base.checks import (
+    check_choice,
+    check_logits,
+    check_probabilities,
+    check_weights,
+    to_numpy,
+)
+from decal._base.numerics import Array
+from decal.credal._boxes import SET_RULES, IntervalCredalSet
 from decal.decalibrator import Decalibrator
-from decal.directions import Temperature
-from decal.lines import Direction
+from decal.directions._class_shifts import Temperature
+from decal.directions._lines import Direction
 
 try:
     from sklearn import get_config  # type: ignore[import-untyped]

@@ -27,9 +27,9 @@ except ModuleNotFoundError as error:
         f"decal.text needs transformers and PyTorch: pip install 'decal[zeroshot]' ({error})"
     ) from error
 
-from decal._arrays import check_count, check_logits
-from decal._numerics import Array
-from decal.credal import IntervalCredalSet
+from decal._base.checks import check_count, check_logits
+from decal._base.numerics import Array
+from decal.credal._boxes import IntervalCredalSet
 from decal.decalibrator import Decalibrator, decalibrate
 
 __all__ = ["TextClassifier"]

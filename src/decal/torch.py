@@ -15,9 +15,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from decal._arrays import check_weights
+from decal._base.checks import check_weights
 from decal.decalibrator import Decalibrator
-from decal.directions import Temperature
+from decal.directions._class_shifts import Temperature
 
 try:
     import torch
@@ -340,7 +340,7 @@ def _label_tensor(labels: Any) -> Tensor:
 
 
 def _check_labels(labels: Tensor, rows: int, classes: int, first_row: int) -> None:
-    """As `decal._arrays.check_labels`, but rows are counted from the start of all data."""
+    """As `decal._base.checks.check_labels`, but rows are counted from the start of all data."""
     if len(labels) != rows:
         raise ValueError(f"labels must be {rows}, one per row of logits: got {len(labels)}.")
     wrong = ((labels < 0) | (labels >= classes)).nonzero()
@@ -353,7 +353,7 @@ def _check_labels(labels: Tensor, rows: int, classes: int, first_row: int) -> No
 
 
 def _check_finite(logits: Tensor, first_row: int) -> None:
-    """As in `decal._arrays.check_logits`, but rows are counted from the start of all data."""
+    """As in `decal._base.checks.check_logits`, but rows are counted from the start of all data."""
     finite = torch.isfinite(logits)
     if not finite.all():
         row, column = (int(i) for i in (~finite).nonzero()[0])

@@ -32,9 +32,9 @@ except ModuleNotFoundError as error:
         f"decal.zeroshot needs transformers and PyTorch: pip install 'decal[zeroshot]' ({error})"
     ) from error
 
-from decal._arrays import check_logits
-from decal._numerics import Array, sigmoid
-from decal.credal import IntervalCredalSet
+from decal._base.checks import check_logits
+from decal._base.numerics import Array, sigmoid
+from decal.credal._boxes import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.text import (
     Scores,

@@ -10,7 +10,7 @@ from torch.distributions import Normal, kl_divergence  # noqa: E402
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 from decal.baselines import CredalBayesian, Trainer, mlp, resnet18  # noqa: E402
-from decal.baselines.bayesian import Variational, even_priors  # noqa: E402
+from decal.baselines._bayesian import Variational, even_priors  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

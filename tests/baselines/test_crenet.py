@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 from decal.baselines import CreNet, IntervalHead, Trainer, int_softmax, mlp  # noqa: E402
-from decal.baselines.crenet import interval_loss  # noqa: E402
+from decal.baselines._crenet import interval_loss  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

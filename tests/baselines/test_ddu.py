@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 from decal.baselines import DeepDeterministic, Trainer, mlp, small_conv  # noqa: E402
-from decal.baselines.ddu import JITTERS, _factors  # noqa: E402
+from decal.baselines._ddu import JITTERS, _factors  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -84,7 +84,7 @@ def test_aleatoric_uncertainty_is_the_entropy_of_the_softmax(fitted):
 def test_many_rows_and_features_are_whitened_in_blocks(fitted, monkeypatch):
     x, _ = drawn(seed=3)
     whole = fitted.score(x)
-    monkeypatch.setattr("decal.baselines.ddu.BLOCK_ELEMENTS", 28)
+    monkeypatch.setattr("decal.baselines._ddu.BLOCK_ELEMENTS", 28)
     np.testing.assert_allclose(fitted.score(x), whole, rtol=1e-12)
 
 

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 from decal.baselines import Evidential, Trainer  # noqa: E402
-from decal.baselines.evidential import misleading_evidence, squared_error  # noqa: E402
+from decal.baselines._evidential import misleading_evidence, squared_error  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -13,7 +13,7 @@ from decal.baselines import (  # noqa: E402
     Trainer,
     train_member,
 )
-from decal.baselines.relative_likelihood import mean_log_likelihood  # noqa: E402
+from decal.baselines._relative_likelihood import mean_log_likelihood  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

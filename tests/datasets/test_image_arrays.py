@@ -15,7 +15,10 @@ import pytest
 from scipy.io import savemat
 
 from decal import datasets
-from decal.datasets import DamagedDataError, MissingDataError, images, mnists, store
+from decal.datasets import DamagedDataError, MissingDataError
+from decal.datasets import _downloads as store
+from decal.datasets import _image_arrays as images
+from decal.datasets import _mnists as mnists
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")
 

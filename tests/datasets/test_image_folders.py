@@ -278,7 +278,7 @@ def test_annotations_that_lead_nowhere_are_refused(tmp_path, content, error, mes
 
 
 def test_a_folder_gives_only_files_inside_it(tmp_path):
-    from decal.datasets.trees import FolderTree
+    from decal.datasets._archives import FolderTree
 
     write(tmp_path, {"secret.txt": "x", "home/a.txt": "y"})
     tree = FolderTree(tmp_path / "home")

@@ -16,15 +16,15 @@ except ModuleNotFoundError as error:
         "decal.baselines needs PyTorch: pip install 'decal[torch]'", name="torch"
     ) from error
 
-from decal.baselines.bayesian import CredalBayesian
-from decal.baselines.crenet import CreNet, IntervalHead, int_softmax
-from decal.baselines.ddu import DeepDeterministic
-from decal.baselines.ensembling import CredalEnsembling, credal_ensembling
-from decal.baselines.evidential import Evidential
-from decal.baselines.networks import mlp, resnet18, small_conv
-from decal.baselines.relative_likelihood import CredalRelativeLikelihood
-from decal.baselines.scores import MCDropout, energy, entropy, max_softmax
-from decal.baselines.trainer import (
+from decal.baselines._bayesian import CredalBayesian
+from decal.baselines._crenet import CreNet, IntervalHead, int_softmax
+from decal.baselines._ddu import DeepDeterministic
+from decal.baselines._ensembling import CredalEnsembling, credal_ensembling
+from decal.baselines._evidential import Evidential
+from decal.baselines._networks import mlp, resnet18, small_conv
+from decal.baselines._relative_likelihood import CredalRelativeLikelihood
+from decal.baselines._scores import MCDropout, energy, entropy, max_softmax
+from decal.baselines._trainer import (
     ConvergenceWarning,
     Member,
     Trainer,
@@ -32,7 +32,7 @@ from decal.baselines.trainer import (
     train_member,
     train_members,
 )
-from decal.baselines.wrapper import CredalWrapper, credal_wrapper
+from decal.baselines._wrapper import CredalWrapper, credal_wrapper
 
 __all__ = [
     "ConvergenceWarning",

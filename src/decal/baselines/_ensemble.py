@@ -10,10 +10,10 @@ import numpy as np
 from scipy.special import softmax
 from torch import nn
 
-from decal._arrays import NotFittedError, check_count, check_member_logits
-from decal._numerics import Array
-from decal.baselines._outputs import model_probabilities
-from decal.baselines.trainer import Trainer, Training, train_members
+from decal._base.checks import NotFittedError, check_count, check_member_logits
+from decal._base.numerics import Array
+from decal.baselines._model_outputs import model_probabilities
+from decal.baselines._trainer import Trainer, Training, train_members
 
 
 class Ensemble:

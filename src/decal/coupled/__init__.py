@@ -18,8 +18,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal import storage
-from decal._arrays import (
+from decal._base.checks import (
     NotFittedError,
     check_alpha,
     check_choice,
@@ -29,11 +28,12 @@ from decal._arrays import (
     check_tolerance,
     check_weights,
 )
-from decal._numerics import Array, sigmoid
+from decal._base.numerics import Array, sigmoid
+from decal._io import model_files as storage
 from decal.coupled._absent import PlausibleModels, log_odds_of_rest
 from decal.coupled._bounds import CERTIFIED, STATUS_NAMES, Bounds, Status
 from decal.coupled._loss import ShiftLoss
-from decal.credal import IntervalCredalSet, row_index
+from decal.credal._boxes import IntervalCredalSet, row_index
 from decal.decalibrator import DWARFED, ReferenceWarning
 
 SLACK = 1e-12

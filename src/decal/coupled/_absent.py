@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._numerics import Array, margins, sigmoid, softplus
+from decal._base.numerics import Array, margins, sigmoid, softplus
 from decal.coupled._bounds import CERTIFIED, Bounds, Status, bounds
 from decal.coupled._certificates import FARTHEST
 from decal.coupled._loss import Evaluated, ShiftLoss

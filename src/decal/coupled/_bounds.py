@@ -8,7 +8,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._numerics import Array, for_each_block, sigmoid
+from decal._base.numerics import Array, for_each_block, sigmoid
 from decal.coupled._certificates import by_item, by_theorem
 from decal.coupled._region import Region
 from decal.coupled._solver import (

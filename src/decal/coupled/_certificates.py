@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._numerics import Array
+from decal._base.numerics import Array
 from decal.coupled._loss import VANISHING, safe_inverse
 from decal.coupled._region import Region, bulge, item_spreads, psi
 from decal.coupled._solver import Ends, Slope

@@ -18,8 +18,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._numerics import Array, Logits, row_blocks
-from decal.reference import best_model
+from decal._base.numerics import Array, Logits, row_blocks
+from decal.directions._best_model import best_model
 
 POINTS_AT_ONCE = 32
 """Shifts evaluated together."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from decal._numerics import Array
+from decal._base.numerics import Array
 from decal.coupled._loss import Evaluated, ShiftLoss
 from decal.coupled._solver import (
     CLOSE,

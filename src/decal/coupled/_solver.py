@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._numerics import Array, sigmoid
+from decal._base.numerics import Array, sigmoid
 from decal.coupled._loss import ROUND_OFF, Evaluated, ShiftLoss
 
 LOWER, UPPER = 1.0, -1.0

@@ -8,8 +8,11 @@ Every loader returns plain arrays in a frozen object. `available` tells what is 
 ImageSet: 10,000 images of 28×28×1, 10 classes
 """
 
-from decal.datasets.catalogue import Availability, available
-from decal.datasets.folders import (
+from decal.datasets._catalogue import Availability, available
+from decal.datasets._data_sets import EmbeddingSet, HumanSet, ImageSet, LogitSet, TableSet, TextSet
+from decal.datasets._downloads import DamagedDataError, MissingDataError, cache_folder, fetch
+from decal.datasets._image_arrays import cifar10, cifar10h, cifar100, dermamnist, svhn
+from decal.datasets._image_folders import (
     ImageFolder,
     image_folder,
     imagenet,
@@ -17,13 +20,10 @@ from decal.datasets.folders import (
     qualitymri,
     tiny_imagenet,
 )
-from decal.datasets.images import cifar10, cifar10h, cifar100, dermamnist, svhn
-from decal.datasets.mnists import fashion_mnist, mnist, notmnist
-from decal.datasets.published import published_logits, published_names
-from decal.datasets.sets import EmbeddingSet, HumanSet, ImageSet, LogitSet, TableSet, TextSet
-from decal.datasets.store import DamagedDataError, MissingDataError, cache_folder, fetch
-from decal.datasets.tabular import TABARENA, tabarena
-from decal.datasets.text import chaosnli, chaosnli_embeddings
+from decal.datasets._mnists import fashion_mnist, mnist, notmnist
+from decal.datasets._nli_texts import chaosnli, chaosnli_embeddings
+from decal.datasets._published_logits import published_logits, published_names
+from decal.datasets._tabarena import TABARENA, tabarena
 
 __all__ = [
     "TABARENA",

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from decal.decalibrator import Decalibrator
-from decal.distributed._evidence import Recipe
+from decal.distributed._partitions import Recipe
 
 __all__ = ["fit", "predict"]
 

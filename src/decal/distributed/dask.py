@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._arrays import check_class_names
-from decal._numerics import Array
-from decal.credal import IntervalCredalSet
+from decal._base.checks import check_class_names
+from decal._base.numerics import Array
+from decal.credal._boxes import IntervalCredalSet
 from decal.decalibrator import Decalibrator
-from decal.distributed._evidence import (
+from decal.distributed._partitions import (
     FAN_IN,
     Batch,
     Evidence,
@@ -165,7 +165,7 @@ def fit_dataframe(
     data: Any, logits: Any, label: Any, sample_weight: Any, recipe: Recipe
 ) -> Decalibrator:
     """As `decal.distributed.fit`, on a Dask DataFrame."""
-    from decal.distributed._tables import Columns
+    from decal.distributed._frames import Columns
 
     columns = Columns.named(logits, label, sample_weight)
     columns.require_in(data.columns)
@@ -189,7 +189,7 @@ def _fit_partitions(data: Any, columns: Any, recipe: Recipe) -> Decalibrator:
 
 
 def _summarise_frame(frame: Any, partition: int, columns: Any, recipe: Recipe) -> Evidence:
-    from decal.distributed._tables import batches, from_pandas
+    from decal.distributed._frames import batches, from_pandas
 
     def tables() -> Iterator[Any]:
         yield from_pandas(frame, columns, Place(partition))
@@ -199,7 +199,7 @@ def _summarise_frame(frame: Any, partition: int, columns: Any, recipe: Recipe) -
 
 def predict_dataframe(model: Decalibrator, data: Any, logits: Any, alpha: float | None) -> Any:
     """As `decal.distributed.predict`, on a Dask DataFrame."""
-    from decal.distributed._tables import ADDED, Columns
+    from decal.distributed._frames import ADDED, Columns
 
     columns = Columns.named(logits)
     columns.require_in(data.columns)
@@ -219,7 +219,7 @@ def predict_dataframe(model: Decalibrator, data: Any, logits: Any, alpha: float 
 def _predict_frame(
     frame: Any, saved: bytes, alpha: float | None, columns: Any, partition_info: Any = None
 ) -> Any:
-    from decal.distributed._tables import ADDED, credal_sets, from_pandas
+    from decal.distributed._frames import ADDED, credal_sets, from_pandas
 
     place = Place(partition_info["number"])
     credal = credal_sets(from_pandas(frame, columns, place), columns, saved, alpha, place)

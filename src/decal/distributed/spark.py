@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from decal._arrays import check_class_names
+from decal._base.checks import check_class_names
 from decal.decalibrator import Decalibrator
-from decal.distributed._evidence import (
+from decal.distributed._partitions import (
     FAN_IN,
     Evidence,
     Place,
@@ -29,7 +29,7 @@ except ModuleNotFoundError as error:
         "decal.distributed needs PySpark for Spark DataFrames: pip install pyspark", name="pyspark"
     ) from error
 
-from decal.distributed._tables import ADDED, Columns, batches, credal_sets, lists_of
+from decal.distributed._frames import ADDED, Columns, batches, credal_sets, lists_of
 
 import pyarrow as pa  # type: ignore[import-untyped]  # isort: skip
 

@@ -23,21 +23,21 @@ from typing import Any
 
 import numpy as np
 
-from decal._arrays import (
+from decal._base.checks import (
     check_alphas,
     check_count,
     check_distributions,
     check_labels,
     check_logits,
 )
-from decal.credal import CredalSet
-from decal.directions import Temperature
-from decal.explorer.media import open_media
-from decal.explorer.page import html_page
-from decal.explorer.payload import Payload, Side, collect
-from decal.lines import Direction
-from decal.nested import Predictor
-from decal.storage import replacing
+from decal._io.model_files import replacing
+from decal.credal._boxes import CredalSet
+from decal.directions._class_shifts import Temperature
+from decal.directions._lines import Direction
+from decal.explorer._media import open_media
+from decal.explorer._page import html_page
+from decal.explorer._payload import Payload, Side, collect
+from decal.selection._plausibility import Predictor
 
 __all__ = ["Exploration", "Payload", "explore", "explore_credal"]
 
@@ -90,13 +90,13 @@ class Exploration:
         port : of 127.0.0.1; 0 takes a free one.
         open_browser : show the page at once.
         """
-        from decal.explorer.server import serve
+        from decal.explorer._server import serve
 
         serve(self.html(), port=check_count(port, "port", least=0), open_browser=open_browser)
 
     def widget(self) -> Any:
         """The page as an anywidget, for notebooks; needs anywidget."""
-        from decal.explorer.widget import ExplorerWidget
+        from decal.explorer._widget import ExplorerWidget
 
         return ExplorerWidget(payload=self.compressed)
 

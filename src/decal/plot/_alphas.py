@@ -11,10 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import FuncNorm
 
-from decal._arrays import check_alphas, check_logits, check_scores, to_numpy
-from decal._numerics import Array
-from decal.nested import Predictor
-from decal.plot._rows import class_names, one_row, true_row
+from decal._base.checks import check_alphas, check_logits, check_scores, to_numpy
+from decal._base.numerics import Array
+from decal.plot._row_inputs import class_names, one_row, true_row
 from decal.plot._style import (
     Ink,
     axes_or_new,
@@ -28,6 +27,7 @@ from decal.plot._style import (
     unit,
 )
 from decal.selection import Path
+from decal.selection._plausibility import Predictor
 
 MARKERS = "osD^vPXh"
 LEVELS = 101

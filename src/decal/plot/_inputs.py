@@ -9,11 +9,11 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
-from decal._arrays import check_alpha, check_event, check_labels
-from decal._numerics import Array
-from decal.credal import CredalSet, Indices, Mask
+from decal._base.checks import check_alpha, check_event, check_labels
+from decal._base.numerics import Array
+from decal.credal._boxes import CredalSet, Indices, Mask
 from decal.plot._fonts import drawable
-from decal.plot._rows import class_names
+from decal.plot._row_inputs import class_names
 from decal.plot._style import (
     Ink,
     axes_or_new,

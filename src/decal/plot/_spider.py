@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.projections.polar import PolarAxes
 from numpy.typing import NDArray
 
-from decal._numerics import Array
+from decal._base.numerics import Array
 from decal.plot._fonts import drawable, literal, text_width, wrapped
-from decal.plot._rows import Bars, Sets, Shown, named, shown
+from decal.plot._row_inputs import Bars, Sets, Shown, named, shown
 from decal.plot._style import (
     Ink,
     bar_handle,

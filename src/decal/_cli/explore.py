@@ -1,0 +1,308 @@
+"""decal explore: a model's predictions as an interactive page, served or exported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+import decal
+from decal import explorer
+from decal._cli.options import (
+    Floor,
+    Force,
+    Ignore,
+    Labels,
+    LabelsKey,
+    Logits,
+    LogitsKey,
+    Model,
+    Probabilities,
+    Truth,
+    TruthKey,
+    levels,
+    split,
+)
+from decal._cli.terminal import progress_bar, row_columns, say
+from decal._io import sources as files
+from decal._io.formats import TABLES, listing, names_in, open_table
+
+EXPLORE_EXAMPLES = """[bold]Examples[/]
+
+    decal explore model.npz test.npz
+
+    decal explore model.npz test.npz --images pictures/ --export page.html
+
+    decal explore nli.npz nli_logits.npz --texts nli.jsonl --texts-key premise,hypothesis
+
+    decal explore english.npz en.npz --compare chinese.npz --compare-logits zh.npz
+    """
+
+USUAL_KEYS = {
+    "texts": ("texts", "text"),
+    "names": ("names", "name"),
+    "images": ("images", "image"),
+}
+"""Keys and columns looked for when none is named."""
+
+LISTS = (".txt", ".jsonl", ".csv", ".parquet", ".npz", ".npy")
+
+
+def explore(
+    model: Model,
+    logits: Logits,
+    labels: Labels = None,
+    truth: Truth = None,
+    texts: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="Texts of the inputs: .txt, one per line, .jsonl, .csv, .parquet or .npz.",
+        ),
+    ] = None,
+    texts_key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Column, key or field of the texts; A,B joins two."),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            help="Pictures of the inputs: a folder of files named by row, such as 17.png; a .txt "
+            "with a path per line; or an array in .npy or .npz.",
+        ),
+    ] = None,
+    images_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Array of an .npz that holds the pictures.")
+    ] = None,
+    names: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="Names of the inputs, in such a file too."),
+    ] = None,
+    names_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Column, key or field of the names.")
+    ] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MODEL2", exists=True, dir_okay=False, help="A second model, side by side."
+        ),
+    ] = None,
+    compare_logits: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="The second model's logits of the same inputs. Default: LOGITS.",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What the page calls the model. Default: its file's name.")
+    ] = None,
+    compare_name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What it calls the second model.")
+    ] = None,
+    alphas: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,…", help="Levels of the slider. Default: some 20."),
+    ] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Show so many inputs, drawn at random. Default: all, up to about 32 MB."
+        ),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Of the page. Default: LOGITS.")] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(metavar="PAGE.html", help="Write the page to a file instead of serving it."),
+    ] = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of 127.0.0.1. Default: a free one.")
+    ] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Print the address, open nothing.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Draws the inputs to show.")] = 0,
+    logits_key: LogitsKey = None,
+    labels_key: LabelsKey = None,
+    truth_key: TruthKey = None,
+    ignore: Ignore = "",
+    probabilities: Probabilities = False,
+    floor: Floor = 0.0,
+    force: Force = False,
+) -> None:
+    """Look at a model's predictions in a browser: every input, at every level.
+
+    Serves a page to this machine only, until Ctrl-C, or exports it as one file to keep or to send.
+    Nothing is uploaded. Labels and truth are taken from LOGITS if they are there.
+    """
+    if export is not None:
+        files.check_output(export, force=force, formats=(".html",))
+    if compare is None and (compare_logits or compare_name):
+        raise ValueError("compare must be given with compare-logits or compare-name: got none.")
+    slider = None if alphas is None else levels(alphas)
+    fitted = decal.Decalibrator.load(model)
+    other = None if compare is None else decal.Decalibrator.load(compare)
+
+    def source(path: Path, classes: tuple[str, ...] | None, **beside: Any) -> files.Source:
+        return files.open_source(
+            path,
+            ignore=[*split(ignore), *([labels_key] if labels_key else [])],
+            classes=classes,
+            probabilities=probabilities,
+            floor=floor,
+            **beside,
+        )
+
+    keys = {"logits": logits_key, "labels": labels_key, "truth": truth_key}
+    data = source(
+        logits,
+        fitted.classes,
+        labels=labels,
+        truth=truth,
+        keys=keys,
+        wanted=("labels", "truth"),
+    ).all()
+    second = None
+    if compare is not None and other is not None:
+        second_source = source(
+            compare_logits or logits, other.classes, keys={"logits": logits_key}, wanted=()
+        )
+        second = (other, second_source.all().logits, compare_name or compare.stem)
+    with _bar() as progress:
+        page = explorer.explore(
+            fitted,
+            data.logits,
+            labels=data.labels,
+            truth=data.truth,
+            texts=None if texts is None else read_list(texts, texts_key, "texts"),
+            images=None if images is None else read_images(images, images_key),
+            names=None if names is None else read_list(names, names_key, "names"),
+            alphas=slider,
+            rows=rows,
+            name=name or model.stem,
+            compare=second,
+            title=title or logits.stem,
+            seed=seed,
+            progress=progress,
+        )
+    if export is None:
+        page.serve(port, not no_browser)
+        return
+    page.save(export)
+    size = export.stat().st_size / 1e6
+    say(f"Wrote {export}, {size:.1f} MB: {str(page).splitlines()[0]}", style="green")
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[int, int], None]]:
+    """A function that moves a bar to where the work is."""
+    with progress_bar(*row_columns()) as progress:
+        task = progress.add_task("Exploring", total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def read_list(path: Path, key: str | None, what: str) -> list[Any]:
+    """Texts or names, one for every input; with a key A,B pairs of them.
+
+    Parameters
+    ----------
+    path : .txt with one a line, .jsonl, .csv, .parquet, .npz or .npy.
+    key : column, key or field, where the file has several.
+    what : "texts" or "names".
+    """
+    kind = path.suffix.lower()
+    if kind not in LISTS:
+        raise ValueError(f"{what} must be in a file that ends in {listing(LISTS)}: got {path}.")
+    if kind == ".txt":
+        return _lines(path, what)
+    if kind == ".jsonl":
+        return _json_lines(path, key, what)
+    if kind in TABLES:
+        columns = _keys(path, key, what, names_in(path))
+        blocks = open_table(what, path, columns, text=True).read()
+        rows = [row for block in blocks for row in block.tolist()]
+        return [row[0] if len(columns) == 1 else row for row in rows]
+    if kind == ".npy":
+        arrays = [_load(path, None, what)]
+    else:
+        arrays = [_load(path, k, what) for k in _keys(path, key, what, names_in(path))]
+    if any(array.dtype.kind != "U" or array.ndim != 1 for array in arrays):
+        raise ValueError(
+            f"{what} must be a vector of text: got shape {arrays[0].shape}, dtype "
+            f"{arrays[0].dtype} in {path}."
+        )
+    columns_of_text = [array.tolist() for array in arrays]
+    return columns_of_text[0] if len(arrays) == 1 else list(zip(*columns_of_text, strict=True))
+
+
+def read_images(path: Path, key: str | None) -> Any:
+    """Pictures: a folder, the paths listed in a .txt, relative to it, or an array."""
+    if path.is_dir():
+        return path
+    match path.suffix.lower():
+        case ".txt":
+            return [path.parent / line for line in _lines(path, "images")]
+        case ".npy":
+            return _load(path, None, "images")
+        case ".npz":
+            return _load(path, _keys(path, key, "images", names_in(path))[0], "images")
+    raise ValueError(f"images must be a folder, or end in .txt, .npy or .npz: got {path}.")
+
+
+def _lines(path: Path, what: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            return [line.removesuffix("\n") for line in file]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{what} must be in UTF-8: got {path} ({error}).") from error
+
+
+def _json_lines(path: Path, key: str | None, what: str) -> list[Any]:
+    """Strings, lists of strings, or fields of objects."""
+    found = []
+    for number, line in enumerate(_lines(path, what), start=1):
+        try:
+            entry = json.loads(line)
+        except ValueError as error:
+            raise ValueError(
+                f"{what} must be JSON in every line: got line {number} of {path} ({error})."
+            ) from error
+        if isinstance(entry, dict):
+            keys = _keys(path, key, what, tuple(entry))
+            entry = entry[keys[0]] if len(keys) == 1 else [entry[k] for k in keys]
+        found.append(entry)
+    return found
+
+
+def _keys(path: Path, key: str | None, what: str, present: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns, keys or fields asked for; else the usual one, or the only one."""
+    wanted = split(key) if key is not None else [k for k in USUAL_KEYS[what] if k in present]
+    if key is None and not wanted and len(present) == 1:
+        wanted = [present[0]]
+    missing = [k for k in wanted if k not in present]
+    if missing or not wanted or (key is None and len(wanted) > 1):
+        got = f"no {missing[0]}" if missing else "no usual name" if not wanted else "several"
+        raise ValueError(
+            f"{what} must be found in {path}: got {got} among {listing(present)}. "
+            f"Choose with --{what}-key."
+        )
+    return tuple(wanted)
+
+
+def _load(path: Path, key: str | None, what: str) -> Any:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if key is None:
+            return loaded
+        with loaded:
+            return loaded[key]
+    except (ValueError, EOFError, OSError) as error:
+        raise ValueError(f"{what} must be in an intact array: got {path} ({error}).") from error

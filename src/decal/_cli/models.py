@@ -1,0 +1,396 @@
+"""decal fit, predict and evaluate: from files of logits to models, credal sets and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+from rich.text import Text
+
+import decal
+from decal._cli.digits import PAPER_ALPHAS
+from decal._cli.options import (
+    Floor,
+    Force,
+    Ignore,
+    Labels,
+    LabelsKey,
+    LogitsKey,
+    Model,
+    Probabilities,
+    Truth,
+    TruthKey,
+    levels,
+    split,
+)
+from decal._cli.terminal import output, say, score_table, with_progress
+from decal._cli.watching import watched
+from decal._io import checkpoints
+from decal._io import predictions as outputs
+from decal._io import sources as files
+from decal._io.folders import Folder, Layout, open_folder
+from decal._io.formats import TABLES
+from decal._io.sources import Chunk
+
+CLASSES_SHOWN = 20
+"""Classes listed after fitting."""
+
+PAPER_LEVELS = ",".join(f"{alpha:g}" for alpha in PAPER_ALPHAS)
+
+Logits = Annotated[
+    Path,
+    typer.Argument(
+        metavar="LOGITS",
+        exists=True,
+        help="A row per input, a column per class: .npz, .npy, .csv, .parquet, .feather or .arrow; "
+        "or a folder of such files.",
+    ),
+]
+SkipBad = Annotated[
+    bool,
+    typer.Option("--skip-bad", help="Leave out, and list, the files of a folder that are bad."),
+]
+
+FIT_EXAMPLES = """[bold]Examples[/]
+
+    decal fit validation.npz -o model.npz
+
+    decal fit logits.npy --labels labels.npy -o model.npz --alpha 0.9
+
+    decal fit scores.csv --label-column species --probabilities -o model.npz
+
+    decal fit all.npz --logits-key train_logits --labels-key train_labels -o model.npz
+
+    decal fit parquet_files/ --labels-key label -o model.npz
+
+    [bold]Interrupted?[/] Run the same command again: it continues from MODEL.checkpoint.
+    """
+
+PREDICT_EXAMPLES = """[bold]Examples[/]
+
+    decal predict model.npz test.csv -o credal.parquet
+
+    decal predict model.npz test.npy -o credal.npz --alpha 0.95
+
+    decal predict model.npz parquet_files/ -o credal_files/
+
+    [bold]Output[/]
+
+    .csv, .parquet: a line per input and class with row, class, lower, upper, point
+
+    .npz: arrays lower, upper, point (n × K) and classes; .npy: one array (n × K × 2)
+
+    for a folder, a folder: a .parquet per file, with lists lower, upper, point in every row, and
+    _SUCCESS.json when all are there. Run the same command again to continue.
+    """
+
+EVALUATE_EXAMPLES = """[bold]Examples[/]
+
+    decal evaluate model.npz test.csv --truth truth.csv
+
+    decal evaluate model.npz cifar10h.npz --truth-key human --alpha 0.8,0.9 -o table.csv
+    """
+
+
+def fit(
+    logits: Logits,
+    model: Annotated[Path, typer.Option("--output", "-o", help="The model file to write, .npz.")],
+    labels: Labels = None,
+    alpha: Annotated[
+        float, typer.Option(help="Default level for predictions, 0 to 1; smaller is wider.")
+    ] = 0.8,
+    likelihood: Annotated[
+        str, typer.Option(metavar="mean|sum", help="Likelihood ratio per example, or of all data.")
+    ] = "mean",
+    reference: Annotated[
+        str,
+        typer.Option(
+            metavar="model|best",
+            help="Measure from the model as it is, or recentred (loads all data).",
+        ),
+    ] = "model",
+    box: Annotated[
+        str, typer.Option(metavar="joint|own", help="Intervals over all shifts, or each its own.")
+    ] = "joint",
+    directions: Annotated[
+        str,
+        typer.Option(metavar="A,B", help="What may move: class, temperature, or both."),
+    ] = "class",
+    weights: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="File of sample weights, one per row."),
+    ] = None,
+    weights_key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Array of an .npz, or column of a table, of weights."),
+    ] = None,
+    logits_key: LogitsKey = None,
+    labels_key: LabelsKey = None,
+    ignore: Ignore = "",
+    probabilities: Probabilities = False,
+    floor: Floor = 0.0,
+    skip_bad: SkipBad = False,
+    checkpoint_every: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="How often to keep what was learnt so far."),
+    ] = checkpoints.EVERY,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Forget what an interrupted fit has learnt.")
+    ] = False,
+    force: Force = False,
+) -> None:
+    """Learn from labelled logits how far each class's logit may move.
+
+    Reads in one pass, in constant memory. Labels are class names or column numbers from 0.
+    """
+    files.check_output(model, force=force, formats=(".npz",))
+    fitted = decal.Decalibrator(
+        alpha,
+        likelihood=likelihood,
+        reference=reference,
+        box=box,
+        directions=split(directions),
+    )
+    if reference == "best" and logits.is_dir():
+        raise ValueError(
+            "reference must be 'model' for a folder: got 'best', whose recentring needs all the "
+            "data in memory at once. Leave --reference out, or fit one file."
+        )
+    folder = open_folder(
+        logits,
+        labels=labels,
+        weights=weights,
+        keys={"logits": logits_key, "labels": labels_key, "weights": weights_key},
+        ignore=split(ignore),
+        needed=("labels",),
+        probabilities=probabilities,
+        floor=floor,
+    )
+    checkpoint = checkpoints.Checkpoint.beside(model)
+    if restart:
+        checkpoint.remove()
+    faults: dict[str, str] = {}
+    if reference == "best":
+        source = folder.open(folder.parts[0])
+        data = source.all()
+        fitted.fit(data.logits, data.labels, sample_weight=data.weights, classes=source.classes)
+    else:
+        with watched("Fitting") as watch:
+            faults = checkpoints.learn(
+                fitted, folder, checkpoint, every=checkpoint_every, skip_bad=skip_bad, watch=watch
+            )
+    fitted.save(model)
+    output.print(_shifts_table(fitted))
+    say(f"Wrote {model}: {fitted!r}", style="green")
+    if faults:
+        _list_skipped(faults)
+        say(
+            f"{checkpoint.path} keeps the evidence of the others: repair these files and run the "
+            "same command with --force to add them.",
+            style="yellow",
+        )
+    else:
+        checkpoint.remove()
+
+
+def predict(
+    model: Model,
+    logits: Logits,
+    out: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="The file of intervals to write; a folder for one."),
+    ],
+    alpha: Annotated[
+        float | None, typer.Option(help="Level, 0 to 1. Default: the one given to fit.")
+    ] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", metavar="npz|npy|csv|parquet", help="If OUT's name does not say."),
+    ] = None,
+    logits_key: LogitsKey = None,
+    labels_key: LabelsKey = None,
+    ignore: Ignore = "",
+    probabilities: Probabilities = False,
+    floor: Floor = 0.0,
+    skip_bad: SkipBad = False,
+    force: Force = False,
+) -> None:
+    """Turn logits into intervals of probabilities, one per input and class."""
+    if not logits.is_dir():
+        files.check_output(out, force=force, file_format=format_)
+    elif format_ not in (None, "parquet"):
+        raise ValueError(f"format must be parquet for a folder: got {format_}.")
+    fitted = decal.Decalibrator.load(model)
+    folder = open_folder(
+        logits,
+        keys={"logits": logits_key},
+        ignore=[*split(ignore), *([labels_key] if labels_key else [])],
+        classes=fitted.classes,
+        wanted=(),
+        probabilities=probabilities,
+        floor=floor,
+    )
+    level = fitted.alpha if alpha is None else alpha
+    if logits.is_dir():
+        with watched("Predicting") as watch:
+            written = outputs.predict_folder(
+                fitted,
+                model,
+                folder,
+                out,
+                alpha=level,
+                overwrite=force,
+                skip_bad=skip_bad,
+                watch=watch,
+            )
+        _list_skipped(written["skipped"])
+        say(
+            f"Wrote {out}: {len(written['parts']):,} files, {written['rows']:,} inputs at alpha "
+            f"{level:g}",
+            style="green",
+        )
+        return
+    source = folder.open(folder.parts[0])
+    rows, width = 0, 0.0
+
+    def predictions() -> Iterator[decal.IntervalCredalSet]:
+        nonlocal rows, width
+        for chunk in with_progress(source, "Predicting"):
+            credal = fitted.predict(chunk.logits, alpha=level)
+            rows += len(credal)
+            width += len(credal) * (1 - decal.metrics.efficiency(credal))
+            yield credal
+
+    files.write_credal(out, predictions(), file_format=format_)
+    say(
+        f"Wrote {out}: {rows:,} inputs at alpha {level:g}, mean width {width / rows:.3f}",
+        style="green",
+    )
+
+
+def evaluate(
+    model: Model,
+    logits: Logits,
+    truth: Truth = None,
+    alpha: Annotated[str, typer.Option(metavar="A,B,…", help="Levels to compare.")] = PAPER_LEVELS,
+    out: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also write the table: .csv or .parquet.")
+    ] = None,
+    labels: Labels = None,
+    truth_key: TruthKey = None,
+    logits_key: LogitsKey = None,
+    labels_key: LabelsKey = None,
+    ignore: Ignore = "",
+    probabilities: Probabilities = False,
+    floor: Floor = 0.0,
+    force: Force = False,
+) -> None:
+    """Measure coverage and efficiency at several levels.
+
+    Coverage: share of inputs whose true distribution lies in the credal set.
+    Efficiency: one minus the mean width of the intervals.
+    With labels, also accuracy and calibration error of the point prediction.
+    """
+    if out is not None:
+        files.check_output(out, force=force, formats=TABLES)
+    alphas = levels(alpha)
+    fitted = decal.Decalibrator.load(model)
+    folder = open_folder(
+        logits,
+        labels=labels,
+        truth=truth,
+        keys={"logits": logits_key, "labels": labels_key, "truth": truth_key},
+        ignore=split(ignore),
+        classes=fitted.classes,
+        wanted=("labels",),
+        needed=("truth",),
+        probabilities=probabilities,
+        floor=floor,
+    )
+    coverage, efficiency, point = _scores(fitted, folder, alphas)
+    output.print(score_table(alphas, coverage, efficiency))
+    if point:
+        output.print(
+            f"point prediction: accuracy {point['accuracy']:.3f}, "
+            f"expected calibration error {point['calibration_error']:.3f}",
+            highlight=False,
+        )
+    if out is not None:
+        columns = {"alpha": alphas, "coverage": coverage, "efficiency": efficiency}
+        same = {name: [value] * len(alphas) for name, value in point.items()}
+        files.write_columns(out, columns | same)
+        say(f"Wrote {out}", style="green")
+
+
+def _list_skipped(faults: dict[str, str]) -> None:
+    for name, fault in faults.items():
+        say(f"Left out {name}: {fault}", style="yellow")
+
+
+def _all_chunks(model: decal.Decalibrator, folder: Folder) -> Iterator[Chunk]:
+    """The chunks of all files, with a bar on the terminal."""
+    layout = Layout(len(model.class_weights), model.classes)
+    survey = folder.survey(folder.parts, layout)
+    for fault in survey.faults.values():
+        raise ValueError(fault)
+    with watched("Evaluating") as watch:
+        watch.start(survey.total, 0)
+        for part in folder.parts:
+            for chunk in folder.open(part, layout).chunks():
+                yield chunk
+                watch.advance(len(chunk))
+                if watch.stopping():
+                    raise KeyboardInterrupt
+
+
+def _scores(
+    model: decal.Decalibrator, folder: Folder, alphas: list[float]
+) -> tuple[list[float], list[float], dict[str, float]]:
+    """Coverage and efficiency at each level, and how good the point predictions are."""
+    sums = np.zeros((2, len(alphas)))
+    gaps: Any = 0.0
+    right = labelled = rows = 0
+    for chunk in _all_chunks(model, folder):
+        rows += len(chunk)
+        for a, alpha in enumerate(alphas):
+            credal = model.predict(chunk.logits, alpha=alpha)
+            sums[0, a] += len(chunk) * decal.metrics.coverage(credal, chunk.truth)
+            sums[1, a] += len(chunk) * decal.metrics.efficiency(credal)
+        if chunk.labels is not None:
+            assert credal.point is not None
+            labelled += len(chunk)
+            right += int((credal.point.argmax(axis=1) == chunk.labels).sum())
+            gaps += decal.metrics.calibration_gaps(credal.point, chunk.labels)
+    coverage, efficiency = (sums / rows).tolist()
+    if not labelled:
+        return coverage, efficiency, {}
+    point = {
+        "accuracy": right / labelled,
+        "calibration_error": float(np.abs(gaps).sum()) / labelled,
+    }
+    return coverage, efficiency, point
+
+
+def _shifts_table(model: decal.Decalibrator) -> Table:
+    shifts = model.shifts()
+    names = model.classes or tuple(str(k) for k in range(len(shifts.lower)))
+    more = len(names) - CLASSES_SHOWN
+    table = Table(
+        title=f"Plausible shifts, alpha {model.alpha:g}",
+        caption=f"and {more:,} more classes" if more > 0 else None,
+    )
+    table.add_column("class")
+    for heading in ("labels", "lower", "upper"):
+        table.add_column(heading, justify="right")
+    for k in range(min(len(names), CLASSES_SHOWN)):
+        numbers = (
+            f"{model.class_weights[k]:,.6g}",
+            f"{shifts.lower[k]:.3f}",
+            f"{shifts.upper[k]:+.3f}",
+        )
+        table.add_row(Text(names[k]), *numbers)
+    return table

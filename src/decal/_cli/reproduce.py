@@ -1,0 +1,209 @@
+"""decal reproduce: the experiments, on the data at hand, and a page that gathers their results."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box as borders
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from decal._cli.terminal import output, progress_bar, say
+from decal._experiments import EXPERIMENTS
+from decal._experiments.harness import reports
+from decal._experiments.harness.logit_sets import NothingAtHandError
+from decal._experiments.harness.report_page import write_page
+from decal._experiments.harness.reports import Report
+from decal._experiments.harness.rows import Cell, provenance
+
+RESULTS = Path("decal-results")
+FIRST_COLUMN = 8
+"""Characters of a table's first column at least, however narrow the terminal."""
+
+REPRODUCE_EXAMPLES = """[bold]Examples[/]
+
+    decal reproduce --list
+
+    decal reproduce coverage-efficiency zero-shot --data logits
+
+    decal reproduce --all --quick --report report.html
+    """
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME…", help="Experiments to run.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Run every experiment.")] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", envvar="DECAL_DATA", help="Folder of logits, .npz."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of results, of several experiments a folder in it for each. "
+            "Default: decal-results/NAME.",
+        ),
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="N,N,…", help="Draw halves, inputs, labels. Default: 0.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="The same as --seeds with one.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A coarser run.")] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            metavar="FILE",
+            help="Gather the results in one .html file; without NAME, those of earlier runs.",
+        ),
+    ] = None,
+) -> None:
+    """Run experiments on the data at hand: rows of results, tables and figures.
+
+    Results already in the folder are kept and not computed again, so a run that was stopped goes
+    on where it was. Data that are not at hand are listed, and left out.
+    """
+    if listed:
+        _print_list()
+        return
+    wanted = _wanted(names, everything=everything, page=page)
+    drawn = _seeds(seeds, seed)
+    if data is None and not all(EXPERIMENTS[name].finds_data for name in wanted):
+        raise ValueError(
+            "data must be a folder of logits: got none. "
+            "Give it with --data or the environment variable DECAL_DATA."
+        )
+    for name in wanted:
+        folder = RESULTS / name if out is None else out
+        if out is not None and (everything or len(wanted) > 1):
+            folder /= name
+        try:
+            _run(name, data or Path(), folder, drawn, quick=quick)
+        except (NothingAtHandError, ImportError) as error:
+            if not everything:
+                raise
+            say(f"{name} was left out: {error}", style="yellow")
+    if page is not None:
+        found = write_page(page, RESULTS if out is None else out, list(EXPERIMENTS))
+        say(f"Wrote {page}: {', '.join(found)}", style="green")
+
+
+def _wanted(names: list[str] | None, *, everything: bool, page: Path | None) -> list[str]:
+    """The experiments to run, each once."""
+    if everything:
+        return list(EXPERIMENTS)
+    wanted = list(dict.fromkeys(names or ()))
+    for name in wanted or ([] if page else [""]):
+        if name not in EXPERIMENTS:
+            known = ", ".join(EXPERIMENTS)
+            raise ValueError(f"NAME must be one of {known}: got {name or 'none'}. Try --list.")
+    return wanted
+
+
+def _seeds(seeds: str | None, seed: int | None) -> tuple[int, ...]:
+    """The seeds, each once; 0 unless told."""
+    if seeds is None:
+        return (seed or 0,)
+    if seed is not None:
+        raise ValueError("seeds must be given once: got both --seeds and --seed.")
+    texts = [text.strip() for text in seeds.split(",")]
+    if not all(text.isascii() and text.isdigit() for text in texts):
+        raise ValueError(f"seeds must be numbers such as 0,1,2: got {seeds}.")
+    return tuple(dict.fromkeys(map(int, texts)))
+
+
+def _run(name: str, data: Path, folder: Path, seeds: tuple[int, ...], *, quick: bool) -> None:
+    """Run one experiment, keep its report, print it."""
+    start = time.perf_counter()
+    report = EXPERIMENTS[name].run(data, folder, seeds=seeds, quick=quick, track=_cells)
+    origin = {
+        "name": name,
+        "summary": EXPERIMENTS[name].summary,
+        "command": _command(name, data, seeds, quick=quick),
+        "seeds": list(seeds),
+        "quick": quick,
+        "run_seconds": round(time.perf_counter() - start, 1),
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
+        "python": platform.python_version(),
+        **provenance(),
+    }
+    reports.save(report, folder, origin)
+    _print_report(report)
+
+
+def _command(name: str, data: Path, seeds: tuple[int, ...], *, quick: bool) -> str:
+    """What repeats one experiment, whatever else was run with it."""
+    words = ["decal", "reproduce", name, "--data", str(data)]
+    words += ["--seeds", ",".join(map(str, seeds))] if seeds != (0,) else []
+    return shlex.join(words + ["--quick"] * quick)
+
+
+def _cells(cells: Sequence[Cell]) -> Iterator[Cell]:
+    """The cells of an experiment, with a bar on the terminal."""
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with progress_bar(*columns) as progress:
+        task = progress.add_task("", total=len(cells))
+        for cell in cells:
+            progress.update(task, description=str(cell))
+            yield cell
+            progress.advance(task)
+
+
+def _print_list() -> None:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for name, experiment in EXPERIMENTS.items():
+        table.add_row(Text(name, style="bold"), Text(experiment.summary))
+    output.print(table)
+
+
+def _print_report(report: Report) -> None:
+    """The tables, then what they show, then what is missing and where the files are."""
+    for told in report.tables:
+        table = Table(
+            title=told.title, box=borders.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False
+        )
+        for column, heading in enumerate(told.headings):
+            side = {"justify": "right", "no_wrap": True} if column else {"min_width": FIRST_COLUMN}
+            table.add_column(heading, **side)
+        for heading, rows in told.sections.items():
+            if heading:
+                table.add_row(Text(heading, style="bold"))
+            for row in rows:
+                table.add_row(*(_verdict(cell) for cell in row))
+            table.add_section()
+        output.print(table)
+        output.print(f"\n{told.caption}\n", style="dim", markup=False, highlight=False)
+    claims = Table.grid(padding=(0, 1))
+    for claim in report.claims:
+        claims.add_row(_verdict("pass" if claim.holds else "fail"), Text(claim.text))
+    output.print(claims)
+    if report.needs:
+        absent = ", ".join(report.needs)
+        output.print(f"\nNot at hand: needs {absent}", markup=False, highlight=False)
+    for note in report.notes:
+        say(note, style="yellow")
+    for path in report.files:
+        say(f"Wrote {path}", style="green")
+
+
+def _verdict(text: str) -> Text:
+    """A cell of a report; one that ends in a verdict is coloured."""
+    style = {"pass": "green", "fail": "bold red"}.get(text.rpartition(" ")[2], "")
+    return Text(text, style=style)

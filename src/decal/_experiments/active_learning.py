@@ -1,0 +1,420 @@
+"""Which labels to ask for: accuracy as labels grow, by epistemic uncertainty and at random.
+
+Starts with two labels per class; every round asks for 2 K more, the most uncertain of the pool,
+until the pool is empty. As in the paper's code, the labelled rows themselves, predicted by the
+model that has learnt from them, are what it is decalibrated on, and accuracy is that of the model's
+own predictions on 30 % of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import decal
+from decal._experiments.harness.figures import save_all
+from decal._experiments.harness.logit_sets import check_folder, require_some
+from decal._experiments.harness.published_results import Published
+from decal._experiments.harness.reports import (
+    Report,
+    Table,
+    number,
+    seeds_text,
+    signed,
+    write_tables,
+)
+from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore, Track, untracked
+from decal._experiments.harness.tabular_models import MOST_ROWS, Model, load, logistic, tabpfn
+from decal.datasets import TableSet
+
+Array = NDArray[np.float64]
+
+TABLES = {46941: "maternal health", 46963: "phishing", 46930: "table 46930"}
+"""OpenML's numbers, and short names."""
+PER_CLASS, PER_ROUND, TEST_SHARE = 2, 2, 0.3
+"""Labels per class to start with and per round, and the share of rows to test on."""
+
+DRAWS, QUICK_DRAWS, TABPFN_DRAWS, QUICK_TABPFN_DRAWS = 10, 2, 3, 2
+"""Seeds that a lone seed stands for: itself and those after it."""
+QUICK_TABPFN_LABELS = 60
+"""Where a quick run's curves of TabPFN end: each of its predictions takes about a second."""
+
+COUNTS = (24, 96, 192)
+"""Labels at which the table tells the accuracy."""
+
+COLUMNS = CELL | {"labelled": int, "accuracy": float} | ORIGIN
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A way to choose the rows to label.
+
+    Attributes
+    ----------
+    name : what rows of results call it.
+    measure : of epistemic uncertainty, or None for a random choice.
+    alpha : of the credal sets.
+    published : what published.json calls it.
+    style : how to draw it.
+    """
+
+    name: str
+    measure: str | None
+    alpha: float
+    published: str
+    style: dict[str, Any]
+
+
+RANDOM = Strategy("random", None, 1.0, "random", {"color": "#8a8a8a"})
+STRATEGIES = (
+    Strategy("entropy, alpha 0.8", "entropy", 0.8, "entropy_0.8_mle", {"color": "#0072B2"}),
+    Strategy("zero-one, alpha 0.8", "zero_one", 0.8, "zero_one_0.8_mle", {"color": "#D55E00"}),
+    RANDOM,
+)
+ALPHA_COLOURS = {
+    0.2: "#440154", 0.4: "#414487", 0.6: "#2a788e", 0.8: "#22a884", 0.9: "#7ad151", 0.95: "#fdb32f"
+}  # fmt: skip
+ALPHA_STRATEGIES = (
+    *(
+        Strategy(f"zero-one, alpha {a:g}", "zero_one", a, f"zero_one_{a:g}_mle", {"color": colour})
+        for a, colour in ALPHA_COLOURS.items()
+    ),
+    RANDOM,
+)
+
+
+def run(
+    data: Path,
+    out: Path,
+    *,
+    seeds: tuple[int, ...] = (0,),
+    quick: bool = False,
+    track: Track = untracked,
+) -> Report:
+    """Compute the curves that are missing, then write the tables and figures of all there are.
+
+    Parameters
+    ----------
+    data : folder whose folder `tabular` holds the tables, and published.json if possible.
+    out : folder of results, created if need be.
+    seeds : draw the first labels and the rows to test on. A lone seed stands for itself and some
+        after it, since one curve has no standard error.
+    quick : fewer draws; curves of TabPFN end early.
+    track : hands on the cells to compute, for a progress bar.
+    """
+    return _run("Active learning", STRATEGIES, data, out, seeds, quick, track)
+
+
+def run_alphas(
+    data: Path,
+    out: Path,
+    *,
+    seeds: tuple[int, ...] = (0,),
+    quick: bool = False,
+    track: Track = untracked,
+) -> Report:
+    """The same for the zero-one measure at six alphas."""
+    return _run("Active learning by alpha", ALPHA_STRATEGIES, data, out, seeds, quick, track)
+
+
+def _run(
+    title: str,
+    strategies: Sequence[Strategy],
+    data: Path,
+    out: Path,
+    seeds: tuple[int, ...],
+    quick: bool,
+    track: Track,
+) -> Report:
+    check_folder(data)
+    tables = {number: table for number in TABLES if (table := load(data, number)) is not None}
+    needs = [f"tabular/NAME_{number}.csv" for number in TABLES if number not in tables]
+    require_some(tables, "tables", data, needs=needs)
+    store = RowStore(out / "rows.csv", COLUMNS, level="labelled")
+    models = [(logistic(), drawn(seeds, QUICK_DRAWS if quick else DRAWS), MOST_ROWS)]
+    live, reason = tabpfn(data, members=1)
+    if live is None:
+        needs.append(reason)
+    else:
+        draws = drawn(seeds, QUICK_TABPFN_DRAWS if quick else TABPFN_DRAWS)
+        models.append((live, draws, QUICK_TABPFN_LABELS if quick else MOST_ROWS))
+    used: set[int] = set()
+    for model, draws, most in models:
+        used |= set(draws)
+        for name, table in tables.items():
+            task = Task(table, model)
+            cells = {
+                Cell(str(name), f"{model.name}: {strategy.name}", seed): strategy
+                for seed in draws
+                for strategy in strategies
+            }
+            work = partial(_curve, task=task, strategies=cells, most=most)
+            store.fill(cells, task.counts(most), work, track=track)
+    return report(
+        title, store, out, Published(data), strategies, seeds=sorted(used), needs=tuple(needs)
+    )
+
+
+def _curve(cell: Cell, *, task: Task, strategies: dict[Cell, Strategy], most: int) -> Iterator[Row]:
+    return task.curve(strategies[cell], cell.seed, most)
+
+
+def drawn(seeds: tuple[int, ...], draws: int) -> tuple[int, ...]:
+    """The seeds of the curves: those given, or a lone one and those after it."""
+    return tuple(range(seeds[0], seeds[0] + draws)) if len(seeds) == 1 else seeds
+
+
+class Task:
+    """A table to learn, and a model that learns it."""
+
+    def __init__(self, table: TableSet, model: Model) -> None:
+        self.X, self.y = model.encode(table), table.labels
+        self.K, self.model = len(table.classes), model
+        self.start, self.batch = PER_CLASS * self.K, PER_ROUND * self.K
+        pool = len(self.y) - self.start - int(TEST_SHARE * len(self.y))
+        self.rounds = pool // self.batch
+
+    def counts(self, most: int) -> list[int]:
+        """Numbers of labels at which accuracy is measured."""
+        counts = [self.start + self.batch * i for i in range(self.rounds)]
+        return [count for count in counts if count <= most]
+
+    def curve(self, strategy: Strategy, seed: int, most: int) -> Iterator[Row]:
+        """Accuracy at every number of labels."""
+        rng = np.random.default_rng(seed)
+        labelled, pool, test = self.split(rng)
+        for count in self.counts(most):
+            y = self.y[labelled]
+            logits = self.model.fit(self.X[labelled], y, self.K, seed)(self.X)
+            right = logits[test].argmax(axis=1) == self.y[test]
+            yield {"labelled": count, "accuracy": float(right.mean())}
+            if strategy.measure is None:
+                chosen = np.arange(self.batch)  # the pool is in random order
+            else:
+                d = decal.decalibrate(logits[labelled], y, alpha=strategy.alpha)
+                uncertain = d.predict(logits[pool]).epistemic(strategy.measure)
+                # Stable: among equals, the random order of the pool decides.
+                chosen = np.argsort(-uncertain, kind="stable")[: self.batch]
+            labelled = np.concatenate([labelled, pool[chosen]])
+            pool = np.delete(pool, chosen)
+
+    def split(self, rng: np.random.Generator) -> tuple[NDArray[np.intp], ...]:
+        """Rows: the first labelled ones, the pool in random order, and those to test on.
+
+        Test rows are drawn class by class, so that each has its share.
+        """
+        order = rng.permutation(len(self.y))
+        by_class = [order[self.y[order] == k] for k in range(self.K)]
+        first = np.concatenate([rows[:PER_CLASS] for rows in by_class])
+        rest = [rows[PER_CLASS:] for rows in by_class]
+        wanted = int(TEST_SHARE * len(self.y))
+        share = np.array([len(rows) for rows in rest]) * wanted / sum(map(len, rest))
+        sizes = share.astype(int)
+        sizes[np.argsort(sizes - share)[: wanted - sizes.sum()]] += 1  # largest remainders
+        test = np.concatenate([rows[:n] for rows, n in zip(rest, sizes, strict=True)])
+        taken = np.zeros(len(self.y), dtype=bool)
+        taken[first] = taken[test] = True
+        return first, order[~taken[order]], test
+
+
+# Reporting
+
+
+@dataclass(frozen=True)
+class Means:
+    """Accuracy by number of labels: mean and standard error (NaN for one draw) over `draws`."""
+
+    labelled: Array
+    mean: Array
+    error: Array
+    draws: int
+
+    def at(self, count: int) -> tuple[float, float]:
+        """Mean and error at the first number of labels that is not smaller; NaN beyond the end."""
+        i = int(np.searchsorted(self.labelled, count))
+        return (self.mean[i], self.error[i]) if i < len(self.mean) else (np.nan, np.nan)
+
+    def area(self, most: float) -> float:
+        """Mean accuracy over all rounds up to a number of labels."""
+        return float(self.mean[self.labelled <= most].mean())
+
+
+def means_of(store: RowStore, seeds: Sequence[int]) -> dict[tuple[int, str, str], Means]:
+    """Curves by table, model and strategy."""
+    found: dict[tuple[int, str, str], list[Array]] = {}
+    for cell, rows in store.cells.items():
+        if cell.seed in seeds:
+            model, _, strategy = cell.method.partition(": ")
+            rows = sorted(rows, key=lambda row: row["labelled"])
+            curve = np.array([(row["labelled"], row["accuracy"]) for row in rows]).T
+            found.setdefault((int(cell.data), model, strategy), []).append(curve)
+    means = {}
+    for key, curves in found.items():
+        shared = min(len(curve[0]) for curve in curves)  # a quick run's curves may end earlier
+        values = np.array([curve[1][:shared] for curve in curves])
+        n = len(values)
+        error = values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(shared, np.nan)
+        means[key] = Means(curves[0][0][:shared], values.mean(axis=0), error, n)
+    return means
+
+
+def report(
+    title: str,
+    store: RowStore,
+    out: Path,
+    published: Published,
+    strategies: Sequence[Strategy],
+    *,
+    seeds: Sequence[int],
+    needs: tuple[str, ...] = (),
+) -> Report:
+    """Write the tables and figures of the rows of these seeds, and sum them up."""
+    means = means_of(store, seeds) | _published_means(published, strategies)
+    groups = list(dict.fromkeys((table, model) for table, model, _ in means))
+    groups.sort(key=lambda group: (list(TABLES).index(group[0]), group[1] == PUBLISHED, group[1]))
+    sections = {}
+    for table, model in groups:
+        curves = {s.name: means[table, model, s.name] for s in strategies
+                  if (table, model, s.name) in means}  # fmt: skip
+        sections[f"{TABLES[table]}: {model}"] = _lines(curves)
+    result = Report(
+        title=f"{title}: accuracy by labels, {seeds_text(seeds)}",
+        headings=("choice", *map(str, COUNTS), "− random"),
+        sections=sections,
+        caption=(
+            "± standard error over the draws; − random: of the mean accuracy over all rounds\n"
+            f"logistic regression stands in for TabPFN; published: TabPFN 2; {_draws(means)}"
+        ),
+        needs=needs,
+        notes=tuple(store.origins(seeds)),
+        further=tuple(_gains(means, groups, strategies)),
+    )
+    files = [store.path, *write_tables(result, out)]
+    figures = {"accuracy": lambda: _draw(means, groups, strategies)} if means else {}
+    drawn_files, notes = save_all(figures, out)
+    return replace(result, files=(*files, *drawn_files), notes=(*result.notes, *notes))
+
+
+PUBLISHED = "published, TabPFN 2"
+
+
+def _published_means(
+    published: Published, strategies: Sequence[Strategy]
+) -> dict[tuple[int, str, str], Means]:
+    means = {}
+    for table in TABLES:
+        for strategy in strategies:
+            entry = published.active_learning(table, strategy.published)
+            if entry is not None:
+                means[table, PUBLISHED, strategy.name] = Means(
+                    np.array(entry["n_labelled"], dtype=float),
+                    np.array(entry["accuracy_mean"], dtype=float),
+                    np.array(entry["accuracy_sem"], dtype=float),
+                    entry["seeds"],
+                )
+    return means
+
+
+def _draws(means: dict[tuple[int, str, str], Means]) -> str:
+    counts = sorted({curve.draws for curve in means.values()})
+    return f"{counts[0]} to {counts[-1]} draws" if len(counts) > 1 else f"{counts[0]} draws"
+
+
+def _lines(curves: dict[str, Means]) -> list[tuple[str, ...]]:
+    most = min(curve.labelled[-1] for curve in curves.values())
+    baseline = curves[RANDOM.name].area(most) if RANDOM.name in curves else np.nan
+    lines = []
+    for name, curve in curves.items():
+        cells = [
+            number(mean) if np.isnan(error) else f"{mean:.3f}±{error:.3f}"
+            for mean, error in map(curve.at, COUNTS)
+        ]
+        gain = "" if name == RANDOM.name else signed(curve.area(most) - baseline)
+        lines.append((name, *cells, gain))
+    return lines
+
+
+def _gains(
+    means: dict[tuple[int, str, str], Means],
+    groups: list[tuple[int, str]],
+    strategies: Sequence[Strategy],
+) -> Iterator[Table]:
+    """Gains over random choice, ours beside the published ones over the same rounds."""
+    rows: list[tuple[str, ...]] = []
+    for table, model in groups:
+        for s in strategies:
+            if model == PUBLISHED or s == RANDOM:
+                continue
+            keys = [
+                (table, who, name) for who in (model, PUBLISHED) for name in (s.name, RANDOM.name)
+            ]
+            curves = [means[key] for key in keys if key in means]
+            if len(curves) < len(keys):
+                continue
+            most = min(curve.labelled[-1] for curve in curves)
+            areas = [curve.area(most) for curve in curves]
+            ours, theirs = areas[0] - areas[1], areas[2] - areas[3]
+            title = f"{TABLES[table]}, {model}: {s.name}"
+            gains = signed(ours), signed(theirs), signed(ours - theirs)
+            rows.append((title, f"{most:g}", *gains))
+    if rows:
+        yield Table(
+            "Gain in mean accuracy over random choice",
+            ("data, model, choice", "up to", "ours", "published", "difference"),
+            {"": rows},
+            "up to: labels; published: TabPFN 2",
+        )
+
+
+def _draw(
+    means: dict[tuple[int, str, str], Means],
+    groups: list[tuple[int, str]],
+    strategies: Sequence[Strategy],
+) -> Any:
+    from matplotlib import pyplot as plt
+
+    tables = list(dict.fromkeys(table for table, _ in groups))
+    models = sorted({model for _, model in groups}, key=lambda m: (m == PUBLISHED, m))
+    figure, axes = plt.subplots(
+        len(models),
+        len(tables),
+        figsize=(3.3 * len(tables) + 0.4, 2.3 * len(models) + 0.5),
+        squeeze=False,
+        layout="constrained",
+    )
+    for i, model in enumerate(models):
+        for j, table in enumerate(tables):
+            ax = axes[i, j]
+            if (table, model) not in groups:
+                ax.set_axis_off()
+                continue
+            for s in strategies:
+                if (curve := means.get((table, model, s.name))) is not None:
+                    ax.plot(curve.labelled, curve.mean, label=s.name, linewidth=1.3, **s.style)
+                    low, high = curve.mean - curve.error, curve.mean + curve.error
+                    ax.fill_between(curve.labelled, low, high, alpha=0.18, linewidth=0, **s.style)
+            ax.set_title(f"{TABLES[table]}: {model}", fontsize=8)
+            ax.tick_params(labelsize=7, length=0)
+            ax.grid(color="#8a8a8a", alpha=0.25, linewidth=0.5)
+            ax.spines[["top", "right"]].set_visible(False)
+    figure.supxlabel("labels", fontsize=9)
+    figure.supylabel("accuracy", fontsize=9)
+    handles: dict[str, Any] = {}
+    for ax in axes.flat:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    figure.legend(
+        list(handles.values()),
+        list(handles),
+        loc="outside upper center",
+        ncols=min(len(handles), 4),
+        frameon=False,
+        fontsize=8,
+    )
+    return figure

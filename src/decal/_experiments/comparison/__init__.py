@@ -1,0 +1,1 @@
+"""All credal methods trained on the same data and judged alike."""

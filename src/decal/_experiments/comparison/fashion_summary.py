@@ -1,0 +1,169 @@
+"""Tables, figures and claims of the comparison on images, from its rows alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from decal._experiments.comparison.entries import Entry, entries
+from decal._experiments.comparison.fashion_images import FashionPlan
+from decal._experiments.comparison.plan import (
+    BOTH,
+    CLASS,
+    DRAWN,
+    ENERGY,
+    ENTROPY,
+    OUTSIDE,
+    REAL,
+    SEVERAL_NETWORKS,
+)
+from decal._experiments.comparison.summary import (
+    DRAWN_COLUMNS,
+    HULL_NOTE,
+    Columns,
+    coverage_claims,
+    notes_of,
+    rows_of,
+    shown,
+    tabled,
+    write_csv,
+)
+from decal._experiments.harness.reports import Claim, Report, Table, seeds_text, write_tables
+from decal._experiments.harness.rows import RowStore, replacing
+
+TIMES_FASTER = 5
+AUROC_TOLERANCE = 0.02
+"""Differences in AUROC that do not matter."""
+
+
+def report(
+    store: RowStore,
+    out: Path,
+    *,
+    plan: FashionPlan,
+    seeds: tuple[int, ...],
+    needs: tuple[str, ...] = (),
+) -> Report:
+    """Write the tables and figures of a plan's rows, and sum them up for the terminal."""
+    rows = {labels: rows_of(store, plan, seeds, labels) for labels in (REAL, DRAWN)}
+    real, drawn = entries(rows[REAL]), entries(rows[DRAWN])
+    notes = [*notes_of([*rows[REAL], *rows[DRAWN]]), *store.origins(seeds)]
+    claims = tuple(_claims(real, drawn))
+    parts = (plan, seeds, real, shown(drawn))
+    full = replace(_tables(*parts, narrow=False), claims=claims, needs=needs)
+    files = [store.path, *write_tables(full, out), out / "table.csv"]
+    with replacing(files[-1]) as file:
+        write_csv(file, {REAL: real, DRAWN: drawn})
+    try:
+        from decal._experiments.comparison.fashion_figures import draw
+
+        files += draw(real, drawn, out)
+    except ImportError as error:
+        notes.append(str(error))
+    slim = _tables(*parts, narrow=True)
+    return replace(slim, claims=claims, needs=needs, notes=tuple(notes), files=tuple(files))
+
+
+REAL_COLUMNS: Columns = (
+    ("accuracy", "accuracy", "acc.", 3),
+    ("ece", "ECE", "ECE", 3),
+    ("auroc_mnist", "AUROC MNIST", "MNIST", 3),
+    ("auroc_notmnist", "AUROC notMNIST", "notMNIST", 3),
+    ("train_seconds", "training, s", "train", 1),
+    ("predict_seconds", "prediction, s", "predict", 2),
+)
+
+
+def _tables(
+    plan: FashionPlan,
+    seeds: tuple[int, ...],
+    real: list[Entry],
+    drawn: list[Entry],
+    *,
+    narrow: bool,
+) -> Report:
+    """Both tables, with standard deviations; narrow, for a terminal, with the foremost only."""
+    headings, sections = tabled(real, REAL_COLUMNS, narrow=narrow)
+    drawn_headings, drawn_sections = tabled(drawn, DRAWN_COLUMNS, narrow=narrow)
+    over = "Mean ± standard deviation over seeds" if len(seeds) > 1 else "One seed"
+    return Report(
+        title=f"Fashion-MNIST, {seeds_text(seeds)}: detection and time",
+        headings=headings,
+        sections=sections,
+        caption=(
+            f"{over}. {plan.train:,} images to train each of {plan.members} networks\n"
+            f"in {plan.epochs} epochs, {plan.held_out:,} others to fit decalibration; "
+            f"{plan.test:,} to test, {plan.outside:,} of other kinds\n"
+            "AUROC: by the difference of entropies, or by the method's own score\n"
+            "Seconds of one core, least over seeds: to train all networks needed; to score the "
+            "test images"
+        ),
+        further=(
+            Table(
+                title="Labels drawn from a forest: are its probabilities in the set?",
+                headings=drawn_headings,
+                sections=drawn_sections,
+                caption=HULL_NOTE,
+            ),
+        ),
+    )
+
+
+# Claims
+
+
+def _claims(real: list[Entry], drawn: list[Entry]) -> list[Claim]:
+    """What was expected, after the paper and the theory, and whether it came so."""
+    claims = []
+    by_method: dict[str, list[Entry]] = {}
+    for entry in real:
+        by_method.setdefault(entry.method, []).append(entry)
+    ensembles = {m: by_method[m] for m in SEVERAL_NETWORKS if m in by_method}
+    if CLASS in by_method and ensembles:
+        own = by_method[CLASS][0].seconds("train_seconds")
+        fastest = min(ensembles, key=lambda m: ensembles[m][0].seconds("train_seconds"))
+        ratio = ensembles[fastest][0].seconds("train_seconds") / own
+        text = (
+            f"Decalibration is ready {ratio:.1f} times sooner than the fastest of several "
+            f"networks, {fastest} (expected {TIMES_FASTER} or more)"
+        )
+        claims.append(Claim(text, ratio >= TIMES_FASTER))
+    for column, name in OUTSIDE.items():
+        claims += _detection_claims(by_method, ensembles, column, name)
+    return claims + coverage_claims(drawn)
+
+
+def _detection_claims(
+    by_method: dict[str, list[Entry]], ensembles: dict[str, list[Entry]], column: str, name: str
+) -> list[Claim]:
+    best = {
+        method: max(found, key=lambda e: e.mean(column))
+        for method, found in by_method.items()
+        if all(column in e.values for e in found)
+    }
+    ours = [best[m] for m in (CLASS, BOTH) if m in best]
+    if not ours:
+        return []
+    own = max(ours, key=lambda e: e.mean(column))
+    named = f"decalibration's best ({own.method.partition(', ')[2]}, alpha {own.level})"
+    claims = []
+    rivals = [best[m] for m in ensembles if m in best]
+    if rivals:
+        rival = max(rivals, key=lambda e: e.mean(column))
+        text = (
+            f"{name}: {named} detects as well as several networks' best, {_named(rival)}: "
+            f"{own.mean(column):.3f} against {rival.mean(column):.3f}"
+        )
+        claims.append(Claim(text, own.mean(column) >= rival.mean(column) - AUROC_TOLERANCE))
+    for method in (ENTROPY, ENERGY):
+        if method in best:
+            text = (
+                f"{name}: {named} detects better than the {method.lower()} of the same network: "
+                f"{own.mean(column):.3f} against {best[method].mean(column):.3f}"
+            )
+            claims.append(Claim(text, own.mean(column) > best[method].mean(column)))
+    return claims
+
+
+def _named(entry: Entry) -> str:
+    return f"{entry.method} ({entry.level})" if entry.level else entry.method

@@ -1,0 +1,1 @@
+"""What experiments share: data, rows, tables, figures, published numbers, a report."""

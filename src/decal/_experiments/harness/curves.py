@@ -1,0 +1,169 @@
+"""Curves of coverage against efficiency: computing them, reading them, drawing them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import decal
+from decal._experiments.harness.logit_sets import Split
+
+Array = NDArray[np.float64]
+
+QUICK_EXPONENTS = (-10, 3)
+EXPONENTS = (-20, 5)
+"""Of 2: the least and the largest budget -log alpha, in nats, beside none and infinitely many."""
+
+PANELS_PER_ROW = 6
+PANEL_INCHES = (2.0, 1.9)
+LEGEND_INCHES = 7.0
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What one fitted model reaches at the levels alpha.
+
+    Attributes
+    ----------
+    alpha, coverage, efficiency : of equal length, by falling alpha: the sets widen, so that
+        coverage never falls and efficiency never rises.
+    """
+
+    alpha: Array
+    coverage: Array
+    efficiency: Array
+
+    def at(self, efficiency: float) -> float:
+        """Coverage at an efficiency, interpolated; NaN if no alpha gives that efficiency."""
+        return float(
+            np.interp(
+                efficiency,
+                self.efficiency[::-1],
+                self.coverage[::-1],
+                left=math.nan,
+                right=math.nan,
+            )
+        )
+
+
+def levels(*, quick: bool = False) -> list[float]:
+    """Levels alpha from 1 to 0, dense near 1: their budgets -log alpha are evenly spaced in log.
+
+    Four per doubling of the budget, or two in quick runs, which are a subset of all.
+    """
+    (first, last), step = (QUICK_EXPONENTS, 2) if quick else (EXPONENTS, 1)
+    budgets = [2.0 ** (quarter / 4) for quarter in range(4 * first, 4 * last + 1, step)]
+    return [1.0, *(math.exp(-budget) for budget in budgets), 0.0]
+
+
+def measure(model: decal.Decalibrator, split: Split, alphas: Sequence[float]) -> Curve:
+    """Coverage and efficiency of a fitted model at each alpha, which fall."""
+    sets = (model.predict(split.new_logits, alpha=alpha) for alpha in alphas)
+    scores = [(decal.metrics.coverage(c, split.truth), decal.metrics.efficiency(c)) for c in sets]
+    coverage, efficiency = np.array(scores).T
+    return Curve(np.array(alphas), coverage, efficiency)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A title and, beneath it, the curves of several methods."""
+
+    title: str
+    curves: Mapping[str, Curve]
+
+
+def draw(
+    sections: Mapping[str, Sequence[Panel]],
+    styles: Mapping[str, Mapping[str, Any]],
+    paths: Sequence[Path],
+) -> None:
+    """Draw coverage against efficiency, a panel per data set, and save it in each of the files.
+
+    Parameters
+    ----------
+    sections : panels under the heading of each section, which starts a new line.
+    styles : how to draw the line of each method, in the order of the legend.
+    paths : files to write, .svg or .png.
+    """
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+        from matplotlib.lines import Line2D
+    except ModuleNotFoundError as error:
+        raise ImportError("figures need matplotlib: pip install 'decal[plot]'") from error
+    columns = min(PANELS_PER_ROW, max(map(len, sections.values())))
+    places = _places(sections, columns)
+    rows = 1 + max(row for row, *_ in places)
+    width, height = PANEL_INCHES
+    figure = Figure(
+        figsize=(max(columns * width, LEGEND_INCHES) + 0.4, rows * height + 1), layout="constrained"
+    )
+    grid = figure.add_gridspec(rows, columns)
+    for row, column, heading, panel in places:
+        ax = figure.add_subplot(grid[row, column])
+        _draw_panel(ax, panel, styles)
+        if heading:
+            ax.annotate(
+                heading,
+                (0, 1),
+                xytext=(-12, 20),
+                xycoords="axes fraction",
+                textcoords="offset points",
+                fontsize=10,
+                fontweight="bold",
+            )
+    figure.supxlabel("efficiency", fontsize=9)
+    figure.supylabel("coverage", fontsize=9)
+    handles = [Line2D([], [], label=method, **style) for method, style in styles.items()]
+    figure.legend(
+        handles=handles,
+        loc="outside upper center",
+        ncols=len(handles),
+        frameon=False,
+        fontsize=9,
+    )
+    # The same rows give the same file: no date, and names of parts that do not change.
+    with rc_context({"svg.hashsalt": "decal"}):
+        for path in paths:
+            dated = {"Date": None} if path.suffix == ".svg" else None
+            figure.savefig(path, dpi=150, metadata=dated)
+
+
+def _places(
+    sections: Mapping[str, Sequence[Panel]], columns: int
+) -> list[tuple[int, int, str, Panel]]:
+    """The row and the column of every panel, and the heading above the first of a section."""
+    places: list[tuple[int, int, str, Panel]] = []
+    start = 0
+    for heading, panels in sections.items():
+        for i, panel in enumerate(panels):
+            row, column = divmod(i, columns)
+            places.append((start + row, column, "" if i else heading, panel))
+        start += -(-len(panels) // columns)
+    return places
+
+
+def _draw_panel(ax: Any, panel: Panel, styles: Mapping[str, Mapping[str, Any]]) -> None:
+    ax.set_title(panel.title, fontsize=8, pad=3)
+    for method, style in styles.items():
+        if method in panel.curves:
+            curve = panel.curves[method]
+            ax.plot(curve.efficiency, curve.coverage, **style)
+    ax.set(xlim=(0, 1.01), ylim=(0, 1.02))
+    ax.set_xticks((0, 0.5, 1), ("0", "0.5", "1"))
+    ax.set_yticks((0, 0.5, 1), ("0", "0.5", "1"))
+    ax.set_xticks((0.25, 0.75), minor=True)
+    ax.set_yticks((0.25, 0.75), minor=True)
+    ax.grid(which="both", color="#e4e4e4", linewidth=0.5)
+    ax.set_axisbelow(True)
+    ax.tick_params(which="both", labelsize=7, length=0)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        ax.spines[side].set_color("#9a9a9a")

@@ -1,0 +1,206 @@
+"""Tidy rows in a .csv file, gathered in cells: an interrupted run loses at most the last cell."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import subprocess
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+import decal
+from decal._io import model_files as storage
+
+Row = dict[str, Any]
+
+CELL = {"data": str, "method": str, "seed": int}
+ORIGIN = {"seconds": float, "decal": str, "numpy": str, "commit": str}
+"""Columns that every experiment has: which cell; its seconds in all, and what computed it."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One data set, one method, one seed: what is computed, and skipped, as a whole."""
+
+    data: str
+    method: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.data}: {self.method}"
+
+
+Track = Callable[[Sequence[Cell]], Iterable[Cell]]
+"""Hands on the cells to compute, one by one; a place for a progress bar."""
+
+
+class RowStore:
+    """The rows of an experiment, in a file that grows by whole cells.
+
+    A cell is appended in one go. What a killed run, or an editor, left incomplete is noticed when
+    the cell is asked for, and replaced when it is added again.
+
+    Parameters
+    ----------
+    path : the .csv file; need not exist, nor its folder.
+    columns : the name and the type (str, int or float) of every column. "data", "method" and
+        "seed" tell the cell; `level` tells the rows of a cell apart.
+    level : the name of a column, such as "alpha" or "measure".
+    """
+
+    def __init__(self, path: Path, columns: Mapping[str, type], *, level: str) -> None:
+        self.path = path
+        self.columns = dict(columns)
+        self.level = level
+        self.cells: dict[Cell, list[Row]] = {}
+        self._damaged = False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            self._read()
+
+    def finished(self, cell: Cell, levels: Iterable[Hashable]) -> bool:
+        """Whether a cell has a row for each of these levels."""
+        return {row[self.level] for row in self.cells.get(cell, ())} >= set(levels)
+
+    def add(self, cell: Cell, rows: Sequence[Row]) -> None:
+        """Write a cell; rows that it had before are replaced."""
+        replaced = cell in self.cells
+        self.cells[cell] = [{name: row[name] for name in self.columns} for row in rows]
+        if replaced or self._damaged or not self.path.exists():
+            self._write_all()
+            return
+        with self.path.open("a", newline="", encoding="utf-8") as file:
+            self._write(file, self.cells[cell])
+            _to_disk(file)
+
+    def fill(
+        self,
+        cells: Iterable[Cell],
+        levels: Iterable[Hashable],
+        work: Callable[[Cell], Iterable[Row]],
+        *,
+        track: Track,
+    ) -> None:
+        """Compute and add the cells that are not finished at all these levels.
+
+        Parameters
+        ----------
+        cells : all that are wanted.
+        levels : what tells the rows of each cell apart.
+        work : the rows of a cell, without the columns of CELL and ORIGIN.
+        track : hands on the cells to compute.
+        """
+        levels, origin = set(levels), provenance()
+        for cell in track([cell for cell in cells if not self.finished(cell, levels)]):
+            start = time.perf_counter()
+            rows = list(work(cell))
+            same = {**vars(cell), **origin, "seconds": round(time.perf_counter() - start, 4)}
+            self.add(cell, [same | row for row in rows])
+
+    def origins(self, seeds: Iterable[int]) -> list[str]:
+        """A warning if rows of these seeds were computed by different versions."""
+        wanted = set(seeds)
+        origins = {
+            f"decal {row['decal']}" + (f" ({row['commit']})" if row["commit"] else "")
+            for cell, rows in self.cells.items()
+            for row in rows
+            if cell.seed in wanted
+        }
+        if len(origins) < 2:
+            return []
+        return [
+            f"rows were computed by {' and '.join(sorted(origins))}: "
+            f"delete {self.path} to compute all of them again"
+        ]
+
+    def _read(self) -> None:
+        with self.path.open(newline="", encoding="utf-8") as file:
+            text = file.read()
+        lines = csv.reader(io.StringIO(text, newline=""))
+        if next(lines, None) != list(self.columns):
+            raise ValueError(
+                f"{self.path} must hold the columns {', '.join(self.columns)}: got others. "
+                "Choose another folder, or delete the file to compute its rows again."
+            )
+        # The end of a file that does not end a line was cut off, maybe within a number.
+        self._damaged = not text.endswith("\n")
+        found = list(lines)
+        for fields in found[:-1] if self._damaged else found:
+            try:
+                row = {
+                    name: kind(field)
+                    for (name, kind), field in zip(self.columns.items(), fields, strict=True)
+                }
+            except ValueError:
+                self._damaged = True
+                continue
+            cell = Cell(row["data"], row["method"], row["seed"])
+            self.cells.setdefault(cell, []).append(row)
+
+    def _write_all(self) -> None:
+        with replacing(self.path) as file:
+            csv.writer(file, lineterminator="\n").writerow(self.columns)
+            for rows in self.cells.values():
+                self._write(file, rows)
+        self._damaged = False
+
+    def _write(self, file: IO[str], rows: Iterable[Row]) -> None:
+        # str of a float is the shortest text that reads back as the same number.
+        csv.writer(file, lineterminator="\n").writerows(row.values() for row in rows)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[str]]:
+    """A file to write that takes the place of another only once it is complete."""
+    with (
+        storage.replacing(path) as partial,
+        partial.open("w", newline="", encoding="utf-8") as file,
+    ):
+        yield file
+        _to_disk(file)
+
+
+def provenance() -> dict[str, str]:
+    """What computed a row: the versions of decal and NumPy, and decal's commit if it has one."""
+    return {"decal": decal.__version__, "numpy": np.__version__, "commit": _commit()}
+
+
+def _commit() -> str:
+    """The commit of decal's sources, "-dirty" if they were changed; empty outside a checkout."""
+    package = Path(decal.__file__)
+    environment = os.environ | {"GIT_OPTIONAL_LOCKS": "0"}
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=package.parent,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    try:
+        # An environment inside somebody's checkout holds decal, but not under version control.
+        git("ls-files", "--error-unmatch", package.name)
+        return git("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def _to_disk(file: IO[str]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def untracked(cells: Sequence[Cell]) -> Iterator[Cell]:
+    """The cells themselves: no progress bar."""
+    yield from cells

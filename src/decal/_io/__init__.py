@@ -1,0 +1,4 @@
+"""Files: formats, sources, writers, folders, checkpoints and model files.
+
+Imports from `_base` and `credal`.
+"""

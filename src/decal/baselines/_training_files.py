@@ -1,0 +1,185 @@
+"""Trainings in files: written whole or not at all, and read without running anything in them."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from decal._io.model_files import replacing
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a training went.
+
+    Attributes
+    ----------
+    epochs : epochs run.
+    losses : mean training loss of every epoch.
+    validation : validation loss after every epoch; empty without validation data.
+    accuracy : share of right answers during the last epoch, as the weights moved; NaN if the loss
+        did not call the module.
+    seconds : spent on training, over all runs that were needed.
+    converged : False if the loss or the weights became infinite or NaN, or if the accuracy is no
+        better than always guessing the commonest class; a training that was asked to stop has
+        converged even so.
+    reason : why it ended: "all epochs", "no improvement for 5 epochs", "stopped after epoch 3",
+        "loss became nan in epoch 3", …
+    """
+
+    epochs: int
+    losses: tuple[float, ...]
+    validation: tuple[float, ...]
+    accuracy: float
+    seconds: float
+    converged: bool
+    reason: str
+
+
+@dataclass
+class State:
+    """What is known of a training after some epochs; `reason` is empty until it ends."""
+
+    losses: list[float] = field(default_factory=list)
+    validation: list[float] = field(default_factory=list)
+    accuracy: float = math.nan
+    commonest: float = math.nan
+    seconds: float = 0.0
+    converged: bool = True
+    reason: str = ""
+    best_loss: float = math.inf
+    best_epoch: int = -1
+    best: dict[str, Tensor] | None = None
+
+    def training(self) -> Training:
+        """The record that people hold."""
+        return Training(
+            epochs=len(self.losses),
+            losses=tuple(self.losses),
+            validation=tuple(self.validation),
+            accuracy=self.accuracy,
+            seconds=self.seconds,
+            converged=self.converged,
+            reason=self.reason,
+        )
+
+
+class Checkpoint:
+    """A training in the making: weights, optimiser and what is known, after its latest epoch."""
+
+    def __init__(
+        self,
+        path: Path,
+        facts: Mapping[str, Any],
+        module: nn.Module,
+        optimizer: torch.optim.Optimizer,
+    ) -> None:
+        self.path, self.facts, self.module, self.optimizer = path, facts, module, optimizer
+
+    def save(self, state: State) -> None:
+        """Replace what was there."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        contents = {
+            "settings": json.dumps(self.facts),
+            "module": self.module.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "state": vars(state),
+        }
+        with replacing(self.path) as partial:
+            torch.save(contents, partial)
+
+    def resume(self) -> State | None:
+        """Put module and optimiser where the file left them; None without a file."""
+        if not self.path.exists():
+            return None
+        contents = _load(self.path)
+        try:
+            settings, kept = json.loads(contents["settings"]), contents["state"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise _damaged(self.path) from error
+        _require_same(settings, self.facts, self.path, "checkpoint")
+        self.module.load_state_dict(contents["module"])
+        self.optimizer.load_state_dict(contents["optimizer"])
+        return State(**kept)
+
+
+class MemberFiles:
+    """One member's files in a folder; it is finished when its record is there."""
+
+    def __init__(self, folder: Path, index: int, facts: Mapping[str, Any]) -> None:
+        self.facts = facts
+        self.weights = folder / f"member-{index:03}.pt"
+        self.record = folder / f"member-{index:03}.json"
+        self.checkpoint = folder / f"member-{index:03}.checkpoint"
+
+    def load(self, module: nn.Module) -> Training | None:
+        """The record, and the weights put into the module; None if it is not finished."""
+        if not self.record.exists():
+            return None
+        try:
+            record = json.loads(self.record.read_text())
+            settings, kept = record["settings"], dict(record["training"])
+            for name in ("losses", "validation"):
+                kept[name] = tuple(float(v) for v in kept[name])
+            training = Training(**{**kept, "accuracy": float(kept["accuracy"])})
+        except (KeyError, TypeError, ValueError) as error:
+            raise _damaged(self.record) from error
+        _require_same(settings, self.facts, self.record, "folder")
+        module.load_state_dict(_load(self.weights))
+        return training
+
+    def save(self, module: nn.Module, training: Training) -> None:
+        """Weights first, record last; the checkpoint is no longer needed."""
+        kept = asdict(training)
+        for name in ("losses", "validation"):
+            kept[name] = [_number(v) for v in kept[name]]
+        kept["accuracy"] = _number(training.accuracy)
+        self.weights.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(self.weights) as partial:
+            torch.save(module.state_dict(), partial)
+        with replacing(self.record) as partial:
+            record = {"settings": self.facts, "training": kept}
+            partial.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n")
+        self.checkpoint.unlink(missing_ok=True)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    """Tensors, numbers and text, on the CPU."""
+    try:
+        contents = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, ValueError, KeyError, OSError, EOFError, pickle.UnpicklingError) as error:
+        raise _damaged(path) from error
+    if not isinstance(contents, dict):
+        raise _damaged(path)
+    return contents
+
+
+def _require_same(found: Any, wanted: Mapping[str, Any], path: Path, argument: str) -> None:
+    """Refuse what was made with other settings, and name the first that differs."""
+    expected = json.loads(json.dumps(wanted))  # as what was found: tuples are lists in JSON
+    for name in (*expected, *(found.keys() - expected.keys())):
+        if name not in found or name not in expected or found[name] != expected[name]:
+            raise ValueError(
+                f"{argument} must come from the same settings: got {name} = {found.get(name)!r} "
+                f"in {path.name}, and {expected.get(name)!r} now. Use another one, or delete it."
+            )
+
+
+def _damaged(path: Path) -> ValueError:
+    return ValueError(
+        f"{path.name} must be there, as a training wrote it: got a damaged or missing file. "
+        "Delete all files of that member to train it again."
+    )
+
+
+def _number(value: float) -> float | str:
+    """NaN and infinity are not JSON."""
+    return value if math.isfinite(value) else str(value)

@@ -1,0 +1,137 @@
+"""HullCredalSet: what an ensemble says, as a credal set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from decal._base.checks import (
+    check_class_names,
+    check_distributions,
+    check_tolerance,
+    check_vertices,
+)
+from decal._base.numerics import Array
+from decal.credal import _hull_questions as hulls
+from decal.credal._boxes import CredalSet, Indices, IntervalCredalSet, Mask, row_index
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class HullCredalSet(CredalSet):
+    """Convex hulls of probability vectors: for every input, all mixtures of M predictions.
+
+    What an ensemble says: every member's prediction is a vertex.
+
+    Parameters
+    ----------
+    vertices : (n, M, K), each a distribution.
+    classes : K names, optional.
+
+    Attributes
+    ----------
+    lower, upper : (n, K) the smallest box around each hull.
+    point : (n, K) the mean of the vertices.
+
+    Notes
+    -----
+    The surface of IntervalCredalSet. Expectations, the lower entropy and most decisions are found
+    at vertices; the upper entropy by an interior-point method with a certificate of 1e-10 nats;
+    E-admissibility and membership as small matrix games. "hartley" is that of the box around the
+    hull; that of the hull itself is not computed.
+
+    Examples
+    --------
+    >>> import decal
+    >>> h = decal.HullCredalSet([[[0.9, 0.1, 0.0], [0.5, 0.2, 0.3]]], classes=["a", "b", "c"])
+    >>> h
+    HullCredalSet: 1 input, 2 vertices, 3 classes, mean width 0.267
+      0  a [0.500, 0.900]  c [0.000, 0.300]  b [0.100, 0.200]
+    >>> h.contains([[0.7, 0.15, 0.15]]), h.box().contains([[0.8, 0.2, 0.0]])
+    (array([ True]), array([ True]))
+    """
+
+    vertices: Array
+    classes: tuple[str, ...] | None
+
+    def __init__(self, vertices: Any, *, classes: Iterable[Any] | None = None) -> None:
+        array = check_vertices(vertices)
+        self._hold(array, check_class_names(classes, array.shape[2]))
+
+    def _hold(self, vertices: Array, classes: tuple[str, ...] | None) -> None:
+        vertices = vertices.view()
+        vertices.flags.writeable = False
+        object.__setattr__(self, "vertices", vertices)
+        object.__setattr__(self, "classes", classes)
+
+    @cached_property
+    def lower(self) -> Array:  # type: ignore[override]
+        """(n, K) least probability of each class."""
+        return np.asarray(self.vertices.min(axis=1))
+
+    @cached_property
+    def upper(self) -> Array:  # type: ignore[override]
+        """(n, K) greatest probability of each class."""
+        return np.asarray(self.vertices.max(axis=1))
+
+    @cached_property
+    def point(self) -> Array:  # type: ignore[override]
+        """(n, K) the mean of the vertices."""
+        return np.asarray(self.vertices.mean(axis=1))
+
+    def __getitem__(self, rows: Any) -> Self:
+        """The credal set of the chosen rows: an integer, a slice, a mask or a list of integers."""
+        chosen = type(self).__new__(type(self))
+        chosen._hold(self.vertices[row_index(rows, len(self))], self.classes)
+        return chosen
+
+    @property
+    def is_empty(self) -> Mask:
+        """(n,) False: a hull holds at least its vertices."""
+        return np.zeros(len(self), dtype=bool)
+
+    def box(self) -> IntervalCredalSet:
+        """The smallest intervals around each hull, and the mean of its vertices."""
+        return IntervalCredalSet._trusted(self.lower, self.upper, self.point, self.classes)
+
+    def tighten(self) -> Self:
+        """The set itself: the bounds of a hull are attained."""
+        return self
+
+    def contains(self, distributions: Any, *, atol: float = 5e-4) -> Mask:
+        """(n,) True where some mixture of the vertices is within `atol` in every class."""
+        p = check_distributions(distributions, shape=self.shape)
+        return hulls.contains(self.vertices, p, atol=check_tolerance(atol, "atol"))
+
+    def intersection_probability(self, *, empty: str = "raise") -> Array:
+        """(n, K) that of the box around the hull; it may lie outside the hull."""
+        return self.box().intersection_probability(empty=empty)
+
+    def upper_entropy(self) -> hulls.UpperEntropy:
+        """The upper entropy with its certificate: value, bound, weights and gap."""
+        return hulls.upper_entropy(self.vertices)
+
+    def _size(self) -> str:
+        return f"{self.vertices.shape[1]:,} vertices, "
+
+    @property
+    def _reachable(self) -> tuple[Array, Array]:
+        return self.lower, self.upper
+
+    def _lower_entropy(self) -> Array:
+        return hulls.lower_entropy(self.vertices)
+
+    def _upper_entropy(self) -> Array:
+        return hulls.upper_entropy(self.vertices).value
+
+    def _zero_one(self) -> Array:
+        return hulls.zero_one(self.vertices)
+
+    def _expectation(self, values: Array) -> tuple[Array, Array]:
+        return hulls.expectation(self.vertices, values)
+
+    def _decide(self, rule: str, utility: Array | None, optimism: float) -> Mask | Indices:
+        return hulls.decide(self.vertices, rule, utility=utility, optimism=optimism)

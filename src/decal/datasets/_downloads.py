@@ -1,0 +1,374 @@
+"""Files from the web, kept in a cache: resumed after a break, checked before they count as there.
+
+A file is first written beside its place, as ``NAME.part``. It gets its name only when it is whole
+and has the digest that is known of it, so that the cache never holds half a file. Where no digest
+is known, the first download is trusted and its digest recorded in ``NAME.sha256``; a later download
+must agree with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import http.client
+import os
+import socket
+import ssl
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from decal.datasets._download_progress import Progress, shown
+
+CHUNK_BYTES = 1 << 18
+TRIES = 4
+"""Attempts in a row that bring no new byte before an address is given up."""
+
+TIMEOUT_SECONDS = 30.0
+RETRIED_CODES = (408, 425, 429, 500, 502, 503, 504)
+"""Answers that may be better a moment later; every other refusal is final."""
+
+RANGE_NOT_SATISFIABLE = 416
+
+HOPELESS = (socket.gaierror, ConnectionRefusedError, ssl.SSLCertVerificationError)
+"""Faults of the connection that a second try at once would not mend."""
+
+
+class MissingDataError(FileNotFoundError):
+    """Raised when data are not at hand; the message says which file to put where."""
+
+
+class DamagedDataError(ValueError):
+    """Raised when a file is not what it should be; the message names it."""
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A public file: where it can be had, and how to recognise it.
+
+    Attributes
+    ----------
+    dataset : the name of the folder it belongs to in the cache.
+    name : of the file.
+    urls : addresses of the same file, tried in turn.
+    md5, sha256 : hexadecimal digests, where they are known for sure.
+    size : bytes, where known.
+    start : bytes that it begins with: a page of a website in its place is not taken for it.
+    """
+
+    dataset: str
+    name: str
+    urls: tuple[str, ...]
+    md5: str | None = None
+    sha256: str | None = None
+    size: int | None = None
+    start: bytes = b""
+
+    @property
+    def home(self) -> Path:
+        """The folder of the cache that it is kept in."""
+        return cache_folder() / self.dataset
+
+    @property
+    def path(self) -> Path:
+        """Where it is, or would be, in the cache."""
+        return self.home / self.name
+
+    def get(self, *, download: bool = True) -> Path:
+        """The file in the cache, downloaded first if need be and allowed."""
+        if not download and not self.path.exists():
+            raise MissingDataError(
+                f"{self.dataset} is not here: put {self.name} into {self.home}, "
+                "pass folder=…, or allow download=True."
+            )
+        return fetch(
+            self.urls,
+            self.path,
+            md5=self.md5,
+            sha256=self.sha256,
+            size=self.size,
+            start=self.start,
+            what=self.dataset,
+        )
+
+
+def cache_folder() -> Path:
+    """The folder that downloads are kept in.
+
+    The environment variable DECAL_CACHE; else ``decal`` in the user's cache: ~/.cache (or
+    XDG_CACHE_HOME), on macOS ~/Library/Caches, on Windows LOCALAPPDATA.
+    """
+    chosen = os.environ.get("DECAL_CACHE")
+    if chosen:
+        return Path(chosen).expanduser()
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "decal"
+
+
+def fetch(
+    url: str | Sequence[str],
+    path: str | Path,
+    *,
+    md5: str | None = None,
+    sha256: str | None = None,
+    size: int | None = None,
+    start: bytes = b"",
+    what: str | None = None,
+    progress: Progress | None = None,
+    pause: float = 1.0,
+) -> Path:
+    """The file at `path`, downloaded there unless it is there already.
+
+    A download that broke off goes on where it stopped, if the server can (HTTP Range) and the
+    result can be checked by a digest or a size; otherwise it starts again. A file that somebody put
+    there by hand is checked once, too.
+
+    Parameters
+    ----------
+    url : the address, http or https, or several of the same file.
+    path : the file to have; folders are made as needed.
+    md5, sha256 : hexadecimal digests the file must have.
+    size : bytes it must have.
+    start : what it must begin with.
+    what : what to call it in messages; its name, unless told.
+    progress : called with the bytes at hand and those in all (None if unknown), now and then.
+        Unless told, a bar on the error stream if that is a terminal.
+    pause : seconds before the second try, doubled before each further one.
+
+    Raises
+    ------
+    MissingDataError : no address gave the file.
+    DamagedDataError : what came, or what is there, is not the file. It is not kept.
+    """
+    path = Path(path)
+    wanted = _Wanted(path, md5, sha256, size, start)
+    if wanted.is_there():
+        return path
+    urls = (url,) if isinstance(url, str) else tuple(url)
+    what = what or path.name
+    for address in urls:
+        if urlsplit(address).scheme not in ("http", "https"):
+            raise ValueError(f"url must start with http:// or https://: got {address!r}.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MissingDataError(
+            f"{what} cannot be kept in {path.parent}: {error.strerror}. "
+            "Set DECAL_CACHE to a folder of yours, or pass folder=…."
+        ) from error
+    with _alone_in(path.parent):
+        if wanted.is_there():  # another process was faster
+            return path
+        failures: list[str] = []
+        wrong: DamagedDataError | None = None
+        for address in urls:
+            try:
+                with shown(what, progress) as report:
+                    _download(address, wanted, report, pause)
+                wanted.accept()
+                return path
+            except _FailedError as failure:
+                failures.append(f"{urlsplit(address).netloc}: {failure}")
+            except DamagedDataError as error:
+                wrong = error  # perhaps the next address has the right file
+    if wrong is not None:
+        raise wrong
+    raise MissingDataError(
+        f"{what} could not be downloaded (no network?): put {path.name} into {path.parent}, or "
+        f"pass folder=… with a folder that holds it. Tried {'; '.join(failures)}."
+    )
+
+
+class _FailedError(Exception):
+    """An address did not give the file; the text says why."""
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A file to have, and what is known of it."""
+
+    path: Path
+    md5: str | None
+    sha256: str | None
+    size: int | None
+    start: bytes
+
+    @property
+    def part(self) -> Path:
+        return self.path.with_name(self.path.name + ".part")
+
+    @property
+    def record(self) -> Path:
+        return self.path.with_name(self.path.name + ".sha256")
+
+    @property
+    def resumable(self) -> bool:
+        """Whether a part of unknown age may be continued: a wrong end would be noticed."""
+        return bool(self.md5 or self.sha256 or self.size or self.record.exists())
+
+    def is_there(self) -> bool:
+        if not self.path.exists():
+            return False
+        record = self.record
+        if record.exists() and record.stat().st_mtime_ns >= self.path.stat().st_mtime_ns:
+            return True
+        digest = self._checked(self.path, "Remove it, or put the right file in its place.")
+        with contextlib.suppress(OSError):  # a cache that others share may be read-only
+            _write(record, f"{digest}  {self.path.name}\n")
+        return True
+
+    def accept(self) -> None:
+        """Give the part its name, or remove it and say what is wrong with it."""
+        try:
+            digest = self._checked(self.part, "It was not kept. Try again, or pass folder=….")
+        except DamagedDataError:
+            self.part.unlink()
+            raise
+        _write(self.record, f"{digest}  {self.path.name}\n")
+        self.part.replace(self.path)
+
+    def _checked(self, path: Path, advice: str) -> str:
+        if self.size is not None and path.stat().st_size != self.size:
+            raise DamagedDataError(
+                f"{self.path} must have {self.size:,} bytes: got {path.stat().st_size:,}. {advice}"
+            )
+        with path.open("rb") as file:
+            start = file.read(len(self.start))
+        if start != self.start:
+            raise DamagedDataError(
+                f"{self.path} must begin with {self.start!r}: got {start!r}. {advice}"
+            )
+        digest = _digest(path, "sha256")
+        known = {"sha256": self.sha256, "md5": self.md5}
+        for kind, expected in known.items():
+            found = digest if kind == "sha256" else _digest(path, "md5") if expected else ""
+            if expected and found != expected.lower():
+                raise DamagedDataError(
+                    f"{self.path} must have the {kind} {expected}: got {found}. {advice}"
+                )
+        if not any(known.values()) and self.record.exists():
+            expected = self.record.read_text(encoding="utf-8").split()[0]
+            if digest != expected:
+                raise DamagedDataError(
+                    f"{self.path} must be the file first downloaded, with the sha256 {expected}: "
+                    f"got {digest}. Remove {self.record.name} beside it to accept the new one."
+                )
+        return digest
+
+
+@dataclass
+class _Version:
+    """What a server calls the version of a file that it sent."""
+
+    tag: str | None = None
+
+
+def _download(url: str, wanted: _Wanted, report: Progress, pause: float) -> None:
+    """Complete the part of a file from one address, or raise _FailedError."""
+    idle, best, version = 0, _length(wanted.part), _Version()
+    while True:
+        if not wanted.resumable and version.tag is None:  # nothing would tell a wrong end
+            wanted.part.unlink(missing_ok=True)
+        before = _length(wanted.part)
+        try:
+            _continue(url, wanted.part, before, version, report)
+            return
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code == RANGE_NOT_SATISFIABLE and before:
+                if _is_whole(error.headers.get("Content-Range"), before):
+                    return
+                wanted.part.unlink()  # longer than the file, or of another one: begin again
+                continue
+            reason, final = f"answered {error.code}", error.code not in RETRIED_CODES
+        except (OSError, http.client.HTTPException) as error:
+            cause = error.reason if isinstance(error, urllib.error.URLError) else error
+            reason = str(cause) or type(cause).__name__
+            final = isinstance(cause, HOPELESS) or getattr(cause, "errno", None) == errno.ENOSPC
+        reached = _length(wanted.part)
+        idle, best = (0, reached) if reached > best else (idle + 1, best)
+        if final or idle >= TRIES:
+            raise _FailedError(reason)
+        time.sleep(pause * 2 ** max(idle - 1, 0))
+
+
+def _continue(url: str, part: Path, start: int, version: _Version, report: Progress) -> None:
+    """Write what is missing of a part, and note which version of the file it is of."""
+    headers = {"User-Agent": "decal.datasets", "Accept-Encoding": "identity"}
+    if start:
+        headers["Range"] = f"bytes={start}-"
+        if version.tag:
+            headers["If-Range"] = version.tag
+    request = urllib.request.Request(url, headers=headers)
+    with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
+        continues = response.status == 206 and _starts_at(
+            response.headers.get("Content-Range"), start
+        )
+        if response.status == 206 and not continues:
+            raise http.client.HTTPException("answered with another range than asked for")
+        tag = response.headers.get("ETag") or ""
+        version.tag = tag if tag.startswith('"') else None  # weak tags do not promise equal bytes
+        done = start if continues else 0
+        length = response.headers.get("Content-Length")
+        total = done + int(length) if length else None
+        with part.open("ab" if continues else "wb") as file:
+            report(done, total)
+            while chunk := response.read(CHUNK_BYTES):
+                file.write(chunk)
+                done += len(chunk)
+                report(done, total)
+        if total is not None and done != total:
+            raise http.client.HTTPException(f"broke off after {done:,} of {total:,} bytes")
+
+
+def _starts_at(content_range: str | None, start: int) -> bool:
+    return (content_range or "").replace("=", " ").startswith(f"bytes {start}-")
+
+
+def _is_whole(content_range: str | None, length: int) -> bool:
+    """Whether a server that has nothing to add says that the file has this length."""
+    return (content_range or "").endswith(f"/{length}")
+
+
+def _length(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _digest(path: Path, kind: str) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(
+            file, lambda: hashlib.new(kind, usedforsecurity=False)
+        ).hexdigest()
+
+
+def _write(path: Path, text: str) -> None:
+    new = path.with_name(path.name + ".new")
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """One process at a time downloads into a folder, where the system can lock folders."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: two at once would spoil the part, and its digest tells
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)  # which also unlocks

@@ -1,0 +1,290 @@
+"""Large label sets: the most probable classes of every row, and the mass of all the others.
+
+A language model has 100,000 classes, and often only the log-probabilities of the first few are
+kept. The model that decal then takes is the one that was given: the classes listed in a row have
+the probabilities listed, and the classes not listed share the remaining mass evenly. All results
+are those of the dense matrix of that model, but no such matrix is ever made.
+
+Of the classes listed, nothing is approximated: the margin of a class against all others needs the
+others' total only. Of a class not listed the row says no more than what its share is. If the truth
+is that the remaining mass lies on few classes, these are understated in that row, and all others
+overstated; a class that matters should be listed where it does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.checks import check_count, check_remainder, check_top_classes, check_top_values
+from decal._base.numerics import Array, margins, row_blocks, sigmoid
+from decal.credal._boxes import IntervalCredalSet
+from decal.directions._class_shifts import log_box
+from decal.directions._margins import (
+    BIN_WIDTH,
+    WIDEST_BIN,
+    MarginSummary,
+    bin_budget,
+    merge,
+    repeated_bins,
+    sparse_bins,
+)
+
+SMALLEST_REMAINDER = 1e-20
+"""Mass that the classes not listed share at least: nothing that is plausible depends on less."""
+
+PASS_ELEMENTS = 1 << 21
+"""Margins binned at once."""
+
+NEGLIGIBLE_WEIGHT = 1e-12
+"""Weight of a bin, as a share of all, below which it is what rounding left of an empty one."""
+
+ROWS_SHOWN = 5
+CLASSES_SHOWN = 4
+
+Indices = NDArray[np.intp]
+
+
+class TopLogits:
+    """The m most probable classes of every row, of K in all, instead of a matrix of K columns.
+
+    Accepted by `fit`, `partial_fit` and `predict` of a Decalibrator with reference="model" and
+    class shifts only. The classes not listed in a row share its remaining mass evenly.
+
+    Parameters
+    ----------
+    values : (n, m) log-probabilities; with `remainder` given, logits up to a constant per row.
+    classes : (n, m) integers 0..K-1, the classes of these values, each once in a row, in any order.
+    remainder : (n,) log of the sum of exp over the classes not listed, in the units of `values`.
+        By default one minus the probabilities listed; what round-off (of float32, if that is what
+        `values` are) would hide is taken as that round-off.
+    total_classes : K, more than m.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> top = decal.TopLogits(np.log([[0.6, 0.3], [0.5, 0.2]]), [[7, 2], [2, 9]], total_classes=10)
+    >>> top.remainder_probability.round(3)
+    array([0.1, 0.3])
+    >>> decal.Decalibrator(alpha=0.9).fit(top, [7, 2]).predict(top)
+    TopIntervals: 2 inputs, 2 of 10 classes
+      0  7 [0.299, 0.977]  2 [0.017, 0.652]  others [0.006, 0.148]
+      1  2 [0.249, 0.814]  9 [0.000, 0.343]  others [0.112, 0.652]
+    """
+
+    def __init__(
+        self, values: Any, classes: Any, remainder: Any = None, *, total_classes: int
+    ) -> None:
+        self.total_classes = check_count(total_classes, "total_classes", least=2)
+        z = check_top_values(values, self.total_classes)
+        self.classes = check_top_classes(classes, z.shape, self.total_classes)
+        rest, z = check_remainder(remainder, z), z.astype(np.float64)
+        top = np.maximum(z.max(axis=1), rest)
+        listed = np.exp(z - top[:, None]).sum(axis=1)
+        total = top + np.log(listed + np.exp(rest - top))
+        self.log_p: Array = z - total[:, None]
+        self.log_remainder: Array = np.maximum(rest - total, np.log(SMALLEST_REMAINDER))
+
+    def __len__(self) -> int:
+        return len(self.log_p)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, K): rows, and classes in all."""
+        return len(self), self.total_classes
+
+    @property
+    def remainder_probability(self) -> Array:
+        """(n,) probability of all classes not listed together."""
+        return np.exp(self.log_remainder)
+
+    def __getitem__(self, rows: Any) -> TopLogits:
+        """The chosen rows: a slice, a mask or a list of integers."""
+        part = TopLogits.__new__(TopLogits)
+        part.total_classes, part.classes = self.total_classes, self.classes[rows]
+        part.log_p, part.log_remainder = self.log_p[rows], self.log_remainder[rows]
+        return part
+
+    def dense(self) -> Array:
+        """(n, K) log-probabilities of the model as decal takes it. For small ones."""
+        unlisted = self.total_classes - self.classes.shape[1]
+        matrix = np.empty(self.shape)
+        matrix[:] = (self.log_remainder - np.log(unlisted))[:, None]
+        np.put_along_axis(matrix, self.classes, self.log_p, axis=1)
+        return matrix
+
+    def events(self) -> Array:
+        """(n, m + 2) log-probabilities: the classes listed, one that is not, and all the others.
+
+        The last one is missing where only one class is not listed.
+        """
+        unlisted = self.total_classes - self.classes.shape[1]
+        share = self.log_remainder - np.log(unlisted)
+        columns = [self.log_p, share[:, None]]
+        if unlisted > 1:
+            columns.append((share + np.log(unlisted - 1))[:, None])
+        return np.concatenate(columns, axis=1)
+
+
+def summarise_top(top: TopLogits, labels: Indices, weights: Array | None) -> MarginSummary:
+    """The binned margins of all K classes: O(n m) time, and O(K) times the bins that rows share.
+
+    All classes that a row does not list have the same margin in it. So every class gets the bins
+    of all rows first; then in the rows that list it this margin is taken out, and its own put in.
+
+    Parameters
+    ----------
+    top : the data.
+    labels : (n,) integers.
+    weights : (n,) positive, or None for ones.
+    """
+    (n, K), m = top.shape, top.classes.shape[1]
+    shared, none = np.empty(n), np.zeros(K)
+    blocks, found = list(row_blocks(n, m, PASS_ELEMENTS)), []
+    for rows in blocks:
+        z = top[rows].events()
+        each = margins(z, np.zeros(z.shape[1]))
+        shared[rows] = each[m]
+        found.append(each[:m])
+    width = BIN_WIDTH
+    while K * len(np.unique(np.floor(shared / width))) > bin_budget(K) and width < WIDEST_BIN:
+        width *= 2
+    zero = np.zeros(1, dtype=np.intp)
+    everyone = sparse_bins(zero, shared, weights, width)
+    parts = [MarginSummary(width, *repeated_bins(*everyone, K), none, 0)]
+    for rows, listed in zip(blocks, found, strict=True):
+        klass = top.classes[rows].T
+        w = None if weights is None else weights[rows]
+        instead = np.broadcast_to(shared[rows], listed.shape)
+        keys, moments = sparse_bins(klass, instead, w, width)
+        parts.append(MarginSummary(width, keys, -moments, none, 0))
+        parts.append(MarginSummary(width, *sparse_bins(klass, listed, w, width), none, 0))
+    whole = merge(parts, max_bins=sum(len(p.keys) for p in parts))
+    label_weight = np.bincount(labels, weights, minlength=K).astype(np.float64)
+    kept = whole.moments[0] > NEGLIGIBLE_WEIGHT * label_weight.sum()
+    keys, moments = whole.keys[kept], whole.moments[:, kept]
+    return merge([MarginSummary(width, keys, moments, label_weight, n)])
+
+
+@dataclass(frozen=True, eq=False)
+class TopIntervals:
+    """Probability intervals of the classes listed in each row, and of all others as one event.
+
+    Attributes
+    ----------
+    classes : (n, m) the classes listed.
+    lower, upper, point : (n, m) their intervals, and the model's own probabilities.
+    others_lower, others_upper, others_point : (n,) of the event that none of them is true.
+    total_classes : K.
+    """
+
+    classes: Indices
+    lower: Array
+    upper: Array
+    point: Array
+    others_lower: Array
+    others_upper: Array
+    others_point: Array
+    total_classes: int
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def events(self) -> IntervalCredalSet:
+        """Credal sets over m + 1 outcomes: the classes in the order listed, then all others as one.
+
+        Entropies, decisions and everything else that an IntervalCredalSet answers are then about
+        these outcomes; which class is in which column differs from row to row.
+        """
+        stacked = [
+            np.concatenate([listed, others[:, None]], axis=1)
+            for listed, others in (
+                (self.lower, self.others_lower),
+                (self.upper, self.others_upper),
+                (self.point, self.others_point),
+            )
+        ]
+        names = [*(f"listed {i}" for i in range(self.lower.shape[1])), "others"]
+        return IntervalCredalSet(*stacked[:2], point=stacked[2], classes=names)
+
+    def __repr__(self) -> str:
+        n, m = self.lower.shape
+        lines = [
+            f"TopIntervals: {n:,} input{'s' * (n != 1)}, {m} of {self.total_classes:,} classes"
+        ]
+        for i in range(min(n, ROWS_SHOWN)):
+            order = np.argsort(-self.point[i], kind="stable")[:CLASSES_SHOWN]
+            shown = [
+                f"{self.classes[i, j]} [{self.lower[i, j]:.3f}, {self.upper[i, j]:.3f}]"
+                for j in order
+            ]
+            shown += ["…"] * (m > CLASSES_SHOWN)
+            shown.append(f"others [{self.others_lower[i]:.3f}, {self.others_upper[i]:.3f}]")
+            lines.append(f"  {i}  " + "  ".join(shown))
+        return "\n".join([*lines, *([f"  … {n - ROWS_SHOWN} more"] * (n > ROWS_SHOWN))])
+
+
+def top_box(top: TopLogits, lower: Array, upper: Array, *, joint: bool) -> TopIntervals:
+    """The range of every listed probability, and of all others together, as `shift_box` has it.
+
+    Parameters
+    ----------
+    top : the inputs.
+    lower, upper : (K,) ends of the class shifts, lower <= 0 <= upper, perhaps infinite.
+    joint : take the range over the shifts of all classes, listed or not; otherwise a class's own,
+        and for the others together those of each of them.
+    """
+    n, m = top.classes.shape
+    low, high, point = (np.empty((n, m)) for _ in range(3))
+    others_low, others_high = np.empty(n), np.empty(n)
+    # Of the classes not listed, all have the same probability: the one that moves furthest counts.
+    furthest_up = _first_unlisted(top.classes, np.argsort(-upper, kind="stable"))
+    furthest_down = _first_unlisted(top.classes, np.argsort(lower, kind="stable"))
+    present = np.zeros(m + 1, dtype=bool)
+    for rows in row_blocks(n, m + 1):
+        part = top[rows]
+        z = part.events()
+        each = margins(z, np.zeros(z.shape[1])).T
+        down = np.column_stack([lower[part.classes], lower[furthest_down[rows]]])
+        up = np.column_stack([upper[part.classes], upper[furthest_up[rows]]])
+        found = log_box(each[:, : m + 1], down, up, absent=present, joint=joint)
+        low[rows], high[rows], point[rows] = (bound[:, :m] for bound in found)
+        # The others: odds of r - q + q e^t to 1 - r, when one of them, of probability q, moves by t
+        log_listed = np.logaddexp.reduce(z[:, :m], axis=1)
+        still = z[:, m + 1] if z.shape[1] > m + 1 else np.full(len(z), -np.inf)
+        ends = [sigmoid(np.logaddexp(still, z[:, m] + t[:, m]) - log_listed) for t in (down, up)]
+        r = sigmoid(part.log_remainder - log_listed)
+        if joint:  # r / D, when a listed class moves
+            log_p, log_rest = -np.logaddexp(0.0, -each[:, :m]), -np.logaddexp(0.0, each[:, :m])
+            most = np.logaddexp(log_rest, log_p + up[:, :m]).max(axis=1)
+            least = np.logaddexp(log_rest, log_p + down[:, :m]).min(axis=1)
+            ends[0] = np.minimum(ends[0], r * np.exp(-np.maximum(most, 0.0)))
+            ends[1] = np.maximum(ends[1], r * np.exp(-np.minimum(least, 0.0)))
+        others_low[rows] = np.minimum(ends[0], r)
+        others_high[rows] = np.minimum(np.maximum(ends[1], r), 1.0)
+    return TopIntervals(
+        top.classes,
+        low,
+        high,
+        point,
+        others_low,
+        others_high,
+        top.remainder_probability,
+        top.total_classes,
+    )
+
+
+def _first_unlisted(classes: Indices, order: Indices) -> Indices:
+    """(n,) the first class of `order` that a row of `classes` (n, m) does not hold."""
+    found = np.full(len(classes), -1, dtype=np.intp)
+    left = np.arange(len(classes))
+    for candidate in order:  # at most m + 1 of them
+        listed = (classes[left] == candidate).any(axis=1)
+        found[left[~listed]] = candidate
+        left = left[listed]
+        if not left.size:
+            break
+    return found

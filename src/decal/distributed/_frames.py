@@ -1,0 +1,246 @@
+"""Arrow tables to arrays and back: what partitions of Dask and Spark DataFrames have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.numerics import Array, Logits
+from decal.credal._boxes import IntervalCredalSet
+from decal.distributed._partitions import (
+    BadPartitionError,
+    Batch,
+    Place,
+    checked,
+    loaded,
+    predicted,
+)
+
+try:
+    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+except ModuleNotFoundError as error:
+    if (error.name or "").split(".")[0] != "pyarrow":
+        raise
+    raise ImportError(
+        "decal.distributed needs pyarrow for DataFrames: pip install 'decal[distributed]'",
+        name="pyarrow",
+    ) from error
+
+ADDED = ("lower", "upper", "point")
+"""The columns that predictions add."""
+
+LISTS = pa.list_(pa.float64())
+"""Their type."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns hold what.
+
+    Attributes
+    ----------
+    logits : the column of lists, or the K columns of numbers.
+    label, weight : columns, or None.
+    """
+
+    logits: str | tuple[str, ...]
+    label: str | None = None
+    weight: str | None = None
+
+    @classmethod
+    def named(cls, logits: Any, label: Any = None, weight: Any = None) -> Columns:
+        """Columns from what a user gave; ValueError unless they are names."""
+        names = logits if isinstance(logits, str) else tuple(logits)
+        for argument, value in (("labels", label), ("sample_weight", weight)):
+            if value is not None and not isinstance(value, str):
+                raise ValueError(
+                    f"{argument} must be the name of a column of the DataFrame: "
+                    f"got a {type(value).__name__}."
+                )
+        if not isinstance(names, str):
+            if not all(isinstance(name, str) for name in names):
+                raise ValueError(f"logits must be the names of columns: got {names!r:.80}.")
+            if len(names) < 2 or len(set(names)) < len(names):
+                raise ValueError(
+                    "logits must be the name of a column of lists, or the distinct names of two "
+                    f"columns or more: got {names!r:.80}."
+                )
+        return cls(names, label, weight)
+
+    @property
+    def per_class(self) -> tuple[str, ...] | None:
+        """The columns of logits, if there is one per class."""
+        return None if isinstance(self.logits, str) else self.logits
+
+    @property
+    def of_logits(self) -> list[str]:
+        """The columns of logits, one or K."""
+        return [self.logits] if isinstance(self.logits, str) else list(self.logits)
+
+    @property
+    def needed(self) -> list[str]:
+        """All columns, each once."""
+        return list(dict.fromkeys([*self.of_logits, *filter(None, (self.label, self.weight))]))
+
+    def require_room(self, present: Iterable[Any]) -> None:
+        """ValueError if a column that predictions add is there already."""
+        for name in ADDED:
+            if name in set(present) - set(self.of_logits):
+                raise ValueError(
+                    f"data must not have a column {name!r} yet: predictions add it. "
+                    "Rename it first."
+                )
+
+    def require_in(self, present: Iterable[Any], where: str = "") -> None:
+        """BadPartitionError, a ValueError, if a column is missing."""
+        present = list(present)
+        for name in self.needed:
+            if name not in present:
+                argument = {self.label: "labels", self.weight: "sample_weight"}.get(name, "logits")
+                known = ", ".join(str(column) for column in present[:10])
+                raise BadPartitionError(
+                    f"{argument} must be in the column {name!r}: got no such column{where} among "
+                    f"{known}{', …' if len(present) > 10 else ''}."
+                )
+
+
+def batches(
+    tables: Iterable[Any], columns: Columns, partition: int, names: tuple[str, ...] | None
+) -> Iterator[Batch]:
+    """The checked rows of a partition that arrives as Arrow tables.
+
+    Parameters
+    ----------
+    names : of the classes, if they are known.
+    """
+    start, K = 0, None if names is None else len(names)
+    for table in tables:
+        place = Place(partition, start)
+        columns.require_in(table.column_names, f" in {place}")
+        if table.num_rows:
+            z = matrix(table, columns, place, K)
+            K = z.shape[1]  # every later row of the partition has as many
+            weights = None
+            if columns.weight is not None:
+                weights = _numbers(table.column(columns.weight), "sample_weight", place)
+            yield checked(
+                z,
+                _labels(table.column(columns.label), place),
+                weights,
+                place=place,
+                classes=K,
+                names=names,
+                columns=columns.per_class,
+            )
+            start += table.num_rows
+
+
+def credal_sets(
+    table: Any, columns: Columns, saved: bytes, alpha: float | None, place: Place
+) -> IntervalCredalSet:
+    """The predictions for the rows of a table, by a model that was saved as bytes."""
+    columns.require_in(table.column_names, f" in {place}")
+    K = len(loaded(saved).class_weights)
+    z = matrix(table, columns, place, K) if table.num_rows else np.empty((0, K))
+    return predicted(saved, z, alpha, place=place, columns=columns.per_class)
+
+
+def from_pandas(frame: Any, columns: Columns, place: Place) -> Any:
+    """The needed columns of a pandas DataFrame as an Arrow table."""
+    columns.require_in(frame.columns, f" in {place}")
+    try:
+        return pa.Table.from_pandas(frame[columns.needed], preserve_index=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise BadPartitionError(
+            f"logits must be lists of numbers: got what Arrow cannot read in {place} ({error})."
+        ) from error
+
+
+def matrix(table: Any, columns: Columns, place: Place, K: int | None) -> Logits:
+    """(n, K) numbers from a column of lists or from K columns; missing ones become NaN."""
+    if columns.per_class is not None:
+        vectors = [
+            _numbers(table.column(name), "logits", place, name) for name in columns.per_class
+        ]
+        return np.column_stack(vectors)
+    name = str(columns.logits)
+    lists = _one_chunk(table.column(name))
+    if not _is_list(lists.type) or not _is_number(lists.type.value_type):
+        advice = ""
+        if pa.types.is_string(lists.type) or pa.types.is_large_string(lists.type):
+            advice = (
+                " Dask turns lists into text unless they have an Arrow type, or "
+                "dask.config.set({'dataframe.convert-string': False}) came before."
+            )
+        elif pa.types.is_struct(lists.type):
+            advice = " Turn vectors of Spark ML into lists with vector_to_array."
+        raise BadPartitionError(
+            f"logits must be lists of numbers: got {lists.type} in {place}, column {name!r}."
+            + advice
+        )
+    lengths = pc.fill_null(pc.list_value_length(lists), -1).to_numpy(zero_copy_only=False)
+    K = int(lengths[0]) if K is None else K
+    wrong = np.flatnonzero(lengths != K)
+    if wrong.size:
+        row = int(wrong[0])
+        got = "none" if lengths[row] < 0 else lengths[row]
+        raise BadPartitionError(
+            f"logits must be lists of {max(K, 2)} numbers, one per class: "
+            f"got {got} in {place.row(row, repr(name))}."
+        )
+    values: NDArray[Any] = pc.list_flatten(lists).to_numpy(zero_copy_only=False)
+    return values.reshape(len(lists), K)
+
+
+def lists_of(values: Array) -> Any:
+    """An Arrow array of n lists, from (n, K)."""
+    n, K = values.shape
+    offsets = np.arange(0, (n + 1) * K, K) if K else np.zeros(n + 1)
+    flat = pa.array(np.ascontiguousarray(values).ravel())
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), flat).cast(LISTS)
+
+
+def _labels(column: Any, place: Place) -> NDArray[Any]:
+    labels = _one_chunk(column)
+    if pa.types.is_dictionary(labels.type):
+        labels = labels.dictionary_decode()
+    if labels.null_count:
+        row = int(np.flatnonzero(labels.is_null(nan_is_null=True))[0])
+        raise BadPartitionError(
+            f"labels must be in every row: got none in {place.row(row)}. Leave such rows out."
+        )
+    values: NDArray[Any] = labels.to_numpy(zero_copy_only=False)
+    return values
+
+
+def _numbers(
+    column: Any, argument: str, place: Place, name: str | None = None
+) -> NDArray[np.floating[Any] | np.integer[Any]]:
+    numbers = _one_chunk(column)
+    if not _is_number(numbers.type):
+        beside = f", column {name!r}" if name else ""
+        raise BadPartitionError(
+            f"{argument} must be numbers: got the type {numbers.type} in {place}{beside}."
+        )
+    values: NDArray[Any] = numbers.to_numpy(zero_copy_only=False)
+    return values
+
+
+def _one_chunk(column: Any) -> Any:
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    # Older versions of Arrow keep a chunked array chunked.
+    return pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
+
+
+def _is_list(kind: Any) -> bool:
+    t = pa.types
+    return bool(t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind))
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))

@@ -1,0 +1,194 @@
+"""What is shown of an input beside its numbers: a name, a text, a picture."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from decal._base.checks import check_pictures
+
+LARGEST_SIDE = 96
+"""Pixels of a thumbnail; smaller pictures are kept as they are."""
+
+WEIGHED = 16
+"""Inputs whose texts and pictures tell how large those of an input are."""
+
+
+@dataclass(frozen=True)
+class Media:
+    """Names, texts and pictures of all inputs, or None of what there is not.
+
+    Attributes
+    ----------
+    names, texts : one for every input.
+    picture : the data address of the thumbnail of an input, made when it is asked for.
+    """
+
+    names: Sequence[str] | None = None
+    texts: Sequence[str] | None = None
+    picture: Callable[[int], str] | None = None
+
+    def pick(self, rows: Any) -> dict[str, list[str] | None]:
+        """Names, texts and images of the given inputs."""
+        return {
+            "names": None if self.names is None else [self.names[row] for row in rows],
+            "texts": None if self.texts is None else [self.texts[row] for row in rows],
+            "images": None if self.picture is None else [self.picture(int(row)) for row in rows],
+        }
+
+    def row_bytes(self, total: int) -> int:
+        """Bytes per input, estimated from a few of them spread over all."""
+        rows = np.unique(np.linspace(0, total - 1, WEIGHED).astype(np.intp))
+        entries = [entry for listed in self.pick(rows).values() for entry in listed or ()]
+        return sum(map(len, entries)) // len(rows)
+
+
+def open_media(names: Any, texts: Any, images: Any, *, total: int) -> Media:
+    """Names, texts and pictures, checked.
+
+    Parameters
+    ----------
+    names : one for every input.
+    texts : one for every input, or pairs such as (premise, hypothesis), which become two lines.
+    images : (n, H, W) or (n, H, W, 3 or 4), uint8 or floats from 0 to 1; a list of paths or of
+        Pillow images; or a folder of files named by row, such as 17.png.
+    total : number of inputs.
+    """
+    return Media(
+        None
+        if names is None
+        else [_text(n, "names", i) for i, n in _numbered(names, "names", total)],
+        None
+        if texts is None
+        else [_text(t, "texts", i) for i, t in _numbered(texts, "texts", total)],
+        None if images is None else _pictures(images, total),
+    )
+
+
+def _numbered(entries: Any, name: str, total: int) -> list[tuple[int, Any]]:
+    if isinstance(entries, str):
+        raise ValueError(f"{name} must be a list, one for every input: got one text.")
+    listed = entries.tolist() if hasattr(entries, "tolist") else list(entries)
+    if len(listed) != total:
+        raise ValueError(f"{name} must be {total}, one for every input: got {len(listed)}.")
+    return list(enumerate(listed))
+
+
+def _text(entry: Any, name: str, index: int) -> str:
+    if isinstance(entry, str):
+        return str(entry)
+    if isinstance(entry, tuple | list) and all(isinstance(part, str) for part in entry):
+        return "\n".join(entry)
+    if name == "names" and isinstance(entry, int | np.integer):
+        return str(entry)
+    raise ValueError(f"{name} must be text, or pairs of text: got {entry!r} at index {index}.")
+
+
+def _pictures(images: Any, total: int) -> Callable[[int], str]:
+    Image = _pillow()
+    if isinstance(images, str | Path):
+        opened = _from_folder(Path(images), total)
+    elif isinstance(images, Sequence) and len(images) and _is_file_or_picture(images[0]):
+        listed = [entry for _, entry in _numbered(images, "images", total)]
+        opened = listed.__getitem__
+    else:
+        array = check_pictures(images, rows=total)
+        return lambda row: _address(Image.fromarray(_levels(array[row], row)))
+    return lambda row: _address(_read(opened(row), row))
+
+
+def _is_file_or_picture(entry: Any) -> bool:
+    return isinstance(entry, str | Path) or hasattr(entry, "thumbnail")
+
+
+def _from_folder(folder: Path, total: int) -> Callable[[int], Path]:
+    """The file of each row, by the number in its name."""
+    if not folder.is_dir():
+        raise ValueError(
+            f"images must be a folder, a list of paths or an array: got {folder}, which is no "
+            "folder."
+        )
+    by_row: dict[int, Path] = {}
+    for path in sorted(folder.iterdir()):
+        if path.stem.isdecimal() and path.is_file():
+            row = int(path.stem)
+            if row in by_row:
+                raise ValueError(
+                    f"images must have one file for every row: got {by_row[row].name} and "
+                    f"{path.name} in {folder}."
+                )
+            by_row[row] = path
+    missing = next((row for row in range(total) if row not in by_row), None)
+    if missing is not None:
+        raise ValueError(
+            f"images must have a file for every row, 0 to {total - 1}: got none for row {missing} "
+            f"in {folder}. Name them by row, such as {missing}.png, or pass a list of paths."
+        )
+    return by_row.__getitem__
+
+
+def _levels(pixels: Any, row: int) -> Any:
+    """Pixels as 8-bit levels: booleans and floats run from 0 to 1, integers to 255."""
+    largest = 255 if pixels.dtype.kind in "ui" else 1
+    values = pixels.astype(np.float64)
+    wrong = np.argwhere(~((values >= 0) & (values <= largest)))
+    if wrong.size:
+        raise ValueError(
+            f"images must be uint8, or floats from 0 to 1: got {values[tuple(wrong[0])]:g} in row "
+            f"{row}, dtype {pixels.dtype}. Rescale them first."
+        )
+    return np.rint(values * (255 / largest)).astype(np.uint8)
+
+
+def _read(picture: Any, row: int) -> Any:
+    """A picture, from its file or as it is, in a mode that PNG knows, turned upright."""
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    try:
+        if isinstance(picture, str | Path):
+            with Image.open(picture) as opened:
+                opened.draft("RGB", (LARGEST_SIDE, LARGEST_SIDE))  # reads a large JPEG in part
+                upright = ImageOps.exif_transpose(opened)
+        else:
+            upright = ImageOps.exif_transpose(picture)
+        if upright.mode in ("L", "RGB", "RGBA"):
+            return upright
+        return upright.convert("RGBA" if upright.has_transparency_data else "RGB")
+    except FileNotFoundError as error:
+        raise ValueError(f"images must exist: got {picture} for row {row}.") from error
+    except (
+        UnidentifiedImageError,
+        Image.DecompressionBombError,
+        OSError,
+        SyntaxError,  # Pillow's word for a broken PNG
+        AttributeError,
+    ) as error:
+        raise ValueError(
+            f"images must be pictures: got {picture} for row {row}, which is none, or is damaged "
+            f"({error})."
+        ) from error
+
+
+def _address(picture: Any) -> str:
+    """A PNG of at most LARGEST_SIDE pixels, as a data address."""
+    small = picture.copy()
+    small.info.clear()  # cameras write where and when
+    if max(small.size) > LARGEST_SIDE:
+        small.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
+    file = io.BytesIO()
+    small.save(file, "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ModuleNotFoundError as error:
+        raise ImportError("images need Pillow: pip install 'decal[explore]'") from error
+    return Image

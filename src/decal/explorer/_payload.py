@@ -1,0 +1,447 @@
+"""From credal sets to plain data: every number that the explorer's page shows, and nothing else.
+
+The page only draws. So all that it may be asked for is computed here, by the public methods of
+credal sets, at every level of its slider; and it is written as a JSON header and raw arrays that
+a browser reads without parsing numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal import metrics
+from decal._base.checks import check_count, check_rows
+from decal._base.numerics import Array, row_blocks
+from decal.credal._boxes import CredalSet, IntervalCredalSet
+from decal.credal._hulls import HullCredalSet
+from decal.explorer._media import Media
+
+Rows = NDArray[np.intp]
+Arrays = dict[str, NDArray[Any]]
+Layout = dict[str, tuple[str, tuple[int, ...]]]
+
+MAGIC = b"decal\x00\x00\x01"
+ALIGNMENT = 8
+
+MOST_SLOTS = 31
+"""Classes stored per input at most: the kept ones are the bits of a 32-bit integer."""
+
+USUAL_SLOTS = 24
+"""Classes stored per input when there are more than MOST_SLOTS of them."""
+
+BYTE_BUDGET = 32 << 20
+"""Size of a payload beyond which, unless told otherwise, only a sample of the inputs is shown."""
+
+BLOCK_ELEMENTS = 1 << 20
+"""Bounds computed at once, 8 MB an array: so memory does not grow with the number of inputs."""
+
+INPUTS = -1
+"""Stands for the axis of inputs in a layout."""
+
+SET_RULES = {
+    "e_admissible": ("E-admissible", "most probable under some plausible distribution"),
+    "maximality": ("Maximality", "no other class is more probable under all of them"),
+    "interval_dominance": (
+        "Interval dominance",
+        "could be as probable as every other class is for certain",
+    ),
+}
+ONE_RULES = {
+    "gamma_maximin": ("Γ-maximin", "largest lower probability: the best worst case"),
+    "gamma_maximax": ("Γ-maximax", "largest upper probability: the best best case"),
+    "hurwicz": ("Hurwicz", "largest mean of lower and upper probability"),
+    "minimax_regret": ("Minimax regret", "least that another class could be more probable"),
+    "point": ("Point", "most probable by the point prediction"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Payload:
+    """What the page is given.
+
+    Attributes
+    ----------
+    header : plain data: titles, names, levels and curves.
+    arrays : by name, with a row per shown input; float32, int32, uint32 or uint8.
+    """
+
+    header: Mapping[str, Any]
+    arrays: Mapping[str, NDArray[Any]]
+
+    def to_bytes(self) -> bytes:
+        """Magic, length of the header, header as JSON, then the arrays, each 8-byte aligned."""
+        places: dict[str, Any] = {}
+        parts: list[bytes] = []
+        offset = 0
+        for name, array in self.arrays.items():
+            data = _padded(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
+            places[name] = {
+                "dtype": array.dtype.name,
+                "shape": list(array.shape),
+                "offset": offset,
+            }
+            parts.append(data)
+            offset += len(data)
+        # ASCII only, so that any text survives, even half a surrogate pair.
+        text = json.dumps({**self.header, "arrays": places}, allow_nan=False).encode("ascii")
+        text += b" " * (-(len(MAGIC) + 4 + len(text)) % ALIGNMENT)
+        return b"".join([MAGIC, len(text).to_bytes(4, "little"), text, *parts])
+
+
+@dataclass(frozen=True)
+class Side:
+    """One model's credal sets of all inputs, at every level.
+
+    Attributes
+    ----------
+    name : what the page calls it.
+    predict : the credal sets of consecutive inputs, at the level of a number.
+    first : those of the first input, at the level shown first: tells what there is.
+    settings : pairs of text.
+    """
+
+    name: str
+    predict: Callable[[int, slice], CredalSet]
+    first: CredalSet
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def has_point(self) -> bool:
+        """Whether there is a point prediction."""
+        return self.first.point is not None
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes; their numbers where they have none."""
+        return self.first.classes or tuple(str(k) for k in range(self.first.shape[1]))
+
+
+def collect(
+    sides: Sequence[Side],
+    levels: Sequence[float | None],
+    start: int,
+    total: int,
+    *,
+    labels: Rows | None,
+    truth: Array | None,
+    media: Media,
+    rows: Any,
+    slots: int | None,
+    title: str,
+    seed: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> Payload:
+    """Everything about one or two models' credal sets of the same inputs.
+
+    Parameters
+    ----------
+    sides : the models.
+    levels : A alphas, falling.
+    start : number of the level shown first.
+    total : number of inputs.
+    labels, truth : (total,) classes and (total, K) distributions, checked; or None.
+    media : what is shown of an input beside its numbers.
+    rows : how many inputs to show, or which; None for as many as BYTE_BUDGET allows.
+    slots : classes stored for each input.
+    title, seed : of the page, and of the sample of inputs.
+    progress : called with rows done and rows in all, a row counted for every level and model.
+    """
+    K = sides[0].first.shape[1]
+    m = _slot_count(slots, K)
+    rules = _rules(sides)
+    layout = _layout(sides, rules, len(levels), m, m < K, labels is not None, truth is not None)
+    row_bytes = sum(_bytes(*entry) for entry in layout.values()) + media.row_bytes(total)
+    shown = choose_rows(rows, total, row_bytes, seed)
+    arrays: Arrays = {
+        name: np.zeros([len(shown) if size == INPUTS else size for size in shape], dtype)
+        for name, (dtype, shape) in layout.items()
+    }
+    arrays["rows"][:] = shown
+    arrays["slots"][:] = np.arange(K) if m == K else _likeliest(sides, start, shown, total, m)
+    stored = arrays["slots"]
+    if labels is not None:
+        arrays["labels"][:] = labels[shown]
+    if truth is not None:
+        arrays["truth"][:] = _fold(truth[shown], stored)
+
+    of_side = [
+        {name.removeprefix(f"{i}/"): a for name, a in arrays.items() if name.startswith(f"{i}/")}
+        for i in range(len(sides))
+    ]
+    curves = [_Curves(len(levels)) for _ in sides]
+    steps = [
+        (i, a, block)
+        for a in range(len(levels))
+        for block in row_blocks(total, K, BLOCK_ELEMENTS)
+        for i in range(len(sides))
+    ]
+    done, work = 0, total * len(levels) * len(sides)
+    for i, a, block in steps:
+        credal = sides[i].predict(a, block)
+        y = None if labels is None else labels[block]
+        p = None if truth is None else truth[block]
+        kept = np.asarray(credal.decide("e_admissible", empty="nan"), dtype=bool)
+        curves[i].add(a, credal, kept, y, p)
+        here = slice(*np.searchsorted(shown, [block.start, block.stop]))
+        inside = shown[here] - block.start
+        if len(inside):
+            _fill(
+                of_side[i],
+                (a, here),
+                credal[inside],
+                kept[inside],
+                stored[here],
+                None if y is None else y[inside],
+                None if p is None else p[inside],
+                at_start=a == start,
+            )
+        done += block.stop - block.start
+        if progress is not None:
+            progress(done, work)
+
+    header = {
+        "title": title,
+        "alphas": list(levels),
+        "start": start,
+        "inputs": {"count": len(shown), "total": total, **media.pick(shown)},
+        "slots": m,
+        "rest": m < K,
+        "rules": rules,
+        "models": [
+            {
+                "name": side.name,
+                "classes": list(side.classes),
+                "settings": [list(pair) for pair in side.settings],
+                "summary": curve.summary(start),
+                "curve": curve.means(),
+            }
+            for side, curve in zip(sides, curves, strict=True)
+        ],
+    }
+    return Payload(header, arrays)
+
+
+def choose_rows(rows: Any, total: int, row_bytes: int, seed: int) -> Rows:
+    """The inputs to show, in their order: those asked for, or a uniform sample of a given size."""
+    if rows is not None and np.ndim(rows) > 0:
+        return check_rows(rows, total)
+    count = max(1, BYTE_BUDGET // row_bytes) if rows is None else check_count(rows, "rows")
+    if count >= total:
+        return np.arange(total)
+    return np.sort(np.random.default_rng(seed).choice(total, count, replace=False))
+
+
+def fold(credal: CredalSet, slots: Rows) -> CredalSet:
+    """The same sets seen more coarsely: m classes of each input, and all others as one event.
+
+    What remains is a box again (or a hull): whatever the m classes are, the others can sum to
+    anything between the sums of their bounds. So its reachable bounds are exact for the event too.
+
+    Parameters
+    ----------
+    credal : n inputs without empty sets, K classes.
+    slots : (n, m) the classes kept apart.
+    """
+    if isinstance(credal, HullCredalSet):
+        vertices = np.stack([_fold(v, slots) for v in credal.vertices.swapaxes(0, 1)], axis=1)
+        return HullCredalSet(vertices)
+    return IntervalCredalSet(_fold(credal.lower, slots), _fold(credal.upper, slots)).tighten()
+
+
+def _fold(values: Array, slots: Rows) -> Array:
+    """(n, m) chosen columns of each row and, if any are left, the sum of the others."""
+    chosen = np.take_along_axis(values, slots, axis=1)
+    if slots.shape[1] == values.shape[1]:
+        return chosen
+    others = values.copy()
+    np.put_along_axis(others, slots, 0.0, axis=1)
+    return np.column_stack([chosen, np.minimum(others.sum(axis=1), 1.0)])
+
+
+def _fill(
+    arrays: Arrays,
+    at: tuple[int, slice],
+    credal: CredalSet,
+    kept: NDArray[np.bool_],
+    slots: Rows,
+    labels: Rows | None,
+    truth: Array | None,
+    *,
+    at_start: bool,
+) -> None:
+    """Write what one model says of some inputs at one level."""
+    _, here = at
+    full = ~credal.is_empty
+    bounds = fold(credal[full], slots[full])
+    for name, ends in (("lower", bounds.lower), ("upper", bounds.upper)):
+        arrays[name][at] = np.nan
+        arrays[name][at][full] = ends
+    least, greatest = credal.entropy(empty="nan")
+    arrays["aleatoric"][at], arrays["total"][at] = least, greatest
+    arrays["epistemic"][at] = np.maximum(greatest - least, 0.0)
+    bits = np.uint32(1) << np.arange(slots.shape[1], dtype=np.uint32)
+    for name, array in arrays.items():
+        kind, _, rule = name.partition("/")
+        if kind == "size":
+            mask = kept if rule == "e_admissible" else credal.decide(rule, empty="nan")
+            array[at] = mask.sum(axis=1)
+            arrays[f"kept/{rule}"][at] = np.where(
+                np.take_along_axis(mask, slots, axis=1), bits, np.uint32(0)
+            ).sum(axis=1, dtype=np.uint32)
+        elif kind == "takes":
+            array[at] = credal.decide(rule, empty="nan")
+    if labels is not None:
+        arrays["hit"][at] = kept[np.arange(len(kept)), labels]
+    if truth is not None:
+        arrays["covered"][at] = credal.contains(truth)
+    if at_start and credal.point is not None:
+        arrays["point"][here] = _fold(credal.point, slots)
+        arrays["predicted"][here] = credal.point.argmax(axis=1)
+
+
+class _Curves:
+    """Sums over all inputs, shown or not, at every level; only of what there is."""
+
+    def __init__(self, levels: int) -> None:
+        self.rows = np.zeros(levels)
+        self.sums: dict[str, Array] = {}
+
+    def add(
+        self,
+        a: int,
+        credal: CredalSet,
+        kept: NDArray[np.bool_],
+        labels: Rows | None,
+        truth: Array | None,
+    ) -> None:
+        n = len(credal)
+        found = {
+            "efficiency": n * metrics.efficiency(credal),
+            "size": kept.sum(),
+            "empty": credal.is_empty.sum(),
+        }
+        if truth is not None:
+            found["coverage"] = n * metrics.coverage(credal, truth)
+        if labels is not None:
+            found["missed"] = np.sum(~kept[np.arange(n), labels])
+        if credal.point is not None:
+            found["confidence"] = credal.point.max(axis=1).sum()
+            if labels is not None:
+                found["accuracy"] = np.sum(credal.point.argmax(axis=1) == labels)
+        self.rows[a] += n
+        for name, value in found.items():
+            self.sums.setdefault(name, np.zeros(len(self.rows)))[a] += value
+
+    def means(self) -> dict[str, list[float] | None]:
+        """Each curve of the page, or None where what it needs was not given."""
+        return {
+            name: (self.sums[name] / self.rows).tolist() if name in self.sums else None
+            for name in ("efficiency", "coverage", "size", "missed")
+        }
+
+    def summary(self, start: int) -> list[list[str]]:
+        """Pairs of text about all inputs."""
+        rows = self.rows[start]
+        pairs = [["inputs", f"{int(rows):,}"]]
+        for name, title in (("accuracy", "accuracy"), ("confidence", "mean confidence")):
+            if name in self.sums:
+                pairs.append([title, f"{100 * self.sums[name][start] / rows:.1f} %"])
+        if self.sums["empty"].any():
+            pairs.append(["empty sets", f"{int(self.sums['empty'][start]):,} at first"])
+        return pairs
+
+
+def _rules(sides: Sequence[Side]) -> list[dict[str, str]]:
+    """The decision rules to show.
+
+    For boxes, under 0/1 loss, interval dominance is maximality; for hulls it keeps more.
+    """
+    sets = [*SET_RULES]
+    if not any(isinstance(side.first, HullCredalSet) for side in sides):
+        sets.remove("interval_dominance")
+    ones = [*ONE_RULES]
+    if not all(side.has_point for side in sides):
+        ones.remove("point")
+
+    def described(table: Mapping[str, tuple[str, str]], kind: str, key: str) -> dict[str, str]:
+        title, meaning = table[key]
+        return {"key": key, "title": title, "kind": kind, "meaning": meaning}
+
+    return [described(SET_RULES, "set", key) for key in sets] + [
+        described(ONE_RULES, "one", key) for key in ones
+    ]
+
+
+def _layout(
+    sides: Sequence[Side],
+    rules: Sequence[Mapping[str, str]],
+    A: int,
+    m: int,
+    rest: bool,
+    has_labels: bool,
+    has_truth: bool,
+) -> Layout:
+    """Every array of the payload: dtype and shape."""
+    n, s = INPUTS, m + rest
+    layout: Layout = {"rows": ("int32", (n,)), "slots": ("int32", (n, m))}
+    if has_labels:
+        layout["labels"] = ("int32", (n,))
+    if has_truth:
+        layout["truth"] = ("float32", (n, s))
+
+    def of_one(side: Side) -> Iterator[tuple[str, tuple[str, tuple[int, ...]]]]:
+        yield from ((name, ("float32", (A, n, s))) for name in ("lower", "upper"))
+        if side.has_point:
+            yield "point", ("float32", (n, s))
+            yield "predicted", ("int32", (n,))
+        yield from ((name, ("float32", (A, n))) for name in ("aleatoric", "epistemic", "total"))
+        for rule in rules:
+            if rule["kind"] == "set":
+                yield f"size/{rule['key']}", ("int32", (A, n))
+                yield f"kept/{rule['key']}", ("uint32", (A, n))
+            else:
+                yield f"takes/{rule['key']}", ("int32", (A, n))
+        if has_truth:
+            yield "covered", ("uint8", (A, n))
+        if has_labels:
+            yield "hit", ("uint8", (A, n))
+
+    for i, side in enumerate(sides):
+        layout |= {f"{i}/{name}": entry for name, entry in of_one(side)}
+    return layout
+
+
+def _bytes(dtype: str, shape: tuple[int, ...]) -> int:
+    """Bytes per input."""
+    return int(np.dtype(dtype).itemsize * np.prod([size for size in shape if size != INPUTS]))
+
+
+def _slot_count(slots: int | None, K: int) -> int:
+    if slots is None:
+        return K if K <= MOST_SLOTS else USUAL_SLOTS
+    if check_count(slots, "slots") > MOST_SLOTS:
+        raise ValueError(f"slots must be at most {MOST_SLOTS}: got {slots}.")
+    return min(int(slots), K)
+
+
+def _likeliest(sides: Sequence[Side], start: int, shown: Rows, total: int, m: int) -> Rows:
+    """(n, m) the classes of largest upper probability by any model, largest first."""
+    K = sides[0].first.shape[1]
+    found = np.empty((len(shown), m), dtype=np.intp)
+    for block in row_blocks(total, K, BLOCK_ELEMENTS):
+        here = slice(*np.searchsorted(shown, [block.start, block.stop]))
+        inside = shown[here] - block.start
+        if len(inside):
+            upper = np.max([s.predict(start, block)[inside].tighten().upper for s in sides], axis=0)
+            found[here] = np.argsort(-upper, axis=1, kind="stable")[:, :m]
+    return found
+
+
+def _padded(data: bytes) -> bytes:
+    return data + b"\x00" * (-len(data) % ALIGNMENT)

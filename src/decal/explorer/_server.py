@@ -1,0 +1,119 @@
+"""The explorer's page on an address of this machine only."""
+
+from __future__ import annotations
+
+import webbrowser
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from decal.explorer._page import policy
+
+ADDRESS = "127.0.0.1"
+
+OWN_NAMES = {ADDRESS, "localhost"}
+"""Hosts of requests that meant this machine; at any port, which a tunnel may have changed."""
+
+
+class PageServer(ThreadingHTTPServer):
+    """Serves one page at / to programs on this machine.
+
+    A web page elsewhere that makes the browser ask this server, under a name of its own that it
+    lets point here, is refused: the Host header must be this machine's.
+
+    Parameters
+    ----------
+    html : the page.
+    port : of 127.0.0.1; 0 takes a free one.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, html: str, port: int = 0) -> None:
+        self.page = html.encode("utf-8")
+        self.policy = f"{policy()}; frame-ancestors 'none'"
+        super().__init__((ADDRESS, port), _Handler)
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        return f"http://{ADDRESS}:{self.server_port}/"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: PageServer
+    server_version, sys_version = "decal", ""
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(with_body=False)
+
+    def _answer(self, *, with_body: bool) -> None:
+        status, body, kind = HTTPStatus.OK, self.server.page, "text/html"
+        host = self.headers.get("Host", "").lower().partition(":")[0]
+        if host not in OWN_NAMES:
+            status, body, kind = HTTPStatus.FORBIDDEN, b"Not for this host.\n", "text/plain"
+        elif self.path.partition("?")[0] != "/":
+            status, body, kind = HTTPStatus.NOT_FOUND, b"The page is at /.\n", "text/plain"
+        headers = {
+            "Content-Type": f"{kind}; charset=utf-8",
+            "Content-Length": str(len(body)),
+            "Content-Security-Policy": self.server.policy,
+            "X-Content-Type-Options": "nosniff",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "no-store",
+        }
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        try:
+            self.end_headers()
+            if with_body:
+                self.wfile.write(body)
+        except OSError:
+            self.close_connection = True  # the browser went away
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Nothing: the terminal belongs to whoever started the server."""
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)  # now, even into a pipe
+
+
+def serve(
+    html: str,
+    *,
+    port: int = 0,
+    open_browser: bool = True,
+    announce: Callable[[str], None] = _print,
+) -> None:
+    """Serve a page until interrupted.
+
+    Parameters
+    ----------
+    html : the page.
+    port : of 127.0.0.1; 0 takes a free one.
+    open_browser : show the page at once.
+    announce : is told the address.
+    """
+    try:
+        server = PageServer(html, port)
+    except (OSError, OverflowError) as error:
+        raise ValueError(
+            f"port must be free, 0 to 65535: got {port} ({error}). Port 0 takes a free one."
+        ) from error
+    with server:
+        announce(f"The explorer is at {server.url} (Ctrl-C to stop)")
+        if open_browser:
+            webbrowser.open(server.url)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            announce("Stopped.")

@@ -1,0 +1,509 @@
+"""Choosing alpha for a reason: a wanted efficiency, coverage, miss rate or confidence.
+
+Everything but the confidence level is chosen by asking a fitted model for predictions at several
+alphas, so it works for any directions, box, likelihood and reference. It rests on one property:
+predictions are nested, that is, a smaller alpha never removes a distribution from a credal set, nor
+a class from a decision set.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal import metrics
+from decal._base.checks import (
+    check_alpha,
+    check_alphas,
+    check_annotations,
+    check_choice,
+    check_count,
+    check_distributions,
+    check_labels,
+    check_logits,
+    require_one,
+)
+from decal._base.numerics import Array
+from decal.credal._boxes import SET_RULES
+from decal.selection._plausibility import (
+    SEARCH_LEVELS,
+    Predictor,
+    contour_levels,
+    holds_distribution,
+    keeps_label,
+    kept_classes,
+    largest_alpha,
+    level,
+    plausibility,
+    shape_of,
+)
+
+__all__ = [
+    "Choice",
+    "Path",
+    "alpha_for_coverage",
+    "alpha_for_efficiency",
+    "alpha_for_labels",
+    "alpha_from_confidence",
+    "confidence_from_alpha",
+    "contour_levels",
+    "path",
+    "plausibility",
+    "shares",
+]
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Mask = NDArray[np.bool_]
+Indices = NDArray[np.intp]
+PATH_LEVELS = 41
+PATH_LOSS = (1e-4, 20.0)
+"""Alphas of a path by default: 1, 0, and between them -log alpha evenly spaced in logarithm."""
+
+EFFICIENCY_TOLERANCE = 1e-6
+"""How far the efficiency found may be from the one wanted."""
+
+ROWS_SHOWN = 12
+
+
+@dataclass(frozen=True, repr=False)
+class Choice:
+    """An alpha, and what it was chosen for. Can be handed on as the number: ``alpha=choice``.
+
+    Attributes
+    ----------
+    alpha : the level.
+    achieved : the efficiency, coverage or miss rate at that level, on the examples given.
+    target : what was asked for.
+    examples : number of rows it was chosen on.
+    quantity : "efficiency", "coverage" or "miss rate".
+    note : empty, or why the choice is not what one would hope for.
+    """
+
+    alpha: float
+    achieved: float
+    target: float
+    examples: int
+    quantity: str
+    note: str = ""
+
+    def __float__(self) -> float:
+        return self.alpha
+
+    def __repr__(self) -> str:
+        wanted = {"coverage": "at least ", "miss rate": "at most "}.get(self.quantity, "")
+        note = f" ({self.note})" if self.note else ""
+        return (
+            f"Choice: alpha {self.alpha:.6g}, {self.quantity} {self.achieved:.4f} "
+            f"on {_examples(self.examples)}, wanted {wanted}{self.target:g}{note}"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Path:
+    """What every alpha would give, on one set of examples: a table to read or to plot.
+
+    Attributes
+    ----------
+    alpha : (A,) levels.
+    efficiency : (A,) one minus the mean width of the intervals.
+    coverage : (A,) share of rows whose distribution is in the credal set; None if none were given.
+    miss_rate : (A,) share of rows whose label is not in the decision set; None without labels.
+    set_size : (A,) mean number of classes in the decision set.
+    examples : number of rows.
+    rule : the rule of the decision sets.
+    """
+
+    alpha: Array
+    efficiency: Array
+    coverage: Array | None
+    miss_rate: Array | None
+    set_size: Array
+    examples: int
+    rule: str
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A DataFrame with one row per alpha."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("to_pandas needs pandas: pip install decal[pandas]") from error
+        return pd.DataFrame(self._columns())
+
+    def _columns(self) -> dict[str, Array]:
+        columns = {
+            "alpha": self.alpha,
+            "efficiency": self.efficiency,
+            "coverage": self.coverage,
+            "miss_rate": self.miss_rate,
+            "set_size": self.set_size,
+        }
+        return {name: values for name, values in columns.items() if values is not None}
+
+    def __repr__(self) -> str:
+        A, columns = len(self.alpha), self._columns()
+        shown = np.unique(np.linspace(0, A - 1, min(A, ROWS_SHOWN)).round().astype(np.intp))
+        lines = [f"Path: {A} alphas, {_examples(self.examples)}, decisions {self.rule}"]
+        lines.append("  " + "".join(f"{name.replace('_', ' '):>12}" for name in columns))
+        for a in shown:
+            numbers = (f"{values[a]:12.4f}" for name, values in columns.items() if name != "alpha")
+            lines.append(f"  {self.alpha[a]:12.6g}" + "".join(numbers))
+        if len(shown) < A:
+            lines.append(f"  … {len(shown)} of {A} shown")
+        return "\n".join(lines)
+
+
+# For a wanted outcome
+
+
+def alpha_for_efficiency(model: Predictor, logits: Any, target: Any) -> Choice:
+    """The alpha at which the mean efficiency on these logits is the target.
+
+    Efficiency is one minus the mean width of the intervals: 1 for points, 0 when nothing is
+    excluded. It rises with alpha, so bisection finds it; labels are not needed.
+
+    Parameters
+    ----------
+    model : a fitted Decalibrator.
+    logits : (n, K) inputs like those to come.
+    target : wanted efficiency in [0, 1].
+
+    Raises
+    ------
+    ValueError : if no alpha has this efficiency; the message tells the range. With
+        reference="model" even alpha = 1 may leave intervals; with likelihood="sum" and many
+        examples, the smallest positive alpha is still far from vacuous. Between 1 and 0.999999
+        no alpha is tried.
+
+    Notes
+    -----
+    At most 28 predictions of all the logits; the efficiency is met within 1e-6.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> logits = np.array([[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]])
+    >>> d = decal.decalibrate(logits, [0, 0, 1, 1], alpha=0.9, directions=("class",))
+    >>> decal.selection.alpha_for_efficiency(d, logits, 0.5)
+    Choice: alpha 0.811..., efficiency 0.5000 on 4 examples, wanted 0.5
+    """
+    z, target = check_logits(logits), check_alpha(target, "target")
+
+    def achieved(alpha: float) -> float:
+        return metrics.efficiency(model.predict(z, alpha=alpha))
+
+    def choice(alpha: float, found: float) -> Choice:
+        return Choice(alpha, found, target, len(z), "efficiency")
+
+    narrow, wide = 0, SEARCH_LEVELS
+    most, least = achieved(1.0), achieved(0.0)
+    for alpha, found in ((1.0, most), (0.0, least)):
+        if abs(found - target) <= EFFICIENCY_TOLERANCE:
+            return choice(alpha, found)
+    if not least < target < most:
+        hint = " A model with reference='best' reaches 1." if target > most else ""
+        raise ValueError(
+            f"target must lie between {least:.6g}, the efficiency of alpha = 0, and {most:.6g}, "
+            f"that of alpha = 1: got {target:g}.{hint}"
+        )
+    while wide - narrow > 1:
+        middle = (narrow + wide) // 2
+        alpha = level(middle, SEARCH_LEVELS)
+        found = achieved(alpha)
+        if abs(found - target) <= EFFICIENCY_TOLERANCE:
+            return choice(alpha, found)
+        if found > target:
+            narrow, most = middle, found
+        else:
+            wide, least = middle, found
+    below, above = level(wide, SEARCH_LEVELS), level(narrow, SEARCH_LEVELS)
+    hint = " A model with likelihood='mean' has no such gap." if below == 0 else ""
+    raise ValueError(
+        f"target must be an efficiency that some alpha has: got {target:g}, between {least:.6g} of "
+        f"alpha = {below:.6g} and {most:.6g} of the next level, {above:.6g}.{hint}"
+    )
+
+
+def alpha_for_coverage(
+    model: Predictor,
+    logits: Any,
+    distributions: Any = None,
+    target: Any = None,
+    *,
+    annotations: Any = None,
+    atol: float = 5e-4,
+) -> Choice:
+    """The largest alpha at which enough credal sets hold the true label distribution.
+
+    Parameters
+    ----------
+    model : a fitted Decalibrator.
+    logits : (n, K) inputs, not those that the model was fitted on.
+    distributions : (n, K) their true distributions.
+    target : wanted share of rows whose distribution is in the set, in [0, 1].
+    annotations : (n, A) labels by up to A annotators, instead of distributions: their `shares`.
+    atol : tolerance on every bound, as in `decal.metrics.coverage`.
+
+    Notes
+    -----
+    The coverage holds for these rows. That of new ones is the same up to sampling error, about
+    sqrt(target (1 - target) / n). For a guarantee on average over such samples, as in
+    `alpha_for_labels`, ask for target (n + 1) / n.
+
+    The shares of a few annotators vary more than the distribution they are drawn from: sets that
+    cover the shares are wider than need be to cover the distribution.
+
+    At most 28 predictions, most of them of few rows: those that are inside at an alpha known to be
+    too large, or outside at one known to be small enough, are not asked again.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> logits = np.array([[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]])
+    >>> d = decal.decalibrate(logits, [0, 0, 1, 1], alpha=0.9, directions=("class",))
+    >>> votes = [[0, 0, 0, 1], [0, 0, 1, -1], [1, 1, 0, 0], [1, 1, 1, 1]]
+    >>> decal.selection.alpha_for_coverage(d, logits, annotations=votes, target=0.75)
+    Choice: alpha 0.953..., coverage 0.7500 on 4 examples, wanted at least 0.75
+    """
+    z, target = check_logits(logits), check_alpha(target, "target")
+    require_one(distributions=distributions, annotations=annotations)
+    if annotations is not None:
+        distributions = shares(annotations, z.shape[1])
+    inside = holds_distribution(model, z, distributions, atol)
+    n = len(z)
+    found = largest_alpha(inside, n, lambda count: count / n >= target)
+    if found is None:
+        most = inside(np.arange(n), 0.0).mean()
+        raise ValueError(
+            f"target must be at most {most:.6g}, the coverage of alpha = 0: got {target:g}. "
+            "What this model may move cannot reach the other distributions."
+        )
+    alpha, count = found
+    return Choice(alpha, count / n, target, n, "coverage", _note(alpha))
+
+
+def alpha_for_labels(
+    model: Predictor, logits: Any, labels: Any, epsilon: Any, *, rule: str = "e_admissible"
+) -> Choice:
+    """The largest alpha that misses a new label with probability at most epsilon, guaranteed.
+
+    A miss is a true label outside the decision set of its credal set. The alpha chosen is the
+    largest at which (misses + 1) / (n + 1) <= epsilon on n held-out examples.
+
+    **The guarantee.** If these n examples and a new one are exchangeable (for instance
+    independent draws from one distribution), given the fitted model, then the new label is missed
+    with probability at most epsilon. No assumption on the model, for every n.
+
+    *Why.* Sets are nested, so misses only grow with alpha. Take the largest alpha with at most
+    epsilon (n + 1) misses among all n + 1 examples: it is no smaller than the one chosen, it does
+    not depend on which of them is the new one, and so each is equally likely to be a miss. This is
+    conformal risk control (Angelopoulos, Bates, Fisch, Lei and Schuster, 2022, theorem 1) for the
+    loss "missed", or split conformal prediction (Papadopoulos, Proedrou, Vovk and Gammerman, 2002)
+    with `plausibility` as the score. Alphas are those of a fixed grid, which changes nothing.
+
+    **What it does not say.** The probability is over both the n examples and the new one: for the
+    n at hand, the miss rate of new examples varies around it by about sqrt(epsilon / n). It is an
+    average over all inputs, not a promise for a class, a group or one input. It says that the label
+    is in the decision set, not that the true distribution is in the credal set. And it is void if
+    the model was fitted (or trained) on these examples, or if epsilon is picked after looking.
+
+    Parameters
+    ----------
+    model : a Decalibrator fitted on other examples.
+    logits : (n, K) held-out inputs, used neither for training nor to fit the model.
+    labels : (n,) their labels.
+    epsilon : accepted share of misses in [0, 1].
+    rule : "e_admissible" keeps the classes that can be the most probable, "interval_dominance"
+        those not dominated ("maximality" is the same here). The former's sets are smaller, so what
+        it guarantees holds for the latter too.
+
+    Returns
+    -------
+    Choice : `achieved` is the miss rate on these examples. With fewer than 1 / epsilon - 1 examples
+        nothing but keeping every class can be guaranteed: then alpha = 0, and the note says so.
+        If even alpha = 1 misses few enough, it is 1: the sets cannot be made smaller.
+
+    Raises
+    ------
+    ValueError : if no alpha will do, as alpha = 0 does not keep every class: only possible for
+        directions that cannot lift every class.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> rng = np.random.default_rng(0)
+    >>> logits = rng.normal(size=(400, 3))
+    >>> labels = (logits + rng.gumbel(size=(400, 3))).argmax(axis=1)
+    >>> d = decal.decalibrate(logits[:200], labels[:200], alpha=0.9, directions=("class",))
+    >>> decal.selection.alpha_for_labels(d, logits[200:], labels[200:], 0.1)
+    Choice: alpha 0.930..., miss rate 0.0950 on 200 examples, wanted at most 0.1
+    """
+    z, epsilon = check_logits(logits), check_alpha(epsilon, "epsilon")
+    inside = keeps_label(model, z, labels, rule)
+    n = len(z)
+    found = largest_alpha(inside, n, lambda count: (n - count + 1) / (n + 1) <= epsilon)
+    if found is not None:
+        alpha, count = found
+        return Choice(alpha, (n - count) / n, epsilon, n, "miss rate", _note(alpha))
+    dropped = np.argwhere(~kept_classes(model.predict(z, alpha=0.0), rule))
+    if dropped.size:
+        row, k = dropped[0]
+        raise ValueError(
+            "model must keep every class at alpha = 0: "
+            f"got class {k} dropped in row {row}. Add the direction 'class'."
+        )
+    note = f"{n} are too few for {epsilon:g}, every class is kept"
+    return Choice(0.0, 0.0, epsilon, n, "miss rate", note)
+
+
+# The whole picture
+
+
+def path(
+    model: Predictor,
+    logits: Any,
+    *,
+    distributions: Any = None,
+    labels: Any = None,
+    alphas: Any = None,
+    rule: str = "e_admissible",
+    atol: float = 5e-4,
+) -> Path:
+    """What every alpha would give on these examples: efficiency, coverage, misses, set sizes.
+
+    To look, not to choose by: an alpha picked from the table for its miss rate is not guaranteed
+    to keep it on new examples; `alpha_for_labels` is.
+
+    Parameters
+    ----------
+    model : a fitted Decalibrator.
+    logits : (n, K) inputs.
+    distributions : (n, K), optional. Their true distributions, for the coverage.
+    labels : (n,), optional. Their labels, for the miss rate.
+    alphas : levels, in any order. By default 41 from 1 to 0, evenly spaced in log(-log alpha), so
+        that they are dense near 1, where the curve moves.
+    rule : of the decision sets, "e_admissible", "interval_dominance" or "maximality".
+    atol : tolerance of the coverage.
+
+    Notes
+    -----
+    One prediction and one decision of all rows per alpha.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> logits = np.array([[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]])
+    >>> d = decal.decalibrate(logits, [0, 0, 1, 1], alpha=0.9, directions=("class",))
+    >>> decal.selection.path(d, logits, labels=[0, 0, 1, 1], alphas=[1, 0.99, 0.9])
+    Path: 3 alphas, 4 examples, decisions e_admissible
+             alpha  efficiency   miss rate    set size
+                 1      0.9297      0.0000      1.0000
+              0.99      0.8686      0.0000      1.0000
+               0.9      0.6365      0.0000      1.5000
+    """
+    z = check_logits(logits)
+    check_choice(rule, "rule", SET_RULES)
+    if alphas is None:
+        losses = np.geomspace(*PATH_LOSS, PATH_LEVELS - 2)
+        levels = np.concatenate([[1.0], np.exp(-losses), [0.0]])
+    else:
+        levels = check_alphas(alphas)
+    p = None if distributions is None else check_distributions(distributions, shape=shape_of(z))
+    y = None if labels is None else check_labels(labels, rows=len(z), classes=z.shape[1])
+    size, efficiency, coverage, missed = (np.empty(len(levels)) for _ in range(4))
+    for a, alpha in enumerate(levels):
+        credal = model.predict(z, alpha=alpha)
+        efficiency[a] = metrics.efficiency(credal)
+        kept = kept_classes(credal, rule)
+        size[a] = kept.sum(axis=1).mean()
+        if p is not None:
+            coverage[a] = metrics.coverage(credal, p, atol=atol)
+        if y is not None:
+            missed[a] = 1 - kept[np.arange(len(y)), y].mean()
+    return Path(
+        levels,
+        efficiency,
+        None if p is None else coverage,
+        None if y is None else missed,
+        size,
+        len(z),
+        rule,
+    )
+
+
+def shares(annotations: Any, classes: int) -> Array:
+    """(n, K) the share of each class among every row's labels.
+
+    Parameters
+    ----------
+    annotations : (n, A) labels 0..K-1 by up to A annotators; -1 where one gave none.
+    classes : their number K.
+
+    Examples
+    --------
+    >>> import decal
+    >>> decal.selection.shares([[0, 0, 1, 2], [1, 1, -1, -1]], 3)
+    array([[0.5 , 0.25, 0.25],
+           [0.  , 1.  , 0.  ]])
+    """
+    votes, K = check_annotations(annotations, check_count(classes, "classes", least=2))
+    given = votes >= 0
+    cells = (np.arange(len(votes))[:, None] * K + votes)[given]
+    counts = np.bincount(cells, minlength=len(votes) * K).reshape(-1, K)
+    return np.asarray(counts / given.sum(axis=1, keepdims=True))
+
+
+# By statistical theory
+
+
+def alpha_from_confidence(level: Any, df: int = 1) -> float:
+    """The alpha at which, with likelihood="sum", a region has a given asymptotic confidence.
+
+    By Wilks' theorem twice the log-likelihood lost at the truth is chi-square distributed with as
+    many degrees of freedom as the family has free parameters, so alpha = exp(-q / 2) with q the
+    chi-square quantile of the level.
+
+    Parameters
+    ----------
+    level : confidence in [0, 1].
+    df : free parameters: 1 for the shift of one class.
+
+    Examples
+    --------
+    >>> import decal
+    >>> round(decal.alpha_from_confidence(0.95), 4)
+    0.1465
+    """
+    from scipy.special import gammaincinv  # here, as it would double the time to import decal
+
+    level = check_alpha(level, "level")
+    return math.exp(-float(gammaincinv(check_count(df, "df") / 2, level)))
+
+
+def confidence_from_alpha(alpha: Any, df: int = 1) -> float:
+    """The inverse of `alpha_from_confidence`.
+
+    Examples
+    --------
+    >>> import decal
+    >>> round(decal.confidence_from_alpha(decal.alpha_from_confidence(0.95)), 10)
+    0.95
+    """
+    from scipy.special import gammainc
+
+    alpha = check_alpha(alpha)
+    loss = -math.log(alpha) if alpha > 0 else math.inf
+    return float(gammainc(check_count(df, "df") / 2, loss))
+
+
+def _note(alpha: float) -> str:
+    return "no positive alpha will do, nothing is excluded" if alpha == 0 else ""
+
+
+def _examples(count: int) -> str:
+    return "1 example" if count == 1 else f"{count:,} examples"

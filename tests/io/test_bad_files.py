@@ -1,0 +1,274 @@
+"""Bad files of a folder are named exactly, and nothing of the others is lost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer", reason="needs decal[cli]")
+pa = pytest.importorskip("pyarrow", reason="needs decal[cli]")
+import pyarrow.parquet as pq  # noqa: E402
+
+from helpers.logit_folders import (  # noqa: E402
+    PARTS,
+    ROWS,
+    assert_fits,
+    fail,
+    succeed,
+    table,
+    write,
+    write_folder,
+)
+
+
+@pytest.fixture(autouse=True)
+def current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+ADVICE = " Repair or remove it and run the same command again, or add --skip-bad."
+
+
+def nan_in_row_7(part):
+    values = part["cat"].to_numpy().copy()
+    values[7] = np.nan
+    return part.set_column(0, "cat", pa.array(values))
+
+
+def null_in_row_7(part):
+    values = part["cat"].to_pylist()
+    values[7] = None
+    return part.set_column(0, "cat", pa.array(values))
+
+
+def unknown_label(part):
+    labels = part["label"].to_pylist()
+    labels[9] = "fox"
+    return part.set_column(3, "label", pa.array(labels))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (
+            nan_in_row_7,
+            "logits must be finite: got nan in in/part-0003.parquet, row 7, column cat. "
+            "Mask or repair such rows first. model.npz.checkpoint keeps 3 finished files.",
+        ),
+        (
+            null_in_row_7,
+            "logits must be finite: got nan in in/part-0003.parquet, row 7, column cat. "
+            "Mask or repair such rows first. model.npz.checkpoint keeps 3 finished files.",
+        ),
+        (
+            unknown_label,
+            "labels must be one of the classes cat, dog, eel or a column 0 to 2: got 'fox' in "
+            "in/part-0003.parquet, row 9. model.npz.checkpoint keeps 3 finished files.",
+        ),
+        (
+            lambda part: part.slice(0, 0),
+            "logits must have at least one row: got none in in/part-0003.parquet.",
+        ),
+        (
+            lambda part: part.drop_columns("dog"),
+            "logits must have one column for every class: got no column 'dog' in "
+            "in/part-0003.parquet, which holds cat, eel, label.",
+        ),
+        (
+            lambda part: part.drop_columns("label"),
+            "labels must be found in in/part-0003.parquet: got no label among cat, dog, eel. "
+            "Choose with --labels-key.",
+        ),
+        (
+            lambda part: part.append_column("fox", part["cat"]),
+            "logits must have the same 3 classes in every file: got fox besides in "
+            "in/part-0003.parquet. Leave out columns that are not classes with --ignore.",
+        ),
+        (
+            lambda part: part.set_column(1, "dog", pa.array(["x"] * ROWS)),
+            "logits must be numbers: got type string in in/part-0003.parquet, column dog. "
+            "Leave out columns that are not classes with --ignore.",
+        ),
+    ],
+    ids=["nan", "null", "label", "empty", "no-column", "no-labels", "wrong-K", "text"],
+)
+def test_a_bad_partition_is_named_exactly_and_nothing_is_lost(spoil, message):
+    logits, labels = write_folder(Path("in"))
+    path = Path("in/part-0003.parquet")
+    good = pq.read_table(path)
+    write(path, spoil(good))
+    fit = ["fit", "in", "--labels-key", "label", "-o", "model.npz"]
+    assert fail(*fit) == message + ADVICE
+    assert not Path("model.npz").exists()
+    # Without it, and listed:
+    result = succeed(*fit, "--skip-bad")
+    reason = message.partition(" model.npz.checkpoint")[0]
+    assert f"Left out part-0003.parquet: {reason}\n" in result.stderr
+    rest = np.r_[0:120, 160:200]
+    assert_fits("model.npz", logits[rest], labels[rest])
+    # Repaired, it is added to the others, which are not read again:
+    write(path, good)
+    result = succeed(*fit, "--force")
+    assert "Continuing after 160 rows" in result.stderr
+    assert_fits("model.npz", logits, labels)
+    assert not Path("model.npz.checkpoint").exists()
+
+
+@pytest.mark.parametrize(
+    ("layout", "spoil", "message"),
+    [
+        (
+            "fixed",
+            lambda logits: logits[:, :2],
+            "logits must have 3 columns, one per class, in every file: got 2 in "
+            "in/part-0003.parquet.",
+        ),
+        (
+            "lists",
+            lambda logits: [*map(list, logits[:7]), [0.5], *map(list, logits[8:])],
+            "logits must have 3 numbers in every row: got 1 in in/part-0003.parquet, row 7. "
+            "model.npz.checkpoint keeps 3 finished files.",
+        ),
+        (
+            "lists",
+            lambda logits: [*map(list, logits[:7]), [0.5, None, 1.0], *map(list, logits[8:])],
+            "logits must be finite: got nan in in/part-0003.parquet, row 7, column 1. "
+            "Mask or repair such rows first. model.npz.checkpoint keeps 3 finished files.",
+        ),
+        (
+            "lists",
+            lambda logits: [*map(list, logits[:7]), None, *map(list, logits[8:])],
+            "logits must have 3 numbers in every row: got 0 in in/part-0003.parquet, row 7. "
+            "model.npz.checkpoint keeps 3 finished files.",
+        ),
+    ],
+    ids=["wrong-K", "ragged", "null-inside", "null"],
+)
+def test_bad_lists_are_named_exactly(layout, spoil, message):
+    logits, labels = write_folder(Path("in"), layout=layout)
+    rows = slice(120, 160)
+    spoilt = spoil(logits[rows])
+    if layout == "fixed":
+        part = table(spoilt, labels[rows], layout=layout)
+    else:
+        part = pa.table({"logits": pa.array(spoilt), "label": labels[rows]})
+    write(Path("in/part-0003.parquet"), part)
+    assert fail("fit", "in", "-o", "model.npz") == message + ADVICE
+
+
+def corrupt_page(path):
+    """Damage in the middle of the data, which only reading finds."""
+    content = bytearray(path.read_bytes())
+    metadata = pq.read_metadata(path)
+    start = metadata.row_group(1).column(0).data_page_offset
+    content[start : start + 40] = bytes(40)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("kind", [".parquet", ".feather", ".arrow"])
+def test_a_corrupt_file_is_reported_by_name_and_nothing_is_lost(kind):
+    logits, labels = write_folder(Path("in"), kind)
+    path = Path(f"in/part-0003{kind}")
+    good = path.read_bytes()
+    if kind == ".parquet":
+        corrupt_page(path)
+    else:
+        path.write_bytes(good[: len(good) // 2])
+    message = fail("fit", "in", "-o", "model.npz")
+    assert f"must be in an intact {kind} file: got in/part-0003{kind} (" in message
+    assert message.endswith(ADVICE)
+    result = succeed("fit", "in", "-o", "model.npz", "--skip-bad")
+    assert f"Left out part-0003{kind}: " in result.stderr
+    rest = np.r_[0:120, 160:200]
+    assert_fits("model.npz", logits[rest], labels[rest])
+    message = fail("predict", "model.npz", "in", "-o", "out")
+    assert f"got in/part-0003{kind} (" in message
+    assert "out holds 3 of 5 files. Repair or remove it and run" in message
+    result = succeed("predict", "model.npz", "in", "-o", "out", "--skip-bad")
+    assert list(json.loads(Path("out/_SUCCESS.json").read_text())["skipped"]) == [path.name]
+    path.write_bytes(good)
+    succeed("predict", "model.npz", "in", "-o", "out")
+    assert json.loads(Path("out/_SUCCESS.json").read_text())["rows"] == PARTS * ROWS
+    succeed("fit", "in", "-o", "model.npz", "--force")
+    assert_fits("model.npz", logits, labels)
+
+
+def test_all_bad_headers_are_told_before_any_work():
+    write_folder(Path("in"))
+    for i in (1, 3, 4):
+        Path(f"in/part-000{i}.parquet").write_bytes(b"")
+    message = fail("fit", "in", "-o", "model.npz")
+    assert "got in/part-0001.parquet (" in message
+    assert "So 2 more: part-0003.parquet, part-0004.parquet." in message
+    assert not Path("model.npz.checkpoint").exists()
+    for i in (0, 2):
+        Path(f"in/part-000{i}.parquet").write_bytes(b"")
+    message = fail("fit", "in", "-o", "model.npz", "--skip-bad")
+    assert message.startswith("in must hold a file that can be fitted: got 5 bad ones.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["fit", "in", "-o", "model.npz", "--reference", "best"],
+            "reference must be 'model' for a folder: got 'best', whose recentring needs all the "
+            "data in memory at once. Leave --reference out, or fit one file.",
+        ),
+        (
+            ["fit", "in", "-o", "model.npz", "--labels", "labels.npy"],
+            "labels must be a column of the files themselves for a folder: got the file "
+            "labels.npy. Name the column with --labels-key.",
+        ),
+        (
+            ["fit", "empty", "-o", "model.npz"],
+            "empty must hold files that end in .npz, .npy, .csv, .parquet, .feather or .arrow: "
+            "got none.",
+        ),
+        (
+            ["fit", "mixed", "-o", "model.npz"],
+            "mixed must hold files of one format: got .csv and .parquet.",
+        ),
+        (
+            ["predict", "old.npz", "in", "-o", "out", "--format", "csv"],
+            "format must be parquet for a folder: got csv.",
+        ),
+        (
+            ["predict", "old.npz", "in", "-o", "labels.npy"],
+            "output must be a folder, as the input is one: got the file labels.npy.",
+        ),
+        (
+            ["predict", "old.npz", "in", "-o", "no/out"],
+            "output must be in a folder that exists: got no/out. Create it first.",
+        ),
+    ],
+)
+def test_what_a_folder_cannot_be_is_said_at_once(arguments, message):
+    write_folder(Path("in"))
+    np.save("labels.npy", np.zeros(3))
+    Path("empty").mkdir()
+    Path("mixed").mkdir()
+    Path("mixed/a.csv").touch()
+    Path("mixed/b.parquet").touch()
+    succeed("fit", "in", "-o", "old.npz")
+    assert fail(*arguments) == message
+
+
+def test_predictions_of_another_model_are_not_mixed_in():
+    write_folder(Path("in"))
+    succeed("fit", "in", "-o", "model.npz")
+    succeed("predict", "model.npz", "in", "-o", "out", "--alpha", 0.5)
+    message = fail("predict", "model.npz", "in", "-o", "out", "--alpha", 0.6)
+    assert message == (
+        "output must be of the same model, level and input: got out/part-0000.parquet, which is "
+        "not. Choose another folder, or overwrite it with --force."
+    )
+    succeed("predict", "model.npz", "in", "-o", "out", "--alpha", 0.6, "--force")
+    assert json.loads(Path("out/_SUCCESS.json").read_text())["alpha"] == 0.6
+    shutil.copy("out/part-0000.parquet", "out/other.parquet")
+    message = fail("predict", "model.npz", "in", "-o", "out", "--alpha", 0.6)
+    assert message.startswith("output must hold no other predictions: got out/other.parquet,")

@@ -1,0 +1,421 @@
+"""Reading logits and writing credal sets, in every format."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers.archives import read_npz
+
+pa = pytest.importorskip("pyarrow", reason="needs decal[cli]")
+import pyarrow.csv as pc  # noqa: E402
+import pyarrow.parquet as pq  # noqa: E402
+
+import decal  # noqa: E402
+from decal._io import sources as files  # noqa: E402
+
+ALL = ("npz", "npy", "csv", "parquet")
+NAMES = ("cat", "dog", "eel")
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    logits = 2 * rng.standard_normal((50, 3))
+    labels = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+    return logits, labels
+
+
+def write_logits(folder, kind, logits, labels, *, names=NAMES, truth=None):
+    """A file of logits and labels in the documented layout; for .npy, two files."""
+    path = folder / f"logits.{kind}"
+    if kind == "npy":
+        np.save(path, logits)
+        np.save(folder / "labels.npy", labels)
+    elif kind == "npz":
+        more = {} if truth is None else {"truth": truth}
+        np.savez(path, logits=logits, labels=labels, classes=np.array(names), **more)
+    else:
+        columns = {name: logits[:, k] for k, name in enumerate(names)}
+        table = pa.table(columns | {"label": labels})
+        (pc.write_csv if kind == "csv" else pq.write_table)(table, path)
+    return path
+
+
+def opened(folder, kind, logits, labels, **options):
+    path = write_logits(folder, kind, logits, labels)
+    beside = folder / "labels.npy" if kind == "npy" else None
+    return files.open_source(path, labels=beside, needed=("labels",), **options)
+
+
+def text_file(folder, text, name="logits.csv"):
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+# Reading
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("elements", [1, 21, 1000])
+def test_chunks_put_together_are_the_data(tmp_path, data, kind, elements):
+    logits, labels = data
+    source = opened(tmp_path, kind, logits, labels)
+    chunks = list(source.chunks(elements))
+    np.testing.assert_array_equal(np.concatenate([c.logits for c in chunks]), logits)
+    np.testing.assert_array_equal(np.concatenate([c.labels for c in chunks]), labels)
+    assert max(len(c) for c in chunks) == min(50, max(1, elements // 3))
+    assert source.classes == (None if kind == "npy" else NAMES)
+    assert source.rows == (None if kind == "csv" else 50)  # which only the end of a .csv tells
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_blocks_of_a_large_file_join_without_loss(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr("decal._io.formats.CHUNK_ELEMENTS", 1000)
+    logits = np.random.default_rng(0).standard_normal((40_000, 3))  # 2 MB, two blocks of a .csv
+    labels = np.arange(40_000) % 3
+    source = opened(tmp_path, kind, logits, labels)
+    assert sum(1 for _ in source.logits.read()) > 1
+    chunks = list(source.chunks(7777))
+    np.testing.assert_array_equal(np.concatenate([c.logits for c in chunks]), logits)
+    np.testing.assert_array_equal(np.concatenate([c.labels for c in chunks]), labels)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_fitting_chunk_by_chunk_equals_fitting_in_memory(tmp_path, data, kind):
+    logits, labels = data
+    streamed = decal.Decalibrator()
+    for chunk in opened(tmp_path, kind, logits, labels).chunks(21):
+        streamed.partial_fit(chunk.logits, chunk.labels)
+    alphas = [0.2, 0.8, 0.95]
+    found = streamed.shifts(alphas)
+    expected = decal.decalibrate(logits, labels, alpha=0.8).shifts(alphas)
+    np.testing.assert_allclose(found.lower, expected.lower, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.upper, expected.upper, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["npz", "npy", "parquet"])
+def test_float32_stays_float32(tmp_path, data, kind):
+    logits, labels = data
+    source = opened(tmp_path, kind, logits.astype(np.float32), labels)
+    assert source.all().logits.dtype == np.float32
+
+
+@pytest.mark.parametrize("kind", ["npz", "npy"])
+def test_arrays_in_fortran_order_are_read_right(tmp_path, data, kind):
+    logits, labels = data
+    source = opened(tmp_path, kind, np.asfortranarray(logits), labels)
+    np.testing.assert_array_equal(np.concatenate([c.logits for c in source.chunks(21)]), logits)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_labels_may_be_class_names(tmp_path, data, kind):
+    logits, labels = data
+    names = np.array(NAMES)[labels]
+    source = opened(tmp_path, kind, logits, names, classes=NAMES if kind == "npy" else None)
+    np.testing.assert_array_equal(source.all().labels, labels)
+
+
+def test_a_categorical_column_of_labels_works(tmp_path, data):
+    logits, labels = data
+    table = pa.table({name: logits[:, k] for k, name in enumerate(NAMES)})
+    names = pa.DictionaryArray.from_arrays(labels.astype(np.int32), list(NAMES))
+    pq.write_table(table.append_column("label", names), tmp_path / "x.parquet")
+    source = files.open_source(tmp_path / "x.parquet", needed=("labels",))
+    np.testing.assert_array_equal(source.all().labels, labels)
+
+
+def test_whole_numbers_are_names_where_classes_are_called_by_them(tmp_path):
+    path = text_file(tmp_path, "3,5,label\n0.1,0.2,5\n0.3,0.4,3\n")
+    source = files.open_source(path, needed=("labels",))
+    assert source.all().labels.tolist() == [1, 0]
+    path.write_text("3,5,label\n0.1,0.2,0\n")
+    with pytest.raises(
+        ValueError, match=r"labels must be one of the classes 3, 5: got '0' in .*line 2"
+    ):
+        source.all()
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv", "parquet"])
+def test_columns_are_matched_to_the_models_classes_by_name(tmp_path, data, kind):
+    logits, labels = data
+    path = write_logits(tmp_path, kind, logits, np.array(NAMES)[labels])
+    source = files.open_source(path, classes=("eel", "cat", "dog"))
+    np.testing.assert_array_equal(source.all().logits, logits[:, [2, 0, 1]])
+    np.testing.assert_array_equal(source.all().labels, np.array([1, 2, 0])[labels])
+    with pytest.raises(ValueError, match=r"one column for every class: got no column 'fox' in"):
+        files.open_source(path, classes=("eel", "cat", "fox"))
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_truth_comes_from_a_file_of_its_own(tmp_path, data, kind):
+    logits, labels = data
+    path = write_logits(tmp_path, "csv", logits, labels)
+    truth = np.random.default_rng(1).dirichlet(np.ones(3), size=50)
+    other = tmp_path / f"truth.{kind}"
+    if kind == "npz":
+        np.savez(other, human=truth)
+    elif kind == "npy":
+        np.save(other, truth)
+    else:  # the order of named columns does not matter
+        files.write_columns(other, {NAMES[k]: truth[:, k] for k in (2, 0, 1)})
+    source = files.open_source(path, truth=other)
+    np.testing.assert_array_equal(source.all().truth, truth)
+
+
+def test_keys_can_be_chosen_and_truth_is_found_beside_logits(tmp_path, data):
+    logits, labels = data
+    truth = np.full((50, 3), 1 / 3)
+    path = tmp_path / "x.npz"
+    np.savez(path, a=logits, b=labels, human=truth, w=np.arange(50))
+    keys = {"logits": "a", "labels": "b", "weights": "w"}
+    chunk = files.open_source(path, keys=keys, wanted=("labels", "truth")).all()
+    np.testing.assert_array_equal(chunk.logits, logits)
+    np.testing.assert_array_equal(chunk.labels, labels)
+    np.testing.assert_array_equal(chunk.weights, np.arange(50))
+    np.testing.assert_array_equal(chunk.truth, truth)
+
+
+def test_weights_are_only_used_when_asked_for(tmp_path, data):
+    logits, labels = data
+    path = tmp_path / "x.npz"
+    np.savez(path, logits=logits, labels=labels, weights=np.arange(50))
+    assert files.open_source(path).all().weights is None
+
+
+def test_ignored_columns_are_not_classes(tmp_path):
+    path = text_file(tmp_path, "id,cat,dog,species\nq1,0.5,1.5,dog\n")
+    source = files.open_source(path, keys={"labels": "species"}, ignore=["id"])
+    assert source.classes == ("cat", "dog")
+    assert source.all().labels.tolist() == [1]
+
+
+def test_probabilities_become_their_logarithms(tmp_path):
+    p = np.array([[0.5, 0.5], [0.25, 0.75]])
+    path = tmp_path / "p.npy"
+    np.save(path, p)
+    source = files.open_source(path, probabilities=True)
+    np.testing.assert_array_equal(source.all().logits, np.log(p))
+
+
+def test_a_floor_raises_zeros(tmp_path):
+    path = tmp_path / "p.npy"
+    np.save(path, np.array([[0.0, 1.0]]))
+    source = files.open_source(path, probabilities=True, floor=1e-6)
+    np.testing.assert_allclose(source.all().logits, [[np.log(1e-6), 0]])
+    with pytest.raises(
+        ValueError, match=r"be positive to have a logarithm: got 0.0 in .*row 0, column 0"
+    ):
+        files.open_source(path, probabilities=True).all()
+    with pytest.raises(ValueError, match="floor must go with probabilities: got 1e-06"):
+        files.open_source(path, floor=1e-6)
+
+
+# What is wrong with a file
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"must start with a line of column names: got nothing"),
+        ("0.5,1.5\n1,2\n", r"must start with a line of column names: got 0.5, 1.5"),
+        ("a,b,label\n", r"logits must have at least one row: got none in .*logits.csv"),
+        ("a,b,label\n1,2,0\n1,x,0\n", r"logits must be numbers: got 'x' in .*line 3, column b"),
+        ("a,b,label\n1,2,0\n1,,0\n", r"logits must be finite: got nan in .*line 3, column b"),
+        ("a,b,label\n1,2,0\n1,0\n", r"logits must be in intact rows: got .*Row #3"),
+        ("a,b,label\n1,2,2\n", r"one of the classes a, b or a column 0 to 1: got '2' in .*line 2"),
+        ("a,a,label\n1,2,0\n", r"one column for every class: got more than one column 'a'"),
+        ("a,label\n1,0\n", r"logits must have a column per class, two or more: got 1"),
+        (
+            "a,b\n1,2\n",
+            r"labels must come with the logits: got none in .*, which holds a, b\. Give",
+        ),
+        ("a,b,label,labels\n1,2,0,0\n", r"labels must be found in .*: got both labels and label"),
+    ],
+)
+def test_faults_of_a_csv_are_named_with_their_place(tmp_path, text, message):
+    path = text_file(tmp_path, text)
+    with pytest.raises(ValueError, match=message):
+        files.open_source(path, needed=("labels",)).all()
+
+
+def test_the_row_of_a_fault_counts_from_the_start_of_the_file(tmp_path, data):
+    logits, _ = data
+    logits[40, 1] = np.inf
+    np.save(tmp_path / "x.npy", logits)
+    with pytest.raises(ValueError, match=r"logits must be finite: got inf in .*row 40, column 1"):
+        list(files.open_source(tmp_path / "x.npy").chunks(9))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        (
+            {"z": np.zeros((2, 2)), "y": [0, 1]},
+            r"got no logits among z, y\. Choose with --logits-key",
+        ),
+        ({"logits": np.zeros(3)}, r"logits must be a matrix .*: got shape \(3,\)"),
+        ({"logits": np.array([["a", "b"]])}, r"logits must be numbers: got dtype <U1"),
+        ({"logits": np.zeros((2, 2)), "labels": [0, 1, 1]}, r"as many rows as logits: got 3 in"),
+        ({"logits": np.zeros((2, 2)), "labels": [0.0, 1.0]}, r"labels must lie in 0 to 1: got 0.0"),
+        ({"logits": np.zeros((1, 2)), "labels": [-1]}, r"labels must lie in 0 to 1: got -1 in"),
+        (
+            {"logits": np.zeros((2, 2)), "labels": [0, 1], "classes": ["a"]},
+            "classes must be 2 names, one per column: got 1",
+        ),
+    ],
+)
+def test_faults_of_an_npz_are_named(tmp_path, arrays, message):
+    np.savez(tmp_path / "x.npz", **arrays)
+    with pytest.raises(ValueError, match=message):
+        files.open_source(tmp_path / "x.npz", needed=("labels",)).all()
+
+
+@pytest.mark.parametrize(
+    ("truth", "message"),
+    [
+        ([[1.0, 2.0]], r"truth must sum to 1 in every row: got 3.0 in .*row 0\. Divide counts"),
+        ([[-0.5, 1.5]], r"truth must be finite and not negative: got -0.5 in .*row 0, column 0"),
+        ([[0.2, 0.3, 0.5]], r"truth must have 2 columns, one per class: got 3"),
+    ],
+)
+def test_faults_of_the_truth_are_named(tmp_path, truth, message):
+    np.save(tmp_path / "x.npy", np.zeros((1, 2)))
+    np.save(tmp_path / "t.npy", np.array(truth))
+    with pytest.raises(ValueError, match=message):
+        files.open_source(tmp_path / "x.npy", truth=tmp_path / "t.npy").all()
+
+
+def test_files_of_different_lengths_are_refused_even_if_only_reading_tells(tmp_path):
+    path = text_file(tmp_path, "a,b\n1,2\n3,4\n")
+    labels = text_file(tmp_path, "label\n0\n", "labels.csv")
+    with pytest.raises(ValueError, match=r"as many rows as logits: got 1 in .* and 2 in "):
+        files.open_source(path, labels=labels).all()
+
+
+def test_negative_weights_are_refused(tmp_path):
+    path = text_file(tmp_path, "a,b,label,w\n1,2,0,1\n1,2,0,-1\n")
+    with pytest.raises(
+        ValueError, match=r"weights must be finite and not negative: got -1.0 in .*line 3"
+    ):
+        files.open_source(path, keys={"weights": "w"}).all()
+
+
+def test_text_columns_of_a_parquet_are_refused_as_classes(tmp_path):
+    pq.write_table(pa.table({"id": ["x"], "a": [1.0], "b": [2.0]}), tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match=r"got type string in .*column id\. Leave out .*--ignore"):
+        files.open_source(tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize("kind", ["npz", "npy", "parquet"])
+def test_damaged_files_are_refused(tmp_path, data, kind):
+    path = write_logits(tmp_path, kind, *data)
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(ValueError, match=rf"must be in an intact \.{kind} file: got .*logits"):
+        files.open_source(path).all()
+    path.write_bytes(b"hello")
+    with pytest.raises(ValueError, match=rf"must be in an intact \.{kind} file: got .*logits"):
+        files.open_source(path).all()
+
+
+def test_pickles_are_never_loaded(tmp_path):
+    np.save(tmp_path / "x.npy", np.array([[{}, {}]], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match="logits must be numbers: got dtype object"):
+        files.open_source(tmp_path / "x.npy")
+
+
+def test_unknown_endings_are_refused(tmp_path):
+    with pytest.raises(
+        ValueError, match=r"must end in .npz, .npy, .csv, .parquet, .feather or .arrow: got .*x.txt"
+    ):
+        files.open_source(tmp_path / "x.txt")
+
+
+# Writing
+
+
+@pytest.fixture
+def credal(data):
+    logits, labels = data
+    return decal.decalibrate(logits, labels, alpha=0.8, classes=NAMES).predict(logits)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_credal_sets_written_in_parts_read_back_exactly(tmp_path, credal, kind):
+    path = tmp_path / f"out.{kind}"
+    files.write_credal(path, [credal[:20], credal[20:21], credal[21:]])
+    if kind == "npz":
+        with np.load(path, allow_pickle=False) as found:
+            lower, upper, point = found["lower"], found["upper"], found["point"]
+            assert tuple(found["classes"]) == NAMES
+    elif kind == "npy":
+        lower, upper = np.moveaxis(np.load(path, allow_pickle=False), -1, 0)
+        point = credal.point
+    else:
+        table = pc.read_csv(path) if kind == "csv" else pq.read_table(path)
+        assert table["row"].to_pylist() == np.repeat(np.arange(50), 3).tolist()
+        assert table["class"].to_pylist() == list(NAMES) * 50
+        lower, upper, point = (
+            table[name].to_numpy().reshape(50, 3) for name in ("lower", "upper", "point")
+        )
+    np.testing.assert_array_equal(lower, credal.lower)
+    np.testing.assert_array_equal(upper, credal.upper)
+    np.testing.assert_array_equal(point, credal.point)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_awkward_class_names_survive_a_csv(tmp_path):
+    names = ('a,"b"', "c\nd")
+    credal = decal.IntervalCredalSet([[0.1, 0.2]], [[0.8, 0.9]], classes=names)
+    files.write_credal(tmp_path / "x.csv", [credal])
+    parsing = pc.ParseOptions(newlines_in_values=True)
+    found = pc.read_csv(tmp_path / "x.csv", parse_options=parsing)
+    assert found.column_names == ["row", "class", "lower", "upper"]
+    assert found["class"].to_pylist() == list(names)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, credal, kind):
+    path = tmp_path / f"out.{kind}"
+    path.write_text("old")
+
+    def broken():
+        yield credal[:20]
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        files.write_credal(path, broken())
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv", "parquet"])
+def test_named_columns_read_back_exactly(tmp_path, kind):
+    path = tmp_path / f"t.{kind}"
+    files.write_columns(path, {"alpha": (0.1, 1.0), "coverage": [1 / 3, 0.25]})
+    if kind == "npz":
+        assert zipfile.ZipFile(path).namelist() == ["alpha.npy", "coverage.npy"]
+        found = read_npz(path)["coverage"].tolist()
+    else:
+        table = pc.read_csv(path) if kind == "csv" else pq.read_table(path)
+        found = table["coverage"].to_pylist()
+    assert found == [1 / 3, 0.25]
+
+
+def test_outputs_are_checked_before_any_work(tmp_path):
+    (tmp_path / "old.csv").touch()
+    (tmp_path / "dir.csv").mkdir()
+    with pytest.raises(ValueError, match=r"output must be a new file: got .*old.csv. Overwrite"):
+        files.check_output(tmp_path / "old.csv", force=False)
+    files.check_output(tmp_path / "old.csv", force=True)
+    with pytest.raises(ValueError, match="output must be a file: got the folder"):
+        files.check_output(tmp_path / "dir.csv", force=True)
+    with pytest.raises(ValueError, match="output must be in a folder that exists"):
+        files.check_output(tmp_path / "no" / "x.csv", force=False)
+    with pytest.raises(ValueError, match=r"output must end in .csv or .parquet: got .*x.npz"):
+        files.check_output(tmp_path / "x.npz", force=False, formats=(".csv", ".parquet"))
+    files.check_output(Path(tmp_path / "x"), force=False, file_format="csv")

@@ -1,0 +1,1 @@
+"""Definitions written slowly and literally. Nothing here imports decal."""
