@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.special import softmax
@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 import decal
 from decal import selection
-from helpers.strategies import labelled_logits
+from helpers.strategies import at_most, labelled_logits
 
 RULES = ("interval_dominance", "e_admissible")
 SETTINGS = (
@@ -324,7 +324,7 @@ def test_plausibility_of_a_distribution_is_the_largest_level_that_holds_it(kind)
         assert found[row] == next(a for a in levels[max(at - 31, 0) : at + 1] if inside(a))
 
 
-@settings(max_examples=20, deadline=None)
+@at_most(20)
 @given(labelled_logits(max_rows=4), st.sampled_from(SETTINGS), st.sampled_from(RULES), st.data())
 def test_rows_at_least_as_plausible_as_alpha_are_those_inside(data, kind, rule, draw):
     logits, labels, weights = data

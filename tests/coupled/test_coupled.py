@@ -11,7 +11,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
@@ -19,7 +19,7 @@ from scipy.special import logsumexp, softmax
 import decal
 from decal.coupled import CoupledDecalibrator
 from helpers.archives import read_npz
-from helpers.strategies import alphas, labelled_logits
+from helpers.strategies import alphas, at_most, labelled_logits
 
 PROBLEMS = int(os.environ.get("DECAL_STRESS", "40"))
 
@@ -247,7 +247,7 @@ def test_of_two_local_minima_the_lower_one_is_found_and_neither_is_called_proved
     assert credal.lower_outer[0, 0] < credal.lower[0, 0]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@at_most(25)
 @given(
     labelled_logits(max_rows=8, max_classes=4),
     alphas,

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.optimize import linprog
 
 import decal
+from helpers.strategies import at_most
 
 LOWER = [[0.1, 0.5, 0.0], [0.2, 0.2, 0.2]]
 UPPER = [[0.3, 0.8, 0.2], [0.6, 0.5, 0.4]]
@@ -70,7 +71,6 @@ def test_it_contains_what_lies_within_its_bounds_give_or_take_a_rounding(credal)
     assert credal.contains(just_out, atol=0).tolist() == [False, False]
 
 
-@settings(max_examples=200, deadline=None)
 @given(boxes())
 def test_tightened_bounds_are_the_ones_that_members_attain(box):
     lower, upper, p = box
@@ -209,7 +209,7 @@ def test_a_point_has_no_epistemic_uncertainty_and_one_decision():
         assert point.decide(rule).tolist() == [0, 0]
 
 
-@settings(max_examples=150, deadline=None)
+@at_most(150)
 @given(boxes())
 def test_the_orders_that_theory_demands(box):
     lower, upper, p = box

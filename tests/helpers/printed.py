@@ -19,7 +19,8 @@ TOKEN = re.compile(
     (?P<ellipsis> \.\.\. )
     | (?P<number>
         # A hyphen after a word or a number is no sign, and digits within a word are no number.
-        (?: (?<! [\w.] ) | (?<= \.\.\. ) ) [-+]? (?: \d+ (?: \.(?!\.) \d* )? | \.\d+ ) (?: [eE] [-+]? \d+ )?
+        (?: (?<! [\w.] ) | (?<= \.\.\. ) )
+        [-+]? (?: \d+ (?: \.(?!\.) \d* )? | \.\d+ ) (?: [eE] [-+]? \d+ )?
         (?! [\d_] | \.\d )
       )
     | (?P<space> \s+ )

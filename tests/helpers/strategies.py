@@ -1,8 +1,15 @@
 """Random labelled logits, with the awkward ones that real models produce."""
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+
+
+def at_most(examples):
+    """For a costly property: so many examples, or as few as the profile in use draws."""
+    return settings(max_examples=min(examples, settings.default.max_examples))
+
 
 SCALES = (0.0, 0.5, 3.0, 30.0, 1e4)
 

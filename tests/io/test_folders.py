@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("typer", reason="needs decal[cli]")
@@ -37,6 +37,7 @@ from helpers.logit_folders import (  # noqa: E402
     write,
     write_folder,
 )
+from helpers.strategies import at_most  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -184,7 +185,7 @@ def fit_with_stops(path, stops, *, to="stopped.npz", every=1e9, **options):
         checkpoint.remove()
 
 
-@settings(max_examples=12, deadline=None)
+@at_most(12)
 @given(st.sets(st.integers(1, 12), max_size=4))
 def test_any_interruptions_leave_the_result_the_same_bit_for_bit(tmp_path_factory, stops):
     folder = tmp_path_factory.mktemp("stops")
@@ -409,7 +410,7 @@ def partitions(draw):
     return logits, rng.integers(K, size=n), rng.permutation(part), draw(st.randoms())
 
 
-@settings(deadline=None)
+@at_most(100)
 @given(partitions())
 def test_neither_the_partition_nor_the_order_of_merging_changes_results(drawn):
     logits, labels, part, random = drawn
