@@ -117,7 +117,9 @@ def test_baselines():
     inputs = torch.tensor(logits, dtype=torch.float32)
     loader = DataLoader(TensorDataset(inputs, torch.tensor(labels)), batch_size=30)
     wrapper = CredalWrapper(
-        lambda: mlp(3, inputs=3, hidden=(4,)), members=2, trainer=Trainer(epochs=20, learning_rate=0.05)
+        lambda: mlp(3, inputs=3, hidden=(4,)),
+        members=2,
+        trainer=Trainer(epochs=20, learning_rate=0.05),
     )
     credal = wrapper.fit(loader).predict_credal(inputs)
     with torch.no_grad():
