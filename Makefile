@@ -25,13 +25,13 @@ quick: .venv/.types  ## in a minute: formatting, types, the tests of the core, o
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(PYTEST) --dist loadgroup --hypothesis-profile quick -m "not slow" $(CORE)
+	$(PYTEST) --dist worksteal --hypothesis-profile quick -m "not slow" $(CORE)
 
 test: .venv/.types .venv/.browser  ## everything CI runs: formatting, types, tests, documentation snippets
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(PYTEST) --dist loadgroup --durations 15
+	$(PYTEST) --dist loadgroup --no-loadscope-reorder --durations 15
 
 docs: .venv/.docs  ## build the documentation site into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

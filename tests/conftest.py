@@ -1,10 +1,10 @@
 """What all tests share: how many examples Hypothesis draws, one thread per process, real data.
 
-Run with `-n 2` for two processes. What several tests of one file prepare together (a trained
-network, a browser, a Spark session) is prepared once, because a file stays in one process.
+`make test` runs two processes, `-n 2 --dist loadgroup`; without these options there is one.
 """
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,21 @@ PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("quick", max_examples=10, **PATIENT)
 settings.register_profile("ci", max_examples=300, **PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Let a file stay in one process, and begin with the slow ones (for `--dist loadgroup`).
+
+    What the tests of a file share, a trained network or a Spark session, is then made once; and
+    neither process ends with a long file while the other waits. Tests that share more than a file
+    say so by a mark `xdist_group` of their own.
+    """
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[item.path])
+    for item in items:
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="session")

@@ -154,6 +154,7 @@ def test_an_efficiency_between_the_last_float_and_zero_is_refused():
 # For a wanted coverage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SETTINGS[:3], ids=["class", "both", "own"])
 def test_coverage_agrees_with_brute_force_over_a_dense_grid(kind):
     logits, _, labels = sample(5, 200)
@@ -261,6 +262,7 @@ def test_new_labels_are_missed_as_rarely_as_promised(rule):
         assert sizes.mean() < 2.5
 
 
+@pytest.mark.slow
 def test_the_guarantee_is_that_of_the_order_statistics_of_the_plausibility(fitted):
     # The same promise for five hundred calibration sets at once: of n + 1 exchangeable scores, the
     # last is below the k-th smallest of the others, k = epsilon (n + 1), that rarely.

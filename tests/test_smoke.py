@@ -51,7 +51,6 @@ def test_sklearn():
 
 
 @pytest.mark.torch
-@pytest.mark.xdist_group("torch")
 def test_torch_head(model):
     torch = pytest.importorskip("torch")
     from decal.torch import CredalHead
@@ -62,7 +61,6 @@ def test_torch_head(model):
 
 
 @pytest.mark.torch
-@pytest.mark.xdist_group("torch")
 def test_text():
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
@@ -86,7 +84,6 @@ def test_text():
 
 
 @pytest.mark.torch
-@pytest.mark.xdist_group("torch")
 def test_zeroshot():
     torch = pytest.importorskip("torch")
     pytest.importorskip("transformers")
@@ -106,7 +103,6 @@ def test_zeroshot():
 
 
 @pytest.mark.torch
-@pytest.mark.xdist_group("torch")
 def test_baselines():
     torch = pytest.importorskip("torch")
     from torch.utils.data import DataLoader, TensorDataset

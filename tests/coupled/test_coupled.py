@@ -19,9 +19,9 @@ from scipy.special import logsumexp, softmax
 import decal
 from decal.coupled import CoupledDecalibrator
 from helpers.archives import read_npz
-from helpers.strategies import alphas, at_most, labelled_logits
+from helpers.strategies import alphas, at_most, few, labelled_logits
 
-PROBLEMS = int(os.environ.get("DECAL_STRESS", "40"))
+PROBLEMS = int(os.environ.get("DECAL_STRESS") or few(40))
 
 
 # Oracles
@@ -345,6 +345,7 @@ def test_several_local_minima_do_not_mislead(seed):
     assert p.min() == pytest.approx(credal.lower[0, 0], abs=3e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_an_absent_class_pushes_the_others_as_far_as_a_grid_shows(seed):
     rng = np.random.default_rng(seed)
