@@ -217,6 +217,7 @@ def test_a_coverage_that_only_a_vacuous_set_has_is_noted_and_one_out_of_reach_re
 # With a guarantee, from labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kind", SETTINGS[:3], ids=["class", "both", "own"])
 def test_labels_agree_with_brute_force_over_a_dense_grid(kind, rule):
@@ -306,6 +307,7 @@ def test_a_model_that_cannot_keep_every_class_promises_nothing():
 # The possibility contour
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SETTINGS, ids=["class", "both", "own", "sum"])
 def test_plausibility_of_a_distribution_is_the_largest_level_that_holds_it(kind):
     logits, _, labels = sample(16, 100, K=3)

@@ -216,6 +216,7 @@ def all_around(logits, labels, alpha):
     return boundary_points(logits, labels, ones, level, center, rays)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_with_three_classes_the_ends_are_those_of_all_directions(seed):
     logits, labels, queries = shop(seed, n=60, K=3)

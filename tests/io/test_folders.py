@@ -220,6 +220,7 @@ def wait_until(ready, process):
         time.sleep(0.002)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_fit_killed_again_and_again_ends_with_the_same_bits(number):
     write_folder(Path("in"), rows=4000)
@@ -252,6 +253,7 @@ def test_a_fit_killed_again_and_again_ends_with_the_same_bits(number):
     assert_same_bits("model.npz", "through.npz")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_predict_keeps_finished_files_and_continues(number):
     write_folder(Path("in"), rows=4000)
