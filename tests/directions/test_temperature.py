@@ -157,7 +157,7 @@ def scanned_box(logits, first, last, count=4001):
     """Range of the softmax over a dense scan of scales."""
     last = min(last, 1e4)
     scan = np.concatenate([np.linspace(first, 1, count), np.geomspace(1, last, count)])
-    p = np.stack([softmax(s * logits, axis=1) for s in scan])
+    p = softmax(scan[:, None, None] * logits, axis=2)
     return p.min(axis=0), p.max(axis=0)
 
 

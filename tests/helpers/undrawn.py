@@ -6,7 +6,7 @@ from unittest.mock import patch
 from decal._experiments.harness import figures
 
 
-def _write_empty(draw, folder, name):
+def _write_empty(_draw, folder, name):
     written = [folder / f"{name}{suffix}" for suffix in (".svg", ".png", "_dark.svg")]
     for path in written:
         path.touch()
