@@ -21,20 +21,24 @@ settings.register_profile("quick", max_examples=10, **PATIENT)
 settings.register_profile("ci", max_examples=300, **PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+GROUP = pytest.StashKey[str]()
+"""Under which name a test shares a process with others."""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Let a file stay in one process, and begin with the slow ones (for `--dist loadgroup`).
 
-    What the tests of a file share, a trained network or a Spark session, is then made once; and
-    neither process ends with a long file while the other waits. Tests that share more than a file
-    say so by a mark `xdist_group` of their own.
+    What the tests of a file share, a trained network or a Spark session, is then made once, and
+    there is one browser; and neither process ends with a long file while the other waits.
     """
-    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
-    items.sort(key=lambda item: -slow[item.path])
+    slow = Counter()
     for item in items:
-        if not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        in_browser = item.get_closest_marker("browser")
+        item.stash[GROUP] = "browser" if in_browser else item.path.stem
+        item.add_marker(pytest.mark.xdist_group(item.stash[GROUP]))
+        slow[item.stash[GROUP]] += bool(in_browser or item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[item.stash[GROUP]])
 
 
 @pytest.fixture(scope="session")
