@@ -31,7 +31,7 @@ test: .venv/.types .venv/.browser  ## everything CI runs: formatting, types, tes
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(PYTEST) --dist loadgroup --no-loadscope-reorder --durations 15
+	$(PYTEST) --dist loadfile --no-loadscope-reorder --durations 15
 
 docs: .venv/.docs  ## build the documentation site into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -1,6 +1,6 @@
 """What all tests share: how many examples Hypothesis draws, one thread per process, real data.
 
-`make test` runs two processes, `-n 2 --dist loadgroup`; without these options there is one.
+`make test` runs two processes, `-n 2 --dist loadfile`; without these options there is one.
 """
 
 import os
@@ -21,24 +21,44 @@ settings.register_profile("quick", max_examples=10, **PATIENT)
 settings.register_profile("ci", max_examples=300, **PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-GROUP = pytest.StashKey[str]()
-"""Under which name a test shares a process with others."""
+
+# `make test` distributes by file: what the tests of a file share, a trained network or a Spark
+# session, is then made once. (Marks `xdist_group` would say so too, but pytest-xdist 3.8 ignores
+# them with pytest 9.2.)
+
+
+def together(nodeid):
+    """What stays in one process: the tests of a file, and all tests in a browser."""
+    file = nodeid.partition("::")[0]
+    return BROWSER if file.startswith(BROWSER) else file
+
+
+BROWSER = "tests/explorer/browser/"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Let a file stay in one process, and begin with the slow ones (for `--dist loadgroup`).
+    """Begin with the slow files, so that no process is left alone with one at the end."""
+    slow = Counter(
+        together(item.nodeid)
+        for item in items
+        if item.get_closest_marker("slow") or item.get_closest_marker("browser")
+    )
+    items.sort(key=lambda item: -slow[together(item.nodeid)])
 
-    What the tests of a file share, a trained network or a Spark session, is then made once, and
-    there is one browser; and neither process ends with a long file while the other waits.
-    """
-    slow = Counter()
-    for item in items:
-        in_browser = item.get_closest_marker("browser")
-        item.stash[GROUP] = "browser" if in_browser else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(item.stash[GROUP]))
-        slow[item.stash[GROUP]] += bool(in_browser or item.get_closest_marker("slow"))
-    items.sort(key=lambda item: -slow[item.stash[GROUP]])
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Distribute by file, and give all tests in a browser to one process."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return together(nodeid)
+
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")
