@@ -25,8 +25,7 @@ from decal._base.checks import (
 from decal._base.numerics import Array
 from decal.credal._boxes import SET_RULES, IntervalCredalSet
 from decal.decalibrator import Decalibrator
-from decal.directions._class_shifts import Temperature
-from decal.directions._lines import Direction
+from decal.directions import Direction
 
 try:
     from sklearn import get_config  # type: ignore[import-untyped]
@@ -150,7 +149,7 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         estimator: Any,
         *,
         alpha: float = 0.8,
-        directions: Iterable[str | Temperature | Direction] = ("class",),
+        directions: Iterable[str | Direction] = ("class",),
         likelihood: str = "mean",
         reference: str = "model",
         box: str = "joint",

@@ -13,11 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
-from decal._base.checks import check_weights
+from decal._base.checks import check_alpha, check_weights
 from decal.decalibrator import Decalibrator
-from decal.directions._class_shifts import Temperature
+from decal.directions._direction import require
 
 try:
     import torch
@@ -29,7 +27,6 @@ except ModuleNotFoundError as error:
         "decal.torch needs PyTorch: pip install 'decal[torch]'", name="torch"
     ) from error
 
-from decal._torch_boxes import shift_box, widened_by_scales
 
 __all__ = ["CredalHead", "collect_logits", "decalibrate_model", "fit"]
 
@@ -175,8 +172,7 @@ def fit(
 
 def _streams(decalibrator: Decalibrator) -> bool:
     """Whether chunks may be learnt from one by one."""
-    own = [d for d in decalibrator.directions if not isinstance(d, str | Temperature)]
-    return decalibrator.reference == "model" and not own
+    return decalibrator.reference == "model" and all(d.streams for d in decalibrator.directions)
 
 
 @contextmanager
@@ -380,16 +376,16 @@ class CredalHead(nn.Module):
 
     Parameters
     ----------
-    decalibrator : a fitted Decalibrator, with the directions "class", "temperature" or both.
+    decalibrator : a fitted Decalibrator, with directions that export, as all of decal's do.
     alpha : level in [0, 1]; by default the decalibrator's.
 
     Attributes
     ----------
-    center, lower, upper : (K,) buffers, as in `Decalibrator.shifts`.
-    scale, scale_lower, scale_upper : () buffers, as in `Decalibrator.scales`; only with
-        "temperature".
-    alpha, joint : as they were at construction. Not in the state_dict: to load one, build the head
-        from a decalibrator with the same settings first.
+    center, scale : (K,) and () buffers, the reference model.
+    class_lower, class_upper, temperature_lower, temperature_upper : buffers, the endpoints of each
+        direction, as in `Decalibrator.steps`.
+    alpha, joint, directions : as they were at construction. Not in the state_dict: to load one,
+        build the head from a decalibrator with the same settings first.
 
     Notes
     -----
@@ -417,38 +413,24 @@ class CredalHead(nn.Module):
     """
 
     center: Tensor
-    lower: Tensor
-    upper: Tensor
     scale: Tensor
-    scale_lower: Tensor
-    scale_upper: Tensor
 
     def __init__(self, decalibrator: Decalibrator, alpha: float | None = None) -> None:
         super().__init__()
-        for direction in decalibrator.directions:
-            if not isinstance(direction, str | Temperature):
-                raise ValueError(
-                    "directions must be 'class' or 'temperature' for a CredalHead: got "
-                    f"{direction.name!r}, whose code is not PyTorch's. Use Decalibrator.predict."
-                )
-        shifts = decalibrator.shifts(alpha)
-        lower, upper = shifts.lower, shifts.upper
-        if "class" not in decalibrator.directions:
-            lower = upper = np.where(np.isfinite(shifts.center), 0.0, -np.inf)
-        self.alpha = float(shifts.alpha)
+        advice = "Use Decalibrator.predict."
+        require(decalibrator.directions, "exports", "a CredalHead", advice)
+        reference = decalibrator.reference_model
+        self.alpha = decalibrator.alpha if alpha is None else check_alpha(alpha)
         self.joint = decalibrator.box == "joint"
-        self.temperature = any(isinstance(d, Temperature) for d in decalibrator.directions)
-        self.register_buffer("center", torch.tensor(shifts.center))
-        self.register_buffer("lower", torch.tensor(lower))
-        self.register_buffer("upper", torch.tensor(upper))
-        if self.temperature:
-            scales = decalibrator.scales(alpha)
-            for name, value in (
-                ("scale", scales.center),
-                ("scale_lower", scales.lower),
-                ("scale_upper", scales.upper),
-            ):
-                self.register_buffer(name, torch.tensor(float(value), dtype=torch.float64))
+        self.directions = decalibrator.directions
+        self.rescaled = reference.scale != 1
+        self.register_buffer("center", torch.tensor(reference.center))
+        self.register_buffer("scale", torch.tensor(reference.scale, dtype=torch.float64))
+        for direction in self.directions:
+            endpoints = decalibrator.steps(direction.name, self.alpha)
+            for name in ("lower", "upper"):
+                values = torch.tensor(getattr(endpoints, name), dtype=torch.float64)
+                self.register_buffer(f"{direction.name}_{name}", values)
 
     @classmethod
     def from_file(cls, path: str | Path, alpha: float | None = None) -> Self:
@@ -463,18 +445,23 @@ class CredalHead(nn.Module):
                 f"got shape {tuple(logits.shape)}."
             )
         z = _at_least_float32(logits)
-        center, lower, upper = (t.to(z.dtype) for t in (self.center, self.lower, self.upper))
+        center = self.center.to(z.dtype)
         absent = torch.isneginf(center)
         # Relative to the largest logit, which changes no probability: so rounding depends on the
         # differences of logits only, and constants need no gradient.
         z = z - z.masked_fill(absent, -torch.inf).amax(-1, keepdim=True).detach()
-        if self.temperature:
+        if self.rescaled:
             z = z * self.scale.to(z.dtype)
         z = z + center.masked_fill(absent, 0.0)
-        low, high = shift_box(z, absent, lower, upper, joint=self.joint)
-        if self.temperature:
-            ends = self.scale_lower.to(z.dtype), self.scale_upper.to(z.dtype)
-            low, high = widened_by_scales(low, high, z, absent, *ends)
+        low = high = torch.softmax(z.masked_fill(absent, -torch.inf), -1)
+        for direction in self.directions:
+            lower, upper = (
+                self.get_buffer(f"{direction.name}_{name}").to(z.dtype)
+                for name in ("lower", "upper")
+            )
+            low, high = direction.widen_tensors(
+                low, high, z, absent, lower=lower, upper=upper, joint=self.joint
+            )
         return low, high.clamp(max=1.0)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -493,5 +480,5 @@ class CredalHead(nn.Module):
     def extra_repr(self) -> str:
         """Shown by repr."""
         box = "joint" if self.joint else "own"
-        more = ", temperature" if self.temperature else ""
-        return f"{len(self.center)} classes, alpha={self.alpha:g}, box={box!r}{more}"
+        names = ", ".join(map(str, self.directions))
+        return f"{len(self.center)} classes, alpha={self.alpha:g}, box={box!r}, directions: {names}"

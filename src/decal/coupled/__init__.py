@@ -34,7 +34,7 @@ from decal.coupled._absent import PlausibleModels, log_odds_of_rest
 from decal.coupled._bounds import CERTIFIED, STATUS_NAMES, Bounds, Status
 from decal.coupled._loss import ShiftLoss
 from decal.credal._boxes import IntervalCredalSet, row_index
-from decal.decalibrator import DWARFED, ReferenceWarning
+from decal.decalibrator import FAR_FROM_REFERENCE, ReferenceWarning
 
 SLACK = 1e-12
 """Probability by which outer ends are widened, for round-off: certificates are floating point."""
@@ -275,7 +275,7 @@ class CoupledDecalibrator:
         data, gain = ShiftLoss.from_data(z[counted], y[counted], w[counted])
         self._data, self._gain, self._solved, self.classes = data, gain, {}, names
         allowed = -self._budget(self.alpha)
-        if self.reference == "model" and 0 < allowed < gain / DWARFED:
+        if self.reference == "model" and 0 < allowed < gain / FAR_FROM_REFERENCE:
             warnings.warn(
                 f"the best shift gains {gain:.3g} nats on the model, and alpha = {self.alpha:g} "
                 f"allows to lose {allowed:.2g}: the intervals will show how far the model is from "
@@ -364,6 +364,7 @@ class CoupledDecalibrator:
         """Read what `save` wrote. Runs no code from the file, so files of strangers are safe."""
         settings, arrays = storage.read(Path(path) if isinstance(path, str) else path)
         try:
+            del settings["version"]
             if settings.pop("model", None) != MODEL:
                 raise ValueError("it is of another kind of model")
             names, gain = settings.pop("classes"), float(settings.pop("gain"))

@@ -1,4 +1,4 @@
-"""The boxes of `CredalHead`: `directions.shift_box` and `lines.widen_along` as one fixed graph.
+"""Boxes of PyTorch tensors, for `CredalHead`: what directions do in NumPy, as one fixed graph.
 
 What NumPy does with data-dependent searches and row picks must here compile, export and
 differentiate: the same formulas, with a fixed number of steps for every row and class.
@@ -19,6 +19,11 @@ PEAK_STEPS = 4
 
 LARGEST_EXPONENT = 0.9
 """Share of the largest exponent of the dtype that a shifted logit may reach above all others."""
+
+
+def wider(low: Tensor, high: Tensor, more_low: Tensor, more_high: Tensor) -> tuple[Tensor, Tensor]:
+    """Bounds that hold both intervals."""
+    return torch.minimum(low, more_low), torch.maximum(high, more_high)
 
 
 def shift_box(
