@@ -25,9 +25,9 @@ from scipy.special import softmax
 from scipy.stats import entropy
 
 import decal
-from decal.credal import _hull_questions as hulls
-from decal.credal._entropy import lower_entropy, upper_entropy
-from decal.credal._measures import hartley, zero_one
+from decal.credal import _hull_decisions as hulls
+from decal.credal._box_entropy import lower_entropy, upper_entropy
+from decal.credal._box_measures import hartley, zero_one
 from decal.decisions import abstention_utility, e_admissible
 
 Array = NDArray[np.float64]

@@ -282,9 +282,9 @@ def test_an_uncertain_lower_entropy_warns(monkeypatch):
     middle = np.full(40, 1 / 40)
     half = np.linspace(0.2, 1.0, 40) / 40
     hard = decal.IntervalCredalSet((middle - half)[None], (middle + half)[None])
-    limited = decal.credal._entropy.lower_entropy
+    limited = decal.credal._box_entropy.lower_entropy
     monkeypatch.setattr(
-        "decal.credal._entropy.lower_entropy",
+        "decal.credal._box_entropy.lower_entropy",
         lambda lower, upper: limited(lower, upper, max_nodes=4),
     )
     for ask in (hard.entropy, hard.aleatoric, hard.epistemic):

@@ -25,8 +25,8 @@ from decal._base.checks import (
     check_values,
 )
 from decal._base.numerics import Array
-from decal.credal import _entropy as entropy
-from decal.credal import _measures as measures
+from decal.credal import _box_entropy as entropy
+from decal.credal import _box_measures as measures
 
 if TYPE_CHECKING:
     import pandas as pd

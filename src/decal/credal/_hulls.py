@@ -16,7 +16,7 @@ from decal._base.checks import (
     check_vertices,
 )
 from decal._base.numerics import Array
-from decal.credal import _hull_questions as hulls
+from decal.credal import _hull_decisions as hulls
 from decal.credal._boxes import CredalSet, Indices, IntervalCredalSet, Mask, row_index
 
 

@@ -1,6 +1,6 @@
 """How uncertain a box is: zero-one loss, generalised Hartley measure, width.
 
-Boxes are two float64 arrays (n, K), checked, non-empty and reachable, as in `_entropy`.
+Boxes are two float64 arrays (n, K), checked, non-empty and reachable, as in `_box_entropy`.
 Write d = upper - lower, R = 1 - sum(lower) for the mass that the box leaves open, and
 c = sum(upper) - 1, so that sum(d) = R + c.
 """

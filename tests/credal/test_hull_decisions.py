@@ -7,7 +7,7 @@ import pytest
 
 from decal import decisions
 from decal._base import games as _games
-from decal.credal import _hull_questions as hulls
+from decal.credal import _hull_decisions as hulls
 from decal.decisions import abstention_utility
 from oracles import decisions as oracle
 from test_decisions import SET_RULES, assert_rules_match_definitions

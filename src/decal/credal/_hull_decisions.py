@@ -21,7 +21,7 @@ from decal import decisions
 from decal._base.checks import check_choice
 from decal._base.games import GAME_TOLERANCE, Reply, bracket_values
 from decal._base.numerics import Array, row_blocks
-from decal.credal._entropy import phi
+from decal.credal._box_entropy import phi
 from decal.decisions import (
     ADMISSIBLE_TOLERANCE,
     TIE_TOLERANCE,
