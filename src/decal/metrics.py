@@ -8,7 +8,7 @@ import numpy as np
 
 from decal._base.checks import check_count, check_labels, check_probabilities, check_scores
 from decal._base.numerics import Array
-from decal.credal._boxes import CredalSet
+from decal.credal import CredalSet
 
 
 def coverage(credal: CredalSet, distributions: Any, *, atol: float = 5e-4) -> float:

@@ -1,84 +1,30 @@
-"""Hulls of probability vectors: entropies, membership, expectations and decisions."""
+"""Hulls of probability vectors: membership, expectations and decisions."""
 
 from itertools import product
 
 import numpy as np
 import pytest
 
+import decal
 from decal import decisions
 from decal._base import games as _games
 from decal.credal import _hull_decisions as hulls
 from decal.decisions import abstention_utility
+from helpers.hulls import cases, mixtures
 from oracles import decisions as oracle
 from test_decisions import SET_RULES, assert_rules_match_definitions
 
-SHAPES = ((1, 2), (1, 5), (2, 2), (2, 6), (4, 3), (7, 7), (5, 20))  # (M, K)
 
-
-def cases(seed, n=4):
-    rng = np.random.default_rng(seed)
-    for kind, (M, K) in product(oracle.HULL_KINDS, SHAPES):
-        yield rng, kind, oracle.random_hulls(rng, n, M, K, kind)
-
-
-def mixtures(rng, vertices):
-    weights = rng.dirichlet(np.full(vertices.shape[1], 0.3), len(vertices))
-    return np.einsum("nm,nmk->nk", weights, vertices)
-
-
-def test_highest_entropy_is_certified_and_at_least_that_of_a_general_solver():
-    for _, kind, vertices in cases(0, n=3):
-        highest = hulls.upper_entropy(vertices)
-        assert (highest.gap <= 1e-9).all(), kind
-        assert (highest.gap >= -1e-12).all(), kind
-        for i, v in enumerate(vertices):
-            assert highest.weights[i].min() >= 0
-            assert highest.weights[i].sum() == pytest.approx(1, abs=1e-12)
-            p = highest.weights[i] @ v
-            assert oracle.entropy(p) == pytest.approx(highest.value[i], abs=1e-12)
-            if i == 0:
-                found = oracle.hull_upper_entropy(v)
-                assert highest.value[i] >= found - 1e-9, kind
-                assert highest.bound[i] >= found - 1e-12, kind
-
-
-def test_no_mixture_exceeds_the_bound():
-    for rng, kind, vertices in cases(1, n=20):
-        highest = hulls.upper_entropy(vertices)
-        for _ in range(20):
-            entropies = [oracle.entropy(p) for p in mixtures(rng, vertices)]
-            assert (np.array(entropies) <= highest.bound + 1e-12).all(), kind
-
-
-def test_lowest_entropy_is_that_of_a_vertex():
-    for rng, kind, vertices in cases(2, n=5):
-        lowest = hulls.lower_entropy(vertices)
-        expected = [min(oracle.entropy(p) for p in v) for v in vertices]
-        np.testing.assert_allclose(lowest, expected, atol=1e-13, err_msg=kind)
-        assert (lowest <= hulls.upper_entropy(vertices).value + 1e-12).all()
-        assert (lowest <= [oracle.entropy(p) + 1e-12 for p in mixtures(rng, vertices)]).all()
-
-
-def test_entropies_known_in_closed_form():
-    simplex = np.eye(5)[None]
-    assert hulls.upper_entropy(simplex).value == pytest.approx(np.log(5), abs=1e-9)
-    assert hulls.lower_entropy(simplex).tolist() == [0.0]
-    edge = np.eye(5)[None, :2]
-    assert hulls.upper_entropy(edge).value == pytest.approx(np.log(2), abs=1e-9)
-    point = np.full((1, 3, 4), 0.25)
-    assert hulls.upper_entropy(point).value == pytest.approx(np.log(4), abs=1e-15)
+def decide(vertices, rule, **options):
+    return decal.HullCredalSet(vertices).decide(rule, **options)
 
 
 def test_rows_do_not_depend_on_the_batch():
     rng = np.random.default_rng(3)
     vertices = np.concatenate([oracle.random_hulls(rng, 20, 5, 6, k) for k in oracle.HULL_KINDS])
     distributions = mixtures(rng, vertices) + 1e-3 * rng.normal(size=(len(vertices), 6))
-    together = hulls.upper_entropy(vertices)
     inside = hulls.contains(vertices, distributions, atol=1e-3)
     for i in range(len(vertices)):
-        alone = hulls.upper_entropy(vertices[i : i + 1])
-        assert alone.value[0] == together.value[i]
-        assert alone.bound[0] == together.bound[i]
         row = hulls.contains(vertices[i : i + 1], distributions[i : i + 1], atol=1e-3)
         assert row[0] == inside[i]
 
@@ -137,7 +83,7 @@ def test_rules_agree_with_definitions():
         kind = rng.choice(oracle.UTILITY_KINDS)
         utility = oracle.random_utility(rng, vertices.shape[2], kind)
         decided = [
-            {r: hulls.decide(vertices, r, utility=U, optimism=0.3) for r in decisions.RULES}
+            {r: decide(vertices, r, utility=U, optimism=0.3) for r in decisions.RULES}
             for U in (None, utility)
         ]
         for i, v in enumerate(vertices):
@@ -155,12 +101,12 @@ def test_generosity_is_ordered_and_nothing_is_empty():
             abstention_utility(K, cost=0.5),
             oracle.random_utility(rng, K, "hedge"),
         ):
-            sets = [hulls.decide(vertices, rule, utility=utility) for rule in SET_RULES]
+            sets = [decide(vertices, rule, utility=utility) for rule in SET_RULES]
             dominance, maximal, admissible = sets
             assert admissible.any(axis=1).all()
             assert not (admissible & ~maximal).any()
             assert not (maximal & ~dominance).any()
-            best = hulls.decide(vertices, "gamma_maximax", utility=utility)
+            best = decide(vertices, "gamma_maximax", utility=utility)
             assert admissible[np.arange(len(vertices)), best].all()
 
 
@@ -168,7 +114,7 @@ def test_the_box_around_a_hull_keeps_at_least_as_much():
     for rng, _, vertices in cases(10, n=20):
         box = hulls.box(vertices)
         for rule, utility in product(SET_RULES, (None, rng.normal(size=(4, vertices.shape[2])))):
-            kept = hulls.decide(vertices, rule, utility=utility)
+            kept = decide(vertices, rule, utility=utility)
             assert not (kept & ~decisions.decide(*box, rule, utility=utility)).any()
 
 
@@ -181,19 +127,19 @@ def test_all_vertices_of_a_box_decide_as_the_box():
             vertices = oracle.box_vertices(lower[i], upper[i])[None]
             for rule, U in product(SET_RULES, (None, utility)):
                 np.testing.assert_array_equal(
-                    hulls.decide(vertices, rule, utility=U)[0],
+                    decide(vertices, rule, utility=U)[0],
                     decisions.decide(lower[i : i + 1], upper[i : i + 1], rule, utility=U)[0],
                 )
 
 
 def test_a_class_can_be_admissible_without_being_the_best_at_any_vertex():
     vertices = np.array([[[0.6, 0.4, 0.0], [0.0, 0.4, 0.6]]])
-    assert hulls.decide(vertices, "e_admissible").tolist() == [[True, True, True]]
+    assert decide(vertices, "e_admissible").tolist() == [[True, True, True]]
     lower = vertices - np.array([0, 0.15, 0])
     lower[:, :, 0] += np.array([0.15, 0.0])
     lower[:, :, 2] += np.array([0.0, 0.15])
-    assert hulls.decide(lower, "e_admissible").tolist() == [[True, False, True]]
-    assert hulls.decide(lower, "maximality").tolist() == [[True, True, True]]
+    assert decide(lower, "e_admissible").tolist() == [[True, False, True]]
+    assert decide(lower, "maximality").tolist() == [[True, True, True]]
 
 
 def test_zero_one_uncertainty_agrees_with_its_definition():
@@ -215,27 +161,21 @@ def test_vertices_in_another_order_or_repeated_change_nothing():
     rng = np.random.default_rng(13)
     vertices = oracle.random_hulls(rng, 50, 5, 6, "random")
     again = np.concatenate([vertices[:, ::-1], vertices[:, :2]], axis=1)
-    np.testing.assert_allclose(
-        hulls.upper_entropy(vertices).value, hulls.upper_entropy(again).value, atol=1e-9
-    )
     for rule in decisions.RULES:
-        np.testing.assert_array_equal(hulls.decide(vertices, rule), hulls.decide(again, rule))
+        np.testing.assert_array_equal(decide(vertices, rule), decide(again, rule))
 
 
 def test_no_rows_are_no_results():
     empty = np.empty((0, 3, 4))
-    assert hulls.upper_entropy(empty).gap.shape == (0,)
     assert hulls.contains(empty, np.empty((0, 4)), atol=0.0).shape == (0,)
     assert hulls.zero_one(empty).shape == (0,)
     for rule, utility in product(decisions.RULES, (None, abstention_utility(4, cost=0.5))):
-        assert len(hulls.decide(empty, rule, utility=utility)) == 0
+        assert len(decide(empty, rule, utility=utility)) == 0
 
 
 def test_a_large_hull_in_blocks():
     rng = np.random.default_rng(14)
     vertices = oracle.random_hulls(rng, 40, 20, 300, "random")
-    highest = hulls.upper_entropy(vertices)
-    assert (highest.gap <= 1e-9).all()
     assert hulls.contains(vertices, mixtures(rng, vertices), atol=1e-6).all()
     p = rng.dirichlet(np.ones(300), 40)
     distance = [oracle.hull_distance(v, q) for v, q in zip(vertices[:5], p[:5], strict=True)]
@@ -246,7 +186,7 @@ def test_a_large_hull_in_blocks():
 
 def test_unknown_rules_are_named():
     with pytest.raises(ValueError, match=r"rule must be one of .*: got 'median'"):
-        hulls.decide(np.eye(3)[None], "median")
+        decide(np.eye(3)[None], "median")
 
 
 def test_membership_is_proved_even_for_degenerate_hulls():

@@ -33,7 +33,8 @@ from decal._io import model_files as storage
 from decal.coupled._absent import PlausibleModels, log_odds_of_rest
 from decal.coupled._bounds import CERTIFIED, STATUS_NAMES, Bounds, Status
 from decal.coupled._loss import ShiftLoss
-from decal.credal._boxes import IntervalCredalSet, row_index
+from decal.credal import IntervalCredalSet
+from decal.credal._credal_set import read_only, row_index
 from decal.decalibrator import DWARFED, ReferenceWarning
 
 SLACK = 1e-12
@@ -87,10 +88,7 @@ class CoupledCredalSet(IntervalCredalSet):
         credal = cls._trusted(box.lower, box.upper, box.point, box.classes)
         for name in CARRIED:
             array = carried[name]
-            if array is not None:
-                array = array.view()
-                array.flags.writeable = False
-            object.__setattr__(credal, name, array)
+            object.__setattr__(credal, name, None if array is None else read_only(array))
         return credal
 
     def __getitem__(self, rows: Any) -> Self:

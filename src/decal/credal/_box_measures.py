@@ -29,7 +29,7 @@ TILTS = (1.0, 4.0)
 """Exponents at which the tail of a random subset's width is bounded, in units of 1/R."""
 
 HARTLEY_TOLERANCE = 1e-12
-"""Nats. Two ends of a bracket that differ by no more differ by round-off."""
+"""Nats. Endpoints of a bracket that differ by no more than this differ by round-off."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Hartley:
 
     @property
     def exact(self) -> Mask:
-        """(n,) bool: where both ends are the measure itself."""
+        """(n,) bool: where both endpoints are the measure itself."""
         return np.less_equal(self.upper - self.lower, HARTLEY_TOLERANCE)
 
 
@@ -158,6 +158,12 @@ def hartley(lower: Array, upper: Array, *, conditioned: int = CONDITIONED) -> Ha
         else:
             low[rows], high[rows] = _gain_bracket(d[rows], c[rows], conditioned)
     return Hartley(np.maximum(ignorance - high, 0.0), np.maximum(ignorance - low, 0.0))
+
+
+def middle_of_hartley(lower: Array, upper: Array) -> Array:
+    """(n,) the middle of each bracket of `hartley`: the measure itself where it is exact."""
+    found = hartley(lower, upper)
+    return (found.lower + found.upper) / 2
 
 
 @lru_cache(maxsize=8)

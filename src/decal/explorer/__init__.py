@@ -31,7 +31,7 @@ from decal._base.checks import (
     check_logits,
 )
 from decal._io.model_files import replacing
-from decal.credal._boxes import CredalSet
+from decal.credal import CredalSet
 from decal.directions._class_shifts import Temperature
 from decal.directions._lines import Direction
 from decal.explorer._media import open_media

@@ -28,7 +28,7 @@ from decal._base.checks import (
     require_one,
 )
 from decal._base.numerics import Array
-from decal.credal._boxes import SET_RULES
+from decal.decisions import SET_RULES
 from decal.selection._plausibility import (
     SEARCH_LEVELS,
     Predictor,

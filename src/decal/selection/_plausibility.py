@@ -22,7 +22,8 @@ from decal._base.checks import (
     require_one,
 )
 from decal._base.numerics import Array
-from decal.credal._boxes import SET_RULES, CredalSet
+from decal.credal import CredalSet
+from decal.decisions import SET_RULES
 
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
