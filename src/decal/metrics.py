@@ -115,15 +115,15 @@ def calibration_gaps(probabilities: Any, labels: Any, *, bins: int = 10) -> Arra
     Parameters
     ----------
     probabilities : (n, K) array
-        Predictions.
+        Predictions of one chunk.
     labels : (n,) integers
-        True classes.
+        Their true classes.
     bins : int
-        Number of bins of (0, 1]; a confidence on an edge falls into the bin below.
+        The same number for all chunks.
 
     See Also
     --------
-    expected_calibration_error : For rows that fit into memory.
+    expected_calibration_error : The error itself, for rows that fit into memory.
     """
     p = check_probabilities(probabilities)
     y = check_labels(labels, rows=len(p), classes=p.shape[1])

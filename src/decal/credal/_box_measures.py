@@ -173,12 +173,12 @@ def _size_weights(K: int) -> Array:
     # at -ln x = ln(K/b), so the trapezoidal rule converges geometrically.
     b = np.arange(1, K)[:, None]
     peak = np.log(K / b)
-    scale = np.sqrt((K - b) / (K * b)) / peak
+    stretch = np.sqrt((K - b) / (K * b)) / peak
     step = 0.25
-    s = peak * np.exp(scale * np.arange(-45.0, 25.0, step))
+    s = peak * np.exp(stretch * np.arange(-45.0, 25.0, step))
     integrand = np.exp(_log_binomial(K, b) - b * s + (K - b) * np.log(-np.expm1(-s)))
     weights = np.zeros(K + 1)
-    weights[1:K] = (step * scale * integrand).sum(axis=1)
+    weights[1:K] = (step * stretch * integrand).sum(axis=1)
     weights.flags.writeable = False
     return weights
 

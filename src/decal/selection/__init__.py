@@ -339,10 +339,11 @@ def alpha_for_labels(
     with `plausibility` as the score. Alphas are those of a fixed grid, which changes nothing.
 
     **What it does not say.** The probability is over both the n examples and the new one: for the
-    n given ones, the miss rate of new examples varies around it by about sqrt(epsilon / n). It is an
-    average over all inputs, not a promise for a class, a group or one input. It says that the label
-    is in the decision set, not that the true distribution is in the credal set. And it is void if
-    the model was fitted (or trained) on these examples, or if epsilon is picked after looking.
+    n given ones, the miss rate of new examples varies around it by about sqrt(epsilon / n). It is
+    an average over all inputs, not a promise for a class, a group or one input. It says that the
+    label is in the decision set, not that the true distribution is in the credal set. And it is
+    void if the model was fitted (or trained) on these examples, or if epsilon is picked after
+    looking.
 
     Parameters
     ----------

@@ -136,7 +136,7 @@ def contour_levels() -> Array:
 
 
 def alpha_at(step: int, steps: int) -> float:
-    """Alpha after `step` of `steps` steps from 1 to 0; between them budgets grow in equal ratios."""
+    """Alpha after `step` of `steps` steps from 1 to 0; in between, budgets grow in equal ratios."""
     if step == 0:
         return 1.0
     if step == steps:
