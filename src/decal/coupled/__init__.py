@@ -289,7 +289,7 @@ class CoupledDecalibrator:
         *,
         classes: Iterable[Any] | None = None,
     ) -> Self:
-        """Learn from labelled data, forgetting what was learnt before.
+        """Find the best shift for labelled data and keep them; what was learnt before is forgotten.
 
         Parameters
         ----------
