@@ -7,7 +7,7 @@ import pytest
 
 import decal
 from decal import decisions
-from decal._base import games as _games
+from decal._base import games
 from decal.credal import _hull_decisions as hulls
 from decal.decisions import abstention_utility
 from helpers.hulls import cases, mixtures
@@ -195,7 +195,7 @@ def test_membership_is_proved_even_for_degenerate_hulls():
     for kind in oracle.HULL_KINDS:
         vertices = oracle.random_hulls(rng, 60, 25, 30, kind)
         reply = hulls._furthest_class(vertices - mixtures(rng, vertices)[:, None, :])
-        nearest, furthest = _games.bracket_values(reply, 60, 25, threshold=-1e-9)
+        nearest, furthest = games.bracket_values(reply, 60, 25, threshold=-1e-9)
         assert (furthest >= -1e-15).all(), kind
         assert (nearest >= -1e-6).all(), kind
         proved.append(nearest >= -1e-9)
