@@ -23,8 +23,9 @@ from decal._base.checks import (
     to_numpy,
 )
 from decal._base.numerics import Array
-from decal.credal._boxes import SET_RULES, IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
+from decal.decisions import SET_RULES
 from decal.directions import Direction
 
 try:

@@ -15,7 +15,7 @@ from decal._base.checks import check_choice, check_count, check_logits
 from decal._base.numerics import Array, margins, row_blocks, sigmoid, softplus
 from decal.baselines._model_outputs import batch_logits, evaluate
 from decal.baselines._randomness import randomness
-from decal.credal._entropy import phi
+from decal.credal._box_entropy import phi
 from decal.credal._hulls import HullCredalSet
 
 __all__ = ["MCDropout", "energy", "entropy", "max_softmax"]

@@ -31,7 +31,7 @@ from decal._base.checks import (
     check_logits,
 )
 from decal._io.model_files import replacing
-from decal.credal._boxes import CredalSet
+from decal.credal import CredalSet
 from decal.explorer._media import open_media
 from decal.explorer._page import html_page
 from decal.explorer._payload import Payload, Side, collect
