@@ -288,6 +288,8 @@ class ZeroShotClassifier(PretrainedClassifier):
     ) -> Self:
         """Load a model of the open_clip package, such as BiomedCLIP.
 
+        open_clip prepares the images, and cuts texts to the model's length.
+
         Parameters
         ----------
         name_or_path : str or path

@@ -22,8 +22,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from decal._base.checks import check_choice, check_count, check_tolerance
 from decal.baselines._randomness import derived_seed, randomness
-from decal.baselines._training_files import Checkpoint, MemberFiles, State, Training
-from decal.baselines._training_watch import Watch, bar
+from decal.baselines._training_records import Checkpoint, MemberFiles, State, Training
+from decal.baselines._running_accuracy import Watch, bar
 from decal.torch import _logits_of, _run
 
 __all__ = [

@@ -12,7 +12,7 @@ from torch import nn
 
 from decal._base.checks import check_alpha, check_choice, check_member_probabilities
 from decal._base.numerics import Array
-from decal.baselines._ensemble import Ensemble
+from decal.baselines._ensemble_base import Ensemble
 from decal.baselines._trainer import Trainer
 from decal.credal._hulls import HullCredalSet
 

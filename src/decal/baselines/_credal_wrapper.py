@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from decal._base.checks import check_member_probabilities
-from decal.baselines._ensemble import Ensemble
+from decal.baselines._ensemble_base import Ensemble
 from decal.credal._boxes import IntervalCredalSet
 
 __all__ = ["CredalWrapper", "credal_wrapper"]
