@@ -78,7 +78,7 @@ from sklearn.model_selection import StratifiedKFold
 from decal.sklearn import CredalClassifier
 
 def compare(model, method, X, y, new):
-    "The same sets through the door as from the model's own logits as arrays."
+    "The same sets as from the model's own logits as arrays."
     clf = CredalClassifier(model, alpha=0.9, cv=3).fit(X, y)
     assert clf.method_ == method, clf.method_
     classes, labels = np.unique(y, return_inverse=True)

@@ -291,7 +291,7 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     def predict(self, X: Any) -> NDArray[Any]:
         """(n,) most probable classes: the estimator's own predictions.
 
-        With reference="best", those of the recentred model.
+        With reference="best", those of the recentered model.
         """
         check_is_fitted(self)
         if self.decalibrator_.reference == "model":
@@ -301,7 +301,7 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     def predict_proba(self, X: Any) -> Array:
         """(n, K) probabilities: the estimator's own, or the softmax of its logits if it has none.
 
-        With reference="best", those of the recentred model: the credal sets' `point`.
+        With reference="best", those of the recentered model: the credal sets' `point`.
         """
         check_is_fitted(self)
         if self.decalibrator_.reference == "best":
