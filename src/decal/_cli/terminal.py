@@ -12,6 +12,8 @@ from decal._io import progress
 from decal._io.progress import ProgressBar
 from decal._io.sources import Chunk, Source
 
+__all__ = ["messages", "output", "progress_bar", "say", "score_table", "with_progress"]
+
 output = Console()
 messages = Console(stderr=True)
 

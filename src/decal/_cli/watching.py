@@ -14,6 +14,8 @@ from decal._cli.terminal import progress_bar, say
 from decal._io.checkpoints import Stopped, Watch
 from decal._io.progress import ProgressBar
 
+__all__ = ["StoppableProgress", "watched"]
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Ctrl-C, and what the scheduler of a cluster sends before it ends a process."""
 
