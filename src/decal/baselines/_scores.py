@@ -65,8 +65,8 @@ class MCDropout:
     """One trained network as an ensemble: predictions with dropout on, several times (Gal 2016).
 
     Only the dropout layers are switched on; batch norms and all else stay as for evaluation, and
-    all modes are restored afterwards. Dropout is what `torch.nn` calls so; functions such as
-    `torch.nn.functional.dropout` inside a module's code are not.
+    all modes are restored afterwards. Dropout layers are those of `torch.nn`; functions such as
+    `torch.nn.functional.dropout` inside a module's code stay off.
 
     Parameters
     ----------
