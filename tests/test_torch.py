@@ -154,17 +154,17 @@ def test_peaks_between_the_scales_are_found_for_many_classes():
 # The head: a module
 
 
-def test_a_state_dict_carries_the_ends(tmp_path):
+def test_a_state_dict_carries_the_endpoints(tmp_path):
     head, other = CredalHead(fitted(0.9, BOTH)), CredalHead(fitted(0.2, BOTH))
     z = torch.tensor(drawn(seed=1)[0])
     torch.save(head.state_dict(), tmp_path / "head.pt")
     other.load_state_dict(torch.load(tmp_path / "head.pt", weights_only=True))
     assert all(torch.equal(a, b) for a, b in zip(head(z), other(z), strict=True))
     assert set(head.state_dict()) == {
-        *("center", "lower", "upper"),
-        *("scale", "scale_lower", "scale_upper"),
+        *("center", "class_lower", "class_upper"),
+        *("scale", "temperature_lower", "temperature_upper"),
     }
-    with pytest.raises(RuntimeError, match="Missing key.*scale"):
+    with pytest.raises(RuntimeError, match="Missing key.*temperature"):
         head.load_state_dict(CredalHead(fitted(0.9)).state_dict())
 
 
@@ -172,10 +172,10 @@ def test_a_head_moves_and_keeps_its_precision():
     d = fitted(0.9)
     z = drawn(seed=1)[0]
     head = CredalHead(d)
-    assert head.float().lower.dtype == torch.float32
+    assert head.float().class_lower.dtype == torch.float32
     assert difference(head.double()(torch.tensor(z)), d.predict(z)) < 1e-6  # rounded once
-    assert CredalHead(d).to("meta").lower.device.type == "meta"
-    assert CredalHead(d).half().lower.dtype == torch.float32
+    assert CredalHead(d).to("meta").class_lower.device.type == "meta"
+    assert CredalHead(d).half().class_lower.dtype == torch.float32
     half = torch.tensor(z).half()
     lower, upper = CredalHead(d).half()(half)
     assert lower.dtype == torch.float32
@@ -190,7 +190,7 @@ def test_a_head_goes_to_a_device_without_float64():
 
     head = CredalHead(fitted())
     head._apply(to_such_a_device)
-    assert head.lower.dtype == torch.float32
+    assert head.class_lower.dtype == torch.float32
 
 
 def test_a_head_from_a_file(tmp_path):
@@ -199,7 +199,10 @@ def test_a_head_from_a_file(tmp_path):
     head = CredalHead.from_file(tmp_path / "model.npz", alpha=0.7)
     z = drawn(seed=1)[0]
     assert difference(head(torch.tensor(z)), d.predict(z, alpha=0.7)) < PEAK
-    assert repr(head) == "CredalHead(6 classes, alpha=0.7, box='joint', temperature)"
+    assert (
+        repr(head)
+        == "CredalHead(6 classes, alpha=0.7, box='joint', directions=('class', 'temperature'))"
+    )
 
 
 @pytest.mark.parametrize("directions", [CLASS, SCALE, BOTH], ids="+".join)
@@ -286,7 +289,7 @@ def test_the_documented_network_runs_in_onnx_runtime(tmp_path, monkeypatch):
     assert printed.getvalue() == "".join(text for _, text in blocks)
 
 
-class Tilt:
+class Tilt(decal.Line):
     """A direction of one's own."""
 
     name, ratio = "tilt", 1.0
@@ -297,7 +300,7 @@ class Tilt:
 
 def test_a_head_refuses_what_it_cannot_do():
     d = decal.Decalibrator(0.9, directions=("class", Tilt())).fit(*drawn())
-    with pytest.raises(ValueError, match="directions must be 'class' or 'temperature'.*'tilt'"):
+    with pytest.raises(ValueError, match="must all support a CredalHead: got 'tilt'"):
         CredalHead(d)
     with pytest.raises(decal.NotFittedError):
         CredalHead(decal.Decalibrator())
@@ -348,10 +351,10 @@ def test_streaming_a_loader_equals_fitting_on_all_logits(directions, reference, 
 def test_no_more_than_a_chunk_is_held(monkeypatch):
     monkeypatch.setattr(decal_torch, "CHUNK_ELEMENTS", 250)
     sizes = []
-    learn = decal.Decalibrator.fit
+    learn = decal.Decalibrator.partial_fit
     monkeypatch.setattr(
         decal.Decalibrator,
-        "fit",
+        "partial_fit",
         lambda d, z, *a, **k: sizes.append(len(z)) or learn(d, z, *a, **k),
     )
     z, y = (torch.tensor(a) for a in drawn())

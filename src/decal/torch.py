@@ -343,5 +343,6 @@ class CredalHead(nn.Module):
     def extra_repr(self) -> str:
         """The settings that repr shows."""
         box = "joint" if self.joint else "own"
-        names = ", ".join(map(str, self.directions))
-        return f"{len(self.center)} classes, alpha={self.alpha:g}, box={box!r}, directions: {names}"
+        names = tuple(direction.name for direction in self.directions)
+        more = "" if names == ("class",) else f", directions={names}"
+        return f"{len(self.center)} classes, alpha={self.alpha:g}, box={box!r}{more}"
