@@ -46,6 +46,8 @@ UNDER_WAY = {
     "all": "coupled decalibrator decisions metrics sklearn",
     "classes": "Checkpoint: Source: Split: State: Task: Watch:",
     "shadowing": "selection:",
+    "links": "__init__.py _class_shifts.py _direction.py _ladder.py _learnt.py _lines.py "
+    "_margins.py _temperature.py _tensors.py",
     "tests": """
         __main__ _torch_boxes selection._plausibility
         _base.checks _base.games
