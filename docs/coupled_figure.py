@@ -47,7 +47,7 @@ def boundary(logits: np.ndarray, labels: np.ndarray, center: np.ndarray) -> np.n
 
 
 def draw_region(
-    axes: Axes, edge: np.ndarray, center: np.ndarray, credal: CoupledCredalSet, shifts: decal.Shifts
+    axes: Axes, edge: np.ndarray, center: np.ndarray, credal: CoupledCredalSet, shifts: decal.Endpoints
 ) -> None:
     """The plausible shifts of dog and fox against cat, and those of one class alone."""
     moved = _against_cat(edge - center)
