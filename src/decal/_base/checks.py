@@ -298,6 +298,16 @@ def check_center(center: Any, count: int) -> Array:
     return array
 
 
+def check_label_weight(weights: Any) -> Array:
+    """(K,) finite weights of the labels of every class, K >= 2, none negative, some positive."""
+    array = to_numpy(weights, "label_weight")
+    if array.ndim != 1 or len(array) < 2 or array.dtype != np.float64:
+        raise ValueError(f"label_weight must be a number per class: got shape {array.shape}.")
+    if not (np.isfinite(array) & (array >= 0)).all() or not array.any():
+        raise ValueError("label_weight must be finite, not negative, and positive somewhere.")
+    return array
+
+
 def check_count(value: Any, name: str, *, least: int = 1) -> int:
     """A whole number, at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:

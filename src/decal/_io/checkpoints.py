@@ -22,7 +22,6 @@ from decal._io.folders import CHECKPOINT_ENDING, Folder, Layout, Part
 from decal._io.formats import listing
 from decal._io.model_files import replacing
 from decal.decalibrator import Decalibrator
-from decal.directions._class_shifts import described
 
 FORMAT = "decal-checkpoint"
 VERSION = 1
@@ -218,7 +217,7 @@ def learn(
     their repair, adds them.
     """
     watch = watch or Watch()
-    settings = folder.settings | {"directions": [described(d) for d in model.directions]}
+    settings = folder.settings | {"directions": [[d.name, d.settings()] for d in model.directions]}
     settings = json.loads(json.dumps(settings))
     state = checkpoint.read(settings) or State(settings)
     todo = _remaining(folder, state, checkpoint)
