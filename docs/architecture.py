@@ -106,7 +106,7 @@ def drawn(package, layers: Mapping[str, str], shortcuts, theme: str) -> str:
             f'fill="{tint[row.layer]}">{row.layer}</text>',
         ]
         for box in row.boxes:
-            opened = {to for room, to in shortcuts if room == box.room}
+            opened = {to for room, to in shortcuts if room == box.room and to in layer_of}
             parts += room_drawn(box, package, ordinary[box.room], opened, layer_of, tint, colors)
         parts.append("</g>")
     parts += lanes_drawn(rows, below, tint)
@@ -144,8 +144,10 @@ def placed(package, layers: Mapping[str, str], shortcuts) -> Iterator[Row]:
 
 def told(package, room: str, shortcuts) -> str:
     """What the picture says of a room: its sentence, and what its methods open when called."""
-    opened = "".join(f" Opens {to} when asked." for by, to in sorted(shortcuts) if by == room)
-    return package.rooms[room].sentence.replace("`", "") + opened
+    opened = sorted(to for by, to in shortcuts if by == room and to in package.rooms)
+    what = "the integrations" if opened[1:] else "".join(opened)
+    upwards = f" Opens {what} on first use." if opened else ""
+    return package.rooms[room].sentence.replace("`", "") + upwards
 
 
 def room_drawn(box: Box, package, imported, opened, layer_of, tint, colors) -> list[str]:

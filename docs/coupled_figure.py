@@ -47,7 +47,11 @@ def boundary(logits: np.ndarray, labels: np.ndarray, center: np.ndarray) -> np.n
 
 
 def draw_region(
-    axes: Axes, edge: np.ndarray, center: np.ndarray, credal: CoupledCredalSet, shifts: decal.Endpoints
+    axes: Axes,
+    edge: np.ndarray,
+    center: np.ndarray,
+    credal: CoupledCredalSet,
+    shifts: decal.Endpoints,
 ) -> None:
     """The plausible shifts of dog and fox against cat, and those of one class alone."""
     moved = _against_cat(edge - center)

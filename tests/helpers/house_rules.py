@@ -26,8 +26,11 @@ Shortcuts = Collection[tuple[str, str]]
 """Pairs of rooms, the first of which may import the second although it stands higher."""
 
 NOTHING, ALL_BELOW = "Imports nothing of decal", "Imports from all layers below"
+PUBLIC = "Imports public names of decal"
 
-IMPORTS = re.compile(rf"({NOTHING}|{ALL_BELOW}|Imports from (?:[^.]|\.\w)*)\.(?:\s|$)")
+IMPORTS = re.compile(
+    rf"({NOTHING}|{ALL_BELOW}|(?:{PUBLIC}|Imports from|May import from)(?:[^.]|\.\w)*)\.(?:\s|$)"
+)
 """The sentence of a folder's docstring that says where it may import from."""
 
 
@@ -95,6 +98,8 @@ def without_sentence(package: Package, layers: Layers, shortcuts: Shortcuts = ()
         elif said[1] != ALL_BELOW:
             named = set(re.findall("`([^`]+)`", said[1]))
             used = _imported_by(package, folder) - {b for a, b in shortcuts if a == folder.room}
+            if said[1].startswith(PUBLIC):
+                used = {name for name in used if name.startswith("_") and name != ROOT}
             found += _untrue(package, layers, folder, named, used)
     return found
 
