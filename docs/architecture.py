@@ -112,7 +112,7 @@ def drawn(package, layers: Mapping[str, str], shortcuts, theme: str) -> str:
     parts += lanes_drawn(rows, below, tint)
     legend = (
         "Lines on the right: a layer imports from the layer that the arrow points to.",
-        "Dots in a box: the layers that this room imports from. Dashed boxes: internal.",
+        "Dots on a box: the layers that this room imports from. Dashed boxes: internal.",
     )
     for i, text in enumerate(legend):
         parts.append(
@@ -181,8 +181,8 @@ def room_drawn(box: Box, package, imported, opened, layer_of, tint, colors) -> l
     used = [layer for layer in tint if layer in {layer_of[to] for to in imported}]
     for i, layer in enumerate(reversed(used)):
         parts.append(
-            f'<circle cx="{box.left + box.width - 12 - 11 * i:g}" cy="{box.top + 15:g}" r="4" '
-            f'fill="{tint[layer]}"/>'
+            f'<circle cx="{box.left + box.width - 12 - 12 * i:g}" cy="{box.top:g}" r="4.5" '
+            f'fill="{tint[layer]}" stroke="{colors["row"]}" stroke-width="1.5"/>'
         )
     return [*parts, "</g>"]
 
