@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 from decal import decisions
 from decal._base.checks import (
     check_alpha,
-    check_bounds,
     check_choice,
     check_class_names,
     check_distributions,
-    check_event,
     check_tolerance,
-    check_values,
 )
 from decal._base.numerics import Array
+from decal._base.set_checks import check_bounds, check_event, check_values
 from decal.credal import _entropy as entropy
 from decal.credal import _measures as measures
 
