@@ -272,7 +272,9 @@ def check_scores(scores: Any, name: str) -> Array:
             f"got shape {array.shape}, dtype {array.dtype}."
         )
     array = array.astype(np.float64)
-    require(~np.isnan(array), array, name, "not contain NaN")
+    wrong = np.flatnonzero(np.isnan(array))
+    if wrong.size:
+        raise ValueError(f"{name} must not contain NaN: got NaN at index {wrong[0]}.")
     return array
 
 
