@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import decal
 from decal import __main__ as _entry
 from decal._cli.digits import PAPER_ALPHAS
-from decal._io import sources as files
+from decal._io import writers
 from helpers.logit_folders import run, succeed
 
 NAMES = ("cat", "dog", "eel")
@@ -37,8 +37,10 @@ def folder(tmp_path, monkeypatch):
     labels = np.argmax(truth.cumsum(axis=1) > rng.random((200, 1)), axis=1)
     monkeypatch.chdir(tmp_path)
     columns = {name: logits[:, k] for k, name in enumerate(NAMES)}
-    files.write_columns(tmp_path / "logits.csv", columns | {"label": np.array(NAMES)[labels]})
-    files.write_columns(tmp_path / "truth.csv", {name: truth[:, k] for k, name in enumerate(NAMES)})
+    writers.write_columns(tmp_path / "logits.csv", columns | {"label": np.array(NAMES)[labels]})
+    writers.write_columns(
+        tmp_path / "truth.csv", {name: truth[:, k] for k, name in enumerate(NAMES)}
+    )
     np.savez("logits.npz", logits=logits, labels=labels, classes=NAMES, truth=truth)
     np.save("logits.npy", logits)
     np.save("labels.npy", labels)
@@ -204,7 +206,7 @@ def test_evaluate_without_labels_leaves_accuracy_out(model):
         ),
         (["fit", "logits.csv", "--alpha", "2"], "alpha must lie between 0 and 1: got 2.0."),
         (["fit", "logits.csv", "--likelihood", "x"], "likelihood must be one of 'mean', 'sum'"),
-        (["fit", "logits.csv", "--probabilities"], "probabilities must be finite and not negative"),
+        (["fit", "logits.csv", "--probabilities"], "probabilities must lie between 0 and 1"),
         (["predict", "logits.npz", "logits.csv"], "must be a file that `save` wrote"),
     ],
 )

@@ -20,9 +20,12 @@ pa = pytest.importorskip("pyarrow", reason="needs decal[cli]")
 import pyarrow.parquet as pq  # noqa: E402
 
 import decal  # noqa: E402
-from decal._io import checkpoints  # noqa: E402
+from decal._io import (  # noqa: E402
+    checkpoints,
+    writers,
+)
 from decal._io import sources as files  # noqa: E402
-from decal._io.checkpoints import Checkpoint, Stopped, Watch, learn  # noqa: E402
+from decal._io.checkpoints import FitCheckpoint, Monitor, Stopped, learn  # noqa: E402
 from decal._io.folders import open_folder  # noqa: E402
 from helpers.logit_folders import (  # noqa: E402
     NAMES,
@@ -148,7 +151,7 @@ def test_every_format_can_be_read_from_a_row_on(kind, monkeypatch):
         np.savez_compressed(path, logits=logits, labels=labels)
     elif kind == ".csv":
         columns = {name: logits[:, k] for k, name in enumerate(NAMES)}
-        files.write_columns(path, columns | {"label": labels})
+        writers.write_columns(path, columns | {"label": labels})
     else:
         write(path, table(logits, labels))
     source = files.open_source(path)
@@ -161,7 +164,7 @@ def test_every_format_can_be_read_from_a_row_on(kind, monkeypatch):
 # Interruptions
 
 
-class StopAt(Watch):
+class StopAt(Monitor):
     def __init__(self, chunk):
         self.left = chunk
 
@@ -175,9 +178,9 @@ def fit_with_stops(path, stops, *, to="stopped.npz", every=1e9, **options):
     for stop in [*sorted(stops), 0]:
         folder = open_folder(Path(path), needed=("labels",), **options)
         model = decal.Decalibrator(directions=("class", "temperature"))
-        checkpoint = Checkpoint(Path(f"{to}.checkpoint"))
+        checkpoint = FitCheckpoint(Path(f"{to}.checkpoint"))
         try:
-            learn(model, folder, checkpoint, every=every, watch=StopAt(stop))
+            learn(model, folder, checkpoint, every=every, monitor=StopAt(stop))
         except Stopped:
             continue
         model.save(to)
@@ -201,7 +204,7 @@ PROGRAM = (
     "import decal._io.checkpoints, decal._io.formats, decal.__main__ as entry;"
     "decal._io.checkpoints.CHUNK_ELEMENTS = {elements};"
     "decal._io.formats.CHUNK_ELEMENTS = {elements};"
-    "decal._io.sources.Source.chunks.__defaults__ = ({elements}, 0);"
+    "decal._io.sources.LogitSource.chunks.__defaults__ = ({elements}, 0);"
     "entry.main()"
 )
 
@@ -281,7 +284,7 @@ def test_a_killed_predict_keeps_finished_files_and_continues(number):
 def test_small_fits_write_no_checkpoint_and_time_decides_for_others(monkeypatch):
     write_folder(Path("in"))
     written = []
-    monkeypatch.setattr(Checkpoint, "write", lambda _, state: written.append(str(state)))
+    monkeypatch.setattr(FitCheckpoint, "write", lambda _, state: written.append(str(state)))
     monkeypatch.setattr(checkpoints, "CHUNK_ELEMENTS", 60)
     succeed("fit", "in", "-o", "a.npz")
     assert written == []
@@ -314,8 +317,8 @@ def stopped():
             learn(
                 decal.Decalibrator(),
                 folder,
-                Checkpoint.beside(Path("model.npz")),
-                watch=StopAt(5),
+                FitCheckpoint.next_to(Path("model.npz")),
+                monitor=StopAt(5),
             )
     return logits, labels
 

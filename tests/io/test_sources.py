@@ -16,6 +16,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 import decal  # noqa: E402
 from decal._io import sources as files  # noqa: E402
+from decal._io import writers  # noqa: E402
 
 ALL = ("npz", "npy", "csv", "parquet")
 NAMES = ("cat", "dog", "eel")
@@ -162,7 +163,7 @@ def test_truth_comes_from_a_file_of_its_own(tmp_path, data, kind):
     elif kind == "npy":
         np.save(other, truth)
     else:  # the order of named columns does not matter
-        files.write_columns(other, {NAMES[k]: truth[:, k] for k in (2, 0, 1)})
+        writers.write_columns(other, {NAMES[k]: truth[:, k] for k in (2, 0, 1)})
     source = files.open_source(path, truth=other)
     np.testing.assert_array_equal(source.all().truth, truth)
 
@@ -278,8 +279,9 @@ def test_faults_of_an_npz_are_named(tmp_path, arrays, message):
 @pytest.mark.parametrize(
     ("truth", "message"),
     [
-        ([[1.0, 2.0]], r"truth must sum to 1 in every row: got 3.0 in .*row 0\. Divide counts"),
-        ([[-0.5, 1.5]], r"truth must be finite and not negative: got -0.5 in .*row 0, column 0"),
+        ([[1.0, 2.0]], r"lie between 0 and 1: got 2.0 in .*row 0, column 1\. Divide counts"),
+        ([[0.5, 0.25]], r"truth must sum to 1 in every row: got 0.75 in .*row 0\. Divide counts"),
+        ([[-0.5, 1.5]], r"truth must lie between 0 and 1: got -0.5 in .*row 0, column 0"),
         ([[0.2, 0.3, 0.5]], r"truth must have 2 columns, one per class: got 3"),
     ],
 )
@@ -347,7 +349,7 @@ def credal(data):
 @pytest.mark.parametrize("kind", ALL)
 def test_credal_sets_written_in_parts_read_back_exactly(tmp_path, credal, kind):
     path = tmp_path / f"out.{kind}"
-    files.write_credal(path, [credal[:20], credal[20:21], credal[21:]])
+    writers.write_credal(path, [credal[:20], credal[20:21], credal[21:]])
     if kind == "npz":
         with np.load(path, allow_pickle=False) as found:
             lower, upper, point = found["lower"], found["upper"], found["point"]
@@ -371,7 +373,7 @@ def test_credal_sets_written_in_parts_read_back_exactly(tmp_path, credal, kind):
 def test_awkward_class_names_survive_a_csv(tmp_path):
     names = ('a,"b"', "c\nd")
     credal = decal.IntervalCredalSet([[0.1, 0.2]], [[0.8, 0.9]], classes=names)
-    files.write_credal(tmp_path / "x.csv", [credal])
+    writers.write_credal(tmp_path / "x.csv", [credal])
     parsing = pc.ParseOptions(newlines_in_values=True)
     found = pc.read_csv(tmp_path / "x.csv", parse_options=parsing)
     assert found.column_names == ["row", "class", "lower", "upper"]
@@ -388,7 +390,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, credal, kind):
         raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError, match="no more"):
-        files.write_credal(path, broken())
+        writers.write_credal(path, broken())
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -396,7 +398,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, credal, kind):
 @pytest.mark.parametrize("kind", ["npz", "csv", "parquet"])
 def test_named_columns_read_back_exactly(tmp_path, kind):
     path = tmp_path / f"t.{kind}"
-    files.write_columns(path, {"alpha": (0.1, 1.0), "coverage": [1 / 3, 0.25]})
+    writers.write_columns(path, {"alpha": (0.1, 1.0), "coverage": [1 / 3, 0.25]})
     if kind == "npz":
         assert zipfile.ZipFile(path).namelist() == ["alpha.npy", "coverage.npy"]
         found = read_npz(path)["coverage"].tolist()
@@ -410,12 +412,12 @@ def test_outputs_are_checked_before_any_work(tmp_path):
     (tmp_path / "old.csv").touch()
     (tmp_path / "dir.csv").mkdir()
     with pytest.raises(ValueError, match=r"output must be a new file: got .*old.csv. Overwrite"):
-        files.check_output(tmp_path / "old.csv", force=False)
-    files.check_output(tmp_path / "old.csv", force=True)
+        writers.check_output(tmp_path / "old.csv", force=False)
+    writers.check_output(tmp_path / "old.csv", force=True)
     with pytest.raises(ValueError, match="output must be a file: got the folder"):
-        files.check_output(tmp_path / "dir.csv", force=True)
+        writers.check_output(tmp_path / "dir.csv", force=True)
     with pytest.raises(ValueError, match="output must be in a folder that exists"):
-        files.check_output(tmp_path / "no" / "x.csv", force=False)
+        writers.check_output(tmp_path / "no" / "x.csv", force=False)
     with pytest.raises(ValueError, match=r"output must end in .csv or .parquet: got .*x.npz"):
-        files.check_output(tmp_path / "x.npz", force=False, formats=(".csv", ".parquet"))
-    files.check_output(Path(tmp_path / "x"), force=False, file_format="csv")
+        writers.check_output(tmp_path / "x.npz", force=False, formats=(".csv", ".parquet"))
+    writers.check_output(Path(tmp_path / "x"), force=False, file_format="csv")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-Logits = Annotated[
+LogitsArgument = Annotated[
     Path,
     typer.Argument(
         metavar="LOGITS",
@@ -16,11 +16,20 @@ Logits = Annotated[
         help="A row per input, a column per class: .npz, .npy, .csv or .parquet.",
     ),
 ]
-Model = Annotated[
+FilesArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="LOGITS",
+        exists=True,
+        help="A row per input, a column per class: .npz, .npy, .csv, .parquet, .feather or .arrow; "
+        "or a folder of such files.",
+    ),
+]
+ModelArgument = Annotated[
     Path,
     typer.Argument(metavar="MODEL", exists=True, dir_okay=False, help="Written by decal fit."),
 ]
-Labels = Annotated[
+LabelsOption = Annotated[
     Path | None,
     typer.Option(
         exists=True,
@@ -28,10 +37,10 @@ Labels = Annotated[
         help="File of the labels. Default: in LOGITS, under 'labels' or 'label'.",
     ),
 ]
-LogitsKey = Annotated[
+LogitsKeyOption = Annotated[
     str | None, typer.Option(metavar="KEY", help="Array of an .npz that holds the logits.")
 ]
-LabelsKey = Annotated[
+LabelsKeyOption = Annotated[
     str | None,
     typer.Option(
         "--labels-key",
@@ -40,7 +49,7 @@ LabelsKey = Annotated[
         help="Array of an .npz, or column of a table, that holds the labels.",
     ),
 ]
-Truth = Annotated[
+TruthOption = Annotated[
     Path | None,
     typer.Option(
         exists=True,
@@ -48,22 +57,26 @@ Truth = Annotated[
         help="File of true distributions. Default: in LOGITS, under 'truth' or 'human'.",
     ),
 ]
-TruthKey = Annotated[
+TruthKeyOption = Annotated[
     str | None, typer.Option(metavar="KEY", help="Array of an .npz that holds the truth.")
 ]
-Ignore = Annotated[
+IgnoreOption = Annotated[
     str,
     typer.Option(metavar="A,B,…", help="Columns of a table that are neither classes nor labels."),
 ]
-Probabilities = Annotated[
+ProbabilitiesOption = Annotated[
     bool,
     typer.Option("--probabilities", help="LOGITS holds probabilities: take their logarithm."),
 ]
-Floor = Annotated[
+FloorOption = Annotated[
     float,
     typer.Option(help="Raise smaller probabilities to this. Without it zeros are refused."),
 ]
-Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite the output.")]
+SkipBadOption = Annotated[
+    bool,
+    typer.Option("--skip-bad", help="Leave out, and list, the files of a folder that are bad."),
+]
+ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Overwrite the output.")]
 
 
 def split(names: str) -> list[str]:

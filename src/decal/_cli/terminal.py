@@ -16,7 +16,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from decal._io.sources import Chunk, Source
+from decal._io.sources import Chunk, LogitSource
 
 output = Console()
 messages = Console(stderr=True)
@@ -46,7 +46,7 @@ def row_columns() -> tuple[ProgressColumn, ...]:
     )
 
 
-def with_progress(source: Source, description: str) -> Iterator[Chunk]:
+def with_progress(source: LogitSource, description: str) -> Iterator[Chunk]:
     """The chunks of a source, with a bar on the terminal."""
     with progress_bar(*row_columns()) as progress:
         task = progress.add_task(description, total=source.rows)

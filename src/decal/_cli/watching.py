@@ -12,13 +12,13 @@ import typer
 from rich.progress import Progress, TaskID
 
 from decal._cli.terminal import progress_bar, row_columns, say
-from decal._io.checkpoints import Stopped, Watch
+from decal._io.checkpoints import Monitor, Stopped
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Ctrl-C, and what schedulers of clusters send before they end a process."""
 
 
-class Bar(Watch):
+class Bar(Monitor):
     """Moves a bar, and stops the work at the next chunk after the first signal."""
 
     def __init__(self, progress: Progress, task: TaskID) -> None:
