@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +137,88 @@ def test_small_fits_write_no_checkpoint_and_time_decides_for_others(monkeypatch)
         "0 finished files and 40 rows of part-0000.parquet",
         "1 finished file and 20 rows of part-0001.parquet",
     ]
+
+
+ONE_PROCESS = """
+import sys
+from pathlib import Path
+
+import decal
+from decal._base import numerics
+from decal._io import checkpoints
+from decal._io.folders import open_folder
+
+
+class StopAfterOneChunk(checkpoints.Monitor):
+    def stopping(self):
+        return stop == "stop"
+
+
+path, labels, to, stop, elements, loading = sys.argv[1:]
+checkpoints.CHUNK_ELEMENTS = int(elements)
+if int(loading):
+    numerics.LOADING_ELEMENTS = int(loading)
+model = decal.Decalibrator(directions=("class", "temperature"))
+folder = open_folder(Path(path), labels=Path(labels), needed=("labels",))
+try:
+    checkpoint = checkpoints.FitCheckpoint(Path(to + ".checkpoint"))
+    checkpoints.learn(model, folder, checkpoint, monitor=StopAfterOneChunk())
+except checkpoints.Stopped:
+    assert stop == "stop"
+else:
+    assert stop == "go"
+    model.save(to)
+"""
+
+LEAD = pytest.mark.xfail(strict=True, raises=AssertionError, reason="lead")
+"""Whether compiled code is used depends on how much a process has done before."""
+
+
+@pytest.mark.parametrize(
+    ("rows", "K", "elements", "loading"),
+    [
+        pytest.param(900, 3, 600, 0, id="too little for compiled code"),
+        pytest.param(9_000, 3, 6_000, 1 << 14, id="enough for compiled code", marks=LEAD),
+        pytest.param(
+            2_200_000,
+            10,
+            checkpoints.CHUNK_ELEMENTS,
+            0,
+            id="a large file",
+            marks=[LEAD, pytest.mark.slow],
+        ),
+    ],
+)
+def test_a_fit_continued_in_a_new_process_ends_with_the_same_bits(rows, K, elements, loading):
+    pytest.importorskip("numba", reason="needs decal[fast]")
+    logits, labels = make_data(rows, K)
+    np.save("logits.npy", logits.astype(np.float32))
+    np.save("labels.npy", labels)
+
+    def process(to, stop):
+        arguments = ["logits.npy", "labels.npy", to, stop, elements, loading]
+        command = [sys.executable, "-c", ONE_PROCESS, *map(str, arguments)]
+        subprocess.run(command, check=True)
+
+    process("stopped.npz", "stop")
+    assert Path("stopped.npz.checkpoint/state.json").exists()
+    process("stopped.npz", "go")
+    process("through.npz", "go")
+    assert_same_bits("stopped.npz", "through.npz")
+
+
+def test_a_checkpoint_records_what_its_last_bits_depend_on():
+    write_folder(Path("in"))
+    with pytest.raises(Stopped):
+        learn(
+            decal.Decalibrator(),
+            open_folder(Path("in"), needed=("labels",)),
+            FitCheckpoint(Path("kept")),
+            monitor=StopAt(1),
+        )
+    kept = json.loads(Path("kept/state.json").read_text())["environment"]
+    assert set(kept) == {"machine", "numpy", "numba"}
+    assert kept["numpy"] == np.__version__
 
 
 # What changed since

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from decal._io import sources as files  # noqa: E402
 from decal._io import writers  # noqa: E402
+from helpers.commands import succeed  # noqa: E402
 from helpers.logit_files import ALL, NAMES, make_labelled, opened, write_logits  # noqa: E402
 from helpers.logit_folders import PROGRAM, make_data, table, write  # noqa: E402
 
@@ -69,6 +71,36 @@ def test_every_format_can_be_read_from_a_row_on(kind, monkeypatch):
         chunks = list(source.chunks(24, start))
         np.testing.assert_array_equal(np.concatenate([c.logits for c in chunks]), logits[start:])
         np.testing.assert_array_equal(np.concatenate([c.labels for c in chunks]), labels[start:])
+
+
+def test_a_file_is_opened_once_and_its_names_are_listed_once(tmp_path, data, monkeypatch):
+    logits, labels = data
+    path = write_logits(tmp_path, "npz", logits, labels, truth=np.full((50, 3), 1 / 3))
+    calls = []
+
+    class Archive(zipfile.ZipFile):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            calls.append(("opened", self.filename))
+
+        def namelist(self):
+            calls.append(("listed", self.filename))
+            return super().namelist()
+
+    monkeypatch.setattr(zipfile, "ZipFile", Archive)
+    monkeypatch.chdir(tmp_path)
+    for command in (
+        ("fit", path, "-o", "model.npz"),
+        ("predict", "model.npz", path, "-o", "out.npy"),
+        ("evaluate", "model.npz", path),
+        ("explore", "model.npz", path, "--export", "page.html"),
+    ):
+        calls.clear()
+        succeed(*command)
+        assert sorted(c for c in calls if c[1] == str(path)) == [
+            ("listed", str(path)),
+            ("opened", str(path)),
+        ]
 
 
 # What is wrong with a file
