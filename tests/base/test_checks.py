@@ -25,7 +25,7 @@ PLACES = {
     "in x.npy, row 107, column 1": FilePlace(100, path=Path("x.npy")),
     "in x.csv, line 109, column dog": FilePlace(100, path=Path("x.csv"), columns=NAMES),
     "in partition 4, row 107, column 1": PartitionPlace(100, partition=4),
-    "in partition 4, row 7, column 'dog'": PartitionPlace(partition=4, columns=NAMES),
+    "in partition 4, row 7, column dog": PartitionPlace(partition=4, columns=NAMES),
 }
 
 

@@ -232,7 +232,7 @@ def test_predictions_name_bad_rows_too():
     bad[67, 1] = np.nan
     with pytest.raises(ValueError, match="got nan in partition 3, row 7, column 1"):
         predict(model, da.from_array(bad, chunks=20)).compute()
-    with pytest.raises(ValueError, match="got nan in partition 3, row 7, column 'dog'"):
+    with pytest.raises(ValueError, match="got nan in partition 3, row 7, column dog"):
         predict(model, frame(bad, labels, weights), logits=NAMES).compute()
     with pytest.raises(ValueError, match="lists of 4 numbers, one per class: got 3 in part"):
         predict(model, frame(logits[:, :3], labels % 3, weights)).compute()
@@ -349,7 +349,7 @@ def narrower(part):
         (
             lambda p: p.assign(eel=p["eel"].where(p.index != 7)),
             NAMES,
-            "logits must be finite: got nan in partition 1, row 7, column 'eel'",
+            "logits must be finite: got nan in partition 1, row 7, column eel",
         ),
         (lambda p: p.drop(columns="label"), "logits", "no such column in partition 1 among cat"),
         (lambda p: p.drop(columns="eel"), NAMES, "column 'eel': got no such column in partition 1"),
@@ -367,7 +367,7 @@ def narrower(part):
         (
             lambda p: p.assign(dog="x"),
             NAMES,
-            "logits must be numbers: got the type .*string in partition 1, column 'dog'",
+            "logits must be numbers: got the type .*string in partition 1, column dog",
         ),
         (lambda p: p.assign(logits="x"), "logits", "lists of numbers: got .*string in partition 1"),
         (

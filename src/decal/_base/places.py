@@ -57,6 +57,25 @@ class Place:
 IN_ARRAY = Place()
 
 
+@dataclass(frozen=True, kw_only=True)
+class TablePlace(Place):
+    """A place whose columns may have names. Subclasses say how its rows are named.
+
+    Parameters
+    ----------
+    columns : tuple of str, optional
+        The names of the columns; without them, columns are numbered from 0.
+    """
+
+    columns: tuple[str, ...] | None = None
+
+    def entry(self, row: int, column: int | None = None) -> str:
+        """Names the row and, if there is one, the column."""
+        if column is None:
+            return self.row(row)
+        return f"{self.row(row)}, column {self.columns[column] if self.columns else column}"
+
+
 def require(
     fine: NDArray[np.bool_],
     values: NDArray[Any],

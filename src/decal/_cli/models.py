@@ -26,6 +26,8 @@ from decal._cli.options import (
     SkipBadOption,
     TruthKeyOption,
     TruthOption,
+    WeightsKeyOption,
+    WeightsOption,
     levels,
     split,
 )
@@ -108,14 +110,8 @@ def fit(
         str,
         typer.Option(metavar="A,B", help="What may move: class, temperature, or both."),
     ] = "class",
-    weights: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="File of sample weights, one per row."),
-    ] = None,
-    weights_key: Annotated[
-        str | None,
-        typer.Option(metavar="KEY", help="Array of an .npz, or column of a table, of weights."),
-    ] = None,
+    weights: WeightsOption = None,
+    weights_key: WeightsKeyOption = None,
     logits_key: LogitsKeyOption = None,
     labels_key: LabelsKeyOption = None,
     ignore: IgnoreOption = "",

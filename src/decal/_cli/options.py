@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+
+def _file(text: str) -> Any:
+    """An option that takes a file which exists."""
+    return typer.Option(exists=True, dir_okay=False, help=text)
+
+
+def _key(text: str, *names: str) -> Any:
+    """An option that takes a key of an .npz, or a column of a table."""
+    return typer.Option(*names, metavar="KEY", help=text)
+
 
 LogitsArgument = Annotated[
     Path,
@@ -30,35 +41,24 @@ ModelArgument = Annotated[
     typer.Argument(metavar="MODEL", exists=True, dir_okay=False, help="Written by decal fit."),
 ]
 LabelsOption = Annotated[
-    Path | None,
-    typer.Option(
-        exists=True,
-        dir_okay=False,
-        help="File of the labels. Default: in LOGITS, under 'labels' or 'label'.",
-    ),
-]
-LogitsKeyOption = Annotated[
-    str | None, typer.Option(metavar="KEY", help="Array of an .npz that holds the logits.")
-]
-LabelsKeyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--labels-key",
-        "--label-column",
-        metavar="KEY",
-        help="Array of an .npz, or column of a table, that holds the labels.",
-    ),
+    Path | None, _file("File of the labels. Default: in LOGITS, under 'labels' or 'label'.")
 ]
 TruthOption = Annotated[
-    Path | None,
-    typer.Option(
-        exists=True,
-        dir_okay=False,
-        help="File of true distributions. Default: in LOGITS, under 'truth' or 'human'.",
+    Path | None, _file("File of true distributions. Default: in LOGITS, under 'truth' or 'human'.")
+]
+WeightsOption = Annotated[Path | None, _file("File of sample weights, one per row.")]
+LogitsKeyOption = Annotated[str | None, _key("Array of an .npz that holds the logits.")]
+LabelsKeyOption = Annotated[
+    str | None,
+    _key(
+        "Array of an .npz, or column of a table, that holds the labels.",
+        "--labels-key",
+        "--label-column",
     ),
 ]
-TruthKeyOption = Annotated[
-    str | None, typer.Option(metavar="KEY", help="Array of an .npz that holds the truth.")
+TruthKeyOption = Annotated[str | None, _key("Array of an .npz that holds the truth.")]
+WeightsKeyOption = Annotated[
+    str | None, _key("Array of an .npz, or column of a table, of weights.")
 ]
 IgnoreOption = Annotated[
     str,
@@ -80,12 +80,12 @@ ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Overwrite the 
 
 
 def split(names: str) -> list[str]:
-    """The names in a text, with commas between."""
+    """The names in a text that separates them by commas."""
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
 def levels(text: str) -> list[float]:
-    """The numbers from 0 to 1 in a text, with commas between."""
+    """The numbers from 0 to 1 in a text that separates them by commas."""
     try:
         found = [float(level) for level in split(text)]
     except ValueError:

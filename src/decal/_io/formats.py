@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from decal._base.checks import check_class_names
 from decal._base.numerics import row_blocks
-from decal._base.places import Place, is_whole_number, listing
+from decal._base.places import TablePlace, is_whole_number, listing
 
 FORMATS = (".npz", ".npy", ".csv", ".parquet")
 """What is written."""
@@ -87,19 +87,10 @@ class DataFile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilePlace(Place):
-    """Names rows by their line in a .csv and by their number, counted from 0, in other files.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    columns : tuple of str, optional
-        The names of its columns; without them, columns are numbered from 0.
-    """
+class FilePlace(TablePlace):
+    """Names rows by their line in a .csv and by their number, counted from 0, in other files."""
 
     path: Path
-    columns: tuple[str, ...] | None = None
 
     @property
     def within(self) -> str:
@@ -111,12 +102,6 @@ class FilePlace(Place):
         number = self.first_row + row
         where = f"line {number + 2}" if file_format(self.path) == ".csv" else f"row {number}"
         return f"in {self.path}, {where}"
-
-    def entry(self, row: int, column: int | None = None) -> str:
-        """Names the file, the row and the column."""
-        if column is None:
-            return self.row(row)
-        return f"{self.row(row)}, column {self.columns[column] if self.columns else column}"
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,7 @@ def matrix(table: Any, columns: Columns, place: PartitionPlace, K: int | None) -
         elif pa.types.is_struct(lists.type):
             advice = " Turn vectors of Spark ML into lists with vector_to_array."
         raise BadPartitionError(
-            f"logits must be lists of numbers: got {lists.type}{place.within}, column {name!r}."
+            f"logits must be lists of numbers: got {lists.type}{place.within}, column {name}."
             + advice
         )
     lengths = pc.fill_null(pc.list_value_length(lists), -1).to_numpy(zero_copy_only=False)
@@ -190,7 +190,7 @@ def matrix(table: Any, columns: Columns, place: PartitionPlace, K: int | None) -
         got = "none" if lengths[row] < 0 else lengths[row]
         raise BadPartitionError(
             f"logits must be lists of {max(K, 2)} numbers, one per class: "
-            f"got {got} {place.row(row)}, column {name!r}."
+            f"got {got} {place.row(row)}, column {name}."
         )
     values: NDArray[Any] = pc.list_flatten(lists).to_numpy(zero_copy_only=False)
     return values.reshape(len(lists), K)
@@ -222,7 +222,7 @@ def _numbers(
 ) -> NDArray[np.floating[Any] | np.integer[Any]]:
     numbers = _one_chunk(column)
     if not _is_number(numbers.type):
-        which = f", column {name!r}" if name else ""
+        which = f", column {name}" if name else ""
         raise BadPartitionError(
             f"{argument} must be numbers: got the type {numbers.type}{place.within}{which}."
         )

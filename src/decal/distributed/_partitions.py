@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from decal._base.checks import check_class_names, check_labels, check_logits, check_weights
 from decal._base.numerics import Array, Logits
-from decal._base.places import Place
+from decal._base.places import TablePlace
 from decal.credal._boxes import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.directions._class_shifts import Temperature
@@ -38,18 +38,10 @@ class BadPartitionError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartitionPlace(Place):
-    """Names rows by their partition and by their number in it, counted from 0.
-
-    Parameters
-    ----------
-    partition : int
-    columns : tuple of str, optional
-        The names of the columns of logits; without them, columns are numbered from 0.
-    """
+class PartitionPlace(TablePlace):
+    """Names rows by their partition and by their number in it, counted from 0."""
 
     partition: int
-    columns: tuple[str, ...] | None = None
 
     error: ClassVar[type[ValueError]] = BadPartitionError
 
@@ -61,12 +53,6 @@ class PartitionPlace(Place):
     def row(self, row: int) -> str:
         """Names the partition and the row."""
         return f"in partition {self.partition}, row {self.first_row + row}"
-
-    def entry(self, row: int, column: int | None = None) -> str:
-        """Names the partition, the row and the column."""
-        if column is None:
-            return self.row(row)
-        return f"{self.row(row)}, column {repr(self.columns[column]) if self.columns else column}"
 
 
 @dataclass(frozen=True)
