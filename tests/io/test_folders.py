@@ -305,7 +305,7 @@ def test_all_bad_headers_are_told_before_any_work():
     [
         (
             ["fit", "in", "-o", "model.npz", "--reference", "best"],
-            "reference must be 'model' for a folder: got 'best', whose recentring needs all the "
+            "reference must be 'model' for a folder: got 'best', whose recentering needs all the "
             "data in memory at once. Leave --reference out, or fit one file.",
         ),
         (

@@ -49,7 +49,7 @@ USUAL_KEYS = {
     "names": ("names", "name"),
     "images": ("images", "image"),
 }
-"""Keys and columns looked for when none is named."""
+"""The keys and columns that are tried when the user names none."""
 
 LISTS = (".txt", ".jsonl", ".csv", ".parquet", ".npz", ".npy")
 

@@ -100,7 +100,7 @@ def fit(
         str,
         typer.Option(
             metavar="model|best",
-            help="Measure from the model as it is, or recentred (loads all data).",
+            help="Measure from the model as it is, or recentered (loads all data).",
         ),
     ] = "model",
     box: Annotated[
@@ -141,7 +141,7 @@ def fit(
     )
     if reference == "best" and logits.is_dir():
         raise ValueError(
-            "reference must be 'model' for a folder: got 'best', whose recentring needs all the "
+            "reference must be 'model' for a folder: got 'best', whose recentering needs all the "
             "data in memory at once. Leave --reference out, or fit one file."
         )
     folder = open_folder(

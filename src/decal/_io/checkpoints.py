@@ -75,9 +75,9 @@ class Stopped(Exception):  # noqa: N818  (asked for, so no error)
 
 
 class Monitor:
-    """Is told how far a run over files has come, and may stop it.
+    """Receives the progress of a run over files, and may stop the run.
 
-    This one ignores what it is told and never stops anything; others derive from it.
+    This class ignores the progress and never stops a run; subclasses do more.
     """
 
     def start(self, rows: int | None, done: int) -> None:
@@ -229,7 +229,7 @@ class FitCheckpoint:
         )
 
     def write(self, state: FitState) -> None:
-        """Keep this state instead of the one before."""
+        """Replace the state that was written before."""
         self.path.mkdir(exist_ok=True)
         if self._written[0] != len(state.done):
             self._written = (len(state.done), self._save(state.evidence))
@@ -309,7 +309,7 @@ def learn(
     skip_bad : bool
         Leave out files that cannot be read or hold impossible numbers.
     monitor : Monitor, optional
-        Is told of the progress, and may stop the work, which raises `Stopped`.
+        Receives the progress, and may stop the work, which raises `Stopped`.
 
     Returns
     -------
@@ -390,7 +390,7 @@ class _Keeper:
             self.write()
 
     def write(self) -> None:
-        """Write a checkpoint, and see how long this takes."""
+        """Write a checkpoint, and measure how long this takes."""
         begun = time.monotonic()
         self.checkpoint.write(self.state)
         self.last = time.monotonic()

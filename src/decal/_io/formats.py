@@ -26,7 +26,7 @@ from decal._base.numerics import row_blocks
 from decal._base.places import TablePlace, is_whole_number, listing
 
 FORMATS = (".npz", ".npy", ".csv", ".parquet")
-"""What is written."""
+"""The formats that decal writes."""
 
 TABLES = (".csv", ".parquet")
 ARROW = (".feather", ".arrow")
@@ -42,7 +42,7 @@ MOST_ROWS = 1 << 16
 """Rows of a table read at once, however narrow it is: labels may be text, which takes room."""
 
 READ_BUFFER = 1 << 16
-"""Bytes buffered per column of a .parquet file; without, a whole row group would be held."""
+"""Bytes buffered per column of a .parquet file. Without a buffer, a whole row group is held."""
 
 IGNORE_ADVICE = "Leave out columns that are not classes with --ignore."
 
@@ -353,7 +353,7 @@ def open_lists(name: str, file: DataFile, column: str) -> Stream:
 
 
 def _lengths(lists: Any) -> NDArray[np.int64]:
-    """Length of every list; 0 where there is none."""
+    """The length of every list; 0 for a missing list."""
     lengths = arrow().compute.list_value_length(lists).fill_null(0)
     return np.asarray(lengths.to_numpy(zero_copy_only=False), np.int64)
 
@@ -416,7 +416,7 @@ def _parquet_batches(
 
 @contextmanager
 def _arrow_reader(path: Path, columns: Sequence[str] | None = None) -> Iterator[Any]:
-    """A reader of Arrow's file format or, where the file is of that, its stream format."""
+    """A reader of Arrow's file format or of its stream format, whichever the file has."""
     pa = arrow()
     with pa.memory_map(str(path)) as source:
         is_file = source.read(6) == b"ARROW1"

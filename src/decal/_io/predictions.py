@@ -73,7 +73,7 @@ def predict_folder(
     skip_bad : bool
         Leave out files that cannot be read or hold impossible numbers.
     monitor : Monitor, optional
-        Is told of the progress, and may stop the work, which raises `Stopped`.
+        Receives the progress, and may stop the work, which raises `Stopped`.
 
     Returns
     -------
@@ -206,7 +206,7 @@ class _Run:
                 )
 
     def new_target(self, part: Part) -> Path:
-        """As `target`, with a folder around it and nothing left of an abandoned attempt."""
+        """As `target`, after making its folder and removing what an abandoned attempt left."""
         target = self.target(part)
         target.parent.mkdir(parents=True, exist_ok=True)
         for abandoned in target.parent.glob(f".{glob.escape(target.name)}.*.partial"):

@@ -47,7 +47,7 @@ USUAL_KEYS = {
     "truth": ("truth", "human"),
     "weights": (),  # weights change results, so they are only used when asked for
 }
-"""The keys of an .npz, or the columns of a table, looked for when none is named."""
+"""The keys of an .npz, or columns of a table, that are tried when the user names none."""
 
 DISTRIBUTION_ADVICE = "Divide counts by their sum; leave --probabilities out for logits."
 
@@ -287,7 +287,7 @@ def _check_floor(floor: float, probabilities: bool) -> None:
 
 
 def _require_shapes(source: LogitSource) -> None:
-    """Whether the streams have the rows and columns they should, as far as they tell in advance."""
+    """ValueError if streams do not match, as far as their numbers of rows and columns are known."""
     matrix = source.logits
     if matrix.rows == 0:
         raise _no_rows(matrix)

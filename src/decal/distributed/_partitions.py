@@ -68,7 +68,7 @@ class Recipe:
         if model.reference != "model":
             raise ValueError(
                 f"reference must be 'model' on a cluster: got {model.reference!r}, whose "
-                "recentring needs all the data at once. Fit on one machine with decal.decalibrate."
+                "recentering needs all the data at once. Fit on one machine with decal.decalibrate."
             )
         for direction in model.directions:
             if not isinstance(direction, str | Temperature):
