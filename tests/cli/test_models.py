@@ -190,6 +190,15 @@ def test_bad_levels_are_refused(model):
         assert "alpha must be numbers from 0 to 1, with commas between: got" in message
 
 
+def test_other_numbers_of_classes_are_refused_by_file(model):
+    np.save("narrow.npy", np.zeros((5, 2)))
+    np.savez("unnamed.npz", logits=np.load("logits.npy"), labels=np.load("labels.npy"))
+    succeed("fit", "unnamed.npz", "-o", "unnamed_model.npz")
+    for fitted in (model, "unnamed_model.npz"):
+        message = refused("predict", fitted, "narrow.npy", "-o", "out.npz")
+        assert "logits must have 3 columns, one per class: got 2 in narrow.npy." in message
+
+
 def test_evaluate_asks_for_the_truth(model):
     message = refused("evaluate", model, "logits.csv")
     assert "truth must come with the logits: got none in logits.csv" in message

@@ -20,6 +20,11 @@ from helpers.logit_files import ALL, NAMES, make_labelled, opened, write_logits 
 from helpers.logit_folders import PROGRAM, make_data, table, write  # noqa: E402
 
 
+@pytest.fixture(autouse=True)
+def current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def data():
     return make_labelled()

@@ -244,8 +244,9 @@ def predict(
         )
         return
     rows, width = 0, 0.0
+    layout = Layout(len(fitted.class_weights), fitted.classes)
     with (
-        folder.open(folder.parts[0]) as source,
+        folder.open(folder.parts[0], layout) as source,
         credal_writer(out, file_format=format_) as append,
     ):
         for chunk in with_progress(source, "Predicting"):

@@ -127,9 +127,10 @@ class Folder:
                     "Leave out columns that are not classes with --ignore."
                 )
         elif source.logits.width != layout.width:
+            everywhere = ", in every file" if len(self.parts) > 1 else ""
             raise ValueError(
-                f"{source.logits.name} must have {layout.width} columns, one per class, in every "
-                f"file: got {source.logits.width} in {part.path}."
+                f"{source.logits.name} must have {layout.width} columns, one per class"
+                f"{everywhere}: got {source.logits.width} in {part.path}."
             )
         if source.classes == layout.classes or layout.classes is None:
             return replace(source, classes=layout.classes)
