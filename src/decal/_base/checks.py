@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.numerics import Array, Logits, row_blocks
-from decal._base.places import IN_ARRAY, Place, is_whole_number, listing, require
+from decal._base.places import IN_ARRAY, Place, is_whole_number, listing, require_all
 
 SUM_TOLERANCE = 1e-3
 """How far from one a row of probabilities may sum: published distributions are often rounded."""
@@ -93,7 +93,7 @@ def check_labels(
             f"got dtype {array.dtype}{place.within}. {advice}"
         )
     rule = f"lie in 0 to {classes - 1}, the columns of logits"
-    require((array >= 0) & (array < classes), array, "labels", rule, place=place)
+    require_all((array >= 0) & (array < classes), array, "labels", rule, place=place)
     return array.astype(np.intp)
 
 
@@ -126,7 +126,7 @@ def label_numbers(
     comparable = labels.astype(str) if labels.dtype.kind in "OT" else labels
     values, inverse = np.unique(comparable, return_inverse=True)
     found = np.array([numbers.get(str(value), -1) for value in values], dtype=np.intp)[inverse]
-    require(found >= 0, labels, "labels", rule, place=place)
+    require_all(found >= 0, labels, "labels", rule, place=place)
     return found
 
 
@@ -149,7 +149,7 @@ def check_weights(
         )
     array = array.astype(np.float64)
     fine = np.isfinite(array) & (array >= 0)
-    require(fine, array, name, "be finite and not negative", place=place)
+    require_all(fine, array, name, "be finite and not negative", place=place)
     if not all_zero and not array.any():
         raise place.error(f"{name} must be positive somewhere: got only zeros{place.within}.")
     return array
@@ -183,7 +183,7 @@ def check_annotations(annotations: Any, classes: int) -> tuple[NDArray[np.intp],
         )
     array = array.astype(np.intp)
     rule = f"lie in 0 to {classes - 1}, or be -1 for none"
-    require((array >= -1) & (array < classes), array, "annotations", rule)
+    require_all((array >= -1) & (array < classes), array, "annotations", rule)
     without = np.flatnonzero((array < 0).all(axis=1))
     if without.size:
         raise ValueError(
@@ -218,7 +218,7 @@ def check_alphas(alphas: Any) -> Array:
             f"got shape {array.shape}, dtype {array.dtype}."
         )
     array = array.astype(np.float64)
-    require((array >= 0) & (array <= 1), array, "alphas", "lie between 0 and 1")
+    require_all((array >= 0) & (array <= 1), array, "alphas", "lie between 0 and 1")
     return array
 
 
@@ -321,7 +321,7 @@ def check_rows(rows: Any, count: int) -> NDArray[np.intp]:
             "rows must be a number of inputs or a list of row numbers, at least one: "
             f"got shape {array.shape}, dtype {array.dtype}."
         )
-    require((array >= 0) & (array < count), array, "rows", f"lie in 0 to {count - 1}")
+    require_all((array >= 0) & (array < count), array, "rows", f"lie in 0 to {count - 1}")
     return np.unique(array).astype(np.intp)
 
 
@@ -364,7 +364,7 @@ def check_top_classes(classes: Any, shape: tuple[int, ...], count: int) -> NDArr
             f"classes must be integers of the shape of values, {shape}: "
             f"got shape {array.shape}, dtype {array.dtype}."
         )
-    require((array >= 0) & (array < count), array, "classes", f"lie in 0 to {count - 1}")
+    require_all((array >= 0) & (array < count), array, "classes", f"lie in 0 to {count - 1}")
     ordered = np.sort(array, axis=1)
     twice = np.argwhere(ordered[:, 1:] == ordered[:, :-1])
     if twice.size:
@@ -401,7 +401,7 @@ def check_remainder(remainder: Any, values: Logits) -> Array:
         )
     array = array.astype(np.float64)
     advice = "It is the log of the mass of the classes not listed."
-    require(np.isfinite(array), array, "remainder", "be finite", advice=advice)
+    require_all(np.isfinite(array), array, "remainder", "be finite", advice=advice)
     return array
 
 
@@ -430,11 +430,11 @@ def require_finite(array: Logits, name: str, place: Place = IN_ARRAY) -> None:
 def _require_in_blocks(
     test: Callable[[Any], Any], array: Logits, name: str, rule: str, place: Place, advice: str
 ) -> None:
-    """As `require` on all rows, without a mask of the size of the array."""
+    """As `require_all` on all rows, without a mask of the size of the array."""
     for rows in row_blocks(*array.shape):
         fine = test(array[rows])
         if not fine.all():
-            require(fine, array[rows], name, rule, place=place.after(rows.start), advice=advice)
+            require_all(fine, array[rows], name, rule, place=place.after(rows.start), advice=advice)
 
 
 def probability_matrix(values: Any, name: str, place: Place = IN_ARRAY, advice: str = "") -> Array:

@@ -76,7 +76,7 @@ class TablePlace(Place):
         return f"{self.row(row)}, column {self.columns[column] if self.columns else column}"
 
 
-def require(
+def require_all(
     fine: NDArray[np.bool_],
     values: NDArray[Any],
     name: str,

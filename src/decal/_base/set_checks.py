@@ -18,7 +18,7 @@ from decal._base.checks import (
     to_numpy,
 )
 from decal._base.numerics import Array
-from decal._base.places import require
+from decal._base.places import require_all
 
 # Boxes and hulls
 
@@ -98,7 +98,7 @@ def check_values(values: Any, name: str, classes: int, *, ndim: int | None = Non
     if array.dtype.kind not in "iufb":
         raise ValueError(f"{name} must be real numbers: got dtype {array.dtype}.")
     array = array.astype(np.float64)
-    require(np.isfinite(array), array, name, "be finite")
+    require_all(np.isfinite(array), array, name, "be finite")
     return array
 
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from decal._base.checks import check_logits, check_probabilities, check_weights, label_numbers
 from decal._base.numerics import Array, Logits
-from decal._base.places import listing, require
+from decal._base.places import listing, require_all
 from decal._io.formats import (
     CHUNK_ELEMENTS,
     Block,
@@ -170,7 +170,7 @@ class LogitSource:
         p = np.maximum(_distributions(self.logits, start, block), self.floor)
         rule = "be positive to have a logarithm"
         advice = "Raise zeros with --floor, say to 1e-6, or export logits instead."
-        require(p > 0, block, name, rule, place=place, advice=advice)
+        require_all(p > 0, block, name, rule, place=place, advice=advice)
         return np.log(p)
 
 
