@@ -7,17 +7,40 @@ IntervalCredalSet: 1 input, 2 classes, mean width 0.528
   0  0 [0.286, 0.814]  1 [0.186, 0.714]
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from decal import decisions, metrics, selection
 from decal._base.checks import NotFittedError
 from decal.coupled import CoupledCredalSet, CoupledDecalibrator
 from decal.credal import BracketWarning, HullCredalSet, IntervalCredalSet
 from decal.decalibrator import Decalibrator, ReferenceWarning, decalibrate
 from decal.decisions import abstention_utility
-from decal.directions._class_shifts import Shifts, Temperature
-from decal.directions._lines import Direction
-from decal.directions._temperature import Scales
-from decal.directions._top_logits import TopIntervals, TopLogits
+from decal.directions import (
+    Direction,
+    Endpoints,
+    Line,
+    Temperature,
+    TopIntervals,
+    TopLogits,
+)
 from decal.selection import alpha_from_confidence, confidence_from_alpha
+
+if TYPE_CHECKING:
+    from decal import (
+        baselines,
+        coupled,
+        credal,
+        datasets,
+        directions,
+        distributed,
+        explorer,
+        plot,
+        sklearn,
+        text,
+        torch,
+        zeroshot,
+    )
 
 __version__ = "0.1.0"
 
@@ -27,20 +50,44 @@ __all__ = [
     "CoupledDecalibrator",
     "Decalibrator",
     "Direction",
+    "Endpoints",
     "HullCredalSet",
     "IntervalCredalSet",
+    "Line",
     "NotFittedError",
     "ReferenceWarning",
-    "Scales",
-    "Shifts",
     "Temperature",
     "TopIntervals",
     "TopLogits",
     "abstention_utility",
     "alpha_from_confidence",
+    "baselines",
     "confidence_from_alpha",
+    "coupled",
+    "credal",
+    "datasets",
     "decalibrate",
     "decisions",
+    "directions",
+    "distributed",
+    "explorer",
     "metrics",
+    "plot",
     "selection",
+    "sklearn",
+    "text",
+    "torch",
+    "zeroshot",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Integrations, imported when they are first used: `import decal; decal.plot` works."""
+    if name in __all__:
+        return import_module(f"decal.{name}")
+    raise AttributeError(f"module 'decal' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Public names only."""
+    return [*__all__, "__version__"]

@@ -40,7 +40,7 @@ def test_an_interrupt_is_tidy(model, monkeypatch):
     def interrupted(*_arguments, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(decal.Decalibrator, "predict", interrupted)
+    monkeypatch.setattr(decal.Decalibrator, "_predict_checked", interrupted)
     before = sorted(os.listdir())
     result = run("predict", model, "logits.csv", "-o", "out.csv")
     assert result.exit_code == 130

@@ -8,7 +8,8 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp, rel_entr, softmax
 
 import decal
-from decal.directions._temperature import merge_scales, plausible_scales, summarise_scales
+from decal.directions._ladder import merge_scales, summarise_scales
+from decal.directions._temperature import ExpectedLoss, plausible_scales
 from helpers.archives import read_npz
 from helpers.strategies import alphas, labelled_logits
 from oracles import class_shifts as oracles
@@ -169,9 +170,10 @@ def test_boxes_are_the_range_over_all_plausible_scales_and_shifts(seed, alpha, d
     logits = np.round(rng.normal(size=(30, K)) * 3, 1)  # ties occur
     labels = rng.integers(0, K, 30)
     d = decal.decalibrate(logits, labels, alpha=alpha, directions=directions)
-    scales, shifts = d.scales(), d.shifts()
+    scales = d.scales()
     low, high = scanned_box(logits, scales.lower, scales.upper)
     if "class" in directions:
+        shifts = d.shifts()
         class_low, class_high = oracles.box(logits, shifts.lower, shifts.upper, "joint")
         low, high = np.minimum(low, class_low), np.maximum(high, class_high)
     credal = d.predict(logits)
@@ -309,13 +311,15 @@ def test_a_saved_model_keeps_its_scales(tmp_path, data):
         np.testing.assert_array_equal(again.predict(data[0]).upper, d.predict(data[0]).upper)
 
 
-@pytest.mark.parametrize("name", ["ladder", "at_zero", "ladder_numbers"])
+@pytest.mark.parametrize(
+    "name", ["temperature.rungs", "temperature.at_zero", "temperature.numbers"]
+)
 def test_a_damaged_ladder_is_noticed(tmp_path, data, name):
     path = tmp_path / "m.npz"
     decal.Decalibrator(0.9, directions=BOTH).fit(*data).save(path)
     arrays = read_npz(path)
     for damaged in (arrays[name] * np.nan, arrays[name][:1], -np.abs(arrays[name])):
-        if name != "ladder_numbers" and not np.isnan(damaged).any() and len(damaged) > 1:
+        if name != "temperature.numbers" and not np.isnan(damaged).any() and len(damaged) > 1:
             continue  # only the numbers have signs to check
         np.savez(path, **{**arrays, name: damaged})
         with pytest.raises(ValueError, match="intact model file"):
@@ -327,13 +331,13 @@ def test_bad_directions_are_refused(data):
         decal.Decalibrator(directions=("class", "class"))
     with pytest.raises(ValueError, match="directions must be one or more, each once"):
         decal.Decalibrator(directions=())
-    with pytest.raises(ValueError, match=r"objects with a name, a ratio and move"):
+    with pytest.raises(ValueError, match=r"objects of a subclass of decal.Direction"):
         decal.Decalibrator(directions=("class", 3))
     with pytest.raises(ValueError, match="evidence must be one of 'model', 'labels'"):
         decal.Temperature(evidence="both")
     with pytest.raises(ValueError, match="ratio must be a finite number, not negative: got -1"):
         decal.Temperature(ratio=-1)
-    with pytest.raises(ValueError, match="directions must include 'temperature' for scales"):
+    with pytest.raises(ValueError, match="directions must include 'temperature': got class"):
         decal.Decalibrator().fit(*data).scales()
     with pytest.raises(ValueError, match="other must have the directions"):
         decal.Decalibrator().merge(decal.Decalibrator(directions=BOTH).fit(*data))
@@ -352,6 +356,7 @@ def test_rows_without_any_contrast_have_scales_that_change_nothing(rows, alpha):
 
 def test_plausible_scales_of_rows_without_any_contrast():
     ladder = summarise_scales(np.zeros((5, 3)), np.zeros(5, dtype=int), None)
-    found = plausible_scales(ladder, ladder.expected_loss, np.array([0.0, 1.0]))
+    (at_one,), (rate,) = ladder(np.ones(1))
+    found = plausible_scales(ladder, ExpectedLoss(at_one, rate), np.array([0.0, 1.0]))
     np.testing.assert_array_equal(found.lower, [1.0, 0.0])
     np.testing.assert_array_equal(found.upper, [1.0, np.inf])

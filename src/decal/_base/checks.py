@@ -263,6 +263,16 @@ def check_center(center: Any, count: int) -> Array:
     return array
 
 
+def check_label_weight(weights: Any) -> Array:
+    """(K,) finite weights of the labels of every class, K >= 2, none negative, some positive."""
+    array = to_numpy(weights, "label_weight")
+    if array.ndim != 1 or len(array) < 2 or array.dtype != np.float64:
+        raise ValueError(f"label_weight must be a number per class: got shape {array.shape}.")
+    if not (np.isfinite(array) & (array >= 0)).all() or not array.any():
+        raise ValueError("label_weight must be finite, not negative, and positive somewhere.")
+    return array
+
+
 def check_scores(scores: Any, name: str) -> Array:
     """A vector of numbers without NaN, at least one; infinite scores are ordered like others."""
     array = to_numpy(scores, name)

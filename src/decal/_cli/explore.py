@@ -28,7 +28,7 @@ from decal._cli.options import (
     levels,
     split,
 )
-from decal._cli.terminal import progress_bar, row_columns, say
+from decal._cli.terminal import progress_bar, say
 from decal._io.formats import TABLES, load_array, open_file, open_table
 from decal._io.sources import LogitSource, open_source
 from decal._io.writers import check_output
@@ -206,9 +206,8 @@ def explore(
 @contextmanager
 def _bar() -> Iterator[Callable[[int, int], None]]:
     """A function that moves a bar to where the work is."""
-    with progress_bar(*row_columns()) as progress:
-        task = progress.add_task("Exploring", total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+    with progress_bar("Exploring") as bar:
+        yield bar.update
 
 
 def read_list(path: Path, key: str | None, what: str) -> list[Any]:

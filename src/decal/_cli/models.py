@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 import decal
+from decal._base.checks import check_alpha
 from decal._cli.digits import PAPER_ALPHAS
 from decal._cli.options import (
     FilesArgument,
@@ -214,7 +215,7 @@ def predict(
     elif format_ not in (None, "parquet"):
         raise ValueError(f"format must be parquet for a folder: got {format_}.")
     fitted = decal.Decalibrator.load(model)
-    level = fitted.alpha if alpha is None else alpha
+    level = fitted.alpha if alpha is None else check_alpha(alpha)
     folder = open_folder(
         logits,
         keys={"logits": logits_key},
@@ -250,7 +251,7 @@ def predict(
         credal_writer(out, file_format=format_) as append,
     ):
         for chunk in with_progress(source, "Predicting"):
-            credal = fitted.predict(chunk.logits, alpha=level)
+            credal = fitted._predict_checked(chunk.logits, level)
             append(credal)
             rows += len(credal)
             width += len(credal) * (1 - decal.metrics.efficiency(credal))
@@ -346,7 +347,7 @@ def _scores(
     for chunk in _all_chunks(model, folder):
         rows += len(chunk)
         for a, alpha in enumerate(alphas):
-            credal = model.predict(chunk.logits, alpha=alpha)
+            credal = model._predict_checked(chunk.logits, alpha)
             sums[0, a] += len(chunk) * decal.metrics.coverage(credal, chunk.truth)
             sums[1, a] += len(chunk) * decal.metrics.efficiency(credal)
         if chunk.labels is not None:

@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 from rich import box as borders
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -152,18 +151,11 @@ def _command(name: str, data: Path, seeds: tuple[int, ...], *, quick: bool) -> s
 
 def _cells(cells: Sequence[Cell]) -> Iterator[Cell]:
     """The cells of an experiment, with a bar on the terminal."""
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with progress_bar(*columns) as progress:
-        task = progress.add_task("", total=len(cells))
+    with progress_bar("", len(cells), unit="") as bar:
         for cell in cells:
-            progress.update(task, description=str(cell))
+            bar.describe(str(cell))
             yield cell
-            progress.advance(task)
+            bar.advance()
 
 
 def _print_list() -> None:

@@ -25,7 +25,6 @@ from decal._base.places import listing
 from decal._io.folders import CHECKPOINT_ENDING, Folder, Layout, Part
 from decal._io.model_files import replacing
 from decal._io.sources import LogitSource
-from decal.directions._class_shifts import described
 
 FORMAT = "decal-checkpoint"
 VERSION = 1
@@ -50,14 +49,19 @@ class StreamedModel(Protocol):
     Models are handed in and never imported, because their modules stand above this one.
     """
 
-    alpha: float
-    likelihood: str
     directions: tuple[Any, ...]
 
-    def partial_fit(
-        self, logits: Any, labels: Any, *, sample_weight: Any = None, classes: Any = None
-    ) -> Any:
-        """Learn from one more chunk."""
+    def _require_mergeable(self) -> None:
+        """ValueError unless it can learn chunk by chunk."""
+
+    def _unfitted(self) -> Any:
+        """A model with the same settings that has learnt nothing."""
+
+    def _learn_checked(self, logits: Any, labels: Any, weights: Any, classes: Any) -> Any:
+        """What labelled data say that were checked where they were read."""
+
+    def _add(self, more: Any) -> Any:
+        """Learn what data say, too."""
 
     def merge(self, other: Any) -> Any:
         """Add what another model has learnt."""
@@ -151,7 +155,7 @@ class FitState:
         """Add the evidence of the current file to that of the others."""
         assert self.current is not None
         if self.partial is not None:
-            self.evidence = (self.evidence or unfitted(model)).merge(self.partial)
+            self.evidence = (self.evidence or model._unfitted()).merge(self.partial)
         self.done.append(self.current)
         self.abandon()
 
@@ -317,8 +321,9 @@ def learn(
         What is wrong with the files left out, by name. A later call with the same checkpoint, after
         their repair, adds them.
     """
+    model._require_mergeable()
     monitor = monitor or Monitor()
-    settings = folder.settings | {"directions": [described(d) for d in model.directions]}
+    settings = folder.settings | {"directions": [[d.name, d.settings()] for d in model.directions]}
     settings = json.loads(json.dumps(settings))
     state = checkpoint.read(settings, type(model).load) or FitState(settings)
     todo = _remaining(folder, state, checkpoint)
@@ -364,10 +369,9 @@ def _learn_part(
     current = state.begin(part)
     for chunk in source.chunks(CHUNK_ELEMENTS, current["rows"]):
         if chunk.weights is None or chunk.weights.any():
-            state.partial = state.partial or unfitted(model)
-            state.partial.partial_fit(
-                chunk.logits, chunk.labels, sample_weight=chunk.weights, classes=source.classes
-            )
+            state.partial = state.partial or model._unfitted()
+            learnt = model._learn_checked(chunk.logits, chunk.labels, chunk.weights, source.classes)
+            state.partial._add(learnt)
         current["rows"] += len(chunk)
         monitor.advance(len(chunk))
         if monitor.stopping():
@@ -407,12 +411,6 @@ def _all_evidence(state: FitState, folder: Folder, faults: Mapping[str, str]) ->
     if state.evidence is None:
         raise ValueError("weights must be positive somewhere: got only zeros.")
     return state.evidence
-
-
-def unfitted(model: StreamedModel) -> Any:
-    """A model with the same settings that has learnt nothing."""
-    make: Any = type(model)
-    return make(model.alpha, likelihood=model.likelihood, directions=model.directions)
 
 
 def _remaining(folder: Folder, state: FitState, checkpoint: FitCheckpoint) -> list[Part]:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 FORMAT = "decal-model"
-VERSION = 1
+VERSION = 2
+READABLE = (1, 2)
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -45,7 +46,7 @@ def write(file: PathOrFile, settings: dict[str, Any], arrays: Arrays, *, compres
 
 
 def read(file: PathOrFile) -> tuple[dict[str, Any], Arrays]:
-    """Settings and arrays of a model file; ValueError if it is anything else."""
+    """Settings, with the "version" of the format, and arrays; ValueError if it is no model file."""
     path = file if isinstance(file, Path) else getattr(file, "name", "a file without a name")
     try:
         with (
@@ -64,10 +65,9 @@ def read(file: PathOrFile) -> tuple[dict[str, Any], Arrays]:
         ) from error
     if not isinstance(settings, dict) or settings.pop("format", None) != FORMAT:
         raise ValueError(f"path must be a file that `save` wrote: got {path}, of another format.")
-    version = settings.pop("version", None)
-    if version != VERSION:
+    if settings.get("version") not in READABLE:
         raise ValueError(
-            f"path must be of model format {VERSION}: got {path}, of format {version}. "
-            "Upgrade decal to read it."
+            f"path must be of model format {VERSION} or older: got {path}, of format "
+            f"{settings.get('version')}. Upgrade decal to read it."
         )
     return settings, arrays

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from decal._base.checks import check_alpha
 from decal._io.checkpoints import Monitor, Stopped
 from decal._io.folders import Folder, Layout, Part
 from decal._io.formats import arrow
@@ -30,14 +31,17 @@ class FittedModel(Protocol):
     """What predicting files needs of a model; a Decalibrator has it."""
 
     alpha: float
-    classes: tuple[str, ...] | None
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The names of the classes, if known."""
 
     @property
     def class_weights(self) -> Any:
         """(K,) array, an entry per class."""
 
-    def predict(self, logits: Any, *, alpha: Any = None) -> IntervalCredalSet:
-        """The credal sets of new inputs."""
+    def _predict_checked(self, logits: Any, alpha: float) -> IntervalCredalSet:
+        """The credal sets of inputs that were checked where they were read."""
 
 
 def predict_folder(
@@ -82,7 +86,7 @@ def predict_folder(
         their "rows", and those "skipped" with the reason.
     """
     monitor = monitor or Monitor()
-    level = model.alpha if alpha is None else alpha
+    level = model.alpha if alpha is None else check_alpha(alpha)
     run = _Run(folder, out, _origin(model, model_file, folder, level))
     run.require_no_strangers()
     run.find_finished(overwrite=overwrite)
@@ -123,7 +127,7 @@ def _predict_part(
         for chunk in source.chunks():
             if monitor.stopping():
                 raise Stopped(str(run))
-            append(model.predict(chunk.logits, alpha=alpha))
+            append(model._predict_checked(chunk.logits, alpha))
             rows += len(chunk)
             monitor.advance(len(chunk))
     part.require_unchanged()

@@ -17,9 +17,10 @@ except ModuleNotFoundError as error:
     ) from error
 
 from decal.baselines._bayesian import CredalBayesian
+from decal.baselines._credal_ensembling import CredalEnsembling, credal_ensembling
+from decal.baselines._credal_wrapper import CredalWrapper, credal_wrapper
 from decal.baselines._crenet import CreNet, IntervalHead, int_softmax
 from decal.baselines._ddu import DeepDeterministic
-from decal.baselines._ensembling import CredalEnsembling, credal_ensembling
 from decal.baselines._evidential import Evidential
 from decal.baselines._networks import mlp, resnet18, small_conv
 from decal.baselines._relative_likelihood import CredalRelativeLikelihood
@@ -32,7 +33,6 @@ from decal.baselines._trainer import (
     train_member,
     train_members,
 )
-from decal.baselines._wrapper import CredalWrapper, credal_wrapper
 
 __all__ = [
     "ConvergenceWarning",

@@ -35,7 +35,7 @@ class Classifier(nn.Module):
         self.head = head
 
     def features(self, inputs: Tensor) -> Tensor:
-        """(n, F) what the last layer sees."""
+        """(n, F) inputs of the last layer."""
         found: Tensor = self.body(inputs)
         return found
 
@@ -124,7 +124,7 @@ def resnet18(classes: int, channels: int = 3) -> Classifier:
 
 
 class _Residual(nn.Module):
-    """Two convolutions of 3×3 beside a shortcut."""
+    """Two convolutions of 3×3, added to a shortcut."""
 
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from decal.datasets._download_progress import Progress, shown
+from decal._io.progress import ByteProgress, byte_progress
 
 CHUNK_BYTES = 1 << 18
 TRIES = 4
@@ -125,7 +125,7 @@ def fetch(
     size: int | None = None,
     start: bytes = b"",
     what: str | None = None,
-    progress: Progress | None = None,
+    progress: ByteProgress | None = None,
     pause: float = 1.0,
 ) -> Path:
     """The file at `path`, downloaded there unless it is there already.
@@ -174,7 +174,7 @@ def fetch(
         wrong: DamagedDataError | None = None
         for address in urls:
             try:
-                with shown(what, progress) as report:
+                with byte_progress(what, progress) as report:
                     _download(address, wanted, report, pause)
                 wanted.accept()
                 return path
@@ -274,7 +274,7 @@ class _Version:
     tag: str | None = None
 
 
-def _download(url: str, wanted: _Wanted, report: Progress, pause: float) -> None:
+def _download(url: str, wanted: _Wanted, report: ByteProgress, pause: float) -> None:
     """Complete the part of a file from one address, or raise _FailedError."""
     idle, best, version = 0, _length(wanted.part), _Version()
     while True:
@@ -303,7 +303,7 @@ def _download(url: str, wanted: _Wanted, report: Progress, pause: float) -> None
         time.sleep(pause * 2 ** max(idle - 1, 0))
 
 
-def _continue(url: str, part: Path, start: int, version: _Version, report: Progress) -> None:
+def _continue(url: str, part: Path, start: int, version: _Version, report: ByteProgress) -> None:
     """Write what is missing of a part, and note which version of the file it is of."""
     headers = {"User-Agent": "decal.datasets", "Accept-Encoding": "identity"}
     if start:

@@ -1,15 +1,19 @@
-"""How a perturbation moves logits and probabilities: class shifts, temperature, yours."""
+"""Class shifts: adding a constant to one class's logit at a time, the paper's family.
+
+The gain g_k(t) of shifting class k by t is concave (see `_margins`), so the shifts that cost no
+more than the budget form an interval. Its endpoints move the prediction of a new input furthest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_choice
 from decal._base.numerics import (
     Array,
     Logits,
@@ -19,112 +23,186 @@ from decal._base.numerics import (
     sigmoid,
     softplus,
 )
-from decal.directions._lines import Direction
+from decal.directions._direction import (
+    Box,
+    Direction,
+    Endpoints,
+    Inputs,
+    LabelledLogits,
+    Reference,
+)
+from decal.directions._margins import (
+    LARGEST_SIXTH_DERIVATIVE,
+    MarginSummary,
+    exact_softplus_sum,
+    summarise_margins,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LARGEST_SEVENTH_DERIVATIVE = 0.4084
+"""Maximum of |d^7 softplus|: it bounds how fast that remainder changes with the shift."""
+
+MAX_NEWTON_STEPS = 100
+TOLERANCE = 4 * float(np.finfo(np.float64).eps)
+"""Nats per unit of weight by which an endpoint may miss its budget: nothing smaller can be seen."""
+
+LAST_STEP = (8 * TOLERANCE) ** 0.5
+"""A Newton step this short leaves less than TOLERANCE, as |g''| <= W / 4: it is the last one."""
 
 DEEPEST_LOGIT = 300.0
 """Exponentials of shifts, and of margins of the largest class, stay in linear scale up to here."""
 
+SoftplusSum = Callable[[Array], tuple[Array, Array]]
+"""Shifts (T, K) to the sum of w softplus(m + t) over the data and its derivative, (T, K) each."""
+
 
 @dataclass(frozen=True)
-class Temperature:
-    """The scale of the logits, z becomes s z, as a direction.
+class ClassShifts(Direction):
+    """The logit of one class at a time, as published: `directions=("class",)`."""
+
+    name = "class"
+    exports = True
+    takes_top_logits = True
+
+    def summarise(self, data: LabelledLogits) -> MarginSummary:
+        """The margins of every class, in bins."""
+        return summarise_margins(data)
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> MarginSummary:
+        """A summary from its arrays."""
+        return MarginSummary.from_arrays(arrays)
+
+    def endpoints(self, evidence: MarginSummary, budgets: Array, reference: Reference) -> Endpoints:
+        """Plausible shifts (A, K)."""
+        return plausible_shifts(evidence, budgets, reference)
+
+    def widen(self, box: Box | None, inputs: Inputs, endpoints: Endpoints) -> Box:
+        """Widen to the range of every probability while one class's logit is shifted."""
+        shifts = endpoints.lower, endpoints.upper
+        found = Box(*shift_box(inputs.logits, inputs.center, *shifts, joint=inputs.joint))
+        if box is None:
+            return found
+        box.include(found.low, found.high)
+        return box
+
+    def widen_tensors(
+        self,
+        low: Tensor,
+        high: Tensor,
+        logits: Tensor,
+        absent: Tensor,
+        *,
+        lower: Tensor,
+        upper: Tensor,
+        joint: bool,
+    ) -> tuple[Tensor, Tensor]:
+        """As `widen`, for PyTorch tensors."""
+        from decal.directions._tensors import shift_box, wider
+
+        return wider(low, high, *shift_box(logits, absent, lower, upper, joint=joint))
+
+
+def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Reference) -> Endpoints:
+    """The interval of shifts that lose at most the budget, for every budget and class.
+
+    The gain is concave and 0 at t = 0, so for a budget >= 0 the interval is well defined and
+    contains 0. Its endpoints are infinite where the data cannot object: below for a class without
+    labels, above for a class with all of them, and on both sides for an infinite budget.
 
     Parameters
     ----------
-    ratio : nats per example that the scale may lose, in units of -log alpha. By default, with
-        evidence="model", K times the nats that the model claims to know about an example, log K -
-        its mean entropy: a class shift concerns about one example in K, so that -log alpha is
-        about K times as much for those concerned, and the scale may lose this share of what the
-        model knows. With evidence="labels", 16.
-    evidence : who says what a scale costs. "model": the sharper of the two models, the scaled and
-        the unscaled; a scale is plausible if believing the softer one while the sharper one is true
-        costs no more than the budget. "labels": the likelihood of the labels, as for class shifts.
+    summary : MarginSummary
+        The evidence, K classes. If it holds data, they polish what its wide bins give.
+    budgets : (A,) array
+        Log-likelihood that may be lost in all, each in [0, inf], in nats.
+    reference : Reference
+        If it is the best model, t = 0 is the maximum of the likelihood over all shifts, at which
+        classes without labels are left out: their gain is measured from t = -inf, where it is
+        largest, rather than from 0.
+
+    Returns
+    -------
+    Endpoints
+        (A, K) each. The error is a proved bound.
     """
+    at_best, data = reference.is_best, summary.data
+    exact = None if data is None else partial(exact_softplus_sum, data)
+    W, w = summary.total_weight, summary.label_weight
+    A, K = len(budgets), len(w)
+    left_out = (w == 0) & at_best
+    # Rows 0..A-1 of all that follows are lower endpoints, rows A..2A-1 upper ones.
+    b = -np.concatenate([budgets, budgets])[:, None]
+    side = np.repeat([-1.0, 1.0], A)[:, None]
+    at_zero, slope_at_zero = summary.at_zero
 
-    ratio: float | None = None
-    evidence: str = "model"
-    name = "temperature"
+    infinite = np.isneginf(b) | ((side < 0) & (w == 0)) | ((side > 0) & (w == W))
+    # At b = 0 the endpoint lies at the start on the side where the gain falls from the start.
+    still = ~infinite & (b == 0) & (at_best | (side * (w - slope_at_zero) <= 0))
+    solve = ~(infinite | still)
 
-    def __post_init__(self) -> None:
-        check_choice(self.evidence, "evidence", ("model", "labels"))
-        if self.ratio is not None and not 0 <= self.ratio < np.inf:
-            raise ValueError(f"ratio must be a finite number, not negative: got {self.ratio!r}.")
+    # softplus(x) >= max(0, x) bounds the gain by two lines. Their roots lie outside the interval,
+    # and from there Newton's method on a concave function never steps over the endpoint.
+    base = np.where(left_out, 0.0, at_zero)
+    beyond = np.where(side < 0, b - base, base - b - summary.margin_sum)
+    outside = np.divide(beyond, np.where(side < 0, w, W - w), out=np.zeros((2 * A, K)), where=solve)
 
-
-@dataclass(frozen=True)
-class Shifts:
-    """How far each class's logit may move, at a given alpha (or several).
-
-    Attributes
-    ----------
-    lower, upper : (K,) ends in nats, lower <= 0 <= upper, measured from `center`; (A, K) for A
-        alphas. Infinite where the data cannot object: -inf for a class that never occurs, inf for
-        one that always does, both at alpha = 0.
-    center : (K,) the reference model's shifts: zero, or with reference="best" the
-        maximum-likelihood ones. Minus infinity for a class that never occurs; `upper` is then
-        measured from the model's own logit.
-    alpha : the level, or (A,) levels.
-    residual : by how much the gain at a finite end misses the budget at most, in nats per example.
-    error : bound of what the summary of the data may hide, in nats per example, on top of that.
-    """
-
-    lower: Array
-    upper: Array
-    center: Array
-    alpha: float | Array
-    residual: float
-    error: float
-
-
-def parse_directions(directions: Iterable[Any]) -> tuple[str | Temperature | Direction, ...]:
-    """Names and objects as objects; "class" stays a name, for it is K directions at once."""
-    parsed: list[str | Temperature | Direction] = []
-    if isinstance(directions, str):
-        directions = (directions,)
-    for direction in directions:
-        if isinstance(direction, str):
-            check_choice(direction, "directions", ("class", "temperature"))
-            parsed.append(Temperature() if direction == "temperature" else direction)
-        elif isinstance(direction, Temperature | Direction):
-            parsed.append(direction)
-        else:
-            raise ValueError(
-                "directions must be 'class', 'temperature' or objects with a name, a ratio and "
-                f"move(logits): got {direction!r}."
-            )
-    names = [d if isinstance(d, str) else d.name for d in parsed]
-    if not names or len(set(names)) < len(names):
-        raise ValueError(f"directions must be one or more, each once: got {names}.")
-    return tuple(parsed)
-
-
-def described(direction: str | Temperature | Direction) -> Any:
-    """A direction of decal's own as JSON."""
-    if isinstance(direction, Temperature):
-        return {"ratio": direction.ratio, "evidence": direction.evidence}
-    return direction
-
-
-def restored(description: Any) -> Any:
-    """What `described` described."""
-    return Temperature(**description) if isinstance(description, dict) else description
+    stages: list[SoftplusSum] = [summary.softplus_sum]
+    if summary.coarse is not None:
+        stages.insert(0, summary.coarse.softplus_sum)
+    if exact is not None:
+        stages.append(exact)
+    t = outside.copy()
+    for softplus_sum in stages:
+        if softplus_sum is exact:
+            base = np.where(left_out, 0.0, exact(np.zeros((1, K)))[0])
+        rows, missed = np.arange(2 * A), np.zeros_like(t)
+        for _ in range(MAX_NEWTON_STEPS):
+            here, which = t[rows], solve[rows]
+            value, slope = softplus_sum(here)
+            lift = w * here
+            left = np.where(which, lift - value + base - b[rows], 0.0)
+            # The terms of the gain may be large and cancel: what they leave is round-off.
+            off = np.abs(left) > TOLERANCE * (W + np.abs(lift) + value)
+            rise = w - slope
+            off &= rise != 0
+            step = np.divide(left, rise, out=np.zeros_like(left), where=off)
+            # A coarser stage may have ended beyond the maximum of a finer one: start over there.
+            astray = off & (side[rows] * rise >= 0)
+            if astray.any():
+                step = np.where(astray, here - outside[rows], step)
+            t[rows] = here = here - step
+            size, short = np.abs(step), np.abs(left)
+            missed[rows] = np.where(off, np.minimum(W / 8 * size**2, short), short)
+            rows = rows[(size > LAST_STEP + TOLERANCE * np.abs(here)).any(axis=1)]
+            if not rows.size:
+                break
+    # Both softplus sums of a gain carry a remainder; they cancel as t goes to 0.
+    rate = LARGEST_SEVENTH_DERIVATIVE / LARGEST_SIXTH_DERIVATIVE
+    hidden = np.minimum(rate * np.abs(t), 2.0) * summary.remainder
+    error = 0.0 if exact else float(hidden.max()) / W
+    start = np.where(left_out, -np.inf, 0.0)
+    t = np.where(infinite, side * np.inf, np.where(still, start, t))
+    residual = float(missed.max()) / W
+    return Endpoints(t[:A], t[A:], reference.center, None, residual, error)
 
 
 def shift_box(
     logits: Logits, center: Array, lower: Array, upper: Array, *, joint: bool
 ) -> tuple[Array, Array, Array]:
-    """The range of every probability while one class's logit is shifted between its ends.
+    """The range of every probability while one class's logit is shifted between its endpoints.
 
     With S the sum of exponentials, moving class k by t changes S to D_k(t) = S - e_k + e_k e^t,
     its own probability to e_k e^t / D_k(t) and any other to e_j / D_k(t). All are monotone in t,
-    so only the ends matter; and among the other classes only the one with the largest D_k
+    so only the endpoints matter; and among the other classes only the one with the largest D_k
     (smallest probability of j) and the one with the smallest (largest probability of j).
 
     Parameters
     ----------
     logits : (n, K) finite.
     center : (K,) shifts of the reference model. -inf takes a class out of it altogether.
-    lower, upper : (K,) ends, -inf <= lower <= 0 <= upper <= inf, from the center. For a class
+    lower, upper : (K,) endpoints, -inf <= lower <= 0 <= upper <= inf, from the center. For a class
         whose center is -inf: lower is -inf, and upper is measured from the logit itself.
     joint : take the range over the shifts of all classes, not only the class's own.
 
@@ -223,7 +301,7 @@ def log_box(
     Parameters
     ----------
     m : (n, K), see `margins`.
-    lower, upper : (K,) ends, or (n, K) where they differ from row to row.
+    lower, upper : (K,) endpoints, or (n, K) where they differ from row to row.
     absent : (K,) classes that the reference model leaves out.
     joint : as for `shift_box`.
     """

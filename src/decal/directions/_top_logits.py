@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from decal._base.checks import check_count, check_remainder, check_top_classes, check_top_values
 from decal._base.numerics import Array, margins, row_blocks, sigmoid
-from decal.credal._boxes import IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal.directions._class_shifts import log_box
 from decal.directions._margins import (
     BIN_WIDTH,
@@ -154,19 +154,19 @@ def summarise_top(top: TopLogits, labels: Indices, weights: Array | None) -> Mar
         width *= 2
     zero = np.zeros(1, dtype=np.intp)
     everyone = sparse_bins(zero, shared, weights, width)
-    parts = [MarginSummary(width, *repeated_bins(*everyone, K), none, 0)]
+    parts = [MarginSummary(width, *repeated_bins(*everyone, K), none)]
     for rows, listed in zip(blocks, found, strict=True):
         klass = top.classes[rows].T
         w = None if weights is None else weights[rows]
         instead = np.broadcast_to(shared[rows], listed.shape)
         keys, moments = sparse_bins(klass, instead, w, width)
-        parts.append(MarginSummary(width, keys, -moments, none, 0))
-        parts.append(MarginSummary(width, *sparse_bins(klass, listed, w, width), none, 0))
+        parts.append(MarginSummary(width, keys, -moments, none))
+        parts.append(MarginSummary(width, *sparse_bins(klass, listed, w, width), none))
     whole = merge(parts, max_bins=sum(len(p.keys) for p in parts))
     label_weight = np.bincount(labels, weights, minlength=K).astype(np.float64)
     kept = whole.moments[0] > NEGLIGIBLE_WEIGHT * label_weight.sum()
     keys, moments = whole.keys[kept], whole.moments[:, kept]
-    return merge([MarginSummary(width, keys, moments, label_weight, n)])
+    return merge([MarginSummary(width, keys, moments, label_weight)])
 
 
 @dataclass(frozen=True, eq=False)

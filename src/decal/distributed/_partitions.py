@@ -19,7 +19,7 @@ from decal._base.numerics import Array, Logits
 from decal._base.places import TablePlace
 from decal.credal._boxes import IntervalCredalSet
 from decal.decalibrator import Decalibrator
-from decal.directions._class_shifts import Temperature
+from decal.directions._direction import require
 
 FAN_IN = 8
 """Summaries merged by one task."""
@@ -70,13 +70,8 @@ class Recipe:
                 f"reference must be 'model' on a cluster: got {model.reference!r}, whose "
                 "recentering needs all the data at once. Fit on one machine with decal.decalibrate."
             )
-        for direction in model.directions:
-            if not isinstance(direction, str | Temperature):
-                raise ValueError(
-                    f"directions must be 'class' or 'temperature' on a cluster: got "
-                    f"{direction.name!r}, whose evidence is the data themselves. "
-                    "Fit on one machine with decal.decalibrate."
-                )
+        advice = "Fit on one machine with decal.decalibrate."
+        require(model.directions, "streams", "a cluster", advice)
         if self.classes is not None:
             check_class_names(self.classes, len(self.classes))
 

@@ -31,9 +31,7 @@ from decal._base.checks import (
     check_logits,
 )
 from decal._io.model_files import replacing
-from decal.credal._boxes import CredalSet
-from decal.directions._class_shifts import Temperature
-from decal.directions._lines import Direction
+from decal.credal import CredalSet
 from decal.explorer._media import open_media
 from decal.explorer._page import html_page
 from decal.explorer._payload import Payload, Side, collect
@@ -288,16 +286,10 @@ def _settings(model: Predictor) -> tuple[tuple[str, str], ...]:
     if "alpha" in shown:
         shown["alpha"] = f"{shown['alpha']:g}"
     if "directions" in shown:
-        shown["directions"] = ", ".join(map(_described, shown["directions"]))
+        shown["directions"] = ", ".join(map(str, shown["directions"]))
     if "examples" in shown:
         shown["examples"] = f"{shown['examples']:,}"
     return tuple((name, str(value)) for name, value in shown.items())
-
-
-def _described(direction: str | Temperature | Direction) -> str:
-    if isinstance(direction, Temperature):
-        return "temperature" if direction == Temperature() else str(direction)
-    return direction if isinstance(direction, str) else direction.name
 
 
 def _truth(truth: Any, shape: tuple[int, ...]) -> Any:

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from decal import metrics
 from decal._base.checks import check_count, check_rows
 from decal._base.numerics import Array, row_blocks
-from decal.credal._boxes import CredalSet, IntervalCredalSet
-from decal.credal._hulls import HullCredalSet
+from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet
 from decal.explorer._media import Media
 
 Rows = NDArray[np.intp]

@@ -26,7 +26,7 @@ from decal.plot._style import (
     probability_axis,
     unit,
 )
-from decal.selection import Path
+from decal.selection import AlphaPath
 from decal.selection._plausibility import Predictor
 
 MARKERS = "osD^vPXh"
@@ -35,7 +35,7 @@ LEVELS = 101
 
 STRETCHED_TICKS = (1, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0)
 
-Curve = Path | tuple[Any, Any, Any]
+Curve = AlphaPath | tuple[Any, Any, Any]
 
 
 def tradeoff(
@@ -209,7 +209,7 @@ def _named(paths: Curve | Mapping[str, Curve]) -> dict[str, Curve]:
 def _curve(path: Curve, name: str) -> Array:
     """(3, A): alpha, coverage, efficiency."""
     of = f" of {name!r}" if name else ""
-    if isinstance(path, Path):
+    if isinstance(path, AlphaPath):
         if path.coverage is None:
             raise ValueError(
                 f"paths must have coverage: got none{of}. "

@@ -12,7 +12,7 @@ from matplotlib.collections import PolyCollection
 from decal._base.checks import check_alpha, check_labels
 from decal._base.numerics import Array
 from decal._base.set_checks import check_event
-from decal.credal._boxes import CredalSet, Indices, Mask
+from decal.credal._credal_set import CredalSet, Indices, Mask
 from decal.plot._fonts import drawable
 from decal.plot._row_inputs import class_names
 from decal.plot._style import (

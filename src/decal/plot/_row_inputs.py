@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from decal._base.checks import check_choice, check_count, check_distributions, check_row, to_numpy
 from decal._base.numerics import Array
-from decal.credal._boxes import CredalSet
+from decal.credal import CredalSet
 from decal.plot._fonts import drawable
 
 Sets = CredalSet | Mapping[str, CredalSet]

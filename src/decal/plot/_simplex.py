@@ -11,8 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Polygon
 
 from decal._base.numerics import Array
-from decal.credal._boxes import CredalSet, IntervalCredalSet
-from decal.credal._hulls import HullCredalSet
+from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet
 from decal.plot._fonts import drawable, literal, wrapped
 from decal.plot._row_inputs import Sets, class_names, named, one_row, true_row
 from decal.plot._style import (

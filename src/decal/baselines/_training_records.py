@@ -1,4 +1,7 @@
-"""Trainings in files: written whole or not at all, and read without running anything in them."""
+"""The record of a training, and its files.
+
+Files are replaced in one step, and reading them runs no code that they contain.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from decal._io.model_files import replacing
+
+__all__ = ["MemberFiles", "Training", "TrainingCheckpoint", "TrainingState"]
 
 
 @dataclass(frozen=True)
@@ -45,8 +50,8 @@ class Training:
 
 
 @dataclass
-class State:
-    """What is known of a training after some epochs; `reason` is empty until it ends."""
+class TrainingState:
+    """A training after some of its epochs; `reason` is empty until it ends."""
 
     losses: list[float] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)
@@ -60,7 +65,7 @@ class State:
     best: dict[str, Tensor] | None = None
 
     def training(self) -> Training:
-        """The record that people hold."""
+        """The record for users."""
         return Training(
             epochs=len(self.losses),
             losses=tuple(self.losses),
@@ -72,8 +77,8 @@ class State:
         )
 
 
-class Checkpoint:
-    """A training in the making: weights, optimiser and what is known, after its latest epoch."""
+class TrainingCheckpoint:
+    """The file of an unfinished training: weights, optimizer and state after its latest epoch."""
 
     def __init__(
         self,
@@ -84,8 +89,8 @@ class Checkpoint:
     ) -> None:
         self.path, self.facts, self.module, self.optimizer = path, facts, module, optimizer
 
-    def save(self, state: State) -> None:
-        """Replace what was there."""
+    def save(self, state: TrainingState) -> None:
+        """Replace the file."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         contents = {
             "settings": json.dumps(self.facts),
@@ -96,8 +101,8 @@ class Checkpoint:
         with replacing(self.path) as partial:
             torch.save(contents, partial)
 
-    def resume(self) -> State | None:
-        """Put module and optimiser where the file left them; None without a file."""
+    def resume(self) -> TrainingState | None:
+        """Load module and optimizer from the file and return the state; None without a file."""
         if not self.path.exists():
             return None
         contents = _load(self.path)
@@ -108,11 +113,11 @@ class Checkpoint:
         _require_same(settings, self.facts, self.path, "checkpoint")
         self.module.load_state_dict(contents["module"])
         self.optimizer.load_state_dict(contents["optimizer"])
-        return State(**kept)
+        return TrainingState(**kept)
 
 
 class MemberFiles:
-    """One member's files in a folder; it is finished when its record is there."""
+    """The files of one member in a folder; a member with a record is finished."""
 
     def __init__(self, folder: Path, index: int, facts: Mapping[str, Any]) -> None:
         self.facts = facts
@@ -121,7 +126,7 @@ class MemberFiles:
         self.checkpoint = folder / f"member-{index:03}.checkpoint"
 
     def load(self, module: nn.Module) -> Training | None:
-        """The record, and the weights put into the module; None if it is not finished."""
+        """Load the weights into the module and return the record; None if it is not finished."""
         if not self.record.exists():
             return None
         try:
@@ -137,7 +142,7 @@ class MemberFiles:
         return training
 
     def save(self, module: nn.Module, training: Training) -> None:
-        """Weights first, record last; the checkpoint is no longer needed."""
+        """Write the weights, then the record, and remove the checkpoint."""
         kept = asdict(training)
         for name in ("losses", "validation"):
             kept[name] = [_number(v) for v in kept[name]]
@@ -152,7 +157,7 @@ class MemberFiles:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    """Tensors, numbers and text, on the CPU."""
+    """The tensors, numbers and texts in a file, on the CPU."""
     try:
         contents = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, ValueError, KeyError, OSError, EOFError, pickle.UnpicklingError) as error:
@@ -163,8 +168,8 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _require_same(found: Any, wanted: Mapping[str, Any], path: Path, argument: str) -> None:
-    """Refuse what was made with other settings, and name the first that differs."""
-    expected = json.loads(json.dumps(wanted))  # as what was found: tuples are lists in JSON
+    """Refuse a file made with other settings, and name the first that differs."""
+    expected = json.loads(json.dumps(wanted))  # like `found`, with lists for tuples
     for name in (*expected, *(found.keys() - expected.keys())):
         if name not in found or name not in expected or found[name] != expected[name]:
             raise ValueError(
@@ -181,5 +186,5 @@ def _damaged(path: Path) -> ValueError:
 
 
 def _number(value: float) -> float | str:
-    """NaN and infinity are not JSON."""
+    """A number as JSON, which knows neither NaN nor infinity: these become strings."""
     return value if math.isfinite(value) else str(value)

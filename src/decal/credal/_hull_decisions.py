@@ -1,125 +1,30 @@
-"""Convex hulls of probability vectors: entropies, membership, expectations and decisions.
+"""Decisions from convex hulls of probability vectors: membership, expectations, regret, rules.
 
 A hull holds all mixtures of M vertices, each a distribution over K classes: what an ensemble, or a
 handful of perturbed models, says about one input. `vertices` is (n, M, K) throughout, one hull per
-row; vertices may repeat, be collinear, or lie inside the hull. Nothing here computes a row from
-another one.
+row; vertices may repeat, be collinear, or lie inside the hull. No row is computed from another one.
 
-Expectations are linear, so they are extreme at vertices, and so is entropy at its lowest. The
-highest entropy is a concave program; E-admissibility and membership are small matrix games. Left
-out: generalised Hartley, which would need the Möbius masses of all sets of classes; that of the box
-around a hull (`box`) stands in for it.
+Expectations are linear, so they are extreme at vertices. E-admissibility and membership are small
+matrix games. The rules, their ties and their arguments are those of `decal.decisions`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from decal import decisions
-from decal._base.checks import check_choice
 from decal._base.games import GAME_TOLERANCE, Reply, bracket_values
 from decal._base.numerics import Array, row_blocks
-from decal.credal._entropy import phi
 from decal.decisions import (
     ADMISSIBLE_TOLERANCE,
     TIE_TOLERANCE,
     Indices,
     Mask,
     contested,
-    decide_by_range,
-    edges,
     interval_dominance,
-    largest,
+    largest_utility,
+    shortfalls,
 )
-
-GAP_TOLERANCE = 1e-10
-"""Certified distance from the highest entropy, in nats, at which a row is finished."""
-
-MAX_NEWTON_STEPS = 100
-"""Steps after which a row is returned with the gap it has; 10 to 20 are usual."""
-
-SMALLEST_MULTIPLIER = 1e-14
-"""Added to the scaled Hessian, of order 1, so that repeated vertices do not make it singular."""
-
-TO_BOUNDARY = 0.99
-"""Share of the way to the nearest bound that one interior-point step may go."""
-
-CENTRING = 0.03
-"""Factor by which one step tries to shrink the complementarity products."""
-
-
-@dataclass(frozen=True)
-class UpperEntropy:
-    """Highest entropies in nats, with the evidence: value <= true maximum <= bound.
-
-    Attributes
-    ----------
-    value : (n,) array
-        Entropy of the mixture found.
-    bound : (n,) array
-        max_m crossentropy(v_m, p), which no entropy in the hull exceeds.
-    weights : (n, M) array
-        The mixture found: p = sum_m weights_m v_m.
-    """
-
-    value: Array
-    bound: Array
-    weights: Array
-
-    @property
-    def gap(self) -> Array:
-        """How far the value may be below the maximum, (n,)."""
-        return self.bound - self.value
-
-
-def upper_entropy(vertices: Array) -> UpperEntropy:
-    """Highest entropy in each hull, with a certificate.
-
-    Maximises H(p), p = sum_m w_m v_m, over the simplex of weights. H is concave, and for all p and
-    q in the hull H(q) <= crossentropy(q, p) <= max_m crossentropy(v_m, p), which is the bound. A
-    primal-dual interior-point method keeps all weights positive; entropy is compatible with their
-    logarithmic barrier (|dp_k / p_k| <= max_m |dw_m / w_m|), so Newton's method stays reliable up
-    to the boundary. Every row takes its own steps and stops at a gap of GAP_TOLERANCE.
-
-    O(M² K + M³) per step and row; memory in blocks.
-
-    Parameters
-    ----------
-    vertices : (n, M, K) array
-        Distributions that span the hulls.
-
-    Examples
-    --------
-    >>> highest = upper_entropy(np.array([[[0.9, 0.1], [0.3, 0.7]]]))
-    >>> bool(abs(highest.value[0] - np.log(2)) < 1e-9 and highest.gap[0] < 1e-9)
-    True
-    """
-    n, M, K = vertices.shape
-    value = np.empty(n)
-    bound = np.empty(n)
-    weights = np.empty((n, M))
-    for rows in row_blocks(n, M * K):
-        value[rows], bound[rows], weights[rows] = _highest(vertices[rows])
-    return UpperEntropy(value, bound, weights)
-
-
-def lower_entropy(vertices: Array) -> Array:
-    """Lowest entropy in each hull, (n,): that of a vertex, for entropy is concave.
-
-    Parameters
-    ----------
-    vertices : (n, M, K) array
-        Distributions that span the hulls.
-
-    Examples
-    --------
-    >>> lower_entropy(np.array([[[1.0, 0.0], [0.5, 0.5]]]))
-    array([0.])
-    """
-    lowest: Array = phi(vertices).sum(axis=2).min(axis=1)
-    return lowest
 
 
 def contains(vertices: Array, distributions: Array, *, atol: float) -> Mask:
@@ -220,40 +125,6 @@ def zero_one(vertices: Array) -> Array:
     return greatest
 
 
-def decide(
-    vertices: Array, rule: str, *, utility: Array | None = None, optimism: float = 0.5
-) -> Mask | Indices:
-    """Actions that a rule keeps, (n, A) bool, or the one that it takes, (n,) int, for every hull.
-
-    The rules, their ties and their arguments are those of `decal.decisions`.
-
-    Parameters
-    ----------
-    vertices : (n, M, K) array
-        Distributions that span the hulls.
-    rule : str
-        One of `decal.decisions.RULES`.
-    utility : (A, K) array, optional
-        Finite utilities of A actions. Without it, 0/1 loss: actions are classes.
-    optimism : float in [0, 1]
-        Weight of the best case, for rule "hurwicz" only.
-
-    Examples
-    --------
-    >>> decide(np.array([[[0.6, 0.4, 0.0], [0.4, 0.1, 0.5]]]), "e_admissible")
-    array([[ True, False,  True]])
-    """
-    match check_choice(rule, "rule", decisions.RULES):
-        case "maximality":
-            return maximality(vertices, utility)
-        case "e_admissible":
-            return e_admissible(vertices, utility)
-        case "minimax_regret":
-            return minimax_regret(vertices, utility)
-    worst, best = box(_earned(vertices, utility))
-    return decide_by_range(worst, best, rule, optimism=optimism, scale=largest(utility))
-
-
 def maximality(vertices: Array, utility: Array | None = None) -> Mask:
     """Actions that no other action beats under every distribution of the hull: (n, A) bool.
 
@@ -268,15 +139,15 @@ def maximality(vertices: Array, utility: Array | None = None) -> Mask:
         Finite utilities of A actions. Without it, 0/1 loss.
     """
     earned = _earned(vertices, utility)
-    scale = largest(utility)
-    kept = interval_dominance(*box(earned), scale=scale)
+    unit = largest_utility(utility)
+    kept = interval_dominance(*box(earned), unit=unit)
 
     def compare(row: Indices, a: Indices, b: Indices) -> tuple[Array, Array]:
         difference = earned[row, :, b] - earned[row, :, a]
         return difference.min(axis=1), difference.max(axis=1)
 
-    least, _ = edges(kept, compare, vertices.shape[1])
-    return kept & (least <= TIE_TOLERANCE * scale)
+    least, _ = shortfalls(kept, compare, vertices.shape[1])
+    return kept & (least <= TIE_TOLERANCE * unit)
 
 
 def minimax_regret(vertices: Array, utility: Array | None = None) -> Indices:
@@ -310,11 +181,11 @@ def e_admissible(vertices: Array, utility: Array | None = None) -> Mask:
         Finite utilities of A actions. Without it, 0/1 loss.
     """
     earned = _earned(vertices, utility)
-    scale = largest(utility)
+    unit = largest_utility(utility)
     kept = maximality(vertices, utility)
     if utility is None:
         kept &= decisions.e_admissible(*box(vertices))
-    best: Array = earned.max(axis=2, keepdims=True) - TIE_TOLERANCE * scale
+    best: Array = earned.max(axis=2, keepdims=True) - TIE_TOLERANCE * unit
     admissible: Mask = kept & (earned >= best).any(axis=1)
     for row, action, rivals in contested(kept, earned.shape[1] * earned.shape[2]):
         unclear = ~admissible[row, action]
@@ -322,7 +193,7 @@ def e_admissible(vertices: Array, utility: Array | None = None) -> Mask:
         own = earned[row, :, action][:, :, None]
         lead = own - np.take_along_axis(earned[row], rivals[:, None, :], axis=2)
 
-        reply = _best_rival(lead / (2.0 * scale))  # payoffs in [-1, 1]
+        reply = _best_rival(lead / (2.0 * unit))  # payoffs in [-1, 1]
         _, most = bracket_values(reply, *lead.shape[:2], threshold=-ADMISSIBLE_TOLERANCE)
         admissible[row, action] = most >= -ADMISSIBLE_TOLERANCE
     return admissible
@@ -361,59 +232,3 @@ def _regret(earned: Array) -> Array:
     """Greatest shortfall of each action from the best one, over the vertices: (n, A)."""
     greatest: Array = (earned.max(axis=2, keepdims=True) - earned).max(axis=1)
     return greatest
-
-
-def _highest(v: Array) -> tuple[Array, Array, Array]:
-    """Entropy, bound and weights for one block of `upper_entropy`."""
-    n, M, _ = v.shape
-    value = np.full(n, -np.inf)
-    bound = np.full(n, np.inf)
-    weights = np.full((n, M), 1 / M)
-    active = np.arange(n)
-    w = weights.copy()
-    multiplier = np.empty_like(w)  # of the constraints w >= 0
-    for step in range(MAX_NEWTON_STEPS):
-        p = np.matmul(w[:, None, :], v)[:, 0]
-        logs = np.log(p, out=np.zeros_like(p), where=p > 0.0)
-        cross = -np.matmul(v, logs[:, :, None])[:, :, 0]  # crossentropy(v_m, p), the gradient
-        entropy = -(p * logs).sum(axis=1)
-        better = entropy > value[active]
-        value[active] = np.maximum(value[active], entropy)
-        weights[active[better]] = w[better]
-        bound[active] = np.minimum(bound[active], cross.max(axis=1))
-        open_ = bound[active] - value[active] > GAP_TOLERANCE
-        if not open_.all():
-            active, v, w, multiplier = active[open_], v[open_], w[open_], multiplier[open_]
-            p, cross = p[open_], cross[open_]
-        if not len(active):
-            break
-        if step == 0:
-            top = cross.max(axis=1, keepdims=True)
-            multiplier = top - cross + (top - entropy[open_, None])
-        w, multiplier = _interior_step(v, w, multiplier, p, cross)
-    return value + 0.0, bound, weights
-
-
-def _interior_step(v: Array, w: Array, s: Array, p: Array, cross: Array) -> tuple[Array, Array]:
-    """One primal-dual step: weights and multipliers (m, M) that stay positive.
-
-    Newton's method on  cross_m + s_m = nu,  w_m s_m = target,  sum w = 1.
-    """
-    M = w.shape[1]
-    root = np.sqrt(w)
-    # Scaled by the square roots of the weights the Hessian has entries in [0, 1], whatever the
-    # weights: v_mk² / p_k <= v_mk / w_m.
-    scaled = v * root[:, :, None]
-    scaled /= np.sqrt(np.where(p > 0.0, p, 1.0))[:, None, :]
-    system = np.matmul(scaled, scaled.transpose(0, 2, 1))
-    system[:, np.arange(M), np.arange(M)] += s + SMALLEST_MULTIPLIER
-    target = CENTRING * (w * s).sum(axis=1, keepdims=True) / M
-    right = np.stack([root * cross + target / root, root], axis=2)
-    solved = np.linalg.solve(system, right) * root[:, :, None]
-    a, b = solved[:, :, 0], solved[:, :, 1]
-    dw = a - b * (a.sum(axis=1, keepdims=True) / b.sum(axis=1, keepdims=True))
-    ds = target / w - s - s / w * dw
-    rate = np.maximum(-dw / w, -ds / s).max(axis=1, keepdims=True)
-    length = np.minimum(1.0, TO_BOUNDARY / np.maximum(rate, TO_BOUNDARY))
-    w = w + length * dw
-    return w / w.sum(axis=1, keepdims=True), s + length * ds

@@ -1,7 +1,7 @@
-"""The boxes of `CredalHead`: `directions.shift_box` and `lines.widen_along` as one fixed graph.
+"""Boxes of PyTorch tensors, for `CredalHead`: what directions do in NumPy, as one fixed graph.
 
-What NumPy does with data-dependent searches and row picks must here compile, export and
-differentiate: the same formulas, with a fixed number of steps for every row and class.
+Searches and selections of rows that depend on the data do not compile or export. The formulas here
+are the same, with a fixed number of differentiable steps for every row and class.
 """
 
 from __future__ import annotations
@@ -12,13 +12,21 @@ import torch
 from torch import Tensor
 
 PEAK_INTERVALS = 32
-"""Pieces, a power of two, of the interval of scales on each of which log p is a quintic."""
+"""The number of pieces, a power of two, that the interval of scales is cut into.
+
+On each of them log p is taken for a quintic.
+"""
 
 PEAK_STEPS = 4
-"""Newton steps towards the top of a quintic: they leave 2e-12 at most of a probability."""
+"""Newton steps to the maximum of a quintic: they leave an error of at most 2e-12 in p."""
 
 LARGEST_EXPONENT = 0.9
-"""Share of the largest exponent of the dtype that a shifted logit may reach above all others."""
+"""How far a shifted logit may exceed all others, as a share of the dtype's largest exponent."""
+
+
+def wider(low: Tensor, high: Tensor, more_low: Tensor, more_high: Tensor) -> tuple[Tensor, Tensor]:
+    """Bounds that hold both intervals."""
+    return torch.minimum(low, more_low), torch.maximum(high, more_high)
 
 
 def shift_box(
@@ -26,9 +34,9 @@ def shift_box(
 ) -> tuple[Tensor, Tensor]:
     """As `_class_shifts.shift_box`, with D_k the sum of exponentials after class k has moved.
 
-    The largest class is treated apart. Each of the others has a rival with exponential 1, so that
-    D_k >= 1 and nothing is lost to underflow, in any precision. And when the largest one moves, the
-    others keep their proportions q.
+    The class with the largest logit is computed separately. For every other class the largest one
+    contributes 1 to D_k, so that D_k >= 1 and nothing underflows, in any precision. When the
+    largest class itself moves, the others keep their proportions q.
     """
     present = z.masked_fill(absent, -torch.inf)
     (largest, second), top = _two_most(present.detach())
@@ -64,7 +72,7 @@ def _classes(like: Tensor) -> Tensor:
 
 
 def _two_most(values: Tensor, *, largest: bool = True) -> tuple[tuple[Tensor, Tensor], Tensor]:
-    """The largest and the second largest (or smallest) along the last axis; where the first is."""
+    """The two largest (or smallest) values along the last axis, and the index of the first."""
     found, places = values.topk(2, largest=largest)
     return (found[..., :1], found[..., 1:]), places[..., :1]
 
@@ -97,24 +105,24 @@ def widened_by_scales(
 
 
 def _peaks(x: Tensor, absent: Tensor, first: Tensor, last: Tensor) -> Tensor:
-    """Largest probability (..., K) of every class between two scales; 0 if it lies at an end.
+    """Largest probability (..., K) of every class between two scales; 0 if it is at an endpoint.
 
     log p_j = s x_j - A(s) with one convex function per row, A(s) = log sum_k exp(s x_k). So A and
     its first two derivatives are computed on a grid of scales, the peak of class j, where
     A' = x_j, lies between two of them, and there log p_j is taken for the quintic with these
     values. The grid is uniform in log(1 + r s), r = max |x|: transitions are about one unit wide.
     """
-    # By the envelope theorem the gradient of a maximum is that at a fixed place: places are
-    # constants, and only values carry gradients.
+    # By the envelope theorem a maximum has the gradient of the function at its location: locations
+    # are constants, and only values carry gradients.
     gaps = -x.detach()
     r = gaps.amax(-1, keepdim=True)
     r = r.masked_fill(r == 0, 1.0)
     # A class at distance g from the largest has its peak below W((K - 2) / e) / g < log(K) / g.
     gap = gaps.masked_fill(gaps == 0, torch.inf).amin(-1, keepdim=True)
     gap = torch.maximum(gap, torch.finfo(x.dtype).eps * r)
-    end = torch.maximum(torch.minimum(math.log(x.shape[-1]) / gap, last), first)
+    stop = torch.maximum(torch.minimum(math.log(x.shape[-1]) / gap, last), first)
     c = 1 + first * r
-    h = torch.log((1 + end * r) / c) / PEAK_INTERVALS
+    h = torch.log((1 + stop * r) / c) / PEAK_INTERVALS
 
     y, e_to_h = x / r, torch.exp(h)
     kept = (~absent).to(x.dtype)
@@ -123,7 +131,7 @@ def _peaks(x: Tensor, absent: Tensor, first: Tensor, last: Tensor) -> Tensor:
         e = torch.exp((c - 1) * y) * kept
         ey = e * y
         grid.append((c, *(sums.sum(-1, keepdim=True) for sums in (e, ey, ey * y))))
-        c = c * e_to_h  # so that neighbours differ by h, to the last digit
+        c = c * e_to_h  # so that neighbors differ by h, to the last digit
     c_at, total, first_moment, second_moment = (torch.cat(t, -1) for t in zip(*grid, strict=True))
     log_total, mean = torch.log(total), first_moment / total
     variance = second_moment / total - mean**2

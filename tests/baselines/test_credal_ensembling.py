@@ -24,15 +24,6 @@ DISTANCE_BETWEEN = {
 }
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Networks this small are slower on several, above all beside other work."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def dirichlet(n=25, M=10, K=4, seed=0):
     return np.random.default_rng(seed).dirichlet(np.full(K, 0.4), size=(n, M))
 

@@ -1,6 +1,6 @@
 """How uncertain a box is: zero-one loss, generalised Hartley measure, width.
 
-Boxes are two float64 arrays (n, K), checked, non-empty and reachable, as in `_entropy`.
+Boxes are two float64 arrays (n, K), checked, non-empty and reachable, as in `_box_entropy`.
 Write d = upper - lower, R = 1 - sum(lower) for the mass that the box leaves open, and
 c = sum(upper) - 1, so that sum(d) = R + c.
 """
@@ -29,7 +29,7 @@ TILTS = (1.0, 4.0)
 """Exponents at which the tail of a random subset's width is bounded, in units of 1/R."""
 
 HARTLEY_TOLERANCE = 1e-12
-"""Nats. Two ends of a bracket that differ by no more differ by round-off."""
+"""Nats. Endpoints of a bracket that differ by no more than this differ by round-off."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Hartley:
 
     @property
     def exact(self) -> Mask:
-        """(n,) bool: where both ends are the measure itself."""
+        """(n,) bool: where both endpoints are the measure itself."""
         return np.less_equal(self.upper - self.lower, HARTLEY_TOLERANCE)
 
 
@@ -160,6 +160,12 @@ def hartley(lower: Array, upper: Array, *, conditioned: int = CONDITIONED) -> Ha
     return Hartley(np.maximum(ignorance - high, 0.0), np.maximum(ignorance - low, 0.0))
 
 
+def middle_of_hartley(lower: Array, upper: Array) -> Array:
+    """(n,) the middle of each bracket of `hartley`: the measure itself where it is exact."""
+    found = hartley(lower, upper)
+    return (found.lower + found.upper) / 2
+
+
 @lru_cache(maxsize=8)
 def _size_weights(K: int) -> Array:
     """W_b of `hartley` for b = 0..K, where W_0 = W_K = 0."""
@@ -167,12 +173,12 @@ def _size_weights(K: int) -> Array:
     # at -ln x = ln(K/b), so the trapezoidal rule converges geometrically.
     b = np.arange(1, K)[:, None]
     peak = np.log(K / b)
-    scale = np.sqrt((K - b) / (K * b)) / peak
+    stretch = np.sqrt((K - b) / (K * b)) / peak
     step = 0.25
-    s = peak * np.exp(scale * np.arange(-45.0, 25.0, step))
+    s = peak * np.exp(stretch * np.arange(-45.0, 25.0, step))
     integrand = np.exp(_log_binomial(K, b) - b * s + (K - b) * np.log(-np.expm1(-s)))
     weights = np.zeros(K + 1)
-    weights[1:K] = (step * scale * integrand).sum(axis=1)
+    weights[1:K] = (step * stretch * integrand).sum(axis=1)
     weights.flags.writeable = False
     return weights
 

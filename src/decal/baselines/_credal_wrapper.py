@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from decal._base.set_checks import check_member_probabilities
-from decal.baselines._ensemble import Ensemble
+from decal.baselines._ensemble_base import Ensemble
 from decal.credal._boxes import IntervalCredalSet
 
 __all__ = ["CredalWrapper", "credal_wrapper"]
@@ -52,15 +52,25 @@ class CredalWrapper(Ensemble):
 
     Parameters
     ----------
-    factory : builds a fresh module, inputs to logits (n, K), at every call.
-    members : how many to train.
-    trainer : by default `Trainer()`.
-    folder : where trained members are kept and found again, optional; see `train_members`.
+    factory : callable
+        Builds a fresh module, inputs to logits (n, K), at every call.
+    members : int, optional
+        The number of members to train.
+    trainer : Trainer, optional
+        How to train; by default `Trainer()`.
+    folder : path, optional
+        Where trained members are kept and found again; see `train_members`.
 
     Attributes
     ----------
-    members : the trained modules, or the models given to `from_models`.
-    trainings : how each was trained.
+    members : tuple
+        The trained modules, or the models given to `from_models`.
+    trainings : tuple of Training
+        The record of each training.
+
+    See Also
+    --------
+    credal_wrapper : The same for given predictions.
 
     Examples
     --------

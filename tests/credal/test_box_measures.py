@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from decal.credal import _measures as measures
-from decal.credal._measures import hartley, width, zero_one
+from decal.credal import _box_measures as measures
+from decal.credal._box_measures import hartley, width, zero_one
 from decal.decisions import smallest_maximum
 from oracles import boxes as oracle
 

@@ -1,4 +1,4 @@
-"""What the methods share that make one credal set of several classifiers' predictions."""
+"""The base of methods that make one credal set of the predictions of several classifiers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from decal._base.set_checks import check_member_logits
 from decal.baselines._model_outputs import model_probabilities
 from decal.baselines._trainer import Trainer, Training, train_members
 
+__all__ = ["Ensemble"]
+
 
 class Ensemble:
-    """Several classifiers: trained here, given, or known by their logits only."""
+    """Several classifiers: trained here, given as models, or given by their logits."""
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class Ensemble:
         return self
 
     def member_probabilities(self, inputs: Any = None) -> Array:
-        """(n, M, K) what each member predicts.
+        """(n, M, K) predictions of the members.
 
         Parameters
         ----------
@@ -118,7 +120,7 @@ class Ensemble:
 
     @property
     def _class_names(self) -> list[str] | None:
-        """What scikit-learn estimators call their classes."""
+        """The names of the classes, if the members are scikit-learn estimators."""
         classes = getattr(self.members[0], "classes_", None) if self.members else None
         return None if classes is None else [str(name) for name in classes]
 

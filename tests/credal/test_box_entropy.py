@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decal.credal import _entropy as entropy
-from decal.credal._entropy import lower_entropy, upper_entropy
+from decal.credal import _box_entropy as entropy
+from decal.credal._box_entropy import lower_entropy, upper_entropy
 from oracles import boxes as oracle
 
 ATOL = 1e-9

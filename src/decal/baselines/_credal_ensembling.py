@@ -13,14 +13,14 @@ from torch import nn
 from decal._base.checks import check_alpha, check_choice
 from decal._base.numerics import Array
 from decal._base.set_checks import check_member_probabilities
-from decal.baselines._ensemble import Ensemble
+from decal.baselines._ensemble_base import Ensemble
 from decal.baselines._trainer import Trainer
 from decal.credal._hulls import HullCredalSet
 
 __all__ = ["CredalEnsembling", "credal_ensembling"]
 
 TIE_DECIMALS = 12
-"""Distances that agree in so many decimals are equal: the earlier member counts as closer."""
+"""Distances that agree to this number of decimals are equal: the earlier member is closer."""
 
 
 def _kl(p: Array, mean: Array) -> Array:
@@ -93,17 +93,21 @@ class CredalEnsembling(Ensemble):
 
     Parameters
     ----------
-    factory : builds a fresh module, inputs to logits (n, K), at every call.
-    alpha : share of members to discard for each input, in [0, 1]; `predict_credal` takes any other.
-    distance : see `credal_ensembling`.
-    members : how many to train.
-    trainer : by default `Trainer()`.
-    folder : where trained members are kept and found again, optional; see `train_members`.
+    factory, members, trainer, folder
+        As for `CredalWrapper`.
+    alpha : float, optional
+        The share of members to discard for each input, in [0, 1]; `predict_credal` takes any other.
+    distance : str, optional
+        As for `credal_ensembling`.
 
     Attributes
     ----------
-    members : the trained modules, or the models given to `from_models`.
-    trainings : how each was trained.
+    members, trainings
+        As for `CredalWrapper`.
+
+    See Also
+    --------
+    credal_ensembling : The same for given predictions.
 
     Examples
     --------
