@@ -69,14 +69,11 @@ def from_partitions(parts):
 def assert_same(model, expected):
     assert model.examples == expected.examples
     assert model.directions == expected.directions
-    for alpha in (0.5, 0.8, 0.99):
-        found, wanted = model.shifts(alpha), expected.shifts(alpha)
-        np.testing.assert_allclose(found.lower, wanted.lower, atol=TOLERANCE, rtol=0)
-        np.testing.assert_allclose(found.upper, wanted.upper, atol=TOLERANCE, rtol=0)
-        if model.directions != ("class",):
-            scales, wanted_scales = model.scales(alpha), expected.scales(alpha)
-            assert scales.lower == pytest.approx(wanted_scales.lower, abs=TOLERANCE)
-            assert scales.upper == pytest.approx(wanted_scales.upper, rel=TOLERANCE)
+    for direction in model.directions:
+        for alpha in (0.5, 0.8, 0.99):
+            found, wanted = (m.steps(direction.name, alpha) for m in (model, expected))
+            np.testing.assert_allclose(found.lower, wanted.lower, atol=TOLERANCE, rtol=0)
+            np.testing.assert_allclose(found.upper, wanted.upper, atol=TOLERANCE, rtol=TOLERANCE)
 
 
 # The same results
@@ -414,13 +411,13 @@ def test_what_cannot_be_added_up_is_refused_with_the_reason():
     with pytest.raises(ValueError, match="reference must be 'model' on a cluster: got 'best'"):
         fit(z, y, alpha=0.8, reference="best")
 
-    class Mine:
-        name, ratio = "mine", 1.0
+    class Mine(decal.Line):
+        name = "mine"
 
         def move(self, logits):
             return logits
 
-    with pytest.raises(ValueError, match="'class' or 'temperature' on a cluster: got 'mine'"):
+    with pytest.raises(ValueError, match="must all support a cluster: got 'mine'"):
         fit(z, y, alpha=0.8, directions=[Mine()])
 
 
