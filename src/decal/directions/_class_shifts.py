@@ -54,6 +54,10 @@ LAST_STEP = (8 * TOLERANCE) ** 0.5
 DEEPEST_LOGIT = 300.0
 """Exponentials of shifts, and of margins of the largest class, stay in linear scale up to here."""
 
+DEEPEST = float(np.exp(-DEEPEST_LOGIT))
+DOWN_AND_UP = np.array([-1.0, 1.0])[:, None, None]
+SIDES = np.arange(2)[:, None]
+
 SoftplusSum = Callable[[Array], tuple[Array, Array]]
 """Shifts (T, K) to the sum of w softplus(m + t) over the data and its derivative, (T, K) each."""
 
@@ -80,8 +84,8 @@ class ClassShifts(Direction):
 
     def widen(self, box: Box | None, inputs: Inputs, endpoints: Endpoints) -> Box:
         """Widen to the range of every probability while one class's logit is shifted."""
-        shifts = endpoints.lower, endpoints.upper
-        found = Box(*shift_box(inputs.logits, inputs.center, *shifts, joint=inputs.joint))
+        plan = endpoints.once(ShiftPlan.of)
+        found = Box(*shift_box(inputs.logits, plan, joint=inputs.joint))
         if box is None:
             return found
         box.include(found.low, found.high)
@@ -188,9 +192,47 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
     return Endpoints(t[:A], t[A:], reference.center, None, residual, error)
 
 
-def shift_box(
-    logits: Logits, center: Array, lower: Array, upper: Array, *, joint: bool
-) -> tuple[Array, Array, Array]:
+@dataclass(frozen=True)
+class ShiftPlan:
+    """What boxes of class shifts need of the endpoints, computed once for any number of inputs.
+
+    Attributes
+    ----------
+    center : (K,) array
+        Shifts of the reference model. -inf takes a class out of it altogether.
+    offset : (K,) array
+        The center, with 0 for the classes left out.
+    shifts : (2, K) array
+        The endpoints, -inf <= lower <= 0 <= upper <= inf, from the center. For a class whose center
+        is -inf: lower is -inf, and upper is measured from the logit itself.
+    factors : (2, K) array
+        Exponentials of the shifts, where they neither overflow nor underflow.
+    absent, steep : (K,) arrays
+        The classes left out; those whose factors are not used.
+    """
+
+    center: Array
+    offset: Array
+    shifts: Array
+    factors: Array
+    absent: NDArray[np.bool_]
+    steep: NDArray[np.bool_]
+    some_absent: bool
+    some_steep: bool
+
+    @classmethod
+    def of(cls, endpoints: Endpoints) -> ShiftPlan:
+        """Of endpoints at one alpha."""
+        shifts = np.stack([endpoints.lower, endpoints.upper])
+        absent = np.isneginf(endpoints.center)
+        steep = absent | ~(np.abs(shifts).max(axis=0) < DEEPEST_LOGIT)
+        factors = np.exp(np.where(steep, 0.0, shifts))
+        some = bool(absent.any()), bool(steep.any())
+        offset = np.where(absent, 0.0, endpoints.center)
+        return cls(endpoints.center, offset, shifts, factors, absent, steep, *some)
+
+
+def shift_box(logits: Logits, plan: ShiftPlan, *, joint: bool) -> tuple[Array, Array, Array]:
     """The range of every probability while one class's logit is shifted between its endpoints.
 
     With S the sum of exponentials, moving class k by t changes S to D_k(t) = S - e_k + e_k e^t,
@@ -200,110 +242,122 @@ def shift_box(
 
     Parameters
     ----------
-    logits : (n, K) finite.
-    center : (K,) shifts of the reference model. -inf takes a class out of it altogether.
-    lower, upper : (K,) endpoints, -inf <= lower <= 0 <= upper <= inf, from the center. For a class
-        whose center is -inf: lower is -inf, and upper is measured from the logit itself.
-    joint : take the range over the shifts of all classes, not only the class's own.
+    logits : (n, K) array
+        Finite.
+    plan : ShiftPlan
+        The endpoints, prepared.
+    joint : bool
+        Take the range over the shifts of all classes, not only the class's own.
 
     Returns
     -------
-    low, high, point : (n, K); point is the softmax at the center. O(n K) time.
+    low, high, point : (n, K) arrays
+        The point is the softmax at the center. O(n K) time.
     """
     n, K = logits.shape
-    low, high, point = (np.empty((n, K)) for _ in range(3))
-    absent = np.isneginf(center)
-    offset = np.where(absent, 0.0, center)
-    # A product e * exp(t) is cheaper than exp(z + t), but only where neither factor overflows.
-    steep = absent | ~(np.maximum(-lower, upper) < DEEPEST_LOGIT)
-    factors = np.exp(np.where(steep, 0.0, np.stack([lower, upper])))
-    deepest = np.exp(-DEEPEST_LOGIT)
+    low, high, point = np.empty((3, n, K))
 
-    def log_block(deep: NDArray[np.intp]) -> None:
+    def in_logarithms(deep: NDArray[np.intp]) -> None:
         if deep.size:
-            m = margins(logits[deep], center).T
-            found = log_box(m, lower, upper, absent=absent, joint=joint)
+            m = margins(logits[deep], plan.center).T
+            found = log_box(m, *plan.shifts, absent=plan.absent, joint=joint)
             low[deep], high[deep], point[deep] = found
 
     kernels = compiled(n * K)
-    if kernels is not None:
-        model = offset, np.flatnonzero(absent), np.stack([lower, upper]), factors
-        settings = np.flatnonzero(steep), joint, deepest
+    if kernels is None:
 
-        def compiled_block(rows: slice) -> None:
+        def block(rows: slice) -> None:
+            # Overflow to inf has the right limit; 0 / 0 occurs only in rows left to logarithms.
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                left = _linear_box(logits, plan, joint, low, high, point, rows)
+            in_logarithms(left)
+    else:
+        model = plan.offset, np.flatnonzero(plan.absent), plan.shifts, plan.factors
+        settings = np.flatnonzero(plan.steep), joint, DEEPEST
+
+        def block(rows: slice) -> None:
             z = np.ascontiguousarray(logits[rows])
-            log_block(kernels.boxes(z, *model, *settings, low, high, point, rows.start))
+            in_logarithms(kernels.boxes(z, *model, *settings, low, high, point, rows.start))
 
-        for_each_block(compiled_block, n, K)
-        return low, high, point
-
-    def block(rows: slice) -> None:
-        z = logits[rows] + offset
-        largest = np.where(absent, -np.inf, z) if absent.any() else z
-        z -= largest.max(axis=1, keepdims=True)
-        e = np.exp(z)
-        if absent.any():
-            e[:, absent] = 0.0
-        each, top = np.arange(len(e)), e.argmax(axis=1)
-        e[each, top] = 0.0
-        others = e.sum(axis=1)  # against the largest class: never S - 1, which cancels
-        e[each, top] = 1.0
-        total = others + 1.0
-        rest = total[:, None] - e
-        rest[each, top] = others
-        down, up = e * factors[0], e * factors[1]
-        if steep.any():
-            down[:, steep] = np.exp(z[:, steep] + lower[steep])
-            up[:, steep] = np.exp(z[:, steep] + upper[steep])
-        after_down, after_up = rest + down, np.add(rest, up, out=rest)
-        np.divide(e, total[:, None], out=point[rows])
-        own_low = np.divide(down, after_down, out=down)
-        own_high = np.divide(up, after_up, out=up)
-        if steep.any():
-            own_high[np.isnan(own_high)] = 1.0  # inf / inf
-        if joint:
-            other_low = e / _extreme_of_others(after_up, total, largest=True)
-            other_high = e / _extreme_of_others(after_down, total, largest=False)
-        else:
-            other_low = other_high = point[rows]
-        np.minimum(own_low, other_low, out=low[rows])
-        np.minimum(np.maximum(own_high, other_high, out=own_high), 1.0, out=high[rows])
-        log_block(rows.start + np.flatnonzero(others < deepest))
-
-    def quiet_block(rows: slice) -> None:
-        # Overflow to inf has the right limit; 0 / 0 occurs in deep rows only, which are replaced.
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            block(rows)
-
-    for_each_block(quiet_block, n, K)
+    for_each_block(block, n, K)
     return low, high, point
 
 
-def _extreme_of_others(after: Array, unmoved: Array, *, largest: bool) -> Array:
-    """(n, K): the largest (or smallest) of `unmoved` and all D_k of the classes k other than j.
+def _linear_box(
+    logits: Logits,
+    plan: ShiftPlan,
+    joint: bool,
+    low: Array,
+    high: Array,
+    point: Array,
+    rows: slice,
+) -> NDArray[np.intp]:
+    """Bounds and points of some rows, by exponentials; returns the rows that need logarithms."""
+    z = logits[rows] + plan.offset
+    largest = np.where(plan.absent, -np.inf, z) if plan.some_absent else z
+    z -= largest.max(axis=1, keepdims=True)
+    e = np.exp(z)
+    if plan.some_absent:
+        e[:, plan.absent] = 0.0
+    each, top = np.arange(len(e)), e.argmax(axis=1)
+    e[each, top] = 0.0
+    others = e.sum(axis=1)  # against the largest class: never S - 1, which cancels
+    e[each, top] = 1.0
+    total = (others + 1.0)[:, None]
+    rest = total - e
+    rest[each, top] = others
+    np.divide(e, total, out=point[rows])
+    moved = e * plan.factors[:, None]  # (2, n, K): down, then up
+    if plan.some_steep:
+        moved[:, :, plan.steep] = np.exp(z[:, plan.steep] + plan.shifts[:, None, plan.steep])
+    after = rest + moved
+    own_low, own_high = np.divide(moved, after, out=moved)
+    if plan.some_steep:
+        own_high[np.isnan(own_high)] = 1.0  # inf / inf
+    other_high, other_low = point[rows], point[rows]
+    if joint:
+        other_high, other_low = e / _extremes_of_others(after, total)
+    np.minimum(own_low, other_low, out=low[rows])
+    np.minimum(np.maximum(own_high, other_high, out=own_high), 1.0, out=high[rows])
+    return rows.start + np.flatnonzero(others < DEEPEST)
 
-    Overwrites `after`, the (n, K) array of the D_k.
+
+def _extremes_of_others(after: Array, unmoved: Array | float) -> Array:
+    """(2, n, K): the smallest, and the largest, of `unmoved` and all D_k of the classes k not j.
+
+    Parameters
+    ----------
+    after : (2, n, K) array
+        The D_k after the downward, and after the upward, moves. Overwritten.
+    unmoved : (n, 1) array or float
+        D without a move.
     """
-    each, most = np.arange(len(after)), np.maximum if largest else np.minimum
-    first = after.argmax(axis=1) if largest else after.argmin(axis=1)
-    extreme = np.empty_like(after)
-    extreme[:] = most(after[each, first], unmoved)[:, None]
-    after[each, first] = unmoved
-    extreme[each, first] = most.reduce(after, axis=1)
-    return extreme
+    after *= DOWN_AND_UP  # then both are largest values
+    still = (DOWN_AND_UP * unmoved)[..., 0]
+    at = SIDES, np.arange(after.shape[1]), after.argmax(axis=2)
+    extremes = np.empty_like(after)
+    extremes[:] = np.maximum(after[at], still)[..., None]
+    after[at] = still
+    extremes[at] = after.max(axis=2)
+    extremes *= DOWN_AND_UP
+    return extremes
 
 
 def log_box(
     m: Array, lower: Array, upper: Array, *, absent: NDArray[np.bool_], joint: bool
 ) -> tuple[Array, Array, Array]:
-    """shift_box in logarithms, from margins m (n, K): nothing underflows.
+    """The range of every probability as in `shift_box`, in logarithms: nothing underflows.
 
     Parameters
     ----------
-    m : (n, K), see `margins`.
-    lower, upper : (K,) endpoints, or (n, K) where they differ from row to row.
-    absent : (K,) classes that the reference model leaves out.
-    joint : as for `shift_box`.
+    m : (n, K) array
+        Margins, see `margins`.
+    lower, upper : (K,) or (n, K) arrays
+        Endpoints; they may differ from row to row.
+    absent : (K,) array
+        Classes that the reference model leaves out.
+    joint : bool
+        As for `shift_box`.
     """
     log_p = np.where(absent, -np.inf, -softplus(-m))
     low, high, point = sigmoid(m + lower), sigmoid(m + upper), np.exp(log_p)
@@ -311,11 +365,8 @@ def log_box(
         # D_k / S, from the probabilities of all other classes and of the moved one.
         log_rest = np.where(absent, 0.0, -softplus(m))
         log_own = np.where(absent, m, log_p)
-        log_up = np.logaddexp(log_rest, log_own + upper)
-        log_down = np.logaddexp(log_rest, log_own + lower)
-        unmoved = np.zeros(len(m))
-        log_up = _extreme_of_others(log_up, unmoved, largest=True)
-        log_down = _extreme_of_others(log_down, unmoved, largest=False)
+        after = np.logaddexp(log_rest, np.stack([log_own + lower, log_own + upper]))
+        log_down, log_up = _extremes_of_others(after, 0.0)
         low = np.minimum(low, np.exp(log_p - log_up))
         high = np.maximum(high, np.exp(log_p - log_down))
     return np.minimum(low, point), np.minimum(np.maximum(high, point), 1.0), point

@@ -7,10 +7,10 @@ evidence and budgets into endpoints, and endpoints and new logits into wider int
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from decal._base.numerics import Array, Logits, for_each_block
 if TYPE_CHECKING:
     from torch import Tensor
 
-Arrays = Mapping[str, NDArray[Any]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -157,6 +157,14 @@ class Endpoints:
     alpha: Any
     residual: float
     error: float = 0.0
+
+    def once(self, prepare: Callable[[Endpoints], T]) -> T:
+        """What `prepare` makes of these endpoints; called the first time, remembered afterwards."""
+        known: dict[str, T] = vars(self)
+        key = prepare.__qualname__
+        if key not in known:
+            known[key] = prepare(self)
+        return known[key]
 
     def first(self) -> Endpoints:
         """Those of the first of several alphas."""
