@@ -769,7 +769,9 @@ def test_the_command_compares_and_names():
 
 @pytest.mark.usefixtures("files_at_hand")
 def test_the_command_reads_texts_and_names_in_many_formats():
-    from decal._io import sources as files
+    from pathlib import Path
+
+    from decal._io import writers
 
     lines = [f"text {i}, \u2028 ü" for i in range(20)]
     pairs = [f"{line}\nb" for line in lines]
@@ -781,8 +783,8 @@ def test_the_command_reads_texts_and_names_in_many_formats():
         file.writelines(json.dumps([line, "b"]) + "\n" for line in lines)
     np.savez("t.npz", text=lines, b=["b"] * 20)
     np.save("t.npy", lines)
-    files.write_columns(files.Path("t.csv"), {"text": lines, "b": ["b"] * 20})
-    files.write_columns(files.Path("t.parquet"), {"name": lines, "b": ["b"] * 20})
+    writers.write_columns(Path("t.csv"), {"text": lines, "b": ["b"] * 20})
+    writers.write_columns(Path("t.parquet"), {"name": lines, "b": ["b"] * 20})
     for path, key, expected in [
         ("t.txt", None, lines),
         ("t.jsonl", "a", lines),
@@ -804,10 +806,10 @@ def test_the_command_reads_texts_and_names_in_many_formats():
     assert "texts must be found in t.jsonl: got no usual name among a, b. Choose with" in message
     message = fail("model.npz", "logits.npz", "--texts", "t.csv", "--texts-key", "c")
     assert "texts must be found in t.csv: got no c among text, b." in message
-    (files.Path("bad.jsonl")).write_text('"a"\n{\n')
+    (Path("bad.jsonl")).write_text('"a"\n{\n')
     message = fail("model.npz", "logits.npz", "--texts", "bad.jsonl")
     assert "texts must be JSON in every line: got line 2 of bad.jsonl" in message
-    (files.Path("latin.txt")).write_bytes("é\n".encode("latin-1"))
+    (Path("latin.txt")).write_bytes("é\n".encode("latin-1"))
     message = fail("model.npz", "logits.npz", "--texts", "latin.txt")
     assert "texts must be in UTF-8: got latin.txt" in message
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from decal import metrics, selection
 from decal._base.numerics import Array
-from decal._io import sources as files
+from decal._io.writers import write_columns, write_credal
 from decal.credal._boxes import IntervalCredalSet
 from decal.decalibrator import Decalibrator, decalibrate
 
@@ -149,18 +149,18 @@ def _write(demo: Demo, logits: Array, names: list[str]) -> None:
     demo.folder.mkdir(parents=True, exist_ok=True)
     demo.model.save(demo.folder / "model.npz")
     columns = dict(zip(names, logits.T, strict=True))
-    files.write_columns(demo.folder / "test.csv", {**columns, "label": demo.labels})
+    write_columns(demo.folder / "test.csv", {**columns, "label": demo.labels})
     truth = dict(zip(names, demo.truth.T, strict=True))
-    files.write_columns(demo.folder / "truth.csv", truth)
-    files.write_columns(
+    write_columns(demo.folder / "truth.csv", truth)
+    write_columns(
         demo.folder / "table.csv",
         {"alpha": PAPER_ALPHAS, "coverage": demo.coverage, "efficiency": demo.efficiency},
     )
-    files.write_credal(demo.folder / "credal.parquet", [demo.credal])
+    write_credal(demo.folder / "credal.parquet", [demo.credal])
 
 
 def _with_pictures(demo: Demo, logits: Array) -> Demo:
-    """Draw what can be drawn with the packages at hand."""
+    """Draw what can be drawn with the packages that are installed."""
     drawings = {
         "spiders.png": _draw_spiders,
         "tradeoff.png": _draw_tradeoff,

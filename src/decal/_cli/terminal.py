@@ -10,7 +10,7 @@ from rich.table import Table
 
 from decal._io import progress
 from decal._io.progress import ProgressBar
-from decal._io.sources import Chunk, Source
+from decal._io.sources import Chunk, LogitSource
 
 __all__ = ["messages", "output", "progress_bar", "say", "score_table", "with_progress"]
 
@@ -32,7 +32,7 @@ def progress_bar(
     )
 
 
-def with_progress(source: Source, title: str) -> Iterator[Chunk]:
+def with_progress(source: LogitSource, title: str) -> Iterator[Chunk]:
     """The chunks of a source, with a bar on the terminal."""
     with progress_bar(title, source.rows) as bar:
         for chunk in source.chunks():

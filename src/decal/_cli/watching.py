@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from decal._cli.terminal import progress_bar, say
-from decal._io.checkpoints import Stopped, Watch
+from decal._io.checkpoints import Monitor, Stopped
 from decal._io.progress import ProgressBar
 
 __all__ = ["StoppableProgress", "watched"]
@@ -20,7 +20,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Ctrl-C, and what the scheduler of a cluster sends before it ends a process."""
 
 
-class StoppableProgress(Watch):
+class StoppableProgress(Monitor):
     """Moves a bar, and stops the work at the first chunk boundary after a signal."""
 
     def __init__(self, bar: ProgressBar) -> None:

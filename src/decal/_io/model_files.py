@@ -19,8 +19,7 @@ READABLE = (1, 2)
 
 Arrays = dict[str, NDArray[Any]]
 
-
-File = Path | BinaryIO
+PathOrFile = Path | BinaryIO
 """Where a model is: a path, or a file open for bytes."""
 
 
@@ -35,8 +34,8 @@ def replacing(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def write(file: File, settings: dict[str, Any], arrays: Arrays, *, compressed: bool) -> None:
-    """Write a model file; at a path, or leave what was there before if anything fails."""
+def write(file: PathOrFile, settings: dict[str, Any], arrays: Arrays, *, compressed: bool) -> None:
+    """Write a model file. If anything fails, a path keeps what was there before."""
     header = np.array(json.dumps({"format": FORMAT, "version": VERSION, **settings}))
     save = np.savez_compressed if compressed else np.savez
     if not isinstance(file, Path):
@@ -46,7 +45,7 @@ def write(file: File, settings: dict[str, Any], arrays: Arrays, *, compressed: b
         save(opened, allow_pickle=False, header=header, **arrays)
 
 
-def read(file: File) -> tuple[dict[str, Any], Arrays]:
+def read(file: PathOrFile) -> tuple[dict[str, Any], Arrays]:
     """Settings, with the "version" of the format, and arrays; ValueError if it is no model file."""
     path = file if isinstance(file, Path) else getattr(file, "name", "a file without a name")
     try:

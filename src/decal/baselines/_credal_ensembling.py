@@ -10,8 +10,9 @@ import numpy as np
 from scipy.special import rel_entr
 from torch import nn
 
-from decal._base.checks import check_alpha, check_choice, check_member_probabilities
+from decal._base.checks import check_alpha, check_choice
 from decal._base.numerics import Array
+from decal._base.set_checks import check_member_probabilities
 from decal.baselines._ensemble_base import Ensemble
 from decal.baselines._trainer import Trainer
 from decal.credal._hulls import HullCredalSet

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from decal._base.checks import check_member_probabilities
+from decal._base.set_checks import check_member_probabilities
 from decal.baselines._ensemble_base import Ensemble
 from decal.credal._boxes import IntervalCredalSet
 

@@ -13,13 +13,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from decal import decisions
-from decal._base.checks import (
-    check_bounds,
-    check_class_names,
-    check_distributions,
-    check_tolerance,
-)
+from decal._base.checks import check_class_names, check_distributions, check_tolerance
 from decal._base.numerics import Array
+from decal._base.set_checks import check_bounds
 from decal.credal import _box_entropy as box_entropy
 from decal.credal import _box_measures as box_measures
 from decal.credal._credal_set import CredalSet, Indices, Mask, read_only, row_index

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal import decisions
-from decal._base.checks import check_alpha, check_choice, check_event, check_values
+from decal._base.checks import check_alpha, check_choice
 from decal._base.numerics import Array
+from decal._base.set_checks import check_event, check_values
 from decal.credal._box_measures import middle_of_hartley, width
 
 if TYPE_CHECKING:

@@ -9,13 +9,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from decal._base.checks import (
-    check_class_names,
-    check_distributions,
-    check_tolerance,
-    check_vertices,
-)
+from decal._base.checks import check_class_names, check_distributions, check_tolerance
 from decal._base.numerics import Array
+from decal._base.set_checks import check_vertices
 from decal.credal import _hull_decisions as hull_decisions
 from decal.credal import _hull_entropy as hull_entropy
 from decal.credal._boxes import IntervalCredalSet

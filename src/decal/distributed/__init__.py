@@ -42,11 +42,16 @@ def fit(
     sample_weight : optional. For an array (n,) weights, for a DataFrame the name of their column.
     classes : K names, optional.
 
+    See Also
+    --------
+    decal.decalibrate : The same for data in memory.
+    decal.distributed.predict : The credal sets of new inputs.
+
     Notes
     -----
-    Empty partitions are fine, as long as one has rows. If something is wrong with others, all of
-    them are looked at, and one ValueError names the first by partition, row and column, and lists
-    the rest; rows are counted from 0 within their partition.
+    Empty partitions are fine, as long as one has rows. If partitions hold bad data, all of them
+    are checked, and one ValueError names the first by partition, row and column, and lists the
+    others; rows are counted from 0 within their partition.
 
     Tasks are functions of their partition and of nothing else, and hand on the evidence as the
     bytes of a saved Decalibrator. So an engine may run one again, when a worker is lost or slow,
@@ -84,7 +89,7 @@ def predict(
     logits: str | Iterable[str] = "logits",
     alpha: float | None = None,
 ) -> Any:
-    """The credal sets of new inputs, lazily: nothing runs until the result is asked for.
+    """The credal sets of new inputs, as a lazy collection that is computed on demand.
 
     Parameters
     ----------
@@ -98,6 +103,10 @@ def predict(
     (n, K) each, whose `compute` gives an `IntervalCredalSet`. For a DataFrame one of the same kind:
     its columns other than the logits, and three more, lower, upper and point, each a list of K
     numbers per row.
+
+    See Also
+    --------
+    decal.Decalibrator.predict : The same for data in memory.
 
     Examples
     --------
@@ -127,7 +136,7 @@ def predict(
 
 
 def _engine(data: Any) -> str:
-    """Whose collection it is, found without importing an engine that is not in use."""
+    """The engine of a collection, found without importing an engine that is not in use."""
     for kind in type(data).__mro__:
         path = f"{kind.__module__}.{kind.__name__}"
         if path.startswith("dask.array.") and kind.__name__ == "Array":

@@ -9,8 +9,8 @@ from decal._base.checks import check_class_names
 from decal.decalibrator import Decalibrator
 from decal.distributed._partitions import (
     FAN_IN,
-    Evidence,
-    Place,
+    PartitionEvidence,
+    PartitionPlace,
     Recipe,
     finished,
     merged,
@@ -74,13 +74,15 @@ def fit_spark(
     return finished(merged(summaries.rdd.map(_evidence).treeAggregate([], _combine, _combine)))
 
 
-def _evidence(row: Any) -> list[Evidence]:
+def _evidence(row: Any) -> list[PartitionEvidence]:
     model = None if row.model is None else bytes(row.model)
     problems = () if row.problem is None else ((row.first, row.problem),)
-    return [Evidence(model, row.first, row.rows, problems)]
+    return [PartitionEvidence(model, row.first, row.rows, problems)]
 
 
-def _combine(some: list[Evidence], more: list[Evidence]) -> list[Evidence]:
+def _combine(
+    some: list[PartitionEvidence], more: list[PartitionEvidence]
+) -> list[PartitionEvidence]:
     """Evidence waits until FAN_IN pieces are there, so that it is not saved after every one."""
     pieces = [*some, *more]
     return pieces if len(pieces) < FAN_IN else [merged(pieces)]
@@ -101,7 +103,8 @@ def predict_spark(model: Decalibrator, data: Any, logits: Any, alpha: float | No
         partition, start = _partition_number(), 0
         for batch in received:
             table = _renamed(batch, names)
-            credal = credal_sets(table, columns, saved, alpha, Place(partition, start))
+            place = PartitionPlace(start, partition=partition, columns=columns.per_class)
+            credal = credal_sets(table, columns, saved, alpha, place)
             table = table.select([field.name for field in kept])
             for name in ADDED:
                 table = table.append_column(name, lists_of(getattr(credal, name)))

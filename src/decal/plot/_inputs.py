@@ -9,8 +9,9 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
-from decal._base.checks import check_alpha, check_event, check_labels
+from decal._base.checks import check_alpha, check_labels
 from decal._base.numerics import Array
+from decal._base.set_checks import check_event
 from decal.credal._credal_set import CredalSet, Indices, Mask
 from decal.plot._fonts import drawable
 from decal.plot._row_inputs import class_names
