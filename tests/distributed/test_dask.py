@@ -139,7 +139,7 @@ def test_neither_partitions_nor_the_order_of_merging_change_results(data):
     logits, labels, weights = labelled(n=60)
     cuts = sorted(data.draw(st.lists(st.integers(0, 60), max_size=8)))
     both = {"directions": ("class", "temperature")}
-    recipe = _partitions.Recipe(0.8, both)
+    recipe = _partitions.Recipe(decal.Decalibrator(0.8, **both))
     pieces = []
     for i, rows in enumerate(np.split(np.arange(60), cuts)):
         batch = _partitions.Batch(logits[rows], labels[rows], weights[rows])
@@ -149,7 +149,7 @@ def test_neither_partitions_nor_the_order_of_merging_change_results(data):
         taken = data.draw(st.integers(2, len(pieces)))
         pieces = [_partitions.merged(pieces[:taken]), *pieces[taken:]]
     expected = decal.decalibrate(logits, labels, alpha=0.8, sample_weight=weights, **both)
-    assert_same(_partitions.finished(pieces[0]), expected)
+    assert_same(_partitions.finished(pieces[0], recipe), expected)
 
 
 def test_a_partition_that_arrives_in_batches_is_learnt_from_in_chunks(monkeypatch):
@@ -157,9 +157,10 @@ def test_a_partition_that_arrives_in_batches_is_learnt_from_in_chunks(monkeypatc
     monkeypatch.setattr(_partitions, "CHUNK_ELEMENTS", 500)
     rows = np.array_split(np.arange(len(labels)), 17)
     batches = [_partitions.Batch(logits[r], labels[r], weights[r]) for r in rows]
-    found = _partitions.summarise(batches, 0, _partitions.Recipe(0.8, {}))
+    recipe = _partitions.Recipe(decal.Decalibrator(0.8))
+    found = _partitions.summarise(batches, 0, recipe)
     expected = decal.decalibrate(logits, labels, alpha=0.8, sample_weight=weights)
-    assert_same(_partitions.finished(found), expected)
+    assert_same(_partitions.finished(found, recipe), expected)
 
 
 def test_small_files_with_other_columns_keep_their_numbers(tmp_path):
@@ -387,7 +388,7 @@ def test_rows_are_counted_through_all_batches_of_a_partition():
     whole = pa.table({"logits": lists, "label": spoilt(labels, 27, 4)})
     parts = [whole.slice(0, 20), whole.slice(20, 0), whole.slice(20)]
     batches = _frames.batches(parts, _frames.Columns("logits", "label"), 3, None)
-    found = _partitions.summarise(batches, 3, _partitions.Recipe(0.8, {}))
+    found = _partitions.summarise(batches, 3, _partitions.Recipe(decal.Decalibrator(0.8)))
     assert "got 4 in partition 3, row 27." in found.problems[0][1]
 
 

@@ -319,7 +319,8 @@ def _linear_box(
         other_high, other_low = e / _extremes_of_others(after, total)
     np.minimum(own_low, other_low, out=low[rows])
     np.minimum(np.maximum(own_high, other_high, out=own_high), 1.0, out=high[rows])
-    return rows.start + np.flatnonzero(others < DEEPEST)
+    left: NDArray[np.intp] = rows.start + np.flatnonzero(others < DEEPEST)
+    return left
 
 
 def _extremes_of_others(after: Array, unmoved: Array | float) -> Array:

@@ -53,9 +53,9 @@ def fit(
     are checked, and one ValueError names the first by partition, row and column, and lists the
     others; rows are counted from 0 within their partition.
 
-    Tasks are functions of their partition and of nothing else, and hand on the evidence as the
-    bytes of a saved Decalibrator. So an engine may run one again, when a worker is lost or slow,
-    and evidence is neither lost nor doubled.
+    Tasks are functions of their partition and of nothing else, and hand on what they have learnt
+    as one immutable value. So an engine may run one again, when a worker is lost or slow, and
+    evidence is neither lost nor doubled.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def fit(
     Decalibrator(alpha=0.9, ...), fitted on 4 examples of 2 classes
     """
     names = None if classes is None else tuple(str(name) for name in classes)
-    recipe = Recipe(alpha, settings, names)
+    recipe = Recipe(Decalibrator(alpha, **settings), names)
     match _engine(data):
         case "dask.array":
             from decal.distributed.dask import fit_array

@@ -1,4 +1,4 @@
-"""What partitions say, as bytes that travel and merge, or what is wrong with them.
+"""What partitions say, as values that travel and add up, or what is wrong with them.
 
 Nothing here knows an engine. Every function is pure: an engine may run it again.
 """
@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from decal._base.checks import check_class_names, check_labels, check_logits, check_weights
 from decal._base.numerics import Array, Logits
 from decal._base.places import TablePlace
-from decal.credal._boxes import IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.directions._direction import require
+from decal.directions._learnt import Learnt
 
 FAN_IN = 8
 """Summaries merged by one task."""
@@ -57,27 +58,30 @@ class PartitionPlace(TablePlace):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How every partition is learnt from: the settings of the Decalibrator, and class names."""
+    """How every partition is learnt from.
 
-    alpha: float
-    settings: dict[str, Any]
+    Attributes
+    ----------
+    model : Decalibrator
+        One that has learnt nothing: its settings.
+    classes : tuple of str, or None
+        Names of the classes.
+    """
+
+    model: Decalibrator
     classes: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        model = self.decalibrator()
-        if model.reference != "model":
+        reference = self.model.reference
+        if reference != "model":
             raise ValueError(
-                f"reference must be 'model' on a cluster: got {model.reference!r}, whose "
+                f"reference must be 'model' on a cluster: got {reference!r}, whose "
                 "recentering needs all the data at once. Fit on one machine with decal.decalibrate."
             )
         advice = "Fit on one machine with decal.decalibrate."
-        require(model.directions, "streams", "a cluster", advice)
+        require(self.model.directions, "streams", "a cluster", advice)
         if self.classes is not None:
             check_class_names(self.classes, len(self.classes))
-
-    def decalibrator(self) -> Decalibrator:
-        """One that has learnt nothing yet."""
-        return Decalibrator(self.alpha, **self.settings)
 
 
 class Batch(NamedTuple):
@@ -93,13 +97,17 @@ class PartitionEvidence(NamedTuple):
 
     Attributes
     ----------
-    model : the bytes of a saved Decalibrator; None without a row of positive weight.
-    first : the first partition that has such rows.
-    rows : how many rows were seen, of any weight.
-    problems : (partition, message) for everything that is wrong.
+    learnt : Learnt or None
+        None without a row of positive weight.
+    first : int
+        The first partition that has such rows.
+    rows : int
+        How many rows were seen, of any weight.
+    problems : tuple
+        (partition, message) for everything that is wrong.
     """
 
-    model: bytes | None = None
+    learnt: Learnt | None = None
     first: int = -1
     rows: int = 0
     problems: tuple[tuple[int, str], ...] = ()
@@ -110,21 +118,16 @@ class PartitionEvidence(NamedTuple):
 
 def summarise(batches: Iterable[Batch], partition: int, recipe: Recipe) -> PartitionEvidence:
     """What one partition says; a BadPartitionError of its batches becomes a problem."""
-    model, rows = None, 0
+    learnt, rows = None, 0
     try:
-        for batch in _gathered(batches):
-            rows += len(batch.labels)
-            if batch.weights is None or batch.weights.any():
-                model = model or recipe.decalibrator()
-                model.partial_fit(
-                    batch.logits,
-                    batch.labels,
-                    sample_weight=batch.weights,
-                    classes=recipe.classes,
-                )
+        for logits, labels, weights in _gathered(batches):
+            rows += len(labels)
+            if weights is None or weights.any():
+                more = recipe.model._learn_checked(logits, labels, weights, recipe.classes)
+                learnt = more if learnt is None else learnt + more
     except BadPartitionError as error:
         return PartitionEvidence(rows=rows, problems=((partition, str(error)),))
-    return PartitionEvidence(None if model is None else to_bytes(model), partition, rows)
+    return PartitionEvidence(learnt, partition, rows)
 
 
 def checked(
@@ -188,28 +191,24 @@ def merged(parts: Iterable[PartitionEvidence]) -> PartitionEvidence:
     parts = sorted(parts, key=lambda part: part.first)
     problems = [problem for part in parts for problem in part.problems]
     rows = sum(part.rows for part in parts)
-    speaking = [(part.first, part.model) for part in parts if part.model is not None]
+    speaking = [(part.first, part.learnt) for part in parts if part.learnt is not None]
     if problems or not speaking:  # nothing will be learnt: there is no need to carry the rest
         return PartitionEvidence(rows=rows, problems=tuple(sorted(problems)))
     first, whole = speaking[0]
-    if len(speaking) == 1:
-        return PartitionEvidence(whole, first, rows)
-    model = from_bytes(whole)
-    K = len(model.class_weights)
+    K = len(whole.label_weight)
     for partition, more in speaking[1:]:
-        other = from_bytes(more)
-        if len(other.class_weights) == K:
-            model.merge(other)
+        if len(more.label_weight) == K:
+            whole = whole + more
         else:
             message = (
                 f"logits must have {K} entries in every row, as in partition {first}: "
-                f"got {len(other.class_weights)} in partition {partition}."
+                f"got {len(more.label_weight)} in partition {partition}."
             )
             problems.append((partition, message))
-    return PartitionEvidence(None if problems else to_bytes(model), first, rows, tuple(problems))
+    return PartitionEvidence(None if problems else whole, first, rows, tuple(problems))
 
 
-def finished(evidence: PartitionEvidence) -> Decalibrator:
+def finished(evidence: PartitionEvidence, recipe: Recipe) -> Decalibrator:
     """The Decalibrator of all partitions together; ValueError if something is wrong with them."""
     if evidence.problems:
         (_, message), *others = evidence.problems
@@ -218,11 +217,11 @@ def finished(evidence: PartitionEvidence) -> Decalibrator:
             more = "s" if len(others) > 1 else ""
             message += f" Bad, too: partition{more} {bad}{', …' if len(others) > LISTED else ''}."
         raise ValueError(message)
-    if evidence.model is None and evidence.rows:
+    if evidence.learnt is None and evidence.rows:
         raise ValueError("sample_weight must be positive somewhere: got only zeros.")
-    if evidence.model is None:
+    if evidence.learnt is None:
         raise ValueError("data must have at least one row: got only empty partitions.")
-    return from_bytes(evidence.model)
+    return recipe.model._unfitted()._add(evidence.learnt)
 
 
 # Models as bytes
@@ -235,15 +234,10 @@ def to_bytes(model: Decalibrator) -> bytes:
     return file.getvalue()
 
 
-def from_bytes(saved: bytes) -> Decalibrator:
-    """What `Decalibrator.load` reads: arrays and JSON, no code."""
-    return Decalibrator.load(BytesIO(saved))
-
-
 @lru_cache(maxsize=4)
 def loaded(saved: bytes) -> Decalibrator:
     """The model, loaded once per process so that its endpoints are solved for once, too."""
-    return from_bytes(saved)
+    return Decalibrator.load(BytesIO(saved))
 
 
 def predicted(
@@ -259,4 +253,4 @@ def predicted(
     z = check_logits(logits, classes=K, place=place, empty=True)
     if len(z) == 0:
         return IntervalCredalSet(*np.empty((2, 0, K)), point=np.empty((0, K)))
-    return model.predict(z, alpha=alpha)
+    return model._predict_checked(z, model.alpha if alpha is None else alpha)

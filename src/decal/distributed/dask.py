@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,7 +82,7 @@ def fit_array(logits: Any, labels: Any, sample_weight: Any, recipe: Recipe) -> D
         task(*parts, partition=i, classes=K, recipe=recipe)
         for i, parts in enumerate(zip(*blocks, strict=True))
     ]
-    return finished(_tree(leaves).compute())
+    return finished(_tree(leaves).compute(), recipe)
 
 
 def _summarise_block(
@@ -171,7 +171,7 @@ def fit_dataframe(
     columns.require_in(data.columns)
     if columns.per_class is not None:
         check_class_names(recipe.classes, len(columns.per_class))
-        recipe = Recipe(recipe.alpha, recipe.settings, recipe.classes or columns.per_class)
+        recipe = replace(recipe, classes=recipe.classes or columns.per_class)
     try:
         return _fit_partitions(data[columns.needed], columns, recipe)
     except KeyError:  # a partition without the column: its own task can say which
@@ -185,7 +185,7 @@ def _fit_partitions(data: Any, columns: Any, recipe: Recipe) -> Decalibrator:
         partitions = data.to_delayed()
     task = delayed(_summarise_frame, pure=True)
     leaves = [task(part, i, columns, recipe) for i, part in enumerate(partitions)]
-    return finished(_tree(leaves).compute())
+    return finished(_tree(leaves).compute(), recipe)
 
 
 def _summarise_frame(frame: Any, partition: int, columns: Any, recipe: Recipe) -> PartitionEvidence:

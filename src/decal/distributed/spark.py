@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from decal._base.checks import check_class_names
@@ -35,11 +37,11 @@ import pyarrow as pa  # type: ignore[import-untyped]  # isort: skip
 
 __all__ = ["fit_spark", "predict_spark"]
 
-SCHEMA = "model binary, first int, rows long, problem string"
+SCHEMA = "learnt binary, first int, rows long, problem string"
 """How the evidence of one partition travels."""
 
 ARROW_SCHEMA = pa.schema(
-    {"model": pa.binary(), "first": pa.int32(), "rows": pa.int64(), "problem": pa.string()}
+    {"learnt": pa.binary(), "first": pa.int32(), "rows": pa.int64(), "problem": pa.string()}
 )
 
 
@@ -59,25 +61,31 @@ def fit_spark(
     columns.require_in(data.columns)
     if columns.per_class is not None:
         check_class_names(recipe.classes, len(columns.per_class))
-        recipe = Recipe(recipe.alpha, recipe.settings, recipe.classes or columns.per_class)
+        recipe = replace(recipe, classes=recipe.classes or columns.per_class)
 
     def summarise_partition(received: Iterator[Any]) -> Iterator[Any]:
         partition = _partition_number()
         tables = (_renamed(batch, columns.needed) for batch in received)
         found = summarise(batches(tables, columns, partition, recipe.classes), partition, recipe)
         problem = found.problems[0][1] if found.problems else None
-        row = {"model": found.model, "first": partition, "rows": found.rows, "problem": problem}
+        row = {
+            "learnt": pickle.dumps(found.learnt),
+            "first": partition,
+            "rows": found.rows,
+            "problem": problem,
+        }
         yield pa.RecordBatch.from_pylist([row], schema=ARROW_SCHEMA)
 
     needed = _numbered(data.select(*map(_quoted, columns.needed)))
     summaries = needed.mapInArrow(summarise_partition, SCHEMA)
-    return finished(merged(summaries.rdd.map(_evidence).treeAggregate([], _combine, _combine)))
+    whole = summaries.rdd.map(_evidence).treeAggregate([], _combine, _combine)
+    return finished(merged(whole), recipe)
 
 
 def _evidence(row: Any) -> list[PartitionEvidence]:
-    model = None if row.model is None else bytes(row.model)
+    learnt = pickle.loads(row.learnt)  # written by the workers of this very job
     problems = () if row.problem is None else ((row.first, row.problem),)
-    return [PartitionEvidence(model, row.first, row.rows, problems)]
+    return [PartitionEvidence(learnt, row.first, row.rows, problems)]
 
 
 def _combine(
