@@ -24,8 +24,8 @@ RUNTIME = {
     "CreBNN": (29796.67, 12.94),
     "CreNet": (24996.65, 180.12),
 }
-"""Seconds of training, mean and standard deviation; ten members but for EffCre, which trains one
-network. EffCre's fit and everybody's measures are not in it (results/ood_runtime.csv)."""
+"""Seconds of training, mean and standard deviation, of ten members, or of one network for EffCre.
+EffCre's fit and the measures of all methods are not included (results/ood_runtime.csv)."""
 
 SINGLE = {"EffCre, alpha 0.95": (0.885, 0.862, 0.854, 0.907, 0.826)}
 """AUROC of one decalibrated network (both files)."""

@@ -1,10 +1,10 @@
 """What the paper published, as data: Hofman et al., ICLR 2026, arXiv 2603.08495.
 
-Result files of the paper's repository are read from published.json in the folder of data. What is
-entered here by hand names the file of the repository that it was read from; `published_ood` has the
-tables on detection and run time. Those of accuracy and calibration error are only in the paper's
-text, which was not at hand, and nothing is entered from memory: who has it can add them to
-published.json, as "tables" (docs/reproducing.md shows how), and they stand beside ours.
+Result files of the paper's repository are read from published.json in the folder of data. Numbers
+entered here by hand name the file of the repository that they come from; `published_detection` has
+the tables on detection and run time. The tables of accuracy and calibration error are only in the
+paper's text, which was not available, and nothing is entered from memory. Who has them can add them
+to published.json, as "tables" (docs/reproducing.md shows how); reports then show them next to ours.
 """
 
 from __future__ import annotations
@@ -75,13 +75,16 @@ DERMA_IMAGES = (845, 1187)
 
 @dataclass(frozen=True)
 class PublishedCurve:
-    """One measured curve, or several by seed.
+    """A measured curve of each of one or more seeds.
 
     Attributes
     ----------
-    seeds : of the runs.
-    alpha : (A,) levels, rising.
-    values : by measure ("coverage", "efficiency" or "auroc"), (seeds, A).
+    seeds : tuple of int
+        Seeds of the runs.
+    alpha : (A,) array
+        Rising levels.
+    values : mapping of str to (seeds, A) array
+        Numbers by measure: "coverage", "efficiency" or "auroc".
     """
 
     seeds: tuple[int, ...]
@@ -103,23 +106,27 @@ class PublishedCurve:
 
 
 class Published:
-    """The published results that a folder holds; without published.json, none.
+    """The published results in a folder; there are none without published.json.
 
     Parameters
     ----------
-    folder : of data.
+    folder : path
+        Folder of data.
 
     Attributes
     ----------
-    at_hand : whether there is a published.json.
-    zero_shot_accuracy : percent by name of the file of logits; empty if nobody entered the table.
-    single_models : accuracy in percent and calibration error by name; likewise.
+    available : bool
+        Whether the folder holds published.json.
+    zero_shot_accuracy : mapping of str to float
+        Percent by the name of the file of logits; empty if the table was not entered.
+    single_models : mapping of str to pair of float
+        Accuracy in percent and calibration error by name; empty if the table was not entered.
     """
 
     def __init__(self, folder: Path) -> None:
         path = folder / FILE
-        self.at_hand = path.exists()
-        text = path.read_text(encoding="utf-8") if self.at_hand else "{}"
+        self.available = path.exists()
+        text = path.read_text(encoding="utf-8") if self.available else "{}"
         self._results: dict[str, dict[str, Any]] = json.loads(text)
         tables = self._results.get("tables", {})
         self.zero_shot_accuracy: dict[str, float] = tables.get("zero-shot accuracy", {})
