@@ -16,6 +16,9 @@ HERE = PACKAGE / "_experiments"
 MOST_CALLS = 6
 """Functions on the way from the command to the core, both included."""
 
+COMPREHENSIONS = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
+"""Frames that are no calls."""
+
 
 def private_names(source):
     """Dotted names of decal, outside its experiments, that only decal itself may use."""
@@ -82,8 +85,9 @@ def calls_to_the_core(function):
             return
         way, at = [frame.f_code.co_qualname], frame.f_back
         while at is not None:
-            if at.f_code.co_filename.startswith(ours):
-                way.append(at.f_code.co_qualname)
+            name = at.f_code.co_qualname
+            if at.f_code.co_filename.startswith(ours) and not name.endswith(COMPREHENSIONS):
+                way.append(name)
             at = at.f_back
         found[way[0], way[1]] = max(found.get((way[0], way[1]), []), way[::-1], key=len)
 
@@ -111,12 +115,13 @@ def calls_to_the_core(function):
         ("active-learning", "tables_folder"),
     ],
 )
-def test_few_calls_lead_from_the_command_to_the_core(name, folder, request, tmp_path):
+def test_few_calls_lead_from_the_command_to_the_core(name, folder, request, tmp_path, monkeypatch):
     pytest.importorskip("typer", reason="needs decal[cli]")
     for package in ("sklearn", "torch") if name in ("active-learning", "networks-together") else ():
         pytest.importorskip(package)
     from decal._cli.reproduce import reproduce
 
+    monkeypatch.setattr("decal._experiments.harness.experiment.save_all", lambda *_: ([], []))
     data = request.getfixturevalue(folder)
     ways = calls_to_the_core(lambda: reproduce([name], data=data, out=tmp_path, quick=True))
     assert ways

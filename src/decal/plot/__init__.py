@@ -8,8 +8,8 @@ background, so that light and dark figures both read well; sizes follow `font.si
 
 try:
     from decal.plot._alphas import alpha_path, tradeoff
-    from decal.plot._bars import intervals
-    from decal.plot._inputs import binary, decomposition
+    from decal.plot._intervals import intervals
+    from decal.plot._many_inputs import binary, decomposition
     from decal.plot._simplex import simplex
     from decal.plot._spider import spider, spiders
 except ModuleNotFoundError as error:

@@ -13,7 +13,7 @@ from matplotlib.colors import FuncNorm
 
 from decal._base.checks import check_alphas, check_logits, check_scores, to_numpy
 from decal._base.numerics import Array
-from decal.plot._row_inputs import class_names, one_row, true_row
+from decal.plot._one_input import class_names, one_row, true_row
 from decal.plot._style import (
     Ink,
     axes_or_new,

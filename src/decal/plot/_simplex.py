@@ -14,7 +14,7 @@ from decal._base.numerics import Array
 from decal.credal._boxes import CredalSet, IntervalCredalSet
 from decal.credal._hulls import HullCredalSet
 from decal.plot._fonts import drawable, literal, wrapped
-from decal.plot._row_inputs import Sets, class_names, named, one_row, true_row
+from decal.plot._one_input import Sets, class_names, named, one_row, true_row
 from decal.plot._style import (
     Ink,
     axes_or_new,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from decal._base.numerics import Array
 from decal.plot._fonts import drawable, literal, text_width, wrapped
-from decal.plot._row_inputs import Bars, Sets, Shown, named, shown
+from decal.plot._one_input import Bars, Sets, Shown, named, shown
 from decal.plot._style import (
     Ink,
     bar_handle,

@@ -69,9 +69,11 @@ def levels(*, quick: bool = False) -> list[float]:
 
 def measure(model: decal.Decalibrator, split: LogitSplit, alphas: Sequence[float]) -> Curve:
     """Coverage and efficiency of a fitted model at falling levels alpha."""
-    sets = (model.predict(split.new_logits, alpha=alpha) for alpha in alphas)
-    scores = [(decal.metrics.coverage(c, split.truth), decal.metrics.efficiency(c)) for c in sets]
-    coverage, efficiency = np.array(scores).T
+    coverage, efficiency = np.empty((2, len(alphas)))
+    for i, alpha in enumerate(alphas):
+        credal = model.predict(split.new_logits, alpha=alpha)
+        coverage[i] = decal.metrics.coverage(credal, split.truth)
+        efficiency[i] = decal.metrics.efficiency(credal)
     return Curve(np.array(alphas), coverage, efficiency)
 
 

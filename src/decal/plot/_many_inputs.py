@@ -13,7 +13,7 @@ from decal._base.checks import check_alpha, check_event, check_labels
 from decal._base.numerics import Array
 from decal.credal._boxes import CredalSet, Indices, Mask
 from decal.plot._fonts import drawable
-from decal.plot._row_inputs import class_names
+from decal.plot._one_input import class_names
 from decal.plot._style import (
     Ink,
     axes_or_new,

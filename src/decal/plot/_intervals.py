@@ -10,7 +10,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from decal.plot._fonts import literal, wrapped
-from decal.plot._row_inputs import Sets, named, shown
+from decal.plot._one_input import Sets, named, shown
 from decal.plot._style import (
     axes_or_new,
     bar_handle,
