@@ -25,6 +25,7 @@ from decal import plot
 from helpers.plotted import (
     BOX,
     NAMES,
+    PAIR,
     TRUTH,
     texts,
 )

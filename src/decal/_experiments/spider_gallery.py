@@ -237,17 +237,39 @@ def spider_of(
     return title, decal.IntervalCredalSet(lower, upper, point=point, classes=classes), truth[0]
 
 
+Wanted = tuple[str, int, float, str]
+"""The file of a model, an image, an alpha and a title."""
+
+
 def pages_of(store: RowStore) -> dict[str, list[list[Spider]]]:
-    """The figures by name: lines of spiders."""
-
-    def line(entries: Sequence[tuple[str, int, float, str]], method: str) -> list[Spider]:
-        found = [
-            spider_of(store, name, image, alpha, method=method, title=title) or (title, None, None)
-            for name, image, alpha, title in entries
+    """Lines of spiders by the name of their figure; lines without any spider are left out."""
+    pages = {name: (SPIDER, lines) for name, lines in _paper_pages().items()}
+    for method in RANKINGS:
+        lines = [
+            [
+                (f"{m}_cifar10_en", image, RANKED_ALPHA, f"{TITLES[m]} · image {image}")
+                for image in ranking(store, m, method)[:3]
+            ]
+            for m in MODELS
         ]
-        return found if any(credal is not None for _, credal, _ in found) else []
+        pages[method.replace(" ", "_")] = method, lines
+    drawn: dict[str, list[list[Spider]]] = {}
+    for page, (method, lines) in pages.items():
+        spiders = [
+            [
+                spider_of(store, name, image, alpha, method=method, title=title)
+                or (title, None, None)
+                for name, image, alpha, title in line
+            ]
+            for line in lines
+        ]
+        drawn[page] = [line for line in spiders if any(c is not None for _, c, _ in line)]
+    return drawn
 
-    main = [
+
+def _paper_pages() -> dict[str, list[list[Wanted]]]:
+    """The spiders of the paper's figures, by the name of the figure."""
+    main: list[Wanted] = [
         (f"{m}_cifar10_en", image, alpha, f"{TITLES[m]} · image {image} · α = {alpha:g}")
         for m, image, alpha in SPIDERS["main"]
     ]
@@ -268,19 +290,7 @@ def pages_of(store: RowStore) -> dict[str, list[list[Spider]]]:
         [(name, image, 0.9, f"{TITLES[name.split('_')[0]]} · image {image}") for name in DERMA]
         for image in DERMA_IMAGES
     ]
-    drawn = {name: [line(entries, SPIDER) for entries in page] for name, page in pages.items()}
-    for method in RANKINGS:
-        drawn[method.replace(" ", "_")] = [
-            line(
-                [
-                    (f"{m}_cifar10_en", image, RANKED_ALPHA, f"{TITLES[m]} · image {image}")
-                    for image in ranking(store, m, method)[:3]
-                ],
-                method,
-            )
-            for m in MODELS
-        ]
-    return {name: [spiders for spiders in page if spiders] for name, page in drawn.items()}
+    return pages
 
 
 def ranking(store: RowStore, model: str, method: str) -> list[int]:
