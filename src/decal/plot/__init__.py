@@ -1,8 +1,8 @@
-"""Pictures of credal sets: spiders, triangles, intervals, and what a whole data set looks like.
+"""Figures of credal sets: spiders, triangles and intervals of one input, and figures of many.
 
-Every function draws on the axes it is given (`ax`), or makes a figure of its own, and returns the
-axes. Nothing global changes. Colours are told apart by colour-blind readers and follow the axes'
-background, so that light and dark figures both read well; sizes follow `font.size`, so that
+Every function draws on the axes it is given (`ax`), or on those of a new figure, and returns the
+axes. No global setting changes. Colour-blind readers can tell the colours apart. Colours follow the
+axes' background, so that light and dark figures both read well; sizes follow `font.size`, so that
 ``plt.rc_context({"font.size": 18})`` makes a figure for a slide.
 """
 

@@ -30,10 +30,10 @@ from decal.plot._style import (
 
 HEIGHT = np.sqrt(3) / 2
 SAME_CORNER = 1e-12
-"""Probability. Corners that differ by no more in any class are one."""
+"""Corners count as one if no probability differs by more."""
 
 AROUND = ((0, 1, 2), (0, 2, 1), (2, 0, 1), (2, 1, 0), (1, 2, 0), (1, 0, 2))
-"""Orders of three classes, each one exchange of neighbours away from the next."""
+"""Orders of three classes; each becomes the next by exchanging two neighbours."""
 
 
 def simplex(
@@ -49,8 +49,8 @@ def simplex(
 ) -> Axes:
     """One input's credal set in the triangle of distributions over three classes.
 
-    A corner is certainty of its class; lines of the grid are a fifth of probability apart; dashed
-    lines part the regions in which each class is the most probable.
+    A corner is certainty of its class. Lines of the grid are 0.2 apart in probability. Dashed lines
+    separate the regions in which each class is the most probable.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def simplex(
         ax.plot(*plane(right), linestyle="", zorder=5, **open_mark(ink))
         handles.append(truth_handle(ink))
     if legend and handles:
-        legend_below(ax, handles, drop=0.4, centred=True)
+        legend_below(ax, handles, drop=0.4, centered=True)
     return ax
 
 
@@ -166,8 +166,8 @@ def corners(one: CredalSet) -> Array:
     assert isinstance(one, IntervalCredalSet)
     tight = one.tighten()
     low, high = tight.lower[0], tight.upper[0]
-    # The corners of a box are the distributions that make the classes, in some order, each as
-    # probable as the earlier ones allow. Neighbouring orders give neighbouring corners.
+    # A corner of a box makes the classes, one after the other in some order, as probable as the
+    # earlier ones allow. Neighbouring orders give neighbouring corners.
     found = np.empty((len(AROUND), 3))
     for corner, (a, b, c) in zip(found, AROUND, strict=True):
         corner[a] = high[a]
@@ -239,10 +239,10 @@ def _shades(
 def _triangle(ax: Axes, ink: Ink, names: list[str]) -> None:
     for share in (0.2, 0.4, 0.6, 0.8):
         for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-            ends = np.zeros((2, 3))
-            ends[:, a] = share
-            ends[0, b] = ends[1, c] = 1 - share
-            ax.plot(*plane(ends), color=ink.text, alpha=0.13, lw=0.6 * unit(), zorder=2.2)
+            endpoints = np.zeros((2, 3))
+            endpoints[:, a] = share
+            endpoints[0, b] = endpoints[1, c] = 1 - share
+            ax.plot(*plane(endpoints), color=ink.text, alpha=0.13, lw=0.6 * unit(), zorder=2.2)
     for a, b in ((0, 1), (1, 2), (2, 0)):
         border = np.full((2, 3), 1 / 3)
         border[1] = 0
