@@ -19,7 +19,7 @@ from scipy.special import entr
 
 import decal
 from decal._experiments.harness.experiment import Experiment, Findings, Request
-from decal._experiments.harness.published_detection import BY_MEMBERS, OUT_SETS, SINGLE
+from decal._experiments.harness.published_tables import BY_MEMBERS, OUT_SETS, SINGLE
 from decal._experiments.harness.reports import Claim, Report, Table, number, seeds_text, signed
 from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore
 

@@ -20,8 +20,8 @@ import decal
 from decal._experiments.harness import published_solver
 from decal._experiments.harness.experiment import Experiment, Findings, Request
 from decal._experiments.harness.logit_sets import require_file
-from decal._experiments.harness.published_detection import OUT_SETS
 from decal._experiments.harness.published_results import ALPHAS, Published
+from decal._experiments.harness.published_tables import OUT_SETS
 from decal._experiments.harness.reports import Claim, Report, Table, number, seeds_text, signed
 from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore
 

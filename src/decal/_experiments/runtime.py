@@ -22,7 +22,7 @@ import decal
 from decal._experiments.harness import published_solver
 from decal._experiments.harness.experiment import ROWS_FILE, Experiment, Findings, Request
 from decal._experiments.harness.logit_sets import read, require_file
-from decal._experiments.harness.published_detection import BY_MEMBERS, OUT_SETS, RUNTIME, SINGLE
+from decal._experiments.harness.published_tables import BY_MEMBERS, OUT_SETS, RUNTIME, SINGLE
 from decal._experiments.harness.reports import Claim, Report, Table, number
 from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore
 

@@ -17,7 +17,7 @@ import numpy as np
 import decal
 from decal._experiments.harness.experiment import Experiment, Findings, Request
 from decal._experiments.harness.logit_sets import TITLES, available, read
-from decal._experiments.harness.published_results import (
+from decal._experiments.harness.published_tables import (
     COMPARED_IMAGES,
     DERMA_IMAGES,
     LANGUAGE_IMAGE,

@@ -10,17 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 LIGHT = {"figure.facecolor": "white", "axes.facecolor": "white"}
-DARK = {
-    "figure.facecolor": "#16181d",
-    "axes.facecolor": "#16181d",
-    "savefig.facecolor": "#16181d",
-    "text.color": "#e3e4e6",
-    "axes.labelcolor": "#e3e4e6",
-    "axes.titlecolor": "#e3e4e6",
-    "xtick.color": "#a3a5aa",
-    "ytick.color": "#a3a5aa",
-    "axes.edgecolor": "#a3a5aa",
-}
+DARK = (
+    dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "#16181d")
+    | dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor"), "#e3e4e6")
+    | dict.fromkeys(("xtick.color", "ytick.color", "axes.edgecolor"), "#a3a5aa")
+)
 DOTS_PER_INCH = 150
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decal._experiments import (
     ensemble_size,
 )
-from decal._experiments.harness.published_detection import BY_MEMBERS, OUT_SETS, RUNTIME, SINGLE
+from decal._experiments.harness.published_tables import BY_MEMBERS, OUT_SETS, RUNTIME, SINGLE
 
 
 def test_published_tables_are_whole():
