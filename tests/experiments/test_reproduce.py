@@ -113,15 +113,22 @@ def calls_to_the_core(function):
         ("runtime", "resnet20_folder"),
         ("tabpfn", "tables_folder"),
         ("active-learning", "tables_folder"),
+        ("ensemble-size", "tables_folder"),
     ],
 )
 def test_few_calls_lead_from_the_command_to_the_core(name, folder, request, tmp_path, monkeypatch):
     pytest.importorskip("typer", reason="needs decal[cli]")
-    for package in ("sklearn", "torch") if name in ("active-learning", "networks-together") else ():
-        pytest.importorskip(package)
+    needed = {
+        "active-learning": "sklearn",
+        "ensemble-size": "sklearn",
+        "networks-together": "torch",
+    }
+    pytest.importorskip(needed.get(name, "decal"))
     from decal._cli.reproduce import reproduce
 
     monkeypatch.setattr("decal._experiments.harness.experiment.save_all", lambda *_: ([], []))
+    monkeypatch.setattr("decal._experiments.ensemble_size.EPOCHS", 2)
+    monkeypatch.setattr("decal._experiments.ensemble_size.QUICK_DRAWS", 1)
     data = request.getfixturevalue(folder)
     ways = calls_to_the_core(lambda: reproduce([name], data=data, out=tmp_path, quick=True))
     assert ways
