@@ -356,7 +356,7 @@ def _draw(page: Sequence[Sequence[Spider]]) -> Any:
     from decal import plot
 
     columns = max(map(len, page))
-    names = {name for line in page for _, c, _ in line if c for name in c.classes or ()}
+    names = {name for line in page for _, c, _ in line if c is not None for name in c.classes or ()}
     width, height = SMALL if max(map(len, names)) < LONG_NAME else LARGE
     figure = plt.figure(figsize=(width * columns, height * len(page) + 0.4), layout="constrained")
     grid = figure.add_gridspec(len(page), columns)
