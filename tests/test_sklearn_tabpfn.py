@@ -215,7 +215,7 @@ from decal._experiments.harness import tabular_models
 folder = Path(sys.argv[1])
 model, reason = tabular_models.tabpfn(folder, members=1)
 assert model is not None, reason
-task = active_learning.Task(tabular_models.load(folder, 46941), model)
+task = active_learning.TableTask(tabular_models.load(folder, 46941), model)
 first, pool, test = task.split(np.random.default_rng(0))
 logits = model.fit(task.X[first], task.y[first], task.K, 0)
 apart = [logits(task.X[rows]) for rows in (first, pool[:50], test)]

@@ -1,6 +1,6 @@
-"""Public data sets: downloaded once, checked, kept; or read from a folder of yours.
+"""Public data sets: downloaded once, checked and kept, or read from a folder of yours.
 
-Every loader returns plain arrays in a frozen object. `available` tells what is here.
+Every loader returns plain arrays in a frozen object. `available` lists what is there already.
 
 >>> from decal import datasets
 >>> images = datasets.fashion_mnist("test")  # doctest: +SKIP

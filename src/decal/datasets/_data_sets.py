@@ -1,4 +1,4 @@
-"""What loaders return: plain arrays and names, frozen together."""
+"""The results of loaders: frozen objects of plain arrays and names."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def cifar100(
 
 
 def cifar10h(*, folder: str | Path | None = None, download: bool = True) -> HumanSet:
-    """What about 51 people called each of the 10,000 test images of CIFAR-10, in its order.
+    """How about 51 people labelled each of the 10,000 test images of CIFAR-10, in its order.
 
     By Peterson, Battleday, Griffiths and Russakovsky (2019), CC BY-NC-SA 4.0.
 

@@ -1,4 +1,4 @@
-"""Images in folders, read as they are asked for: Tiny-ImageNet, ImageNet, Places365, QualityMRI."""
+"""Images in folders, read when needed: Tiny-ImageNet, ImageNet, Places365, QualityMRI."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ QUALITYMRI = Remote(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ImageFolder:
-    """n image files with their labels; each is read and resized when it is asked for.
+    """n image files with their labels; each is read and resized when needed.
 
     Attributes
     ----------
@@ -305,7 +305,7 @@ def qualitymri(
 
 
 def _found(name: str, everything: set[str], tree: Tree) -> str:
-    """A listed image's name in the tree, which may begin above or below the folder listed."""
+    """The name in the tree of a listed image, with or without the first folder of the list."""
     for candidate in (name, name.partition("/")[2]):
         if candidate in everything:
             return candidate
@@ -313,7 +313,7 @@ def _found(name: str, everything: set[str], tree: Tree) -> str:
 
 
 def _prefix(names: list[str], split: str, tree: Tree) -> str:
-    """What stands before the split's folder: nothing, or the folder that was packed."""
+    """The path before the split's folder: empty, or the folder that was packed."""
     for name in names:
         parts = PurePosixPath(name).parts
         if split in parts[:2]:

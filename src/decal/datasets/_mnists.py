@@ -45,7 +45,7 @@ class _Idx:
         return Remote(self.dataset, name, urls, md5=self.digests[name])
 
     def installed(self, split: str) -> Path | None:
-        """A folder with both files that nobody downloaded: unpacked in the cache, or a system's."""
+        """A folder with both files that was not downloaded: unpacked in the cache, or installed."""
         for place in (cache_folder() / self.dataset, *self.places):
             if all(any(_variants(place, stem)) for stem in _stems(split)):
                 return place
@@ -166,7 +166,7 @@ def fashion_mnist(
 
 
 def notmnist(*, folder: str | Path | None = None, download: bool = True) -> ImageSet:
-    """Letters A to J in 18,724 strange typefaces, 28 × 28, grey: not MNIST, for a model of it.
+    """Letters A to J in 18,724 strange typefaces, 28 × 28, grey: inputs foreign to MNIST models.
 
     No digest of the original is known to us: its length is checked, and the digest of the first
     download recorded and expected of later ones. Needs Pillow.

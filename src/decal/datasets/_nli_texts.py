@@ -53,7 +53,7 @@ def chaosnli(
     ----------
     subset : "snli", "mnli" (matched) or "alphanli".
     folder : holds chaosNLI_snli.jsonl and so on (also in chaosNLI_v1.0, data/chaosNLI_v1.0 or
-        chaosnli), or chaosNLI_v1.0.zip. Unless told, ``chaosnli`` in the folder of the environment
+        chaosnli), or chaosNLI_v1.0.zip. By default, ``chaosnli`` in the folder of the environment
         variable DECAL_DATA, if it is there.
     download : whether to fetch what is not in the cache.
 
@@ -91,8 +91,8 @@ def chaosnli_embeddings(subset: str = "snli", *, folder: str | Path | None = Non
     ----------
     subset : "snli" or "mnli".
     folder : holds snli.npz or snli.pkl (mnli_m for "mnli"), also in embeddings, with the arrays
-        embedding (n, 768), label_dist (n, 3) and, if wanted, premise and hypothesis (n,). Unless
-        told, ``chaosnli`` in the cache. A pickle may hold arrays and text only: anything else in
+        embedding (n, 768), label_dist (n, 3) and, optionally, premise and hypothesis (n,). By
+        default, ``chaosnli`` in the cache. A pickle may hold arrays and text only: anything else in
         it is refused, never run.
     """
     check_choice(subset, "subset", tuple(EMBEDDINGS))

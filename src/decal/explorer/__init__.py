@@ -1,7 +1,7 @@
 """The explorer: an interactive page about credal predictions, in a browser or a notebook.
 
-It works offline. One slider moves between levels of alpha; for each of them, intervals,
-uncertainties and decisions of every input, computed by decal beforehand, are in the page itself.
+It works offline. One slider moves between levels of alpha. The page itself contains the intervals,
+uncertainties and decisions of every input at each level, which decal has computed beforehand.
 
 >>> import numpy as np, decal
 >>> from decal.explorer import explore
@@ -44,13 +44,13 @@ BELOW = (0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.01, 0)
 TINY = (1e-3, 1e-4, 1e-6, 1e-9, 1e-15, 1e-30, 1e-60, 1e-120)
 LEVELS = {
     "mean": (*NEAR_ONE, *BELOW),
-    # Of all data together, the likelihood ratio is a product of as many factors.
+    # The likelihood ratio of all data is a product with a factor per example: it may be tiny.
     "sum": (1, 0.95, 0.9, *BELOW, *TINY),
 }
-"""Levels of the slider for each likelihood, besides the model's own; the paper's are among them."""
+"""Levels of the slider for each likelihood, which include those of the paper."""
 
 USUAL_ALPHA = 0.8
-"""Shown first for models that have no alpha of their own."""
+"""The level shown first for models without an alpha."""
 
 TITLE = "Credal predictions"
 
@@ -99,7 +99,7 @@ class Exploration:
         return ExplorerWidget(payload=self.compressed)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        """What a notebook shows: the widget or, where that cannot be, how to get it."""
+        """What a notebook shows: the widget or, without anywidget, how to get it."""
         try:
             return self.widget()._repr_mimebundle_(**options)
         except ImportError as error:
@@ -277,7 +277,7 @@ def _side(model: Predictor, z: Any, name: str, levels: list[float], start: int) 
 
 
 def _settings(model: Predictor) -> tuple[tuple[str, str], ...]:
-    """What a Decalibrator was told and has seen, as pairs of text."""
+    """Settings of a Decalibrator, and the number of its examples, as pairs of text."""
     shown = {
         name: getattr(model, name)
         for name in ("alpha", "likelihood", "reference", "box", "directions", "examples")

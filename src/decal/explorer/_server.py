@@ -13,14 +13,14 @@ from decal.explorer._page import policy
 ADDRESS = "127.0.0.1"
 
 OWN_NAMES = {ADDRESS, "localhost"}
-"""Hosts of requests that meant this machine; at any port, which a tunnel may have changed."""
+"""Hosts of requests meant for this machine; a tunnel may have changed the port."""
 
 
 class PageServer(ThreadingHTTPServer):
     """Serves one page at / to programs on this machine.
 
-    A web page elsewhere that makes the browser ask this server, under a name of its own that it
-    lets point here, is refused: the Host header must be this machine's.
+    The Host header must be this machine's. So a web page elsewhere cannot read this page by giving
+    this machine's address a name of its own (DNS rebinding).
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class PageServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         return f"http://{ADDRESS}:{self.server_port}/"
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from decal._base.numerics import Array
 from decal.plot._fonts import drawable, literal, text_width, wrapped
-from decal.plot._row_inputs import Bars, Sets, Shown, named, shown
+from decal.plot._one_input import Bars, Sets, Shown, named, shown
 from decal.plot._style import (
     Ink,
     bar_handle,
@@ -29,20 +29,20 @@ from decal.plot._style import (
 )
 
 HOLE = 0.16
-"""Radius of the empty middle, in units of probability: bars of several models start apart."""
+"""Radius of the empty middle in units of probability; bars of several models start apart."""
 
 SPREAD = 0.52
 """Share of the angle between two spokes that the bars of several models take."""
 
 THINNEST = 0.012
-"""Width of an interval below which a dot shows where it is."""
+"""A narrower interval is also marked by a dot."""
 
 SLANTED, BOTTOM = 0.35, -0.8
-"""Cosines of angles: labels of spokes steeper than the one lie above or below their end; those
-beyond the other are in the way of a legend."""
+"""Cosines of a spoke's angle: from the first on, a label lies above or below its spoke; below the
+second, it is in the way of a legend."""
 
 LABEL_WIDTH = 20
-"""Characters of a class name before it continues on the next line."""
+"""Longest line of a class name, in characters."""
 
 
 def spider(
@@ -91,15 +91,15 @@ def spider(
     sets = named(credal)
     drawn = shown(sets, row, truth=truth, top=top)
     labels = [wrapped(label, LABEL_WIDTH) for label in drawn.labels]
-    beside = max(map(text_width, labels))
-    ax = polar_or_new(ax, 2.8 + 2 * float(np.clip(0.075 * beside, 0.5, 1.3)), 3.9)
+    longest = max(map(text_width, labels))
+    ax = polar_or_new(ax, 2.8 + 2 * float(np.clip(0.075 * longest, 0.5, 1.3)), 3.9)
     _web(ax, drawn, labels)
     _bars(ax, drawn, joined=joined, colors=colors)
     if legend:
         hanging = [t for t, u in zip(labels, np.cos(_angles(drawn)), strict=True) if u < BOTTOM]
         lines = max((label.count("\n") + 1 for label in hanging), default=0)
         handles = _handles(drawn, inks(ax)[0], colors)
-        legend_below(ax, handles, drop=1.5 + 1.05 * lines, centred=True)
+        legend_below(ax, handles, drop=1.5 + 1.05 * lines, centered=True)
     return ax
 
 
@@ -184,12 +184,12 @@ def spiders(
 
 
 def _angles(drawn: Shown) -> Array:
-    """Of the spokes: clockwise, from the top."""
+    """Angles of the spokes, clockwise from the top."""
     return 2 * np.pi * np.arange(len(drawn.labels)) / len(drawn.labels)
 
 
 def _web(ax: PolarAxes, drawn: Shown, labels: list[str]) -> None:
-    """Rings, spokes, and class names that grow away from the plot."""
+    """Draw rings and spokes, and class names around them."""
     inside, around = inks(ax)
     angles = _angles(drawn)
     ax.set_theta_zero_location("N")
@@ -255,7 +255,7 @@ def _intervals(ax: PolarAxes, at: Array, bars: Bars, colour: str, width: float) 
 
 
 def _closed(ax: PolarAxes, at: Array, radii: Array, colour: str, joined: bool) -> Any:
-    """Marks, and if joined, the polygon through them."""
+    """Marks and, if joined, the polygon through them."""
     if joined:
         at, radii = np.append(at, at[0]), np.append(radii, radii[0])
     style = "-" if joined else ""

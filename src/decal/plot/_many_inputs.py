@@ -1,4 +1,4 @@
-"""Many inputs at once: two-class intervals in a row, and the two kinds of uncertainty."""
+"""Figures of many inputs: intervals of two classes, and the two kinds of uncertainty."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from decal._base.numerics import Array
 from decal._base.set_checks import check_event
 from decal.credal._credal_set import CredalSet, Indices, Mask
 from decal.plot._fonts import drawable
-from decal.plot._row_inputs import class_names
+from decal.plot._one_input import class_names
 from decal.plot._style import (
     Ink,
     axes_or_new,
@@ -28,10 +28,10 @@ from decal.plot._style import (
 )
 
 SEPARATE = 80
-"""Inputs up to which intervals are drawn apart; more of them touch."""
+"""Intervals of up to this many inputs are drawn apart; those of more inputs touch."""
 
 RASTERISED = 2000
-"""Inputs from which vector files hold a picture of the marks instead of every one."""
+"""For more inputs, vector files hold a picture of the marks instead of every mark."""
 
 MARK_AREA, CROWD = (3.0, 22.0), 8000
 """Smallest and largest area of a mark, in points²; and the area that all marks share."""
@@ -107,12 +107,12 @@ def binary(
     handles.append(line_handle("prediction" if credal.point is not None else "middle", ink.text))
     ax.axhline(threshold, color=ink.text, lw=0.8 * unit(), ls=(0, (4, 3)), zorder=3)
     if right is not None:
-        for of, colour, ends in (
+        for of, colour, heights in (
             (right[order], colours["for"], (1.02, 1.06)),
             (~right[order], colours["against"], (-0.06, -0.02)),
         ):
             ax.vlines(
-                np.flatnonzero(of), *ends, colour, lw=min(1.2, 220 / max(n, 1)) * unit(),
+                np.flatnonzero(of), *heights, colour, lw=min(1.2, 220 / max(n, 1)) * unit(),
                 rasterized=n > RASTERISED,
             )  # fmt: skip
     edge = 0.0 if right is None else 0.07
@@ -158,8 +158,8 @@ def decomposition(
 
     Notes
     -----
-    Marks become smaller and fainter as they become more. In vector files more than 2,000 are stored
-    as a picture.
+    The more marks there are, the smaller and fainter they are. Vector files store more than 2,000
+    of them as a picture.
 
     Examples
     --------
@@ -210,7 +210,7 @@ def _spans(
     ax: Axes, at: Indices, low: Array, high: Array, colour: str, name: str, count: int
 ) -> None:
     half = 0.5 if count > SEPARATE else 0.4
-    # A span of no height still shows as a line of half a point.
+    # The edge keeps a span of no height visible.
     x = np.stack([at - half, at + half, at + half, at - half], axis=1)
     y = np.stack([low, low, high, high], axis=1)
     ax.add_collection(

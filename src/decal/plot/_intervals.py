@@ -1,4 +1,4 @@
-"""Horizontal bars, one per class: the picture for many classes, and for exact reading."""
+"""Horizontal bars, one per class: for many classes, and to read off numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from decal.plot._fonts import literal, wrapped
-from decal.plot._row_inputs import Sets, named, shown
+from decal.plot._one_input import Sets, named, shown
 from decal.plot._style import (
     axes_or_new,
     bar_handle,
@@ -24,10 +24,10 @@ from decal.plot._style import (
 )
 
 MOST_BARS = 40
-"""Classes shown by default; beyond, the rest are folded."""
+"""Default number of classes shown; the others share one bar."""
 
 FILLED = 0.72
-"""Share of a class's height that its bars take."""
+"""Share of a class's height that its bars fill."""
 
 LABEL_WIDTH = 26
 

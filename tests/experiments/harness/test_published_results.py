@@ -1,4 +1,6 @@
-"""The published coverage and efficiency, from the published logits."""
+"""The paper's results as data, and what decal computes from the published logits."""
+
+from __future__ import annotations
 
 import json
 
@@ -6,8 +8,20 @@ import numpy as np
 import pytest
 
 import decal
+from decal._experiments.harness.published_results import Published
 
 WITHIN = 0.006
+
+
+def test_published_curves_are_read_by_name(paper_folder):
+    published = Published(paper_folder)
+    curve = published.coverage("cifar10", "resnet")
+    assert curve.seeds == (1, 2)
+    assert curve.at("coverage", 0.8) == pytest.approx(0.6)
+    assert np.isnan(curve.at("coverage", 0.81))
+    assert published.coverage("cifar10", "res") is None
+    assert published.ood("cifar10", "svhn", "resnet") is None
+    assert published.active_learning(46941, "random") is None
 
 
 @pytest.mark.data

@@ -1,12 +1,12 @@
-"""The published solver, to compare with: SLSQP once per class, side and alpha, and per row.
+"""The published solver, to compare with: SLSQP for every endpoint, and for every row's entropies.
 
-The paper's code hands every end of every class to SciPy's SLSQP, started at no shift, and takes
-what comes back: whether the solver succeeded is not looked at. On confident logits the likelihood
-is flat where it starts, the first step goes far out, and some ends come back as 1e31. The entropies
+The paper's code hands each endpoint of each class to SciPy's SLSQP, starts it at no shift, and
+takes the result without asking whether the solver succeeded. On confident logits the likelihood is
+flat at the start, the first step goes far out, and some endpoints come back as 1e31. The entropies
 of a box are found in the same way, one row at a time.
 
-Differs from the published code in: one variable, where that code has K of which all but one are
-fixed to 0 (SciPy drops those before it calls the solver).
+Differs from the published code in: there is one variable, where that code has K of which all but
+one are fixed to 0 (SciPy drops those before it calls the solver).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scipy.special import entr, log_softmax, softmax
 Array = NDArray[np.float64]
 
 DIVERGED = 1e3
-"""A shift beyond it, at a finite log-likelihood budget, is no end of anything."""
+"""A larger shift, at a finite budget, is no endpoint: the solver has diverged."""
 
 
 class Ratio:
@@ -45,7 +45,7 @@ class Ratio:
         return float(log_softmax(logits, axis=1)[rows, self.labels].mean())
 
 
-def ends(ratio: Ratio, alphas: Sequence[float]) -> Array:
+def endpoints(ratio: Ratio, alphas: Sequence[float]) -> Array:
     """(A, 2, K) least and greatest shift of each class as the solver returns them, unchecked."""
     K = ratio.logits.shape[1]
     found = np.empty((len(alphas), 2, K))
@@ -72,14 +72,14 @@ def ends(ratio: Ratio, alphas: Sequence[float]) -> Array:
 
 
 def reached(ratio: Ratio, found: Array) -> Array:
-    """(A, 2, K) the likelihood ratio at each end: alpha itself, if the end is one."""
+    """(A, 2, K) the likelihood ratio at each endpoint, which is alpha if the solver succeeded."""
     return np.array([[[ratio(k, t) for k, t in enumerate(row)] for row in pair] for pair in found])
 
 
 def moved_predictions(logits: Any, found: Array) -> Array:
-    """(n, M, K) predictions of all perturbed models: every class, both ends, all alphas given.
+    """(n, M, K) predictions of all shifted models: every class, both endpoints, all alphas given.
 
-    The published set at alpha is made of the models of this and of every larger alpha.
+    The published set at alpha consists of the models of this and of every larger alpha.
     """
     z = np.asarray(logits, dtype=np.float64)
     K = z.shape[1]
@@ -96,7 +96,8 @@ def entropy_difference(models: Array) -> Array:
 
     Parameters
     ----------
-    models : (n, M, K) predictions; the solver starts from their mean.
+    models : (n, M, K) array
+        Predictions. The solver starts from their mean.
     """
     lower, upper, middle = models.min(axis=1), models.max(axis=1), models.mean(axis=1)
     adds_up: Any = {"type": "eq", "fun": lambda x: x.sum() - 1}

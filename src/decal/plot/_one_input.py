@@ -1,4 +1,4 @@
-"""What is drawn of one input: the classes shown, the rest folded into one event, the truth."""
+"""The data of figures of one input: classes shown, the others folded into one event, the truth."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def true_row(truth: Any, row: int, shape: tuple[int, int]) -> Array | None:
 
 
 def class_names(credal: CredalSet) -> list[str]:
-    """Names of all classes: their numbers if they have none."""
+    """Names of all classes; their numbers if they have no names."""
     return list(credal.classes or map(str, range(credal.shape[1])))
 
 

@@ -1,0 +1,66 @@
+"""Explorations: levels, settings, bad input, and the methods that make them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from decal.explorer import explore, explore_credal
+from helpers.explorations import data, fitted
+
+
+@pytest.mark.parametrize("likelihood", ["mean", "sum"])
+def test_the_usual_levels_hold_those_of_the_paper_and_the_models_own(likelihood):
+    model = fitted(3, alpha=0.123, likelihood=likelihood)
+    header = explore(model, data(3, 3)[0]).payload.header
+    levels = header["alphas"]
+    assert 18 <= len(levels) <= 22
+    assert levels == sorted(set(levels), reverse=True)
+    assert {0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1, 0.123} <= set(levels)
+    assert levels[header["start"]] == 0.123
+    assert (sum(0 < level < 1e-3 for level in levels) > 5) == (likelihood == "sum")
+
+
+def test_settings_and_summary_are_text():
+    z, labels, _ = data(50, 3)
+    model = fitted(3, directions=("class", "temperature"))
+    shown = explore(model, z, labels=labels).payload.header["models"][0]
+    accuracy = np.mean(np.argmax(z, axis=1) == labels)
+    assert dict(shown["settings"])["examples"] == "120"
+    assert dict(shown["settings"])["directions"] == "class, temperature"
+    assert dict(shown["summary"])["accuracy"] == f"{100 * accuracy:.1f} %"
+    assert dict(shown["summary"])["inputs"] == "50"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"labels": [0, 1]}, "labels must be a vector with one label per row of logits, 6 in all"),
+        ({"truth": np.ones((6, 3))}, "truth must sum to 1 in every row: got 3 in row 0"),
+        ({"texts": ["a"]}, "texts must be 6, one for every input: got 1"),
+        ({"texts": "abcdef"}, "texts must be a list, one for every input: got one text"),
+        ({"texts": ["a"] * 5 + [3]}, "texts must be text, or pairs of text: got 3 at index 5"),
+        ({"alphas": [0.5, 2]}, "alphas must lie between 0 and 1: got 2.0 at index 1"),
+        ({"rows": 0}, "rows must be a whole number, at least 1: got 0"),
+        ({"rows": [6]}, "rows must lie in 0 to 5: got 6 at index 0"),
+        ({"rows": [0.5]}, "rows must be a number of inputs or a list of row numbers"),
+        ({"slots": 32}, "slots must be at most 31: got 32"),
+        ({"images": np.ones((5, 8, 8))}, "images must be 6, one for every input: got 5"),
+        ({"images": np.ones((6, 8))}, r"images must be \(n, height, width\), or with 3 or 4"),
+        ({"images": np.ones((6, 3, 8, 8))}, "Move the axis of colours there"),
+        ({"images": 16 * np.ones((6, 8, 8))}, "floats from 0 to 1: got 16 in row 0, dtype float64"),
+        ({"images": ["no.png"] * 6}, "images must exist: got no.png for row 0"),
+        ({"images": "nowhere"}, "images must be a folder, .*: got nowhere, which is no folder"),
+    ],
+)
+def test_bad_input_is_named(options, message):
+    pytest.importorskip("PIL", reason="needs decal[explore]")
+    with pytest.raises(ValueError, match=message):
+        explore(fitted(3), data(6, 3)[0], **options)
+
+
+def test_methods_are_the_functions():
+    z, model = data(5, 3)[0], fitted(3)
+    assert model.explore(z, title="T").html() == explore(model, z, title="T").html()
+    credal = model.predict(z)
+    assert credal.explore(rows=2).html() == explore_credal(credal, rows=2).html()
