@@ -8,9 +8,9 @@ IntervalCredalSet: 1 input, 2 classes, mean width 0.528
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from decal import decisions, metrics, selection
+from decal import coupled, credal, decisions, directions, metrics, selection
 from decal._base.checks import NotFittedError
 from decal.coupled import CoupledCredalSet, CoupledDecalibrator
 from decal.credal import BracketWarning, HullCredalSet, IntervalCredalSet
@@ -25,22 +25,6 @@ from decal.directions import (
     TopLogits,
 )
 from decal.selection import alpha_from_confidence, confidence_from_alpha
-
-if TYPE_CHECKING:
-    from decal import (
-        baselines,
-        coupled,
-        credal,
-        datasets,
-        directions,
-        distributed,
-        explorer,
-        plot,
-        sklearn,
-        text,
-        torch,
-        zeroshot,
-    )
 
 __version__ = "0.1.0"
 
@@ -61,33 +45,36 @@ __all__ = [
     "TopLogits",
     "abstention_utility",
     "alpha_from_confidence",
-    "baselines",
     "confidence_from_alpha",
     "coupled",
     "credal",
-    "datasets",
     "decalibrate",
     "decisions",
     "directions",
+    "metrics",
+    "selection",
+]
+
+
+ON_FIRST_USE = (
+    "baselines",
+    "datasets",
     "distributed",
     "explorer",
-    "metrics",
     "plot",
-    "selection",
     "sklearn",
     "text",
     "torch",
     "zeroshot",
-]
+)
+"""Modules that need more than NumPy and SciPy, or are large: `import decal; decal.plot` works."""
 
 
 def __getattr__(name: str) -> Any:
-    """Integrations, imported when they are first used: `import decal; decal.plot` works."""
-    if name in __all__:
+    if name in ON_FIRST_USE:
         return import_module(f"decal.{name}")
     raise AttributeError(f"module 'decal' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """Public names only."""
-    return [*__all__, "__version__"]
+    return sorted([*__all__, *ON_FIRST_USE, "__version__"])

@@ -128,7 +128,9 @@ class Decalibrator:
         -------
         self
         """
-        learnt = self._learn(logits, labels, sample_weight, classes, may_be_kept=True)
+        data = self._check(logits, labels, sample_weight, classes)
+        best = self.reference == "best"
+        learnt = Learnt.of(self.directions, *data, best=best, may_be_kept=True)
         if learnt.reference.is_best:
             self._warn_if_far(learnt)
         with self._learning:
@@ -150,7 +152,8 @@ class Decalibrator:
         self._require_mergeable()
         learnt = self._learnt
         K = None if learnt is None else len(learnt.label_weight)
-        return self._add(self._learn(logits, labels, sample_weight, classes, K=K))
+        data = self._check(logits, labels, sample_weight, classes, K)
+        return self._add(Learnt.of(self.directions, *data))
 
     def merge(self, other: Decalibrator) -> Self:
         """Add what another Decalibrator has learnt; the result is that of `fit` on both data sets.
@@ -165,43 +168,24 @@ class Decalibrator:
             )
         return self._add(other._known)
 
-    def _learn(
-        self,
-        logits: Any,
-        labels: Any,
-        sample_weight: Any = None,
-        classes: Iterable[Any] | None = None,
-        *,
-        K: int | None = None,
-        may_be_kept: bool = False,
-    ) -> Learnt:
-        """What labelled data say, after every check; of K classes, if that is known."""
+    def _check(
+        self, logits: Any, labels: Any, sample_weight: Any, classes: Any, K: int | None = None
+    ) -> tuple[Logits | TopLogits, Labels, Array | None, tuple[str, ...] | None]:
+        """Labelled data, of K classes if that is known, after every check."""
         z = self._checked(logits, K)
         y = check_labels(labels, rows=len(z), classes=z.shape[1])
         w = check_weights(sample_weight, rows=len(z))
-        names = check_class_names(classes, z.shape[1])
-        return self._learn_checked(z, y, w, names, may_be_kept=may_be_kept)
+        return z, y, w, check_class_names(classes, z.shape[1])
 
     def _learn_checked(
         self,
-        logits: Logits | TopLogits,
+        logits: Logits,
         labels: Labels,
         weights: Array | None,
         classes: tuple[str, ...] | None,
-        *,
-        may_be_kept: bool = False,
     ) -> Learnt:
-        """The same of data that were checked where they were read."""
-        best = self.reference == "best"
-        return Learnt.of(
-            self.directions,
-            logits,
-            labels,
-            weights,
-            best=best,
-            classes=classes,
-            may_be_kept=may_be_kept,
-        )
+        """What one chunk says that was checked where it was read."""
+        return Learnt.of(self.directions, logits, labels, weights, classes)
 
     def _checked(self, logits: Any, K: int | None) -> Logits | TopLogits:
         """Finite logits, of K classes if that is known."""

@@ -65,9 +65,9 @@ class Learnt:
         logits: Any,
         labels: Labels,
         weights: Array | None,
+        classes: tuple[str, ...] | None,
         *,
         best: bool = False,
-        classes: tuple[str, ...] | None = None,
         may_be_kept: bool = False,
     ) -> Self:
         """Learn from checked data: logits (n, K) or TopLogits, labels (n,), weights (n,) or None.
@@ -94,7 +94,7 @@ class Learnt:
         data = LabelledLogits(
             reference.scaled(logits), reference.center, labels, weights, may_be_kept
         )
-        evidence = tuple(direction.summarise(data) for direction in directions)
+        evidence = tuple([direction.summarise(data) for direction in directions])
         return cls(directions, reference, n, label_weight, evidence, classes)
 
     def __add__(self, other: Learnt) -> Learnt:

@@ -83,6 +83,11 @@ class Recipe:
         if self.classes is not None:
             check_class_names(self.classes, len(self.classes))
 
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        """What tells recipes apart; without it, Dask would pickle and load each one to find out."""
+        model = self.model
+        return model.alpha, model.likelihood, model.box, repr(model.directions), self.classes
+
 
 class Batch(NamedTuple):
     """Checked rows: logits (n, K), labels (n,) and weights (n,) or None."""
