@@ -40,7 +40,7 @@ E_ADMISSIBLE = ("smallest_maximum",)
 BOX = ("shift_box",)
 HULL_GAMES = ("bracket_values",)
 EVIDENCE = ("summarise",)
-CELL = ("work",)
+CELL = ("work", "rows")
 MEASURES = ("measures",)
 
 OPENS_SOURCE = ("open_source",)

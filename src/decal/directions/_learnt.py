@@ -94,8 +94,10 @@ class Learnt:
         data = LabelledLogits(
             reference.scaled(logits), reference.center, labels, weights, may_be_kept
         )
-        evidence = tuple([direction.summarise(data) for direction in directions])
-        return cls(directions, reference, n, label_weight, evidence, classes)
+        found = []
+        for direction in directions:
+            found.append(direction.summarise(data))
+        return cls(directions, reference, n, label_weight, tuple(found), classes)
 
     def __add__(self, other: Learnt) -> Learnt:
         """What both data sets say together; ValueError if they are of different models."""
