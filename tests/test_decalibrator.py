@@ -4,12 +4,12 @@ import io
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import decal
 from helpers.archives import read_npz
-from helpers.strategies import alphas, labelled_logits
+from helpers.strategies import alphas, at_most, labelled_logits
 from oracles import class_shifts as oracles
 
 LIKELIHOODS = ("mean", "sum")
@@ -32,7 +32,7 @@ def noise(logits, weights, n):
 # Against the definition
 
 
-@settings(max_examples=150, deadline=None)
+@at_most(150)
 @given(labelled_logits(), alphas, st.sampled_from(LIKELIHOODS))
 def test_ends_are_reached_and_nothing_lies_beyond_them(data, alpha, likelihood):
     logits, labels, weights = data
@@ -52,7 +52,7 @@ def test_ends_are_reached_and_nothing_lies_beyond_them(data, alpha, likelihood):
                     assert reached == pytest.approx(b, abs=slack)
 
 
-@settings(max_examples=100, deadline=None)
+@at_most(100)
 @given(labelled_logits(), st.floats(0.01, 0.99), st.sampled_from(LIKELIHOODS))
 def test_ends_equal_an_independent_solver(data, alpha, likelihood):
     logits, labels, weights = data
@@ -65,7 +65,7 @@ def test_ends_equal_an_independent_solver(data, alpha, likelihood):
         assert shifts.upper[k] == pytest.approx(high, rel=1e-8, abs=1e-8)
 
 
-@settings(max_examples=150, deadline=None)
+@at_most(150)
 @given(labelled_logits(), alphas, st.sampled_from(["own", "joint"]), st.sampled_from(LIKELIHOODS))
 def test_boxes_equal_the_range_over_all_shifted_models(data, alpha, box, likelihood):
     logits = data[0]
@@ -94,7 +94,7 @@ def test_a_large_random_data_set_is_solved_to_1e_8():
 # Symmetries and orders
 
 
-@settings(max_examples=80, deadline=None)
+@at_most(80)
 @given(labelled_logits(scales=(0.5, 3.0, 30.0)), alphas, st.data())
 def test_a_constant_per_row_changes_nothing(data, alpha, draw):
     logits, labels, weights = data
@@ -105,7 +105,7 @@ def test_a_constant_per_row_changes_nothing(data, alpha, draw):
     np.testing.assert_allclose(a.upper, b.upper, atol=1e-9)
 
 
-@settings(max_examples=80, deadline=None)
+@at_most(80)
 @given(labelled_logits(), alphas, st.sampled_from(["own", "joint"]), st.randoms())
 def test_renaming_classes_renames_the_answer(data, alpha, box, random):
     logits, labels, weights = data
@@ -121,7 +121,7 @@ def test_renaming_classes_renames_the_answer(data, alpha, box, random):
 
 
 @pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
-@settings(max_examples=80, deadline=None)
+@at_most(80)
 @given(
     labelled_logits(),
     alphas,
@@ -143,7 +143,7 @@ def test_smaller_alpha_never_narrows_and_the_point_stays_inside(data, a, b, box,
         assert not credal.is_empty.any()
 
 
-@settings(max_examples=60, deadline=None)
+@at_most(60)
 @given(labelled_logits(), alphas)
 def test_joint_contains_own(data, alpha):
     own = fitted(data, alpha=alpha, box="own").predict(data[0])
@@ -157,7 +157,7 @@ def ends(d, alpha):
     return np.stack([shifts.lower, shifts.upper])
 
 
-@settings(max_examples=80, deadline=None)
+@at_most(80)
 @given(labelled_logits(max_rows=20), st.floats(0.01, 0.99), st.data())
 def test_merging_equals_fitting_the_union(data, alpha, draw):
     logits, labels, weights = data
@@ -178,7 +178,7 @@ def test_merging_equals_fitting_the_union(data, alpha, draw):
 
 
 @pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
-@settings(max_examples=60, deadline=None)
+@at_most(60)
 @given(
     labelled_logits(weighted=True, scales=(0.5, 3.0)),  # wider, and the best shift is a plateau
     st.floats(0.01, 0.99),
@@ -208,7 +208,7 @@ def test_several_alphas_at_once_are_the_same_as_one_by_one(clear_data):
 
 
 @pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
-@settings(max_examples=40, deadline=None)
+@at_most(40)
 @given(st.integers(0, 10**6), st.floats(0.05, 0.99), st.sampled_from(["own", "joint"]))
 def test_best_reference_is_the_model_recentred_at_its_maximum_likelihood_shift(seed, alpha, box):
     rng = np.random.default_rng(seed)

@@ -59,6 +59,7 @@ def test_an_example_by_hand():
     assert decide(LOWER, UPPER, "minimax_regret").tolist() == [0]
 
 
+@pytest.mark.slow
 def test_agrees_with_definitions_on_all_vertices_of_thousands_of_boxes():
     for lower, upper, utility in cases(0, n=25):
         decided = [

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import decal
+from helpers.strategies import at_most
 from oracles import class_shifts as oracles
 
 levels = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
@@ -20,7 +21,6 @@ def test_coverage_and_efficiency_by_hand():
     assert decal.metrics.coverage(vacuous, np.eye(3)[:2]) == 1.0
 
 
-@settings(max_examples=200, deadline=None)
 @given(levels, levels)
 def test_auroc_is_the_share_of_pairs_in_order_with_ties_as_one_half(inside, outside):
     assert decal.metrics.auroc(inside, outside) == pytest.approx(oracles.auroc(inside, outside))
@@ -34,7 +34,7 @@ def test_auroc_orders_infinite_scores_and_refuses_nan():
         decal.metrics.auroc([], [1.0])
 
 
-@settings(max_examples=100, deadline=None)
+@at_most(100)
 @given(st.integers(0, 10**6), st.integers(1, 20))
 def test_calibration_error_is_its_definition(seed, bins):
     rng = np.random.default_rng(seed)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.special import softmax
@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 import decal
 from decal import selection
-from helpers.strategies import labelled_logits
+from helpers.strategies import at_most, labelled_logits
 
 RULES = ("interval_dominance", "e_admissible")
 SETTINGS = (
@@ -154,6 +154,7 @@ def test_an_efficiency_between_the_last_float_and_zero_is_refused():
 # For a wanted coverage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SETTINGS[:3], ids=["class", "both", "own"])
 def test_coverage_agrees_with_brute_force_over_a_dense_grid(kind):
     logits, _, labels = sample(5, 200)
@@ -216,6 +217,7 @@ def test_a_coverage_that_only_a_vacuous_set_has_is_noted_and_one_out_of_reach_re
 # With a guarantee, from labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kind", SETTINGS[:3], ids=["class", "both", "own"])
 def test_labels_agree_with_brute_force_over_a_dense_grid(kind, rule):
@@ -261,6 +263,7 @@ def test_new_labels_are_missed_as_rarely_as_promised(rule):
         assert sizes.mean() < 2.5
 
 
+@pytest.mark.slow
 def test_the_guarantee_is_that_of_the_order_statistics_of_the_plausibility(fitted):
     # The same promise for five hundred calibration sets at once: of n + 1 exchangeable scores, the
     # last is below the k-th smallest of the others, k = epsilon (n + 1), that rarely.
@@ -304,6 +307,7 @@ def test_a_model_that_cannot_keep_every_class_promises_nothing():
 # The possibility contour
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SETTINGS, ids=["class", "both", "own", "sum"])
 def test_plausibility_of_a_distribution_is_the_largest_level_that_holds_it(kind):
     logits, _, labels = sample(16, 100, K=3)
@@ -324,7 +328,7 @@ def test_plausibility_of_a_distribution_is_the_largest_level_that_holds_it(kind)
         assert found[row] == next(a for a in levels[max(at - 31, 0) : at + 1] if inside(a))
 
 
-@settings(max_examples=20, deadline=None)
+@at_most(20)
 @given(labelled_logits(max_rows=4), st.sampled_from(SETTINGS), st.sampled_from(RULES), st.data())
 def test_rows_at_least_as_plausible_as_alpha_are_those_inside(data, kind, rule, draw):
     logits, labels, weights = data

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import decal
-from helpers.strategies import alphas, labelled_logits
+from helpers.strategies import alphas, at_most, labelled_logits
 
 torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
@@ -93,7 +93,7 @@ def test_the_head_takes_any_alpha(alpha):
         assert (upper == 1).all()
 
 
-@settings(max_examples=60, deadline=None)
+@at_most(60)
 @given(labelled_logits(), alphas, st.sampled_from(["own", "joint"]), st.data())
 def test_nasty_logits_give_the_same_bounds_and_finite_gradients(data, alpha, box, more):
     z, y, w = data

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import decal
@@ -17,7 +17,7 @@ from decal.directions._class_shifts import ShiftPlan, shift_box
 from decal.directions._direction import LabelledLogits
 from decal.directions._margins import MarginSummary, Summariser, merge, summarise_margins
 from decal.directions._peaks import scale_peaks
-from helpers.strategies import labelled_logits
+from helpers.strategies import at_most, labelled_logits
 
 kernels = pytest.importorskip("decal._base.kernels", reason="needs Numba", exc_type=ImportError)
 
@@ -74,7 +74,6 @@ def centers(draw, K):
 ends = st.one_of(st.sampled_from([0.0, 1e-9, 400.0, np.inf]), st.floats(0, 30))
 
 
-@settings(max_examples=200, deadline=None)
 @given(labelled_logits(max_rows=20, max_classes=9), st.data())
 def test_margins_agree(data, draws):
     logits = data[0]
@@ -94,7 +93,6 @@ def test_margins_of_certain_classes_do_not_cancel():
     assert m[0, 1] == pytest.approx(1000 - np.log1p(np.exp(-1)), rel=1e-15)
 
 
-@settings(max_examples=300, deadline=None)
 @given(labelled_logits(max_rows=9, max_classes=9), st.booleans(), st.data())
 def test_boxes_agree_whatever_the_shifts(data, joint, draws):
     logits = data[0]
@@ -112,7 +110,7 @@ def test_boxes_agree_whatever_the_shifts(data, joint, draws):
     assert (point <= high).all()
 
 
-@settings(max_examples=150, deadline=None)
+@at_most(150)
 @given(labelled_logits(), st.sampled_from(["model", "best"]))
 def test_fits_agree(data, reference):
     logits, labels, weights = data
@@ -138,7 +136,7 @@ def test_fits_agree(data, reference):
         np.testing.assert_allclose(ours[finite], theirs[finite], rtol=1e-6, atol=1e-6 * scale)
 
 
-@settings(max_examples=150, deadline=None)
+@at_most(150)
 @given(labelled_logits(max_rows=30))
 def test_ladders_of_scales_agree(data):
     logits, labels, weights = data
@@ -174,7 +172,7 @@ def test_peaks_agree():
 bins = st.dictionaries(st.integers(-5, 5), st.floats(-9, 9), max_size=8)
 
 
-@settings(deadline=None)
+@at_most(100)
 @given(bins, st.lists(bins, min_size=1, max_size=4))
 def test_bins_are_added_key_by_key(first, others):
     def summary(values):

@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from scipy.special import expit, logsumexp
 
 from decal._base.numerics import for_each_block, margins, row_blocks, sigmoid, softplus
 from helpers.strategies import labelled_logits
 
 
-@settings(max_examples=200, deadline=None)
 @given(labelled_logits())
 def test_margins_are_the_log_odds_against_all_others(data):
     logits = data[0].astype(np.float64)

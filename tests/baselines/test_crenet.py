@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 from decal.baselines import CreNet, IntervalHead, Trainer, int_softmax, mlp  # noqa: E402
 from decal.baselines._crenet import interval_loss  # noqa: E402
+from helpers.strategies import at_most  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -116,7 +117,7 @@ def test_gradients_are_finite_and_right_even_for_huge_logits():
 # The loss
 
 
-@settings(max_examples=50)
+@at_most(50)
 @given(
     st.integers(1, 9).flatmap(
         lambda n: st.tuples(

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from decal.credal import _box_entropy as entropy
 from decal.credal._box_entropy import lower_entropy, upper_entropy
+from helpers.strategies import at_most
 from oracles import boxes as oracle
 
 ATOL = 1e-9
@@ -82,7 +83,7 @@ def test_upper_entropy_meets_its_dual_bound():
         st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted), min_size=2, max_size=5
     ).filter(lambda pairs: sum(p[0] for p in pairs) <= 12 <= sum(p[1] for p in pairs))
 )
-@settings(max_examples=150, deadline=None)
+@at_most(150)
 def test_bounds_on_a_coarse_grid_agree_with_the_oracles(bounds):
     lower, upper = oracle.tighten(*(np.array([side]) / 12 for side in zip(*bounds, strict=True)))
     found = lower_entropy(lower, upper)

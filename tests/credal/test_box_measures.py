@@ -11,6 +11,7 @@ from oracles import boxes as oracle
 ATOL = 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", oracle.KINDS)
 def test_zero_one_and_smallest_maximum_agree_with_linear_programs(kind):
     # Linear programming meets its constraints to 1e-7 or so; ties at that scale are left out.

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from scipy.optimize import linprog
 
 import decal
 from helpers.credal_sets import LOWER, NAMES, POINT, UPPER, boxes
+from helpers.strategies import at_most
 
 
 def test_it_holds_its_arrays_and_nobody_can_change_them(credal):
@@ -49,7 +50,7 @@ def test_it_contains_what_lies_within_its_bounds_give_or_take_a_rounding(credal)
     assert credal.contains(just_out, atol=0).tolist() == [False, False]
 
 
-@settings(max_examples=200, deadline=None)
+@at_most(200)
 @given(boxes())
 def test_tightened_bounds_are_the_ones_that_members_attain(box):
     lower, upper, p = box

@@ -5,11 +5,12 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import decal
 from decal.credal import CredalSet
 from helpers.credal_sets import boxes
+from helpers.strategies import at_most
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_a_point_has_no_epistemic_uncertainty_and_one_decision():
         assert point.decide(rule).tolist() == [0, 0]
 
 
-@settings(max_examples=150, deadline=None)
+@at_most(150)
 @given(boxes())
 def test_the_orders_that_theory_demands(box):
     lower, upper, p = box

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
 
 import decal
+from helpers.strategies import at_most
 from oracles import class_shifts as oracles
 
 
@@ -52,7 +53,7 @@ def gain(logits, labels, direction, theta):
     return oracles.log_likelihood(moved, labels) - oracles.log_likelihood(logits, labels)
 
 
-@settings(max_examples=30, deadline=None)
+@at_most(30)
 @given(st.integers(0, 10**6), st.floats(0.05, 0.99), st.sampled_from([1.0, 3.0]))
 def test_steps_reach_their_budget(seed, alpha, ratio):
     logits, labels = random_data(seed)
@@ -96,7 +97,7 @@ def test_the_temperature_is_also_a_line():
     assert scales.lower == pytest.approx(max(0, 1 + steps.lower), abs=1e-5)
 
 
-@settings(max_examples=30, deadline=None)
+@at_most(30)
 @given(st.integers(0, 10**6), st.floats(0.3, 0.99))
 def test_boxes_are_the_range_over_the_line(seed, alpha):
     logits, labels = random_data(seed, K=3, n=25)

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from decal.directions._margins import BIN_WIDTH, MarginSummary, Summariser, merge
+from helpers.strategies import at_most
 
 
 def summarise(m, labels, weights=None, blocks=1, max_bins=1 << 20):
@@ -31,7 +32,7 @@ def margin_sets(draw):
     return m, rng.integers(0, K, n), weights
 
 
-@settings(max_examples=150, deadline=None)
+@at_most(150)
 @given(margin_sets(), st.floats(-30, 30), st.integers(1, 6))
 def test_it_holds_the_sum_of_softplus_within_its_own_bound(data, t, blocks):
     m, labels, weights = data
@@ -46,7 +47,7 @@ def test_it_holds_the_sum_of_softplus_within_its_own_bound(data, t, blocks):
     np.testing.assert_allclose(slope, (up - down) / (2 * step), rtol=1e-4, atol=1e-4)
 
 
-@settings(max_examples=80, deadline=None)
+@at_most(80)
 @given(margin_sets(), st.sampled_from([2, 4, 16]))
 def test_wider_bins_hold_the_same_evidence_within_their_own_bound(data, factor):
     m, labels, weights = data
@@ -61,7 +62,7 @@ def test_wider_bins_hold_the_same_evidence_within_their_own_bound(data, factor):
     np.testing.assert_allclose(total, expected, rtol=1e-9, atol=1e-7)
 
 
-@settings(max_examples=80, deadline=None)
+@at_most(80)
 @given(margin_sets(), st.integers(2, 6))
 def test_blocks_and_merges_give_the_summary_of_the_whole(data, blocks):
     m, labels, weights = data

@@ -4,13 +4,14 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import logsumexp, softmax
 
 from decal.directions._lines import widen_along
 from decal.directions._peaks import scale_peaks
+from helpers.strategies import at_most
 
 
 def log_peak(z, j):
@@ -48,7 +49,7 @@ def rows(draw):
     return z
 
 
-@settings(max_examples=150, deadline=None)
+@at_most(150)
 @given(rows())
 def test_peaks_are_those_of_the_definition(z):
     chosen = np.random.default_rng(0).permutation(len(z))[:12]

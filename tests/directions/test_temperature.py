@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import logsumexp, rel_entr, softmax
@@ -11,7 +11,7 @@ import decal
 from decal.directions._ladder import merge_scales, summarise_scales
 from decal.directions._temperature import ExpectedLoss, plausible_scales
 from helpers.archives import read_npz
-from helpers.strategies import alphas, labelled_logits
+from helpers.strategies import alphas, at_most, labelled_logits
 from oracles import class_shifts as oracles
 
 BOTH = ("class", "temperature")
@@ -41,7 +41,7 @@ def expected_loss(logits, s):
 # Evidence
 
 
-@settings(max_examples=60, deadline=None)
+@at_most(60)
 @given(st.integers(0, 10**6), st.sampled_from([1e-3, 1.0, 30.0, 1e4]), st.integers(2, 30))
 def test_the_ladder_holds_the_sum_of_log_partition_functions(seed, spread, K):
     rng = np.random.default_rng(seed)
@@ -64,7 +64,7 @@ def test_the_ladder_of_many_rows_is_accurate_to_eight_digits(data):
         assert value[0] / 2000 == pytest.approx(partition_sum(logits, s) / 400, abs=3e-8)
 
 
-@settings(max_examples=40, deadline=None)
+@at_most(40)
 @given(labelled_logits(max_rows=20, scales=(0.5, 3.0, 30.0, 1e4)), st.integers(2, 5))
 def test_ladders_of_parts_add_up_to_that_of_the_whole(data, parts):
     logits, labels, weights = data
@@ -158,11 +158,11 @@ def scanned_box(logits, first, last, count=4001):
     """Range of the softmax over a dense scan of scales."""
     last = min(last, 1e4)
     scan = np.concatenate([np.linspace(first, 1, count), np.geomspace(1, last, count)])
-    p = np.stack([softmax(s * logits, axis=1) for s in scan])
+    p = softmax(scan[:, None, None] * logits, axis=2)
     return p.min(axis=0), p.max(axis=0)
 
 
-@settings(max_examples=60, deadline=None)
+@at_most(60)
 @given(st.integers(0, 10**6), st.floats(0.3, 0.999), st.sampled_from([BOTH, ("temperature",)]))
 def test_boxes_are_the_range_over_all_plausible_scales_and_shifts(seed, alpha, directions):
     rng = np.random.default_rng(seed)
@@ -183,7 +183,7 @@ def test_boxes_are_the_range_over_all_plausible_scales_and_shifts(seed, alpha, d
     assert (credal.upper >= high - 1e-9).all()
 
 
-@settings(max_examples=60, deadline=None)
+@at_most(60)
 @given(
     labelled_logits(),
     alphas,
@@ -204,7 +204,7 @@ def test_smaller_alpha_never_narrows_and_nasty_logits_stay_finite(data, a, b, di
         assert not credal.is_empty.any()
 
 
-@settings(max_examples=40, deadline=None)
+@at_most(40)
 @given(labelled_logits(scales=(0.5, 3.0, 30.0)), st.floats(0.3, 0.99), st.randoms())
 def test_constants_and_class_names_do_not_matter(data, alpha, random):
     logits, labels, weights = data
@@ -223,7 +223,7 @@ def test_constants_and_class_names_do_not_matter(data, alpha, random):
     np.testing.assert_allclose(c.predict(logits + np.float32(7.5)).lower, expected.lower, atol=1e-7)
 
 
-@settings(max_examples=60, deadline=None)
+@at_most(60)
 @given(labelled_logits(max_rows=30, weighted=True), st.floats(0.3, 0.999), st.randoms())
 def test_partition_and_order_of_merging_do_not_matter(data, alpha, random):
     logits, labels, weights = data

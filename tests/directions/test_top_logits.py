@@ -5,10 +5,11 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import decal
+from helpers.strategies import at_most
 from oracles.class_shifts import _shifted_softmax, box, budget, plausible_interval
 
 LEVELS = (0.0, 0.4, 0.9)
@@ -39,7 +40,7 @@ def spread(values, classes, remainder, K):
     return dense
 
 
-@settings(max_examples=25, deadline=None)
+@at_most(25)
 @given(top_lists(max_rows=6, max_classes=5), st.booleans(), st.data())
 def test_fitting_lists_is_fitting_the_spread_matrix(lists, weighted, draws):
     values, classes, remainder, K = lists
@@ -67,7 +68,7 @@ def test_fitting_lists_is_fitting_the_spread_matrix(lists, weighted, draws):
     np.testing.assert_allclose(ours.lower[finite], matrix.lower[finite], rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@at_most(60)
 @given(top_lists(), st.sampled_from(["joint", "own"]), st.sampled_from([0.0, 0.5, 0.9]))
 def test_intervals_of_lists_are_those_of_every_moved_model(lists, kind, alpha):
     values, classes, remainder, K = lists
@@ -210,6 +211,7 @@ print(int(peak.split()[1]) // 1024, shifts.error, shifts.residual)
 """
 
 
+@pytest.mark.slow
 def test_many_classes_fit_in_bounded_memory_and_say_how_well_they_are_known():
     found = subprocess.run(
         [sys.executable, "-W", "error", "-c", MANY_CLASSES],

@@ -11,10 +11,11 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import decal
+from helpers.strategies import at_most
 from oracles import class_shifts as oracles
 
 pytest.importorskip("dask", reason="needs decal[distributed]")
@@ -133,7 +134,7 @@ def test_labels_of_dataframes_may_be_names_of_classes():
     assert_same(fit(data, classes=NAMES, alpha=0.8), expected)
 
 
-@settings(max_examples=25, deadline=None)
+@at_most(25)
 @given(st.data())
 def test_neither_partitions_nor_the_order_of_merging_change_results(data):
     logits, labels, weights = labelled(n=60)

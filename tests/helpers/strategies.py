@@ -1,8 +1,20 @@
 """Random labelled logits, with the awkward ones that real models produce."""
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+
+
+def few(examples):
+    """So many examples of a costly property, or as few as the profile in use draws."""
+    return min(examples, settings.default.max_examples)
+
+
+def at_most(examples):
+    """The settings of a property that is too costly for all the examples of the profile."""
+    return settings(max_examples=few(examples))
+
 
 SCALES = (0.0, 0.5, 3.0, 30.0, 1e4)
 

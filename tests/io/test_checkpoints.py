@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("typer", reason="needs decal[cli]")
@@ -34,6 +34,7 @@ from helpers.logit_folders import (  # noqa: E402
     write,
     write_folder,
 )
+from helpers.strategies import at_most  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +68,7 @@ def fit_with_stops(path, stops, *, to="stopped.npz", every=1e9, **options):
         checkpoint.remove()
 
 
-@settings(max_examples=12, deadline=None)
+@at_most(12)
 @given(st.sets(st.integers(1, 12), max_size=4))
 def test_any_interruptions_leave_the_result_the_same_bit_for_bit(tmp_path_factory, stops):
     folder = tmp_path_factory.mktemp("stops")
@@ -92,6 +93,7 @@ def test_a_mapped_npy_continues_in_the_middle(monkeypatch, order):
     assert_same_bits("stopped.npz", "through.npz")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_fit_killed_again_and_again_ends_with_the_same_bits(number):
     write_folder(Path("in"), rows=4000)
@@ -143,6 +145,7 @@ ONE_PROCESS = """
 import sys
 from pathlib import Path
 
+from helpers.strategies import at_most
 import decal
 from decal._base import numerics
 from decal._io import checkpoints
@@ -332,7 +335,7 @@ def partitions(draw):
     return logits, rng.integers(K, size=n), rng.permutation(part), draw(st.randoms())
 
 
-@settings(deadline=None)
+@at_most(100)
 @given(partitions())
 def test_neither_the_partition_nor_the_order_of_merging_changes_results(drawn):
     logits, labels, part, random = drawn

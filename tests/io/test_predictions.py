@@ -30,6 +30,7 @@ def current_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_predict_keeps_finished_files_and_continues(number):
     write_folder(Path("in"), rows=4000)
