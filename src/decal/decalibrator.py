@@ -35,6 +35,8 @@ from decal.directions._direction import Box, Inputs, require
 from decal.directions._learnt import Labels, Learnt, upgrade
 from decal.directions._top_logits import top_box
 
+__all__ = ["Decalibrator", "ReferenceWarning", "decalibrate"]
+
 FAR_FROM_REFERENCE = 10.0
 """Budgets between a model and its reference that are worth a warning."""
 

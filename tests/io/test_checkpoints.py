@@ -145,7 +145,6 @@ ONE_PROCESS = """
 import sys
 from pathlib import Path
 
-from helpers.strategies import at_most
 import decal
 from decal._base import numerics
 from decal._io import checkpoints

@@ -6,6 +6,8 @@ Every loader returns plain arrays in a frozen object. `available` lists what is 
 >>> images = datasets.fashion_mnist("test")  # doctest: +SKIP
 >>> images  # doctest: +SKIP
 ImageSet: 10,000 images of 28×28×1, 10 classes
+
+Imports from `_base` and `_io`.
 """
 
 from decal.datasets._catalogue import Availability, available

@@ -2,6 +2,8 @@
 
 Every partition is summarised where it lies, summaries are merged in a tree, and what reaches the
 caller is an ordinary `Decalibrator`, equal to the one-machine fit. No rows are collected.
+
+Imports from `_base`, `credal`, `directions` and `decalibrator`.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ uncertainties and decisions of every input at each level, which decal has comput
 >>> explore(d, logits, labels=[0, 0, 1, 1], title="Cats and dogs")
 Exploration: Cats and dogs, 4 inputs, 2 classes, 20 levels
   .save("page.html") writes it as a file, .serve() opens it in a browser
+
+Imports from `_base`, `credal`, `_io`, `metrics` and `selection`.
 """
 
 from __future__ import annotations

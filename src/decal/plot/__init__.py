@@ -4,6 +4,8 @@ Every function draws on the axes it is given (`ax`), or on those of a new figure
 axes. No global setting changes. Colour-blind readers can tell the colours apart. Colours follow the
 axes' background, so that light and dark figures both read well; sizes follow `font.size`, so that
 ``plt.rc_context({"font.size": 18})`` makes a figure for a slide.
+
+Imports from `_base`, `credal` and `selection`.
 """
 
 try:
