@@ -54,20 +54,25 @@ class Decalibrator:
 
     Parameters
     ----------
-    alpha : level in [0, 1]. Smaller is more cautious: 0 excludes nothing. After one fit every other
+    alpha : float
+        Level in [0, 1]. Smaller is more cautious: 0 excludes nothing. After one fit every other
         alpha is available through the `alpha` argument of `shifts` and `predict`.
-    likelihood : "mean" bounds the geometric-mean likelihood ratio per example, so sets keep their
-        size as data grow: this is what the paper's published numbers use. "sum" bounds the ratio
-        for the whole data set, the paper's formula: a classical likelihood-ratio region, tiny for
-        thousands of examples; see `alpha_from_confidence`.
-    reference : "model" measures likelihoods against the model as it is. "best" first recentres the
-        logits at their maximum-likelihood shifts, so that alpha = 1 is a point.
-    box : "joint" takes the range of each probability over the shifts of all classes, as published;
+    likelihood : str
+        "mean" bounds the geometric-mean likelihood ratio per example, so sets keep their size as
+        data grow: this is what the paper's published numbers use. "sum" bounds the ratio for the
+        whole data set, the paper's formula: a classical likelihood-ratio region, tiny for thousands
+        of examples; see `alpha_from_confidence`.
+    reference : str
+        "model" measures likelihoods against the model as it is. "best" first recentres the logits
+        at their maximum-likelihood shifts, so that alpha = 1 is a point.
+    box : str
+        "joint" takes the range of each probability over the shifts of all classes, as published;
         "own" over the class's own shift only, the paper's corollary. "joint" contains "own".
-    directions : what may move. "class", one logit at a time, as published; "temperature", the
-        scale of all logits, which gives better sets on nearly all data we tried (see the
-        documentation); or objects of your own, see `decal.Direction` and `decal.Temperature`. The
-        box is taken over all of them.
+    directions : iterable
+        What may move. "class", one logit at a time, as published; "temperature", the scale of all
+        logits, which gives better sets on nearly all data we tried (see the documentation); or
+        objects of your own, see `decal.Direction` and `decal.Temperature`. The box is taken over
+        all of them.
 
     Notes
     -----
@@ -119,12 +124,16 @@ class Decalibrator:
 
         Parameters
         ----------
-        logits : (n, K) finite numbers, float32 or float64: log-probabilities up to a constant per
-            row. Take held-out data if the model fits its training data much better than others.
-            Or a `decal.TopLogits`: only the most probable classes of every row.
-        labels : (n,) integers 0..K-1.
-        sample_weight : (n,), optional. A weight of 2 counts like two equal rows.
-        classes : K names, optional, handed on to the credal sets.
+        logits : (n, K) array
+            Finite numbers, float32 or float64: log-probabilities up to a constant per row. Take
+            held-out data if the model fits its training data much better than others. Or a
+            `decal.TopLogits`: only the most probable classes of every row.
+        labels : (n,) array
+            Integers 0..K-1.
+        sample_weight : (n,) array, optional
+            A weight of 2 counts like two equal rows.
+        classes : iterable, optional
+            K names, handed on to the credal sets.
 
         Returns
         -------
@@ -242,7 +251,8 @@ class Decalibrator:
 
         Parameters
         ----------
-        alpha : level in [0, 1], or a sequence of levels; by default the one given at construction.
+        alpha : float or sequence of float, optional
+            Level in [0, 1], or a sequence of levels; by default the one given at construction.
         """
         return self.steps("class", alpha)
 
@@ -251,7 +261,8 @@ class Decalibrator:
 
         Parameters
         ----------
-        alpha : level in [0, 1], or a sequence of levels; by default the one given at construction.
+        alpha : float or sequence of float, optional
+            Level in [0, 1], or a sequence of levels; by default the one given at construction.
         """
         return self.steps("temperature", alpha)
 
@@ -260,8 +271,10 @@ class Decalibrator:
 
         Parameters
         ----------
-        name : of the direction.
-        alpha : level in [0, 1], or a sequence of levels; by default the one given at construction.
+        name : str
+            Name of the direction.
+        alpha : float or sequence of float, optional
+            Level in [0, 1], or a sequence of levels; by default the one given at construction.
         """
         learnt = self._known
         which = learnt.named(name)
@@ -281,13 +294,16 @@ class Decalibrator:
 
         Parameters
         ----------
-        logits : (n, K) finite numbers, of the same model; or a `decal.TopLogits`.
-        alpha : level in [0, 1]; by default the one given at construction.
+        logits : (n, K) array
+            Finite numbers, of the same model; or a `decal.TopLogits`.
+        alpha : float, optional
+            Level in [0, 1]; by default the one given at construction.
 
         Returns
         -------
-        IntervalCredalSet with float64 bounds; its `point` is the reference model's softmax.
-        O(n K) time. Of TopLogits, `decal.TopIntervals`.
+        IntervalCredalSet
+            With float64 bounds; its `point` is the reference model's softmax. O(n K) time. Of
+            TopLogits, `decal.TopIntervals`.
         """
         learnt, level = self._known, self._level(alpha)
         z = self._checked(logits, len(learnt.label_weight))
@@ -389,8 +405,10 @@ class Decalibrator:
 
         Parameters
         ----------
-        path : where to; or a file open for writing bytes.
-        compressed : to about half the size, which takes ten times as long.
+        path : path or file
+            Where to; or a file open for writing bytes.
+        compressed : bool
+            To about half the size, which takes ten times as long.
         """
         learnt = self._known
         require(self.directions, "saves", "save", "Fit again where you need it.")
@@ -436,8 +454,10 @@ def decalibrate(
 
     Parameters
     ----------
-    logits, labels, sample_weight, classes : as for `Decalibrator.fit`.
-    alpha, **settings : as for `Decalibrator`.
+    logits, labels, sample_weight, classes
+        As for `Decalibrator.fit`.
+    alpha, **settings
+        As for `Decalibrator`.
 
     Examples
     --------

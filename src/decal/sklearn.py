@@ -89,12 +89,16 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
 
     Parameters
     ----------
-    estimator : a classifier. With a FrozenEstimator around a fitted one, that model is taken as it
-        is, and the rows given to `fit` must be ones it was not fitted to.
-    alpha : level in [0, 1]; smaller is more cautious. One fit serves every alpha: see the `alpha`
+    estimator
+        A classifier. With a FrozenEstimator around a fitted one, that model is taken as it is, and
+        the rows given to `fit` must be ones it was not fitted to.
+    alpha : float
+        Level in [0, 1]; smaller is more cautious. One fit serves every alpha: see the `alpha`
         argument of `predict_credal` and `predict_set`; set_params(alpha=...) needs no new fit.
-    directions, likelihood, reference, box : as in `decal.Decalibrator`.
-    cv : which rows are held out.
+    directions, likelihood, reference, box
+        As in `decal.Decalibrator`.
+    cv
+        Which rows are held out.
 
         * A whole number, or a splitter, or pairs of row numbers (train, test): each test part gets
           its logits from a clone fitted to its train part. With several parts the estimator is then
@@ -104,26 +108,34 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
           StratifiedShuffleSplit(1, ...), for rows of your choice PredefinedSplit(...).
 
         No row may be held out twice. Not used with a FrozenEstimator.
-    method : where logits come from. "predict_logits", as TabPFN has; "predict_proba", of which the
+    method : str
+        Where logits come from. "predict_logits", as TabPFN has; "predict_proba", of which the
         logarithm is taken; "decision_function", if you know that its values are logits, as those of
         logistic regression and gradient boosting are and those of support vector machines are not
         (a single column is the log-odds of the second class). "auto" takes predict_logits if the
         estimator has it, otherwise predict_proba, never decision_function.
-    floor : least probability, for the logarithm. A forest says 0 if no tree votes for a class. If
-        that happens to the label of a held-out row, the likelihood is 0 and no set is plausible.
-        "auto" then raises all probabilities to at least 1 / (n + K), for n rows and K classes;
-        if no label contradicts a zero, zeros become the smallest positive number. A number in
-        (0, 1) is used throughout. A class missing from the rows that a model was fitted to gets
-        1 / (n + K), or that number, in any case.
+    floor : float or str
+        Least probability, for the logarithm. A forest says 0 if no tree votes for a class. If that
+        happens to the label of a held-out row, the likelihood is 0 and no set is plausible. "auto"
+        then raises all probabilities to at least 1 / (n + K), for n rows and K classes; if no label
+        contradicts a zero, zeros become the smallest positive number. A number in (0, 1) is used
+        throughout. A class missing from the rows that a model was fitted to gets 1 / (n + K), or
+        that number, in any case.
 
     Attributes
     ----------
-    estimator_ : the fitted estimator behind all predictions.
-    decalibrator_ : the fitted `decal.Decalibrator`.
-    classes_ : (K,) class labels, sorted.
-    method_ : the method that logits come from.
-    floor_ : the least probability; only used if `method_` is "predict_proba".
-    n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
+    estimator_
+        The fitted estimator behind all predictions.
+    decalibrator_
+        The fitted `decal.Decalibrator`.
+    classes_ : (K,) array
+        Class labels, sorted.
+    method_
+        The method that logits come from.
+    floor_
+        The least probability; only used if `method_` is "predict_proba".
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
 
     Notes
     -----
@@ -178,10 +190,14 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
 
         Parameters
         ----------
-        X : (n, d) features; anything that the estimator takes.
-        y : (n,) labels: numbers or strings, two classes or more.
-        sample_weight : (n,), optional. A weight of 2 counts like two equal rows in the likelihood.
-        fit_params : for the estimator's `fit`; values of length n are split along with the rows.
+        X : (n, d) array
+            Features; anything that the estimator takes.
+        y : (n,) array
+            Labels: numbers or strings, two classes or more.
+        sample_weight : (n,) array, optional
+            A weight of 2 counts like two equal rows in the likelihood.
+        fit_params
+            For the estimator's `fit`; values of length n are split along with the rows.
         """
         decalibrator = Decalibrator(
             self.alpha,
@@ -330,8 +346,10 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
 
         Parameters
         ----------
-        X : (n, d) features.
-        alpha : level in [0, 1]; by default the one given at construction.
+        X : (n, d) array
+            Features.
+        alpha : float, optional
+            Level in [0, 1]; by default the one given at construction.
         """
         check_is_fitted(self)
         return self._credal(X, alpha)
@@ -343,11 +361,14 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
 
         Parameters
         ----------
-        X : (n, d) features.
-        rule : "e_admissible", every class that is most probable for some distribution in the set;
+        X : (n, d) array
+            Features.
+        rule : str
+            "e_admissible", every class that is most probable for some distribution in the set;
             "maximality" or "interval_dominance", all that no other class beats for sure. For rules
             that choose a single class, or with utilities, ask predict_credal(X).decide(...).
-        alpha : level in [0, 1]; by default the one given at construction.
+        alpha : float, optional
+            Level in [0, 1]; by default the one given at construction.
         """
         check_choice(rule, "rule", SET_RULES)
         check_is_fitted(self)

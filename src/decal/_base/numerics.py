@@ -103,13 +103,16 @@ def margins(logits: Logits, center: Array) -> Array:
 
     Parameters
     ----------
-    logits : (n, K) finite. Any scale: ±1e4 is fine.
-    center : (K,) added to the logits. A class with -inf is no rival to the others; its own margin
-        is that of its logit as it is. At least two classes have a finite center.
+    logits : (n, K) array
+        Finite. Any scale: ±1e4 is fine.
+    center : (K,) array
+        Added to the logits. A class with -inf is no rival to the others; its own margin is that of
+        its logit as it is. At least two classes have a finite center.
 
     Returns
     -------
-    (K, n) float64, a class at a time: m with softmax(z)_k = sigmoid(m_k). Always finite.
+    (K, n) array
+        float64, a class at a time: m with softmax(z)_k = sigmoid(m_k). Always finite.
     """
     absent = np.isneginf(center)
     z = logits.T.astype(np.float64, order="C")

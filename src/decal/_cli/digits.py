@@ -39,16 +39,26 @@ class Demo:
 
     Attributes
     ----------
-    model : fitted on the calibration images.
-    credal : (n, 10) the prediction at alpha = 0.8.
-    truth : (n, 10) the distributions the labels were drawn from.
-    labels : (n,) the labels drawn.
-    images : (n, 8, 8) grey levels 0 to 16.
-    coverage, efficiency : at each of the paper's eight alphas.
-    most_uncertain : the five rows of the widest intervals, widest first.
-    folder : where the files are.
-    pictures : the figures and the explorer's page among them.
-    notes : what could not be drawn, and why.
+    model : Decalibrator
+        Fitted on the calibration images.
+    credal : IntervalCredalSet
+        (n, 10) the prediction at alpha = 0.8.
+    truth : (n, 10) array
+        The distributions the labels were drawn from.
+    labels : (n,) array
+        The labels drawn.
+    images : (n, 8, 8) array
+        Grey levels 0 to 16.
+    coverage, efficiency : tuple of float
+        At each of the paper's eight alphas.
+    most_uncertain : tuple of int
+        The five rows of the widest intervals, widest first.
+    folder : path
+        Where the files are.
+    pictures : tuple of path
+        The figures and the explorer's page among them.
+    notes : tuple of str
+        What could not be drawn, and why.
     """
 
     model: Decalibrator
@@ -72,8 +82,10 @@ def run_demo(seed: int = 0, folder: Path = Path("decal-demo")) -> Demo:
 
     Parameters
     ----------
-    seed : for the split, the forest and the labels.
-    folder : created if need be. Gets model.npz, test.csv (logits and labels), truth.csv, table.csv
+    seed : int
+        For the split, the forest and the labels.
+    folder : path
+        Created if need be. Gets model.npz, test.csv (logits and labels), truth.csv, table.csv
         (coverage and efficiency), credal.parquet, two figures (with matplotlib) and explorer.html
         (with Pillow); an earlier demo's files are replaced.
     """

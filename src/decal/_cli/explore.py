@@ -215,9 +215,12 @@ def read_list(path: Path, key: str | None, what: str) -> list[Any]:
 
     Parameters
     ----------
-    path : .txt with one a line, .jsonl, .csv, .parquet, .npz or .npy.
-    key : column, key or field, where the file has several.
-    what : "texts" or "names".
+    path : path
+        .txt with one a line, .jsonl, .csv, .parquet, .npz or .npy.
+    key : str, optional
+        Column, key or field, where the file has several.
+    what : str
+        "texts" or "names".
     """
     kind = path.suffix.lower()
     if kind not in LISTS:

@@ -37,22 +37,31 @@ class CredalBayesian:
 
     Parameters
     ----------
-    factory : builds a fresh network with outputs (n, K), of any kind: its linear and convolutional
-        layers become random, by substituting drawn weights.
-    members : networks to train, each under its own prior.
-    priors : the mean and standard deviation of every weight, a pair per member. By default
+    factory : callable
+        Builds a fresh network with outputs (n, K), of any kind: its linear and convolutional layers
+        become random, by substituting drawn weights.
+    members : int
+        Networks to train, each under its own prior.
+    priors : sequence, optional
+        The mean and standard deviation of every weight, a pair per member. By default
         `even_priors(members)`.
-    kl_weight : weight of the Kullback-Leibler divergence from the prior, against a mean loss per
-        example. By default 1 / N for N training examples, the evidence lower bound. The published
+    kl_weight : float, optional
+        Weight of the Kullback-Leibler divergence from the prior, against a mean loss per example.
+        By default 1 / N for N training examples, the evidence lower bound. The published
         comparisons use 1e-7: large networks with few data otherwise stay close to their prior.
-    deviation : of the posteriors, at the start.
-    trainer : how to train.
-    folder : where to keep the trained networks, as for `train_member`.
+    deviation : float
+        Deviation of the posteriors, at the start.
+    trainer : Trainer, optional
+        How to train.
+    folder : path, optional
+        Where to keep the trained networks, as for `train_member`.
 
     Attributes
     ----------
-    members, trainings : the trained networks, each a `Variational`, and their records.
-    priors : (mean, deviation) of each.
+    members, trainings
+        The trained networks, each a `Variational`, and their records.
+    priors
+        (mean, deviation) of each.
 
     Examples
     --------
@@ -139,9 +148,11 @@ class CredalBayesian:
 
         Parameters
         ----------
-        inputs : an array or tensor of inputs, or a loader of batches.
-        seed : of the draws, one per member for all inputs. By default that of the trainer, so that
-            the same inputs get the same answer.
+        inputs
+            An array or tensor of inputs, or a loader of batches.
+        seed : int, optional
+            Seed of the draws, one per member for all inputs. By default that of the trainer, so
+            that the same inputs get the same answer.
         """
         if not self.members:
             raise NotFittedError("CredalBayesian has seen no data. Call fit first.")
@@ -163,9 +174,12 @@ class Variational(nn.Module):
 
     Parameters
     ----------
-    module : the network.
-    prior : mean and standard deviation of every random weight.
-    deviation : standard deviation of the posteriors, at the start.
+    module : torch.nn.Module
+        The network.
+    prior : tuple of float
+        Mean and standard deviation of every random weight.
+    deviation : float
+        Standard deviation of the posteriors, at the start.
 
     Examples
     --------

@@ -49,16 +49,21 @@ def credal_ensembling(
 
     Parameters
     ----------
-    probabilities : (n, M, K), inputs × members × classes, as for `HullCredalSet`.
-    alpha : share of members to discard, in [0, 1]: 0 keeps all. (1 - alpha) M is rounded, half to
-        even as the published code does, and at least one member stays.
-    distance : from the mean of the members: "euclidean", "manhattan", "chebyshev", "kl" (of the
-        member from the mean) or "hellinger". Of equally distant members the earlier ones stay.
-    classes : K names, optional.
+    probabilities : (n, M, K) array
+        Inputs × members × classes, as for `HullCredalSet`.
+    alpha : float
+        Share of members to discard, in [0, 1]: 0 keeps all. (1 - alpha) M is rounded, half to even
+        as the published code does, and at least one member stays.
+    distance : str
+        From the mean of the members: "euclidean", "manhattan", "chebyshev", "kl" (of the member
+        from the mean) or "hellinger". Of equally distant members the earlier ones stay.
+    classes : iterable, optional
+        K names.
 
     Returns
     -------
-    HullCredalSet, whose vertices are the members kept, in their order. Its point is their mean.
+    HullCredalSet
+        Whose vertices are the members kept, in their order. Its point is their mean.
 
     Notes
     -----
@@ -137,9 +142,11 @@ class CredalEnsembling(Ensemble):
 
         Parameters
         ----------
-        inputs : an array or a tensor (n, ...), or a loader of batches; for estimators whatever
-            their predict_proba takes; nothing for an ensemble made of saved logits.
-        alpha : by default that of the method.
+        inputs
+            An array or a tensor (n, ...), or a loader of batches; for estimators whatever their
+            predict_proba takes; nothing for an ensemble made of saved logits.
+        alpha : float, optional
+            By default that of the method.
         """
         return credal_ensembling(
             self.member_probabilities(inputs),

@@ -19,12 +19,15 @@ def credal_wrapper(
 
     Parameters
     ----------
-    probabilities : (n, M, K), inputs × members × classes, as for `HullCredalSet`.
-    classes : K names, optional.
+    probabilities : (n, M, K) array
+        Inputs × members × classes, as for `HullCredalSet`.
+    classes : iterable, optional
+        K names.
 
     Returns
     -------
-    IntervalCredalSet with the mean of the members as point. Never empty: all members are inside.
+    IntervalCredalSet
+        With the mean of the members as point. Never empty: all members are inside.
 
     Notes
     -----
@@ -89,7 +92,8 @@ class CredalWrapper(Ensemble):
 
         Parameters
         ----------
-        inputs : an array or a tensor (n, ...), or a loader of batches; for estimators whatever
-            their predict_proba takes; nothing for an ensemble made of saved logits.
+        inputs
+            An array or a tensor (n, ...), or a loader of batches; for estimators whatever their
+            predict_proba takes; nothing for an ensemble made of saved logits.
         """
         return credal_wrapper(self.member_probabilities(inputs), classes=self._class_names)

@@ -37,11 +37,12 @@ def int_softmax(center: Tensor, half_width: Tensor) -> tuple[Tensor, Tensor]:
 
     Parameters
     ----------
-    center, half_width : (..., K), half_width >= 0.
+    center, half_width : (..., K) arrays
+        half_width >= 0.
 
     Returns
     -------
-    lower, upper : (..., K) each.
+    lower, upper : (..., K) arrays
 
     Examples
     --------
@@ -73,7 +74,8 @@ class IntervalHead(nn.Module):
 
     Parameters
     ----------
-    features, classes : F and K.
+    features, classes : int
+        F and K.
 
     Examples
     --------
@@ -105,17 +107,23 @@ class CreNet:
 
     Parameters
     ----------
-    factory : builds a fresh network whose last layer is the nn.Linear `.head`, as those of
+    factory : callable
+        Builds a fresh network whose last layer is the nn.Linear `.head`, as those of
         `decal.baselines` have. It is replaced by an `IntervalHead`.
-    members : networks to train. One is a CreNet; for more (a credal deep ensemble) lower and upper
-        bounds are averaged.
-    delta : share of each batch, in (0, 1], that lower bounds are trained on: the highest losses.
-    trainer : how to train. Batches need two rows or more, for the batch normalisation.
-    folder : where to keep the trained networks, as for `train_members`.
+    members : int
+        Networks to train. One is a CreNet; for more (a credal deep ensemble) lower and upper bounds
+        are averaged.
+    delta : float
+        Share of each batch, in (0, 1], that lower bounds are trained on: the highest losses.
+    trainer : Trainer, optional
+        How to train. Batches need two rows or more, for the batch normalisation.
+    folder : path, optional
+        Where to keep the trained networks, as for `train_members`.
 
     Attributes
     ----------
-    members, trainings : the trained networks and their records.
+    members, trainings
+        The trained networks and their records.
 
     Examples
     --------

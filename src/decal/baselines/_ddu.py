@@ -37,17 +37,23 @@ class DeepDeterministic:
 
     Parameters
     ----------
-    module : a trained classifier, inputs (n, ...) to logits (n, K).
-    features : how to get the features (n, F): a function of the inputs, or the name of the
-        submodule whose output they are. By default `module.features`. Flattened if need be.
-    jitter : least variance to add to every feature; by default as little as is needed.
+    module : torch.nn.Module
+        A trained classifier, inputs (n, ...) to logits (n, K).
+    features : callable or str, optional
+        How to get the features (n, F): a function of the inputs, or the name of the submodule whose
+        output they are. By default `module.features`. Flattened if need be.
+    jitter : float
+        Least variance to add to every feature; by default as little as is needed.
 
     Attributes
     ----------
-    means, covariances : (K, F) and (K, F, F), of every class: NaN for those that never occur.
-        Covariances are divided by n - 1 and without the jitter.
-    weights : (K,) share of every class in the data.
-    jitter : what was added to all variances: the smallest of 0, 2e-308, 1e-307, 1e-306, …, 0.1 with
+    means, covariances : (K, F) and (K, F, F) arrays
+        Means and covariances of every class: NaN for those that never occur. Covariances are
+        divided by n - 1 and without the jitter.
+    weights : (K,) array
+        Share of every class in the data.
+    jitter : float
+        What was added to all variances: the smallest of 0, 2e-308, 1e-307, 1e-306, …, 0.1 with
         which every covariance has a Cholesky factor, or what was asked for if that is more.
 
     Notes

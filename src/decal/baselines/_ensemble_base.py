@@ -44,9 +44,11 @@ class Ensemble:
 
         Parameters
         ----------
-        models : modules that return logits (n, K), or scikit-learn estimators with predict_proba;
-            all of one kind, and with the same classes.
-        **settings : those of the method, as at construction, except for training.
+        models : iterable
+            Modules that return logits (n, K), or scikit-learn estimators with predict_proba; all of
+            one kind, and with the same classes.
+        **settings
+            Those of the method, as at construction, except for training.
         """
         members = tuple(models)
         _check_models(members)
@@ -60,8 +62,10 @@ class Ensemble:
 
         Parameters
         ----------
-        logits : M arrays (n, K), or one (M, n, K), for the same inputs in the same order.
-        **settings : those of the method, as at construction, except for training.
+        logits : iterable
+            M arrays (n, K), or one (M, n, K), for the same inputs in the same order.
+        **settings
+            Those of the method, as at construction, except for training.
         """
         saved = check_member_logits(logits)
         method = cls(None, members=saved.shape[1], **settings)
@@ -73,8 +77,10 @@ class Ensemble:
 
         Parameters
         ----------
-        loader : of batches (inputs, labels), or mappings with the key "labels".
-        validation : a loader for the trainer's `patience`, optional.
+        loader : iterable
+            Loader of batches (inputs, labels), or mappings with the key "labels".
+        validation : iterable, optional
+            A loader for the trainer's `patience`.
         """
         if self.factory is None:
             raise ValueError(
@@ -98,8 +104,9 @@ class Ensemble:
 
         Parameters
         ----------
-        inputs : an array or a tensor (n, ...), or a loader of batches; for estimators whatever
-            their predict_proba takes; nothing for an ensemble made of saved logits.
+        inputs
+            An array or a tensor (n, ...), or a loader of batches; for estimators whatever their
+            predict_proba takes; nothing for an ensemble made of saved logits.
         """
         if self._saved is not None:
             if inputs is not None:

@@ -32,16 +32,22 @@ class Evidential:
 
     Parameters
     ----------
-    factory : builds a fresh network with outputs (n, K).
-    trainer : how to train.
-    evidence : "relu", as in the paper, or "softplus". Where "relu" gives an example no evidence at
-        all it has no gradient either; if training stalls, "softplus" does not.
-    annealing : epochs over which the penalty on misleading evidence grows to its full weight.
-    folder : where to keep the trained network, as for `train_member`.
+    factory : callable
+        Builds a fresh network with outputs (n, K).
+    trainer : Trainer, optional
+        How to train.
+    evidence : str
+        "relu", as in the paper, or "softplus". Where "relu" gives an example no evidence at all it
+        has no gradient either; if training stalls, "softplus" does not.
+    annealing : int
+        Epochs over which the penalty on misleading evidence grows to its full weight.
+    folder : path, optional
+        Where to keep the trained network, as for `train_member`.
 
     Attributes
     ----------
-    members, trainings : the trained network and its record, one of each.
+    members, trainings
+        The trained network and its record, one of each.
 
     Notes
     -----

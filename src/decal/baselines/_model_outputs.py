@@ -33,10 +33,12 @@ def ensemble_logits(modules: Sequence[nn.Module], inputs: Any) -> Array:
 
     Parameters
     ----------
-    modules : run in evaluation mode, without gradients, each on the device where it is; afterwards
-        they are in the mode they were in.
-    inputs : an array or a tensor (n, ...); or a loader of batches, with labels or without:
-        (inputs, labels), (inputs,), a tensor, or a mapping, whose "labels" are left out.
+    modules : sequence of torch.nn.Module
+        Run in evaluation mode, without gradients, each on the device where it is; afterwards they
+        are in the mode they were in.
+    inputs
+        An array or a tensor (n, ...); or a loader of batches, with labels or without: (inputs,
+        labels), (inputs,), a tensor, or a mapping, whose "labels" are left out.
     """
     return evaluate(batch_logits, modules, inputs)
 

@@ -25,8 +25,10 @@ class Classifier(nn.Module):
 
     Parameters
     ----------
-    body : inputs to features (n, F).
-    head : the last layer, features to logits (n, K).
+    body : torch.nn.Module
+        Inputs to features (n, F).
+    head
+        The last layer, features to logits (n, K).
     """
 
     def __init__(self, body: nn.Module, head: nn.Linear) -> None:

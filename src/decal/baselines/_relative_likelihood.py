@@ -37,30 +37,41 @@ class CredalRelativeLikelihood:
 
     Parameters
     ----------
-    factory : builds a fresh network with outputs (n, K), whose last linear layer, `.head` if it has
-        one, has a bias.
-    alpha : least relative likelihood of the networks that a credal set holds, in [0, 1];
+    factory : callable
+        Builds a fresh network with outputs (n, K), whose last linear layer, `.head` if it has one,
+        has a bias.
+    alpha : float
+        Least relative likelihood of the networks that a credal set holds, in [0, 1];
         `predict_credal` takes any other.
-    members : networks to train, the maximum-likelihood one included: M.
-    targets : (M - 1,) relative likelihoods to stop at, in (0, 1). By default evenly spread,
-        1 / M, …, (M - 1) / M. The published experiments train anew for every alpha, with targets
+    members : int
+        Networks to train, the maximum-likelihood one included: M.
+    targets : (M - 1,) array, optional
+        Relative likelihoods to stop at, in (0, 1). By default evenly spread, 1 / M, …, (M - 1) / M.
+        The published experiments train anew for every alpha, with targets
         `np.linspace(alpha, 1, M - 1, endpoint=False)`.
-    bias : what the last layer's bias of one class starts at, each network its own class in turn;
-        100 as published. It takes long to unlearn, and its gradients may kill ReLUs: with few
-        epochs, or where targets are missed, 10 serves as well.
-    check_every : batches between two checks of the relative likelihood, which is also checked after
-        every epoch. A check costs one pass over the data, without gradients. With rare checks
-        targets are overshot; `relative_likelihoods` tells by how much.
-    trainer : how to train. `patience` applies to the maximum-likelihood network only.
-    folder : where to keep the trained networks, as for `train_member`.
+    bias : float
+        What the last layer's bias of one class starts at, each network its own class in turn; 100
+        as published. It takes long to unlearn, and its gradients may kill ReLUs: with few epochs,
+        or where targets are missed, 10 serves as well.
+    check_every : int
+        Batches between two checks of the relative likelihood, which is also checked after every
+        epoch. A check costs one pass over the data, without gradients. With rare checks targets are
+        overshot; `relative_likelihoods` tells by how much.
+    trainer : Trainer, optional
+        How to train. `patience` applies to the maximum-likelihood network only.
+    folder : path, optional
+        Where to keep the trained networks, as for `train_member`.
 
     Attributes
     ----------
-    members, trainings : the trained networks, the maximum-likelihood one first, and their records.
-    targets : (M,) the first being 1.
-    relative_likelihoods : (M,) what each reached: exp of its mean log-likelihood per example on the
-        training data, in evaluation mode, minus that of the first. Above 1 if a network turned out
-        better than the first; NaN if its training diverged, and then no credal set holds it.
+    members, trainings
+        The trained networks, the maximum-likelihood one first, and their records.
+    targets : (M,) array
+        The first being 1.
+    relative_likelihoods : (M,) array
+        What each reached: exp of its mean log-likelihood per example on the training data, in
+        evaluation mode, minus that of the first. Above 1 if a network turned out better than the
+        first; NaN if its training diverged, and then no credal set holds it.
 
     Notes
     -----
@@ -121,7 +132,8 @@ class CredalRelativeLikelihood:
 
         Warns
         -----
-        ConvergenceWarning : for a network that ended below its target, with what it reached.
+        ConvergenceWarning
+            For a network that ended below its target, with what it reached.
         """
         if getattr(loader, "persistent_workers", False):
             raise ValueError(
@@ -187,8 +199,10 @@ class CredalRelativeLikelihood:
 
         Parameters
         ----------
-        inputs : an array or tensor of inputs, or a loader of batches.
-        alpha : by default that of the method.
+        inputs
+            An array or tensor of inputs, or a loader of batches.
+        alpha : float, optional
+            By default that of the method.
         """
         kept = self.plausible(self.alpha if alpha is None else alpha)
         said = model_probabilities([self.members[m] for m in kept], inputs)

@@ -70,12 +70,16 @@ class MCDropout:
 
     Parameters
     ----------
-    module : a trained network with dropout layers, inputs to logits (n, K).
-    passes : predictions per input.
-    seed : of the dropout: the same inputs, in the same batches, get the same answers. Global random
-        states are left as found.
-    measure : what `score` is: "mutual_information" of the class and the dropout, or "entropy" of
-        the mean prediction; both in nats.
+    module : torch.nn.Module
+        A trained network with dropout layers, inputs to logits (n, K).
+    passes : int
+        Predictions per input.
+    seed : int
+        Seed of the dropout: the same inputs, in the same batches, get the same answers. Global
+        random states are left as found.
+    measure : str
+        What `score` is: "mutual_information" of the class and the dropout, or "entropy" of the mean
+        prediction; both in nats.
 
     Examples
     --------

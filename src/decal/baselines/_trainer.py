@@ -76,15 +76,23 @@ class Trainer:
 
     Parameters
     ----------
-    epochs : passes over the data.
-    optimizer : "adam", or "sgd" with momentum.
-    learning_rate, momentum, weight_decay : of the optimiser; momentum of "sgd" only.
-    schedule : "cosine", from the learning rate towards zero over all epochs, or "constant".
-    seed : of weights, dropout and the order of batches.
-    device : where to train; the module stays there.
-    patience : stop after so many epochs without a lower validation loss, and go back to the weights
-        of the lowest. None trains for all epochs and keeps the last weights.
-    progress : draw a bar on stderr, if that is a terminal and rich or tqdm is installed.
+    epochs : int
+        Passes over the data.
+    optimizer : str
+        "adam", or "sgd" with momentum.
+    learning_rate, momentum, weight_decay : float
+        Of the optimiser; momentum of "sgd" only.
+    schedule : str
+        "cosine", from the learning rate towards zero over all epochs, or "constant".
+    seed : int
+        Seed of weights, dropout and the order of batches.
+    device : str
+        Where to train; the module stays there.
+    patience : int, optional
+        Stop after so many epochs without a lower validation loss, and go back to the weights of the
+        lowest. None trains for all epochs and keeps the last weights.
+    progress : bool
+        Draw a bar on stderr, if that is a terminal and rich or tqdm is installed.
 
     Examples
     --------
@@ -142,23 +150,33 @@ class Trainer:
 
         Parameters
         ----------
-        module : any module with parameters that require gradients.
-        loader : of batches (inputs, labels), or mappings with the key "labels", as for
+        module : torch.nn.Module
+            Any module with parameters that require gradients.
+        loader : iterable
+            Loader of batches (inputs, labels), or mappings with the key "labels", as for
             `decal.torch.collect_logits`. Gone through once per epoch.
-        loss : module, inputs, labels, epoch (from 0) to a scalar.
-        validation : a loader to compute the loss on after every epoch; `patience` needs it.
-        seed : by default that of the trainer.
-        checkpoint : file written after each epoch and read if it is there: an interrupted training
-            continues to the same weights, on the CPU with the same number of threads bit for bit.
-            It is not removed at the end.
-        stop : module and epoch (from 0), after each epoch: True ends the training, as intended.
-        predicted : the module's output to scores (n, K) whose largest is the answer. Needed if the
-            output is neither such a tensor nor has one as `.logits`.
-        settings : further facts, as JSON, that a checkpoint must agree with to be continued.
+        loss
+            Module, inputs, labels, epoch (from 0) to a scalar.
+        validation : iterable, optional
+            A loader to compute the loss on after every epoch; `patience` needs it.
+        seed : int, optional
+            By default that of the trainer.
+        checkpoint : path, optional
+            File written after each epoch and read if it is there: an interrupted training continues
+            to the same weights, on the CPU with the same number of threads bit for bit. It is not
+            removed at the end.
+        stop
+            Module and epoch (from 0), after each epoch: True ends the training, as intended.
+        predicted : callable, optional
+            The module's output to scores (n, K) whose largest is the answer. Needed if the output
+            is neither such a tensor nor has one as `.logits`.
+        settings : mapping, optional
+            Further facts, as JSON, that a checkpoint must agree with to be continued.
 
         Warns
         -----
-        ConvergenceWarning : if the training ended without converging.
+        ConvergenceWarning
+            If the training ended without converging.
         """
         training = self._train(
             module, loader, loss, validation, seed, checkpoint, stop, predicted, settings
@@ -395,15 +413,22 @@ def train_member(
 
     Parameters
     ----------
-    factory : builds a fresh module at every call.
-    loader, loss, validation, stop, predicted : as for `Trainer.train`.
-    index : number of the member, from 0.
-    folder : where finished members are kept (weights and a JSON record), and the one in the making
-        after each epoch, so that nothing is trained twice. Members found there must have been made
-        with the same settings; which data, beyond their number, is not checked.
-    prepare : module and index, after building: another start, for instance.
-    settings : further facts, as JSON, that members in `folder` must agree with.
-    apart_from : modules whose trainable parameters it must not share.
+    factory : callable
+        Builds a fresh module at every call.
+    loader, loss, validation, stop, predicted
+        As for `Trainer.train`.
+    index : int
+        Number of the member, from 0.
+    folder : path, optional
+        Where finished members are kept (weights and a JSON record), and the one in the making after
+        each epoch, so that nothing is trained twice. Members found there must have been made with
+        the same settings; which data, beyond their number, is not checked.
+    prepare : callable, optional
+        Module and index, after building: another start, for instance.
+    settings : mapping, optional
+        Further facts, as JSON, that members in `folder` must agree with.
+    apart_from : iterable of torch.nn.Module
+        Modules whose trainable parameters it must not share.
     """
     check_count(index, "index", least=0)
     seed = derived_seed(trainer.seed, index)

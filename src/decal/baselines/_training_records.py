@@ -27,17 +27,24 @@ class Training:
 
     Attributes
     ----------
-    epochs : epochs run.
-    losses : mean training loss of every epoch.
-    validation : validation loss after every epoch; empty without validation data.
-    accuracy : share of right answers during the last epoch, as the weights moved; NaN if the loss
-        did not call the module.
-    seconds : spent on training, over all runs that were needed.
-    converged : False if the loss or the weights became infinite or NaN, or if the accuracy is no
-        better than always guessing the commonest class; a training that was asked to stop has
-        converged even so.
-    reason : why it ended: "all epochs", "no improvement for 5 epochs", "stopped after epoch 3",
-        "loss became nan in epoch 3", …
+    epochs : int
+        Epochs run.
+    losses : tuple of float
+        Mean training loss of every epoch.
+    validation : tuple of float
+        Validation loss after every epoch; empty without validation data.
+    accuracy : float
+        Share of right answers during the last epoch, as the weights moved; NaN if the loss did not
+        call the module.
+    seconds : float
+        Spent on training, over all runs that were needed.
+    converged : bool
+        False if the loss or the weights became infinite or NaN, or if the accuracy is no better
+        than always guessing the commonest class; a training that was asked to stop has converged
+        even so.
+    reason : str
+        Why it ended: "all epochs", "no improvement for 5 epochs", "stopped after epoch 3", "loss
+        became nan in epoch 3", …
     """
 
     epochs: int

@@ -73,8 +73,10 @@ def by_item(
 
     Returns
     -------
-    proved : (P,) no plausible shift has g above g0 + 2 slack.
-    room : (P,) no plausible shift has g above g0 + room, proved or not.
+    proved : (P,) array
+        No plausible shift has g above g0 + 2 slack.
+    room : (P,) array
+        No plausible shift has g above g0 + room, proved or not.
     """
     P = len(endpoints.k)
     c, each = endpoints.at.shift, np.arange(P)

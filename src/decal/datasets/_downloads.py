@@ -53,12 +53,18 @@ class Remote:
 
     Attributes
     ----------
-    dataset : the name of the folder it belongs to in the cache.
-    name : of the file.
-    urls : addresses of the same file, tried in turn.
-    md5, sha256 : hexadecimal digests, where they are known for sure.
-    size : bytes, where known.
-    start : bytes that it begins with: a page of a website in its place is not taken for it.
+    dataset : str
+        The name of the folder it belongs to in the cache.
+    name : str
+        Name of the file.
+    urls : tuple of str
+        Addresses of the same file, tried in turn.
+    md5, sha256 : str or None
+        Hexadecimal digests, where they are known for sure.
+    size : int or None
+        Bytes, where known.
+    start : bytes
+        Bytes that it begins with: a page of a website in its place is not taken for it.
     """
 
     dataset: str
@@ -135,20 +141,30 @@ def fetch(
 
     Parameters
     ----------
-    url : the address, http or https, or several of the same file.
-    path : the file to have; folders are made as needed.
-    md5, sha256 : hexadecimal digests the file must have.
-    size : bytes it must have.
-    start : what it must begin with.
-    what : its name in messages; by default the name of the file.
-    progress : called repeatedly with the bytes downloaded and the total (None if unknown). By
-        default, a bar on the error stream if that is a terminal.
-    pause : seconds before the second try, doubled before each further one.
+    url : str or sequence of str
+        The address, http or https, or several of the same file.
+    path : path
+        The file to have; folders are made as needed.
+    md5, sha256 : str, optional
+        Hexadecimal digests the file must have.
+    size : int, optional
+        Bytes it must have.
+    start : bytes
+        What it must begin with.
+    what : str, optional
+        Its name in messages; by default the name of the file.
+    progress
+        Called repeatedly with the bytes downloaded and the total (None if unknown). By default, a
+        bar on the error stream if that is a terminal.
+    pause : float
+        Seconds before the second try, doubled before each further one.
 
     Raises
     ------
-    MissingDataError : no address gave the file.
-    DamagedDataError : what came, or what is there, is not the file. It is not kept.
+    MissingDataError
+        No address gave the file.
+    DamagedDataError
+        What came, or what is there, is not the file. It is not kept.
     """
     path = Path(path)
     wanted = _Wanted(path, md5, sha256, size, start)

@@ -35,14 +35,17 @@ def tabarena(
 
     Parameters
     ----------
-    name : one of "anneal", "maternal_health_risk", "splice", "students_dropout",
-        "website_phishing" and "MIC", or a number of OpenML.
-    folder : holds NAME_NUMBER.csv, such as anneal_46906.csv (also in tabular): a line of names,
-        then the rows, nothing where a value is unknown; of tables that decal does not know, the
-        last column is the target. By default, ``tabular`` in the folder of the environment
-        variable DECAL_DATA, if the file is there; else OpenML.
-    download : whether to ask OpenML, through scikit-learn (needs scikit-learn and pandas). What
-        came is kept in the cache.
+    name : str or int
+        One of "anneal", "maternal_health_risk", "splice", "students_dropout", "website_phishing"
+        and "MIC", or a number of OpenML.
+    folder : path, optional
+        Holds NAME_NUMBER.csv, such as anneal_46906.csv (also in tabular): a line of names, then the
+        rows, nothing where a value is unknown; of tables that decal does not know, the last column
+        is the target. By default, ``tabular`` in the folder of the environment variable DECAL_DATA,
+        if the file is there; else OpenML.
+    download : bool
+        Whether to ask OpenML, through scikit-learn (needs scikit-learn and pandas). What came is
+        kept in the cache.
     """
     title, number, target = _identified(name)
     shared = os.environ.get("DECAL_DATA")

@@ -31,10 +31,14 @@ def best_model(
 
     Parameters
     ----------
-    logits : (n, K) finite.
-    labels : (n,) integers.
-    weights : (n,) positive, or None for ones.
-    scale : seek the best scale too; otherwise it is 1.
+    logits : (n, K) array
+        Finite.
+    labels : (n,) array
+        Integers.
+    weights : (n,) array, optional
+        Positive, or None for ones.
+    scale : bool
+        Seek the best scale too; otherwise it is 1.
 
     Notes
     -----

@@ -59,13 +59,20 @@ class ScaleSummary:
 
     Attributes
     ----------
-    first : index of the lowest rung: scale 2^(first / 2).
-    values, slopes : (L,) R and dR / d log s at the rungs.
-    at_zero : (2,) R and dR / ds at s = 0.
-    classes : K.
-    ties : limit of R for large s: R above the highest rung.
-    label_sum : sum over rows of w (z_y - max z), at most 0.
-    weight : total weight.
+    first : int
+        Index of the lowest rung: scale 2^(first / 2).
+    values, slopes : (L,) arrays
+        R and dR / d log s at the rungs.
+    at_zero : (2,) array
+        R and dR / ds at s = 0.
+    classes : int
+        K.
+    ties : float
+        Limit of R for large s: R above the highest rung.
+    label_sum : float
+        Sum over rows of w (z_y - max z), at most 0.
+    weight : float
+        Total weight.
     """
 
     first: int

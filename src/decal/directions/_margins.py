@@ -86,11 +86,16 @@ class MarginSummary:
 
     Attributes
     ----------
-    bin_width : width of all bins, a power of two.
-    keys : (B,) int64, sorted; class and bin of every occupied bin.
-    moments : (6, B) power sums.
-    label_weight : (K,) total weight of the examples labelled k.
-    data : the data themselves, kept to polish endpoints where bins had to be merged into wide ones;
+    bin_width : float
+        Width of all bins, a power of two.
+    keys : (B,) array
+        int64, sorted; class and bin of every occupied bin.
+    moments : (6, B) array
+        Power sums.
+    label_weight : (K,) array
+        Total weight of the examples labelled k.
+    data : LabelledLogits or None
+        The data themselves, kept to polish endpoints where bins had to be merged into wide ones;
         None otherwise, and after adding or reading summaries.
     """
 
@@ -221,11 +226,12 @@ class MarginSummary:
 
         Parameters
         ----------
-        shifts : (T, K), one shift t per class in every row.
+        shifts : (T, K) array
+            One shift t per class in every row.
 
         Returns
         -------
-        value, slope : (T, K) each.
+        value, slope : (T, K) arrays
         """
         value, slope = np.empty_like(shifts), np.empty_like(shifts)
         ends = self.edges
@@ -272,9 +278,12 @@ class Summariser:
 
     Parameters
     ----------
-    classes : K.
-    max_bins : beyond this many occupied bins they are merged in pairs; `bin_budget(K)` by default.
-    expected : margins to come in all, if known: whether a dense grid of bins is worth its memory.
+    classes : int
+        K.
+    max_bins : int, optional
+        Beyond this many occupied bins they are merged in pairs; `bin_budget(K)` by default.
+    expected : int
+        Margins to come in all, if known: whether a dense grid of bins is worth its memory.
     """
 
     def __init__(self, classes: int, max_bins: int | None = None, expected: int = 0) -> None:

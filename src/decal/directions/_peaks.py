@@ -57,8 +57,10 @@ class Nodes:
 
     Attributes
     ----------
-    u : (m,) log s.
-    derivatives : (m, 4) A and its first three derivatives in u.
+    u : (m,) array
+        log s.
+    derivatives : (m, 4) array
+        A and its first three derivatives in u.
     """
 
     u: Array
@@ -113,8 +115,10 @@ def widen_by_scale(
 
     Parameters
     ----------
-    low, high, logits, columns : as for `lines.widen_along`.
-    first, last : 0 <= first <= 1 <= last <= inf.
+    low, high, logits, columns : array
+        As for `lines.widen_along`.
+    first, last : float
+        0 <= first <= 1 <= last <= inf.
     """
     peaks = partial(scale_peaks, first=first, last=last)
     # Scaling by s is moving by s - 1 along the logits themselves.
@@ -128,9 +132,12 @@ def scale_peaks(
 
     Parameters
     ----------
-    logits : (n, K) finite.
-    row, j : (m,) pairs of a row and a class whose probability is largest between the ends.
-    first, last : scales, 0 <= first < last <= inf.
+    logits : (n, K) array
+        Finite.
+    row, j : (m,) arrays
+        Pairs of a row and a class whose probability is largest between the ends.
+    first, last : float
+        Scales, 0 <= first < last <= inf.
     """
     K = logits.shape[1]
     rows, of = np.unique(row, return_inverse=True)

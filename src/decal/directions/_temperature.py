@@ -42,13 +42,15 @@ class Temperature(Direction):
 
     Parameters
     ----------
-    ratio : nats per example that the scale may lose, in units of -log alpha. By default, with
-        evidence="model", K times the nats that the model claims to know about an example, log K -
-        its mean entropy: a class shift concerns about one example in K, so that -log alpha is
+    ratio : float, optional
+        Nats per example that the scale may lose, in units of -log alpha. By default, with
+        evidence="model", K times the nats that the model claims to know about an example, log
+        K - its mean entropy: a class shift concerns about one example in K, so that -log alpha is
         about K times as much for those concerned, and the scale may lose this share of what the
         model knows. With evidence="labels", 16.
-    evidence : who says what a scale costs. "model": the sharper of the two models, the scaled and
-        the unscaled; a scale is plausible if believing the softer one while the sharper one is true
+    evidence : str
+        Who says what a scale costs. "model": the sharper of the two models, the scaled and the
+        unscaled; a scale is plausible if believing the softer one while the sharper one is true
         costs no more than the budget. "labels": the likelihood of the labels, as for class shifts.
     """
 
@@ -170,9 +172,12 @@ def plausible_scales(
 
     Parameters
     ----------
-    summary : the evidence.
-    loss : 0 at s = 1, and at most b >= 0 on an interval of scales.
-    budgets : (A,) nats that may be lost in all, each in [0, inf].
+    summary : ScaleSummary
+        The evidence.
+    loss : ExpectedLoss or LabelLoss
+        0 at s = 1, and at most b >= 0 on an interval of scales.
+    budgets : (A,) array
+        Nats that may be lost in all, each in [0, inf].
     """
     A, W = len(budgets), summary.weight
     b = np.concatenate([budgets, budgets])

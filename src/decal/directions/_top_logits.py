@@ -56,12 +56,16 @@ class TopLogits:
 
     Parameters
     ----------
-    values : (n, m) log-probabilities; with `remainder` given, logits up to a constant per row.
-    classes : (n, m) integers 0..K-1, the classes of these values, each once in a row, in any order.
-    remainder : (n,) log of the sum of exp over the classes not listed, in the units of `values`.
-        By default one minus the probabilities listed; what round-off (of float32, if that is what
-        `values` are) would hide is taken as that round-off.
-    total_classes : K, more than m.
+    values : (n, m) array
+        Log-probabilities; with `remainder` given, logits up to a constant per row.
+    classes : (n, m) array
+        Integers 0..K-1, the classes of these values, each once in a row, in any order.
+    remainder : (n,) array, optional
+        log of the sum of exp over the classes not listed, in the units of `values`. By default one
+        minus the probabilities listed; what round-off (of float32, if that is what `values` are)
+        would hide is taken as that round-off.
+    total_classes : int
+        K, more than m.
 
     Examples
     --------
@@ -137,9 +141,12 @@ def summarise_top(top: TopLogits, labels: Indices, weights: Array | None) -> Mar
 
     Parameters
     ----------
-    top : the data.
-    labels : (n,) integers.
-    weights : (n,) positive, or None for ones.
+    top : TopLogits
+        The data.
+    labels : (n,) array
+        Integers.
+    weights : (n,) array, optional
+        Positive, or None for ones.
     """
     (n, K), m = top.shape, top.classes.shape[1]
     shared, none = np.empty(n), np.zeros(K)
@@ -175,10 +182,14 @@ class TopIntervals:
 
     Attributes
     ----------
-    classes : (n, m) the classes listed.
-    lower, upper, point : (n, m) their intervals, and the model's own probabilities.
-    others_lower, others_upper, others_point : (n,) of the event that none of them is true.
-    total_classes : K.
+    classes : (n, m) array
+        The classes listed.
+    lower, upper, point : (n, m) arrays
+        Their intervals, and the model's own probabilities.
+    others_lower, others_upper, others_point : (n,) arrays
+        Of the event that none of them is true.
+    total_classes : int
+        K.
     """
 
     classes: Indices
@@ -232,10 +243,13 @@ def top_box(top: TopLogits, lower: Array, upper: Array, *, joint: bool) -> TopIn
 
     Parameters
     ----------
-    top : the inputs.
-    lower, upper : (K,) ends of the class shifts, lower <= 0 <= upper, perhaps infinite.
-    joint : take the range over the shifts of all classes, listed or not; otherwise a class's own,
-        and for the others together those of each of them.
+    top : TopLogits
+        The inputs.
+    lower, upper : (K,) arrays
+        Ends of the class shifts, lower <= 0 <= upper, perhaps infinite.
+    joint : bool
+        Take the range over the shifts of all classes, listed or not; otherwise a class's own, and
+        for the others together those of each of them.
     """
     n, m = top.classes.shape
     low, high, point = (np.empty((n, m)) for _ in range(3))

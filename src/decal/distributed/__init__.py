@@ -34,15 +34,21 @@ def fit(
 
     Parameters
     ----------
-    data : a Dask array (n, K) of logits, a Dask DataFrame, or a Spark DataFrame.
-    labels : for an array (n,) integers 0..K-1, a Dask array or in memory. For a DataFrame the name
-        of the column of labels: integers 0..K-1, or names of classes.
-    alpha, **settings : as for `Decalibrator`. reference="best" and directions of your own need all
-        the data at once and are refused.
-    logits : for a DataFrame, the column that holds a list of K logits per row; or K columns, one
-        per class, whose names become those of the classes.
-    sample_weight : optional. For an array (n,) weights, for a DataFrame the name of their column.
-    classes : K names, optional.
+    data
+        A Dask array (n, K) of logits, a Dask DataFrame, or a Spark DataFrame.
+    labels
+        For an array (n,) integers 0..K-1, a Dask array or in memory. For a DataFrame the name of
+        the column of labels: integers 0..K-1, or names of classes.
+    alpha, **settings
+        As for `Decalibrator`. reference="best" and directions of your own need all the data at once
+        and are refused.
+    logits : str or iterable of str
+        For a DataFrame, the column that holds a list of K logits per row; or K columns, one per
+        class, whose names become those of the classes.
+    sample_weight
+        Optional. For an array (n,) weights, for a DataFrame the name of their column.
+    classes : iterable, optional
+        K names.
 
     See Also
     --------
@@ -95,16 +101,20 @@ def predict(
 
     Parameters
     ----------
-    model : a fitted Decalibrator, without directions of your own.
-    data, logits : as for `fit`, of the same classifier.
-    alpha : level in [0, 1]; by default the model's.
+    model : Decalibrator
+        A fitted Decalibrator, without directions of your own.
+    data, logits
+        As for `fit`, of the same classifier.
+    alpha : float, optional
+        Level in [0, 1]; by default the model's.
 
     Returns
     -------
-    For a Dask array a `decal.distributed.dask.LazyCredalSet` of Dask arrays lower, upper and point,
-    (n, K) each, whose `compute` gives an `IntervalCredalSet`. For a DataFrame one of the same kind:
-    its columns other than the logits, and three more, lower, upper and point, each a list of K
-    numbers per row.
+    object
+        For a Dask array a `decal.distributed.dask.LazyCredalSet` of Dask arrays lower, upper and
+        point, (n, K) each, whose `compute` gives an `IntervalCredalSet`. For a DataFrame one of the
+        same kind: its columns other than the logits, and three more, lower, upper and point, each a
+        list of K numbers per row.
 
     See Also
     --------

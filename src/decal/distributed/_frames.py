@@ -44,8 +44,10 @@ class Columns:
 
     Attributes
     ----------
-    logits : the column of lists, or the K columns of numbers.
-    label, weight : columns, or None.
+    logits : str or tuple of str
+        The column of lists, or the K columns of numbers.
+    label, weight : str or None
+        Columns, or None.
     """
 
     logits: str | tuple[str, ...]
@@ -116,7 +118,8 @@ def batches(
 
     Parameters
     ----------
-    names : of the classes, if they are known.
+    names : tuple of str, optional
+        Names of the classes, if they are known.
     """
     start, K = 0, None if names is None else len(names)
     for table in tables:

@@ -50,8 +50,10 @@ class LazyCredalSet:
 
     Attributes
     ----------
-    lower, upper, point : Dask arrays (n, K). Computed together, they cost one prediction.
-    classes : K names, or None.
+    lower, upper, point
+        Dask arrays (n, K). Computed together, they cost one prediction.
+    classes : tuple of str or None
+        K names, or None.
     """
 
     lower: Any

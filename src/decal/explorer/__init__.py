@@ -63,7 +63,8 @@ class Exploration:
 
     Attributes
     ----------
-    payload : all that the page shows, as a header of plain data and NumPy arrays.
+    payload : Payload
+        All that the page shows, as a header of plain data and NumPy arrays.
     """
 
     payload: Payload
@@ -87,8 +88,10 @@ class Exploration:
 
         Parameters
         ----------
-        port : of 127.0.0.1; 0 takes a free one.
-        open_browser : show the page at once.
+        port : int
+            Port of 127.0.0.1; 0 takes a free one.
+        open_browser : bool
+            Show the page at once.
         """
         from decal.explorer._server import serve
 
@@ -142,28 +145,42 @@ def explore(
 
     Parameters
     ----------
-    model : a fitted Decalibrator, or anything with ``predict(logits, alpha=...)`` that returns
-        credal sets.
-    logits : (n, K) inputs.
-    labels : (n,) true classes, optional.
-    truth : (n, K) true distributions, optional.
-    texts : n texts, or pairs (premise, hypothesis), optional.
-    images : (n, H, W) or (n, H, W, 3 or 4), uint8 or floats from 0 to 1; n paths; or a folder of
-        files named by row, such as 17.png. Optional; the page holds thumbnails.
-    names : of the n inputs, optional.
-    alphas : levels of the slider; by default 20, among them 1, 0, those of the paper, and the
-        model's own, which is shown first.
-    rows : how many inputs to show, drawn at random, or the numbers of those to show. By default as
+    model : Predictor
+        A fitted Decalibrator, or anything with ``predict(logits, alpha=...)`` that returns credal
+        sets.
+    logits : (n, K) array
+        Inputs.
+    labels : (n,) array, optional
+        True classes.
+    truth : (n, K) array, optional
+        True distributions.
+    texts
+        n texts, or pairs (premise, hypothesis).
+    images
+        (n, H, W) or (n, H, W, 3 or 4), uint8 or floats from 0 to 1; n paths; or a folder of files
+        named by row, such as 17.png. Optional; the page holds thumbnails.
+    names : iterable, optional
+        Names of the n inputs.
+    alphas
+        Levels of the slider; by default 20, among them 1, 0, those of the paper, and the model's
+        own, which is shown first.
+    rows
+        How many inputs to show, drawn at random, or the numbers of those to show. By default as
         many as make a page of some 32 MB, usually all. The curves are of all n in any case.
-    slots : how many classes of each input to show one by one, at most 31; the others are shown as
-        one. By default all up to 31 classes, 24 of more.
-    name : of the model.
-    compare : (model, logits) or (model, logits, name): a second model on the same inputs. Its
-        classes are the same, in the same order, but may be named differently: prompts in another
-        language, say.
-    title : of the page.
-    seed : draws the sample of rows.
-    progress : called now and then with the work done and the work in all.
+    slots : int, optional
+        How many classes of each input to show one by one, at most 31; the others are shown as one.
+        By default all up to 31 classes, 24 of more.
+    name : str, optional
+        Name of the model.
+    compare : tuple, optional
+        (model, logits) or (model, logits, name): a second model on the same inputs. Its classes are
+        the same, in the same order, but may be named differently: prompts in another language, say.
+    title : str, optional
+        Title of the page.
+    seed : int
+        Draws the sample of rows.
+    progress : callable, optional
+        Called now and then with the work done and the work in all.
 
     Notes
     -----
@@ -232,8 +249,10 @@ def explore_credal(
 
     Parameters
     ----------
-    credal : n inputs, K classes. Empty sets are shown as such.
-    labels, truth, texts, images, names, rows, slots, name, title, seed : as for `explore`.
+    credal : CredalSet
+        n inputs, K classes. Empty sets are shown as such.
+    labels, truth, texts, images, names, rows, slots, name, title, seed
+        As for `explore`.
 
     Examples
     --------

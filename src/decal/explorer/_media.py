@@ -56,11 +56,15 @@ def open_media(names: Any, texts: Any, images: Any, *, total: int) -> Media:
 
     Parameters
     ----------
-    names : one for every input.
-    texts : one for every input, or pairs such as (premise, hypothesis), which become two lines.
-    images : (n, H, W) or (n, H, W, 3 or 4), uint8 or floats from 0 to 1; a list of paths or of
-        Pillow images; or a folder of files named by row, such as 17.png.
-    total : number of inputs.
+    names
+        One for every input.
+    texts
+        One for every input, or pairs such as (premise, hypothesis), which become two lines.
+    images
+        (n, H, W) or (n, H, W, 3 or 4), uint8 or floats from 0 to 1; a list of paths or of Pillow
+        images; or a folder of files named by row, such as 17.png.
+    total : int
+        Number of inputs.
     """
     return Media(
         None

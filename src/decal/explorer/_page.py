@@ -66,8 +66,10 @@ def html_page(title: str, compressed: bytes) -> str:
 
     Parameters
     ----------
-    title : of the window.
-    compressed : the payload, gzipped.
+    title : str
+        Title of the window.
+    compressed : bytes
+        The payload, gzipped.
     """
     parts = {
         "title": html.escape(title),

@@ -24,8 +24,10 @@ class PageServer(ThreadingHTTPServer):
 
     Parameters
     ----------
-    html : the page.
-    port : of 127.0.0.1; 0 takes a free one.
+    html : str
+        The page.
+    port : int
+        Port of 127.0.0.1; 0 takes a free one.
     """
 
     daemon_threads = True
@@ -98,10 +100,14 @@ def serve(
 
     Parameters
     ----------
-    html : the page.
-    port : of 127.0.0.1; 0 takes a free one.
-    open_browser : show the page at once.
-    announce : is told the address.
+    html : str
+        The page.
+    port : int
+        Port of 127.0.0.1; 0 takes a free one.
+    open_browser : bool
+        Show the page at once.
+    announce : callable
+        Is told the address.
     """
     try:
         server = PageServer(html, port)

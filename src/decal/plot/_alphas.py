@@ -50,16 +50,22 @@ def tradeoff(
 
     Parameters
     ----------
-    paths : what `decal.selection.path` returned, with coverage; or (alpha, coverage, efficiency),
-        (A,) each; or several of these by name.
-    ax : axes to draw on; by default those of a new figure.
-    mark : alphas to write next to their points; of each path, the nearest that it has.
-    front : whether a line joins the points, of all methods, that no other beats in both respects.
-    legend : whether there is one, and a scale of the colours in the corner that is empty.
+    paths
+        What `decal.selection.path` returned, with coverage; or (alpha, coverage, efficiency), (A,)
+        each; or several of these by name.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+    mark : sequence of float
+        Alphas to write next to their points; of each path, the nearest that it has.
+    front : bool
+        Whether a line joins the points, of all methods, that no other beats in both respects.
+    legend : bool
+        Whether there is one, and a scale of the colours in the corner that is empty.
 
     Returns
     -------
-    The axes. Points are a path collection per method, whose array is alpha.
+    matplotlib.axes.Axes
+        The axes. Points are a path collection per method, whose array is alpha.
 
     Examples
     --------
@@ -127,17 +133,25 @@ def alpha_path(
 
     Parameters
     ----------
-    model : a fitted Decalibrator.
-    logits : (K,) of one input.
-    ax : axes to draw on; by default those of a new figure.
-    alphas : levels; by default 101 from 1 to 0, closest near 1.
-    truth : (K,) the input's true distribution.
-    top : number of classes: the most probable by prediction, at alpha = 1.
-    legend : whether there is one.
+    model : Predictor
+        A fitted Decalibrator.
+    logits : (K,) array
+        Logits of one input.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+    alphas
+        Levels; by default 101 from 1 to 0, closest near 1.
+    truth : (K,) array, optional
+        The input's true distribution.
+    top : int
+        Number of classes: the most probable by prediction, at alpha = 1.
+    legend : bool
+        Whether there is one.
 
     Returns
     -------
-    The axes. Bands are a `PolyCollection` per class, with its name as gid.
+    matplotlib.axes.Axes
+        The axes. Bands are a `PolyCollection` per class, with its name as gid.
 
     Examples
     --------

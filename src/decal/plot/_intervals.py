@@ -47,15 +47,23 @@ def intervals(
 
     Parameters
     ----------
-    credal : a credal set; or several by name, of the same classes, whose bars lie below each other.
-    row : the input.
-    ax : axes to draw on; by default those of a new figure, as high as the bars need.
-    truth : (K,) the input's true distribution, or (n, K) those of all inputs.
-    top : number of classes shown, 40 by default. All others share one bar, the exact lower and
-        upper probability of their union.
-    sort : "upper", "lower" or "point": by that probability, greatest first; "class": as they come.
-    colors : of the models, instead of decal's.
-    legend : whether there is one.
+    credal
+        A credal set; or several by name, of the same classes, whose bars lie below each other.
+    row : int
+        The input.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure, as high as the bars need.
+    truth : (K,) array, optional
+        The input's true distribution, or (n, K) those of all inputs.
+    top : int, optional
+        Number of classes shown, 40 by default. All others share one bar, the exact lower and upper
+        probability of their union.
+    sort : str
+        "upper", "lower" or "point": by that probability, greatest first; "class": as they come.
+    colors : sequence of str, optional
+        Colors of the models, instead of decal's.
+    legend : bool
+        Whether there is one.
 
     Examples
     --------

@@ -53,17 +53,24 @@ def binary(
 
     Parameters
     ----------
-    credal : a credal set of two classes. Empty inputs are left out, and counted.
-    ax : axes to draw on; by default those of a new figure.
-    positive : number or name of the class whose probability is drawn.
-    threshold : least probability at which one decides for it.
-    labels : (n,) true classes, optional: marks above the plot for the class, below for the other.
-    legend : whether there is one.
+    credal : CredalSet
+        A credal set of two classes. Empty inputs are left out, and counted.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+    positive : int or str
+        Number or name of the class whose probability is drawn.
+    threshold : float
+        Least probability at which one decides for it.
+    labels : (n,) array, optional
+        True classes: marks above the plot for the class, below for the other.
+    legend : bool
+        Whether there is one.
 
     Returns
     -------
-    The axes. Intervals are a `PolyCollection` for each kind of decision, with its name as gid:
-    "against", "undetermined", "for".
+    matplotlib.axes.Axes
+        The axes. Intervals are a `PolyCollection` for each kind of decision, with its name as gid:
+        "against", "undetermined", "for".
 
     Examples
     --------
@@ -145,16 +152,21 @@ def decomposition(
 
     Parameters
     ----------
-    credal : a credal set. Empty inputs are left out, and counted.
-    ax : axes to draw on; by default those of a new figure.
-    labels : (n,) true classes, optional: inputs are coloured by whether the prediction is right.
-    legend : whether there is one.
+    credal : CredalSet
+        A credal set. Empty inputs are left out, and counted.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+    labels : (n,) array, optional
+        True classes: inputs are coloured by whether the prediction is right.
+    legend : bool
+        Whether there is one.
 
     Returns
     -------
-    The axes. Marks are path collections with gid "inputs", or "right" and "wrong". Each has an
-    offset for every input, hidden for those of the other kind, and can be picked: in a
-    "pick_event", ``event.ind`` are rows of `credal`.
+    matplotlib.axes.Axes
+        The axes. Marks are path collections with gid "inputs", or "right" and "wrong". Each has an
+        offset for every input, hidden for those of the other kind, and can be picked: in a
+        "pick_event", ``event.ind`` are rows of `credal`.
 
     Notes
     -----

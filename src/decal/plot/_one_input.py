@@ -35,10 +35,13 @@ class Shown:
 
     Attributes
     ----------
-    labels : (S,) names of the classes shown; the last one may be "n other classes".
-    families : fonts for the names.
-    models : by name; the only name is empty if the caller gave none.
-    truth : (S,) or None.
+    labels : (S,) array
+        Names of the classes shown; the last one may be "n other classes".
+    families : list of str
+        Fonts for the names.
+    models : dict
+        By name; the only name is empty if the caller gave none.
+    truth : (S,) array or None
     """
 
     labels: list[str]

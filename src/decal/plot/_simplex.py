@@ -53,20 +53,29 @@ def simplex(
 
     Parameters
     ----------
-    credal : a credal set of three classes; or several by name, or in a list. Intervals are drawn as
-        the exact polygon of their box, hulls as the hull of their members.
-    row : the input.
-    ax : axes to draw on; by default those of a new figure.
-    truth : (3,) the input's true distribution, or (n, 3) those of all inputs.
-    nested : whether the sets are levels of one model, as at several alphas: then they get shades of
-        one colour, the smallest the strongest, and the prediction is drawn once.
-    members : whether the members of hulls are drawn as points.
-    colors : of the models, instead of decal's.
-    legend : whether there is one.
+    credal
+        A credal set of three classes; or several by name, or in a list. Intervals are drawn as the
+        exact polygon of their box, hulls as the hull of their members.
+    row : int
+        The input.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+    truth : (3,) array, optional
+        The input's true distribution, or (n, 3) those of all inputs.
+    nested : bool
+        Whether the sets are levels of one model, as at several alphas: then they get shades of one
+        colour, the smallest the strongest, and the prediction is drawn once.
+    members : bool
+        Whether the members of hulls are drawn as points.
+    colors : sequence of str, optional
+        Colors of the models, instead of decal's.
+    legend : bool
+        Whether there is one.
 
     Returns
     -------
-    The axes. Sets are `matplotlib.patches.Polygon`, the widest first.
+    matplotlib.axes.Axes
+        The axes. Sets are `matplotlib.patches.Polygon`, the widest first.
 
     Examples
     --------

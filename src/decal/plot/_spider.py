@@ -63,21 +63,30 @@ def spider(
 
     Parameters
     ----------
-    credal : a credal set; or several by name, of the same classes, whose bars lie side by side.
-    row : the input.
-    ax : polar axes to draw on, as of ``plt.subplots(subplot_kw={"projection": "polar"})``. By
+    credal
+        A credal set; or several by name, of the same classes, whose bars lie side by side.
+    row : int
+        The input.
+    ax : matplotlib.axes.Axes, optional
+        Polar axes to draw on, as of ``plt.subplots(subplot_kw={"projection": "polar"})``. By
         default those of a new figure.
-    truth : (K,) the input's true distribution, or (n, K) those of all inputs.
-    top : number of spokes. Of more classes, those that may be the most probable are shown, in their
+    truth : (K,) array, optional
+        The input's true distribution, or (n, K) those of all inputs.
+    top : int
+        Number of spokes. Of more classes, those that may be the most probable are shown, in their
         order; one more spoke has the exact lower and upper probability of all others together.
-    joined : whether predictions are joined to a polygon.
-    colors : of the models, instead of decal's.
-    legend : whether there is one.
+    joined : bool
+        Whether predictions are joined to a polygon.
+    colors : sequence of str, optional
+        Colors of the models, instead of decal's.
+    legend : bool
+        Whether there is one.
 
     Returns
     -------
-    The axes. Bars are a line collection per model. A title needs room above the first label:
-    ``ax.set_title("…", pad=24)``.
+    matplotlib.axes.Axes
+        The axes. Bars are a line collection per model. A title needs room above the first label:
+        ``ax.set_title("…", pad=24)``.
 
     Examples
     --------
@@ -117,17 +126,23 @@ def spiders(
 
     Parameters
     ----------
-    credal : a credal set, whose inputs then form one line; or several by name. Their classes may
-        have different names, but not different meanings.
-    rows : the inputs.
-    truth : (n, K) true distributions of all inputs; or (K,), of a single one.
-    top, joined : as for `spider`.
-    titles : one per input; by default their numbers, if there are several.
-    size : inches per spider.
+    credal
+        A credal set, whose inputs then form one line; or several by name. Their classes may have
+        different names, but not different meanings.
+    rows : sequence of int or int
+        The inputs.
+    truth : (n, K) array, optional
+        True distributions of all inputs; or (K,), of a single one.
+    top, joined
+        As for `spider`.
+    titles : sequence of str, optional
+        One per input; by default their numbers, if there are several.
+    size : float
+        Inches per spider.
 
     Returns
     -------
-    (lines, columns) array of polar axes.
+    (lines, columns) array of polar axes
 
     Examples
     --------
