@@ -63,7 +63,7 @@ class Decalibrator:
         whole data set, the paper's formula: a classical likelihood-ratio region, tiny for thousands
         of examples; see `alpha_from_confidence`.
     reference : str
-        "model" measures likelihoods against the model as it is. "best" first recentres the logits
+        "model" measures likelihoods against the model as it is. "best" first recenters the logits
         at their maximum-likelihood shifts, so that alpha = 1 is a point.
     box : str
         "joint" takes the range of each probability over the shifts of all classes, as published;
@@ -158,7 +158,7 @@ class Decalibrator:
     ) -> Self:
         """Learn from one more chunk of labelled data; the result is that of `fit` on all of them.
 
-        Not for reference="best", whose recentring needs all the data at once.
+        Not for reference="best", whose recentering needs all the data at once.
         """
         self._require_mergeable()
         learnt = self._learnt
@@ -169,7 +169,7 @@ class Decalibrator:
     def merge(self, other: Decalibrator) -> Self:
         """Add what another Decalibrator has learnt; the result is that of `fit` on both data sets.
 
-        Not for reference="best", whose recentring needs all the data at once.
+        Not for reference="best", whose recentering needs all the data at once.
         """
         self._require_mergeable()
         other._require_mergeable()

@@ -1,9 +1,9 @@
-"""Moving logits along a line: z + theta D(z), for any D. Exact ends and exact boxes.
+"""Moving logits along a line: z + theta D(z), for any D. Exact endpoints and exact boxes.
 
 Along a line the log-likelihood is concave in theta, so the plausible theta form an interval; and so
 is the logarithm of every probability, log p_j = z_j + theta D_j - logsumexp(z + theta D). Hence a
-probability is smallest at an end of the interval, and largest at an end or at the one theta where
-the expectation of D equals D_j.
+probability is smallest at an endpoint of the interval, and largest at an endpoint or at the one
+theta where the expectation of D equals D_j.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from decal.directions._direction import (
 
 MAX_NEWTON_STEPS = 200
 TOLERANCE = 4 * float(np.finfo(np.float64).eps)
-"""Nats per unit of weight by which an end may miss its budget."""
+"""Nats per unit of weight by which an endpoint may miss its budget."""
 
 PEAK_STEPS = 30
 PEAK_TOLERANCE = 1e-10
@@ -202,9 +202,9 @@ def widen_along(
 ) -> None:
     """Widen bounds (n, K), in place, to the range of probabilities while theta is in [first, last].
 
-    Both ends may be infinite, and 0 lies between them. `columns` are the classes to consider, all
-    by default; the others have probability 0. O(K) per row and end, and O(K) more for
-    every class whose bound a peak between the ends may raise; unless `peaks` knows better.
+    Both endpoints may be infinite, and 0 lies between them. `columns` are the classes to consider,
+    all by default; the others have probability 0. O(K) per row and endpoint, and O(K) more for
+    every class whose bound a peak between the endpoints may raise, unless `peaks` knows better.
     """
     every = columns is None or len(columns) == logits.shape[1]
     pick = slice(None) if every else columns
@@ -259,7 +259,7 @@ def _at(z: Array, D: Array, theta: float) -> tuple[Array, Array]:
 def _peak(
     z: Array, D: Array, j: NDArray[np.intp], theta: Array, first: float, last: float
 ) -> Array:
-    """Largest probability (m,) of class j between the ends: where E[D] = D_j."""
+    """Largest probability (m,) of class j between the endpoints: where E[D] = D_j."""
     each = np.arange(len(z))
     low, high = np.full(len(z), first), np.full(len(z), last)
     best = np.zeros(len(z))

@@ -234,18 +234,18 @@ class MarginSummary:
         value, slope : (T, K) arrays
         """
         value, slope = np.empty_like(shifts), np.empty_like(shifts)
-        ends = self.edges
+        edges = self.edges
         K = len(self.label_weight)
         kernels = compiled(shifts.size * len(self.keys) // K)
 
         def evaluate_compiled(classes: slice) -> None:
             assert kernels is not None
             part = (classes.start, classes.stop)
-            kernels.softplus_sum(self.centers, self.moments, ends, shifts, value, slope, *part)
+            kernels.softplus_sum(self.centers, self.moments, edges, shifts, value, slope, *part)
 
         def evaluate(classes: slice) -> None:
-            bins = slice(ends[classes.start], ends[classes.stop])
-            first = ends[classes] - bins.start
+            bins = slice(edges[classes.start], edges[classes.stop])
+            first = edges[classes] - bins.start
             counts = self.counts[classes]
             x = self.centers[bins] + np.repeat(shifts[:, classes], counts, axis=1)
             # softplus and its derivatives: the sigmoid s, then polynomials in it.

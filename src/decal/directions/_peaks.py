@@ -37,8 +37,8 @@ NEWTON_STEPS = 4
 NODE_ELEMENTS = 1 << 17
 """Logits evaluated at once."""
 
-# From A and three derivatives at both ends of an interval of length 1 to powers of the distance
-# from the first.
+# From A and three derivatives at both endpoints of an interval of length 1 to powers of the
+# distance from the first.
 _HERMITE = np.linalg.inv(
     np.array(
         [
@@ -135,7 +135,7 @@ def scale_peaks(
     logits : (n, K) array
         Finite.
     row, j : (m,) arrays
-        Pairs of a row and a class whose probability is largest between the ends.
+        Pairs of a row and a class whose probability is largest between the endpoints.
     first, last : float
         Scales, 0 <= first < last <= inf.
     """
@@ -179,9 +179,9 @@ def scale_peaks(
 
 def _powers(low: Nodes, high: Nodes) -> Array:
     """(m, 8) the polynomials between nodes, in powers of the distance from the first, 0 to 1."""
-    scale = (high.u - low.u)[:, None] ** np.arange(4)
-    ends = np.concatenate([low.derivatives * scale, high.derivatives * scale], axis=1)
-    return ends @ _HERMITE.T
+    width = (high.u - low.u)[:, None] ** np.arange(4)
+    both = np.concatenate([low.derivatives * width, high.derivatives * width], axis=1)
+    return both @ _HERMITE.T
 
 
 def _read(low: Nodes, high: Nodes, at: NDArray[np.intp], target: Array) -> Array:

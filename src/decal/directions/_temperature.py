@@ -33,7 +33,7 @@ LABEL_RATIO = 16.0
 
 FALSE_POSITION_STEPS = 100
 LOSS_TOLERANCE = 1e-14
-"""Nats per unit of weight by which the loss at an end may miss its budget."""
+"""Nats per unit of weight by which the loss at an endpoint may miss its budget."""
 
 
 @dataclass(frozen=True)
@@ -201,16 +201,16 @@ def plausible_scales(
     if loss.final_slope > 0:  # a straight line above the highest rung
         past = 1 + (b + loss.at_one - summary.ties) / loss.final_slope
         limit = np.where(side < 0, 0.0, past)
-    # At b = 0 the end lies at s = 1 on the side where the loss rises from there.
+    # At b = 0 the endpoint lies at s = 1 on the side where the loss rises from there.
     still = (b == 0) & (side * loss.slope >= 0)
-    ends = np.where(still, 1.0, limit)
+    scales = np.where(still, 1.0, limit)
     solve = reached & ~still
     found, missed = _between(summary, loss, b[solve], rungs[inner[solve]], rungs[outer[solve]])
-    ends[solve] = found
+    scales[solve] = found
     rough = loss(found, *summary(found, STENCIL - 2)) - b[solve]
     hidden = np.abs(np.abs(rough) - missed)
     residual, error = (float(lost.max(initial=0)) / W for lost in (missed, hidden))
-    return Endpoints(ends[:A], ends[A:], center, None, residual, error)
+    return Endpoints(scales[:A], scales[A:], center, None, residual, error)
 
 
 def _between(

@@ -269,16 +269,18 @@ def top_box(top: TopLogits, lower: Array, upper: Array, *, joint: bool) -> TopIn
         # The others: odds of r - q + q e^t to 1 - r, when one of them, of probability q, moves by t
         log_listed = np.logaddexp.reduce(z[:, :m], axis=1)
         still = z[:, m + 1] if z.shape[1] > m + 1 else np.full(len(z), -np.inf)
-        ends = [sigmoid(np.logaddexp(still, z[:, m] + t[:, m]) - log_listed) for t in (down, up)]
+        extremes = [
+            sigmoid(np.logaddexp(still, z[:, m] + t[:, m]) - log_listed) for t in (down, up)
+        ]
         r = sigmoid(part.log_remainder - log_listed)
         if joint:  # r / D, when a listed class moves
             log_p, log_rest = -np.logaddexp(0.0, -each[:, :m]), -np.logaddexp(0.0, each[:, :m])
             most = np.logaddexp(log_rest, log_p + up[:, :m]).max(axis=1)
             least = np.logaddexp(log_rest, log_p + down[:, :m]).min(axis=1)
-            ends[0] = np.minimum(ends[0], r * np.exp(-np.maximum(most, 0.0)))
-            ends[1] = np.maximum(ends[1], r * np.exp(-np.minimum(least, 0.0)))
-        others_low[rows] = np.minimum(ends[0], r)
-        others_high[rows] = np.minimum(np.maximum(ends[1], r), 1.0)
+            extremes[0] = np.minimum(extremes[0], r * np.exp(-np.maximum(most, 0.0)))
+            extremes[1] = np.maximum(extremes[1], r * np.exp(-np.minimum(least, 0.0)))
+        others_low[rows] = np.minimum(extremes[0], r)
+        others_high[rows] = np.minimum(np.maximum(extremes[1], r), 1.0)
     return TopIntervals(
         top.classes,
         low,
