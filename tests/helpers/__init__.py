@@ -1,1 +1,1 @@
-"""What several tests need: data that Hypothesis draws, folders of logits, runs of experiments."""
+"""What several tests need: drawn data, folders of logits, runs of experiments, printed results."""
