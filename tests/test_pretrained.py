@@ -10,7 +10,6 @@ from decal._pretrained import (  # noqa: E402
     PretrainedClassifier,
     batches,
     choose_device,
-    column_numbers,
     loading,
 )
 from decal.text import TextClassifier  # noqa: E402
@@ -50,14 +49,6 @@ def test_batches_know_the_index_of_their_first_item():
         (2, ["c", "d"]),
         (4, ["e"]),
     ]
-
-
-def test_names_become_column_numbers_and_numbers_stay():
-    assert column_numbers(["dog", "cat", "dog"], ("cat", "dog")).tolist() == [1, 0, 1]
-    assert column_numbers([1, 0], ("cat", "dog")) == [1, 0]
-    many = tuple(map(str, range(20)))
-    with pytest.raises(ValueError, match=r"names out of '0', .*'11', …: got 'x' at index 1"):
-        column_numbers(["3", "x"], many)
 
 
 def test_a_device_may_be_chosen():

@@ -199,7 +199,7 @@ def test_long_texts_are_refused_unless_they_may_be_cut(saved, classifier):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (["neutral", "maybe"], "names out of 'entailment', .*: got 'maybe' at index 1"),
+        (["neutral", "maybe"], "one of the classes entailment, .*: got 'maybe' at index 1"),
         ([0, 3], "labels must lie in 0 to 2.* got 3 at index 1"),
         ([0.5, 1.0], "labels must be integers"),
     ],

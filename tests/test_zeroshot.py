@@ -544,7 +544,7 @@ def test_what_belongs_to_other_classes_or_models_is_refused(classifier, pictures
         classifier.subset(["dog", "cat"]).predict_credal(d, pictures)
     with pytest.raises(ValueError, match="embeddings must have 24 columns"):
         classifier.logits_from_embeddings(np.ones((2, 5)))
-    with pytest.raises(ValueError, match="names out of 'cat', .* got 'frog' at index 6"):
+    with pytest.raises(ValueError, match="one of the classes cat, .* got 'frog' at index 6"):
         classifier.decalibrate(pictures, ["cat"] * 6 + ["frog"], alpha=0.9)
 
 

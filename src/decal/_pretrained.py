@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from scipy.special import softmax
 
-from decal._base.checks import check_count, check_logits
+from decal._base.checks import check_count, check_labels, check_logits
 from decal._base.numerics import Array
 from decal._io.progress import progress_bar
 from decal.credal._boxes import IntervalCredalSet
@@ -30,7 +30,6 @@ __all__ = [
     "Scores",
     "batches",
     "choose_device",
-    "column_numbers",
     "loading",
     "require_weights",
 ]
@@ -86,7 +85,8 @@ class PretrainedClassifier(ABC):
             Further settings of `decal.decalibrate`.
         """
         logits = self.logits(inputs, batch_size=batch_size, progress=progress)
-        columns = column_numbers(labels, self.classes)
+        n, K = logits.shape
+        columns = check_labels(labels, rows=n, classes=K, names=self.classes)
         return decalibrate(logits, columns, alpha=alpha, classes=self.classes, **settings)
 
     def predict_credal(
@@ -130,22 +130,6 @@ def batches(
             yield start, batch
             start += len(batch)
             bar.advance(len(batch))
-
-
-def column_numbers(labels: Any, classes: Sequence[str]) -> Any:
-    """(n,) column numbers of labels: names are looked up, numbers stay as they are."""
-    array = np.asarray(labels)
-    if not any(isinstance(label, str) for label in array.flat):
-        return labels
-    column = {name: k for k, name in enumerate(classes)}
-    for index, label in enumerate(array):
-        if label not in column:
-            known = ", ".join(repr(name) for name in classes[:12])
-            raise ValueError(
-                f"labels must be column numbers or names out of {known}"
-                f"{', …' if len(classes) > 12 else ''}: got {str(label)!r} at index {index}."
-            )
-    return np.array([column[label] for label in array], dtype=np.intp)
 
 
 # Loading

@@ -13,12 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from decal._base.checks import check_labels, check_logits
+from decal._base.places import Place
 from decal._io.progress import on_terminal, tracked
 
 __all__ = [
     "at_least_float32",
     "check_finite",
-    "check_labels_in_range",
     "evaluating",
     "label_tensor",
     "labelled_logits",
@@ -77,7 +78,7 @@ def labelled_logits(
                 f"got {logits.shape[1]} from row {row} on."
             )
         K = logits.shape[1]
-        check_labels_in_range(labels, len(logits), K, row)
+        check_labels(labels, rows=len(logits), classes=K, place=Place(row))
         row += len(logits)
         yield logits, labels
     if K is None:
@@ -176,25 +177,7 @@ def label_tensor(labels: Any) -> Tensor:
     return tensor.to(torch.int64)
 
 
-def check_labels_in_range(labels: Tensor, rows: int, classes: int, first_row: int) -> None:
-    """As `decal._base.checks.check_labels`, for rows that start at `first_row` of all data."""
-    if len(labels) != rows:
-        raise ValueError(f"labels must be {rows}, one per row of logits: got {len(labels)}.")
-    wrong = ((labels < 0) | (labels >= classes)).nonzero()
-    if len(wrong):
-        at = int(wrong[0])
-        raise ValueError(
-            f"labels must lie in 0 to {classes - 1}, the columns of logits: "
-            f"got {int(labels[at])} at index {first_row + at}."
-        )
-
-
 def check_finite(logits: Tensor, first_row: int) -> None:
-    """As in `decal._base.checks.check_logits`, for rows that start at `first_row` of all data."""
-    finite = torch.isfinite(logits)
-    if not finite.all():
-        row, column = (int(i) for i in (~finite).nonzero()[0])
-        raise ValueError(
-            f"logits must be finite: got {float(logits[row, column])} at index "
-            f"({first_row + row}, {column}). Mask or repair such rows first."
-        )
+    """Refuse logits that are not finite; their rows start at `first_row` of all data."""
+    if not torch.isfinite(logits).all():
+        check_logits(logits, place=Place(first_row))

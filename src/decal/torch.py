@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from decal._base.checks import check_alpha, check_weights
+from decal._base.checks import check_alpha, check_labels, check_weights
 from decal.decalibrator import Decalibrator
-from decal.directions._direction import require
+from decal.directions._direction import TensorInputs, require
 
 try:
     import torch
@@ -27,7 +27,6 @@ except ModuleNotFoundError as error:
 from decal._torch_models import (
     at_least_float32,
     check_finite,
-    check_labels_in_range,
     evaluating,
     label_tensor,
     labelled_logits,
@@ -187,7 +186,7 @@ def fit(
     rows = max(1, CHUNK_ELEMENTS // K)
     starts = range(0, n, rows)
     labels = label_tensor(labels)
-    check_labels_in_range(labels, n, K, 0)
+    check_labels(labels, rows=n, classes=K)
     weights = check_weights(sample_weight, rows=n)
     for start in starts:  # before any chunk is learnt from, so that a refusal changes nothing
         check_finite(logits[start : start + rows].detach(), start)
@@ -316,15 +315,15 @@ class CredalHead(nn.Module):
         if self.rescaled:
             z = z * self.scale.to(z.dtype)
         z = z + center.masked_fill(absent, 0.0)
-        low = high = torch.softmax(z.masked_fill(absent, -torch.inf), -1)
+        point = torch.softmax(z.masked_fill(absent, -torch.inf), -1)
+        bounds, inputs = (point, point), TensorInputs(z, absent, self.joint)
         for direction in self.directions:
             lower, upper = (
                 self.get_buffer(f"{direction.name}_{name}").to(z.dtype)
                 for name in ("lower", "upper")
             )
-            low, high = direction.widen_tensors(
-                low, high, z, absent, lower=lower, upper=upper, joint=self.joint
-            )
+            bounds = direction.widen_tensors(bounds, inputs, lower, upper)
+        low, high = bounds
         return low, high.clamp(max=1.0)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:

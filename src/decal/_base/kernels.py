@@ -83,19 +83,9 @@ def _exp(x: Any) -> Any:
     rounded = x * LOG2_E + ROUND
     power = rounded - ROUND
     r = (x - power * LN2_HIGH) - power * LN2_LOW  # |r| <= log(2) / 2
-    p = 1 / 479001600
-    p = p * r + 1 / 39916800
-    p = p * r + 1 / 3628800
-    p = p * r + 1 / 362880
-    p = p * r + 1 / 40320
-    p = p * r + 1 / 5040
-    p = p * r + 1 / 720
-    p = p * r + 1 / 120
-    p = p * r + 1 / 24
-    p = p * r + 1 / 6
-    p = p * r + 1 / 2
-    p = p * r + 1.0
-    p = p * r + 1.0
+    p = (((1 / 479001600 * r + 1 / 39916800) * r + 1 / 3628800) * r + 1 / 362880) * r + 1 / 40320
+    p = (((p * r + 1 / 5040) * r + 1 / 720) * r + 1 / 120) * r + 1 / 24
+    p = (((p * r + 1 / 6) * r + 1 / 2) * r + 1.0) * r + 1.0
     return p * _number((_bits(rounded) << 52) + (1023 << 52))
 
 
@@ -103,22 +93,10 @@ def _exp(x: Any) -> Any:
 def _log_ratio(u: Any) -> Any:
     """log((1 + u) / (1 - u)) for |u| <= 1/3, by its series."""
     v = u * u
-    p = 1 / 31
-    p = p * v + 1 / 29
-    p = p * v + 1 / 27
-    p = p * v + 1 / 25
-    p = p * v + 1 / 23
-    p = p * v + 1 / 21
-    p = p * v + 1 / 19
-    p = p * v + 1 / 17
-    p = p * v + 1 / 15
-    p = p * v + 1 / 13
-    p = p * v + 1 / 11
-    p = p * v + 1 / 9
-    p = p * v + 1 / 7
-    p = p * v + 1 / 5
-    p = p * v + 1 / 3
-    p = p * v + 1.0
+    p = (((1 / 31 * v + 1 / 29) * v + 1 / 27) * v + 1 / 25) * v + 1 / 23
+    p = (((p * v + 1 / 21) * v + 1 / 19) * v + 1 / 17) * v + 1 / 15
+    p = (((p * v + 1 / 13) * v + 1 / 11) * v + 1 / 9) * v + 1 / 7
+    p = ((p * v + 1 / 5) * v + 1 / 3) * v + 1.0
     return 2.0 * u * p
 
 

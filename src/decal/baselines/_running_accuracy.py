@@ -10,7 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from decal._torch_models import check_labels_in_range, label_tensor, logits_of, move, split_batch
+from decal._base.checks import check_labels
+from decal._base.places import Place
+from decal._torch_models import label_tensor, logits_of, move, split_batch
 
 __all__ = ["RunningAccuracy"]
 
@@ -50,7 +52,8 @@ class RunningAccuracy:
     def _read(self, module: nn.Module, inputs: Any, output: Any) -> None:  # noqa: ARG002
         n = len(self.labels)
         scores = logits_of(output if self.predicted is None else self.predicted(output), n)
-        check_labels_in_range(self.labels, n, scores.shape[1], self.rows)
+        place = Place(self.rows)
+        check_labels(self.labels, rows=n, classes=scores.shape[1], place=place)
         self.answers = scores.detach().argmax(dim=1).cpu()
 
     def batches(

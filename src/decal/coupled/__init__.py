@@ -293,14 +293,12 @@ class CoupledDecalibrator:
 
         Parameters
         ----------
-        logits : (n, K) array
-            Finite numbers, float32 or float64.
-        labels : (n,) integers
-            Classes 0..K-1.
-        sample_weight : (n,) array, optional
-            A weight of 2 counts like two equal rows.
-        classes : list of str, optional
-            K names for the credal sets.
+        logits, labels, sample_weight, classes
+            As for `Decalibrator.fit`.
+
+        Returns
+        -------
+        self
         """
         z = check_logits(logits)
         y = check_labels(labels, rows=len(z), classes=z.shape[1])

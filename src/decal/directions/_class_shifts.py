@@ -41,6 +41,8 @@ from decal.directions._margins import (
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from decal.directions._direction import TensorBounds, TensorInputs
+
 LARGEST_SEVENTH_DERIVATIVE = 0.4084
 """Maximum of |d^7 softplus|: it bounds how fast that remainder changes with the shift."""
 
@@ -92,20 +94,12 @@ class ClassShifts(Direction):
         return box
 
     def widen_tensors(
-        self,
-        low: Tensor,
-        high: Tensor,
-        logits: Tensor,
-        absent: Tensor,
-        *,
-        lower: Tensor,
-        upper: Tensor,
-        joint: bool,
-    ) -> tuple[Tensor, Tensor]:
+        self, bounds: TensorBounds, inputs: TensorInputs, lower: Tensor, upper: Tensor
+    ) -> TensorBounds:
         """As `widen`, for PyTorch tensors."""
         from decal.directions._tensors import shift_box, wider
 
-        return wider(low, high, *shift_box(logits, absent, lower, upper, joint=joint))
+        return wider(*bounds, *shift_box(*inputs[:2], lower, upper, joint=inputs.joint))
 
 
 def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Reference) -> Endpoints:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from decal._base.numerics import Array, Logits, for_each_block
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    TensorBounds = tuple[Tensor, Tensor]
 
 T = TypeVar("T")
 
@@ -95,6 +97,24 @@ class LabelledLogits(ReferenceLogits):
 class Inputs(ReferenceLogits):
     """What intervals are wanted for, and whether they are joint (`box="joint"`) or each its own."""
 
+    joint: bool
+
+
+class TensorInputs(NamedTuple):
+    """`Inputs` as PyTorch tensors.
+
+    Attributes
+    ----------
+    logits : (..., K) tensor
+        Of the reference model, finite; those of the classes left out are to be ignored.
+    absent : (K,) tensor
+        The classes left out.
+    joint : bool
+        As in `Inputs`.
+    """
+
+    logits: Tensor
+    absent: Tensor
     joint: bool
 
 
@@ -274,30 +294,18 @@ class Direction(ABC):
         """
 
     def widen_tensors(
-        self,
-        low: Tensor,
-        high: Tensor,
-        logits: Tensor,
-        absent: Tensor,
-        *,
-        lower: Tensor,
-        upper: Tensor,
-        joint: bool,
-    ) -> tuple[Tensor, Tensor]:
-        """As `widen`, for PyTorch tensors (..., K), out of operations that export to ONNX.
+        self, bounds: TensorBounds, inputs: TensorInputs, lower: Tensor, upper: Tensor
+    ) -> TensorBounds:
+        """As `widen`, for PyTorch tensors, out of operations that export to ONNX.
 
         Parameters
         ----------
-        low, high : tensor
-            What other directions have reached; the point itself if this is the first one.
-        logits : tensor
-            Of the reference model; those of classes left out are finite, and to be ignored.
-        absent : (K,) tensor
-            The classes left out.
+        bounds : pair of tensors
+            Low and high (..., K), what other directions have reached; the point itself at first.
+        inputs : TensorInputs
+            The inputs.
         lower, upper : tensor
             The endpoints.
-        joint : bool
-            As in `Inputs`.
         """
         raise NotImplementedError
 

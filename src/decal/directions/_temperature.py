@@ -28,6 +28,8 @@ from decal.directions._peaks import widen_by_scale
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from decal.directions._direction import TensorBounds, TensorInputs
+
 LABEL_RATIO = 16.0
 """Log-budget of the scale in units of that of the shifts, when labels judge it."""
 
@@ -109,20 +111,12 @@ class Temperature(Direction):
         return box
 
     def widen_tensors(
-        self,
-        low: Tensor,
-        high: Tensor,
-        logits: Tensor,
-        absent: Tensor,
-        *,
-        lower: Tensor,
-        upper: Tensor,
-        joint: bool,  # noqa: ARG002
-    ) -> tuple[Tensor, Tensor]:
+        self, bounds: TensorBounds, inputs: TensorInputs, lower: Tensor, upper: Tensor
+    ) -> TensorBounds:
         """As `widen`, for PyTorch tensors."""
         from decal.directions._tensors import widened_by_scales
 
-        return widened_by_scales(low, high, logits, absent, lower, upper)
+        return widened_by_scales(*bounds, inputs.logits, inputs.absent, lower, upper)
 
 
 @dataclass(frozen=True)
