@@ -1,6 +1,10 @@
 """Decalibrator: symmetries and orders, merging, bad input, model files."""
 
+import copy
 import io
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -317,3 +321,49 @@ def test_a_model_of_the_test_set_of_cifar_size_takes_little_space(tmp_path):
     d = decal.decalibrate(rng.normal(size=(10_000, 10)) * 3, rng.integers(0, 10, 10_000), alpha=0.8)
     d.save(tmp_path / "m.npz")
     assert (tmp_path / "m.npz").stat().st_size < 200_000
+
+
+# Threads
+
+
+def test_partial_fits_from_many_threads_lose_nothing():
+    rng = np.random.default_rng(0)
+    chunks = [(rng.normal(size=(10, 3)), rng.integers(0, 3, 10)) for _ in range(120)]
+    model = decal.Decalibrator()
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(lambda chunk: model.partial_fit(*chunk), chunks))
+    whole = decal.Decalibrator().fit(*map(np.concatenate, zip(*chunks, strict=True)))
+    assert model.examples == whole.examples == 1200
+    np.testing.assert_allclose(endpoints(model, 0.8), endpoints(whole, 0.8), atol=1e-9)
+
+
+def test_a_fit_while_others_predict_leaves_no_stale_answers():
+    rng = np.random.default_rng(1)
+    data = [(spread * rng.normal(size=(50, 3)), rng.integers(0, 3, 50)) for spread in (1, 4)]
+    expected = [decal.Decalibrator().fit(*each).predict(data[0][0]).upper for each in data]
+    model = decal.Decalibrator().fit(*data[0])
+    stop = threading.Event()
+    mixed = []
+
+    def ask():
+        while not stop.is_set():
+            upper = model.predict(data[0][0]).upper
+            if not any(np.array_equal(upper, known) for known in expected):
+                mixed.append(upper)
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            pool.submit(ask)
+        for turn in range(60):
+            model.fit(*data[turn % 2])
+        stop.set()
+    assert not mixed
+    np.testing.assert_array_equal(model.predict(data[0][0]).upper, expected[1])
+
+
+def test_a_copy_or_a_pickle_learns_on_its_own(clear_data):
+    model = decal.decalibrate(*clear_data, alpha=0.8)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(endpoints(other, 0.8), endpoints(model, 0.8))
+        other.partial_fit(*clear_data)
+        assert (other.examples, model.examples) == (400, 200)
