@@ -45,12 +45,12 @@ def seconds(*works: Callable[[], object], repeats: int = 5) -> list[float]:
 
 @contextmanager
 def loops(compiled: bool) -> Iterator[None]:
-    """Compiled loops however small the task, or none."""
-    before = _numerics.CALLING_ELEMENTS, _numerics.LOADING_ELEMENTS
+    """Compiled loops as users get them, or none."""
+    before = _numerics.COMPILED_ELEMENTS
     if not compiled:
-        _numerics.CALLING_ELEMENTS = _numerics.LOADING_ELEMENTS = 1 << 62
+        _numerics.COMPILED_ELEMENTS = 1 << 62
     yield
-    _numerics.CALLING_ELEMENTS, _numerics.LOADING_ELEMENTS = before
+    _numerics.COMPILED_ELEMENTS = before
 
 
 def numpy_only(work: Callable[[], object]) -> Callable[[], object]:
@@ -67,7 +67,7 @@ def load_numba() -> bool:
     """Load and compile what decal[fast] has; False if Numba is not installed."""
     if _numerics._kernels() is None:
         return False
-    logits, labels = make_data(100, 100)
+    logits, labels = make_data(1000, 100)
     start = time.perf_counter()
     decal.Decalibrator().fit(logits, labels).predict(logits)
     print(f"Numba loops loaded, or compiled and cached, in {time.perf_counter() - start:.1f} s")

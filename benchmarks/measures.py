@@ -25,9 +25,10 @@ from scipy.special import softmax
 from scipy.stats import entropy
 
 import decal
-from decal.credal import _hull_questions as hulls
-from decal.credal._entropy import lower_entropy, upper_entropy
-from decal.credal._measures import hartley, zero_one
+from decal.credal import _hull_decisions as hull_decisions
+from decal.credal import _hull_entropy as hull_entropy
+from decal.credal._box_entropy import lower_entropy, upper_entropy
+from decal.credal._box_measures import hartley, zero_one
 from decal.decisions import abstention_utility, e_admissible
 
 Array = NDArray[np.float64]
@@ -144,8 +145,8 @@ def main() -> None:
         print(f"K = {K:<5d} E-admissible with abstention: {1e6 * taken:,.0f} us/row")
     for K, rows in ((10, 2_000), (1000, 50)):
         members = np.random.default_rng(0).dirichlet(np.ones(K), size=(rows, 5))
-        taken = seconds(lambda v=members: hulls.upper_entropy(v)) / rows
-        admissible = seconds(lambda v=members: hulls.e_admissible(v)) / rows
+        taken = seconds(lambda v=members: hull_entropy.upper_entropy(v)) / rows
+        admissible = seconds(lambda v=members: hull_decisions.e_admissible(v)) / rows
         print(
             f"K = {K:<5d} hulls of 5 random members: upper entropy {1e6 * taken:,.0f} us/row, "
             f"E-admissible {1e6 * admissible:,.0f} us/row"

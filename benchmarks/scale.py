@@ -186,7 +186,7 @@ def task_levels(N: int, K: int, counts: list[int]) -> Row:
 
 def task_files(kind: str, folder: str) -> Row:
     """`decal fit` on files, as the command line does it."""
-    from decal._io.checkpoints import Checkpoint, learn
+    from decal._io.checkpoints import FitCheckpoint, learn
     from decal._io.folders import open_folder
     from decal.decalibrator import Decalibrator
 
@@ -195,7 +195,7 @@ def task_files(kind: str, folder: str) -> Row:
     opened = open_folder(path, labels=beside, needed=("labels",))
     before = peak_megabytes()
     model = Decalibrator()
-    seconds, _ = timed(lambda: learn(model, opened, Checkpoint(Path(folder, "none"))))
+    seconds, _ = timed(lambda: learn(model, opened, FitCheckpoint(Path(folder, "none"))))
     return {"seconds": seconds, "megabytes": peak_megabytes() - before}
 
 

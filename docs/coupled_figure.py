@@ -47,15 +47,19 @@ def boundary(logits: np.ndarray, labels: np.ndarray, center: np.ndarray) -> np.n
 
 
 def draw_region(
-    axes: Axes, edge: np.ndarray, center: np.ndarray, credal: CoupledCredalSet, shifts: decal.Shifts
+    axes: Axes,
+    edge: np.ndarray,
+    center: np.ndarray,
+    credal: CoupledCredalSet,
+    shifts: decal.Endpoints,
 ) -> None:
     """The plausible shifts of dog and fox against cat, and those of one class alone."""
     moved = _against_cat(edge - center)
     axes.fill(*moved.T, color=COUPLED, lw=0)
     axes.plot(*moved.T, color=ALONE, lw=1.2)
     for k in range(3):
-        ends = np.array([shifts.lower[k], shifts.upper[k]])[:, None] * np.eye(3)[k]
-        axes.plot(*_against_cat(ends).T, color=MODEL, lw=1.6, marker="o", ms=4)
+        endpoints = np.array([shifts.lower[k], shifts.upper[k]])[:, None] * np.eye(3)[k]
+        axes.plot(*_against_cat(endpoints).T, color=MODEL, lw=1.6, marker="o", ms=4)
     for k, (at, ha) in enumerate(
         (((-0.36, -0.24), "right"), ((0.75, -0.16), "center"), ((0.06, -0.85), "left"))
     ):
@@ -63,9 +67,9 @@ def draw_region(
     for k, (at, ha) in enumerate(
         (((0.1, 0.12), "left"), ((-0.1, 0.12), "right"), ((0.1, -0.12), "left"))
     ):
-        end = _against_cat(credal.lower_shifts[0, k] - center)
-        axes.plot(*end, "o", color=END, ms=6)
-        axes.text(*(end + at), f"least {NAMES[k]}", color=END, ha=ha, va="center")
+        least = _against_cat(credal.lower_shifts[0, k] - center)
+        axes.plot(*least, "o", color=END, ms=6)
+        axes.text(*(least + at), f"least {NAMES[k]}", color=END, ha=ha, va="center")
     axes.plot(0, 0, "o", color="white", mec=MODEL, ms=6, zorder=5)
     axes.set(xlabel="shift of dog against cat", ylabel="shift of fox against cat")
     axes.set(xlim=(-1.9, 1.75), ylim=(-1.55, 1.6), xticks=[-1, 0, 1], yticks=[-1, 0, 1])

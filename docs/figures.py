@@ -75,7 +75,7 @@ def measure_entropy() -> None:
     _mark(triangle, least, "least", TRUTH, (1.02, 0.25))
     _mark(triangle, np.clip(level, LOWER, UPPER), "greatest", MODEL, (0.9, 0.6))
 
-    low, high = (float(end[0]) for end in BOX.entropy())
+    low, high = (float(bound[0]) for bound in BOX.entropy())
     for y, (name, left, right, colour) in enumerate(
         (
             ("total", 0, high, MODEL),
@@ -236,14 +236,14 @@ def decide_one() -> None:
 def decide_hedge() -> None:
     """Three rules, three answers, with a hedge that is never the best action."""
     figure, (ranges, edges, cut) = _panels(1, 1, 1, height=2.75)
-    low, high = (end[0] for end in BOX.expectation(HEDGE))
+    low, high = (bound[0] for bound in BOX.expectation(HEDGE))
     _intervals(ranges, low, high, HEDGE_NAMES)
     _floor(ranges, low.max())
     ranges.set(xlabel="expected utility")
     ranges.set_title("interval_dominance\nkeeps all four")
 
     pairs = ((0, 2), (1, 2), (2, 3))
-    low, high = (end[0] for end in BOX.expectation([HEDGE[a] - HEDGE[b] for a, b in pairs]))
+    low, high = (bound[0] for bound in BOX.expectation([HEDGE[a] - HEDGE[b] for a, b in pairs]))
     _intervals(edges, low, high, [f"{HEDGE_NAMES[a]} −\n{HEDGE_NAMES[b]}" for a, b in pairs])
     edges.axvline(0, color=LINE, lw=0.8)
     edges.plot([low[2]] * 2, [1.7, 2.3], color=TRUTH, lw=3)
@@ -285,7 +285,7 @@ def decide_abstain() -> None:
         ((0.3, 0.3, 0.4), "abstain"),
     ):
         triangle.text(*_plane(np.array(p)), name, ha="center", va="center")
-    low, high = (end[0] for end in BOX.expectation(ABSTAIN))
+    low, high = (bound[0] for bound in BOX.expectation(ABSTAIN))
     _intervals(bars, low, high, names, kept=BOX.decide("maximality", utility=ABSTAIN)[0])
     _floor(bars, low.max())
     bars.plot([low[3]] * 2, [2.7, 3.3], color=NARROW, lw=3)
@@ -308,7 +308,7 @@ def hull() -> None:
 
     leads = [[1, -1, 0], [1, 0, -1]]
     for credal, colour, shift in ((ENSEMBLE, NARROW, -0.2), (box, WIDE, 0.2)):
-        low, high = (end[0] for end in credal.expectation(leads))
+        low, high = (bound[0] for bound in credal.expectation(leads))
         bars.barh(np.arange(2) + shift, high - low, left=low, color=colour, height=0.38)
     bars.axvline(0, color=LINE, lw=0.8)
     bars.text(0.24, -0.2, "hull", color="white", ha="center", va="center")
@@ -422,7 +422,7 @@ def _intervals(
 
 
 def _span(axes: Axes, left: float, right: float, y: float, colour: str) -> None:
-    """A line from left to right with ends."""
+    """A line from left to right, with a mark at either end."""
     axes.plot([left, right], [y, y], color=colour, lw=1.5, marker="|", ms=7, mew=1.5)
 
 

@@ -119,7 +119,7 @@ def pictures() -> dict[str, Callable[[], Figure]]:
     pair = int(triples.contested[20])
     shown = min(len(images.logits), 2000)
 
-    def path(example: Example) -> decal.selection.Path:
+    def path(example: Example) -> decal.selection.AlphaPath:
         return decal.selection.path(
             example.model, example.logits[:shown], distributions=example.truth[:shown]
         )

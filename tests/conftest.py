@@ -68,3 +68,16 @@ def data_folder():
     if not folder:
         pytest.skip("needs the shared data: set DECAL_DATA to their folder")
     return Path(folder)
+
+
+@pytest.fixture
+def clear_data():
+    """Logits (200, 3), and labels drawn from their softmax."""
+    import numpy as np
+
+    from oracles import class_shifts as oracles
+
+    rng = np.random.default_rng(7)
+    logits = rng.normal(size=(200, 3)) * 2
+    labels = np.array([rng.choice(3, p=p) for p in oracles.softmax(logits, axis=1)])
+    return logits, labels

@@ -1,120 +1,329 @@
-"""The tree is the architecture: modules import only from those above them."""
+"""The tree is the architecture: this file specifies it, docs/architecture.md draws it."""
 
 import ast
+import importlib.util
+import re
 import subprocess
 import sys
-from graphlib import TopologicalSorter
 from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
 
 import decal
+from helpers import house_rules as rules
+from helpers.imports import Package
 
-SOURCE = Path(decal.__file__).parent
+TESTS = Path(__file__).parent
+DOCS = TESTS.parent / "docs"
+PACKAGE = Package(Path(decal.__file__).parent)
 
-ORDER = [
-    "_kernels",
-    "_numerics",
-    "_arrays",
-    "entropy",
-    "measures",
-    "_games",
-    "decisions",
-    "credal",
-    "hulls",
-    "ensemble",
-    "metrics",
-    "lines",
-    "peaks",
-    "directions",
-    "evidence",
-    "temperature",
-    "reference",
-    "storage",
-    "toplogits",
-    "decalibrator",
-    "nested",
-    "selection",
-    "coupled",
-    "sklearn",
-    "_torch_boxes",
-    "torch",
-    "text",
-    "zeroshot",
-    "_formats",
-    "files",
-    "folders",
-    "checkpoints",
-    "outputs",
-    "distributed",
-    "datasets",
-    "baselines",
-    "plot",
-    "explorer",
-    "demo",
-    "experiments",
-    "cli",
-    "_entry",
-    "__init__",
-]
+# A room is a folder or a file directly in decal. A room imports from layers below its own and,
+# within its layer, from rooms to its left.
+LAYERS = {
+    "programs": "_experiments _cli __main__",
+    "integrations": "_torch_models torch _pretrained text zeroshot sklearn distributed "
+    "plot explorer datasets baselines",
+    "public names": "__init__",
+    "questions": "metrics selection coupled",
+    "model": "directions decalibrator",
+    "files": "_io",
+    "sets": "decisions credal",
+    "base": "_base",
+}
 
+SHORTCUTS = {
+    ("credal", "explorer"),
+    ("decalibrator", "explorer"),
+    *(("__init__", room) for room in LAYERS["integrations"].split()),
+}
+"""Imports that go upwards, on first use: `credal.explore()` and `model.explore()` open the
+explorer, and `decal.plot` and the other integrations are attributes of `decal`."""
 
-SHORTCUTS = {("credal", "explorer"), ("decalibrator", "explorer")}
-"""Methods that open what lies below them, imported only when they are called."""
-
-
-def modules():
-    """The modules and packages of decal, and the files of each."""
-    for path in SOURCE.iterdir():
-        if path.suffix == ".py":
-            yield path.stem, [path]
-        elif (path / "__init__.py").exists():
-            yield path.name, sorted(path.glob("*.py"))
-
-
-def internal_imports(path):
-    """The dotted names, below decal, of all that a file imports from decal."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "decal":
-            within = node.module.split(".")[1:]
-            yield from (".".join([*within, alias.name]) for alias in node.names)
+TESTS_ELSEWHERE = {
+    "__init__": "test_architecture.py",
+    "__main__": "cli/test_program.py",
+    "_base.places": "base/test_checks.py",
+    "_base.set_checks": "credal/test_credal_set.py",
+    "_cli": "cli/test_program.py",
+    "_cli.options": "cli/test_models.py",
+    "_cli.terminal": "cli/test_program.py",
+    "_cli.watching": "io/test_checkpoints.py",
+    "_experiments.comparison.fashion_figures": "experiments/test_fashion_mnist.py",
+    "_experiments.comparison.fashion_images": "experiments/test_fashion_mnist.py",
+    "_experiments.comparison.methods": "experiments/test_fashion_mnist.py",
+    "_experiments.comparison.plan": "experiments/test_fashion_mnist.py",
+    "_experiments.comparison.workers": "experiments/test_fashion_mnist.py",
+    "coupled._absent": "coupled/test_coupled.py",
+    "coupled._bounds": "coupled/test_coupled.py",
+    "coupled._certificates": "coupled/test_coupled.py",
+    "coupled._loss": "coupled/test_coupled.py",
+    "coupled._region": "coupled/test_coupled.py",
+    "coupled._solver": "coupled/test_coupled.py",
+    "datasets._archives": "datasets/test_image_folders.py",
+    "datasets._array_files": "datasets/test_mnists.py",
+    "datasets._data_sets": "datasets/test_image_arrays.py",
+    "datasets._pictures": "datasets/test_image_folders.py",
+    "directions._direction": "directions/test_directions.py",
+    "directions._tensors": "test_torch.py",
+    "distributed": "distributed/test_dask.py",
+    "distributed._frames": "distributed/test_dask.py",
+    "distributed._partitions": "distributed/test_dask.py",
+    "plot._style": "plot/test_every_figure.py",
+    "selection._plausibility": "test_selection.py",
+}
+"""Modules whose tests are not found by name, and the file in tests/ that tests them."""
 
 
-def test_every_module_has_its_place():
-    assert sorted(name for name, _ in modules()) == sorted(ORDER)
+def test_every_room_has_its_place():
+    assert rules.without_place(PACKAGE, LAYERS) == []
 
 
-def test_modules_import_only_from_those_above_them():
-    for module, paths in modules():
-        above = {*ORDER[: ORDER.index(module)], module}
-        for path in paths:
-            for name in internal_imports(path):
-                imported = name.split(".")[0]
-                if imported in ORDER and (module, imported) not in SHORTCUTS:
-                    assert imported in above, f"{path.relative_to(SOURCE)} imports {imported}"
+def test_rooms_import_from_below_and_from_their_left():
+    assert rules.against_the_layers(PACKAGE, LAYERS, SHORTCUTS) == []
 
 
-def test_within_a_package_too_there_is_an_order():
-    for package, paths in modules():
-        names = {path.stem for path in paths}
-        needs = {}
-        for path in paths:
-            inside = [
-                name.split(".")[1]
-                for name in internal_imports(path)
-                if name.startswith(f"{package}.") and len(paths) > 1
-            ]
-            # What is no module of the package is a name that its __init__ defines.
-            needs[path.stem] = {name if name in names else "__init__" for name in inside}
-        if len(paths) > 1:
-            needs["__init__"].discard("__init__")
-            list(TopologicalSorter(needs).static_order())  # raises CycleError
+def test_no_module_imports_itself_in_a_circle():
+    assert rules.in_circles(PACKAGE, SHORTCUTS) == []
+
+
+def test_every_folder_says_from_where_it_imports():
+    assert rules.without_sentence(PACKAGE, LAYERS, SHORTCUTS) == []
+
+
+def test_public_modules_list_their_names():
+    assert rules.without_all(PACKAGE) == []
+
+
+def test_file_names_are_used_once():
+    assert rules.repeated_files(PACKAGE) == []
+
+
+def test_class_names_are_used_once():
+    assert rules.repeated_classes(PACKAGE) == []
+
+
+def test_no_class_is_called_like_one_of_the_standard_library():
+    assert rules.shadowing_classes(PACKAGE) == []
+
+
+def test_tests_are_found_by_the_name_of_their_module():
+    assert rules.without_tests(PACKAGE, TESTS, TESTS_ELSEWHERE) == []
+
+
+def printed(code):
+    """What a fresh Python prints."""
+    run = [sys.executable, "-c", code]
+    return subprocess.run(run, capture_output=True, text=True, check=True).stdout
 
 
 def test_importing_decal_imports_nothing_beyond_numpy_and_scipy():
-    code = (
+    loaded = printed(
         "import sys; before = set(sys.modules); import decal; "
         "print(*sorted({m.split('.')[0] for m in set(sys.modules) - before}))"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    foreign = set(found.stdout.split()) - set(sys.stdlib_module_names) - {"decal", "numpy", "scipy"}
+    foreign = set(loaded.split()) - set(sys.stdlib_module_names) - {"decal", "numpy", "scipy"}
     assert not {name for name in foreign if not name.startswith("_")}
-    assert "scipy.stats" not in found.stdout
+    assert "scipy.stats" not in printed("import sys, decal; print(*sys.modules)").split()
+
+
+def test_dir_shows_public_names_only():
+    shown = printed("import decal; print(*dir(decal))").split()
+    assert [name for name in shown if name.startswith("_") and not name.startswith("__")] == []
+    public = {m for m in PACKAGE.rooms if not m.startswith("_")}
+    assert {name for name in shown if not name.startswith("_")} <= {*decal.__all__, *public}
+    assert set(decal.__all__) - {"__version__"} <= set(shown)
+
+
+def test_integrations_are_imported_on_first_use():
+    pytest.importorskip("matplotlib")
+    assert printed("import sys, decal; print('decal.plot' in sys.modules)") == "False\n"
+    assert printed("import decal; print(decal.plot.__name__)") == "decal.plot\n"
+
+
+def test_every_public_room_is_shown_by_dir():
+    # All names of decal.decalibrator are names of decal itself.
+    public = {m for m in PACKAGE.rooms if not m.startswith("_")} - {"decalibrator"}
+    assert public <= set(printed("import decal; print(*dir(decal))").split())
+
+
+# The picture
+
+
+def architecture():
+    """The script docs/architecture.py, as a module."""
+    spec = importlib.util.spec_from_file_location("architecture", DOCS / "architecture.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_picture_shows_the_tree_as_it_is(theme):
+    script = architecture()
+    committed = (DOCS / "_static" / f"architecture_{theme}.svg").read_text(encoding="utf-8")
+    now = script.drawn(PACKAGE, LAYERS, SHORTCUTS, theme)
+    assert script.content(committed) == script.content(now), "run: python docs/architecture.py"
+    ElementTree.fromstring(committed)
+
+
+LINK = re.compile(r"\[`([^`]+)`\]\((\.\./[^)#]+)\)")
+
+
+def test_what_the_page_links_to_is_defined_in_that_file():
+    page = DOCS / "architecture.md"
+    links = LINK.findall(page.read_text(encoding="utf-8"))
+    assert len(links) > 20
+    missing = [f"{name} in {file}" for name, file in links if not defines(DOCS / file, name)]
+    assert missing == []
+
+
+def defines(path, name):
+    """Whether a file exists and, if `name` is not just the file's, defines the name."""
+    if not path.exists() or path.suffix != ".py" or path.name == name.split("/")[-1]:
+        return path.exists()
+    scope = ast.parse(path.read_text(encoding="utf-8")).body
+    for part in name.removesuffix("()").split("."):
+        found = [node for node in scope if part in names_bound_by(node)]
+        if not found:
+            return False
+        scope = getattr(found[-1], "body", [])
+    return True
+
+
+def names_bound_by(node):
+    if isinstance(node, ast.Assign):
+        return {ast.unparse(target) for target in node.targets}
+    if isinstance(node, ast.AnnAssign):
+        return {ast.unparse(node.target)}
+    return {getattr(node, "name", None)}
+
+
+# The rules themselves: each is broken once, on a tree made up for it.
+
+HOUSE = {"upper": "doors", "lower": "walls floor"}
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A function that writes files of a package `house` and reads them as a `Package`."""
+
+    def write(files):
+        for name, text in {"__init__": "", **files}.items():
+            path = tmp_path / "house" / f"{name}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return Package(tmp_path / "house")
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import house.doors",
+        "import house.doors as d",
+        "from house import doors",
+        "from house.doors import knob",
+        "from . import doors",
+        "from .doors import knob",
+        "def f():\n    from house.doors import knob",
+        "def f():\n    import os, house.doors",
+        "if TYPE_CHECKING:\n    from house.doors import Knob",
+        "import_module('house.doors')",
+    ],
+)
+def test_every_kind_of_import_is_seen(tree, line):
+    package = tree({"doors": "", "walls": line, "floor": ""})
+    assert package.imports["walls"] == {"doors"}
+    assert rules.against_the_layers(package, HOUSE) == ["walls imports doors"]
+    assert rules.against_the_layers(package, HOUSE, {("walls", "doors")}) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("from . import brick", "walls.brick"),
+        ("from .brick import clay", "walls.brick"),
+        ("from .. import doors", "doors"),
+        ("from ..doors import knob", "doors"),
+        ("from house.walls import paint", "walls"),
+        ("import house", ""),
+        ("from house import anything", ""),
+    ],
+)
+def test_imports_lead_to_the_module_that_defines_the_name(tree, line, expected):
+    files = dict.fromkeys(["doors", "walls/__init__", "walls/brick", "floor"], "")
+    package = tree({**files, "walls/plaster": line})
+    assert package.imports["walls.plaster"] == {expected}
+
+
+def test_imports_to_the_right_break_the_rule_and_imports_to_the_left_do_not(tree):
+    right = tree({"doors": "", "walls": "import house.floor", "floor": ""})
+    assert rules.against_the_layers(right, HOUSE) == ["walls imports floor"]
+    left = tree({"doors": "import house.floor", "walls": "", "floor": "import house.walls"})
+    assert rules.against_the_layers(left, HOUSE) == []
+
+
+def test_rooms_without_a_layer_and_layers_without_a_room_are_named(tree):
+    package = tree({"doors": "", "walls": "", "attic": ""})
+    assert rules.without_place(package, {**HOUSE, "names": "__init__"}) == [
+        "attic stands in no layer",
+        "floor does not exist",
+    ]
+
+
+def test_a_circle_within_a_folder_is_found(tree):
+    files = {"walls/a": "from . import b", "walls/b": "import house.walls.a"}
+    package = tree({"walls/__init__": "", **files})
+    (circle,) = rules.in_circles(package)
+    assert {"walls.a", "walls.b"} <= set(circle.split(" is imported by "))
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("Doors.", ["doors does not say where it imports from"]),
+        ("Doors. Imports from `walls` and `floor`.", []),
+        ("Doors. Imports from `lower`.", []),
+        ("Doors. Imports from\n`walls`,\n`floor`.", []),
+        ("Doors. Imports from all layers below.", []),
+        ("Doors. Imports from `walls`.", ["doors does not say that it imports from floor"]),
+        ("Doors. Imports from `lower` and `roof`.", ["doors must not import from roof"]),
+        ("Doors. Imports nothing of decal.", ["doors does not say that it imports from floor"]),
+    ],
+)
+def test_a_folder_must_say_truly_from_where_it_imports(tree, said, found):
+    folder = {"doors/__init__": f'"""{said}"""', "doors/a": "import house.floor"}
+    package = tree({**folder, "floor": "", "walls": ""})
+    assert rules.without_sentence(package, HOUSE) == found
+
+
+def test_public_modules_without_all_are_found(tree):
+    package = tree({"doors": "__all__ = ['knob']", "walls": "", "_floor": ""})
+    assert rules.without_all(package) == ["__init__", "walls"]
+
+
+def test_names_used_twice_are_found(tree):
+    locks = {"doors/lock": "class Key: ...", "walls/_lock": "class Key: ...\nclass Path: ..."}
+    package = tree(locks)
+    assert rules.repeated_files(package) == ["lock: doors.lock, walls._lock"]
+    assert rules.repeated_classes(package) == ["Key: doors.lock, walls._lock"]
+    assert rules.shadowing_classes(package) == ["walls._lock: Path"]
+
+
+def test_modules_without_tests_are_found(tree, tmp_path):
+    for name in ("doors/test_lock.py", "doors/deep/test_knob.py", "test_floor.py", "test_all.py"):
+        path = tmp_path / "tests" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    files = dict.fromkeys(["_doors/lock", "_doors/_knob", "_doors/hinge", "floor", "walls"], "")
+    package = tree({**files, "_doors/__init__": "def f(): ..."})
+    tests = tmp_path / "tests"
+    assert rules.without_tests(package, tests) == ["_doors", "_doors.hinge", "walls"]
+    exceptions = {"_doors.hinge": "test_all.py", "floor": "test_all.py", "walls": "gone.py"}
+    assert rules.without_tests(package, tests, exceptions) == [
+        "_doors",
+        "floor has tests by name: it is no exception",
+        "walls: gone.py does not exist",
+    ]

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decal import decisions
-from decal._base import games as _games
 from decal.decisions import abstention_utility, decide, expectation, probability
 from oracles import decisions as oracle
 
@@ -257,28 +256,3 @@ def test_unknown_rules_and_bad_numbers_are_named():
         abstention_utility(3, cost=-0.1)
     with pytest.raises(ValueError, match="n_classes must be a whole number, at least 2: got 1"):
         abstention_utility(1, cost=0.1)
-
-
-def explicit_reply(payoffs):
-    def reply(game, weights):
-        column = np.einsum("ms,msc->mc", weights, payoffs[game]).argmin(axis=1)
-        return payoffs[game, :, column]
-
-    return reply
-
-
-def test_brackets_of_random_games_hold_the_value_and_decide():
-    rng = np.random.default_rng(11)
-    for S, C in ((1, 1), (1, 5), (5, 1), (3, 3), (8, 20), (20, 8)):
-        payoffs = rng.uniform(-1, 1, (30, S, C))
-        payoffs[::3] = np.round(payoffs[::3])  # degenerate: ties and repeated columns
-        values = np.array([oracle.game_value(p) for p in payoffs])
-        for offset in (-1e-6, 1e-6):
-            for i in range(30):
-                threshold = values[i] + offset
-                low, high = _games.bracket_values(
-                    explicit_reply(payoffs[i : i + 1]), 1, S, threshold=threshold
-                )
-                assert low[0] <= values[i] + 1e-8
-                assert high[0] >= values[i] - 1e-8
-                assert (high[0] >= threshold) == (offset < 0)

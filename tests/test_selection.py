@@ -405,7 +405,7 @@ def test_the_default_path_runs_from_one_to_zero_and_is_monotone(fitted):
         assert (np.diff(rising) >= 0).all()
     assert (found.efficiency[-1], found.coverage[-1], found.set_size[-1]) == (0, 1, 4)
     lines = repr(found).splitlines()
-    assert lines[0] == "Path: 41 alphas, 100 examples, decisions e_admissible"
+    assert lines[0] == "AlphaPath: 41 alphas, 100 examples, decisions e_admissible"
     assert lines[1].split("  ")[-1] == "set size"
     assert lines[-1] == "  … 12 of 41 shown"
 

@@ -1,4 +1,4 @@
-"""CredalClassifier: the arrays' numbers through scikit-learn's door, by scikit-learn's rules."""
+"""CredalClassifier: the same numbers as with arrays, by the rules of scikit-learn."""
 
 import pickle
 import subprocess
@@ -419,7 +419,7 @@ def test_wrapping_a_model_does_not_change_its_predictions():
     assert clf.score(X, y) == forest.score(X, y)
 
 
-def test_the_best_reference_predicts_the_recentred_model():
+def test_the_best_reference_predicts_the_recentered_model():
     X, y = data()
     clf = CredalClassifier(GaussianNB(), reference="best").fit(X, y)
     point = clf.predict_credal(X).point

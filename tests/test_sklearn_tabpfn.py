@@ -78,7 +78,7 @@ from sklearn.model_selection import StratifiedKFold
 from decal.sklearn import CredalClassifier
 
 def compare(model, method, X, y, new):
-    "The same sets through the door as from the model's own logits as arrays."
+    "The same sets as from the model's own logits as arrays."
     clf = CredalClassifier(model, alpha=0.9, cv=3).fit(X, y)
     assert clf.method_ == method, clf.method_
     classes, labels = np.unique(y, return_inverse=True)
@@ -209,12 +209,13 @@ EXPERIMENT_CODE = """
 import sys
 from pathlib import Path
 import numpy as np
-from decal._experiments import active_learning, tables
+from decal._experiments import active_learning
+from decal._experiments.harness import tabular_models
 
 folder = Path(sys.argv[1])
-model, reason = tables.tabpfn(folder, members=1)
+model, reason = tabular_models.tabpfn(folder, members=1)
 assert model is not None, reason
-task = active_learning.Task(tables.load(folder, 46941), model)
+task = active_learning.TableTask(tabular_models.load(folder, 46941), model)
 first, pool, test = task.split(np.random.default_rng(0))
 logits = model.fit(task.X[first], task.y[first], task.K, 0)
 apart = [logits(task.X[rows]) for rows in (first, pool[:50], test)]

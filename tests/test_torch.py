@@ -1,4 +1,4 @@
-"""The PyTorch door: the same numbers as through arrays; a head that trains, compiles, exports."""
+"""PyTorch: the same numbers as with arrays; a head that trains, compiles, exports."""
 
 import contextlib
 import io
@@ -7,7 +7,6 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from helpers.strategies import alphas, at_most, labelled_logits
 torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
-import decal.torch as door  # noqa: E402
+import decal.torch as decal_torch  # noqa: E402
 from decal._base.checks import to_numpy  # noqa: E402
 from decal.torch import CredalHead, collect_logits, decalibrate_model  # noqa: E402
 
@@ -155,17 +154,17 @@ def test_peaks_between_the_scales_are_found_for_many_classes():
 # The head: a module
 
 
-def test_a_state_dict_carries_the_ends(tmp_path):
+def test_a_state_dict_carries_the_endpoints(tmp_path):
     head, other = CredalHead(fitted(0.9, BOTH)), CredalHead(fitted(0.2, BOTH))
     z = torch.tensor(drawn(seed=1)[0])
     torch.save(head.state_dict(), tmp_path / "head.pt")
     other.load_state_dict(torch.load(tmp_path / "head.pt", weights_only=True))
     assert all(torch.equal(a, b) for a, b in zip(head(z), other(z), strict=True))
     assert set(head.state_dict()) == {
-        *("center", "lower", "upper"),
-        *("scale", "scale_lower", "scale_upper"),
+        *("center", "class_lower", "class_upper"),
+        *("scale", "temperature_lower", "temperature_upper"),
     }
-    with pytest.raises(RuntimeError, match="Missing key.*scale"):
+    with pytest.raises(RuntimeError, match="Missing key.*temperature"):
         head.load_state_dict(CredalHead(fitted(0.9)).state_dict())
 
 
@@ -173,10 +172,10 @@ def test_a_head_moves_and_keeps_its_precision():
     d = fitted(0.9)
     z = drawn(seed=1)[0]
     head = CredalHead(d)
-    assert head.float().lower.dtype == torch.float32
+    assert head.float().class_lower.dtype == torch.float32
     assert difference(head.double()(torch.tensor(z)), d.predict(z)) < 1e-6  # rounded once
-    assert CredalHead(d).to("meta").lower.device.type == "meta"
-    assert CredalHead(d).half().lower.dtype == torch.float32
+    assert CredalHead(d).to("meta").class_lower.device.type == "meta"
+    assert CredalHead(d).half().class_lower.dtype == torch.float32
     half = torch.tensor(z).half()
     lower, upper = CredalHead(d).half()(half)
     assert lower.dtype == torch.float32
@@ -191,7 +190,7 @@ def test_a_head_goes_to_a_device_without_float64():
 
     head = CredalHead(fitted())
     head._apply(to_such_a_device)
-    assert head.lower.dtype == torch.float32
+    assert head.class_lower.dtype == torch.float32
 
 
 def test_a_head_from_a_file(tmp_path):
@@ -200,7 +199,10 @@ def test_a_head_from_a_file(tmp_path):
     head = CredalHead.from_file(tmp_path / "model.npz", alpha=0.7)
     z = drawn(seed=1)[0]
     assert difference(head(torch.tensor(z)), d.predict(z, alpha=0.7)) < PEAK
-    assert repr(head) == "CredalHead(6 classes, alpha=0.7, box='joint', temperature)"
+    assert (
+        repr(head)
+        == "CredalHead(6 classes, alpha=0.7, box='joint', directions=('class', 'temperature'))"
+    )
 
 
 @pytest.mark.parametrize("directions", [CLASS, SCALE, BOTH], ids="+".join)
@@ -287,7 +289,7 @@ def test_the_documented_network_runs_in_onnx_runtime(tmp_path, monkeypatch):
     assert printed.getvalue() == "".join(text for _, text in blocks)
 
 
-class Tilt:
+class Tilt(decal.Line):
     """A direction of one's own."""
 
     name, ratio = "tilt", 1.0
@@ -298,7 +300,7 @@ class Tilt:
 
 def test_a_head_refuses_what_it_cannot_do():
     d = decal.Decalibrator(0.9, directions=("class", Tilt())).fit(*drawn())
-    with pytest.raises(ValueError, match="directions must be 'class' or 'temperature'.*'tilt'"):
+    with pytest.raises(ValueError, match="must all support a CredalHead: got 'tilt'"):
         CredalHead(d)
     with pytest.raises(decal.NotFittedError):
         CredalHead(decal.Decalibrator())
@@ -320,127 +322,13 @@ def test_logits_are_collected_in_order_and_without_dropout(net, batches):
     (logits @ weight).sum().backward()  # not locked in inference mode
 
 
-def test_every_module_gets_its_mode_back(net, batches):
-    net.train()
-    net[1].eval()
-    collect_logits(net, batches)
-    assert net.training
-    assert not net[1].training
-    assert net[2].training
-
-    def broken():
-        yield from batches
-        raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        collect_logits(net, broken())
-    assert net.training
-    assert not torch.is_inference_mode_enabled()
-
-
-def test_a_device_may_be_named_and_the_model_comes_back(net, batches, monkeypatch):
-    here, _ = collect_logits(net, batches)
-    places = []
-    monkeypatch.setattr(net, "to", lambda place: places.append(str(place)))
-    there, _ = collect_logits(net, batches, device="cpu")
-    assert torch.equal(here, there)
-    assert places == ["cpu", "cpu"]
-
-
-def test_batches_and_outputs_in_the_manner_of_hugging_face(net, batches):
-    net.eval()
-
-    class Classifier(torch.nn.Module):
-        def forward(self, input_values, attention_mask=None, labels=None):
-            assert labels is None  # a loss is not wanted
-            assert attention_mask is not None
-            return SimpleNamespace(logits=net(input_values), loss=None)
-
-    loader = [
-        {"input_values": x, "attention_mask": torch.ones(len(x)), "labels": y} for x, y in batches
-    ]
-    logits, labels = collect_logits(Classifier(), loader)
-    torch.testing.assert_close(logits, collect_logits(net, batches)[0])
-    assert torch.equal(labels, batches.dataset.tensors[1])
-    pairs = [((x, torch.ones(len(x))), y.tolist()) for x, y in batches]
-    torch.testing.assert_close(collect_logits(Classifier(), pairs)[0], logits)
-
-
-def test_functions_are_models_and_half_precision_comes_back_as_float32(net, batches):
-    net.eval()
-    logits, _ = collect_logits(lambda x: net(x).bfloat16(), batches)
-    assert logits.dtype == torch.float32
-    assert torch.equal(logits, net(batches.dataset.tensors[0]).bfloat16().float())
-
-
-@pytest.mark.parametrize("hidden", [(), ("tqdm",), ("tqdm", "rich.progress")])
-def test_a_bar_on_stderr_only(net, batches, hidden, capsys, monkeypatch):
-    pytest.importorskip("tqdm")
-    pytest.importorskip("rich")
-    for package in hidden:
-        monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    expected = collect_logits(net, batches, progress=False)
-    assert capsys.readouterr() == ("", "")
-    found = collect_logits(net, batches, progress=True)
-    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert ("logits" in printed.err) == (len(hidden) < 2)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
-    collect_logits(net, iter(batches))
-    assert capsys.readouterr() == ("", "")
-
-
-def outputs(value):
-    return lambda _: value
-
-
-X, Y = torch.zeros(3, 4), torch.tensor([0, 1, 1])
-
-
-@pytest.mark.parametrize(
-    ("model", "loader", "message"),
-    [
-        (outputs(torch.zeros(3, 7, 2)), [(X, Y)], r"model .*shape \(3, K\).*got shape \(3, 7, 2\)"),
-        (outputs(torch.zeros(3)), [(X, Y)], r"model .*shape \(3, K\).*got shape \(3,\)"),
-        (outputs(torch.zeros(2, 5)), [(X, Y)], r"model .*shape \(3, K\).*got shape \(2, 5\)"),
-        (outputs(torch.zeros(3, 1)), [(X, Y)], r"two or more: got shape \(3, 1\).*stack it as"),
-        (outputs((torch.zeros(3, 2),)), [(X, Y)], r"model must return a tensor.*got a tuple"),
-        (outputs(torch.zeros(3, 2)), [], "loader must yield at least one batch"),
-        (outputs(torch.zeros(3, 2)), [X], "loader must yield .*got a Tensor"),
-        (outputs(torch.zeros(3, 2)), [(X, Y, Y)], "loader must yield .*got a tuple of 3"),
-        (outputs(torch.zeros(3, 2)), [{"x": X}], r"loader .*'labels': got keys \['x'\]"),
-        (outputs(torch.zeros(3, 2)), [(X, ["a", "b", "a"])], "labels must be integers: got .'a'"),
-        (outputs(torch.zeros(3, 2)), [(X, Y.float())], "labels must be integers.*torch.float32"),
-        (outputs(torch.zeros(3, 2)), [(X, X)], r"labels must be a vector.*got shape \(3, 4\)"),
-        (outputs(torch.zeros(3, 2)), [(X, Y), (X, Y + 1)], "in 0 to 1.*got 2 at index 4"),
-        (lambda x: x[:, : int(x[0, 0])], [(X + 3, Y), (X + 2, Y)], "3 columns.*got 2 from row 3"),
-    ],
-)
-def test_refusals_say_what_came(model, loader, message):
-    with pytest.raises(ValueError, match=message):
-        collect_logits(model, loader)
-    with pytest.raises(ValueError, match=message):
-        decalibrate_model(model, loader, alpha=0.9)
-
-
-def test_a_model_that_says_nan_is_told_in_which_row(batches):
-    def model(x):
-        spoiled = torch.where(x == batches.dataset.tensors[0][57, 2], torch.nan, x)
-        return torch.cat([spoiled, torch.zeros(len(x), 1)], dim=1)
-
-    with pytest.raises(ValueError, match=r"logits must be finite: got nan at index \(57, 2\)"):
-        decalibrate_model(model, batches, alpha=0.9)
-
-
 # Fitting
 
 
 @pytest.mark.parametrize("directions", [CLASS, BOTH], ids="+".join)
 @pytest.mark.parametrize("reference", ["model", "best"])
 def test_streaming_a_loader_equals_fitting_on_all_logits(directions, reference, monkeypatch):
-    monkeypatch.setattr(door, "CHUNK_ELEMENTS", 250)
+    monkeypatch.setattr(decal_torch, "CHUNK_ELEMENTS", 250)
     z, y = (torch.tensor(a) for a in drawn())
     loader = DataLoader(TensorDataset(z, y), batch_size=32)
     d = decalibrate_model(
@@ -461,12 +349,12 @@ def test_streaming_a_loader_equals_fitting_on_all_logits(directions, reference, 
 
 
 def test_no_more_than_a_chunk_is_held(monkeypatch):
-    monkeypatch.setattr(door, "CHUNK_ELEMENTS", 250)
+    monkeypatch.setattr(decal_torch, "CHUNK_ELEMENTS", 250)
     sizes = []
-    learn = decal.Decalibrator.fit
+    learn = decal.Decalibrator.partial_fit
     monkeypatch.setattr(
         decal.Decalibrator,
-        "fit",
+        "partial_fit",
         lambda d, z, *a, **k: sizes.append(len(z)) or learn(d, z, *a, **k),
     )
     z, y = (torch.tensor(a) for a in drawn())
@@ -486,12 +374,12 @@ def test_single_precision_tensors_are_shared_not_copied():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_fitting_on_tensors_equals_fitting_on_arrays(dtype, weighted, monkeypatch):
-    monkeypatch.setattr(door, "CHUNK_ELEMENTS", 300)
+    monkeypatch.setattr(decal_torch, "CHUNK_ELEMENTS", 300)
     z, y = drawn()
     z = torch.tensor(z).to(dtype).requires_grad_()
     w = np.arange(300) % 4 * (np.arange(300) >= 100) if weighted else None  # whole chunks of none
     d = decal.Decalibrator(0.9, directions=BOTH).fit(z[:9], y[:9])  # to be forgotten
-    assert door.fit(d, z, torch.tensor(y), sample_weight=w, classes="abcdef") is d
+    assert decal_torch.fit(d, z, torch.tensor(y), sample_weight=w, classes="abcdef") is d
     whole = decal.Decalibrator(0.9, directions=BOTH).fit(
         z.detach().double().numpy(), y, sample_weight=w
     )
@@ -505,27 +393,27 @@ def test_fitting_on_tensors_equals_fitting_on_arrays(dtype, weighted, monkeypatc
 def test_the_best_reference_is_fitted_on_half_precision_too():
     z, y = drawn()
     half = torch.tensor(z).half()
-    d = door.fit(decal.Decalibrator(0.9, reference="best"), half, y)
+    d = decal_torch.fit(decal.Decalibrator(0.9, reference="best"), half, y)
     whole = decal.Decalibrator(0.9, reference="best").fit(half.double().numpy(), y)
     np.testing.assert_allclose(d.shifts().upper, whole.shifts().upper, atol=1e-9)
 
 
 def test_a_refused_tensor_leaves_the_old_fit(monkeypatch):
-    monkeypatch.setattr(door, "CHUNK_ELEMENTS", 300)
+    monkeypatch.setattr(decal_torch, "CHUNK_ELEMENTS", 300)
     d = fitted(0.9)
     before = d.shifts().upper
     z, y = drawn()
     z = torch.tensor(z).half()
     for labels, message in ((y + 1, "in 0 to 5.*got 6 at index"), (y[1:], "labels must be 300")):
         with pytest.raises(ValueError, match=message):
-            door.fit(d, z, labels)
+            decal_torch.fit(d, z, labels)
     with pytest.raises(ValueError, match="sample_weight must be 300 numbers"):
-        door.fit(d, z, y, sample_weight=[1.0])
+        decal_torch.fit(d, z, y, sample_weight=[1.0])
     with pytest.raises(ValueError, match="logits must be a matrix"):
-        door.fit(d, z[0], y)
+        decal_torch.fit(d, z[0], y)
     z[231, 4] = torch.inf
     with pytest.raises(ValueError, match=r"logits must be finite: got inf at index \(231, 4\)"):
-        door.fit(d, z, y)
+        decal_torch.fit(d, z, y)
     assert np.array_equal(d.shifts().upper, before)
 
 

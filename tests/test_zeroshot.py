@@ -222,13 +222,13 @@ def test_probabilities_are_a_softmax_over_labels_which_ignores_the_bias(saved, p
     np.testing.assert_allclose(found, torch.softmax(expected + 7.0, dim=1), atol=1e-6)
 
 
-def test_the_door_and_the_arrays_give_the_same_credal_sets(saved, pictures):
+def test_images_and_arrays_give_the_same_credal_sets(saved, pictures):
     classifier = load(saved)
     images, labels = pictures * 3, np.arange(21) % 4
-    door = classifier.decalibrate(images, labels, alpha=0.9, batch_size=5)
+    fitted = classifier.decalibrate(images, labels, alpha=0.9, batch_size=5)
     arrays = decal.decalibrate(classifier.logits(images), labels, alpha=0.9)
-    np.testing.assert_allclose(door.shifts().lower, arrays.shifts().lower, atol=1e-6)
-    credal = classifier.predict_credal(door, pictures, batch_size=2)
+    np.testing.assert_allclose(fitted.shifts().lower, arrays.shifts().lower, atol=1e-6)
+    credal = classifier.predict_credal(fitted, pictures, batch_size=2)
     expected = arrays.predict(classifier.logits(pictures))
     np.testing.assert_allclose(credal.lower, expected.lower, atol=1e-6)
     np.testing.assert_allclose(credal.upper, expected.upper, atol=1e-6)
@@ -236,7 +236,7 @@ def test_the_door_and_the_arrays_give_the_same_credal_sets(saved, pictures):
     assert credal.classes == LABELS
     names = [LABELS[k] for k in labels]
     by_name = classifier.decalibrate(images, names, alpha=0.9)
-    np.testing.assert_allclose(by_name.shifts().lower, door.shifts().lower, atol=1e-6)
+    np.testing.assert_allclose(by_name.shifts().lower, fitted.shifts().lower, atol=1e-6)
 
 
 def test_a_class_unseen_in_calibration_has_no_lower_end(clip_folder, pictures):
@@ -544,7 +544,7 @@ def test_what_belongs_to_other_classes_or_models_is_refused(classifier, pictures
         classifier.subset(["dog", "cat"]).predict_credal(d, pictures)
     with pytest.raises(ValueError, match="embeddings must have 24 columns"):
         classifier.logits_from_embeddings(np.ones((2, 5)))
-    with pytest.raises(ValueError, match="names out of 'cat', .* got 'frog' at index 6"):
+    with pytest.raises(ValueError, match="one of the classes cat, .* got 'frog' at index 6"):
         classifier.decalibrate(pictures, ["cat"] * 6 + ["frog"], alpha=0.9)
 
 

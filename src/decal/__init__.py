@@ -7,16 +7,23 @@ IntervalCredalSet: 1 input, 2 classes, mean width 0.528
   0  0 [0.286, 0.814]  1 [0.186, 0.714]
 """
 
-from decal import decisions, metrics, selection
+from importlib import import_module
+from typing import Any
+
+from decal import coupled, credal, decisions, directions, metrics, selection
 from decal._base.checks import NotFittedError
 from decal.coupled import CoupledCredalSet, CoupledDecalibrator
 from decal.credal import BracketWarning, HullCredalSet, IntervalCredalSet
 from decal.decalibrator import Decalibrator, ReferenceWarning, decalibrate
 from decal.decisions import abstention_utility
-from decal.directions._class_shifts import Shifts, Temperature
-from decal.directions._lines import Direction
-from decal.directions._temperature import Scales
-from decal.directions._top_logits import TopIntervals, TopLogits
+from decal.directions import (
+    Direction,
+    Endpoints,
+    Line,
+    Temperature,
+    TopIntervals,
+    TopLogits,
+)
 from decal.selection import alpha_from_confidence, confidence_from_alpha
 
 __version__ = "0.1.0"
@@ -27,20 +34,47 @@ __all__ = [
     "CoupledDecalibrator",
     "Decalibrator",
     "Direction",
+    "Endpoints",
     "HullCredalSet",
     "IntervalCredalSet",
+    "Line",
     "NotFittedError",
     "ReferenceWarning",
-    "Scales",
-    "Shifts",
     "Temperature",
     "TopIntervals",
     "TopLogits",
     "abstention_utility",
     "alpha_from_confidence",
     "confidence_from_alpha",
+    "coupled",
+    "credal",
     "decalibrate",
     "decisions",
+    "directions",
     "metrics",
     "selection",
 ]
+
+
+ON_FIRST_USE = (
+    "baselines",
+    "datasets",
+    "distributed",
+    "explorer",
+    "plot",
+    "sklearn",
+    "text",
+    "torch",
+    "zeroshot",
+)
+"""Modules that need more than NumPy and SciPy, or are large: `import decal; decal.plot` works."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in ON_FIRST_USE:
+        return import_module(f"decal.{name}")
+    raise AttributeError(f"module 'decal' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *ON_FIRST_USE, "__version__"])

@@ -16,6 +16,14 @@ keep a set use closed inequalities with a tolerance (TIE_TOLERANCE times the lar
 utility), so that round-off never drops an action that ties with the best.
 
 Boxes must be tightened (every bound is reached by some distribution) and not empty.
+
+A new rule is one function and one line in a table: in `RANGE_RULES` if it sees only the range of
+each action's expected utility, which serves every kind of credal set; otherwise in `BOX_RULES`
+here, and in the tables of the other kinds in `decal.credal`.
+
+See Also
+--------
+decal.IntervalCredalSet.decide : The same rules as a method, which checks and tightens first.
 """
 
 from __future__ import annotations
@@ -29,14 +37,23 @@ from decal._base.checks import check_alpha, check_choice, check_count
 from decal._base.games import Reply, bracket_values
 from decal._base.numerics import Array, row_blocks
 
+__all__ = [
+    "abstention_utility",
+    "decide",
+    "e_admissible",
+    "expectation",
+    "hurwicz",
+    "interval_dominance",
+    "maximality",
+    "minimax_regret",
+    "probability",
+]
+
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 
-RANGE_RULES = ("interval_dominance", "gamma_maximin", "gamma_maximax", "hurwicz")
-"""Rules that only see the range of each action's expected utility."""
-
-RULES = (*RANGE_RULES, "maximality", "e_admissible", "minimax_regret")
-"""All rules, of boxes and of hulls."""
+SET_RULES = ("interval_dominance", "maximality", "e_admissible")
+"""Rules that keep a set of actions; all others take one."""
 
 TIE_TOLERANCE = 1e-12
 """Difference in expected utility, relative to the largest utility, that counts as a tie."""
@@ -72,6 +89,11 @@ def decide(
     optimism : float in [0, 1]
         Weight of the best case, for rule "hurwicz" only.
 
+    See Also
+    --------
+    abstention_utility : Utilities of naming a class or abstaining.
+    expectation : The range of expected utilities that some of the rules compare.
+
     Examples
     --------
     >>> lower, upper = np.array([[0.2, 0.1, 0.0]]), np.array([[0.8, 0.7, 0.15]])
@@ -80,19 +102,16 @@ def decide(
     >>> decide(lower, upper, "e_admissible", utility=abstention_utility(3, cost=0.6))
     array([[ True,  True, False, False]])
     """
-    match check_choice(rule, "rule", RULES):
-        case "maximality":
-            return maximality(lower, upper, utility)
-        case "e_admissible":
-            return e_admissible(lower, upper, utility)
-        case "minimax_regret":
-            return minimax_regret(lower, upper, utility)
+    check_choice(rule, "rule", RULES)
+    optimism = check_alpha(optimism, "optimism")
+    if rule in BOX_RULES:
+        return BOX_RULES[rule](lower, upper, utility)
     worst, best = (lower, upper) if utility is None else expectation(lower, upper, utility)
-    return decide_by_range(worst, best, rule, optimism=optimism, scale=largest(utility))
+    return RANGE_RULES[rule](worst, best, optimism, largest_utility(utility))
 
 
 def decide_by_range(
-    worst: Array, best: Array, rule: str, *, optimism: float = 0.5, scale: float = 1.0
+    worst: Array, best: Array, rule: str, *, optimism: float = 0.5, unit: float = 1.0
 ) -> Mask | Indices:
     """Decisions by the rules that only see the range of each action's expected utility.
 
@@ -107,8 +126,8 @@ def decide_by_range(
         One of `RANGE_RULES`.
     optimism : float in [0, 1]
         Weight of the best case, for rule "hurwicz" only.
-    scale : float
-        Largest absolute utility, the unit of TIE_TOLERANCE.
+    unit : float
+        Largest absolute utility: TIE_TOLERANCE is relative to it.
 
     Examples
     --------
@@ -118,17 +137,11 @@ def decide_by_range(
     >>> decide_by_range(worst, best, "gamma_maximin")
     array([0])
     """
-    match check_choice(rule, "rule", RANGE_RULES):
-        case "interval_dominance":
-            return interval_dominance(worst, best, scale=scale)
-        case "gamma_maximin":
-            return _first_largest(worst)
-        case "gamma_maximax":
-            return _first_largest(best)
-    return hurwicz(worst, best, optimism)
+    check_choice(rule, "rule", tuple(RANGE_RULES))
+    return RANGE_RULES[rule](worst, best, check_alpha(optimism, "optimism"), unit)
 
 
-def interval_dominance(worst: Array, best: Array, *, scale: float = 1.0) -> Mask:
+def interval_dominance(worst: Array, best: Array, *, unit: float = 1.0) -> Mask:
     """Actions whose best case reaches every other action's worst case: (n, A) bool.
 
     Never empty: the action with the best worst case is in it. O(A) per row.
@@ -137,10 +150,10 @@ def interval_dominance(worst: Array, best: Array, *, scale: float = 1.0) -> Mask
     ----------
     worst, best : (n, A) arrays
         Least and greatest expected utility; under 0/1 loss the box itself.
-    scale : float
-        Largest absolute utility, the unit of TIE_TOLERANCE.
+    unit : float
+        Largest absolute utility: TIE_TOLERANCE is relative to it.
     """
-    floor: Array = worst.max(axis=1, keepdims=True) - TIE_TOLERANCE * scale
+    floor: Array = worst.max(axis=1, keepdims=True) - TIE_TOLERANCE * unit
     return best >= floor
 
 
@@ -156,8 +169,7 @@ def hurwicz(worst: Array, best: Array, optimism: float) -> Indices:
     optimism : float in [0, 1]
         Weight of the best case.
     """
-    optimism = check_alpha(optimism, "optimism")
-    return _first_largest(optimism * best + (1.0 - optimism) * worst)
+    return _first_largest(_compromise(worst, best, check_alpha(optimism, "optimism")))
 
 
 def maximality(lower: Array, upper: Array, utility: Array | None = None) -> Mask:
@@ -187,8 +199,8 @@ def maximality(lower: Array, upper: Array, utility: Array | None = None) -> Mask
     """
     if utility is None:
         return interval_dominance(lower, upper)
-    kept, least, _ = _edges(lower, upper, utility)
-    return kept & (least <= TIE_TOLERANCE * largest(utility))
+    kept, least, _ = _box_shortfalls(lower, upper, utility)
+    return kept & (least <= TIE_TOLERANCE * largest_utility(utility))
 
 
 def minimax_regret(lower: Array, upper: Array, utility: Array | None = None) -> Indices:
@@ -215,7 +227,7 @@ def minimax_regret(lower: Array, upper: Array, utility: Array | None = None) -> 
         second, first = np.partition(upper, -2, axis=1)[:, -2:].T
         rival = np.where(upper == first[:, None], second[:, None], first[:, None])
         return _first_largest(np.minimum(lower - rival, 0.0))
-    kept, _, greatest = _edges(lower, upper, utility)
+    kept, _, greatest = _box_shortfalls(lower, upper, utility)
     return _first_largest(np.where(kept, -greatest, -np.inf))
 
 
@@ -252,12 +264,37 @@ def e_admissible(lower: Array, upper: Array, utility: Array | None = None) -> Ma
         return upper >= smallest_maximum(lower, upper)[:, None] - TIE_TOLERANCE
     kept = maximality(lower, upper, utility)
     admissible = kept.copy()
-    payoff = utility / (2.0 * largest(utility))  # differences lie in [-1, 1]
+    payoff = utility / (2.0 * largest_utility(utility))  # differences lie in [-1, 1]
     for row, action, rivals in contested(kept, sum(utility.shape)):
         reply = _favourable(lower[row], upper[row], payoff, action, rivals)
         shortfall, _ = bracket_values(reply, *rivals.shape, threshold=ADMISSIBLE_TOLERANCE)
         admissible[row, action] = shortfall < ADMISSIBLE_TOLERANCE
     return admissible
+
+
+RangeRule = Callable[[Array, Array, float, float], Mask | Indices]
+"""Of worst and best (n, A), optimism and the largest utility: what the rule keeps or takes."""
+
+BoxRule = Callable[[Array, Array, Array | None], Mask | Indices]
+"""Of lower and upper (n, K) and a utility (A, K): what the rule keeps or takes."""
+
+RANGE_RULES: dict[str, RangeRule] = {
+    "interval_dominance": lambda worst, best, _, unit: interval_dominance(worst, best, unit=unit),
+    "gamma_maximin": lambda worst, *_: _first_largest(worst),
+    "gamma_maximax": lambda _worst, best, *_: _first_largest(best),
+    "hurwicz": lambda worst, best, optimism, _: _first_largest(_compromise(worst, best, optimism)),
+}
+"""Rules that only see the range of each action's expected utility: the same for all credal sets."""
+
+BOX_RULES: dict[str, BoxRule] = {
+    "maximality": maximality,
+    "e_admissible": e_admissible,
+    "minimax_regret": minimax_regret,
+}
+"""All other rules, for boxes."""
+
+RULES = (*RANGE_RULES, *BOX_RULES)
+"""The names of all rules, which are the same for every kind of credal set."""
 
 
 def smallest_maximum(lower: Array, upper: Array) -> Array:
@@ -391,15 +428,15 @@ def abstention_utility(n_classes: int, *, cost: float) -> Array:
     return np.vstack([np.eye(K), np.full(K, 1.0 - check_alpha(cost, "cost"))])
 
 
-def largest(utility: Array | None) -> float:
-    """Largest absolute utility, the unit of tolerances; 1 for 0/1 loss and for all zeros."""
+def largest_utility(utility: Array | None) -> float:
+    """Largest absolute utility, to which tolerances are relative; 1 for 0/1 loss and all zeros."""
     return 1.0 if utility is None else float(np.abs(utility).max()) or 1.0
 
 
-def edges(
+def shortfalls(
     kept: Mask, compare: Callable[[Indices, Indices, Indices], tuple[Array, Array]], width: int
 ) -> tuple[Array, Array]:
-    """How far each kept action trails some rival, at least and at most: (n, A) each.
+    """How far each kept action falls short of a rival, at least and at most: (n, A) each.
 
     least[a] is the greatest lower expectation of U_b - U_a over kept actions b, greatest[a] the
     greatest upper one. b = a is among them, so neither is negative.
@@ -453,9 +490,9 @@ def contested(kept: Mask, width: int) -> Iterator[tuple[Indices, Indices, Indice
         yield row, action, np.where(np.arange(first.shape[1]) < count, first, action[:, None])
 
 
-def _edges(lower: Array, upper: Array, utility: Array) -> tuple[Mask, Array, Array]:
-    """Survivors of interval dominance, and `edges` between them, over boxes."""
-    kept = interval_dominance(*expectation(lower, upper, utility), scale=largest(utility))
+def _box_shortfalls(lower: Array, upper: Array, utility: Array) -> tuple[Mask, Array, Array]:
+    """Survivors of interval dominance, and `shortfalls` between them, over boxes."""
+    kept = interval_dominance(*expectation(lower, upper, utility), unit=largest_utility(utility))
 
     def compare(row: Indices, a: Indices, b: Indices) -> tuple[Array, Array]:
         difference = utility[b] - utility[a]
@@ -465,7 +502,7 @@ def _edges(lower: Array, upper: Array, utility: Array) -> tuple[Mask, Array, Arr
         )
         return _range(lo, hi, v)
 
-    return kept, *edges(kept, compare, lower.shape[1])
+    return kept, *shortfalls(kept, compare, lower.shape[1])
 
 
 def _favourable(
@@ -485,6 +522,11 @@ def _favourable(
         return earned[each, others] - earned[each, own]
 
     return reply
+
+
+def _compromise(worst: Array, best: Array, optimism: float) -> Array:
+    """The score of `hurwicz`."""
+    return optimism * best + (1.0 - optimism) * worst
 
 
 def _first_largest(scores: Array) -> Indices:

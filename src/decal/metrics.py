@@ -8,7 +8,9 @@ import numpy as np
 
 from decal._base.checks import check_count, check_labels, check_probabilities, check_scores
 from decal._base.numerics import Array
-from decal.credal._boxes import CredalSet
+from decal.credal import CredalSet
+
+__all__ = ["auroc", "calibration_gaps", "coverage", "efficiency", "expected_calibration_error"]
 
 
 def coverage(credal: CredalSet, distributions: Any, *, atol: float = 5e-4) -> float:
@@ -16,9 +18,17 @@ def coverage(credal: CredalSet, distributions: Any, *, atol: float = 5e-4) -> fl
 
     Parameters
     ----------
-    credal : n inputs, K classes.
-    distributions : (n, K) true distributions, for instance the shares of human annotators' labels.
-    atol : tolerance on every bound. The published numbers round bounds to three decimals.
+    credal : CredalSet
+        n inputs, K classes.
+    distributions : (n, K) array
+        True distributions, for instance the shares of human annotators' labels.
+    atol : float
+        Tolerance on every bound. The published numbers round bounds to three decimals.
+
+    See Also
+    --------
+    efficiency : What coverage is traded for.
+    decal.selection.alpha_for_coverage : The alpha that reaches a wanted coverage.
 
     Examples
     --------
@@ -31,7 +41,18 @@ def coverage(credal: CredalSet, distributions: Any, *, atol: float = 5e-4) -> fl
 
 
 def efficiency(credal: CredalSet) -> float:
-    """One minus the mean width of all intervals: 1 for points, 0 when nothing is excluded."""
+    """One minus the mean width of all intervals: 1 for points, 0 when nothing is excluded.
+
+    Parameters
+    ----------
+    credal : CredalSet
+        n inputs, K classes.
+
+    See Also
+    --------
+    coverage : What efficiency is traded for.
+    decal.selection.alpha_for_efficiency : The alpha that reaches a wanted efficiency.
+    """
     return 1.0 - float(np.mean(credal.upper - credal.lower))
 
 
@@ -40,7 +61,8 @@ def auroc(in_scores: Any, out_scores: Any) -> float:
 
     Parameters
     ----------
-    in_scores, out_scores : uncertainty of in-distribution and of out-of-distribution inputs.
+    in_scores, out_scores : vectors
+        Uncertainty of in-distribution and of out-of-distribution inputs.
 
     Notes
     -----
@@ -64,9 +86,16 @@ def expected_calibration_error(probabilities: Any, labels: Any, *, bins: int = 1
 
     Parameters
     ----------
-    probabilities : (n, K) predictions.
-    labels : (n,) true classes.
-    bins : number of bins of (0, 1]; a confidence on an edge falls into the bin below.
+    probabilities : (n, K) array
+        Predictions.
+    labels : (n,) integers
+        True classes.
+    bins : int
+        Number of bins of (0, 1]; a confidence on an edge falls into the bin below.
+
+    See Also
+    --------
+    calibration_gaps : The same for rows that arrive in chunks.
 
     Examples
     --------
@@ -81,9 +110,20 @@ def expected_calibration_error(probabilities: Any, labels: Any, *, bins: int = 1
 def calibration_gaps(probabilities: Any, labels: Any, *, bins: int = 10) -> Array:
     """(bins,) sums of confidence minus correctness, which add up over chunks of rows.
 
+    The expected calibration error is the sum of their absolute values over the number of rows.
+
     Parameters
     ----------
-    probabilities, labels, bins : as for `expected_calibration_error`.
+    probabilities : (n, K) array
+        Predictions of one chunk.
+    labels : (n,) integers
+        Their true classes.
+    bins : int
+        The same number for all chunks.
+
+    See Also
+    --------
+    expected_calibration_error : The error itself, for rows that fit into memory.
     """
     p = check_probabilities(probabilities)
     y = check_labels(labels, rows=len(p), classes=p.shape[1])

@@ -1,7 +1,7 @@
 """CredalClassifier: a scikit-learn estimator around a scikit-learn estimator.
 
-It gets logits that the estimator has not been fitted to, hands them to a Decalibrator, and speaks
-scikit-learn's language. All the mathematics is in `decal.Decalibrator`.
+It computes the estimator's logits on rows that were held out, passes them to a Decalibrator, and
+follows the conventions of scikit-learn. All the mathematics is in `decal.Decalibrator`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from decal._base.checks import (
     to_numpy,
 )
 from decal._base.numerics import Array
-from decal.credal._boxes import SET_RULES, IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
-from decal.directions._class_shifts import Temperature
-from decal.directions._lines import Direction
+from decal.decisions import SET_RULES
+from decal.directions import Direction
 
 try:
     from sklearn import get_config  # type: ignore[import-untyped]
@@ -66,62 +66,76 @@ try:
 except ImportError as error:
     raise ImportError("decal.sklearn needs scikit-learn: pip install 'decal[sklearn]'") from error
 
+__all__ = ["CredalClassifier"]
+
 Indices = NDArray[np.intp]
 
 METHODS = ("auto", "predict_logits", "predict_proba", "decision_function")
 
 SMALLEST = float(np.finfo(np.float64).tiny)
-"""Stands for a probability of 0 where no label depends on it: its logarithm is about -708."""
+"""Replaces a probability of 0 if no label depends on it: its logarithm is about -708."""
 
 SPLIT_SEED = 0
-"""Of the split that a share of rows held out asks for: the same rows every time."""
+"""The seed of the split if cv is a share of rows: it holds out the same rows every time."""
 
 
 class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that also predicts credal sets: an interval of probabilities per class.
 
-    `fit` gets the estimator's logits on rows it was not fitted to, and learns from them and their
-    labels how far each logit may move (`decal.Decalibrator`). Logits on training rows would not do:
-    an overfitted model is sure of the labels it has seen, so its likelihood there says little about
-    how wrong it may be elsewhere.
+    `fit` computes the estimator's logits on rows it was not fitted to, and learns from them and
+    their labels how far each logit may move (`decal.Decalibrator`). Logits on training rows would
+    not serve: an overfitted model is sure of the labels it has seen, so its likelihood there says
+    little about how wrong it may be elsewhere.
 
     Parameters
     ----------
-    estimator : a classifier. With a FrozenEstimator around a fitted one, that model is taken as it
-        is, and the rows given to `fit` must be ones it was not fitted to.
-    alpha : level in [0, 1]; smaller is more cautious. One fit serves every alpha: see the `alpha`
+    estimator
+        A classifier. With a FrozenEstimator around a fitted one, that model is taken as it is, and
+        the rows given to `fit` must be ones it was not fitted to.
+    alpha : float
+        Level in [0, 1]; smaller is more cautious. One fit serves every alpha: see the `alpha`
         argument of `predict_credal` and `predict_set`; set_params(alpha=...) needs no new fit.
-    directions, likelihood, reference, box : as in `decal.Decalibrator`.
-    cv : which rows are held out.
+    directions, likelihood, reference, box
+        As in `decal.Decalibrator`.
+    cv
+        Which rows are held out.
 
         * A whole number, or a splitter, or pairs of row numbers (train, test): each test part gets
           its logits from a clone fitted to its train part. With several parts the estimator is then
           refitted to all rows; with one, the clone that gave the logits is kept.
-        * A share between 0 and 1: so many rows of every class are held out, drawn with a fixed
-          seed, and the estimator is fitted once, to the others. For another seed pass
+        * A share between 0 and 1: this share of every class is held out, drawn with a fixed seed,
+          and the estimator is fitted once, to the other rows. For another seed pass
           StratifiedShuffleSplit(1, ...), for rows of your choice PredefinedSplit(...).
 
         No row may be held out twice. Not used with a FrozenEstimator.
-    method : where logits come from. "predict_logits", as TabPFN has; "predict_proba", of which the
+    method : str
+        Where logits come from. "predict_logits", as TabPFN has; "predict_proba", of which the
         logarithm is taken; "decision_function", if you know that its values are logits, as those of
         logistic regression and gradient boosting are and those of support vector machines are not
         (a single column is the log-odds of the second class). "auto" takes predict_logits if the
         estimator has it, otherwise predict_proba, never decision_function.
-    floor : least probability, for the logarithm. A forest says 0 if no tree votes for a class. If
-        that happens to the label of a held-out row, the likelihood is 0 and no set is plausible.
-        "auto" then raises all probabilities to at least 1 / (n + K), for n rows and K classes;
-        zeros that no label contradicts are left as good as zero. A number in (0, 1) is used
+    floor : float or str
+        Least probability, for the logarithm. A forest says 0 if no tree votes for a class. If that
+        happens to the label of a held-out row, the likelihood is 0 and no set is plausible. "auto"
+        then raises all probabilities to at least 1 / (n + K), for n rows and K classes; if no label
+        contradicts a zero, zeros become the smallest positive number. A number in (0, 1) is used
         throughout. A class missing from the rows that a model was fitted to gets 1 / (n + K), or
         that number, in any case.
 
     Attributes
     ----------
-    estimator_ : the fitted estimator behind all predictions.
-    decalibrator_ : the fitted `decal.Decalibrator`.
-    classes_ : (K,) class labels, sorted.
-    method_ : the method that logits come from.
-    floor_ : the least probability in use; only if `method_` is "predict_proba".
-    n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
+    estimator_
+        The fitted estimator behind all predictions.
+    decalibrator_
+        The fitted `decal.Decalibrator`.
+    classes_ : (K,) array
+        Class labels, sorted.
+    method_
+        The method that logits come from.
+    floor_
+        The least probability; only used if `method_` is "predict_proba".
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
 
     Notes
     -----
@@ -137,10 +151,11 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     >>> from decal.sklearn import CredalClassifier
     >>> flowers = load_iris()
     >>> X, y = flowers.data, flowers.target_names[flowers.target]
-    >>> clf = CredalClassifier(LogisticRegression(max_iter=1000), alpha=0.9).fit(X, y)
+    >>> model = LogisticRegression(max_iter=1000, tol=1e-8)  # the same digits on every machine
+    >>> clf = CredalClassifier(model, alpha=0.9).fit(X, y)
     >>> clf.predict_credal(X[70:71])
     IntervalCredalSet: 1 input, 3 classes, mean width 0.485
-      0  virginica [0.172, 0.879]  versicolor [0.120, 0.824]  setosa [0.000, 0.044]
+      0  virginica [0.172, 0.880]  versicolor [0.120, 0.823]  setosa [0.000, 0.044]
     >>> [str(name) for name in clf.classes_[clf.predict_set(X[70:71])[0]]]
     ['versicolor', 'virginica']
     """
@@ -150,7 +165,7 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         estimator: Any,
         *,
         alpha: float = 0.8,
-        directions: Iterable[str | Temperature | Direction] = ("class",),
+        directions: Iterable[str | Direction] = ("class",),
         likelihood: str = "mean",
         reference: str = "model",
         box: str = "joint",
@@ -175,10 +190,14 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
 
         Parameters
         ----------
-        X : (n, d) features; anything that the estimator takes.
-        y : (n,) labels: numbers or strings, two classes or more.
-        sample_weight : (n,), optional. A weight of 2 counts like two equal rows in the likelihood.
-        fit_params : for the estimator's `fit`; values of length n are split along with the rows.
+        X : (n, d) array
+            Features; anything that the estimator takes.
+        y : (n,) array
+            Labels: numbers or strings, two classes or more.
+        sample_weight : (n,) array, optional
+            A weight of 2 counts like two equal rows in the likelihood.
+        fit_params
+            For the estimator's `fit`; values of length n are split along with the rows.
         """
         decalibrator = Decalibrator(
             self.alpha,
@@ -234,7 +253,7 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         return self
 
     def _route(self, weights: Array | None, fit_params: dict[str, Any]) -> Bunch:
-        """What the estimator's fit and the splitter's split are to get besides X and y."""
+        """The arguments besides X and y of the estimator's fit and of the splitter's split."""
         if get_config()["enable_metadata_routing"]:
             return process_routing(self, "fit", sample_weight=weights, **fit_params)
         if weights is not None and not isinstance(self.estimator, FrozenEstimator):
@@ -291,7 +310,7 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     def predict(self, X: Any) -> NDArray[Any]:
         """(n,) most probable classes: the estimator's own predictions.
 
-        With reference="best", those of the recentred model.
+        With reference="best", those of the recentered model.
         """
         check_is_fitted(self)
         if self.decalibrator_.reference == "model":
@@ -301,7 +320,7 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     def predict_proba(self, X: Any) -> Array:
         """(n, K) probabilities: the estimator's own, or the softmax of its logits if it has none.
 
-        With reference="best", those of the recentred model: the credal sets' `point`.
+        With reference="best", those of the recentered model: the credal sets' `point`.
         """
         check_is_fitted(self)
         if self.decalibrator_.reference == "best":
@@ -327,8 +346,10 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
 
         Parameters
         ----------
-        X : (n, d) features.
-        alpha : level in [0, 1]; by default the one given at construction.
+        X : (n, d) array
+            Features.
+        alpha : float, optional
+            Level in [0, 1]; by default the one given at construction.
         """
         check_is_fitted(self)
         return self._credal(X, alpha)
@@ -340,11 +361,14 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
 
         Parameters
         ----------
-        X : (n, d) features.
-        rule : "e_admissible", every class that is most probable for some distribution in the set;
+        X : (n, d) array
+            Features.
+        rule : str
+            "e_admissible", every class that is most probable for some distribution in the set;
             "maximality" or "interval_dominance", all that no other class beats for sure. For rules
             that choose a single class, or with utilities, ask predict_credal(X).decide(...).
-        alpha : level in [0, 1]; by default the one given at construction.
+        alpha : float, optional
+            Level in [0, 1]; by default the one given at construction.
         """
         check_choice(rule, "rule", SET_RULES)
         check_is_fitted(self)
@@ -367,7 +391,7 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
 
 
 def _logits(model: Any, X: Any, method: str, classes: NDArray[Any], unseen: float) -> Array:
-    """(n, K) logits, a column per class; -inf for a probability of 0, log(unseen) for no column."""
+    """(n, K) logits: -inf for a probability of 0, log(unseen) for a class the model lacks."""
     known = _classes_of(model)
     raw = to_numpy(getattr(model, method)(X), method)
     if method == "decision_function" and raw.ndim == 1 and len(known) == 2:
@@ -409,7 +433,7 @@ def _classes_of(model: Any) -> NDArray[Any]:
 
 
 def _columns(labels: NDArray[Any], classes: NDArray[Any]) -> Indices:
-    """Where each label stands among the sorted classes."""
+    """The index of each label among the sorted classes."""
     if len(classes) < 2:
         raise ValueError(f"y must hold two classes or more: got one class, {classes.tolist()}.")
     known = np.isin(labels, classes)

@@ -34,16 +34,12 @@ except ModuleNotFoundError as error:
 
 from decal._base.checks import check_logits
 from decal._base.numerics import Array, sigmoid
-from decal.credal._boxes import IntervalCredalSet
-from decal.decalibrator import Decalibrator
-from decal.text import (
+from decal._pretrained import (
+    PretrainedClassifier,
     Scores,
     batches,
     choose_device,
-    fit_on,
     loading,
-    probabilities_of,
-    require_classes,
     require_weights,
 )
 
@@ -70,19 +66,21 @@ MODEL_FILES = (
     "config.json, model.safetensors, preprocessor_config.json or processor_config.json, "
     "tokenizer_config.json, and tokenizer.json or (SigLIP) spiece.model"
 )
-"""What the folder of a vision-language model holds."""
+"""The files of a vision-language model."""
 
 OPEN_CLIP_FILES = (
     "open_clip_config.json, open_clip_model.safetensors or open_clip_pytorch_model.bin, and the "
     "tokenizer's files; the config.json of the text model it names must be in the cache too"
 )
-"""What the folder of an open_clip model holds."""
+"""The files of an open_clip model."""
 
 TEXTS_PER_BATCH = 256
 
 EIGHT_BITS = ("1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr")
 """Pillow's modes of at most eight bits per channel, whose conversion to RGB loses no range."""
 
+Labels = Sequence[str] | Mapping[str, str]
+Templates = str | Sequence[str]
 ImageLike = Any
 """A Pillow image, the path of an image file, or uint8 (height, width) or (height, width, 3)."""
 
@@ -92,8 +90,10 @@ class Encoder(Protocol):
 
     Attributes
     ----------
-    head : "softmax" or "sigmoid", as the model itself says.
-    scale, bias : of its logits; the bias is 0 for "softmax".
+    head : str
+        "softmax" or "sigmoid", as the model itself states.
+    scale, bias : float
+        The scale and the bias of its logits; the bias is 0 for "softmax".
     """
 
     head: str
@@ -112,8 +112,10 @@ class TransformersEncoder:
 
     Parameters
     ----------
-    model : a CLIPModel, SiglipModel or Siglip2Model.
-    tokenizer, image_processor : its own.
+    model : CLIPModel, SiglipModel or Siglip2Model
+        The model.
+    tokenizer, image_processor
+        Those of the model.
     """
 
     def __init__(self, model: Any, tokenizer: Any, image_processor: Any) -> None:
@@ -126,8 +128,9 @@ class TransformersEncoder:
         self.scale = float(model.logit_scale.detach().exp())
         self.bias = float(model.logit_bias.detach()) if self.head == "sigmoid" else 0.0
         self._limit = int(model.config.text_config.max_position_embeddings)
-        # SigLIP reads a text at its last position, be it padding: it was trained on texts padded
-        # to the full length, and means nothing on others. CLIP never looks beyond the end token.
+        # SigLIP reads a text at its last position, even if that is padding: it was trained on
+        # texts padded to the full length, and its vectors of shorter texts are meaningless. CLIP
+        # never reads beyond the end token.
         self._padding: dict[str, Any] = {"padding": "longest"}
         if self.head == "sigmoid":
             self._padding = {"padding": "max_length", "max_length": self._limit}
@@ -155,9 +158,12 @@ class OpenClipEncoder:
 
     Parameters
     ----------
-    model : has encode_image, encode_text, logit_scale, and a logit_bias if it is a SigLIP.
-    preprocess : turns an image into a tensor.
-    tokenizer : turns texts into a tensor of tokens, padded and cut to the model's length.
+    model : open_clip model
+        It has encode_image, encode_text, logit_scale, and a logit_bias if it is a SigLIP.
+    preprocess : callable
+        Turns an image into a tensor.
+    tokenizer : callable
+        Turns texts into a tensor of tokens, padded and cut to the model's length.
     """
 
     def __init__(self, model: Any, preprocess: Any, tokenizer: Any) -> None:
@@ -180,35 +186,45 @@ class OpenClipEncoder:
         return vectors
 
 
-class ZeroShotClassifier:
+class ZeroShotClassifier(PretrainedClassifier):
     """Images in, logits over your labels out, without training.
 
     Parameters
     ----------
-    encoder : the model; `from_pretrained` and `from_open_clip` load one.
-    labels : the words for two or more classes; or a mapping from class names to words, which may
-        repeat (Swahili "ndege" is both airplane and bird).
-    templates : a text with {} where the word goes; or several, whose text vectors are averaged; or
-        a language of the paper's, "en" (default), "fr", "zh" or "sw".
+    encoder : Encoder
+        The model; `from_pretrained` and `from_open_clip` load one.
+    labels : sequence of str, or mapping
+        The words for two or more classes; or a mapping from class names to words, which may repeat
+        (Swahili "ndege" is both airplane and bird).
+    templates : str or sequence of str, optional
+        A text with {} where the word goes; or several, whose text vectors are averaged; or a
+        language of the paper's templates, "en" (default), "fr", "zh" or "sw".
 
     Attributes
     ----------
-    classes : K names, column by column.
-    templates : the texts with {}.
-    head : "softmax" (CLIP) or "sigmoid" (SigLIP), as the model itself says.
+    classes : tuple of str
+        The names of the K classes, column by column.
+    templates : tuple of str
+        The texts with {}.
+    head : str
+        "softmax" (CLIP) or "sigmoid" (SigLIP), as the model itself states.
+
+    See Also
+    --------
+    decal.text.TextClassifier : The same for texts, with a classifier that was trained for them.
 
     Notes
     -----
-    Every text is encoded once, whatever is asked later: `subset` and `replace` share what they
-    know. The vector of a class is the mean of its texts' unit vectors, scaled to length one.
+    Every text is encoded only once: classifiers made by `subset` and `replace` share the vectors of
+    texts. The vector of a class is the mean of its texts' unit vectors, scaled to length one.
     """
 
     def __init__(
         self,
         encoder: Encoder,
-        labels: Sequence[str] | Mapping[str, str],
+        labels: Labels,
         *,
-        templates: str | Sequence[str] = "en",
+        templates: Templates = "en",
     ) -> None:
         self.head = encoder.head
         self._encoder = encoder
@@ -219,9 +235,9 @@ class ZeroShotClassifier:
     def from_pretrained(
         cls,
         name_or_path: str | Path,
-        labels: Sequence[str] | Mapping[str, str],
+        labels: Labels,
         *,
-        templates: str | Sequence[str] = "en",
+        templates: Templates = "en",
         device: Any = None,
         **options: Any,
     ) -> Self:
@@ -229,17 +245,21 @@ class ZeroShotClassifier:
 
         Parameters
         ----------
-        name_or_path : a folder that `save_pretrained` or `hf download` wrote, or a model of the
-            hub, such as "openai/clip-vit-base-patch32" or "google/siglip2-base-patch16-224".
-        labels, templates : as for `ZeroShotClassifier`.
-        device : where to compute; by default a GPU if PyTorch has one, else the CPU.
-        **options : handed to transformers: `revision`, `token`, `cache_dir`, `local_files_only`.
+        name_or_path : str or path
+            A folder that `save_pretrained` or `hf download` wrote, or a model of the hub, such as
+            "openai/clip-vit-base-patch32" or "google/siglip2-base-patch16-224".
+        labels, templates
+            As for `ZeroShotClassifier`.
+        device : torch.device or str, optional
+            Where to compute; by default a GPU if PyTorch has one, else the CPU.
+        **options
+            Options of transformers: `revision`, `token`, `cache_dir`, `local_files_only`.
 
         Notes
         -----
-        Which kind of model it is, and so what its logits mean, is read from its own config.
-        Numbers are computed in float32, images prepared by Pillow even where torchvision is
-        installed, whose interpolation gives others.
+        The model's own config states its kind, and so the meaning of its logits. Numbers are
+        computed in float32. Pillow prepares the images, even if torchvision is installed: its
+        interpolation gives other numbers.
         """
         words, texts = check_words(labels), check_templates(templates)
         auto_processor: Any = transformers.AutoProcessor  # which has no types
@@ -261,18 +281,22 @@ class ZeroShotClassifier:
     def from_open_clip(
         cls,
         name_or_path: str | Path,
-        labels: Sequence[str] | Mapping[str, str],
+        labels: Labels,
         *,
-        templates: str | Sequence[str] = "en",
+        templates: Templates = "en",
         device: Any = None,
     ) -> Self:
         """Load a model of the open_clip package, such as BiomedCLIP.
 
+        open_clip prepares the images, and cuts texts to the model's length.
+
         Parameters
         ----------
-        name_or_path : a folder with open_clip_config.json, or a model of the hub, such as
+        name_or_path : str or path
+            A folder with open_clip_config.json, or a model of the hub, such as
             "microsoft/BiomedCLIP-PubMedBERT_256-vit_base_patch16_224".
-        labels, templates, device : as for `from_pretrained`.
+        labels, templates, device
+            As for `from_pretrained`.
         """
         words, texts = check_words(labels), check_templates(templates)
         try:
@@ -300,7 +324,7 @@ class ZeroShotClassifier:
     # Labels
 
     def subset(self, classes: Iterable[str]) -> Self:
-        """The same model for some of its classes, in the order given; encodes nothing."""
+        """The same model for some of its classes, in the given order. No text is encoded."""
         chosen = list(classes)
         for index, name in enumerate(chosen):
             if name not in self._words:
@@ -314,12 +338,12 @@ class ZeroShotClassifier:
 
     def replace(
         self,
-        labels: Sequence[str] | Mapping[str, str] | None = None,
+        labels: Labels | None = None,
         *,
-        templates: str | Sequence[str] | None = None,
+        templates: Templates | None = None,
     ) -> Self:
-        """The same model with other labels or templates; encodes only texts not seen before."""
-        other = copy.copy(self)  # which shares the vectors of texts
+        """The same model with other labels or templates. Only new texts are encoded."""
+        other = copy.copy(self)  # shares the vectors of texts
         other._use(
             self._words if labels is None else check_words(labels),
             self.templates if templates is None else check_templates(templates),
@@ -335,11 +359,13 @@ class ZeroShotClassifier:
 
         Parameters
         ----------
-        images : Pillow images, paths of image files, or uint8 arrays (height, width) or (height,
-            width, 3); an array (n, height, width, 3); any iterable of these. Photographs are
-            turned upright by their EXIF tag.
-        batch_size : images per pass through the model; more are never opened at once.
-        progress : show a bar.
+        images : iterable
+            Pillow images, paths of image files, or uint8 arrays (height, width) or (height, width,
+            3); or an array (n, height, width, 3). Photographs are turned upright by their EXIF tag.
+        batch_size : int, optional
+            The number of images per pass through the model; no more are opened at once.
+        progress : bool, optional
+            Whether to show a bar.
         """
         return np.concatenate(list(self._embedded(images, batch_size, progress)))
 
@@ -361,12 +387,6 @@ class ZeroShotClassifier:
         parts = self._embedded(images, batch_size, progress)
         return np.concatenate([self.logits_from_embeddings(part) for part in parts])
 
-    def probabilities(
-        self, images: Iterable[ImageLike], *, batch_size: int = 32, progress: bool = False
-    ) -> Array:
-        """(n, K) softmax over the labels: what the point prediction of a credal set is."""
-        return probabilities_of(self.logits(images, batch_size=batch_size, progress=progress))
-
     def match_probabilities(
         self, images: Iterable[ImageLike], *, batch_size: int = 32, progress: bool = False
     ) -> Array:
@@ -382,50 +402,11 @@ class ZeroShotClassifier:
         logits = self.logits(images, batch_size=batch_size, progress=progress)
         return sigmoid(logits.astype(np.float64))
 
-    # Credal sets
-
-    def decalibrate(
-        self,
-        images: Iterable[ImageLike],
-        labels: Any,
-        *,
-        alpha: float,
-        batch_size: int = 32,
-        progress: bool = False,
-        **settings: Any,
-    ) -> Decalibrator:
-        """A Decalibrator fitted on labelled images.
-
-        Parameters
-        ----------
-        images : as for `embeddings`.
-        labels : n names out of `classes`, or n column numbers.
-        alpha, **settings : as for `decal.decalibrate`.
-        """
-        logits = self.logits(images, batch_size=batch_size, progress=progress)
-        return fit_on(logits, labels, self.classes, alpha, settings)
-
-    def predict_credal(
-        self,
-        decalibrator: Decalibrator,
-        images: Iterable[ImageLike],
-        *,
-        alpha: float | None = None,
-        batch_size: int = 32,
-        progress: bool = False,
-    ) -> IntervalCredalSet:
-        """The credal sets of new images."""
-        require_classes(decalibrator, self.classes)
-        logits = self.logits(images, batch_size=batch_size, progress=progress)
-        return decalibrator.predict(logits, alpha=alpha)
-
-    # Inside
-
     def _use(self, words: dict[str, str], templates: tuple[str, ...]) -> None:
         self._words, self.classes, self.templates = words, tuple(words), templates
         texts = [[t.replace("{}", word) for t in templates] for word in words.values()]
         new = list(dict.fromkeys(t for row in texts for t in row if t not in self._known))
-        for _, batch in batches(new, TEXTS_PER_BATCH, progress=False, unit="text"):
+        for _, batch in batches(new, TEXTS_PER_BATCH, unit="texts"):
             with torch.inference_mode():
                 vectors = self._encoder.encode_texts(batch).float().cpu().numpy()
             self._known.update(zip(batch, _unit(vectors), strict=True))
@@ -437,7 +418,7 @@ class ZeroShotClassifier:
     ) -> Iterator[Scores]:
         require_several(images)
         empty = True
-        for start, batch in batches(images, batch_size, progress=progress, unit="image"):
+        for start, batch in batches(images, batch_size, unit="images", progress=progress):
             opened = [to_rgb(image, index) for index, image in enumerate(batch, start)]
             with torch.inference_mode():
                 vectors = self._encoder.encode_images(opened).float().cpu().numpy()
@@ -448,7 +429,7 @@ class ZeroShotClassifier:
 
 
 def head_of(config: Any) -> str:
-    """How the model of a config reads its logits; other kinds of models are refused."""
+    """The head of a model by its config; refuses models of other kinds."""
     head = HEADS.get(config.model_type)
     if head is None:
         raise ValueError(
@@ -458,8 +439,8 @@ def head_of(config: Any) -> str:
     return head
 
 
-def check_words(labels: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    """The word of each class by its name: two classes or more."""
+def check_words(labels: Labels) -> dict[str, str]:
+    """The word of each class, by the name of the class; at least two classes."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise ValueError(f"labels must be a list of words: got {labels!r}.")
     pairs = list(labels.items()) if isinstance(labels, Mapping) else [(w, w) for w in labels]
@@ -479,8 +460,8 @@ def check_words(labels: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
     return words
 
 
-def check_templates(templates: str | Sequence[str]) -> tuple[str, ...]:
-    """Texts with one {} each; the name of a language stands for the paper's template."""
+def check_templates(templates: Templates) -> tuple[str, ...]:
+    """Texts with one {} each; the name of a language selects the paper's template."""
     texts = (templates,) if isinstance(templates, str) else tuple(templates)
     if not texts:
         raise ValueError("templates must be one text or more: got none.")
@@ -506,7 +487,7 @@ def require_several(images: Any) -> None:
 
 
 def to_rgb(image: ImageLike, index: int) -> Image.Image:
-    """An RGB image, upright."""
+    """The image in RGB, upright."""
     if isinstance(image, str | os.PathLike):
         try:
             with Image.open(image) as file:

@@ -1,9 +1,9 @@
-"""Tiny networks train on one thread: several wait for each other on a busy machine."""
+"""Tiny networks train on one thread: several would wait for each other on a busy machine."""
 
 import pytest
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="package")
 def one_thread():
     torch = pytest.importorskip("torch", reason="needs decal[torch]")
     before = torch.get_num_threads()

@@ -78,7 +78,7 @@ def test_bounds_are_those_of_the_definition(case):
 
 
 @given(intervals(1e4))
-def test_the_softmax_of_the_centres_lies_within_so_that_no_set_is_empty(case):
+def test_the_softmax_of_the_centers_lies_within_so_that_no_set_is_empty(case):
     lower, upper = bounds(*case)
     point = torch.softmax(torch.tensor(case[0]), 0).numpy()
     assert (lower <= point + 1e-12).all()
@@ -143,7 +143,7 @@ def test_the_loss_is_that_of_a_slow_loop(case, delta):
 # Trained networks
 
 
-def test_the_head_gives_normalised_centres_and_widths_that_are_not_negative():
+def test_the_head_gives_normalised_centers_and_widths_that_are_not_negative():
     torch.manual_seed(0)
     head = IntervalHead(5, classes=3)
     x = 100 * torch.randn(64, 5)

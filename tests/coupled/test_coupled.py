@@ -1,4 +1,4 @@
-"""All logits at once: inner ends are attained, outer ends hold, and nothing is claimed wrongly.
+"""All logits at once: inner endpoints are attained, outer ones hold, nothing is claimed wrongly.
 
 The oracles evaluate whole rows of logits and search by brute force: rays from the best shift to the
 boundary of the region, all directions for three classes, SLSQP from many starts. They import
@@ -163,8 +163,8 @@ def test_inner_ends_are_attained_and_outer_ends_hold(seed):
     level, center = level_of(logits, labels, weights, settings)
     counted = weights > 0
     scale = weights.sum() + abs(level)
-    ends = ((credal.lower, credal.lower_shifts), (credal.upper, credal.upper_shifts))
-    for values, shifts in ends:
+    endpoints = ((credal.lower, credal.lower_shifts), (credal.upper, credal.upper_shifts))
+    for values, shifts in endpoints:
         for row, query in enumerate(queries):
             for k, shift in enumerate(shifts[row]):
                 assert softmax(query + shift)[k] == pytest.approx(values[row, k], abs=1e-9)
@@ -188,7 +188,7 @@ def test_inner_ends_are_attained_and_outer_ends_hold(seed):
 
 
 @pytest.mark.parametrize("seed", range(max(4, PROBLEMS // 10)))
-def test_no_start_of_slsqp_does_better_than_a_certified_end(seed):
+def test_no_start_of_slsqp_does_better_than_a_certified_endpoint(seed):
     logits, labels, weights, settings, queries = random_problem(4 * seed + 1)
     settings = settings | {"reference": "best"}
     credal = fitted(logits, labels, weights, **settings).predict(queries)
@@ -255,13 +255,13 @@ def test_of_two_local_minima_the_lower_one_is_found_and_neither_is_called_proved
     st.sampled_from(["mean", "sum"]),
     st.sampled_from(["best", "model"]),
 )
-def test_awkward_data_never_break_the_order_of_the_ends(data, alpha, likelihood, reference):
+def test_awkward_data_never_break_the_order_of_the_endpoints(data, alpha, likelihood, reference):
     logits, labels, weights = data
     d = fitted(logits, labels, weights, alpha=alpha, likelihood=likelihood, reference=reference)
     credal = d.predict(logits)
     str(d.diagnostics())
-    ends = [credal.lower_outer, credal.lower, credal.upper, credal.upper_outer]
-    assert (np.diff([0 * ends[0], *ends, 0 * ends[0] + 1], axis=0) >= 0).all()
+    endpoints = [credal.lower_outer, credal.lower, credal.upper, credal.upper_outer]
+    assert (np.diff([0 * endpoints[0], *endpoints, 0 * endpoints[0] + 1], axis=0) >= 0).all()
     assert (credal.lower <= credal.point).all()
     assert (credal.point <= credal.upper).all()
 
@@ -488,7 +488,7 @@ def test_without_certificates_only_lower_ends_lose_their_proof():
     assert (bare.lower_outer <= proved.lower_outer + 1e-12).all()
 
 
-def test_the_credal_set_carries_what_is_known_of_its_ends():
+def test_the_credal_set_carries_what_is_known_of_its_endpoints():
     logits, labels, queries = shop()
     d = fitted(logits, labels, alpha=0.9, likelihood="mean", classes="abcd")
     credal = d.predict(queries, shifts=True)
@@ -503,7 +503,7 @@ def test_the_credal_set_carries_what_is_known_of_its_ends():
     assert (credal.tighten().lower >= credal.lower).all()
     assert (credal.epistemic() > 0).all()
     assert d.predict(queries).lower_shifts is None
-    assert "ends known to" in repr(credal)
+    assert "endpoints known to" in repr(credal)
     with pytest.raises(ValueError, match="read-only"):
         credal.lower_outer[0, 0] = 0.0
 

@@ -1,263 +1,60 @@
-"""Hulls of probability vectors: entropies, membership, expectations and decisions."""
-
-from itertools import product
+"""HullCredalSet: what it holds and that it answers what boxes answer."""
 
 import numpy as np
 import pytest
 
-from decal import decisions
-from decal._base import games as _games
-from decal.credal import _hull_questions as hulls
-from decal.decisions import abstention_utility
-from oracles import decisions as oracle
-from test_decisions import SET_RULES, assert_rules_match_definitions
-
-SHAPES = ((1, 2), (1, 5), (2, 2), (2, 6), (4, 3), (7, 7), (5, 20))  # (M, K)
+import decal
+from helpers.credal_sets import NAMES
 
 
-def cases(seed, n=4):
-    rng = np.random.default_rng(seed)
-    for kind, (M, K) in product(oracle.HULL_KINDS, SHAPES):
-        yield rng, kind, oracle.random_hulls(rng, n, M, K, kind)
+@pytest.fixture
+def hull():
+    rng = np.random.default_rng(4)
+    return decal.HullCredalSet(rng.dirichlet(np.ones(3), size=(6, 4)), classes=NAMES)
 
 
-def mixtures(rng, vertices):
-    weights = rng.dirichlet(np.full(vertices.shape[1], 0.3), len(vertices))
-    return np.einsum("nm,nmk->nk", weights, vertices)
+def test_a_hull_has_the_surface_of_a_box_and_lies_within_its_box(hull):
+    box = hull.box()
+    np.testing.assert_array_equal(hull.lower, hull.vertices.min(axis=1))
+    np.testing.assert_array_equal(box.upper, hull.vertices.max(axis=1))
+    np.testing.assert_allclose(hull.point, hull.vertices.mean(axis=1))
+    assert hull.contains(hull.point, atol=1e-9).all()
+    assert box.contains(hull.point).all()
+    assert (hull.total() <= box.total() + 1e-9).all()
+    assert (hull.aleatoric() >= box.aleatoric() - 1e-9).all()
+    for measure in ("entropy", "zero_one", "hartley", "width"):
+        assert (hull.epistemic(measure) <= box.epistemic(measure) + 1e-9).all()
+    for rule in ("interval_dominance", "maximality", "e_admissible"):
+        assert not (hull.decide(rule) & ~box.decide(rule)).any()
+    np.testing.assert_array_equal(hull.decide("point"), hull.point.argmax(axis=1))
+    least, greatest = hull.expectation([0.0, 1.0, 2.0])
+    assert (least <= greatest).all()
+    assert (hull.upper_entropy().gap <= 1e-9).all()
+    assert not hull.is_empty.any()
+    assert hull.tighten() is hull
+    np.testing.assert_array_equal(hull.intersection_probability(), box.intersection_probability())
+    assert decal.metrics.efficiency(hull) == decal.metrics.efficiency(box)
+    assert decal.metrics.coverage(hull, hull.point) == 1.0
 
 
-def test_highest_entropy_is_certified_and_at_least_that_of_a_general_solver():
-    for _, kind, vertices in cases(0, n=3):
-        highest = hulls.upper_entropy(vertices)
-        assert (highest.gap <= 1e-9).all(), kind
-        assert (highest.gap >= -1e-12).all(), kind
-        for i, v in enumerate(vertices):
-            assert highest.weights[i].min() >= 0
-            assert highest.weights[i].sum() == pytest.approx(1, abs=1e-12)
-            p = highest.weights[i] @ v
-            assert oracle.entropy(p) == pytest.approx(highest.value[i], abs=1e-12)
-            if i == 0:
-                found = oracle.hull_upper_entropy(v)
-                assert highest.value[i] >= found - 1e-9, kind
-                assert highest.bound[i] >= found - 1e-12, kind
+def test_rows_of_a_hull_are_hulls(hull):
+    assert len(hull) == 6
+    assert hull[2].vertices.shape == (1, 4, 3)
+    assert [h.shape for h in hull[:2]] == [(1, 3), (1, 3)]
+    assert repr(hull).startswith("HullCredalSet: 6 inputs, 4 vertices, 3 classes, mean width")
+    with pytest.raises(ValueError, match="read-only"):
+        hull.vertices[0, 0, 0] = 1
 
 
-def test_no_mixture_exceeds_the_bound():
-    for rng, kind, vertices in cases(1, n=20):
-        highest = hulls.upper_entropy(vertices)
-        for _ in range(20):
-            entropies = [oracle.entropy(p) for p in mixtures(rng, vertices)]
-            assert (np.array(entropies) <= highest.bound + 1e-12).all(), kind
-
-
-def test_lowest_entropy_is_that_of_a_vertex():
-    for rng, kind, vertices in cases(2, n=5):
-        lowest = hulls.lower_entropy(vertices)
-        expected = [min(oracle.entropy(p) for p in v) for v in vertices]
-        np.testing.assert_allclose(lowest, expected, atol=1e-13, err_msg=kind)
-        assert (lowest <= hulls.upper_entropy(vertices).value + 1e-12).all()
-        assert (lowest <= [oracle.entropy(p) + 1e-12 for p in mixtures(rng, vertices)]).all()
-
-
-def test_entropies_known_in_closed_form():
-    simplex = np.eye(5)[None]
-    assert hulls.upper_entropy(simplex).value == pytest.approx(np.log(5), abs=1e-9)
-    assert hulls.lower_entropy(simplex).tolist() == [0.0]
-    edge = np.eye(5)[None, :2]
-    assert hulls.upper_entropy(edge).value == pytest.approx(np.log(2), abs=1e-9)
-    point = np.full((1, 3, 4), 0.25)
-    assert hulls.upper_entropy(point).value == pytest.approx(np.log(4), abs=1e-15)
-
-
-def test_rows_do_not_depend_on_the_batch():
-    rng = np.random.default_rng(3)
-    vertices = np.concatenate([oracle.random_hulls(rng, 20, 5, 6, k) for k in oracle.HULL_KINDS])
-    distributions = mixtures(rng, vertices) + 1e-3 * rng.normal(size=(len(vertices), 6))
-    together = hulls.upper_entropy(vertices)
-    inside = hulls.contains(vertices, distributions, atol=1e-3)
-    for i in range(len(vertices)):
-        alone = hulls.upper_entropy(vertices[i : i + 1])
-        assert alone.value[0] == together.value[i]
-        assert alone.bound[0] == together.bound[i]
-        row = hulls.contains(vertices[i : i + 1], distributions[i : i + 1], atol=1e-3)
-        assert row[0] == inside[i]
-
-
-def test_membership_is_distance_in_maximum_norm():
-    for rng, kind, vertices in cases(4, n=3):
-        inner = mixtures(rng, vertices)
-        assert hulls.contains(vertices, inner, atol=0.0).all(), kind
-        assert hulls.contains(vertices, vertices[:, -1], atol=0.0).all(), kind
-        for p in (
-            inner + 1e-3 * rng.normal(size=inner.shape),
-            1.05 * inner - 0.05 * vertices[:, 0],
-        ):
-            distance = np.array(
-                [oracle.hull_distance(v, q) for v, q in zip(vertices, p, strict=True)]
-            )
-            for atol in (0.0, 5e-4, 1e-3, 2e-2):
-                sure = np.abs(distance - atol) > 1e-7
-                inside = hulls.contains(vertices, p, atol=atol)
-                np.testing.assert_array_equal(inside[sure], distance[sure] <= atol, err_msg=kind)
-            for v, q, d in zip(vertices, p, distance, strict=True):
-                assert hulls.contains(v[None], q[None], atol=d + 1e-6)[0], kind
-                assert d < 1e-5 or not hulls.contains(v[None], q[None], atol=d - 1e-5)[0], kind
-
-
-def test_outside_the_box_is_outside_the_hull():
-    for rng, _, vertices in cases(5):
-        lower, upper = hulls.box(vertices)
-        p = rng.dirichlet(np.ones(vertices.shape[2]), len(vertices))
-        off = ((p < lower - 1e-3) | (p > upper + 1e-3)).any(axis=1)
-        assert not hulls.contains(vertices, p, atol=5e-4)[off].any()
-
-
-def test_the_box_is_tightened():
-    for _, _, vertices in cases(6):
-        lower, upper = hulls.box(vertices)
-        sum_lower, sum_upper = lower.sum(axis=1, keepdims=True), upper.sum(axis=1, keepdims=True)
-        assert (upper <= lower + 1 - sum_lower + 1e-12).all()
-        assert (lower >= upper - (sum_upper - 1) - 1e-12).all()
-
-
-def test_expectations_are_extreme_at_vertices():
-    for rng, _, vertices in cases(7):
-        utility = oracle.random_utility(rng, vertices.shape[2], "random")
-        least, greatest = hulls.expectation(vertices, utility)
-        for i, v in enumerate(vertices):
-            np.testing.assert_allclose(least[i], (v @ utility.T).min(axis=0), atol=1e-13)
-            np.testing.assert_allclose(greatest[i], (v @ utility.T).max(axis=0), atol=1e-13)
-        first_least, first_greatest = hulls.expectation(vertices, utility[0])
-        np.testing.assert_allclose(first_least, least[:, 0], atol=1e-14)
-        np.testing.assert_allclose(first_greatest, greatest[:, 0], atol=1e-14)
-
-
-@pytest.mark.slow
-def test_rules_agree_with_definitions():
-    for rng, _, vertices in cases(8, n=12):
-        kind = rng.choice(oracle.UTILITY_KINDS)
-        utility = oracle.random_utility(rng, vertices.shape[2], kind)
-        decided = [
-            {r: hulls.decide(vertices, r, utility=U, optimism=0.3) for r in decisions.RULES}
-            for U in (None, utility)
-        ]
-        for i, v in enumerate(vertices):
-            rules = SET_RULES if i < 2 else SET_RULES[:2]  # linear programs are slow
-            for decision, earned in zip(decided, (v, v @ utility.T), strict=True):
-                row = {rule: result[i] for rule, result in decision.items()}
-                assert_rules_match_definitions(row, earned, rules)
-
-
-def test_generosity_is_ordered_and_nothing_is_empty():
-    for rng, _, vertices in cases(9, n=40):
-        K = vertices.shape[2]
-        for utility in (
-            None,
-            abstention_utility(K, cost=0.5),
-            oracle.random_utility(rng, K, "hedge"),
-        ):
-            sets = [hulls.decide(vertices, rule, utility=utility) for rule in SET_RULES]
-            dominance, maximal, admissible = sets
-            assert admissible.any(axis=1).all()
-            assert not (admissible & ~maximal).any()
-            assert not (maximal & ~dominance).any()
-            best = hulls.decide(vertices, "gamma_maximax", utility=utility)
-            assert admissible[np.arange(len(vertices)), best].all()
-
-
-def test_the_box_around_a_hull_keeps_at_least_as_much():
-    for rng, _, vertices in cases(10, n=20):
-        box = hulls.box(vertices)
-        for rule, utility in product(SET_RULES, (None, rng.normal(size=(4, vertices.shape[2])))):
-            kept = hulls.decide(vertices, rule, utility=utility)
-            assert not (kept & ~decisions.decide(*box, rule, utility=utility)).any()
-
-
-def test_all_vertices_of_a_box_decide_as_the_box():
-    rng = np.random.default_rng(11)
-    for kind in ("random", "grid"):
-        lower, upper = oracle.random_boxes(rng, 15, 4, kind)
-        utility = oracle.random_utility(rng, 4, "abstain")
-        for i in range(15):
-            vertices = oracle.box_vertices(lower[i], upper[i])[None]
-            for rule, U in product(SET_RULES, (None, utility)):
-                np.testing.assert_array_equal(
-                    hulls.decide(vertices, rule, utility=U)[0],
-                    decisions.decide(lower[i : i + 1], upper[i : i + 1], rule, utility=U)[0],
-                )
-
-
-def test_a_class_can_be_admissible_without_being_the_best_at_any_vertex():
-    vertices = np.array([[[0.6, 0.4, 0.0], [0.0, 0.4, 0.6]]])
-    assert hulls.decide(vertices, "e_admissible").tolist() == [[True, True, True]]
-    lower = vertices - np.array([0, 0.15, 0])
-    lower[:, :, 0] += np.array([0.15, 0.0])
-    lower[:, :, 2] += np.array([0.0, 0.15])
-    assert hulls.decide(lower, "e_admissible").tolist() == [[True, False, True]]
-    assert hulls.decide(lower, "maximality").tolist() == [[True, True, True]]
-
-
-def test_zero_one_uncertainty_agrees_with_its_definition():
-    for _, kind, vertices in cases(12, n=3):
-        result = hulls.zero_one(vertices)
-        if kind not in ("grid", "overconfident", "collinear"):  # where ties are beyond the oracle
-            expected = [oracle.zero_one(v) for v in vertices]
-            np.testing.assert_allclose(result, expected, atol=1e-9, err_msg=kind)
-        assert (result >= 0).all()
-        assert (result <= 1 + 1e-12).all()
-
-
-def test_zero_one_uncertainty_of_the_simplex_is_one_and_of_a_point_zero():
-    assert hulls.zero_one(np.eye(4)[None]).tolist() == [1.0]
-    assert hulls.zero_one(np.full((1, 3, 4), 0.25)).tolist() == [0.0]
-
-
-def test_vertices_in_another_order_or_repeated_change_nothing():
-    rng = np.random.default_rng(13)
-    vertices = oracle.random_hulls(rng, 50, 5, 6, "random")
-    again = np.concatenate([vertices[:, ::-1], vertices[:, :2]], axis=1)
-    np.testing.assert_allclose(
-        hulls.upper_entropy(vertices).value, hulls.upper_entropy(again).value, atol=1e-9
-    )
-    for rule in decisions.RULES:
-        np.testing.assert_array_equal(hulls.decide(vertices, rule), hulls.decide(again, rule))
-
-
-def test_no_rows_are_no_results():
-    empty = np.empty((0, 3, 4))
-    assert hulls.upper_entropy(empty).gap.shape == (0,)
-    assert hulls.contains(empty, np.empty((0, 4)), atol=0.0).shape == (0,)
-    assert hulls.zero_one(empty).shape == (0,)
-    for rule, utility in product(decisions.RULES, (None, abstention_utility(4, cost=0.5))):
-        assert len(hulls.decide(empty, rule, utility=utility)) == 0
-
-
-def test_a_large_hull_in_blocks():
-    rng = np.random.default_rng(14)
-    vertices = oracle.random_hulls(rng, 40, 20, 300, "random")
-    highest = hulls.upper_entropy(vertices)
-    assert (highest.gap <= 1e-9).all()
-    assert hulls.contains(vertices, mixtures(rng, vertices), atol=1e-6).all()
-    p = rng.dirichlet(np.ones(300), 40)
-    distance = [oracle.hull_distance(v, q) for v, q in zip(vertices[:5], p[:5], strict=True)]
-    for i, d in enumerate(distance):
-        assert hulls.contains(vertices[i : i + 1], p[i : i + 1], atol=d + 1e-6)[0]
-        assert not hulls.contains(vertices[i : i + 1], p[i : i + 1], atol=d - 1e-6)[0]
-
-
-def test_unknown_rules_are_named():
-    with pytest.raises(ValueError, match=r"rule must be one of .*: got 'median'"):
-        hulls.decide(np.eye(3)[None], "median")
-
-
-def test_membership_is_proved_even_for_degenerate_hulls():
-    rng = np.random.default_rng(15)
-    proved = []
-    for kind in oracle.HULL_KINDS:
-        vertices = oracle.random_hulls(rng, 60, 25, 30, kind)
-        reply = hulls._furthest_class(vertices - mixtures(rng, vertices)[:, None, :])
-        nearest, furthest = _games.bracket_values(reply, 60, 25, threshold=-1e-9)
-        assert (furthest >= -1e-15).all(), kind
-        assert (nearest >= -1e-6).all(), kind
-        proved.append(nearest >= -1e-9)
-    assert np.mean(proved) > 0.95
+@pytest.mark.parametrize(
+    ("vertices", "message"),
+    [
+        ([[0.5, 0.5]], r"vertices must be inputs × members × classes.*got shape \(1, 2\)"),
+        (np.zeros((2, 0, 3)), r"got shape \(2, 0, 3\)"),
+        ([[[0.5, 0.5], [0.5, 0.6]]], "vertices must sum to 1: got 1.1 for member 1 of row 0"),
+        ([[[1.5, -0.5]]], "vertices must lie between 0 and 1: got 1.5"),
+    ],
+)
+def test_bad_vertices_are_refused(vertices, message):
+    with pytest.raises(ValueError, match=message):
+        decal.HullCredalSet(vertices)

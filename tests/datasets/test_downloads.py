@@ -14,7 +14,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from decal.datasets import DamagedDataError, MissingDataError, cache_folder, fetch
-from decal.datasets._download_progress import _plain_line
 
 CONTENT = bytes(range(256)) * 4096  # one MiB
 MD5 = hashlib.md5(CONTENT).hexdigest()
@@ -349,7 +348,7 @@ def test_nothing_is_drawn_unless_the_error_stream_is_a_terminal(url, tmp_path, c
 def test_a_terminal_sees_how_far_it_is(url, tmp_path, rich):
     if rich:
         pytest.importorskip("rich")
-    hide = "" if rich else "import sys; sys.modules['rich'] = None; "
+    hide = "" if rich else "import sys; sys.modules['rich'] = sys.modules['tqdm'] = None; "
     call = f"fetch({url!r}, {str(tmp_path / 'file')!r}, what='svhn')"
     code = f"{hide}from decal.datasets import fetch; {call}"
     master, slave = os.openpty()
@@ -361,15 +360,6 @@ def test_a_terminal_sees_how_far_it_is(url, tmp_path, rich):
         os.close(slave)
     assert "svhn" in shown
     assert "1.0" in shown  # MB
-
-
-def test_the_plain_line_repeats_itself_only_when_it_changes(capsys):
-    with _plain_line("svhn", sys.stderr) as report:
-        for done in range(0, 2_000_001, 1000):
-            report(done, 2_000_000)
-    shown = capsys.readouterr().err
-    assert shown.endswith("\rsvhn: 100% of 2.0 MB\n")
-    assert shown.count("\r") == 101
 
 
 def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):

@@ -23,6 +23,7 @@ def top_lists(draw, *, max_rows=8, max_classes=7):
     m = draw(st.integers(1, K - 1))
     scale = draw(st.sampled_from([0.0, 0.5, 3.0, 12.0]))
     events = rng.normal(size=(n, m + 1)) * scale
+    events[:, m] = np.maximum(events[:, m], events.max(axis=1) - 40)  # less is taken as 1e-20
     classes = np.array([rng.permutation(K)[:m] for _ in range(n)])
     constant = rng.normal(size=n) * 100  # logits up to a constant per row, when all are given
     return events[:, :m] + constant[:, None], classes, events[:, m] + constant, K

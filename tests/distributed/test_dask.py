@@ -28,10 +28,8 @@ import dask.array as da  # noqa: E402
 import dask.dataframe as dd  # noqa: E402
 from dask.distributed import Client, LocalCluster  # noqa: E402
 
-from decal.distributed import _frames as _tables  # noqa: E402
-from decal.distributed import _partitions as _evidence  # noqa: E402
+from decal.distributed import _frames, _partitions, fit, predict  # noqa: E402
 from decal.distributed import dask as on_dask  # noqa: E402
-from decal.distributed import fit, predict  # noqa: E402
 
 pytestmark = [
     # dask 2026.8 still asks pandas 3.1 to set an index in place when it writes Parquet files.
@@ -72,14 +70,11 @@ def from_partitions(parts):
 def assert_same(model, expected):
     assert model.examples == expected.examples
     assert model.directions == expected.directions
-    for alpha in (0.5, 0.8, 0.99):
-        found, wanted = model.shifts(alpha), expected.shifts(alpha)
-        np.testing.assert_allclose(found.lower, wanted.lower, atol=TOLERANCE, rtol=0)
-        np.testing.assert_allclose(found.upper, wanted.upper, atol=TOLERANCE, rtol=0)
-        if model.directions != ("class",):
-            scales, wanted_scales = model.scales(alpha), expected.scales(alpha)
-            assert scales.lower == pytest.approx(wanted_scales.lower, abs=TOLERANCE)
-            assert scales.upper == pytest.approx(wanted_scales.upper, rel=TOLERANCE)
+    for direction in model.directions:
+        for alpha in (0.5, 0.8, 0.99):
+            found, wanted = (m.steps(direction.name, alpha) for m in (model, expected))
+            np.testing.assert_allclose(found.lower, wanted.lower, atol=TOLERANCE, rtol=0)
+            np.testing.assert_allclose(found.upper, wanted.upper, atol=TOLERANCE, rtol=TOLERANCE)
 
 
 # The same results
@@ -145,27 +140,28 @@ def test_neither_partitions_nor_the_order_of_merging_change_results(data):
     logits, labels, weights = labelled(n=60)
     cuts = sorted(data.draw(st.lists(st.integers(0, 60), max_size=8)))
     both = {"directions": ("class", "temperature")}
-    recipe = _evidence.Recipe(0.8, both)
+    recipe = _partitions.Recipe(decal.Decalibrator(0.8, **both))
     pieces = []
     for i, rows in enumerate(np.split(np.arange(60), cuts)):
-        batch = _evidence.Batch(logits[rows], labels[rows], weights[rows])
-        pieces.append(_evidence.summarise([batch], i, recipe))
+        batch = _partitions.Batch(logits[rows], labels[rows], weights[rows])
+        pieces.append(_partitions.summarise([batch], i, recipe))
     while len(pieces) > 1:  # any tree of any shape
         pieces = [pieces[i] for i in data.draw(st.permutations(range(len(pieces))))]
         taken = data.draw(st.integers(2, len(pieces)))
-        pieces = [_evidence.merged(pieces[:taken]), *pieces[taken:]]
+        pieces = [_partitions.merged(pieces[:taken]), *pieces[taken:]]
     expected = decal.decalibrate(logits, labels, alpha=0.8, sample_weight=weights, **both)
-    assert_same(_evidence.finished(pieces[0]), expected)
+    assert_same(_partitions.finished(pieces[0], recipe), expected)
 
 
 def test_a_partition_that_arrives_in_batches_is_learnt_from_in_chunks(monkeypatch):
     logits, labels, weights = labelled()
-    monkeypatch.setattr(_evidence, "CHUNK_ELEMENTS", 500)
+    monkeypatch.setattr(_partitions, "CHUNK_ELEMENTS", 500)
     rows = np.array_split(np.arange(len(labels)), 17)
-    batches = [_evidence.Batch(logits[r], labels[r], weights[r]) for r in rows]
-    found = _evidence.summarise(batches, 0, _evidence.Recipe(0.8, {}))
+    batches = [_partitions.Batch(logits[r], labels[r], weights[r]) for r in rows]
+    recipe = _partitions.Recipe(decal.Decalibrator(0.8))
+    found = _partitions.summarise(batches, 0, recipe)
     expected = decal.decalibrate(logits, labels, alpha=0.8, sample_weight=weights)
-    assert_same(_evidence.finished(found), expected)
+    assert_same(_partitions.finished(found, recipe), expected)
 
 
 def test_small_files_with_other_columns_keep_their_numbers(tmp_path):
@@ -235,7 +231,7 @@ def test_predictions_name_bad_rows_too():
     bad[67, 1] = np.nan
     with pytest.raises(ValueError, match="got nan in partition 3, row 7, column 1"):
         predict(model, da.from_array(bad, chunks=20)).compute()
-    with pytest.raises(ValueError, match="got nan in partition 3, row 7, column 'dog'"):
+    with pytest.raises(ValueError, match="got nan in partition 3, row 7, column dog"):
         predict(model, frame(bad, labels, weights), logits=NAMES).compute()
     with pytest.raises(ValueError, match="lists of 4 numbers, one per class: got 3 in part"):
         predict(model, frame(logits[:, :3], labels % 3, weights)).compute()
@@ -352,7 +348,7 @@ def narrower(part):
         (
             lambda p: p.assign(eel=p["eel"].where(p.index != 7)),
             NAMES,
-            "logits must be finite: got nan in partition 1, row 7, column 'eel'",
+            "logits must be finite: got nan in partition 1, row 7, column eel",
         ),
         (lambda p: p.drop(columns="label"), "logits", "no such column in partition 1 among cat"),
         (lambda p: p.drop(columns="eel"), NAMES, "column 'eel': got no such column in partition 1"),
@@ -370,7 +366,7 @@ def narrower(part):
         (
             lambda p: p.assign(dog="x"),
             NAMES,
-            "logits must be numbers: got the type .*string in partition 1, column 'dog'",
+            "logits must be numbers: got the type .*string in partition 1, column dog",
         ),
         (lambda p: p.assign(logits="x"), "logits", "lists of numbers: got .*string in partition 1"),
         (
@@ -392,8 +388,8 @@ def test_rows_are_counted_through_all_batches_of_a_partition():
     lists = pa.array(list(logits))
     whole = pa.table({"logits": lists, "label": spoilt(labels, 27, 4)})
     parts = [whole.slice(0, 20), whole.slice(20, 0), whole.slice(20)]
-    batches = _tables.batches(parts, _tables.Columns("logits", "label"), 3, None)
-    found = _evidence.summarise(batches, 3, _evidence.Recipe(0.8, {}))
+    batches = _frames.batches(parts, _frames.Columns("logits", "label"), 3, None)
+    found = _partitions.summarise(batches, 3, _partitions.Recipe(decal.Decalibrator(0.8)))
     assert "got 4 in partition 3, row 27." in found.problems[0][1]
 
 
@@ -417,13 +413,13 @@ def test_what_cannot_be_added_up_is_refused_with_the_reason():
     with pytest.raises(ValueError, match="reference must be 'model' on a cluster: got 'best'"):
         fit(z, y, alpha=0.8, reference="best")
 
-    class Mine:
-        name, ratio = "mine", 1.0
+    class Mine(decal.Line):
+        name = "mine"
 
         def move(self, logits):
             return logits
 
-    with pytest.raises(ValueError, match="'class' or 'temperature' on a cluster: got 'mine'"):
+    with pytest.raises(ValueError, match="must all support a cluster: got 'mine'"):
         fit(z, y, alpha=0.8, directions=[Mine()])
 
 
@@ -525,7 +521,7 @@ def test_a_killed_worker_neither_loses_nor_doubles_evidence(client, tmp_path):
 
 
 def test_the_tree_merges_eight_at_a_time():
-    leaves = [dask.delayed(_evidence.Evidence(rows=1)) for _ in range(70)]
+    leaves = [dask.delayed(_partitions.PartitionEvidence(rows=1)) for _ in range(70)]
     root = on_dask._tree(leaves)
     merges = [key for key in dict(root.__dask_graph__()) if str(key).startswith("merged")]
     assert len(merges) == 9 + 2 + 1

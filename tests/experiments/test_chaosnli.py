@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,16 +16,12 @@ torch = pytest.importorskip("torch")
 
 from decal._experiments import chaosnli  # noqa: E402
 from decal._experiments.chaosnli import ChaosPlan  # noqa: E402
-from decal._experiments.comparison.entries import entries  # noqa: E402
 from decal._experiments.comparison.plan import (  # noqa: E402
-    BOTH,
-    CLASS,
-    COLUMNS,
     CREDAL,
     DRAWN,
     WRAPPER,
 )
-from decal._experiments.comparison.summary import coverage_claims  # noqa: E402
+from decal._experiments.harness.experiment import run  # noqa: E402
 from decal.baselines import mlp  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -52,7 +49,7 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def finished(data, tmp_path_factory):
     out = tmp_path_factory.mktemp("results") / "chaosnli"
-    return out, chaosnli.run(data, out, seeds=(SEED,), plan=TINY)
+    return out, run(partial(chaosnli.experiment, plan=TINY), data, out, seeds=(SEED,))
 
 
 def test_every_credal_method_is_judged_by_what_people_said(finished):
@@ -112,8 +109,14 @@ def test_the_published_curve_and_the_stand_in_are_named(finished):
 
 def test_an_interrupted_run_goes_on_and_ends_in_the_same_rows(finished, data, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        chaosnli.run(data, tmp_path, seeds=(SEED,), plan=TINY, track=Stopped(after=2))
-    chaosnli.run(data, tmp_path, seeds=(SEED,), plan=TINY)
+        run(
+            partial(chaosnli.experiment, plan=TINY),
+            data,
+            tmp_path,
+            seeds=(SEED,),
+            track=Stopped(after=2),
+        )
+    run(partial(chaosnli.experiment, plan=TINY), data, tmp_path, seeds=(SEED,))
     unlike = ("train_seconds", "predict_seconds", "commit")
     once, twice = (
         [{k: v for k, v in row.items() if k not in unlike} for row in table(folder / "rows.csv")]
@@ -133,7 +136,7 @@ def test_the_papers_embeddings_are_used_where_they_are(tmp_path):
         with (tmp_path / "embeddings" / f"{name}.pkl").open("wb") as file:
             pickle.dump(arrays, file)
     plan = ChaosPlan(name="tiny", seeds=1, members=2, epochs=1)
-    told = chaosnli.run(tmp_path, tmp_path / "out", seeds=(0,), plan=plan)
+    told = run(partial(chaosnli.experiment, plan=plan), tmp_path, tmp_path / "out", seeds=(0,))
     assert told.needs == ()
     assert "its embedding" in told.caption
     rows = table(tmp_path / "out" / "rows.csv")
@@ -143,16 +146,4 @@ def test_the_papers_embeddings_are_used_where_they_are(tmp_path):
 
 def test_without_logits_it_says_which(tmp_path):
     with pytest.raises(ValueError, match=r"data must hold snli_roberta0.npz: got none"):
-        chaosnli.run(tmp_path, tmp_path / "out")
-
-
-def test_methods_that_cover_nothing_claim_nothing():
-    empty = {name: float("nan") if kind is float else "" for name, kind in COLUMNS.items()}
-    rows = [
-        empty | {"method": method, "seed": 0, "alpha": alpha, "coverage": c, "efficiency": e}
-        for method in (CLASS, BOTH)
-        for alpha, c, e in ((1.0, 0.0, 0.9), (0.0, 1.0, 0.0))
-    ]
-    narrow = empty | {"method": WRAPPER, "seed": 0, "coverage": 0.0, "efficiency": 0.99}
-    assert coverage_claims(entries([*rows, narrow])) == []
-    assert len(coverage_claims(entries([*rows, narrow | {"coverage": 0.1}]))) == 1
+        run(chaosnli.experiment, tmp_path, tmp_path / "out")

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,12 +26,9 @@ torch = pytest.importorskip("torch")
 from sklearn.ensemble import RandomForestClassifier  # noqa: E402
 
 from decal._experiments import fashion_mnist as fashion  # noqa: E402
-from decal._experiments.comparison.entries import Entry, curves, entries  # noqa: E402
 from decal._experiments.comparison.fashion_images import FashionPlan  # noqa: E402
-from decal._experiments.comparison.fashion_summary import _claims, report  # noqa: E402
+from decal._experiments.comparison.fashion_summary import findings  # noqa: E402
 from decal._experiments.comparison.plan import (  # noqa: E402
-    BOTH,
-    CLASS,
     COLUMNS,
     CREDAL,
     CURVES,
@@ -42,6 +40,7 @@ from decal._experiments.comparison.plan import (  # noqa: E402
     SHOWN,
     WRAPPER,
 )
+from decal._experiments.harness.experiment import Request, run  # noqa: E402
 from decal._experiments.harness.rows import RowStore  # noqa: E402
 from decal.baselines import small_conv  # noqa: E402
 
@@ -60,6 +59,7 @@ TINY = FashionPlan(
     batch=25,
     evidential_epochs=1,
 )
+EXPERIMENT = partial(fashion.experiment, plan=TINY)
 SEED = 3
 UNLIKE = ("train_seconds", "predict_seconds", "commit")
 """Columns that two runs need not share: the sources may be committed in between."""
@@ -107,7 +107,7 @@ def empty_cache(tmp_path_factory):
 def finished(data, tmp_path_factory):
     """The results of a run, and its report."""
     out = tmp_path_factory.mktemp("results") / "fashion"
-    return out, fashion.run(data, out, seeds=(SEED,), plan=TINY)
+    return out, run(EXPERIMENT, data, out, seeds=(SEED,))
 
 
 def only(rows, labels, method):
@@ -290,15 +290,15 @@ def test_an_interrupted_run_goes_on_and_ends_in_the_same_rows(finished, data, tm
     out = tmp_path / "again"
     first = Stopped(after=3)
     with pytest.raises(KeyboardInterrupt):
-        fashion.run(data, out, seeds=(SEED,), plan=TINY, track=first)
+        run(EXPERIMENT, data, out, seeds=(SEED,), track=first)
     assert len(RowStore(out / "rows.csv", COLUMNS, level="alpha").cells) == 3
     second = Stopped(after=None)
-    fashion.run(data, out, seeds=(SEED,), plan=TINY, track=second)
+    run(EXPERIMENT, data, out, seeds=(SEED,), track=second)
     assert second.cells == first.cells[3:]
     expected = comparable(finished[0] / "rows.csv")
     assert comparable(out / "rows.csv") == expected
     third = Stopped(after=0)
-    fashion.run(data, out, seeds=(SEED,), plan=TINY, track=third)
+    run(EXPERIMENT, data, out, seeds=(SEED,), track=third)
     assert third.cells == []
 
 
@@ -310,11 +310,13 @@ def test_when_it_is_killed_its_workers_end_and_their_networks_are_found_again(
     script = tmp_path / "run.py"
     script.write_text(
         "from pathlib import Path\n"
-        "from decal._experiments import fashion\n"
+        "from functools import partial\n"
         "from decal._experiments.comparison.fashion_images import FashionPlan\n"
+        "from decal._experiments.fashion_mnist import experiment\n"
+        "from decal._experiments.harness.experiment import run\n"
         "if __name__ == '__main__':\n"
         f"    data, out = Path({str(data)!r}), Path({str(out)!r})\n"
-        f"    fashion.run(data, out, seeds=({SEED},), plan={TINY!r})\n"
+        f"    run(partial(experiment, plan={TINY!r}), data, out, seeds=({SEED},))\n"
     )
     process = subprocess.Popen([sys.executable, script], stderr=subprocess.PIPE)
     try:
@@ -326,7 +328,7 @@ def test_when_it_is_killed_its_workers_end_and_their_networks_are_found_again(
     wait_for(lambda: not any(alive(child) for child in children))
     kept = {path: path.stat().st_mtime_ns for path in out.glob("members/*/*/member-000.json")}
     assert kept
-    fashion.run(data, out, seeds=(SEED,), plan=TINY)
+    run(EXPERIMENT, data, out, seeds=(SEED,))
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     assert comparable(out / "rows.csv") == comparable(finished[0] / "rows.csv")
 
@@ -352,7 +354,7 @@ def test_images_that_arrive_later_are_added(finished, data, tmp_path):
     less = tmp_path / "less"
     less.mkdir()
     shutil.copytree(data / "fashion-mnist", less / "fashion-mnist")
-    told = fashion.run(less, out, seeds=(SEED,), plan=TINY, track=Stopped(after=0))
+    told = run(EXPERIMENT, less, out, seeds=(SEED,), track=Stopped(after=0))
     assert [need.partition(" ")[0] for need in told.needs] == ["MNIST", "notMNIST"]
     lines = (out / "rows.csv").read_text().splitlines(keepends=True)
     column = list(COLUMNS).index("auroc_mnist")
@@ -362,10 +364,10 @@ def test_images_that_arrive_later_are_added(finished, data, tmp_path):
             fields[column] = "nan"
             lines[number] = ",".join(fields)
     (out / "rows.csv").write_text("".join(lines))
-    fashion.run(less, out, seeds=(SEED,), plan=TINY, track=Stopped(after=0))
+    run(EXPERIMENT, less, out, seeds=(SEED,), track=Stopped(after=0))
     again = Stopped(after=0)
     with pytest.raises(KeyboardInterrupt):
-        fashion.run(data, out, seeds=(SEED,), plan=TINY, track=again)
+        run(EXPERIMENT, data, out, seeds=(SEED,), track=again)
     assert [cell.method for cell in again.cells] == [ENERGY]
 
 
@@ -384,72 +386,23 @@ def test_the_report_needs_rows_only_and_no_torch(finished, tmp_path):
         "from pathlib import Path\n"
         "from decal._experiments.comparison.plan import COLUMNS\n"
         "from decal._experiments.comparison.fashion_images import FashionPlan\n"
-        "from decal._experiments.comparison.fashion_summary import report\n"
+        "from decal._experiments.comparison.fashion_summary import findings\n"
+        "from decal._experiments.harness.experiment import write\n"
         "from decal._experiments.harness.rows import RowStore\n"
         f"out = Path({str(tmp_path)!r})\n"
         "store = RowStore(out / 'rows.csv', COLUMNS, level='alpha')\n"
-        f"report(store, out, plan={TINY!r}, seeds=({SEED},), needs={finished[1].needs!r})\n"
+        f"found = findings(store, plan={TINY!r}, seeds=({SEED},))\n"
+        f"write(found, store, out, seeds=({SEED},), needs={finished[1].needs!r})\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
     for name in ("table.md", "table.tex", "table.csv", "time.svg", "tradeoff.svg"):
         assert (tmp_path / name).read_bytes() == (finished[0] / name).read_bytes(), name
 
 
-def test_other_seeds_and_sizes_are_not_mixed_in(finished, tmp_path):
+def test_other_seeds_and_sizes_are_not_mixed_in(finished, data, tmp_path):
     store = RowStore(finished[0] / "rows.csv", COLUMNS, level="alpha")
-    other = report(store, tmp_path, plan=FashionPlan(seeds=1), seeds=(SEED,))
-    assert other.sections == {}
-    assert report(store, tmp_path, plan=TINY, seeds=(SEED + 1,)).sections == {}
-    assert FashionPlan().all_seeds((4,)) == (4, 5, 6)
-    assert FashionPlan().all_seeds((4, 9)) == (4, 9)
-
-
-def row(method, seed, alpha=math.nan, **numbers):
-    empty = {name: math.nan if kind is float else "" for name, kind in COLUMNS.items()}
-    return empty | {"method": method, "seed": seed, "alpha": alpha} | numbers
-
-
-def test_entries_gather_seeds():
-    rows = [row(WRAPPER, seed, accuracy=a) for seed, a in enumerate((0.8, 0.9, 0.85))]
-    (entry,) = entries(rows)
-    assert entry.text("accuracy") == "0.850 ± 0.050"
-    assert entry.text("ece") == "–"
-    slow = [row(WRAPPER, seed, train_seconds=t) for seed, t in enumerate((12.0, 11.04, 90.0))]
-    assert entries(slow)[0].text("train_seconds", 1) == "11.0"
-    assert entries(rows[:1])[0].text("accuracy") == "0.800"
-    levels = entries([row(CLASS, 0, alpha, ece=0.1) for alpha in (0.5, 1.0, 0.95)])
-    assert [e.level for e in levels] == ["1", "0.95", "0.5"]
-
-
-def test_claims_fail_where_the_rows_say_so():
-    real = entries(
-        [
-            row(CLASS, 0, 0.95, auroc_mnist=0.7, train_seconds=10),
-            row(WRAPPER, 0, auroc_mnist=0.9, train_seconds=100),
-            row(ENTROPY, 0, auroc_mnist=0.6, train_seconds=10),
-        ]
-    )
-    drawn = entries(
-        [
-            *(
-                row(method, 0, alpha, coverage=c, efficiency=e)
-                for method, top in ((CLASS, 0.5), (BOTH, 0.9))
-                for alpha, c, e in ((1.0, 0.0, 0.9), (0.5, top, 0.5), (0.0, 1.0, 0.0))
-            ),
-            row(WRAPPER, 0, coverage=0.3, efficiency=0.8),
-        ]
-    )
-    verdicts = {claim.text: claim.holds for claim in _claims(real, drawn)}
-    assert [(text.partition(":")[0][:24], holds) for text, holds in verdicts.items()] == [
-        ("Decalibration is ready 1", True),
-        ("MNIST", False),
-        ("MNIST", True),
-        ("At the efficiency of Cre", False),
-    ]
-    last = list(verdicts)[-1]
-    assert "0.225 (class alone 0.125)" in last
-    assert curves(drawn)[WRAPPER].coverage.tolist() == [0.3]
-
-
-def test_an_entry_without_numbers_has_none():
-    assert math.isnan(Entry(CLASS, 0.5, {}).mean("coverage"))
+    for plan, seed in ((FashionPlan(seeds=1), SEED), (TINY, SEED + 1)):
+        assert findings(store, plan=plan, seeds=(seed,)).report.sections == {}
+    for asked, drawn in (((4,), (4, 5, 6)), ((4, 9), (4, 9))):
+        experiment = fashion.experiment(Request(data, tmp_path, asked))
+        assert experiment.seeds == drawn

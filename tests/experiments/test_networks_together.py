@@ -6,20 +6,17 @@ import numpy as np
 import pytest
 
 import decal
+from helpers.experiment_files import softmax
 from helpers.experiment_runs import Stopped, numbers, table
 
 pytest.importorskip("torch")
 
 from decal._experiments import networks_together as together
-from decal._experiments.harness.logit_sets import NothingAtHandError
+from decal._experiments.harness.experiment import run
+from decal._experiments.harness.logit_sets import NoDataAvailableError
 
 SEED, ROWS, CLASSES = 5, 120, 4
 NAMES = ("cnn_vgg_15_BN_64_test", "cnn_resnet_basic_110_test", "resnet20_cifar10")
-
-
-def softmax(z):
-    e = np.exp(z - z.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +40,7 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def finished(data, tmp_path_factory):
     out = tmp_path_factory.mktemp("results")
-    return out, together.run(data, out, seeds=(SEED,))
+    return out, run(together.experiment, data, out, seeds=(SEED,))
 
 
 def logits_of(data):
@@ -74,8 +71,8 @@ def test_all_networks_together_are_the_box_of_those_that_agree_most(finished, da
     for share, kept in ((0.0, 3), (0.2, 2), (0.4, 2), (0.6, 1)):
         low, high = [], []
         for i in judged:
-            centre = members[i].mean(axis=0)
-            nearest = sorted(members[i], key=lambda p, c=centre: sum((p - c) ** 2))[:kept]
+            center = members[i].mean(axis=0)
+            nearest = sorted(members[i], key=lambda p, c=center: sum((p - c) ** 2))[:kept]
             low.append(np.min(nearest, axis=0))
             high.append(np.max(nearest, axis=0))
         low, high = np.array(low), np.array(high)
@@ -124,17 +121,17 @@ def test_it_tells_what_it_found_and_what_is_missing(finished):
 
 def test_a_killed_run_resumes_and_the_same_seeds_give_the_same_rows(finished, data, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        together.run(data, tmp_path, seeds=(SEED,), track=Stopped(after=0))
+        run(together.experiment, data, tmp_path, seeds=(SEED,), track=Stopped(after=0))
     half = Stopped(after=3)
     with pytest.raises(KeyboardInterrupt):
-        together.run(data, tmp_path, seeds=(SEED,), track=half)
+        run(together.experiment, data, tmp_path, seeds=(SEED,), track=half)
     rest = Stopped()
-    together.run(data, tmp_path, seeds=(SEED,), track=rest)
+    run(together.experiment, data, tmp_path, seeds=(SEED,), track=rest)
     assert not set(half.cells) & set(rest.cells)
     assert numbers(tmp_path / "rows.csv") == numbers(finished[0] / "rows.csv")
 
 
 def test_one_network_is_not_several(data, tmp_path):
     (tmp_path / f"{NAMES[0]}.npz").write_bytes((data / f"{NAMES[0]}.npz").read_bytes())
-    with pytest.raises(NothingAtHandError, match="two or more networks for CIFAR-10"):
-        together.run(tmp_path, tmp_path / "out")
+    with pytest.raises(NoDataAvailableError, match="two or more networks for CIFAR-10"):
+        run(together.experiment, tmp_path, tmp_path / "out")

@@ -1,4 +1,4 @@
-"""What tests of experiments have in common: their rows, and runs that are stopped."""
+"""Rows of experiments, and runs that are stopped, for tests."""
 
 import csv
 
@@ -9,12 +9,12 @@ def table(path):
 
 
 def numbers(path):
-    """Rows without what differs between equal runs."""
+    """Rows without the columns that differ between equal runs."""
     return [{k: v for k, v in r.items() if k not in ("seconds", "commit")} for r in table(path)]
 
 
 class Stopped:
-    """Hands on the cells of a run, remembers them, and stops it, like a kill, before the n-th."""
+    """Yields the cells of a run, remembers them, and interrupts it before the n-th."""
 
     def __init__(self, after=None):
         self.cells, self.after = [], after

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+
 import numpy as np
 import pytest
 
@@ -11,12 +15,11 @@ pytest.importorskip("typer", reason="needs decal[cli]")
 pa = pytest.importorskip("pyarrow", reason="needs decal[cli]")
 import pyarrow.feather as feather  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
-from typer.testing import CliRunner  # noqa: E402
 
 import decal  # noqa: E402
-from decal._cli import app  # noqa: E402
+from helpers.commands import run  # noqa: E402
+from helpers.logit_files import NAMES  # noqa: E402
 
-NAMES = ("cat", "dog", "eel")
 PARTS, ROWS = 5, 40
 
 
@@ -59,16 +62,6 @@ def write_folder(folder, kind=".parquet", *, parts=PARTS, rows=ROWS, layout="col
     return logits, labels
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
-
-
-def succeed(*arguments):
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result
-
-
 def fail(*arguments):
     """Exit code 2 and one line of message, which is returned without the command's name."""
     result = run(*arguments)
@@ -89,3 +82,25 @@ def assert_fits(model, logits, labels, **settings):
     expected = decal.decalibrate(logits, labels, alpha=0.8, **settings).shifts([0.3, 0.9])
     np.testing.assert_allclose(found.lower, expected.lower, rtol=0, atol=1e-9)
     np.testing.assert_allclose(found.upper, expected.upper, rtol=0, atol=1e-9)
+
+
+PROGRAM = (
+    "import decal._io.checkpoints, decal._io.formats, decal.__main__ as entry;"
+    "decal._io.checkpoints.CHUNK_ELEMENTS = {elements};"
+    "decal._io.formats.CHUNK_ELEMENTS = {elements};"
+    "decal._io.sources.LogitSource.chunks.__defaults__ = ({elements}, 0);"
+    "entry.main()"
+)
+
+
+def program(*arguments, elements=600):
+    """The command, as a program of its own that reads small chunks."""
+    command = [sys.executable, "-c", PROGRAM.format(elements=elements), *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_until(ready, process):
+    """Until something is seen of a process; fails if it ends before."""
+    while not ready():
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.002)

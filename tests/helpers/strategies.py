@@ -42,3 +42,8 @@ def labelled_logits(draw, *, max_rows=12, max_classes=5, scales=SCALES, weighted
 alphas = st.one_of(
     st.sampled_from([0.0, 0.2, 0.8, 0.95, 1.0]), st.floats(1e-6, 1.0, allow_nan=False)
 )
+
+
+def endpoints(d, alpha):
+    shifts = d.shifts(alpha)
+    return np.stack([shifts.lower, shifts.upper])

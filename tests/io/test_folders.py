@@ -1,43 +1,31 @@
-"""Folders of files larger than memory: fitted, predicted, interrupted and continued."""
+"""Folders of files: fitted and predicted like their rows; bad files are named and cost nothing."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 pytest.importorskip("typer", reason="needs decal[cli]")
 pa = pytest.importorskip("pyarrow", reason="needs decal[cli]")
+
 import pyarrow.parquet as pq  # noqa: E402
 
 import decal  # noqa: E402
-from decal._io import checkpoints  # noqa: E402
-from decal._io import sources as files  # noqa: E402
-from decal._io.checkpoints import Checkpoint, Stopped, Watch, learn  # noqa: E402
-from decal._io.folders import open_folder  # noqa: E402
+from helpers.commands import succeed  # noqa: E402
 from helpers.logit_folders import (  # noqa: E402
     NAMES,
     PARTS,
     ROWS,
     assert_fits,
-    assert_same_bits,
     fail,
     make_data,
-    succeed,
     table,
     write,
     write_folder,
 )
-from helpers.strategies import at_most  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +33,7 @@ def current_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-# Folders
+# Good files
 
 
 @pytest.mark.parametrize("layout", ["columns", "fixed", "lists"])
@@ -128,366 +116,232 @@ def test_weights_are_a_column_and_files_of_zero_weight_add_nothing():
     assert_fits("model.npz", logits, labels, sample_weight=weights)
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_a_mapped_npy_continues_in_the_middle(monkeypatch, order):
-    monkeypatch.setattr(checkpoints, "CHUNK_ELEMENTS", 30)
-    logits, labels = make_data(200)
-    np.save("logits.npy", np.asarray(logits, order=order))
-    np.save("labels.npy", labels)
-    fit_with_stops("logits.npy", {7, 11}, labels=Path("labels.npy"))
-    assert_fits("stopped.npz", logits, labels)
-    fit_with_stops("logits.npy", set(), labels=Path("labels.npy"), to="through.npz")
-    assert_same_bits("stopped.npz", "through.npz")
+# Bad files
 
 
-@pytest.mark.parametrize("kind", [".npz", ".csv", ".parquet", ".feather", ".arrow"])
-def test_every_format_can_be_read_from_a_row_on(kind, monkeypatch):
-    monkeypatch.setattr("decal._io.formats.CHUNK_ELEMENTS", 12)  # blocks of four rows
-    logits, labels = make_data(50)
-    path = Path(f"x{kind}")
-    if kind == ".npz":
-        np.savez_compressed(path, logits=logits, labels=labels)
-    elif kind == ".csv":
-        columns = {name: logits[:, k] for k, name in enumerate(NAMES)}
-        files.write_columns(path, columns | {"label": labels})
-    else:
-        write(path, table(logits, labels))
-    source = files.open_source(path)
-    for start in (0, 1, 15, 16, 17, 33, 49):
-        chunks = list(source.chunks(24, start))
-        np.testing.assert_array_equal(np.concatenate([c.logits for c in chunks]), logits[start:])
-        np.testing.assert_array_equal(np.concatenate([c.labels for c in chunks]), labels[start:])
+ADVICE = " Repair or remove it and run the same command again, or add --skip-bad."
 
 
-# Interruptions
+def nan_in_row_7(part):
+    values = part["cat"].to_numpy().copy()
+    values[7] = np.nan
+    return part.set_column(0, "cat", pa.array(values))
 
 
-class StopAt(Watch):
-    def __init__(self, chunk):
-        self.left = chunk
-
-    def stopping(self):
-        self.left -= 1
-        return self.left == 0
+def null_in_row_7(part):
+    values = part["cat"].to_pylist()
+    values[7] = None
+    return part.set_column(0, "cat", pa.array(values))
 
 
-def fit_with_stops(path, stops, *, to="stopped.npz", every=1e9, **options):
-    """Fit, stopped after the given numbers of chunks, each counted from the last stop."""
-    for stop in [*sorted(stops), 0]:
-        folder = open_folder(Path(path), needed=("labels",), **options)
-        model = decal.Decalibrator(directions=("class", "temperature"))
-        checkpoint = Checkpoint(Path(f"{to}.checkpoint"))
-        try:
-            learn(model, folder, checkpoint, every=every, watch=StopAt(stop))
-        except Stopped:
-            continue
-        model.save(to)
-        checkpoint.remove()
-
-
-@at_most(12)
-@given(st.sets(st.integers(1, 12), max_size=4))
-def test_any_interruptions_leave_the_result_the_same_bit_for_bit(tmp_path_factory, stops):
-    folder = tmp_path_factory.mktemp("stops")
-    write_folder(folder / "in")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoints, "CHUNK_ELEMENTS", 30)  # four chunks per file
-        patch.chdir(folder)
-        fit_with_stops("in", stops)
-        fit_with_stops("in", set(), to="through.npz")
-        assert_same_bits("stopped.npz", "through.npz")
-
-
-PROGRAM = (
-    "import decal._io.checkpoints, decal._io.formats, decal.__main__ as entry;"
-    "decal._io.checkpoints.CHUNK_ELEMENTS = {elements};"
-    "decal._io.formats.CHUNK_ELEMENTS = {elements};"
-    "decal._io.sources.Source.chunks.__defaults__ = ({elements}, 0);"
-    "entry.main()"
-)
-
-
-def program(*arguments, elements=600):
-    """The command, as a program of its own that reads small chunks."""
-    command = [sys.executable, "-c", PROGRAM.format(elements=elements), *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def wait_until(ready, process):
-    """Until something is seen of a process; fails if it ends before."""
-    while not ready():
-        assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.002)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_a_fit_killed_again_and_again_ends_with_the_same_bits(number):
-    write_folder(Path("in"), rows=4000)
-    fit = ["fit", "in", "-o", "model.npz", "--checkpoint-every", 0]
-    fit += ["--directions", "class,temperature"]
-    for finished in (1, 3):
-        process = program(*fit)
-        seen = Path("model.npz.checkpoint/state.json")
-
-        def far_enough(finished=finished, seen=seen):
-            return seen.exists() and len(json.loads(seen.read_text())["done"]) >= finished
-
-        wait_until(far_enough, process)
-        process.send_signal(number)
-        _, message = process.communicate(timeout=60)
-        assert process.returncode == (-9 if number == signal.SIGKILL else 128 + number)
-        if number != signal.SIGKILL:
-            assert "Stopped. model.npz.checkpoint holds" in message
-            assert "Run the same command again to continue." in message
-        assert not Path("model.npz").exists()
-        json.loads(seen.read_text())
-    process = program(*fit)
-    _, message = process.communicate(timeout=60)
-    assert process.returncode == 0, message
-    assert "Continuing after" in message
-    assert not seen.exists()
-    through = program(*fit[:3], "through.npz", *fit[4:])
-    assert through.wait(timeout=60) == 0
-    through.communicate()
-    assert_same_bits("model.npz", "through.npz")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_predict_keeps_finished_files_and_continues(number):
-    write_folder(Path("in"), rows=4000)
-    succeed("fit", "in", "-o", "model.npz")
-    process = program("predict", "model.npz", "in", "-o", "out")
-    wait_until(Path("out/part-0001.parquet").exists, process)
-    process.send_signal(number)
-    _, message = process.communicate(timeout=60)
-    assert process.returncode == (-9 if number == signal.SIGKILL else 130), message
-    assert not Path("out/_SUCCESS.json").exists()
-    finished = {p.name: p.stat().st_mtime_ns for p in Path("out").glob("part-*.parquet")}
-    assert 2 <= len(finished) < PARTS
-    result = succeed("predict", "model.npz", "in", "-o", "out")
-    assert f"Wrote out: 5 files, {5 * 4000:,} inputs" in result.stderr
-    for name, modified in finished.items():
-        assert Path("out", name).stat().st_mtime_ns == modified
-    succeed("predict", "model.npz", "in", "-o", "through")
-    for part in Path("through").glob("*.parquet"):
-        found, expected = pq.read_table(Path("out", part.name)), pq.read_table(part)
-        assert found.schema.equals(expected.schema)
-        for name in expected.column_names:  # read in other chunks, so equal but for round-off
-            np.testing.assert_allclose(
-                found[name].to_pylist(), expected[name].to_pylist(), rtol=0, atol=1e-12
-            )
-    assert sorted(os.listdir("out")) == sorted(os.listdir("through"))
-
-
-def test_small_fits_write_no_checkpoint_and_time_decides_for_others(monkeypatch):
-    write_folder(Path("in"))
-    written = []
-    monkeypatch.setattr(Checkpoint, "write", lambda _, state: written.append(str(state)))
-    monkeypatch.setattr(checkpoints, "CHUNK_ELEMENTS", 60)
-    succeed("fit", "in", "-o", "a.npz")
-    assert written == []
-    succeed("fit", "in", "-o", "b.npz", "--checkpoint-every", 0)
-    assert written[:3] == [
-        "0 finished files and 20 rows of part-0000.parquet",
-        "0 finished files and 40 rows of part-0000.parquet",
-        "1 finished file and 20 rows of part-0001.parquet",
-    ]
-
-
-@pytest.fixture
-def stopped():
-    """A fit stopped within its third file."""
-    logits, labels = write_folder(Path("in"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoints, "CHUNK_ELEMENTS", 60)
-        folder = open_folder(
-            Path("in"),
-            keys={"logits": None, "labels": None, "weights": None},
-            ignore=[],
-            needed=("labels",),
-            probabilities=False,
-            floor=0.0,
-        )
-        with pytest.raises(
-            Stopped,
-            match="model.npz.checkpoint holds 2 finished files and 20 rows of part-0002.parquet",
-        ):
-            learn(
-                decal.Decalibrator(),
-                folder,
-                Checkpoint.beside(Path("model.npz")),
-                watch=StopAt(5),
-            )
-    return logits, labels
-
-
-def test_alpha_may_change_when_a_fit_continues(stopped):
-    result = succeed("fit", "in", "-o", "model.npz", "--alpha", 0.5)
-    assert "Continuing after 100 rows" in result.stderr
-    model = decal.Decalibrator.load("model.npz")
-    assert model.alpha == 0.5
-    assert model.examples == PARTS * ROWS
-    assert_fits("model.npz", *stopped)
-
-
-@pytest.mark.usefixtures("stopped")
-def test_files_that_changed_since_are_noticed():
-    write(Path("in/part-0001.parquet"), table(*make_data(41, seed=1)))
-    message = fail("fit", "in", "-o", "model.npz")
-    assert message == (
-        "files must stay as they were when they were fitted: got part-0001.parquet, of another "
-        "size or time of change. Put it back, or forget model.npz.checkpoint with --restart."
-    )
-    Path("in/part-0001.parquet").unlink()
-    assert "got part-0001.parquet, which is gone." in fail("fit", "in", "-o", "model.npz")
-    result = succeed("fit", "in", "-o", "model.npz", "--restart")
-    assert "Continuing" not in result.stderr
-    assert decal.Decalibrator.load("model.npz").examples == (PARTS - 1) * ROWS
-
-
-def test_a_file_that_changed_while_half_done_is_read_anew(stopped):
-    logits, labels = make_data(7, seed=1)
-    write(Path("in/part-0002.parquet"), table(logits, labels))
-    succeed("fit", "in", "-o", "model.npz")
-    keep = np.r_[0:80, 120:200]
-    both = np.concatenate([stopped[0][keep], logits])
-    assert_fits("model.npz", both, np.concatenate([stopped[1][keep], labels]))
-
-
-def test_files_that_came_since_are_added(stopped):
-    logits, labels = make_data(30, seed=1)
-    write(Path("in/a-new-one.parquet"), table(logits, labels))
-    succeed("fit", "in", "-o", "model.npz")
-    both = np.concatenate([stopped[0], logits])
-    assert_fits("model.npz", both, np.concatenate([stopped[1], labels]))
+def unknown_label(part):
+    labels = part["label"].to_pylist()
+    labels[9] = "fox"
+    return part.set_column(3, "label", pa.array(labels))
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("spoil", "message"),
     [
         (
-            ["--probabilities", "--floor", "0.1"],
-            "probabilities must be as before the fit was stopped: got True, and False in "
-            "model.npz.checkpoint. Give the same options, or start over with --restart.",
+            nan_in_row_7,
+            "logits must be finite: got nan in in/part-0003.parquet, row 7, column cat. "
+            "Mask or repair such rows first. model.npz.checkpoint keeps 3 finished files.",
         ),
         (
-            ["--directions", "temperature"],
-            "directions must be as before the fit was stopped: got",
+            null_in_row_7,
+            "logits must be finite: got nan in in/part-0003.parquet, row 7, column cat. "
+            "Mask or repair such rows first. model.npz.checkpoint keeps 3 finished files.",
+        ),
+        (
+            unknown_label,
+            "labels must be one of the classes cat, dog, eel or a column 0 to 2: got 'fox' in "
+            "in/part-0003.parquet, row 9. model.npz.checkpoint keeps 3 finished files.",
+        ),
+        (
+            lambda part: part.slice(0, 0),
+            "logits must have at least one row: got none in in/part-0003.parquet.",
+        ),
+        (
+            lambda part: part.drop_columns("dog"),
+            "logits must have one column for every class: got no column 'dog' in "
+            "in/part-0003.parquet, which holds cat, eel, label.",
+        ),
+        (
+            lambda part: part.drop_columns("label"),
+            "labels must be found in in/part-0003.parquet: got no label among cat, dog, eel. "
+            "Choose with --labels-key.",
+        ),
+        (
+            lambda part: part.append_column("fox", part["cat"]),
+            "logits must have the same 3 classes in every file: got fox besides in "
+            "in/part-0003.parquet. Leave out columns that are not classes with --ignore.",
+        ),
+        (
+            lambda part: part.set_column(1, "dog", pa.array(["x"] * ROWS)),
+            "logits must be numbers: got type string in in/part-0003.parquet, column dog. "
+            "Leave out columns that are not classes with --ignore.",
+        ),
+    ],
+    ids=["nan", "null", "label", "empty", "no-column", "no-labels", "wrong-K", "text"],
+)
+def test_a_bad_partition_is_named_exactly_and_nothing_is_lost(spoil, message):
+    logits, labels = write_folder(Path("in"))
+    path = Path("in/part-0003.parquet")
+    good = pq.read_table(path)
+    write(path, spoil(good))
+    fit = ["fit", "in", "--labels-key", "label", "-o", "model.npz"]
+    assert fail(*fit) == message + ADVICE
+    assert not Path("model.npz").exists()
+    # Without it, and listed:
+    result = succeed(*fit, "--skip-bad")
+    reason = message.partition(" model.npz.checkpoint")[0]
+    assert f"Left out part-0003.parquet: {reason}\n" in result.stderr
+    rest = np.r_[0:120, 160:200]
+    assert_fits("model.npz", logits[rest], labels[rest])
+    # Repaired, it is added to the others, which are not read again:
+    write(path, good)
+    result = succeed(*fit, "--force")
+    assert "Continuing after 160 rows" in result.stderr
+    assert_fits("model.npz", logits, labels)
+    assert not Path("model.npz.checkpoint").exists()
+
+
+@pytest.mark.parametrize(
+    ("layout", "spoil", "message"),
+    [
+        (
+            "fixed",
+            lambda logits: logits[:, :2],
+            "logits must have 3 columns, one per class, in every file: got 2 in "
+            "in/part-0003.parquet.",
+        ),
+        (
+            "lists",
+            lambda logits: [*map(list, logits[:7]), [0.5], *map(list, logits[8:])],
+            "logits must have 3 numbers in every row: got 1 in in/part-0003.parquet, row 7. "
+            "model.npz.checkpoint keeps 3 finished files.",
+        ),
+        (
+            "lists",
+            lambda logits: [*map(list, logits[:7]), [0.5, None, 1.0], *map(list, logits[8:])],
+            "logits must be finite: got nan in in/part-0003.parquet, row 7, column 1. "
+            "Mask or repair such rows first. model.npz.checkpoint keeps 3 finished files.",
+        ),
+        (
+            "lists",
+            lambda logits: [*map(list, logits[:7]), None, *map(list, logits[8:])],
+            "logits must have 3 numbers in every row: got 0 in in/part-0003.parquet, row 7. "
+            "model.npz.checkpoint keeps 3 finished files.",
+        ),
+    ],
+    ids=["wrong-K", "ragged", "null-inside", "null"],
+)
+def test_bad_lists_are_named_exactly(layout, spoil, message):
+    logits, labels = write_folder(Path("in"), layout=layout)
+    rows = slice(120, 160)
+    spoilt = spoil(logits[rows])
+    if layout == "fixed":
+        part = table(spoilt, labels[rows], layout=layout)
+    else:
+        part = pa.table({"logits": pa.array(spoilt), "label": labels[rows]})
+    write(Path("in/part-0003.parquet"), part)
+    assert fail("fit", "in", "-o", "model.npz") == message + ADVICE
+
+
+def corrupt_page(path):
+    """Damage in the middle of the data, which only reading finds."""
+    content = bytearray(path.read_bytes())
+    metadata = pq.read_metadata(path)
+    start = metadata.row_group(1).column(0).data_page_offset
+    content[start : start + 40] = bytes(40)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("kind", [".parquet", ".feather", ".arrow"])
+def test_a_corrupt_file_is_reported_by_name_and_nothing_is_lost(kind):
+    logits, labels = write_folder(Path("in"), kind)
+    path = Path(f"in/part-0003{kind}")
+    good = path.read_bytes()
+    if kind == ".parquet":
+        corrupt_page(path)
+    else:
+        path.write_bytes(good[: len(good) // 2])
+    message = fail("fit", "in", "-o", "model.npz")
+    assert f"must be in an intact {kind} file: got in/part-0003{kind} (" in message
+    assert message.endswith(ADVICE)
+    result = succeed("fit", "in", "-o", "model.npz", "--skip-bad")
+    assert f"Left out part-0003{kind}: " in result.stderr
+    rest = np.r_[0:120, 160:200]
+    assert_fits("model.npz", logits[rest], labels[rest])
+    message = fail("predict", "model.npz", "in", "-o", "out")
+    assert f"got in/part-0003{kind} (" in message
+    assert "out holds 3 of 5 files. Repair or remove it and run" in message
+    result = succeed("predict", "model.npz", "in", "-o", "out", "--skip-bad")
+    assert list(json.loads(Path("out/_SUCCESS.json").read_text())["skipped"]) == [path.name]
+    path.write_bytes(good)
+    succeed("predict", "model.npz", "in", "-o", "out")
+    assert json.loads(Path("out/_SUCCESS.json").read_text())["rows"] == PARTS * ROWS
+    succeed("fit", "in", "-o", "model.npz", "--force")
+    assert_fits("model.npz", logits, labels)
+
+
+def test_all_bad_headers_are_told_before_any_work():
+    write_folder(Path("in"))
+    for i in (1, 3, 4):
+        Path(f"in/part-000{i}.parquet").write_bytes(b"")
+    message = fail("fit", "in", "-o", "model.npz")
+    assert "got in/part-0001.parquet (" in message
+    assert "So 2 more: part-0003.parquet, part-0004.parquet." in message
+    assert not Path("model.npz.checkpoint").exists()
+    for i in (0, 2):
+        Path(f"in/part-000{i}.parquet").write_bytes(b"")
+    message = fail("fit", "in", "-o", "model.npz", "--skip-bad")
+    assert message.startswith("in must hold a file that can be fitted: got 5 bad ones.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["fit", "in", "-o", "model.npz", "--reference", "best"],
+            "reference must be 'model' for a folder: got 'best', whose recentering needs all the "
+            "data in memory at once. Leave --reference out, or fit one file.",
+        ),
+        (
+            ["fit", "in", "-o", "model.npz", "--labels", "labels.npy"],
+            "labels must be a column of the files themselves for a folder: got the file "
+            "labels.npy. Name the column with --labels-key.",
+        ),
+        (
+            ["fit", "empty", "-o", "model.npz"],
+            "empty must hold files that end in .npz, .npy, .csv, .parquet, .feather or .arrow: "
+            "got none.",
+        ),
+        (
+            ["fit", "mixed", "-o", "model.npz"],
+            "mixed must hold files of one format: got .csv and .parquet.",
+        ),
+        (
+            ["predict", "old.npz", "in", "-o", "out", "--format", "csv"],
+            "format must be parquet for a folder: got csv.",
+        ),
+        (
+            ["predict", "old.npz", "in", "-o", "labels.npy"],
+            "output must be a folder, as the input is one: got the file labels.npy.",
+        ),
+        (
+            ["predict", "old.npz", "in", "-o", "no/out"],
+            "output must be in a folder that exists: got no/out. Create it first.",
         ),
     ],
 )
-@pytest.mark.usefixtures("stopped")
-def test_evidence_of_other_options_is_not_mixed_in(options, message):
-    assert fail("fit", "in", "-o", "model.npz", *options).startswith(message)
-
-
-@pytest.mark.usefixtures("stopped")
-def test_a_damaged_checkpoint_is_refused():
-    state = Path("model.npz.checkpoint/state.json")
-    kept = json.loads(state.read_text())
-    (state.parent / kept["evidence"]).write_bytes(b"hello")
-    message = fail("fit", "in", "-o", "model.npz")
-    assert message.startswith("checkpoint must be intact: got model.npz.checkpoint (")
-    assert message.endswith("Start over with --restart.")
-    for text in ("{", "[]", json.dumps(kept | {"version": 2}), json.dumps(kept | {"done": [{}]})):
-        state.write_text(text)
-        assert "checkpoint must be intact" in fail("fit", "in", "-o", "model.npz")
-    succeed("fit", "in", "-o", "model.npz", "--restart")
-
-
-# Merging
-
-
-@st.composite
-def partitions(draw):
-    """Labelled logits, every row's part, and the order in which parts are merged, as a tree."""
-    n, K = draw(st.integers(1, 60)), draw(st.integers(2, 4))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    scale = draw(st.sampled_from([0.0, 1.0, 30.0, 1e4]))
-    logits = scale * rng.standard_normal((n, K))
-    parts = draw(st.integers(1, min(n, 8)))
-    part = np.concatenate([np.arange(parts), rng.integers(parts, size=n - parts)])
-    return logits, rng.integers(K, size=n), rng.permutation(part), draw(st.randoms())
-
-
-@at_most(100)
-@given(partitions())
-def test_neither_the_partition_nor_the_order_of_merging_changes_results(drawn):
-    logits, labels, part, random = drawn
-
-    def fitted(rows):
-        model = decal.Decalibrator(directions=("class", "temperature"))
-        return model.fit(logits[rows], labels[rows])
-
-    whole = fitted(slice(None))
-    pool = [fitted(part == p) for p in np.unique(part)]
-    while len(pool) > 1:
-        random.shuffle(pool)
-        pool.append(pool.pop().merge(pool.pop()))
-    (merged,) = pool
-    alphas = [0.1, 0.8, 0.99]
-    for ask in (decal.Decalibrator.shifts, decal.Decalibrator.scales):
-        found, expected = ask(merged, alphas), ask(whole, alphas)
-        np.testing.assert_allclose(found.lower, expected.lower, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(found.upper, expected.upper, rtol=1e-9, atol=1e-9)
-
-
-# Memory
-
-STATUS = Path("/proc/self/status")
-
-MEASURED = (
-    "import sys, decal._base.numerics\n"
-    "decal._base.numerics._kernels()\n"  # with Numba from the start, or not at all
-    "try:\n    {program}\n"
-    "finally:\n    print(open('/proc/self/status').read().split('VmHWM:')[1], file=sys.stderr)"
-)
-
-
-def peak_megabytes(*arguments):
-    """Largest resident memory of a command, which must succeed."""
-    # Not ru_maxrss: a child starts with that of the process that forked it.
-    code = MEASURED.format(program=PROGRAM.format(elements=1 << 19))
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return int(done.stderr.partition("Wrote")[2].partition("\n")[2].split()[0]) / 2**10
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not STATUS.exists(), reason="needs Linux to measure memory")
-@pytest.mark.parametrize("kind", ["C.npy", "F.npy", "parquet"])
-def test_memory_does_not_grow_with_the_file(kind):
-    K = 40
-    for size, rows in (("small", 120_000), ("large", 480_000)):  # 19 and 77 MB
-        if kind.endswith("npy"):
-            z = np.lib.format.open_memmap(
-                f"{size}.npy", "w+", np.float32, (rows, K), fortran_order=kind == "F.npy"
-            )
-            y = np.zeros(rows, np.intp)
-        for first in range(0, rows, 20_000):
-            logits, labels = make_data(20_000, K, seed=first)
-            if kind.endswith("npy"):
-                z[first : first + 20_000], y[first : first + 20_000] = logits, labels
-            else:
-                part = table(logits.astype(np.float32), labels, names=[f"c{k}" for k in range(K)])
-                if first == 0:
-                    writer = pq.ParquetWriter(f"{size}.parquet", part.schema)
-                writer.write_table(part)
-        if kind.endswith("npy"):
-            z.flush()
-            np.save(f"{size}-labels.npy", y)
-            del z
-        else:
-            writer.close()
-
-    def commands(size):
-        source = [f"{size}.{kind[-3:]}" if kind.endswith("npy") else f"{size}.parquet"]
-        labels = ["--labels", f"{size}-labels.npy"] if kind.endswith("npy") else []
-        yield ["fit", *source, *labels, "-o", f"{size}.npz"]
-        yield ["predict", f"{size}.npz", *source, "-o", f"{size}-out.npy"]
-
-    small, large = ([peak_megabytes(*c) for c in commands(s)] for s in ("small", "large"))
-    for of_small, of_large in zip(small, large, strict=True):
-        assert of_large - of_small < 40, (small, large)
+def test_what_a_folder_cannot_be_is_said_at_once(arguments, message):
+    write_folder(Path("in"))
+    np.save("labels.npy", np.zeros(3))
+    Path("empty").mkdir()
+    Path("mixed").mkdir()
+    Path("mixed/a.csv").touch()
+    Path("mixed/b.parquet").touch()
+    succeed("fit", "in", "-o", "old.npz")
+    assert fail(*arguments) == message

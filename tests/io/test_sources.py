@@ -1,60 +1,22 @@
-"""Reading logits and writing credal sets, in every format."""
+"""Logits, labels, weights and truth, found in files of every format."""
 
 from __future__ import annotations
-
-import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from helpers.archives import read_npz
-
 pa = pytest.importorskip("pyarrow", reason="needs decal[cli]")
-import pyarrow.csv as pc  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 
 import decal  # noqa: E402
 from decal._io import sources as files  # noqa: E402
-
-ALL = ("npz", "npy", "csv", "parquet")
-NAMES = ("cat", "dog", "eel")
+from decal._io import writers  # noqa: E402
+from helpers.logit_files import ALL, NAMES, make_labelled, opened, text_file, write_logits  # noqa: E402
 
 
 @pytest.fixture
 def data():
-    rng = np.random.default_rng(0)
-    logits = 2 * rng.standard_normal((50, 3))
-    labels = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
-    return logits, labels
-
-
-def write_logits(folder, kind, logits, labels, *, names=NAMES, truth=None):
-    """A file of logits and labels in the documented layout; for .npy, two files."""
-    path = folder / f"logits.{kind}"
-    if kind == "npy":
-        np.save(path, logits)
-        np.save(folder / "labels.npy", labels)
-    elif kind == "npz":
-        more = {} if truth is None else {"truth": truth}
-        np.savez(path, logits=logits, labels=labels, classes=np.array(names), **more)
-    else:
-        columns = {name: logits[:, k] for k, name in enumerate(names)}
-        table = pa.table(columns | {"label": labels})
-        (pc.write_csv if kind == "csv" else pq.write_table)(table, path)
-    return path
-
-
-def opened(folder, kind, logits, labels, **options):
-    path = write_logits(folder, kind, logits, labels)
-    beside = folder / "labels.npy" if kind == "npy" else None
-    return files.open_source(path, labels=beside, needed=("labels",), **options)
-
-
-def text_file(folder, text, name="logits.csv"):
-    path = folder / name
-    path.write_text(text)
-    return path
+    return make_labelled()
 
 
 # Reading
@@ -74,18 +36,6 @@ def test_chunks_put_together_are_the_data(tmp_path, data, kind, elements):
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_blocks_of_a_large_file_join_without_loss(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr("decal._io.formats.CHUNK_ELEMENTS", 1000)
-    logits = np.random.default_rng(0).standard_normal((40_000, 3))  # 2 MB, two blocks of a .csv
-    labels = np.arange(40_000) % 3
-    source = opened(tmp_path, kind, logits, labels)
-    assert sum(1 for _ in source.logits.read()) > 1
-    chunks = list(source.chunks(7777))
-    np.testing.assert_array_equal(np.concatenate([c.logits for c in chunks]), logits)
-    np.testing.assert_array_equal(np.concatenate([c.labels for c in chunks]), labels)
-
-
-@pytest.mark.parametrize("kind", ALL)
 def test_fitting_chunk_by_chunk_equals_fitting_in_memory(tmp_path, data, kind):
     logits, labels = data
     streamed = decal.Decalibrator()
@@ -96,20 +46,6 @@ def test_fitting_chunk_by_chunk_equals_fitting_in_memory(tmp_path, data, kind):
     expected = decal.decalibrate(logits, labels, alpha=0.8).shifts(alphas)
     np.testing.assert_allclose(found.lower, expected.lower, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.upper, expected.upper, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("kind", ["npz", "npy", "parquet"])
-def test_float32_stays_float32(tmp_path, data, kind):
-    logits, labels = data
-    source = opened(tmp_path, kind, logits.astype(np.float32), labels)
-    assert source.all().logits.dtype == np.float32
-
-
-@pytest.mark.parametrize("kind", ["npz", "npy"])
-def test_arrays_in_fortran_order_are_read_right(tmp_path, data, kind):
-    logits, labels = data
-    source = opened(tmp_path, kind, np.asfortranarray(logits), labels)
-    np.testing.assert_array_equal(np.concatenate([c.logits for c in source.chunks(21)]), logits)
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -162,7 +98,7 @@ def test_truth_comes_from_a_file_of_its_own(tmp_path, data, kind):
     elif kind == "npy":
         np.save(other, truth)
     else:  # the order of named columns does not matter
-        files.write_columns(other, {NAMES[k]: truth[:, k] for k in (2, 0, 1)})
+        writers.write_columns(other, {NAMES[k]: truth[:, k] for k in (2, 0, 1)})
     source = files.open_source(path, truth=other)
     np.testing.assert_array_equal(source.all().truth, truth)
 
@@ -278,8 +214,9 @@ def test_faults_of_an_npz_are_named(tmp_path, arrays, message):
 @pytest.mark.parametrize(
     ("truth", "message"),
     [
-        ([[1.0, 2.0]], r"truth must sum to 1 in every row: got 3.0 in .*row 0\. Divide counts"),
-        ([[-0.5, 1.5]], r"truth must be finite and not negative: got -0.5 in .*row 0, column 0"),
+        ([[1.0, 2.0]], r"lie between 0 and 1: got 2.0 in .*row 0, column 1\. Divide counts"),
+        ([[0.5, 0.25]], r"truth must sum to 1 in every row: got 0.75 in .*row 0\. Divide counts"),
+        ([[-0.5, 1.5]], r"truth must lie between 0 and 1: got -0.5 in .*row 0, column 0"),
         ([[0.2, 0.3, 0.5]], r"truth must have 2 columns, one per class: got 3"),
     ],
 )
@@ -303,119 +240,3 @@ def test_negative_weights_are_refused(tmp_path):
         ValueError, match=r"weights must be finite and not negative: got -1.0 in .*line 3"
     ):
         files.open_source(path, keys={"weights": "w"}).all()
-
-
-def test_text_columns_of_a_parquet_are_refused_as_classes(tmp_path):
-    pq.write_table(pa.table({"id": ["x"], "a": [1.0], "b": [2.0]}), tmp_path / "x.parquet")
-    with pytest.raises(ValueError, match=r"got type string in .*column id\. Leave out .*--ignore"):
-        files.open_source(tmp_path / "x.parquet")
-
-
-@pytest.mark.parametrize("kind", ["npz", "npy", "parquet"])
-def test_damaged_files_are_refused(tmp_path, data, kind):
-    path = write_logits(tmp_path, kind, *data)
-    path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(ValueError, match=rf"must be in an intact \.{kind} file: got .*logits"):
-        files.open_source(path).all()
-    path.write_bytes(b"hello")
-    with pytest.raises(ValueError, match=rf"must be in an intact \.{kind} file: got .*logits"):
-        files.open_source(path).all()
-
-
-def test_pickles_are_never_loaded(tmp_path):
-    np.save(tmp_path / "x.npy", np.array([[{}, {}]], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match="logits must be numbers: got dtype object"):
-        files.open_source(tmp_path / "x.npy")
-
-
-def test_unknown_endings_are_refused(tmp_path):
-    with pytest.raises(
-        ValueError, match=r"must end in .npz, .npy, .csv, .parquet, .feather or .arrow: got .*x.txt"
-    ):
-        files.open_source(tmp_path / "x.txt")
-
-
-# Writing
-
-
-@pytest.fixture
-def credal(data):
-    logits, labels = data
-    return decal.decalibrate(logits, labels, alpha=0.8, classes=NAMES).predict(logits)
-
-
-@pytest.mark.parametrize("kind", ALL)
-def test_credal_sets_written_in_parts_read_back_exactly(tmp_path, credal, kind):
-    path = tmp_path / f"out.{kind}"
-    files.write_credal(path, [credal[:20], credal[20:21], credal[21:]])
-    if kind == "npz":
-        with np.load(path, allow_pickle=False) as found:
-            lower, upper, point = found["lower"], found["upper"], found["point"]
-            assert tuple(found["classes"]) == NAMES
-    elif kind == "npy":
-        lower, upper = np.moveaxis(np.load(path, allow_pickle=False), -1, 0)
-        point = credal.point
-    else:
-        table = pc.read_csv(path) if kind == "csv" else pq.read_table(path)
-        assert table["row"].to_pylist() == np.repeat(np.arange(50), 3).tolist()
-        assert table["class"].to_pylist() == list(NAMES) * 50
-        lower, upper, point = (
-            table[name].to_numpy().reshape(50, 3) for name in ("lower", "upper", "point")
-        )
-    np.testing.assert_array_equal(lower, credal.lower)
-    np.testing.assert_array_equal(upper, credal.upper)
-    np.testing.assert_array_equal(point, credal.point)
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_awkward_class_names_survive_a_csv(tmp_path):
-    names = ('a,"b"', "c\nd")
-    credal = decal.IntervalCredalSet([[0.1, 0.2]], [[0.8, 0.9]], classes=names)
-    files.write_credal(tmp_path / "x.csv", [credal])
-    parsing = pc.ParseOptions(newlines_in_values=True)
-    found = pc.read_csv(tmp_path / "x.csv", parse_options=parsing)
-    assert found.column_names == ["row", "class", "lower", "upper"]
-    assert found["class"].to_pylist() == list(names)
-
-
-@pytest.mark.parametrize("kind", ALL)
-def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, credal, kind):
-    path = tmp_path / f"out.{kind}"
-    path.write_text("old")
-
-    def broken():
-        yield credal[:20]
-        raise RuntimeError("no more")
-
-    with pytest.raises(RuntimeError, match="no more"):
-        files.write_credal(path, broken())
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("kind", ["npz", "csv", "parquet"])
-def test_named_columns_read_back_exactly(tmp_path, kind):
-    path = tmp_path / f"t.{kind}"
-    files.write_columns(path, {"alpha": (0.1, 1.0), "coverage": [1 / 3, 0.25]})
-    if kind == "npz":
-        assert zipfile.ZipFile(path).namelist() == ["alpha.npy", "coverage.npy"]
-        found = read_npz(path)["coverage"].tolist()
-    else:
-        table = pc.read_csv(path) if kind == "csv" else pq.read_table(path)
-        found = table["coverage"].to_pylist()
-    assert found == [1 / 3, 0.25]
-
-
-def test_outputs_are_checked_before_any_work(tmp_path):
-    (tmp_path / "old.csv").touch()
-    (tmp_path / "dir.csv").mkdir()
-    with pytest.raises(ValueError, match=r"output must be a new file: got .*old.csv. Overwrite"):
-        files.check_output(tmp_path / "old.csv", force=False)
-    files.check_output(tmp_path / "old.csv", force=True)
-    with pytest.raises(ValueError, match="output must be a file: got the folder"):
-        files.check_output(tmp_path / "dir.csv", force=True)
-    with pytest.raises(ValueError, match="output must be in a folder that exists"):
-        files.check_output(tmp_path / "no" / "x.csv", force=False)
-    with pytest.raises(ValueError, match=r"output must end in .csv or .parquet: got .*x.npz"):
-        files.check_output(tmp_path / "x.npz", force=False, formats=(".csv", ".parquet"))
-    files.check_output(Path(tmp_path / "x"), force=False, file_format="csv")

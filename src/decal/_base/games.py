@@ -1,4 +1,4 @@
-"""Values of many small matrix games at once. Knows nothing of credal sets.
+"""Values of many small matrix games at once. Nothing here knows about credal sets.
 
 A first player mixes S strategies with weights w in the simplex; a second replies with a payoff
 vector c from a set C. The value of the game is
@@ -29,7 +29,7 @@ GAME_TOLERANCE = 1e-9
 
 PERTURBATIONS = (1e-10, 1e-9, 1e-8, 1e-6)
 """Right-hand sides are 1 + O(perturbation), all different, against cycling. The first, which is
-below GAME_TOLERANCE, suffices but for degenerate games on the brink of round-off."""
+below GAME_TOLERANCE, suffices for all but games that are degenerate to within round-off."""
 
 FEASIBILITY = 1e-12
 """How far below 0 a pivot may push a basic variable, of order 1, for the sake of a larger pivot."""

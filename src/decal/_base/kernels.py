@@ -1,9 +1,9 @@
-"""The innermost loops, compiled: what `_numerics`, `evidence` and `directions` do, in one pass.
+"""The innermost loops, compiled: what `numerics` and the directions do, in one pass.
 
-Imported only through `_numerics.compiled`, where Numba is installed (the extra `fast`) and there is
+Imported only through `numerics.compiled`, where Numba is installed (the extra `fast`) and there is
 enough to do. Every kernel has a twin in NumPy, which defines it; they agree to about 1e-14. Kernels
 release the interpreter lock and write to parts of their own, so they run on the threads of
-`_numerics.for_each_block`, and no sum depends on how many there are.
+`numerics.for_each_block`, and no sum depends on how many there are.
 """
 
 # Compiled functions have no types that mypy could see; intrinsics have arguments that they ignore.
@@ -21,7 +21,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 SMALLEST_SAFE_SUM = 1e-200
-"""As in `_numerics`: rows whose smaller exponentials sum to less are done in logarithms."""
+"""As in `numerics`: rows whose smaller exponentials sum to less are done in logarithms."""
 
 LOWEST_EXPONENT = -708.0
 """Exponentials of less are taken of this, 3e-308: only rows done in logarithms would notice."""
@@ -83,19 +83,9 @@ def _exp(x: Any) -> Any:
     rounded = x * LOG2_E + ROUND
     power = rounded - ROUND
     r = (x - power * LN2_HIGH) - power * LN2_LOW  # |r| <= log(2) / 2
-    p = 1 / 479001600
-    p = p * r + 1 / 39916800
-    p = p * r + 1 / 3628800
-    p = p * r + 1 / 362880
-    p = p * r + 1 / 40320
-    p = p * r + 1 / 5040
-    p = p * r + 1 / 720
-    p = p * r + 1 / 120
-    p = p * r + 1 / 24
-    p = p * r + 1 / 6
-    p = p * r + 1 / 2
-    p = p * r + 1.0
-    p = p * r + 1.0
+    p = (((1 / 479001600 * r + 1 / 39916800) * r + 1 / 3628800) * r + 1 / 362880) * r + 1 / 40320
+    p = (((p * r + 1 / 5040) * r + 1 / 720) * r + 1 / 120) * r + 1 / 24
+    p = (((p * r + 1 / 6) * r + 1 / 2) * r + 1.0) * r + 1.0
     return p * _number((_bits(rounded) << 52) + (1023 << 52))
 
 
@@ -103,22 +93,10 @@ def _exp(x: Any) -> Any:
 def _log_ratio(u: Any) -> Any:
     """log((1 + u) / (1 - u)) for |u| <= 1/3, by its series."""
     v = u * u
-    p = 1 / 31
-    p = p * v + 1 / 29
-    p = p * v + 1 / 27
-    p = p * v + 1 / 25
-    p = p * v + 1 / 23
-    p = p * v + 1 / 21
-    p = p * v + 1 / 19
-    p = p * v + 1 / 17
-    p = p * v + 1 / 15
-    p = p * v + 1 / 13
-    p = p * v + 1 / 11
-    p = p * v + 1 / 9
-    p = p * v + 1 / 7
-    p = p * v + 1 / 5
-    p = p * v + 1 / 3
-    p = p * v + 1.0
+    p = (((1 / 31 * v + 1 / 29) * v + 1 / 27) * v + 1 / 25) * v + 1 / 23
+    p = (((p * v + 1 / 21) * v + 1 / 19) * v + 1 / 17) * v + 1 / 15
+    p = (((p * v + 1 / 13) * v + 1 / 11) * v + 1 / 9) * v + 1 / 7
+    p = ((p * v + 1 / 5) * v + 1 / 3) * v + 1.0
     return 2.0 * u * p
 
 
@@ -166,7 +144,7 @@ def _margins_of_row(z: Any, center: Any, absent: Any, d: Any, e: Any, m: Any) ->
 def margins(z: Any, center: Any, absent: Any, m: Any, first: int) -> None:
     """Margins of rows z (n, K) into the columns of m (K, N) from `first` on.
 
-    `absent` are the classes with center -inf. See `_numerics.margins`.
+    `absent` are the classes with center -inf. See `numerics.margins`.
     """
     n, K = z.shape
     d, e, tile = np.empty(K), np.empty(K), np.empty((TILE, K))
@@ -186,7 +164,7 @@ def deposit(
     """Add power sums of the margins m (K, n) of classes start to stop to grid (K * (width + 1), 6).
 
     Those outside the grid are left out. `weights` is (n,), or empty for ones. See
-    `evidence.Summariser`.
+    `_margins.Summariser`.
     """
     n = m.shape[1]
     scale = 1.0 / bin_width
@@ -213,10 +191,10 @@ def deposit(
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_VECTOR)
-def _series_of_class(centres: Any, a: Any, first: int, last: int, t: float) -> Any:
+def _series_of_class(centers: Any, a: Any, first: int, last: int, t: float) -> Any:
     value, slope = 0.0, 0.0
     for i in range(first, last):
-        x = centres[i] + t
+        x = centers[i] + t
         e = _exp(-abs(x))
         r = 1.0 / (1.0 + e)
         s = r if x >= 0 else e * r
@@ -235,9 +213,9 @@ def _series_of_class(centres: Any, a: Any, first: int, last: int, t: float) -> A
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def softplus_sum(
-    centres: Any,
+    centers: Any,
     moments: Any,
-    ends: Any,
+    edges: Any,
     shifts: Any,
     value: Any,
     slope: Any,
@@ -246,11 +224,11 @@ def softplus_sum(
 ) -> None:
     """Sums over the bins of classes start to stop, of softplus and its slope at shifts (T, K).
 
-    Those of class k are ends[k] to ends[k + 1]. See `evidence.MarginSummary.softplus_sum`.
+    Those of class k are edges[k] to edges[k + 1]. See `_margins.MarginSummary.softplus_sum`.
     """
     for k in range(start, stop):
         for j in range(len(shifts)):
-            found = _series_of_class(centres, moments, ends[k], ends[k + 1], shifts[j, k])
+            found = _series_of_class(centers, moments, edges[k], edges[k + 1], shifts[j, k])
             value[j, k], slope[j, k] = found
 
 
@@ -286,7 +264,7 @@ def _box_of_row(
     z: Any,
     offset: Any,
     absent: Any,
-    ends: Any,
+    shifts: Any,
     factors: Any,
     steep: Any,
     joint: bool,
@@ -329,7 +307,7 @@ def _box_of_row(
     for k in steep:
         d = z[k] + offset[k] - top
         rest = others if k == at else total - e[k]
-        down, up = math.exp(d + ends[0, k]), math.exp(d + ends[1, k])
+        down, up = math.exp(d + shifts[0, k]), math.exp(d + shifts[1, k])
         after_down[k], after_up[k] = rest + down, rest + up
         low[k] = down / (rest + down)
         high[k] = 1.0 if up == np.inf else up / (rest + up)
@@ -358,7 +336,7 @@ def boxes(
     z: Any,
     offset: Any,
     absent: Any,
-    ends: Any,
+    shifts: Any,
     factors: Any,
     steep: Any,
     joint: bool,
@@ -371,7 +349,7 @@ def boxes(
     """Bounds and points of rows z (n, K) into the rows of low, high, point from `first` on.
 
     Returns the rows left out: those whose exponentials below the largest sum to less than
-    `deepest`. See `directions.shift_box`.
+    `deepest`. See `_class_shifts.shift_box`.
     """
     n, K = z.shape
     e, after = np.empty(K), np.empty((2, K))
@@ -381,7 +359,7 @@ def boxes(
         r = first + i
         row = (low[r], high[r], point[r])
         if not _box_of_row(
-            z[i], offset, absent, ends, factors, steep, joint, deepest, e, after, *row
+            z[i], offset, absent, shifts, factors, steep, joint, deepest, e, after, *row
         ):
             left[count] = r
             count += 1
@@ -439,7 +417,7 @@ def _rung(d: Any, e: Any, scale: float, afresh: bool) -> Any:
 def climb(d: Any, weights: Any, count: Any, scales: Any, saturated: float, least: int) -> Any:
     """R and dR / d log s at the lowest of `scales`, half an octave apart, as far as rows change.
 
-    `weights` is (n,), or empty for ones. See `temperature._climb`.
+    `weights` is (n,), or empty for ones. See `_ladder._climb`.
     """
     n, K = d.shape
     R = len(scales)
@@ -488,7 +466,7 @@ def _moments_of_row(d: Any, s: float) -> Any:
 def moments(d: Any, row: Any, s: Any, found: Any) -> None:
     """Sums of d^p exp(s d), p = 0 to 3, over the given rows of d (n, K), into found (m, 4).
 
-    See `peaks.Nodes`.
+    See `_peaks.Nodes`.
     """
     for i in range(len(row)):
         found[i] = _moments_of_row(d[row[i]], s[i])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -21,32 +20,22 @@ BLOCK_ELEMENTS = 1 << 16
 BLOCKS_PER_THREAD = 4
 """Fewer blocks than this per thread are not worth starting it."""
 
-LOADING_ELEMENTS = 1 << 24
-"""Numbers worked on by a process, in all, that are worth loading Numba for: half a second, and once
-per machine some seconds of compilation, whose result it keeps on disk."""
-
-CALLING_ELEMENTS = 1 << 10
-"""Numbers to work on that are worth a compiled call, once Numba is loaded."""
+COMPILED_ELEMENTS = 1 << 15
+"""Numbers to work on that are worth a compiled loop. Numba takes half a second to load, once per
+process, and once per machine some seconds to compile what it then keeps on disk."""
 
 SMALLEST_SAFE_SUM = 1e-200
 """Below this, exponentials relative to the largest logit are taken relative to the second."""
 
 
-_worked_on = 0
-
-
 def compiled(elements: int) -> ModuleType | None:
     """The compiled inner loops; None if Numba is not installed or there is too little to do.
 
-    They agree with the NumPy code beside them to about 1e-14, so this choice changes no result
-    beyond round-off.
+    They agree with the NumPy code next to them to about 1e-14, but not to the last bit. So the
+    choice depends on the size of the problem and on nothing that happened before: the same call
+    gives the same bits, in whatever process it is made.
     """
-    global _worked_on
-    _worked_on += elements
-    worth_loading = _worked_on >= LOADING_ELEMENTS or "decal._base.kernels" in sys.modules
-    if elements < CALLING_ELEMENTS or not worth_loading:
-        return None
-    return _kernels()
+    return _kernels() if elements >= COMPILED_ELEMENTS else None
 
 
 @cache
@@ -73,8 +62,13 @@ def for_each_block(
     NumPy releases the interpreter lock inside its loops, so threads suffice. Blocks must write to
     disjoint rows; the result cannot depend on the number of threads.
     """
+    if rows * columns <= elements:
+        work(slice(0, rows))
+        return
     blocks = list(row_blocks(rows, columns, elements))
-    workers = min(len(blocks) // BLOCKS_PER_THREAD, os.cpu_count() or 1)
+    workers = len(blocks) // BLOCKS_PER_THREAD
+    if workers > 1:
+        workers = min(workers, os.cpu_count() or 1)
     if workers < 2:
         for block in blocks:
             work(block)
@@ -97,18 +91,28 @@ def sigmoid(x: Array) -> Array:
     return np.where(x >= 0, 1.0, decay) / (1.0 + decay)
 
 
+def log_sum_exp(z: Array) -> Array:
+    """(n,) log of the sum of exp over the rows of z (n, K); each row has a finite maximum."""
+    top = z.max(axis=1)
+    total: Array = top + np.log(np.exp(z - top[:, None]).sum(axis=1))
+    return total
+
+
 def margins(logits: Logits, center: Array) -> Array:
     """Log-odds of every class against all others: z_k - logsumexp of the other logits.
 
     Parameters
     ----------
-    logits : (n, K) finite. Any scale: ±1e4 is fine.
-    center : (K,) added to the logits. A class with -inf is no rival to the others; its own margin
-        is that of its logit as it is. At least two classes have a finite center.
+    logits : (n, K) array
+        Finite. Any scale: ±1e4 is fine.
+    center : (K,) array
+        Added to the logits. A class with -inf is no rival to the others; its own margin is that of
+        its logit as it is. At least two classes have a finite center.
 
     Returns
     -------
-    (K, n) float64, a class at a time: m with softmax(z)_k = sigmoid(m_k). Always finite.
+    (K, n) array
+        float64, a class at a time: m with softmax(z)_k = sigmoid(m_k). Always finite.
     """
     absent = np.isneginf(center)
     z = logits.T.astype(np.float64, order="C")

@@ -1,4 +1,4 @@
-"""The command line: parse, call, print."""
+"""The command line: parse, call, print. Imports from all layers below."""
 
 from __future__ import annotations
 

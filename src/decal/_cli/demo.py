@@ -72,7 +72,7 @@ def _print_demo(demo: Demo) -> None:
 
 
 def _print_digit(demo: Demo, row: int) -> None:
-    """An image and, beside it, its widest intervals."""
+    """An image and, to its right, its widest intervals."""
     credal, truth = demo.credal[row], demo.truth[row]
     art = block_art(demo.images[row])
     likely = np.argsort(-credal.upper[0], kind="stable")[: len(art) - 2]
@@ -87,7 +87,7 @@ def _print_digit(demo: Demo, row: int) -> None:
 
 
 def _interval(lower: float, upper: float, truth: float) -> Text:
-    """A scale from 0 to 1 with an interval and the truth on it."""
+    """A line from 0 to 1 with an interval and the truth on it."""
     cells = ["·"] * BAR_WIDTH
     first, last, mark = (min(int(p * BAR_WIDTH), BAR_WIDTH - 1) for p in (lower, upper, truth))
     cells[first : last + 1] = ["━"] * (last + 1 - first)

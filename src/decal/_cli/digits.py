@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from decal import metrics, selection
 from decal._base.numerics import Array
-from decal._io import sources as files
+from decal._io.writers import write_columns, write_credal
 from decal.credal._boxes import IntervalCredalSet
 from decal.decalibrator import Decalibrator, decalibrate
 
@@ -39,16 +39,26 @@ class Demo:
 
     Attributes
     ----------
-    model : fitted on the calibration images.
-    credal : (n, 10) the prediction at alpha = 0.8.
-    truth : (n, 10) the distributions the labels were drawn from.
-    labels : (n,) the labels drawn.
-    images : (n, 8, 8) grey levels 0 to 16.
-    coverage, efficiency : at each of the paper's eight alphas.
-    most_uncertain : the five rows of the widest intervals, widest first.
-    folder : where the files are.
-    pictures : the figures and the explorer's page among them.
-    notes : what could not be drawn, and why.
+    model : Decalibrator
+        Fitted on the calibration images.
+    credal : IntervalCredalSet
+        (n, 10) the prediction at alpha = 0.8.
+    truth : (n, 10) array
+        The distributions the labels were drawn from.
+    labels : (n,) array
+        The labels drawn.
+    images : (n, 8, 8) array
+        Grey levels 0 to 16.
+    coverage, efficiency : tuple of float
+        At each of the paper's eight alphas.
+    most_uncertain : tuple of int
+        The five rows of the widest intervals, widest first.
+    folder : path
+        Where the files are.
+    pictures : tuple of path
+        The figures and the explorer's page among them.
+    notes : tuple of str
+        What could not be drawn, and why.
     """
 
     model: Decalibrator
@@ -72,8 +82,10 @@ def run_demo(seed: int = 0, folder: Path = Path("decal-demo")) -> Demo:
 
     Parameters
     ----------
-    seed : for the split, the forest and the labels.
-    folder : created if need be. Gets model.npz, test.csv (logits and labels), truth.csv, table.csv
+    seed : int
+        For the split, the forest and the labels.
+    folder : path
+        Created if need be. Gets model.npz, test.csv (logits and labels), truth.csv, table.csv
         (coverage and efficiency), credal.parquet, two figures (with matplotlib) and explorer.html
         (with Pillow); an earlier demo's files are replaced.
     """
@@ -149,18 +161,18 @@ def _write(demo: Demo, logits: Array, names: list[str]) -> None:
     demo.folder.mkdir(parents=True, exist_ok=True)
     demo.model.save(demo.folder / "model.npz")
     columns = dict(zip(names, logits.T, strict=True))
-    files.write_columns(demo.folder / "test.csv", {**columns, "label": demo.labels})
+    write_columns(demo.folder / "test.csv", {**columns, "label": demo.labels})
     truth = dict(zip(names, demo.truth.T, strict=True))
-    files.write_columns(demo.folder / "truth.csv", truth)
-    files.write_columns(
+    write_columns(demo.folder / "truth.csv", truth)
+    write_columns(
         demo.folder / "table.csv",
         {"alpha": PAPER_ALPHAS, "coverage": demo.coverage, "efficiency": demo.efficiency},
     )
-    files.write_credal(demo.folder / "credal.parquet", [demo.credal])
+    write_credal(demo.folder / "credal.parquet", [demo.credal])
 
 
 def _with_pictures(demo: Demo, logits: Array) -> Demo:
-    """Draw what can be drawn with the packages at hand."""
+    """Draw what can be drawn with the packages that are installed."""
     drawings = {
         "spiders.png": _draw_spiders,
         "tradeoff.png": _draw_tradeoff,

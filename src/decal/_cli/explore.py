@@ -8,29 +8,30 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 import decal
 from decal import explorer
+from decal._base.places import listing
 from decal._cli.options import (
-    Floor,
-    Force,
-    Ignore,
-    Labels,
-    LabelsKey,
-    Logits,
-    LogitsKey,
-    Model,
-    Probabilities,
-    Truth,
-    TruthKey,
+    FloorOption,
+    ForceOption,
+    IgnoreOption,
+    LabelsKeyOption,
+    LabelsOption,
+    LogitsArgument,
+    LogitsKeyOption,
+    ModelArgument,
+    ProbabilitiesOption,
+    TruthKeyOption,
+    TruthOption,
     levels,
     split,
 )
-from decal._cli.terminal import progress_bar, row_columns, say
-from decal._io import sources as files
-from decal._io.formats import TABLES, listing, names_in, open_table
+from decal._cli.terminal import progress_bar, say
+from decal._io.formats import TABLES, load_array, open_file, open_table
+from decal._io.sources import LogitSource, open_source
+from decal._io.writers import check_output
 
 EXPLORE_EXAMPLES = """[bold]Examples[/]
 
@@ -48,16 +49,16 @@ USUAL_KEYS = {
     "names": ("names", "name"),
     "images": ("images", "image"),
 }
-"""Keys and columns looked for when none is named."""
+"""The keys and columns that are tried when the user names none."""
 
 LISTS = (".txt", ".jsonl", ".csv", ".parquet", ".npz", ".npy")
 
 
 def explore(
-    model: Model,
-    logits: Logits,
-    labels: Labels = None,
-    truth: Truth = None,
+    model: ModelArgument,
+    logits: LogitsArgument,
+    labels: LabelsOption = None,
+    truth: TruthOption = None,
     texts: Annotated[
         Path | None,
         typer.Option(
@@ -130,13 +131,13 @@ def explore(
         bool, typer.Option("--no-browser", help="Print the address, open nothing.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Draws the inputs to show.")] = 0,
-    logits_key: LogitsKey = None,
-    labels_key: LabelsKey = None,
-    truth_key: TruthKey = None,
-    ignore: Ignore = "",
-    probabilities: Probabilities = False,
-    floor: Floor = 0.0,
-    force: Force = False,
+    logits_key: LogitsKeyOption = None,
+    labels_key: LabelsKeyOption = None,
+    truth_key: TruthKeyOption = None,
+    ignore: IgnoreOption = "",
+    probabilities: ProbabilitiesOption = False,
+    floor: FloorOption = 0.0,
+    force: ForceOption = False,
 ) -> None:
     """Look at a model's predictions in a browser: every input, at every level.
 
@@ -144,38 +145,39 @@ def explore(
     Nothing is uploaded. Labels and truth are taken from LOGITS if they are there.
     """
     if export is not None:
-        files.check_output(export, force=force, formats=(".html",))
+        check_output(export, force=force, formats=(".html",))
     if compare is None and (compare_logits or compare_name):
         raise ValueError("compare must be given with compare-logits or compare-name: got none.")
     slider = None if alphas is None else levels(alphas)
     fitted = decal.Decalibrator.load(model)
     other = None if compare is None else decal.Decalibrator.load(compare)
 
-    def source(path: Path, classes: tuple[str, ...] | None, **beside: Any) -> files.Source:
-        return files.open_source(
+    def open_logits(path: Path, classes: tuple[str, ...] | None, **companions: Any) -> LogitSource:
+        return open_source(
             path,
             ignore=[*split(ignore), *([labels_key] if labels_key else [])],
             classes=classes,
             probabilities=probabilities,
             floor=floor,
-            **beside,
+            **companions,
         )
 
     keys = {"logits": logits_key, "labels": labels_key, "truth": truth_key}
-    data = source(
+    with open_logits(
         logits,
         fitted.classes,
         labels=labels,
         truth=truth,
         keys=keys,
         wanted=("labels", "truth"),
-    ).all()
+    ) as source:
+        data = source.all()
     second = None
     if compare is not None and other is not None:
-        second_source = source(
+        with open_logits(
             compare_logits or logits, other.classes, keys={"logits": logits_key}, wanted=()
-        )
-        second = (other, second_source.all().logits, compare_name or compare.stem)
+        ) as source:
+            second = (other, source.all().logits, compare_name or compare.stem)
     with _bar() as progress:
         page = explorer.explore(
             fitted,
@@ -204,9 +206,8 @@ def explore(
 @contextmanager
 def _bar() -> Iterator[Callable[[int, int], None]]:
     """A function that moves a bar to where the work is."""
-    with progress_bar(*row_columns()) as progress:
-        task = progress.add_task("Exploring", total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+    with progress_bar("Exploring") as bar:
+        yield bar.update
 
 
 def read_list(path: Path, key: str | None, what: str) -> list[Any]:
@@ -214,9 +215,12 @@ def read_list(path: Path, key: str | None, what: str) -> list[Any]:
 
     Parameters
     ----------
-    path : .txt with one a line, .jsonl, .csv, .parquet, .npz or .npy.
-    key : column, key or field, where the file has several.
-    what : "texts" or "names".
+    path : path
+        .txt with one a line, .jsonl, .csv, .parquet, .npz or .npy.
+    key : str, optional
+        Column, key or field, where the file has several.
+    what : str
+        "texts" or "names".
     """
     kind = path.suffix.lower()
     if kind not in LISTS:
@@ -225,15 +229,14 @@ def read_list(path: Path, key: str | None, what: str) -> list[Any]:
         return _lines(path, what)
     if kind == ".jsonl":
         return _json_lines(path, key, what)
+    file = open_file(path)
+    keys = () if kind == ".npy" else _keys(path, key, what, file.names)
     if kind in TABLES:
-        columns = _keys(path, key, what, names_in(path))
-        blocks = open_table(what, path, columns, text=True).read()
+        blocks = open_table(what, file, keys, text=True).read()
         rows = [row for block in blocks for row in block.tolist()]
-        return [row[0] if len(columns) == 1 else row for row in rows]
-    if kind == ".npy":
-        arrays = [_load(path, None, what)]
-    else:
-        arrays = [_load(path, k, what) for k in _keys(path, key, what, names_in(path))]
+        return [row[0] if len(keys) == 1 else row for row in rows]
+    arrays = [load_array(what, file, k) for k in keys or (None,)]
+    file.close()
     if any(array.dtype.kind != "U" or array.ndim != 1 for array in arrays):
         raise ValueError(
             f"{what} must be a vector of text: got shape {arrays[0].shape}, dtype "
@@ -251,9 +254,10 @@ def read_images(path: Path, key: str | None) -> Any:
         case ".txt":
             return [path.parent / line for line in _lines(path, "images")]
         case ".npy":
-            return _load(path, None, "images")
+            return load_array("images", open_file(path), None)
         case ".npz":
-            return _load(path, _keys(path, key, "images", names_in(path))[0], "images")
+            file = open_file(path)
+            return load_array("images", file, _keys(path, key, "images", file.names)[0])
     raise ValueError(f"images must be a folder, or end in .txt, .npy or .npz: got {path}.")
 
 
@@ -295,14 +299,3 @@ def _keys(path: Path, key: str | None, what: str, present: tuple[str, ...]) -> t
             f"Choose with --{what}-key."
         )
     return tuple(wanted)
-
-
-def _load(path: Path, key: str | None, what: str) -> Any:
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        if key is None:
-            return loaded
-        with loaded:
-            return loaded[key]
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{what} must be in an intact array: got {path} ({error}).") from error

@@ -12,48 +12,39 @@ from rich.table import Table
 from rich.text import Text
 
 import decal
+from decal._base.checks import check_alpha
 from decal._cli.digits import PAPER_ALPHAS
 from decal._cli.options import (
-    Floor,
-    Force,
-    Ignore,
-    Labels,
-    LabelsKey,
-    LogitsKey,
-    Model,
-    Probabilities,
-    Truth,
-    TruthKey,
+    FilesArgument,
+    FloorOption,
+    ForceOption,
+    IgnoreOption,
+    LabelsKeyOption,
+    LabelsOption,
+    LogitsKeyOption,
+    ModelArgument,
+    ProbabilitiesOption,
+    SkipBadOption,
+    TruthKeyOption,
+    TruthOption,
+    WeightsKeyOption,
+    WeightsOption,
     levels,
     split,
 )
 from decal._cli.terminal import output, say, score_table, with_progress
 from decal._cli.watching import watched
-from decal._io import checkpoints
-from decal._io import predictions as outputs
-from decal._io import sources as files
+from decal._io.checkpoints import EVERY, FitCheckpoint, learn
 from decal._io.folders import Folder, Layout, open_folder
 from decal._io.formats import TABLES
+from decal._io.predictions import predict_folder
 from decal._io.sources import Chunk
+from decal._io.writers import check_output, credal_writer, write_columns
 
 CLASSES_SHOWN = 20
 """Classes listed after fitting."""
 
 PAPER_LEVELS = ",".join(f"{alpha:g}" for alpha in PAPER_ALPHAS)
-
-Logits = Annotated[
-    Path,
-    typer.Argument(
-        metavar="LOGITS",
-        exists=True,
-        help="A row per input, a column per class: .npz, .npy, .csv, .parquet, .feather or .arrow; "
-        "or a folder of such files.",
-    ),
-]
-SkipBad = Annotated[
-    bool,
-    typer.Option("--skip-bad", help="Leave out, and list, the files of a folder that are bad."),
-]
 
 FIT_EXAMPLES = """[bold]Examples[/]
 
@@ -97,9 +88,9 @@ EVALUATE_EXAMPLES = """[bold]Examples[/]
 
 
 def fit(
-    logits: Logits,
+    logits: FilesArgument,
     model: Annotated[Path, typer.Option("--output", "-o", help="The model file to write, .npz.")],
-    labels: Labels = None,
+    labels: LabelsOption = None,
     alpha: Annotated[
         float, typer.Option(help="Default level for predictions, 0 to 1; smaller is wider.")
     ] = 0.8,
@@ -110,7 +101,7 @@ def fit(
         str,
         typer.Option(
             metavar="model|best",
-            help="Measure from the model as it is, or recentred (loads all data).",
+            help="Measure from the model as it is, or recentered (loads all data).",
         ),
     ] = "model",
     box: Annotated[
@@ -120,34 +111,28 @@ def fit(
         str,
         typer.Option(metavar="A,B", help="What may move: class, temperature, or both."),
     ] = "class",
-    weights: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="File of sample weights, one per row."),
-    ] = None,
-    weights_key: Annotated[
-        str | None,
-        typer.Option(metavar="KEY", help="Array of an .npz, or column of a table, of weights."),
-    ] = None,
-    logits_key: LogitsKey = None,
-    labels_key: LabelsKey = None,
-    ignore: Ignore = "",
-    probabilities: Probabilities = False,
-    floor: Floor = 0.0,
-    skip_bad: SkipBad = False,
+    weights: WeightsOption = None,
+    weights_key: WeightsKeyOption = None,
+    logits_key: LogitsKeyOption = None,
+    labels_key: LabelsKeyOption = None,
+    ignore: IgnoreOption = "",
+    probabilities: ProbabilitiesOption = False,
+    floor: FloorOption = 0.0,
+    skip_bad: SkipBadOption = False,
     checkpoint_every: Annotated[
         float,
         typer.Option(metavar="SECONDS", min=0, help="How often to keep what was learnt so far."),
-    ] = checkpoints.EVERY,
+    ] = EVERY,
     restart: Annotated[
         bool, typer.Option("--restart", help="Forget what an interrupted fit has learnt.")
     ] = False,
-    force: Force = False,
+    force: ForceOption = False,
 ) -> None:
     """Learn from labelled logits how far each class's logit may move.
 
     Reads in one pass, in constant memory. Labels are class names or column numbers from 0.
     """
-    files.check_output(model, force=force, formats=(".npz",))
+    check_output(model, force=force, formats=(".npz",))
     fitted = decal.Decalibrator(
         alpha,
         likelihood=likelihood,
@@ -157,7 +142,7 @@ def fit(
     )
     if reference == "best" and logits.is_dir():
         raise ValueError(
-            "reference must be 'model' for a folder: got 'best', whose recentring needs all the "
+            "reference must be 'model' for a folder: got 'best', whose recentering needs all the "
             "data in memory at once. Leave --reference out, or fit one file."
         )
     folder = open_folder(
@@ -170,18 +155,23 @@ def fit(
         probabilities=probabilities,
         floor=floor,
     )
-    checkpoint = checkpoints.Checkpoint.beside(model)
+    checkpoint = FitCheckpoint.next_to(model)
     if restart:
         checkpoint.remove()
     faults: dict[str, str] = {}
     if reference == "best":
-        source = folder.open(folder.parts[0])
-        data = source.all()
+        with folder.open(folder.parts[0]) as source:
+            data = source.all()
         fitted.fit(data.logits, data.labels, sample_weight=data.weights, classes=source.classes)
     else:
-        with watched("Fitting") as watch:
-            faults = checkpoints.learn(
-                fitted, folder, checkpoint, every=checkpoint_every, skip_bad=skip_bad, watch=watch
+        with watched("Fitting") as monitor:
+            faults = learn(
+                fitted,
+                folder,
+                checkpoint,
+                every=checkpoint_every,
+                skip_bad=skip_bad,
+                monitor=monitor,
             )
     fitted.save(model)
     output.print(_shifts_table(fitted))
@@ -198,8 +188,8 @@ def fit(
 
 
 def predict(
-    model: Model,
-    logits: Logits,
+    model: ModelArgument,
+    logits: FilesArgument,
     out: Annotated[
         Path,
         typer.Option("--output", "-o", help="The file of intervals to write; a folder for one."),
@@ -211,20 +201,21 @@ def predict(
         str | None,
         typer.Option("--format", metavar="npz|npy|csv|parquet", help="If OUT's name does not say."),
     ] = None,
-    logits_key: LogitsKey = None,
-    labels_key: LabelsKey = None,
-    ignore: Ignore = "",
-    probabilities: Probabilities = False,
-    floor: Floor = 0.0,
-    skip_bad: SkipBad = False,
-    force: Force = False,
+    logits_key: LogitsKeyOption = None,
+    labels_key: LabelsKeyOption = None,
+    ignore: IgnoreOption = "",
+    probabilities: ProbabilitiesOption = False,
+    floor: FloorOption = 0.0,
+    skip_bad: SkipBadOption = False,
+    force: ForceOption = False,
 ) -> None:
     """Turn logits into intervals of probabilities, one per input and class."""
     if not logits.is_dir():
-        files.check_output(out, force=force, file_format=format_)
+        check_output(out, force=force, file_format=format_)
     elif format_ not in (None, "parquet"):
         raise ValueError(f"format must be parquet for a folder: got {format_}.")
     fitted = decal.Decalibrator.load(model)
+    level = fitted.alpha if alpha is None else check_alpha(alpha)
     folder = open_folder(
         logits,
         keys={"logits": logits_key},
@@ -234,10 +225,9 @@ def predict(
         probabilities=probabilities,
         floor=floor,
     )
-    level = fitted.alpha if alpha is None else alpha
     if logits.is_dir():
-        with watched("Predicting") as watch:
-            written = outputs.predict_folder(
+        with watched("Predicting") as monitor:
+            written = predict_folder(
                 fitted,
                 model,
                 folder,
@@ -245,7 +235,7 @@ def predict(
                 alpha=level,
                 overwrite=force,
                 skip_bad=skip_bad,
-                watch=watch,
+                monitor=monitor,
             )
         _list_skipped(written["skipped"])
         say(
@@ -254,18 +244,17 @@ def predict(
             style="green",
         )
         return
-    source = folder.open(folder.parts[0])
     rows, width = 0, 0.0
-
-    def predictions() -> Iterator[decal.IntervalCredalSet]:
-        nonlocal rows, width
+    layout = Layout(len(fitted.class_weights), fitted.classes)
+    with (
+        folder.open(folder.parts[0], layout) as source,
+        credal_writer(out, file_format=format_) as append,
+    ):
         for chunk in with_progress(source, "Predicting"):
-            credal = fitted.predict(chunk.logits, alpha=level)
+            credal = fitted._predict_checked(chunk.logits, level)
+            append(credal)
             rows += len(credal)
             width += len(credal) * (1 - decal.metrics.efficiency(credal))
-            yield credal
-
-    files.write_credal(out, predictions(), file_format=format_)
     say(
         f"Wrote {out}: {rows:,} inputs at alpha {level:g}, mean width {width / rows:.3f}",
         style="green",
@@ -273,21 +262,21 @@ def predict(
 
 
 def evaluate(
-    model: Model,
-    logits: Logits,
-    truth: Truth = None,
+    model: ModelArgument,
+    logits: FilesArgument,
+    truth: TruthOption = None,
     alpha: Annotated[str, typer.Option(metavar="A,B,…", help="Levels to compare.")] = PAPER_LEVELS,
     out: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also write the table: .csv or .parquet.")
     ] = None,
-    labels: Labels = None,
-    truth_key: TruthKey = None,
-    logits_key: LogitsKey = None,
-    labels_key: LabelsKey = None,
-    ignore: Ignore = "",
-    probabilities: Probabilities = False,
-    floor: Floor = 0.0,
-    force: Force = False,
+    labels: LabelsOption = None,
+    truth_key: TruthKeyOption = None,
+    logits_key: LogitsKeyOption = None,
+    labels_key: LabelsKeyOption = None,
+    ignore: IgnoreOption = "",
+    probabilities: ProbabilitiesOption = False,
+    floor: FloorOption = 0.0,
+    force: ForceOption = False,
 ) -> None:
     """Measure coverage and efficiency at several levels.
 
@@ -296,7 +285,7 @@ def evaluate(
     With labels, also accuracy and calibration error of the point prediction.
     """
     if out is not None:
-        files.check_output(out, force=force, formats=TABLES)
+        check_output(out, force=force, formats=TABLES)
     alphas = levels(alpha)
     fitted = decal.Decalibrator.load(model)
     folder = open_folder(
@@ -322,7 +311,7 @@ def evaluate(
     if out is not None:
         columns = {"alpha": alphas, "coverage": coverage, "efficiency": efficiency}
         same = {name: [value] * len(alphas) for name, value in point.items()}
-        files.write_columns(out, columns | same)
+        write_columns(out, columns | same)
         say(f"Wrote {out}", style="green")
 
 
@@ -337,14 +326,15 @@ def _all_chunks(model: decal.Decalibrator, folder: Folder) -> Iterator[Chunk]:
     survey = folder.survey(folder.parts, layout)
     for fault in survey.faults.values():
         raise ValueError(fault)
-    with watched("Evaluating") as watch:
-        watch.start(survey.total, 0)
+    with watched("Evaluating") as monitor:
+        monitor.start(survey.total, 0)
         for part in folder.parts:
-            for chunk in folder.open(part, layout).chunks():
-                yield chunk
-                watch.advance(len(chunk))
-                if watch.stopping():
-                    raise KeyboardInterrupt
+            with survey.open(part) as source:
+                for chunk in source.chunks():
+                    yield chunk
+                    monitor.advance(len(chunk))
+                    if monitor.stopping():
+                        raise KeyboardInterrupt
 
 
 def _scores(
@@ -357,7 +347,7 @@ def _scores(
     for chunk in _all_chunks(model, folder):
         rows += len(chunk)
         for a, alpha in enumerate(alphas):
-            credal = model.predict(chunk.logits, alpha=alpha)
+            credal = model._predict_checked(chunk.logits, alpha)
             sums[0, a] += len(chunk) * decal.metrics.coverage(credal, chunk.truth)
             sums[1, a] += len(chunk) * decal.metrics.efficiency(credal)
         if chunk.labels is not None:

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-Logits = Annotated[
+
+def _file(text: str) -> Any:
+    """An option that takes a file which exists."""
+    return typer.Option(exists=True, dir_okay=False, help=text)
+
+
+def _key(text: str, *names: str) -> Any:
+    """An option that takes a key of an .npz, or a column of a table."""
+    return typer.Option(*names, metavar="KEY", help=text)
+
+
+LogitsArgument = Annotated[
     Path,
     typer.Argument(
         metavar="LOGITS",
@@ -16,63 +27,65 @@ Logits = Annotated[
         help="A row per input, a column per class: .npz, .npy, .csv or .parquet.",
     ),
 ]
-Model = Annotated[
+FilesArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="LOGITS",
+        exists=True,
+        help="A row per input, a column per class: .npz, .npy, .csv, .parquet, .feather or .arrow; "
+        "or a folder of such files.",
+    ),
+]
+ModelArgument = Annotated[
     Path,
     typer.Argument(metavar="MODEL", exists=True, dir_okay=False, help="Written by decal fit."),
 ]
-Labels = Annotated[
-    Path | None,
-    typer.Option(
-        exists=True,
-        dir_okay=False,
-        help="File of the labels. Default: in LOGITS, under 'labels' or 'label'.",
-    ),
+LabelsOption = Annotated[
+    Path | None, _file("File of the labels. Default: in LOGITS, under 'labels' or 'label'.")
 ]
-LogitsKey = Annotated[
-    str | None, typer.Option(metavar="KEY", help="Array of an .npz that holds the logits.")
+TruthOption = Annotated[
+    Path | None, _file("File of true distributions. Default: in LOGITS, under 'truth' or 'human'.")
 ]
-LabelsKey = Annotated[
+WeightsOption = Annotated[Path | None, _file("File of sample weights, one per row.")]
+LogitsKeyOption = Annotated[str | None, _key("Array of an .npz that holds the logits.")]
+LabelsKeyOption = Annotated[
     str | None,
-    typer.Option(
+    _key(
+        "Array of an .npz, or column of a table, that holds the labels.",
         "--labels-key",
         "--label-column",
-        metavar="KEY",
-        help="Array of an .npz, or column of a table, that holds the labels.",
     ),
 ]
-Truth = Annotated[
-    Path | None,
-    typer.Option(
-        exists=True,
-        dir_okay=False,
-        help="File of true distributions. Default: in LOGITS, under 'truth' or 'human'.",
-    ),
+TruthKeyOption = Annotated[str | None, _key("Array of an .npz that holds the truth.")]
+WeightsKeyOption = Annotated[
+    str | None, _key("Array of an .npz, or column of a table, of weights.")
 ]
-TruthKey = Annotated[
-    str | None, typer.Option(metavar="KEY", help="Array of an .npz that holds the truth.")
-]
-Ignore = Annotated[
+IgnoreOption = Annotated[
     str,
     typer.Option(metavar="A,B,…", help="Columns of a table that are neither classes nor labels."),
 ]
-Probabilities = Annotated[
+ProbabilitiesOption = Annotated[
     bool,
     typer.Option("--probabilities", help="LOGITS holds probabilities: take their logarithm."),
 ]
-Floor = Annotated[
+FloorOption = Annotated[
     float,
     typer.Option(help="Raise smaller probabilities to this. Without it zeros are refused."),
 ]
-Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite the output.")]
+SkipBadOption = Annotated[
+    bool,
+    typer.Option("--skip-bad", help="Leave out, and list, the files of a folder that are bad."),
+]
+ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Overwrite the output.")]
 
 
 def split(names: str) -> list[str]:
-    """The names in a text, with commas between."""
+    """The names in a text that separates them by commas."""
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
 def levels(text: str) -> list[float]:
-    """The numbers from 0 to 1 in a text, with commas between."""
+    """The numbers from 0 to 1 in a text that separates them by commas."""
     try:
         found = [float(level) for level in split(text)]
     except ValueError:

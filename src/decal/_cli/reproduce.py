@@ -1,4 +1,4 @@
-"""decal reproduce: the experiments, on the data at hand, and a page that gathers their results."""
+"""decal reproduce: run experiments on the data available, and gather their results on a page."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import shlex
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich import box as borders
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from decal._cli.terminal import output, progress_bar, say
 from decal._experiments import EXPERIMENTS
 from decal._experiments.harness import reports
-from decal._experiments.harness.logit_sets import NothingAtHandError
+from decal._experiments.harness.experiment import run
+from decal._experiments.harness.logit_sets import NoDataAvailableError
 from decal._experiments.harness.report_page import write_page
 from decal._experiments.harness.reports import Report
 from decal._experiments.harness.rows import Cell, provenance
 
 RESULTS = Path("decal-results")
 FIRST_COLUMN = 8
-"""Characters of a table's first column at least, however narrow the terminal."""
+"""Least width of a table's first column in characters, however narrow the terminal."""
 
 REPRODUCE_EXAMPLES = """[bold]Examples[/]
 
@@ -52,28 +52,30 @@ def reproduce(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Folder of results, of several experiments a folder in it for each. "
+            help="Folder of results; with several experiments, it gets a folder for each. "
             "Default: decal-results/NAME.",
         ),
     ] = None,
     seeds: Annotated[
-        str | None, typer.Option(metavar="N,N,…", help="Draw halves, inputs, labels. Default: 0.")
+        str | None, typer.Option(metavar="N,N,…", help="Seeds of all random draws. Default: 0.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="The same as --seeds with one.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A coarser run.")] = False,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The same as --seeds with one seed.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Run a coarser version.")] = False,
     page: Annotated[
         Path | None,
         typer.Option(
             "--report",
             metavar="FILE",
-            help="Gather the results in one .html file; without NAME, those of earlier runs.",
+            help="Gather results in one .html file; without NAME, the results of earlier runs.",
         ),
     ] = None,
 ) -> None:
-    """Run experiments on the data at hand: rows of results, tables and figures.
+    """Run experiments on the data available, and write rows of results, tables and figures.
 
-    Results already in the folder are kept and not computed again, so a run that was stopped goes
-    on where it was. Data that are not at hand are listed, and left out.
+    Results that are already in the folder are not computed again, so a stopped run continues where
+    it was. Data that are not available are listed and left out.
     """
     if listed:
         _print_list()
@@ -89,12 +91,24 @@ def reproduce(
         folder = RESULTS / name if out is None else out
         if out is not None and (everything or len(wanted) > 1):
             folder /= name
+        start = time.perf_counter()
         try:
-            _run(name, data or Path(), folder, drawn, quick=quick)
-        except (NothingAtHandError, ImportError) as error:
+            report = run(
+                EXPERIMENTS[name].design,
+                data or Path(),
+                folder,
+                seeds=drawn,
+                quick=quick,
+                track=_cells,
+            )
+        except (NoDataAvailableError, ImportError) as error:
             if not everything:
                 raise
             say(f"{name} was left out: {error}", style="yellow")
+            continue
+        seconds = time.perf_counter() - start
+        reports.save(report, folder, _origin(name, data or Path(), drawn, seconds, quick=quick))
+        _print_report(report)
     if page is not None:
         found = write_page(page, RESULTS if out is None else out, list(EXPERIMENTS))
         say(f"Wrote {page}: {', '.join(found)}", style="green")
@@ -113,7 +127,7 @@ def _wanted(names: list[str] | None, *, everything: bool, page: Path | None) -> 
 
 
 def _seeds(seeds: str | None, seed: int | None) -> tuple[int, ...]:
-    """The seeds, each once; 0 unless told."""
+    """The seeds, each once; 0 if none is given."""
     if seeds is None:
         return (seed or 0,)
     if seed is not None:
@@ -124,27 +138,25 @@ def _seeds(seeds: str | None, seed: int | None) -> tuple[int, ...]:
     return tuple(dict.fromkeys(map(int, texts)))
 
 
-def _run(name: str, data: Path, folder: Path, seeds: tuple[int, ...], *, quick: bool) -> None:
-    """Run one experiment, keep its report, print it."""
-    start = time.perf_counter()
-    report = EXPERIMENTS[name].run(data, folder, seeds=seeds, quick=quick, track=_cells)
-    origin = {
+def _origin(
+    name: str, data: Path, seeds: tuple[int, ...], seconds: float, *, quick: bool
+) -> dict[str, Any]:
+    """What a report says about its run: command, versions, machine and seconds."""
+    return {
         "name": name,
         "summary": EXPERIMENTS[name].summary,
         "command": _command(name, data, seeds, quick=quick),
         "seeds": list(seeds),
         "quick": quick,
-        "run_seconds": round(time.perf_counter() - start, 1),
+        "run_seconds": round(seconds, 1),
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
         "python": platform.python_version(),
         **provenance(),
     }
-    reports.save(report, folder, origin)
-    _print_report(report)
 
 
 def _command(name: str, data: Path, seeds: tuple[int, ...], *, quick: bool) -> str:
-    """What repeats one experiment, whatever else was run with it."""
+    """The command that repeats one experiment, whatever else was run with it."""
     words = ["decal", "reproduce", name, "--data", str(data)]
     words += ["--seeds", ",".join(map(str, seeds))] if seeds != (0,) else []
     return shlex.join(words + ["--quick"] * quick)
@@ -152,18 +164,11 @@ def _command(name: str, data: Path, seeds: tuple[int, ...], *, quick: bool) -> s
 
 def _cells(cells: Sequence[Cell]) -> Iterator[Cell]:
     """The cells of an experiment, with a bar on the terminal."""
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with progress_bar(*columns) as progress:
-        task = progress.add_task("", total=len(cells))
+    with progress_bar("", len(cells), unit="") as bar:
         for cell in cells:
-            progress.update(task, description=str(cell))
+            bar.describe(str(cell))
             yield cell
-            progress.advance(task)
+            bar.advance()
 
 
 def _print_list() -> None:
@@ -174,7 +179,7 @@ def _print_list() -> None:
 
 
 def _print_report(report: Report) -> None:
-    """The tables, then what they show, then what is missing and where the files are."""
+    """The tables, the claims, the data that are not available, and the files."""
     for told in report.tables:
         table = Table(
             title=told.title, box=borders.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False
@@ -196,7 +201,7 @@ def _print_report(report: Report) -> None:
     output.print(claims)
     if report.needs:
         absent = ", ".join(report.needs)
-        output.print(f"\nNot at hand: needs {absent}", markup=False, highlight=False)
+        output.print(f"\nNot available: {absent}", markup=False, highlight=False)
     for note in report.notes:
         say(note, style="yellow")
     for path in report.files:
@@ -204,6 +209,6 @@ def _print_report(report: Report) -> None:
 
 
 def _verdict(text: str) -> Text:
-    """A cell of a report; one that ends in a verdict is coloured."""
+    """A cell of a report, coloured if it ends in a verdict."""
     style = {"pass": "green", "fail": "bold red"}.get(text.rpartition(" ")[2], "")
     return Text(text, style=style)

@@ -1,58 +1,43 @@
-"""What commands print on: results on one stream, messages and progress on the other."""
+"""The streams that commands print on: one for results, one for messages and progress."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
 from rich.table import Table
 
-from decal._io.sources import Chunk, Source
+from decal._io import progress
+from decal._io.progress import ProgressBar
+from decal._io.sources import Chunk, LogitSource
+
+__all__ = ["messages", "output", "progress_bar", "say", "score_table", "with_progress"]
 
 output = Console()
 messages = Console(stderr=True)
 
 
 def say(message: str, *, style: str) -> None:
-    """One line, apart from the results."""
+    """Print one line on the stream of messages."""
     messages.print(message, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
-@contextmanager
-def progress_bar(*columns: ProgressColumn) -> Iterator[Progress]:
-    """A bar that vanishes when all is done; none where nobody watches."""
-    hidden = not messages.is_terminal
-    with Progress(*columns, console=messages, transient=True, disable=hidden) as progress:
-        yield progress
-
-
-def row_columns() -> tuple[ProgressColumn, ...]:
-    """What a bar of rows shows."""
-    return (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("rows"),
-        TimeElapsedColumn(),
+def progress_bar(
+    title: str, total: int | None = None, *, unit: str = "rows"
+) -> AbstractContextManager[ProgressBar]:
+    """A bar on the stream of messages that vanishes at the end; hidden unless on a terminal."""
+    return progress.progress_bar(
+        title, total, unit=unit, show=messages.is_terminal, console=messages, transient=True
     )
 
 
-def with_progress(source: Source, description: str) -> Iterator[Chunk]:
+def with_progress(source: LogitSource, title: str) -> Iterator[Chunk]:
     """The chunks of a source, with a bar on the terminal."""
-    with progress_bar(*row_columns()) as progress:
-        task = progress.add_task(description, total=source.rows)
+    with progress_bar(title, source.rows) as bar:
         for chunk in source.chunks():
             yield chunk
-            progress.advance(task, len(chunk))
+            bar.advance(len(chunk))
 
 
 def score_table(

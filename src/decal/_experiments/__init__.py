@@ -1,102 +1,81 @@
-"""The experiments behind `decal reproduce`: each is data × method × measure, in a file of its own.
+"""The experiments behind `decal reproduce`, each in a file of its own.
 
-An experiment computes cells and keeps them as tidy rows (`rows`); tables and figures are rebuilt
-from the rows. It uses public names of decal only, so that a user can repeat it without the command.
+Such a file defines a function `experiment` that looks for its data and returns an `Experiment`:
+cells, how to compute one, and what the rows show. `harness` runs it; `comparison` trains all
+methods. A new experiment is a new file, and a line in the table below. All of them use public names
+of decal only, so that a user can repeat them without the command.
+
+Imports from `public names`, `torch`, `plot`, `datasets` and `baselines`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
-from typing import Protocol, cast
+from typing import cast
 
-from decal._experiments.harness.reports import Report
-from decal._experiments.harness.rows import Track
-
-
-class Run(Protocol):
-    """Computes the cells of an experiment that are not in `out` yet, and reports on all of them."""
-
-    def __call__(
-        self, data: Path, out: Path, *, seeds: tuple[int, ...], quick: bool, track: Track
-    ) -> Report:
-        """Read `data`, write into `out`; `track` hands on the cells, for a progress bar."""
-        ...
+from decal._experiments.harness.experiment import Design
 
 
 @dataclass(frozen=True)
-class Experiment:
+class Listing:
     """An entry of `decal reproduce --list`.
 
     Attributes
     ----------
-    summary : one line.
-    module, function : where it is, below decal._experiments; imported when it is run.
-    finds_data : whether it needs no folder of data, but looks where `decal.datasets` does, too.
+    summary : str
+        What the experiment shows, in one line.
+    module, function : str
+        Where it is, below decal._experiments.
+    finds_data : bool
+        Whether it needs no folder of data, but also looks where `decal.datasets` does.
     """
 
     summary: str
     module: str
-    function: str = "run"
+    function: str = "experiment"
     finds_data: bool = False
 
     @property
-    def run(self) -> Run:
-        """The function that runs it."""
-        return cast(Run, getattr(import_module(f"decal._experiments.{self.module}"), self.function))
+    def design(self) -> Design:
+        """The function that returns the experiment; imports its module."""
+        module = import_module(f"decal._experiments.{self.module}")
+        return cast(Design, getattr(module, self.function))
 
 
 EXPERIMENTS = {
-    "coverage-efficiency": Experiment(
-        "Coverage against efficiency on CIFAR-10H and ChaosNLI, published curves beside",
-        "coverage_efficiency",
+    "coverage-efficiency": Listing(
+        "Coverage against efficiency, and the published curves", "coverage_efficiency"
     ),
-    "networks-together": Experiment(
-        "One decalibrated network against an ensemble of six, on CIFAR-10H", "networks_together"
+    "networks-together": Listing(
+        "One decalibrated network against an ensemble of six", "networks_together"
     ),
-    "chaosnli": Experiment(
-        "All credal methods, trained here on ChaosNLI, published curve beside", "chaosnli"
+    "chaosnli": Listing("All credal methods on ChaosNLI, and the published curve", "chaosnli"),
+    "solvers": Listing("decal's solver and the published one on the same logits", "solvers"),
+    "zero-shot": Listing(
+        "CLIP, SigLIP and others: accuracy by language, coverage", "zero_shot_models"
     ),
-    "solvers": Experiment(
-        "The published solver and decal's on the same logits, and the likelihood they reach",
-        "solvers",
+    "spider-gallery": Listing(
+        "Spiders of the paper's images and of the most uncertain", "spider_gallery"
     ),
-    "zero-shot": Experiment(
-        "CLIP, SigLIP, SigLIP-2, BiomedCLIP: accuracy in four languages, coverage",
-        "zero_shot_models",
-    ),
-    "spider-gallery": Experiment(
-        "The paper's spiders: uncertain inputs, three models, four languages, DermaMNIST",
-        "spider_gallery",
-    ),
-    "single-models": Experiment(
+    "single-models": Listing(
         "Accuracy and calibration error of every single model", "single_models"
     ),
-    "ood": Experiment(
-        "Out-of-distribution detection: AUROC by alpha, both solvers, published beside", "ood"
+    "ood": Listing("Out-of-distribution detection, and the published AUROC", "ood"),
+    "ensemble-size": Listing("AUROC by the number of networks in an ensemble", "ensemble_size"),
+    "runtime": Listing("Seconds to fit, predict and measure, by three solvers", "runtime"),
+    "tabpfn": Listing("TabPFN on TabArena tables, and the published curves", "tabpfn"),
+    "active-learning": Listing(
+        "Which rows to label next: the most uncertain, or any", "active_learning"
     ),
-    "ensemble-size": Experiment(
-        "AUROC by the number of networks: a live stand-in, published numbers beside",
-        "ensemble_size",
+    "alpha-active-learning": Listing(
+        "Which rows to label next, at six levels alpha", "active_learning", "by_alpha"
     ),
-    "runtime": Experiment(
-        "Seconds to fit, predict and measure: decal, bisection and the published solver", "runtime"
+    "directions": Listing(
+        "Coverage against efficiency: shifts, temperature or both", "compare_directions"
     ),
-    "tabpfn": Experiment(
-        "TabPFN on TabArena tables with a semi-synthetic truth, published curves beside", "tabpfn"
-    ),
-    "active-learning": Experiment(
-        "Which rows to label next: epistemic uncertainty against chance", "active_learning"
-    ),
-    "alpha-active-learning": Experiment("The same by alpha", "active_learning", "run_alphas"),
-    "directions": Experiment(
-        "Coverage against efficiency, with class shifts, temperature and both", "compare_directions"
-    ),
-    "fashion-mnist": Experiment(
-        "All credal methods, trained here: Fashion-MNIST in, MNIST and notMNIST out",
-        "fashion_mnist",
-        finds_data=True,
+    "fashion-mnist": Listing(
+        "All credal methods on Fashion-MNIST: detection, coverage", "fashion_mnist", finds_data=True
     ),
 }
-"""Every experiment by the name that `decal reproduce` knows it by."""
+"""Every experiment by its name for `decal reproduce`."""

@@ -1,52 +1,44 @@
-"""Which labels to ask for: accuracy as labels grow, by epistemic uncertainty and at random.
+"""Active learning: accuracy as labels are added, chosen by epistemic uncertainty or at random.
 
-Starts with two labels per class; every round asks for 2 K more, the most uncertain of the pool,
-until the pool is empty. As in the paper's code, the labelled rows themselves, predicted by the
-model that has learnt from them, are what it is decalibrated on, and accuracy is that of the model's
-own predictions on 30 % of the rows.
+Learning starts with two labels per class. Every round adds 2 K more, those of the most uncertain
+rows of the pool, until the pool is empty. As in the paper's code, the model is decalibrated on the
+labelled rows that it has learnt from, and accuracy is that of the model's own predictions on 30 %
+of the rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import decal
-from decal._experiments.harness.figures import save_all
+from decal._experiments.harness.experiment import Experiment, Findings, Request
 from decal._experiments.harness.logit_sets import check_folder, require_some
 from decal._experiments.harness.published_results import Published
-from decal._experiments.harness.reports import (
-    Report,
-    Table,
-    number,
-    seeds_text,
-    signed,
-    write_tables,
-)
-from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore, Track, untracked
-from decal._experiments.harness.tabular_models import MOST_ROWS, Model, load, logistic, tabpfn
+from decal._experiments.harness.reports import Report, Table, number, seeds_text, signed
+from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore
+from decal._experiments.harness.tabular_models import MOST_ROWS, TableModel, load, logistic, tabpfn
 from decal.datasets import TableSet
 
 Array = NDArray[np.float64]
 
 TABLES = {46941: "maternal health", 46963: "phishing", 46930: "table 46930"}
-"""OpenML's numbers, and short names."""
+"""Short names by OpenML's number."""
 PER_CLASS, PER_ROUND, TEST_SHARE = 2, 2, 0.3
-"""Labels per class to start with and per round, and the share of rows to test on."""
+"""Labels per class at the start and per round, and the share of rows to test on."""
 
 DRAWS, QUICK_DRAWS, TABPFN_DRAWS, QUICK_TABPFN_DRAWS = 10, 2, 3, 2
-"""Seeds that a lone seed stands for: itself and those after it."""
+"""How many seeds a run has, counted up from the one that was asked for."""
 QUICK_TABPFN_LABELS = 60
-"""Where a quick run's curves of TabPFN end: each of its predictions takes about a second."""
+"""Curves of TabPFN end here in quick runs: each of its predictions takes about a second."""
 
 COUNTS = (24, 96, 192)
-"""Labels at which the table tells the accuracy."""
+"""Numbers of labels in the table."""
 
 COLUMNS = CELL | {"labelled": int, "accuracy": float} | ORIGIN
 
@@ -57,11 +49,16 @@ class Strategy:
 
     Attributes
     ----------
-    name : what rows of results call it.
-    measure : of epistemic uncertainty, or None for a random choice.
-    alpha : of the credal sets.
-    published : what published.json calls it.
-    style : how to draw it.
+    name : str
+        Its name in rows of results.
+    measure : str or None
+        The measure of epistemic uncertainty; None chooses at random.
+    alpha : float
+        Level of the credal sets.
+    published : str
+        Its name in published.json.
+    style : mapping
+        How to draw it.
     """
 
     name: str
@@ -89,91 +86,69 @@ ALPHA_STRATEGIES = (
 )
 
 
-def run(
-    data: Path,
-    out: Path,
-    *,
-    seeds: tuple[int, ...] = (0,),
-    quick: bool = False,
-    track: Track = untracked,
-) -> Report:
-    """Compute the curves that are missing, then write the tables and figures of all there are.
+def experiment(request: Request) -> Experiment:
+    """Curves of both measures and of random choice, of every available model on every table.
 
-    Parameters
-    ----------
-    data : folder whose folder `tabular` holds the tables, and published.json if possible.
-    out : folder of results, created if need be.
-    seeds : draw the first labels and the rows to test on. A lone seed stands for itself and some
-        after it, since one curve has no standard error.
-    quick : fewer draws; curves of TabPFN end early.
-    track : hands on the cells to compute, for a progress bar.
+    Seeds draw the first labels and the rows to test on. If one seed is asked for, those that follow
+    it are used too, since one curve has no standard error. A quick run has fewer seeds, and its
+    curves of TabPFN end early.
     """
-    return _run("Active learning", STRATEGIES, data, out, seeds, quick, track)
+    return _experiment("Active learning", STRATEGIES, request)
 
 
-def run_alphas(
-    data: Path,
-    out: Path,
-    *,
-    seeds: tuple[int, ...] = (0,),
-    quick: bool = False,
-    track: Track = untracked,
-) -> Report:
+def by_alpha(request: Request) -> Experiment:
     """The same for the zero-one measure at six alphas."""
-    return _run("Active learning by alpha", ALPHA_STRATEGIES, data, out, seeds, quick, track)
+    return _experiment("Active learning by alpha", ALPHA_STRATEGIES, request)
 
 
-def _run(
-    title: str,
-    strategies: Sequence[Strategy],
-    data: Path,
-    out: Path,
-    seeds: tuple[int, ...],
-    quick: bool,
-    track: Track,
-) -> Report:
+def _experiment(title: str, strategies: Sequence[Strategy], request: Request) -> Experiment:
+    data = request.data
     check_folder(data)
     tables = {number: table for number in TABLES if (table := load(data, number)) is not None}
     needs = [f"tabular/NAME_{number}.csv" for number in TABLES if number not in tables]
     require_some(tables, "tables", data, needs=needs)
-    store = RowStore(out / "rows.csv", COLUMNS, level="labelled")
-    models = [(logistic(), drawn(seeds, QUICK_DRAWS if quick else DRAWS), MOST_ROWS)]
+    models = [(logistic(), QUICK_DRAWS if request.quick else DRAWS, MOST_ROWS)]
     live, reason = tabpfn(data, members=1)
     if live is None:
         needs.append(reason)
     else:
-        draws = drawn(seeds, QUICK_TABPFN_DRAWS if quick else TABPFN_DRAWS)
-        models.append((live, draws, QUICK_TABPFN_LABELS if quick else MOST_ROWS))
-    used: set[int] = set()
-    for model, draws, most in models:
-        used |= set(draws)
-        for name, table in tables.items():
-            task = Task(table, model)
-            cells = {
-                Cell(str(name), f"{model.name}: {strategy.name}", seed): strategy
-                for seed in draws
-                for strategy in strategies
-            }
-            work = partial(_curve, task=task, strategies=cells, most=most)
-            store.fill(cells, task.counts(most), work, track=track)
-    return report(
-        title, store, out, Published(data), strategies, seeds=sorted(used), needs=tuple(needs)
+        draws = QUICK_TABPFN_DRAWS if request.quick else TABPFN_DRAWS
+        models.append((live, draws, QUICK_TABPFN_LABELS if request.quick else MOST_ROWS))
+    plans = {
+        Cell(str(name), f"{model.name}: {strategy.name}", seed): (task, strategy, most)
+        for model, draws, most in models
+        for name, table in tables.items()
+        for task in [TableTask(table, model)]
+        for seed in request.extended_seeds(draws)
+        for strategy in strategies
+    }
+
+    def levels(cell: Cell) -> list[int]:
+        task, _, most = plans[cell]
+        return task.counts(most)
+
+    def rows(cell: Cell) -> Iterator[Row]:
+        task, strategy, most = plans[cell]
+        return task.curve(strategy, cell.seed, most)
+
+    seeds = tuple(sorted({cell.seed for cell in plans}))
+    published = Published(data)
+    return Experiment(
+        columns=COLUMNS,
+        level="labelled",
+        cells=list(plans),
+        levels=levels,
+        rows=rows,
+        findings=partial(findings, title, strategies, published=published, seeds=seeds),
+        seeds=seeds,
+        needs=tuple(needs),
     )
 
 
-def _curve(cell: Cell, *, task: Task, strategies: dict[Cell, Strategy], most: int) -> Iterator[Row]:
-    return task.curve(strategies[cell], cell.seed, most)
+class TableTask:
+    """A table, and a model that learns it."""
 
-
-def drawn(seeds: tuple[int, ...], draws: int) -> tuple[int, ...]:
-    """The seeds of the curves: those given, or a lone one and those after it."""
-    return tuple(range(seeds[0], seeds[0] + draws)) if len(seeds) == 1 else seeds
-
-
-class Task:
-    """A table to learn, and a model that learns it."""
-
-    def __init__(self, table: TableSet, model: Model) -> None:
+    def __init__(self, table: TableSet, model: TableModel) -> None:
         self.X, self.y = model.encode(table), table.labels
         self.K, self.model = len(table.classes), model
         self.start, self.batch = PER_CLASS * self.K, PER_ROUND * self.K
@@ -181,7 +156,7 @@ class Task:
         self.rounds = pool // self.batch
 
     def counts(self, most: int) -> list[int]:
-        """Numbers of labels at which accuracy is measured."""
+        """The numbers of labels, up to `most`, at which accuracy is measured."""
         counts = [self.start + self.batch * i for i in range(self.rounds)]
         return [count for count in counts if count <= most]
 
@@ -199,15 +174,15 @@ class Task:
             else:
                 d = decal.decalibrate(logits[labelled], y, alpha=strategy.alpha)
                 uncertain = d.predict(logits[pool]).epistemic(strategy.measure)
-                # Stable: among equals, the random order of the pool decides.
+                # The sort is stable: among equals, the random order of the pool decides.
                 chosen = np.argsort(-uncertain, kind="stable")[: self.batch]
             labelled = np.concatenate([labelled, pool[chosen]])
             pool = np.delete(pool, chosen)
 
     def split(self, rng: np.random.Generator) -> tuple[NDArray[np.intp], ...]:
-        """Rows: the first labelled ones, the pool in random order, and those to test on.
+        """Three sets of rows: the first to label, the pool in random order, and those to test on.
 
-        Test rows are drawn class by class, so that each has its share.
+        Test rows are drawn class by class, in proportion to the size of the class.
         """
         order = rng.permutation(len(self.y))
         by_class = [order[self.y[order] == k] for k in range(self.K)]
@@ -236,7 +211,7 @@ class Means:
     draws: int
 
     def at(self, count: int) -> tuple[float, float]:
-        """Mean and error at the first number of labels that is not smaller; NaN beyond the end."""
+        """Mean and error at the first number of labels that is not smaller, or NaN."""
         i = int(np.searchsorted(self.labelled, count))
         return (self.mean[i], self.error[i]) if i < len(self.mean) else (np.nan, np.nan)
 
@@ -264,17 +239,15 @@ def means_of(store: RowStore, seeds: Sequence[int]) -> dict[tuple[int, str, str]
     return means
 
 
-def report(
+def findings(
     title: str,
-    store: RowStore,
-    out: Path,
-    published: Published,
     strategies: Sequence[Strategy],
+    store: RowStore,
     *,
+    published: Published,
     seeds: Sequence[int],
-    needs: tuple[str, ...] = (),
-) -> Report:
-    """Write the tables and figures of the rows of these seeds, and sum them up."""
+) -> Findings:
+    """Tables and figures of the mean over seeds."""
     means = means_of(store, seeds) | _published_means(published, strategies)
     groups = list(dict.fromkeys((table, model) for table, model, _ in means))
     groups.sort(key=lambda group: (list(TABLES).index(group[0]), group[1] == PUBLISHED, group[1]))
@@ -283,7 +256,7 @@ def report(
         curves = {s.name: means[table, model, s.name] for s in strategies
                   if (table, model, s.name) in means}  # fmt: skip
         sections[f"{TABLES[table]}: {model}"] = _lines(curves)
-    result = Report(
+    report = Report(
         title=f"{title}: accuracy by labels, {seeds_text(seeds)}",
         headings=("choice", *map(str, COUNTS), "− random"),
         sections=sections,
@@ -291,14 +264,10 @@ def report(
             "± standard error over the draws; − random: of the mean accuracy over all rounds\n"
             f"logistic regression stands in for TabPFN; published: TabPFN 2; {_draws(means)}"
         ),
-        needs=needs,
-        notes=tuple(store.origins(seeds)),
         further=tuple(_gains(means, groups, strategies)),
     )
-    files = [store.path, *write_tables(result, out)]
-    figures = {"accuracy": lambda: _draw(means, groups, strategies)} if means else {}
-    drawn_files, notes = save_all(figures, out)
-    return replace(result, files=(*files, *drawn_files), notes=(*result.notes, *notes))
+    figures = {"accuracy": partial(_draw, means, groups, strategies)} if means else {}
+    return Findings(report, figures)
 
 
 PUBLISHED = "published, TabPFN 2"
@@ -345,7 +314,7 @@ def _gains(
     groups: list[tuple[int, str]],
     strategies: Sequence[Strategy],
 ) -> Iterator[Table]:
-    """Gains over random choice, ours beside the published ones over the same rounds."""
+    """Gains over random choice, ours next to the published ones over the same rounds."""
     rows: list[tuple[str, ...]] = []
     for table, model in groups:
         for s in strategies:

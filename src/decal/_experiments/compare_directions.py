@@ -1,26 +1,27 @@
 """What may move: class shifts, the temperature, or both. Coverage against efficiency on all data.
 
-Half of each data set (or its own training part) fits a Decalibrator, the rest evaluates it. One
-knob, alpha, moves along the curve; methods are compared by their coverage at equal efficiency.
+Half of each data set (or its own training part) fits a Decalibrator, the rest evaluates it. The
+level alpha moves along the curve; methods are compared by their coverage at equal efficiency.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 import decal
 from decal._experiments.harness.curves import Curve, Panel, draw, levels, measure
+from decal._experiments.harness.experiment import Experiment, Findings, Request
 from decal._experiments.harness.logit_sets import (
     FAMILIES,
     DataSet,
-    Split,
+    LogitSplit,
     find,
     in_order,
     named,
@@ -29,23 +30,13 @@ from decal._experiments.harness.logit_sets import (
 from decal._experiments.harness.reports import (
     Claim,
     Report,
-    latex_table,
     markdown_claims,
     markdown_table,
     number,
     seeds_text,
     signed,
 )
-from decal._experiments.harness.rows import (
-    CELL,
-    ORIGIN,
-    Cell,
-    Row,
-    RowStore,
-    Track,
-    replacing,
-    untracked,
-)
+from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore
 
 CLASS, TEMPERATURE = "class", "temperature"
 BOTH, LABELS = "class + temperature", "class + temperature, labels"
@@ -64,14 +55,14 @@ STYLES = {
     LABELS: {"color": "#009E73", "linewidth": 1.2, "linestyle": "-"},
     BOTH: {"color": "#D55E00", "linewidth": 1.8, "linestyle": "-"},
 }
-"""Lines by Okabe and Ito's colours, which also people with colour-blindness tell apart."""
+"""Lines in Okabe and Ito's colours, which colour-blind readers can tell apart."""
 
 EFFICIENCIES = (0.3, 0.5, 0.7, 0.8, 0.9)
 
 TARGET_EFFICIENCY = 0.8
 TARGETS = {"clip_cifar10_en": 0.80, "siglip2_cifar10_en": 0.88}
 CNN_TARGET = 0.85
-"""Coverage that class + temperature was to reach at efficiency 0.8."""
+"""Coverage that class + temperature should reach at efficiency 0.8."""
 
 COMPARED = (0.3, 0.5, 0.7, 0.8)
 TOLERATED_LOSS = 0.04
@@ -82,70 +73,45 @@ COLUMNS = {**CELL, "alpha": float, "coverage": float, "efficiency": float, **ORI
 Curves = dict[DataSet, dict[str, Curve]]
 
 
-def run(
-    data: Path,
-    out: Path,
-    *,
-    seeds: tuple[int, ...] = (0,),
-    quick: bool = False,
-    track: Track = untracked,
-) -> Report:
-    """Compute the cells that are missing, then write the tables and figures of all there are.
+def experiment(request: Request) -> Experiment:
+    """Curves of every method on all files of logits in the folder.
 
-    Parameters
-    ----------
-    data : folder of logits, see `decal._experiments.harness.logit_sets`.
-    out : folder of results, created if need be: rows.csv, table.csv, table.md, table.tex,
-        curves.svg and curves.png.
-    seeds : each draws halves; tables and figures are of the mean over seeds.
-    quick : fewer alphas; interpolated coverage then changes by about 0.01.
-    track : hands on the cells to compute, for a progress bar.
+    Seeds draw the halves; tables and figures show the mean over seeds. A quick run has fewer
+    alphas, and interpolated coverage then changes by about 0.01.
     """
-    found, absent = find(data)
-    require_some(found, "files of logits", data, needs=absent)
-    store = RowStore(out / "rows.csv", COLUMNS, level="alpha")
-    compute(store, found, data, seeds=seeds, alphas=levels(quick=quick), track=track)
-    return report(store, out, seeds=seeds, needs=tuple(absent))
+    found, absent = find(request.data)
+    require_some(found, "files of logits", request.data, needs=absent)
+    alphas = levels(quick=request.quick)
 
+    @lru_cache(maxsize=1)  # the cells of a data set and seed follow each other
+    def load(name: str, seed: int) -> LogitSplit:
+        return named(name).load(request.data, seed)
 
-def compute(
-    store: RowStore,
-    found: list[DataSet],
-    folder: Path,
-    *,
-    seeds: Sequence[int],
-    alphas: list[float],
-    track: Track = untracked,
-) -> None:
-    """Add the cells that the store does not hold at all these alphas."""
-    data = {d.name: d for d in found}
-    loaded: dict[tuple[str, int], Split] = {}
-
-    def work(cell: Cell) -> list[Row]:
-        key = cell.data, cell.seed
-        if key not in loaded:
-            loaded.clear()
-            loaded[key] = data[cell.data].load(folder, cell.seed)
-        split = loaded[key]
+    def rows(cell: Cell) -> list[Row]:
+        split = load(cell.data, cell.seed)
         model = decal.Decalibrator(directions=METHODS[cell.method])
-        curve = measure(model.fit(split.logits, split.labels), split, alphas)
-        numbers = np.column_stack([curve.alpha, curve.coverage, curve.efficiency]).tolist()
-        return [{"alpha": a, "coverage": c, "efficiency": e} for a, c, e in numbers]
+        return measure(model.fit(split.logits, split.labels), split, alphas).rows()
 
-    cells = [Cell(name, method, seed) for name in data for seed in seeds for method in METHODS]
-    store.fill(cells, alphas, work, track=track)
+    return Experiment(
+        columns=COLUMNS,
+        level="alpha",
+        cells=[Cell(d.name, method, s) for d in found for s in request.seeds for method in METHODS],
+        levels=lambda _: alphas,
+        rows=rows,
+        findings=partial(findings, seeds=request.seeds),
+        seeds=request.seeds,
+        needs=tuple(absent),
+    )
 
 
 # Reporting
 
 
-def report(
-    store: RowStore, out: Path, *, seeds: Sequence[int], needs: tuple[str, ...] = ()
-) -> Report:
-    """Write the tables and figures of the seeds' mean, and sum them up for the terminal."""
+def findings(store: RowStore, *, seeds: Sequence[int]) -> Findings:
+    """Tables, figures and claims of the mean over seeds."""
     curves = curves_of(store, seeds)
     gains = {data: least_gain(by_method) for data, by_method in curves.items()}
-    told = Report(
+    report = Report(
         title=f"Coverage at efficiency {TARGET_EFFICIENCY:g}, {seeds_text(seeds)}",
         headings=("data", "class", "temp.", "both", "labels", "least gain", "target"),
         sections=_sections(curves, gains),
@@ -156,21 +122,16 @@ def report(
             "–: no alpha gives this efficiency"
         ),
         claims=tuple(_claims(curves, gains)),
-        needs=needs,
     )
-    files = [store.path, *_write_tables(curves, told, seeds, out)]
-    notes = store.origins(seeds)
-    figures = [out / "curves.svg", out / "curves.png"]
-    try:
-        draw(_panels(curves), STYLES, figures)
-        files += figures
-    except ImportError as error:
-        notes.append(str(error))
-    return replace(told, notes=tuple(notes), files=tuple(files))
+    return Findings(
+        report,
+        {"curves": partial(draw, _panels(curves), STYLES)},
+        texts={"table.csv": _csv(curves, seeds), "table.md": _markdown(curves, report, seeds)},
+    )
 
 
 def curves_of(store: RowStore, seeds: Sequence[int]) -> Curves:
-    """The mean of the seeds' curves, at the alphas that all of them have, in order of tables."""
+    """The mean over seeds of the curves, at the alphas that all seeds have, in order of tables."""
     cells = {cell: rows for cell, rows in store.cells.items() if cell.seed in seeds}
     data = in_order(named(name) for name in {cell.data for cell in cells})
     curves: Curves = {d: {} for d in data}
@@ -207,14 +168,15 @@ def _sections(
 
 
 def target_of(data: DataSet) -> float | None:
-    """The coverage that class + temperature was to reach on a data set, if one was set."""
+    """The coverage that class + temperature should reach on a data set, if there is a target."""
     return CNN_TARGET if data.family == "cnn" else TARGETS.get(data.name)
 
 
 def least_gain(curves: dict[str, Curve]) -> tuple[float, float]:
-    """How much coverage class + temperature gains over class at least, and at which efficiency.
+    """The least coverage that class + temperature gains over class, and at which efficiency.
 
-    Where only class reaches an efficiency, all of its coverage there is lost. NaN without curves.
+    If only class reaches an efficiency, all of its coverage there counts as lost. NaN if a curve is
+    missing.
     """
     if CLASS not in curves or BOTH not in curves:
         return math.nan, math.nan
@@ -249,42 +211,43 @@ def _claims(curves: Curves, gains: dict[DataSet, tuple[float, float]]) -> list[C
     return claims
 
 
-def _write_tables(curves: Curves, told: Report, seeds: Sequence[int], out: Path) -> list[Path]:
-    table, markdown, latex = (out / f"table.{suffix}" for suffix in ("csv", "md", "tex"))
-    with replacing(table) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        at = [f"coverage at efficiency {e:g}" for e in EFFICIENCIES]
-        writer.writerow(["data", "method", "seeds", *at, "least efficiency", "largest efficiency"])
-        for data, by_method in curves.items():
-            for method, curve in by_method.items():
-                numbers = [*map(curve.at, EFFICIENCIES), curve.efficiency[-1], curve.efficiency[0]]
-                texts = ["" if math.isnan(x) else f"{x:.6f}" for x in numbers]
-                writer.writerow([data.name, method, " ".join(map(str, seeds)), *texts])
-    with replacing(markdown) as file:
-        file.write(
-            f"# Coverage at equal efficiency: what may move ({seeds_text(seeds)})\n\n"
-            "–: no alpha gives this efficiency; the last column is the range of those it gives.\n"
-        )
-        headings = ["data", "method", *(f"{e:g}" for e in EFFICIENCIES), "efficiencies"]
-        for family, heading in FAMILIES.items():
-            rows = [
-                (
-                    data.title,
-                    method,
-                    *(number(curve.at(e)) for e in EFFICIENCIES),
-                    f"{curve.efficiency[-1]:.2f} to {curve.efficiency[0]:.2f}",
-                )
-                for data, by_method in curves.items()
-                if data.family == family
-                for method, curve in by_method.items()
-            ]
-            if rows:
-                file.write(f"\n## {heading}\n\n{markdown_table(headings, rows)}")
-        if told.claims:
-            file.write(f"\n## What was to be shown\n\n{markdown_claims(told.claims)}")
-    with replacing(latex) as file:
-        file.writelines(map(latex_table, told.tables))
-    return [table, markdown, latex]
+def _csv(curves: Curves, seeds: Sequence[int]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    at = [f"coverage at efficiency {e:g}" for e in EFFICIENCIES]
+    writer.writerow(["data", "method", "seeds", *at, "least efficiency", "largest efficiency"])
+    for data, by_method in curves.items():
+        for method, curve in by_method.items():
+            numbers = [*map(curve.at, EFFICIENCIES), curve.efficiency[-1], curve.efficiency[0]]
+            texts = ["" if math.isnan(x) else f"{x:.6f}" for x in numbers]
+            writer.writerow([data.name, method, " ".join(map(str, seeds)), *texts])
+    return text.getvalue()
+
+
+def _markdown(curves: Curves, report: Report, seeds: Sequence[int]) -> str:
+    """Coverage at all efficiencies, for which the terminal has no room."""
+    text = (
+        f"# Coverage at equal efficiency: what may move ({seeds_text(seeds)})\n\n"
+        "–: no alpha gives this efficiency; the last column is the range of those it gives.\n"
+    )
+    headings = ["data", "method", *(f"{e:g}" for e in EFFICIENCIES), "efficiencies"]
+    for family, heading in FAMILIES.items():
+        rows = [
+            (
+                data.title,
+                method,
+                *(number(curve.at(e)) for e in EFFICIENCIES),
+                f"{curve.efficiency[-1]:.2f} to {curve.efficiency[0]:.2f}",
+            )
+            for data, by_method in curves.items()
+            if data.family == family
+            for method, curve in by_method.items()
+        ]
+        if rows:
+            text += f"\n## {heading}\n\n{markdown_table(headings, rows)}"
+    if report.claims:
+        text += f"\n## What was to be shown\n\n{markdown_claims(report.claims)}"
+    return text
 
 
 def _panels(curves: Curves) -> dict[str, list[Panel]]:

@@ -1,16 +1,17 @@
-"""Coverage against efficiency at the eight alphas of the paper, with its published curves beside.
+"""Coverage against efficiency at the eight alphas of the paper, next to its published curves.
 
 CLIP, SigLIP and SigLIP-2 are the models of the paper. Their public logits are of the test images
-only, so these fit and evaluate; the published run fitted on the training images. The networks and
-the language models are others than the paper's: their curves are compared by eye, not by number.
+only, so these both fit and evaluate; the published run was fitted on the training images. The
+networks and the language models are not those of the paper: their curves are compared by eye, not
+by number.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,19 @@ import numpy as np
 
 import decal
 from decal._experiments.harness.curves import measure
-from decal._experiments.harness.figures import Curve, save_all, tradeoffs
+from decal._experiments.harness.experiment import Experiment, Findings, Request
+from decal._experiments.harness.figures import Tradeoff, tradeoffs
 from decal._experiments.harness.logit_sets import (
+    RESNET20,
     TITLES,
-    Split,
-    check_folder,
+    LogitSplit,
+    available,
     human_labels,
     named,
+    own_split,
     read,
-    require_some,
+    resnet20_split,
+    same_rows,
 )
 from decal._experiments.harness.published_results import (
     ALPHAS,
@@ -43,9 +48,8 @@ from decal._experiments.harness.reports import (
     number,
     seeds_text,
     signed,
-    write_tables,
 )
-from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore, Track, untracked
+from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore
 
 METHODS: dict[str, dict[str, Any]] = {
     "class": {},
@@ -56,34 +60,38 @@ READINGS: dict[str, dict[str, Any]] = {
     "own box": {"box": "own"},
     "best reference": {"reference": "best"},
 }
-"""The paper's text, where its code differs: one setting of "class" each, for the paper's models."""
+"""Settings of "class" by which the paper's text differs from its code, for the paper's models."""
 
 COLUMNS = {**CELL, "alpha": float, "coverage": float, "efficiency": float, **ORIGIN}
 
 FALLING = tuple(sorted(ALPHAS, reverse=True))
 INNER = ALPHAS[1:-1]
-"""Without 0, where nothing is excluded, and 1."""
-
+"""The alphas of tables: at 0 a set holds everything, at 1 the model alone."""
 
 WORDS = {
     "same rows": "fitted and evaluated on the same",
     "halves": "one fits, the other evaluates",
     "own split": "fitted on the training part",
 }
-"""Splits, and what they are."""
+"""Splits, and what fits and evaluates in each."""
 
 
 @dataclass(frozen=True)
-class Source:
+class CurveSource:
     """A model and its data.
 
     Attributes
     ----------
-    name, title : in rows and in tables.
-    file : that holds the logits, without .npz.
-    split : which rows fit and which evaluate, a key of WORDS.
-    published : data and model of the published curve beside, and what tables call it.
-    same_model : whether that is the very model.
+    name, title : str
+        Names in rows and in tables.
+    file : str
+        The file of logits, without .npz.
+    split : str
+        Which rows fit and which evaluate, a key of WORDS.
+    published : tuple of str
+        Data and model of the published curve to compare with, and its name in tables.
+    same_model : bool
+        Whether the published curve is of the same model.
     """
 
     name: str
@@ -93,34 +101,35 @@ class Source:
     published: tuple[str, str, str]
     same_model: bool = False
 
-    def load(self, folder: Path, seed: int) -> Split | None:
-        """The rows to fit and to evaluate on; None if the truth about them is not at hand."""
+    def load(self, folder: Path, seed: int) -> LogitSplit:
+        """The rows to fit and to evaluate on."""
         if self.split == "halves":
             return named(self.name).load(folder, seed)
-        path = folder / f"{self.file}.npz"
         if self.split == "same rows":
-            logits, labels, human = read(path, "logits", "labels", "human")
-            return Split(logits, labels, logits, human)
-        if self.file == "resnet20_cifar10":
-            keys = ("cifar10_train", "train_labels", "cifar10_test", "test_labels")
-            logits, labels, new, new_labels = read(path, *keys)
-            truth = human_labels(folder, new_labels)
-            return None if truth is None else Split(logits, labels, new, truth)
-        return Split(*read(path, "train_logits", "train_labels", "test_logits", "human"))
+            return same_rows(folder, self.file)
+        return resnet20_split(folder) if self.file == RESNET20 else own_split(folder, self.file)
+
+    def seeds(self, asked: Iterable[int]) -> Iterable[int]:
+        """The seeds asked for if halves are drawn, and else only 0."""
+        return asked if self.split == "halves" else (0,)
+
+    def methods(self) -> dict[str, dict[str, Any]]:
+        """Settings by name; for the paper's own models also other readings of the paper."""
+        return METHODS | READINGS if self.same_model else METHODS
 
 
-def _sources() -> dict[str, Source]:
+def _sources() -> dict[str, CurveSource]:
     resnet18 = ("cifar10", "resnet", "ResNet-18")
     small = ("chaosnli", "fcnet", "small network on embeddings")
     models = [
-        Source(
+        CurveSource(
             f"{m}_cifar10_en", TITLES[m], f"{m}_cifar10_en", "same rows", ("cifar10", m, ""), True
         )
         for m in ("clip", "siglip", "siglip2")
     ]
-    train = Source("resnet20_cifar10", "ResNet-20", "resnet20_cifar10", "own split", resnet18)
+    train = CurveSource(RESNET20, "ResNet-20", RESNET20, "own split", resnet18)
     networks = [
-        Source(f"cnn_{n}", TITLES[n], f"cnn_{n}_test", "halves", resnet18)
+        CurveSource(f"cnn_{n}", TITLES[n], f"cnn_{n}_test", "halves", resnet18)
         for n in (
             "densenet_BC_100_12",
             "resnet_basic_110",
@@ -130,7 +139,7 @@ def _sources() -> dict[str, Source]:
         )
     ]
     texts = [
-        Source(f"{c}_{m}/own", f"{TITLES[m]}, {c.upper()}", f"{c}_{m}", "own split", small)
+        CurveSource(f"{c}_{m}/own", f"{TITLES[m]}, {c.upper()}", f"{c}_{m}", "own split", small)
         for c, m in (("snli", "roberta0"), ("snli", "bert0"), ("mnli", "roberta0"))
     ]
     return {source.name: source for source in (*models, train, *networks, *texts)}
@@ -147,110 +156,75 @@ NEEDS = (
 )
 
 
-def run(
-    data: Path,
-    out: Path,
-    *,
-    seeds: tuple[int, ...] = (0,),
-    quick: bool = False,  # noqa: ARG001 - nothing to save: it takes a minute
-    track: Track = untracked,
-) -> Report:
-    """Compute the cells that are missing, then write the tables and figures of all there are.
+def experiment(request: Request) -> Experiment:
+    """Curves of the available models, next to the published ones if published.json is available.
 
-    Parameters
-    ----------
-    data : folder of logits; published.json in it for the published curves.
-    out : folder of results, created if need be.
-    seeds : each draws halves, where there are any; results are the mean over seeds.
-    quick : the same as a full run.
-    track : hands on the cells to compute, for a progress bar.
+    Seeds draw halves, where there are any; results are the mean over seeds. A quick run is the same
+    as a full run.
     """
-    check_folder(data)
-    present = {n: s for n, s in SOURCES.items() if (data / f"{s.file}.npz").exists()}
-    absent = [f"{s.file}.npz" for n, s in SOURCES.items() if n not in present]
-    require_some(present, "files of logits", data, needs=absent)
-    store = RowStore(out / "rows.csv", COLUMNS, level="alpha")
-    absent += compute(store, present, data, seeds=seeds, track=track)
-    return report(store, out, Published(data), seeds=seeds, needs=(*absent, *NEEDS))
+    files, absent = available(request.data, [source.file for source in SOURCES.values()])
+    if RESNET20 in files and not _humans_of_resnet20(request.data):
+        files.remove(RESNET20)
+        absent += ("CIFAR-10H, to evaluate ResNet-20",)
+    found = {name: source for name, source in SOURCES.items() if source.file in files}
 
+    @lru_cache(maxsize=1)  # the cells of a data set and seed follow each other
+    def load(name: str, seed: int) -> LogitSplit:
+        return found[name].load(request.data, seed)
 
-def methods_of(source: Source) -> dict[str, dict[str, Any]]:
-    """Settings by name; of the paper's own models also other readings of the paper."""
-    return METHODS | READINGS if source.same_model else METHODS
-
-
-def cells_of(source: Source, method: str, seeds: Iterable[int]) -> list[Cell]:
-    """The cells of one curve: one per seed where halves are drawn, and else one, of seed 0."""
-    drawn = seeds if source.split == "halves" else (0,)
-    return [Cell(source.name, method, seed) for seed in drawn]
-
-
-def compute(
-    store: RowStore,
-    present: Mapping[str, Source],
-    folder: Path,
-    *,
-    seeds: Sequence[int],
-    track: Track = untracked,
-) -> list[str]:
-    """Add the cells that are missing; returns what was found to be needed."""
-    needs: list[str] = []
-    loaded: dict[tuple[str, int], Split | None] = {}
-
-    def work(cell: Cell) -> list[Row]:
-        key = cell.data, cell.seed
-        if key not in loaded:
-            loaded.clear()
-            loaded[key] = present[cell.data].load(folder, cell.seed)
-        split = loaded[key]
-        if split is None:
-            needs.append(f"CIFAR-10H, to evaluate {present[cell.data].title}")
-            return []
+    def rows(cell: Cell) -> list[Row]:
+        split = load(cell.data, cell.seed)
         model = decal.Decalibrator(**(METHODS | READINGS)[cell.method])
-        curve = measure(model.fit(split.logits, split.labels), split, FALLING)
-        numbers = np.column_stack([curve.alpha, curve.coverage, curve.efficiency]).tolist()
-        return [{"alpha": a, "coverage": c, "efficiency": e} for a, c, e in numbers]
+        return measure(model.fit(split.logits, split.labels), split, FALLING).rows()
 
-    cells = [c for s in present.values() for m in methods_of(s) for c in cells_of(s, m, seeds)]
-    # Methods of one data set and seed follow each other, so that it is read once.
-    cells.sort(key=lambda cell: (list(present).index(cell.data), cell.seed))
-    store.fill(cells, ALPHAS, work, track=track)
-    return list(dict.fromkeys(needs))
+    published = Published(request.data)
+    curves = () if published.available else ("published.json, for the published curves",)
+    return Experiment(
+        columns=COLUMNS,
+        level="alpha",
+        cells=[
+            Cell(name, method, seed)
+            for name, source in found.items()
+            for seed in source.seeds(request.seeds)
+            for method in source.methods()
+        ],
+        levels=lambda _: ALPHAS,
+        rows=rows,
+        findings=partial(findings, published=published, seeds=request.seeds),
+        seeds=(0, *request.seeds),
+        needs=(*curves, *absent, *NEEDS),
+    )
+
+
+def _humans_of_resnet20(folder: Path) -> bool:
+    """Whether CIFAR-10H is available for the images that ResNet-20 was tested on."""
+    (labels,) = read(folder / f"{RESNET20}.npz", "test_labels")
+    return human_labels(folder, labels) is not None
 
 
 # Reporting
 
 
-def report(
-    store: RowStore,
-    out: Path,
-    published: Published,
-    *,
-    seeds: Sequence[int],
-    needs: tuple[str, ...] = (),
-) -> Report:
-    """Write tables and figures of the mean over seeds, and sum them up for the terminal."""
+def findings(store: RowStore, *, published: Published, seeds: Sequence[int]) -> Findings:
+    """Tables, figures and claims of the mean over seeds."""
     curves = {
         source: found for source in SOURCES.values() if (found := _mean(store, source, seeds))
     }
-    beside = {source: published.coverage(*source.published[:2]) for source in curves}
-    if not published.at_hand:
-        needs = ("published.json, for the published curves", *needs)
-    told = Report(
+    theirs = {source: published.coverage(*source.published[:2]) for source in curves}
+    report = Report(
         title="Coverage and efficiency on CIFAR-10H, against the published run",
         headings=("alpha", "coverage", "publ.", "diff.", "efficiency", "publ.", "diff."),
-        sections=_same(curves, beside),
+        sections=_same(curves, theirs),
         caption=(
             "class shifts, fitted and evaluated on the 10,000 test images; the published run was "
             "fitted on the 50,000 training images"
         ),
-        claims=tuple(_claims(curves, beside)),
-        needs=needs,
+        claims=tuple(_claims(curves, theirs)),
         further=(
             Table(
                 title=f"Coverage/efficiency of all models by alpha, {seeds_text(seeds)}",
                 headings=("method", *(f"{alpha:g}" for alpha in INNER)),
-                sections=_others(curves, beside),
+                sections=_others(curves, theirs),
                 caption=(
                     f"{'; '.join(f'{split}: {words}' for split, words in WORDS.items())}\n"
                     "published: class shifts, of the model named if it is another on these data"
@@ -259,7 +233,7 @@ def report(
             Table(
                 title="Other readings of the paper: coverage/efficiency by alpha",
                 headings=("reading", *(f"{alpha:g}" for alpha in INNER), "gap"),
-                sections=_readings(curves, beside),
+                sections=_readings(curves, theirs),
                 caption=(
                     "class: mean of log-likelihoods, joint box, measured from the model as it is\n"
                     "gap: largest difference from the published curve at any of the eight alphas"
@@ -267,25 +241,28 @@ def report(
             ),
         ),
     )
-    files, notes = save_all(
+    return Findings(
+        report,
         {
-            "paper_models": partial(tradeoffs, _panels(curves, beside, same=True)),
-            "other_models": partial(tradeoffs, _panels(curves, beside, same=False)),
+            "paper_models": partial(tradeoffs, _panels(curves, theirs, same=True)),
+            "other_models": partial(tradeoffs, _panels(curves, theirs, same=False)),
         },
-        out,
     )
-    written = [store.path, *write_tables(told, out), *files]
-    return replace(told, notes=(*store.origins({0, *seeds}), *notes), files=tuple(written))
 
 
 Numbers = dict[float, tuple[float, float]]
 """Coverage and efficiency by alpha."""
 
+Ours = Mapping[CurveSource, Mapping[str, Numbers]]
+Theirs = Mapping[CurveSource, PublishedCurve | None]
+"""Curves by model and method; published curves by the model that is compared with them."""
 
-def _mean(store: RowStore, source: Source, seeds: Sequence[int]) -> dict[str, Numbers]:
+
+def _mean(store: RowStore, source: CurveSource, seeds: Sequence[int]) -> dict[str, Numbers]:
     found: dict[str, Numbers] = {}
-    for method in methods_of(source):
-        rows = [r for c in cells_of(source, method, seeds) for r in store.cells.get(c, ())]
+    for method in source.methods():
+        cells = [Cell(source.name, method, seed) for seed in source.seeds(seeds)]
+        rows = [row for cell in cells for row in store.cells.get(cell, ())]
         for alpha in ALPHAS:
             at = [(r["coverage"], r["efficiency"]) for r in rows if r["alpha"] == alpha]
             if at:
@@ -294,15 +271,13 @@ def _mean(store: RowStore, source: Source, seeds: Sequence[int]) -> dict[str, Nu
     return found
 
 
-def _same(
-    curves: Mapping[Source, dict[str, Numbers]], beside: Mapping[Source, PublishedCurve | None]
-) -> Sections:
+def _same(curves: Ours, published: Theirs) -> Sections:
     sections: Sections = {}
     for source, by_method in curves.items():
         if source.same_model:
             rows: list[tuple[str, ...]] = []
             for alpha, (coverage, efficiency) in by_method["class"].items():
-                theirs = _theirs(beside[source], alpha)
+                theirs = _theirs(published[source], alpha)
                 pairs = zip((coverage, efficiency), theirs, strict=True)
                 texts = [(number(a), number(b), signed(a - b, 4)) for a, b in pairs]
                 rows.append((f"{alpha:g}", *texts[0], *texts[1]))
@@ -310,12 +285,10 @@ def _same(
     return sections
 
 
-def _others(
-    curves: Mapping[Source, dict[str, Numbers]], beside: Mapping[Source, PublishedCurve | None]
-) -> Sections:
+def _others(curves: Ours, published: Theirs) -> Sections:
     sections: Sections = {}
     for source, by_method in curves.items():
-        theirs = {alpha: _theirs(beside[source], alpha) for alpha in INNER}
+        theirs = {alpha: _theirs(published[source], alpha) for alpha in INNER}
         lines = {name: by_method[name] for name in METHODS if name in by_method}
         lines[f"published {source.published[2]}".strip()] = theirs
         sections[f"{source.title}, {source.split}"] = [
@@ -324,9 +297,7 @@ def _others(
     return sections
 
 
-def _readings(
-    curves: Mapping[Source, dict[str, Numbers]], beside: Mapping[Source, PublishedCurve | None]
-) -> Sections:
+def _readings(curves: Ours, published: Theirs) -> Sections:
     sections: Sections = {}
     for source, by_method in curves.items():
         if source.same_model:
@@ -334,7 +305,7 @@ def _readings(
                 (
                     name,
                     *(_pair(by_method[name].get(alpha)) for alpha in INNER),
-                    number(_gaps(by_method[name], beside[source]).max()),
+                    number(_gaps(by_method[name], published[source]).max()),
                 )
                 for name in ("class", *READINGS)
                 if name in by_method
@@ -342,12 +313,10 @@ def _readings(
     return sections
 
 
-def _claims(
-    curves: Mapping[Source, dict[str, Numbers]], beside: Mapping[Source, PublishedCurve | None]
-) -> list[Claim]:
+def _claims(curves: Ours, published: Theirs) -> list[Claim]:
     claims = []
     for source, by_method in curves.items():
-        theirs = beside[source]
+        theirs = published[source]
         if not source.same_model or theirs is None:
             continue
         gaps = np.array(
@@ -368,7 +337,7 @@ def _claims(
 
 
 def _gaps(ours: Numbers, theirs: PublishedCurve | None) -> Array:
-    """(A, 2) differences of coverage and efficiency from the published ones; NaN without these."""
+    """(A, 2) differences of coverage and efficiency from the published ones, or NaN."""
     return np.abs([np.subtract(ours[alpha], _theirs(theirs, alpha)) for alpha in ours])
 
 
@@ -388,21 +357,21 @@ def _pair(numbers: tuple[float, float] | None) -> str:
 
 
 def _panels(
-    curves: Mapping[Source, dict[str, Numbers]],
-    beside: Mapping[Source, PublishedCurve | None],
+    curves: Ours,
+    published: Theirs,
     *,
     same: bool,
-) -> dict[str, dict[str, Curve]]:
+) -> dict[str, dict[str, Tradeoff]]:
     """By title, the curves of each method and the published one: alpha, coverage, efficiency."""
-    panels: dict[str, dict[str, Curve]] = {}
+    panels: dict[str, dict[str, Tradeoff]] = {}
     for source, by_method in curves.items():
         if source.same_model == same:
-            lines: dict[str, Curve] = {
+            lines: dict[str, Tradeoff] = {
                 method: (list(at), [c for c, _ in at.values()], [e for _, e in at.values()])
                 for method, at in by_method.items()
                 if method in METHODS
             }
-            theirs = beside[source]
+            theirs = published[source]
             if theirs is not None:
                 lines["published" if same else "published, another model"] = theirs.path()
             panels[source.title] = lines

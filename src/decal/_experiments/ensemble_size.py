@@ -1,16 +1,16 @@
-"""How many networks detection takes: AUROC by the number of members, beside one decalibrated.
+"""AUROC by the number of networks in an ensemble, and of one decalibrated network.
 
-The paper's ensembles of ResNet-18 are not at hand. A stand-in shows the comparison live: small
-networks that learn seven of the ten digits of scikit-learn, and must tell the other three apart.
-The published numbers stand beside it; only their shape can be compared.
+The paper's ensembles of ResNet-18 are not available. A stand-in runs the comparison live: small
+networks learn seven of the ten digits of scikit-learn, and must detect the other three. The
+published numbers are shown next to it; only the shapes of the curves can be compared.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,19 +18,10 @@ from numpy.typing import NDArray
 from scipy.special import entr
 
 import decal
-from decal._experiments.active_learning import drawn
-from decal._experiments.harness.figures import save_all
-from decal._experiments.harness.published_detection import BY_MEMBERS, OUT_SETS, SINGLE
-from decal._experiments.harness.reports import (
-    Claim,
-    Report,
-    Table,
-    number,
-    seeds_text,
-    signed,
-    write_tables,
-)
-from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore, Track, untracked
+from decal._experiments.harness.experiment import Experiment, Findings, Request
+from decal._experiments.harness.published_tables import BY_MEMBERS, OUT_SETS, SINGLE
+from decal._experiments.harness.reports import Claim, Report, Table, number, seeds_text, signed
+from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore
 
 Array = NDArray[np.float64]
 
@@ -47,7 +38,7 @@ METHODS = {DECAL: (1,), SINGLE_ENTROPY: (1,), WRAPPER: SIZES, HULL: SIZES}
 """The numbers of networks that each method is measured with."""
 
 DRAWS, QUICK_DRAWS = 5, 2
-"""Seeds that a lone seed stands for: itself and those after it."""
+"""How many seeds a run has, counted up from the one that was asked for."""
 
 COLUMNS = CELL | {"members": int, "auroc": float, "accuracy": float} | ORIGIN
 
@@ -65,52 +56,42 @@ STYLES: dict[str, dict[str, Any]] = {
 }
 
 
-def run(
-    data: Path,  # noqa: ARG001 - scikit-learn brings the digits
-    out: Path,
-    *,
-    seeds: tuple[int, ...] = (0,),
-    quick: bool = False,
-    track: Track = untracked,
-) -> Report:
-    """Compute the cells that are missing, then write the tables and figures of all there are.
+def experiment(request: Request) -> Experiment:
+    """AUROC of every method with every number of networks.
 
-    Parameters
-    ----------
-    data : not used: scikit-learn brings the digits.
-    out : folder of results, created if need be.
-    seeds : draw the split and the networks; a lone seed stands for itself and some after it.
-    quick : fewer draws.
-    track : hands on the cells to compute, for a progress bar.
+    The folder of data is not used: scikit-learn brings the digits. Seeds draw the split and the
+    networks; if one seed is asked for, those that follow it are used too. A quick run has fewer.
     """
-    store = RowStore(out / "rows.csv", COLUMNS, level="members")
-    draws = drawn(seeds, QUICK_DRAWS if quick else DRAWS)
-    known: dict[int, Trained] = {}
-
-    def work(cell: Cell) -> Iterator[Row]:
-        if cell.seed not in known:
-            known.clear()  # cells come seed by seed
-            known[cell.seed] = trained(cell.seed)
-        yield from known[cell.seed].rows(cell.method)
-
-    for seed in draws:
-        for method, sizes in METHODS.items():
-            store.fill([Cell(DATA, method, seed)], sizes, work, track=track)
-    needs = (
-        "ensembles of 5, 10 and 20 ResNet-18 for CIFAR-10, which take hours of a GPU to train",
+    seeds = request.extended_seeds(QUICK_DRAWS if request.quick else DRAWS)
+    networks = lru_cache(maxsize=1)(trained)  # cells come seed by seed
+    return Experiment(
+        columns=COLUMNS,
+        level="members",
+        cells=[Cell(DATA, method, seed) for seed in seeds for method in METHODS],
+        levels=lambda cell: METHODS[cell.method],
+        rows=lambda cell: networks(cell.seed).rows(cell.method),
+        findings=partial(findings, seeds=seeds),
+        seeds=seeds,
+        needs=(
+            "ensembles of 5, 10 and 20 ResNet-18 for CIFAR-10, which take hours of a GPU to train",
+        ),
     )
-    return report(store, out, seeds=draws, needs=needs)
 
 
 @dataclass(frozen=True)
 class Trained:
-    """Twenty networks' predictions.
+    """Predictions of twenty networks.
 
     Attributes
     ----------
-    train, labels : (m, K) log-probabilities of the first network on what it learnt, and (m,).
-    inside, outside : (members, n, K) probabilities of known and of foreign digits.
-    truth : (n,) labels of the known ones.
+    train : (m, K) array
+        Log-probabilities that the first network gives its training rows.
+    labels : (m,) array
+        Labels of these rows.
+    inside, outside : (members, n, K) array
+        Probabilities for digits that the networks learnt, and for other digits.
+    truth : (n,) array
+        Labels of the former.
     """
 
     train: Array
@@ -131,18 +112,18 @@ class Trained:
             }
 
     def score(self, method: str, members: Array) -> Array:
-        """(n,) how uncertain `members`, (M, n, K), are: higher means more likely foreign."""
+        """(n,) uncertainty of `members`, (M, n, K); higher if more likely out of distribution."""
         if method == SINGLE_ENTROPY:
             return np.asarray(entr(members[0]).sum(axis=1))
         if method == DECAL:
-            d = decal.decalibrate(self.train, self.labels, alpha=ALPHA)
-            return np.asarray(d.predict(_log(members[0])).epistemic())
+            model = decal.Decalibrator(alpha=ALPHA).fit(self.train, self.labels)
+            return np.asarray(model.predict(_log(members[0])).epistemic())
         hull = decal.HullCredalSet(np.moveaxis(members, 0, 1))
         return np.asarray((hull if method == HULL else hull.box()).epistemic())
 
 
 def trained(seed: int) -> Trained:
-    """Train twenty networks on one split; a network of its own for every random state."""
+    """Train twenty networks on one split, each from its own random state."""
     try:
         from sklearn.datasets import load_digits  # type: ignore[import-untyped]
         from sklearn.neural_network import MLPClassifier  # type: ignore[import-untyped]
@@ -158,7 +139,7 @@ def trained(seed: int) -> Trained:
     inside, outside = [], []
     first: Array | None = None
     with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # so few epochs do not converge
+        warnings.simplefilter("ignore")  # training stops long before it converges
         for member in range(max(SIZES)):
             network = MLPClassifier(
                 (HIDDEN,),
@@ -177,10 +158,8 @@ def trained(seed: int) -> Trained:
 # Reporting
 
 
-def report(
-    store: RowStore, out: Path, *, seeds: tuple[int, ...], needs: tuple[str, ...] = ()
-) -> Report:
-    """Write the tables and figures of the rows of these seeds, and sum them up."""
+def findings(store: RowStore, *, seeds: tuple[int, ...]) -> Findings:
+    """Tables, figures and claims of the rows of these seeds."""
     found: dict[tuple[str, int], list[float]] = {}
     for cell, rows in store.cells.items():
         if cell.seed in seeds:
@@ -193,22 +172,18 @@ def report(
             for method in METHODS
         ]
     }
-    result = Report(
+    report = Report(
         title=f"AUROC by the number of networks, {seeds_text(seeds)}",
         headings=("method", *(str(size) for size in (1, *SIZES))),
         sections=sections,
         caption=(
             "columns: networks; ± standard deviation over the draws; difference of entropies\n"
-            f"networks of {HIDDEN} hidden units: a stand-in, to be compared with nothing published"
+            f"a stand-in with {HIDDEN} hidden units, not to be compared with published numbers"
         ),
         claims=tuple(_claims(means)),
-        needs=needs,
-        notes=tuple(store.origins(seeds)),
         further=(_published_table(),),
     )
-    files = [store.path, *write_tables(result, out)]
-    figures, notes = save_all({"members": lambda: _draw(means)}, out)
-    return replace(result, files=(*files, *figures), notes=(*result.notes, *notes))
+    return Findings(report, {"members": partial(_draw, means)})
 
 
 def _spread(values: list[float]) -> str:

@@ -1,54 +1,45 @@
 """All credal methods on real images: Fashion-MNIST in, MNIST and notMNIST out of distribution.
 
-Ten networks train for every ensemble; decalibration and the free scores take the first of them.
-With the real labels, methods are compared by accuracy, calibration, detection and seconds; with
-labels drawn from a known truth, by how often their sets hold it, and how wide they are.
+Every ensemble has ten networks; decalibration and the free scores take the first of them. With the
+real labels, methods are compared by accuracy, calibration, detection and seconds; with labels drawn
+from a known truth, by the coverage and the efficiency of their sets.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from decal._experiments.comparison.fashion_images import FULL, QUICK, FashionPlan, absent
-from decal._experiments.comparison.fashion_summary import report
-from decal._experiments.comparison.plan import COLUMNS, DRAWN, OUTSIDE, REAL
-from decal._experiments.comparison.running import compute
-from decal._experiments.harness.logit_sets import NothingAtHandError
-from decal._experiments.harness.reports import Report
-from decal._experiments.harness.rows import RowStore, Track, untracked
+from decal._experiments.comparison.fashion_summary import findings
+from decal._experiments.comparison.plan import DRAWN, OUTSIDE, REAL
+from decal._experiments.comparison.workers import comparison
+from decal._experiments.harness.experiment import Experiment, Request
+from decal._experiments.harness.logit_sets import NoDataAvailableError
 
 
-def run(
-    data: Path,
-    out: Path,
-    *,
-    seeds: tuple[int, ...] = (0,),
-    quick: bool = False,
-    track: Track = untracked,
-    plan: FashionPlan | None = None,
-) -> Report:
-    """Compute the cells that are missing, then write the tables and figures of all there are.
+def experiment(request: Request, *, plan: FashionPlan | None = None) -> Experiment:
+    """All methods on Fashion-MNIST, with real and with drawn labels.
+
+    Images are looked for in the folder of data, and then where `decal.datasets` finds them; nothing
+    is downloaded. Seeds draw images and initialise trainings; if one seed is asked for, the two
+    that follow it are used too. A quick run has one seed, three members and fewer images: it is a
+    trial, not a result. The trained networks take about 0.8 MB each.
 
     Parameters
     ----------
-    data : folder with folders of images, such as fashion-mnist and mnist; what is not there is
-        looked for where `decal.datasets` finds it. Nothing is downloaded.
-    out : folder of results, created if need be: rows.csv, tables (.md, .tex, .csv), figures, and
-        all trained networks in members, some 0.8 MB each.
-    seeds : of images and trainings. One stands for itself and the two that follow.
-    quick : one seed, three members, fewer images: a trial, not a result.
-    track : hands on the cells to compute, for a progress bar.
-    plan : sizes of your own, in place of `quick`.
+    request : Request
+        What the user asked for.
+    plan : FashionPlan, optional
+        Sizes of your own, in place of those of a full or a quick run.
     """
-    plan = plan or (QUICK if quick else FULL)
-    seeds = plan.all_seeds(seeds)
-    missing = absent(data)
+    missing = absent(request.data)
     if "Fashion-MNIST" in missing:
-        raise NothingAtHandError(
+        raise NoDataAvailableError(
             f"data must hold Fashion-MNIST: got none. Needs {missing['Fashion-MNIST']}."
         )
-    store = RowStore(out / "rows.csv", COLUMNS, level="alpha")
-    at_hand = set(OUTSIDE.values()) - set(missing)
-    kinds = (REAL, DRAWN)
-    compute(store, plan, data, out, seeds=seeds, kinds=kinds, at_hand=at_hand, track=track)
-    return report(store, out, plan=plan, seeds=seeds, needs=tuple(missing.values()))
+    return comparison(
+        plan or (QUICK if request.quick else FULL),
+        request,
+        findings,
+        kinds=(REAL, DRAWN),
+        outside=set(OUTSIDE.values()) - set(missing),
+        needs=tuple(missing.values()),
+    )

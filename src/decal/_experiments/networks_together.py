@@ -1,17 +1,16 @@
-"""One network, decalibrated, against several taken together, on CIFAR-10H.
+"""One decalibrated network against several taken together, on CIFAR-10H.
 
-Six networks for CIFAR-10 of different kinds make a diverse ensemble. Credal Ensembling keeps those
-that agree most; with all of them, the box around it is the Credal Wrapper's set. Each network
-alone, decalibrated on one half of the test images, is given the alpha at which its sets are as wide
-on the other half, where all are judged.
+Six networks for CIFAR-10 of different kinds form a diverse ensemble. Credal Ensembling keeps the
+networks that agree most; with all of them, the box around its set is the Credal Wrapper's set. Each
+network alone is decalibrated on one half of the test images. Its alpha is chosen so that its sets
+are as wide as the ensemble's on the other half, where all are judged.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +19,17 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 import decal
-from decal._experiments.harness.figures import save_all
+from decal._experiments.harness.experiment import Experiment, Findings, Request
 from decal._experiments.harness.logit_sets import (
+    RESNET20,
     TITLES,
     check_folder,
     human_labels,
     read,
     require_some,
 )
-from decal._experiments.harness.reports import (
-    Claim,
-    Report,
-    Sections,
-    number,
-    seeds_text,
-    write_tables,
-)
-from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore, Track, untracked
+from decal._experiments.harness.reports import Claim, Report, Sections, number, seeds_text
+from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore
 
 Array = NDArray[np.float64]
 
@@ -46,9 +39,9 @@ NETWORKS = {
     "cnn_resnet_preact_bottleneck_164_test": TITLES["resnet_preact_bottleneck_164"],
     "cnn_resnext_29_8x64d_test": TITLES["resnext_29_8x64d"],
     "cnn_vgg_15_BN_64_test": TITLES["vgg_15_BN_64"],
-    "resnet20_cifar10": "ResNet-20",
+    RESNET20: "ResNet-20",
 }
-"""Files of logits, without .npz, and what people call the networks."""
+"""Names of the networks, by their file of logits without .npz."""
 
 ALL, ENSEMBLING = "all networks", "credal ensembling"
 METHODS: dict[str, tuple[str, ...]] = {
@@ -78,7 +71,8 @@ class Networks:
 
     Parameters
     ----------
-    folder : of data.
+    folder : path
+        Folder of data.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -86,7 +80,7 @@ class Networks:
         for name in NETWORKS:
             path = folder / f"{name}.npz"
             if path.exists():
-                own = name == "resnet20_cifar10"
+                own = name == RESNET20
                 keys = ("cifar10_test", "test_labels") if own else ("logits", "labels")
                 logits, labels = read(path, *keys)
                 found[name] = logits, labels
@@ -98,6 +92,7 @@ class Networks:
             for name, (logits, labels) in found.items()
             if human is not None and np.array_equal(labels, self.labels)
         }
+        self.hulls = lru_cache(maxsize=1)(self._hulls)
 
     def halves(self, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Rows to fit on and rows to judge."""
@@ -107,16 +102,20 @@ class Networks:
 
     @cached_property
     def probabilities(self) -> Array:
-        """(n, M, K) what all networks say."""
+        """(n, M, K) predictions of all networks."""
         return np.stack([softmax(z.astype(float), axis=1) for z in self.logits.values()], axis=1)
 
-    def together(self, seed: int) -> Iterator[Row]:
-        """Coverage and efficiency of all networks, at each share discarded."""
+    def _hulls(self, seed: int) -> dict[float, decal.HullCredalSet]:
+        """Credal Ensembling of the rows to judge, by the share of networks discarded."""
         from decal.baselines import credal_ensembling  # needs PyTorch, which reports do not
 
         _, judged = self.halves(seed)
-        for share in DISCARDED:
-            hull = credal_ensembling(self.probabilities[judged], share)
+        return {share: credal_ensembling(self.probabilities[judged], share) for share in DISCARDED}
+
+    def together(self, seed: int) -> Iterator[Row]:
+        """Coverage and efficiency of all networks together, at each share discarded."""
+        _, judged = self.halves(seed)
+        for share, hull in self.hulls(seed).items():
             box = hull.box()
             yield {
                 "discarded": share,
@@ -126,13 +125,14 @@ class Networks:
                 "efficiency": decal.metrics.efficiency(box),
             }
 
-    def alone(self, cell: Cell, efficiencies: Mapping[float, float]) -> Iterator[Row]:
-        """Coverage of one network, decalibrated, at the efficiencies of all together."""
+    def alone(self, cell: Cell) -> Iterator[Row]:
+        """Coverage of one decalibrated network at the efficiencies of all together."""
         fitted, judged = self.halves(cell.seed)
         logits = self.logits[_network(cell.data)]
         model = decal.Decalibrator(directions=METHODS[cell.method])
         model.fit(logits[fitted], self.labels[fitted])
-        for share, efficiency in efficiencies.items():
+        for share, hull in self.hulls(cell.seed).items():
+            efficiency = decal.metrics.efficiency(hull.box())
             row = dict.fromkeys(("alpha", "coverage", "coverage_hull", "efficiency"), math.nan)
             row["discarded"] = share
             try:
@@ -147,63 +147,50 @@ class Networks:
             yield row
 
 
-def run(
-    data: Path,
-    out: Path,
-    *,
-    seeds: tuple[int, ...] = (0,),
-    quick: bool = False,  # noqa: ARG001 - nothing to save: it takes half a minute
-    track: Track = untracked,
-) -> Report:
-    """Compute the cells that are missing, then write the tables and figures of all there are.
+def experiment(request: Request) -> Experiment:
+    """All networks together, and each alone, at equal efficiency.
 
-    Parameters
-    ----------
-    data : folder of the networks' logits, with CIFAR-10H in one of the files.
-    out : folder of results, created if need be.
-    seeds : each draws halves; results are the mean over seeds.
-    quick : the same as a full run.
-    track : hands on the cells to compute, for a progress bar.
+    Seeds draw halves; results are the mean over seeds. A quick run is the same as a full run.
     """
-    check_folder(data)
-    networks = Networks(data)
-    needs = [f"{name}.npz" for name in NETWORKS if name not in networks.logits]
+    check_folder(request.data)
+    networks = Networks(request.data)
+    needs = tuple(f"{name}.npz" for name in NETWORKS if name not in networks.logits)
     several = networks.logits if len(networks.logits) > 1 else ()
-    require_some(several, "two or more networks for CIFAR-10", data, needs=needs)
-    store = RowStore(out / "rows.csv", COLUMNS, level="discarded")
-    together = [Cell(f"{ALL}/{len(several)}", ENSEMBLING, seed) for seed in seeds]
-    store.fill(together, DISCARDED, lambda cell: networks.together(cell.seed), track=track)
-    wide = {
-        cell.seed: {row["discarded"]: row["efficiency"] for row in store.cells[cell]}
-        for cell in together
-    }
-    cells = [
+    require_some(several, "two or more networks for CIFAR-10", request.data, needs=needs)
+    together = [Cell(f"{ALL}/{len(several)}", ENSEMBLING, seed) for seed in request.seeds]
+    alone = [
         Cell(f"{name}/{len(several)}", method, seed)
-        for seed in seeds
+        for seed in request.seeds
         for name in several
         for method in METHODS
     ]
-    store.fill(cells, DISCARDED, lambda c: networks.alone(c, wide[c.seed]), track=track)
-    return report(store, out, [*together, *cells], seeds=seeds, needs=tuple(needs))
+
+    def rows(cell: Cell) -> Iterator[Row]:
+        return networks.together(cell.seed) if cell in together else networks.alone(cell)
+
+    cells = [*together, *alone]
+    return Experiment(
+        columns=COLUMNS,
+        level="discarded",
+        cells=cells,
+        levels=lambda _: DISCARDED,
+        rows=rows,
+        findings=partial(findings, cells=cells, seeds=request.seeds),
+        seeds=request.seeds,
+        needs=needs,
+    )
 
 
 def _network(data: str) -> str:
-    """The network of a cell; behind it stands how many there were, which efficiencies depend on."""
+    """The network of a cell, without the number of networks that follows its name."""
     return data.partition("/")[0]
 
 
 # Reporting
 
 
-def report(
-    store: RowStore,
-    out: Path,
-    cells: Sequence[Cell],
-    *,
-    seeds: Sequence[int],
-    needs: tuple[str, ...] = (),
-) -> Report:
-    """Write tables and figures of the mean over seeds, and sum them up for the terminal."""
+def findings(store: RowStore, *, cells: Sequence[Cell], seeds: Sequence[int]) -> Findings:
+    """Tables, figures and claims of the mean over seeds."""
     rows: dict[tuple[str, str], list[list[Row]]] = {}
     for cell in cells:
         by_share = sorted(store.cells[cell], key=lambda row: row["discarded"])
@@ -229,21 +216,18 @@ def report(
     for method, found in alone.items():
         lines = [_line(NETWORKS[_network(name)], values) for name, values in found.items()]
         sections[f"Each alone: {method}"] = lines
-    told = Report(
+    report = Report(
         title=f"Coverage of CIFAR-10H at equal efficiency, {seeds_text(seeds)}",
         headings=("", *("all" if not share else f"without {share:.0%}" for share in DISCARDED)),
         sections=sections,
         caption=(
             f"{len(alone['class'])} networks; the box around all of them is the Credal Wrapper's\n"
-            "each alone is decalibrated, at the alpha where its sets are as wide"
+            "each alone is decalibrated, at the alpha at which its sets are as wide"
         ),
         claims=tuple(_claims(alone, covered)),
-        needs=needs,
     )
     figure = partial(_draw, efficiency, covered, alone)
-    files, notes = save_all({"together": figure}, out)
-    written = [store.path, *write_tables(told, out), *files]
-    return replace(told, notes=(*store.origins(seeds), *notes), files=tuple(written))
+    return Findings(report, {"together": figure})
 
 
 def _line(name: str, values: Array) -> tuple[str, ...]:
@@ -254,7 +238,8 @@ def _claims(alone: Mapping[str, Mapping[str, Array]], covered: Array) -> Iterato
     for method, found in alone.items():
         reached = [values[0] for values in found.values()]
         text = (
-            f"Each network alone ({method}) covers as much as the Credal Wrapper of all, as wide: "
+            f"Each network alone ({method}) covers as much as the Credal Wrapper of all, "
+            "at equal width: "
             f"{number(np.min(reached))} to {number(np.max(reached))} against {covered[0]:.3f}"
         )
         yield Claim(text, bool(np.min(reached) >= covered[0]))

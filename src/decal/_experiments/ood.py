@@ -1,17 +1,15 @@
-"""Which inputs are foreign: AUROC of the epistemic uncertainty against four other sets of images.
+"""Out-of-distribution detection: AUROC of the epistemic uncertainty against four sets of images.
 
-A ResNet-20 for CIFAR-10, decalibrated on its training logits; in-distribution are CIFAR-10's test
-images. The score is the upper minus the lower entropy, as in the paper, whose networks (ResNet-18)
-and most of whose data are not at hand. So that its small alphas can be understood, the published
-solver runs on a sample of the same logits.
+A ResNet-20 for CIFAR-10 is decalibrated on its training logits; CIFAR-10's test images are in
+distribution. The score is the upper minus the lower entropy, as in the paper, whose networks
+(ResNet-18) and most of whose data are not available. To explain the paper's results at small
+alphas, the published solver runs on a sample of the same logits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import cached_property, partial
-from pathlib import Path
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -19,21 +17,13 @@ from numpy.typing import NDArray
 from scipy.special import entr, logsumexp, softmax
 
 import decal
-from decal._experiments.harness import slsqp
-from decal._experiments.harness.figures import save_all
+from decal._experiments.harness import published_solver
+from decal._experiments.harness.experiment import Experiment, Findings, Request
 from decal._experiments.harness.logit_sets import require_file
-from decal._experiments.harness.published_detection import OUT_SETS
 from decal._experiments.harness.published_results import ALPHAS, Published
-from decal._experiments.harness.reports import (
-    Claim,
-    Report,
-    Table,
-    number,
-    seeds_text,
-    signed,
-    write_tables,
-)
-from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore, Track, untracked
+from decal._experiments.harness.published_tables import OUT_SETS
+from decal._experiments.harness.reports import Claim, Report, Table, number, seeds_text, signed
+from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore
 
 Array = NDArray[np.float64]
 
@@ -45,10 +35,10 @@ OUTSIDE = {
     "mnist": "MNIST",
     "notmnist": "notMNIST",
 }
-"""Keys of the file, and what people call them."""
+"""Out-of-distribution sets by their keys in the file."""
 
 CLASS, BOTH = "class shifts", "temperature too"
-SLSQP, EXACT, LOST = "SLSQP", "exact, sample", "upper ends lost"
+SLSQP, EXACT, LOST = "SLSQP", "exact, sample", "upper endpoints lost"
 DIRECTIONS = {CLASS: ("class",), BOTH: ("class", "temperature")}
 
 FREE: dict[str, Callable[[Array], Array]] = {
@@ -56,15 +46,15 @@ FREE: dict[str, Callable[[Array], Array]] = {
     "entropy of the prediction": lambda z: np.asarray(entr(softmax(z, axis=1)).sum(axis=1)),
     "energy": lambda z: -np.asarray(logsumexp(z, axis=1)),
 }
-"""Scores that need no credal set; their rows have alpha 1."""
+"""Scores that need no credal set. Their rows have alpha 1."""
 
 SAMPLE_FIT, SAMPLE = 5000, 200
-"""Training logits, and inputs of each set, that SLSQP is given: drawn by the seed."""
+"""Number of training logits, and of inputs of each set, that the seed draws for SLSQP."""
 
 SLSQP_ALPHAS = ALPHAS[1:]
 QUICK_SLSQP_ALPHAS = (0.2, 0.8)
 LOST_ALPHA = 0.2
-"""Where the published sets hold everything: their published efficiency is exactly 0."""
+"""Here the published sets hold everything: their published efficiency is exactly 0."""
 
 STEADY, STEADY_WITHIN = (0.6, 0.95), 0.04
 
@@ -87,60 +77,24 @@ STYLES: dict[str, dict[str, Any]] = {
 PUBLISHED_STYLE = {"color": "#8a8a8a", "linewidth": 1.4, "marker": ".", "markersize": 5}
 
 
-def run(
-    data: Path,
-    out: Path,
-    *,
-    seeds: tuple[int, ...] = (0,),
-    quick: bool = False,
-    track: Track = untracked,
-) -> Report:
-    """Compute the cells that are missing, then write the tables and figures of all there are.
+def experiment(request: Request) -> Experiment:
+    """AUROC of all scores against every set of images in the file.
 
-    Parameters
-    ----------
-    data : folder that holds resnet20_cifar10.npz, and published.json if possible.
-    out : folder of results, created if need be.
-    seeds : draw the rows that SLSQP is given; the other scores use all rows, whatever the seed.
-    quick : SLSQP at two alphas only.
-    track : hands on the cells to compute, for a progress bar.
+    Seeds draw the rows for SLSQP; the other scores use all rows, whatever the seed. A quick run
+    calls SLSQP at two alphas only.
     """
-    path = require_file(data, FILE)
-    store = RowStore(out / "rows.csv", COLUMNS, level="alpha")
-    absent = [title for name, title in OUT_SETS.items() if name != "fmnist"]
-    needs = [f"{title} (a CIFAR-10 network's logits)" for title in absent]
-    needs.append("trained ensembles, EDL and DDU networks for CIFAR-10 (see fashion-mnist)")
-    scores = Scores(path)
-    sampled = QUICK_SLSQP_ALPHAS if quick else SLSQP_ALPHAS
-    levels: dict[str, tuple[float, ...]] = dict.fromkeys(DIRECTIONS, ALPHAS)
-    levels |= dict.fromkeys(FREE, (1.0,))
-    levels |= {SLSQP: sampled, EXACT: sampled, LOST: (LOST_ALPHA,)}
-    for method, alphas in levels.items():
-        cells = [Cell(name, method, seed) for seed in seeds for name in scores.outside]
-        store.fill(cells, alphas, partial(scores.rows, alphas=alphas), track=track)
-    return report(store, out, Published(data), seeds=seeds, needs=tuple(needs))
+    with np.load(require_file(request.data, FILE), allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    sampled = QUICK_SLSQP_ALPHAS if request.quick else SLSQP_ALPHAS
+    alphas: dict[str, tuple[float, ...]] = dict.fromkeys(DIRECTIONS, ALPHAS)
+    alphas |= dict.fromkeys(FREE, (1.0,))
+    alphas |= {SLSQP: sampled, EXACT: sampled, LOST: (LOST_ALPHA,)}
+    score = scorer(arrays)
 
-
-class Scores:
-    """Scores of the inputs in a file of logits, each computed once.
-
-    Parameters
-    ----------
-    path : the .npz file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        with np.load(path, allow_pickle=False) as archive:
-            self.arrays = {name: archive[name] for name in archive.files}
-        self.outside = [name for name in OUTSIDE if name in self.arrays]
-        self._models: dict[str, decal.Decalibrator] = {}
-        self._samples: dict[int, Sample] = {}
-
-    def rows(self, cell: Cell, alphas: tuple[float, ...]) -> Iterator[Row]:
-        """The AUROC of a cell's method against its set at each alpha."""
-        for alpha in alphas:
+    def rows(cell: Cell) -> Iterator[Row]:
+        for alpha in alphas[cell.method]:
             inside, outside = (
-                self.score(cell.method, name, alpha, cell.seed) for name in (INSIDE, cell.data)
+                score(cell.method, name, alpha, cell.seed) for name in (INSIDE, cell.data)
             )
             yield {
                 "alpha": alpha,
@@ -149,24 +103,67 @@ class Scores:
                 "outside": len(outside),
             }
 
-    def score(self, method: str, name: str, alpha: float, seed: int) -> Array:
-        """(n,) scores of the inputs called `name`; higher means more likely foreign."""
+    absent = [title for name, title in OUT_SETS.items() if name != "fmnist"]
+    return Experiment(
+        columns=COLUMNS,
+        level="alpha",
+        cells=[
+            Cell(name, method, seed)
+            for method in alphas
+            for seed in request.seeds
+            for name in OUTSIDE
+            if name in arrays
+        ],
+        levels=lambda cell: alphas[cell.method],
+        rows=rows,
+        findings=partial(findings, published=Published(request.data), seeds=request.seeds),
+        seeds=request.seeds,
+        needs=(
+            *(f"{title} (a CIFAR-10 network's logits)" for title in absent),
+            "trained ensembles, EDL and DDU networks for CIFAR-10 (see fashion-mnist)",
+        ),
+    )
+
+
+def scorer(arrays: dict[str, Any]) -> Callable[[str, str, float, int], Array]:
+    """A function from method, set, alpha and seed to scores (n,), each computed once.
+
+    Higher scores mean that inputs are more likely out of distribution.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+        Logits and labels of the file.
+    """
+    samples = cache(partial(Sample, arrays))
+
+    @cache
+    def model(method: str) -> decal.Decalibrator:
+        training = arrays["cifar10_train"], arrays["train_labels"]
+        return decal.Decalibrator(directions=DIRECTIONS[method]).fit(*training)
+
+    @cache
+    def score(method: str, name: str, alpha: float, seed: int) -> Array:
         if method in FREE:
-            return FREE[method](self.arrays[name].astype(np.float64))
+            return FREE[method](arrays[name].astype(np.float64))
         if method in DIRECTIONS:
-            if method not in self._models:
-                model = decal.Decalibrator(directions=DIRECTIONS[method])
-                train = self.arrays["cifar10_train"], self.arrays["train_labels"]
-                self._models[method] = model.fit(*train)
-            sets = self._models[method].predict(self.arrays[name], alpha=alpha)
-            return np.asarray(sets.epistemic())
-        if seed not in self._samples:
-            self._samples[seed] = Sample(self.arrays, seed)
-        return self._samples[seed].score(method, name, alpha)
+            return np.asarray(model(method).predict(arrays[name], alpha=alpha).epistemic())
+        sample = samples(seed)
+        logits = sample.logits[name]
+        if method == EXACT:
+            return np.asarray(sample.exact.predict(logits, alpha=alpha).epistemic())
+        endpoints = sample.endpoints[SLSQP_ALPHAS.index(alpha) :].copy()
+        if method == LOST:
+            upper = endpoints[0, 1]
+            endpoints[0, 1] = np.where(abs(upper) > published_solver.DIVERGED, upper, 1e31)
+        models = published_solver.moved_predictions(logits, endpoints)
+        return published_solver.entropy_difference(models)
+
+    return score
 
 
 class Sample:
-    """The rows that SLSQP is given, and its scores."""
+    """The rows that a seed draws for SLSQP, and two fits on them."""
 
     def __init__(self, arrays: dict[str, Any], seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -178,47 +175,23 @@ class Sample:
         self.fit = arrays["cifar10_train"][fit], arrays["train_labels"][fit]
         names = [INSIDE, *(name for name in OUTSIDE if name in arrays)]
         self.logits = {name: arrays[name][draw(name, SAMPLE)] for name in names}
-        self._known: dict[tuple[str, str, float], Array] = {}
 
     @cached_property
-    def ends(self) -> Array:
-        """(alphas, 2, K) what SLSQP returns."""
-        return slsqp.ends(slsqp.Ratio(*self.fit), SLSQP_ALPHAS)
+    def endpoints(self) -> Array:
+        """(alphas, 2, K) the endpoints that SLSQP returns."""
+        return published_solver.endpoints(published_solver.Ratio(*self.fit), SLSQP_ALPHAS)
 
     @cached_property
     def exact(self) -> decal.Decalibrator:
-        """Fitted on the same rows."""
+        """A Decalibrator fitted on the same rows."""
         return decal.Decalibrator().fit(*self.fit)
-
-    def score(self, method: str, name: str, alpha: float) -> Array:
-        """(n,) difference of entropies: exact, or by SLSQP of SLSQP's sets."""
-        key = method, name, alpha
-        if key not in self._known:
-            self._known[key] = self._score(*key)
-        return self._known[key]
-
-    def _score(self, method: str, name: str, alpha: float) -> Array:
-        if method == EXACT:
-            return np.asarray(self.exact.predict(self.logits[name], alpha=alpha).epistemic())
-        ends = self.ends[SLSQP_ALPHAS.index(alpha) :]
-        if method == LOST:
-            ends = ends.copy()
-            ends[0, 1] = np.where(abs(ends[0, 1]) > slsqp.DIVERGED, ends[0, 1], 1e31)
-        return slsqp.entropy_difference(slsqp.moved_predictions(self.logits[name], ends))
 
 
 # Reporting
 
 
-def report(
-    store: RowStore,
-    out: Path,
-    published: Published,
-    *,
-    seeds: tuple[int, ...],
-    needs: tuple[str, ...] = (),
-) -> Report:
-    """Write the tables and figures of the rows of these seeds, and sum them up."""
+def findings(store: RowStore, *, published: Published, seeds: tuple[int, ...]) -> Findings:
+    """Tables, figures and claims of the mean over seeds."""
     means = aurocs(store, seeds)
     sections: dict[str, list[tuple[str, ...]]] = {}
     for name, title in OUTSIDE.items():
@@ -236,7 +209,7 @@ def report(
             lines.append(("difference", *gaps))
         if lines:
             sections[title] = lines
-    result = Report(
+    report = Report(
         title=f"AUROC by the difference of entropies, {seeds_text(seeds)}",
         headings=("score", *(f"{alpha:g}" for alpha in ALPHAS)),
         sections=sections,
@@ -245,16 +218,12 @@ def report(
             f"{BOTH}: class shifts and the scale; published: ResNet-18\n"
             f"{SLSQP}: as published, on {SAMPLE_FIT:,} logits to fit and {SAMPLE} inputs a set; "
             f"{EXACT}: on those\n"
-            f"{LOST}: as if all had diverged (published efficiency at 0.2: 0.000)"
+            f"{LOST}: as if all of them had diverged (published efficiency at 0.2: 0.000)"
         ),
         claims=tuple(_claims(means)),
-        needs=needs,
-        notes=tuple(store.origins(seeds)),
         further=(*_free_table(means), *_published_table(published)),
     )
-    files = [store.path, *write_tables(result, out)]
-    drawn, notes = save_all({"auroc": lambda: _draw(means, published)} if means else {}, out)
-    return replace(result, files=(*files, *drawn), notes=(*result.notes, *notes))
+    return Findings(report, {"auroc": partial(_draw, means, published)} if means else {})
 
 
 def aurocs(store: RowStore, seeds: tuple[int, ...]) -> dict[tuple[str, str, float], float]:

@@ -1,8 +1,8 @@
-"""What it costs: seconds to fit, to predict and to measure, and to train what others train.
+"""Run time: seconds to fit, to predict and to measure, and to train what other methods train.
 
-The published table counts training only. Here decalibration is timed whole, on real logits, next to
-the published solver and to bisection in the same process. Seconds depend on the machine, and on
-what else it does; ratios less so. Of all experiments this one alone gives other rows each time.
+The published table counts training only. Here all steps of decalibration are timed, on real logits,
+next to the published solver and to bisection in the same process. Seconds depend on the machine and
+its load; ratios depend on them less. This is the only experiment whose rows differ between runs.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import csv
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +19,17 @@ from numpy.typing import NDArray
 from scipy.special import log_expit, logsumexp
 
 import decal
-from decal._experiments.harness import slsqp
-from decal._experiments.harness.figures import save_all
+from decal._experiments.harness import published_solver
+from decal._experiments.harness.experiment import ROWS_FILE, Experiment, Findings, Request
 from decal._experiments.harness.logit_sets import read, require_file
-from decal._experiments.harness.published_detection import BY_MEMBERS, OUT_SETS, RUNTIME, SINGLE
-from decal._experiments.harness.reports import Claim, Report, Table, number, write_tables
-from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore, Track, untracked
+from decal._experiments.harness.published_tables import BY_MEMBERS, OUT_SETS, RUNTIME, SINGLE
+from decal._experiments.harness.reports import Claim, Report, Table, number
+from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore
 
 Array = NDArray[np.float64]
 
 FILE = "resnet20_cifar10.npz"
-SOURCES = {
+MATRICES = {
     "10,000 × 10": ("cifar10_test", "test_labels"),
     "50,000 × 10": ("cifar10_train", "train_labels"),
 }
@@ -45,55 +44,52 @@ STEPS = {
     BISECTION: (FIT,),
     SLSQP: (FIT, PREDICT, ENTROPIES),
 }
-"""What each method takes time for: to find the ends, the intervals, and both entropies."""
+"""Steps of each method: to find the endpoints, the intervals, and both entropies."""
 
 HALVINGS, FARTHEST = 50, 64.0
 REPEATS = 3
 TIMES = 20
-"""How many times as long SLSQP was to take at least; machines and their load differ."""
+"""SLSQP should take at least this many times as long; machines and their load differ."""
 SLSQP_ROWS = 100
-"""Rows whose entropies SLSQP computes; the time of all is told by the rule of three."""
+"""Rows whose entropies SLSQP computes; the time of all rows is extrapolated from them."""
 
 COLUMNS = CELL | {"step": str, "took": float, "timed_rows": int} | ORIGIN
 
 
-def run(
-    data: Path,
-    out: Path,
-    *,
-    seeds: tuple[int, ...] = (0,),
-    quick: bool = False,
-    track: Track = untracked,
-) -> Report:
-    """Time what was not timed yet, then write the tables and figures of all there is.
+def experiment(request: Request) -> Experiment:
+    """Seconds of every step of every method, on two matrices of logits.
 
-    Parameters
-    ----------
-    data : folder that holds resnet20_cifar10.npz.
-    out : folder of results, created if need be. If fashion-mnist has left rows in a folder beside
-        it, their seconds of training are told too.
-    seeds : a run of its own each; nothing is drawn.
-    quick : SLSQP on the smaller matrix only.
-    track : hands on the cells to compute, for a progress bar.
+    Every seed is a run of its own; nothing is drawn. A quick run calls SLSQP on the smaller matrix
+    only. If the folder of results lies next to that of fashion-mnist, the report also shows the
+    seconds of training in the latter.
     """
-    path = require_file(data, FILE)
-    store = RowStore(out / "rows.csv", COLUMNS, level="step")
-    for name, keys in SOURCES.items():
-        logits, labels = read(path, *keys)
-        for method, steps in STEPS.items():
-            if quick and method == SLSQP and name != next(iter(SOURCES)):
-                continue
-            cells = [Cell(name, method, seed) for seed in seeds]
-            store.fill(cells, steps, partial(_timed, logits=logits, labels=labels), track=track)
-    trained = out.parent / "fashion-mnist" / "rows.csv"
+    path = require_file(request.data, FILE)
+    load = lru_cache(maxsize=1)(partial(read, path))
+    smaller = next(iter(MATRICES))
+    trained = request.out.parent / "fashion-mnist" / ROWS_FILE
     needs = ["a GPU and CIFAR-10 to train the paper's ensembles"]
     if not trained.exists():
-        needs.append("rows of fashion-mnist beside this folder, for seconds of training")
-    return report(store, out, seeds=seeds, trained=trained, needs=tuple(needs))
+        needs.append("rows of fashion-mnist in a folder next to this, for seconds of training")
+    return Experiment(
+        columns=COLUMNS,
+        level="step",
+        cells=[
+            Cell(name, method, seed)
+            for name in MATRICES
+            for method in STEPS
+            if not request.quick or method != SLSQP or name == smaller
+            for seed in request.seeds
+        ],
+        levels=lambda cell: STEPS[cell.method],
+        rows=lambda cell: TIMED[cell.method](cell.method, *load(*MATRICES[cell.data])),
+        findings=partial(findings, seeds=request.seeds, trained=trained),
+        seeds=request.seeds,
+        needs=tuple(needs),
+    )
 
 
 def seconds(work: Callable[[], object], repeats: int = REPEATS) -> float:
-    """The least of several, since other processes only add."""
+    """The least of several times, since other processes can only add to them."""
     took = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -111,7 +107,7 @@ def _decal(method: str, logits: Any, labels: Any) -> Iterator[Row]:
 
     yield _row(FIT, seconds(fit), len(logits))
     yield _row(PREDICT, seconds(lambda: model.predict(logits)), len(logits))
-    # A set keeps the entropies it has computed: a new one each time.
+    # A set keeps the entropies it has computed, so each repetition needs a new one.
     sets = [model.predict(logits) for _ in range(REPEATS)]
     yield _row(ENTROPIES, seconds(lambda: sets.pop().entropy()), len(logits))
 
@@ -124,33 +120,29 @@ def _slsqp(method: str, logits: Any, labels: Any) -> Iterator[Row]:  # noqa: ARG
     found: list[Array] = []
 
     def fit() -> None:
-        found.append(slsqp.ends(slsqp.Ratio(logits, labels), (ALPHA,)))
+        found.append(published_solver.endpoints(published_solver.Ratio(logits, labels), (ALPHA,)))
 
     yield _row(FIT, seconds(fit, repeats=1), len(logits))
-    ends = found[0]
-    took = seconds(lambda: slsqp.moved_predictions(logits, ends), repeats=1)
+    (endpoints,) = found
+    took = seconds(lambda: published_solver.moved_predictions(logits, endpoints), repeats=1)
     yield _row(PREDICT, took, len(logits))
-    models = slsqp.moved_predictions(logits[:SLSQP_ROWS], ends)
-    took = seconds(lambda: slsqp.entropy_difference(models), repeats=1)
+    models = published_solver.moved_predictions(logits[:SLSQP_ROWS], endpoints)
+    took = seconds(lambda: published_solver.entropy_difference(models), repeats=1)
     yield _row(ENTROPIES, took * len(logits) / len(models), len(models))
 
 
 TIMED = {DECAL: _decal, BOTH: _decal, BISECTION: _bisection, SLSQP: _slsqp}
 
 
-def _timed(cell: Cell, *, logits: Any, labels: Any) -> Iterator[Row]:
-    return TIMED[cell.method](cell.method, logits, labels)
-
-
 def bisected(logits: Any, labels: Any, alpha: float) -> Array:
-    """(2, K) ends of the class shifts by halving [0, ±64] fifty times, every class at once."""
+    """(2, K) endpoints of the class shifts by halving [0, ±64] fifty times, all classes at once."""
     z = np.asarray(logits, dtype=np.float64)
     K = z.shape[1]
     rest = [logsumexp(np.delete(z, k, axis=1), axis=1) for k in range(K)]
     margins = z - np.column_stack(rest)
     counts = np.bincount(labels, minlength=K)
     before = -log_expit(-margins).sum(axis=0)  # softplus
-    ends = []
+    endpoints = []
     for sign in (-1.0, 1.0):
         inside, outside = np.zeros(K), np.full(K, FARTHEST)
         for _ in range(HALVINGS):
@@ -161,8 +153,8 @@ def bisected(logits: Any, labels: Any, alpha: float) -> Array:
                 np.where(plausible, abs(t), inside),
                 np.where(plausible, outside, abs(t)),
             )
-        ends.append(sign * inside)
-    return np.array(ends)
+        endpoints.append(sign * inside)
+    return np.array(endpoints)
 
 
 def _row(step: str, took: float, rows: int) -> Row:
@@ -172,15 +164,8 @@ def _row(step: str, took: float, rows: int) -> Row:
 # Reporting
 
 
-def report(
-    store: RowStore,
-    out: Path,
-    *,
-    seeds: tuple[int, ...],
-    trained: Path,
-    needs: tuple[str, ...] = (),
-) -> Report:
-    """Write the tables and figures of the rows of these seeds, and sum them up."""
+def findings(store: RowStore, *, seeds: tuple[int, ...], trained: Path) -> Findings:
+    """Tables, figures and claims of the median over seeds."""
     gathered: dict[tuple[str, str, str], list[float]] = {}
     for cell, rows in store.cells.items():
         if cell.seed in seeds:
@@ -189,7 +174,7 @@ def report(
                 gathered.setdefault(key, []).append(row["took"])
     took = {key: float(np.median(values)) for key, values in gathered.items()}
     sections: dict[str, list[tuple[str, ...]]] = {}
-    for name in SOURCES:
+    for name in MATRICES:
         for method, steps in STEPS.items():
             values = {step: took.get((name, method, step), np.nan) for step in steps}
             if np.isnan(list(values.values())).all():
@@ -200,27 +185,23 @@ def report(
                 value = values.get(step, np.nan)
                 cells += [_seconds(value), "" if np.isnan(value) else f"{value / ours:,.1f} ×"]
             sections.setdefault(name, []).append((method, *cells))
-    result = Report(
+    report = Report(
         title=f"Seconds to fit, to predict and to measure at alpha {ALPHA:g}",
         headings=("method", "fit", "", "predict", "", "entropies", ""),
         sections=sections,
         caption=(
             "ResNet-20's logits; ×: times decal's in the same process; predict and entropies: "
             "of all rows\n"
-            f"SLSQP: as published; its entropies of {SLSQP_ROWS} rows, times all rows"
+            f"SLSQP: as published; the time of its entropies is extrapolated from {SLSQP_ROWS} rows"
         ),
         claims=tuple(_claims(took)),
-        needs=needs,
-        notes=tuple(store.origins(seeds)),
         further=(*_trained_table(trained), _published_table()),
     )
-    files = [store.path, *write_tables(result, out)]
-    drawn, notes = save_all({"seconds": lambda: _draw(took)}, out)
-    return replace(result, files=(*files, *drawn), notes=(*result.notes, *notes))
+    return Findings(report, {"seconds": partial(_draw, took)})
 
 
 def _claims(took: Mapping[tuple[str, str, str], float]) -> Iterator[Claim]:
-    name = next(iter(SOURCES))
+    name = next(iter(MATRICES))
     if (name, SLSQP, FIT) in took and (name, DECAL, FIT) in took:
         ratio = took[name, SLSQP, FIT] / took[name, DECAL, FIT]
         yield Claim(f"the fit takes SLSQP {ratio:,.0f} times as long ({name})", ratio > TIMES)
@@ -261,7 +242,7 @@ def _published_table() -> Table:
         {"": rows},
         "CIFAR-10, ResNet-18, the authors' machine (results/ood_runtime.csv in their repository)\n"
         f"AUROC: mean, least and most of {', '.join(OUT_SETS.values())}\n"
-        "decalibration's fit and everybody's entropies are not in the seconds",
+        "decalibration's fit and the entropies of all methods are not in the seconds",
     )
 
 
@@ -279,7 +260,7 @@ def _draw(took: Mapping[tuple[str, str, str], float]) -> Any:
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(9.0, 3.2), layout="constrained", width_ratios=(1.15, 1)
     )
-    lines = [(name, step) for name in SOURCES for step in (FIT, PREDICT, ENTROPIES)]
+    lines = [(name, step) for name in MATRICES for step in (FIT, PREDICT, ENTROPIES)]
     for method, colour in colours.items():
         points = [(took[n, method, s], i) for i, (n, s) in enumerate(lines)
                   if (n, method, s) in took]  # fmt: skip

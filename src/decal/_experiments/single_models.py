@@ -1,6 +1,6 @@
-"""Accuracy and calibration of every single model whose logits are at hand.
+"""Accuracy and calibration of every single model whose logits are available.
 
-A credal set is built around a model, so how good the model is bounds what the set can do. Labels of
+A credal set is built around a model, so the model's quality bounds what the set can do. Labels of
 the TabPFN tables are drawn from their semi-synthetic truth, as their training labels were.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 import decal
-from decal._experiments.harness.figures import save_all
+from decal._experiments.harness.experiment import Experiment, Findings, Request
 from decal._experiments.harness.logit_sets import (
     PATTERNS,
+    RESNET20,
     SHARED_FILES,
     TITLES,
     check_folder,
@@ -30,15 +31,15 @@ from decal._experiments.harness.logit_sets import (
     require_some,
 )
 from decal._experiments.harness.published_results import Published
-from decal._experiments.harness.reports import Report, Sections, number, seeds_text, write_tables
-from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore, Track, untracked
+from decal._experiments.harness.reports import Report, Sections, number, seeds_text
+from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore
 
 COLUMNS = {**CELL, "measure": str, "value": float, **ORIGIN}
 METHOD = "softmax"
 MEASURES = ("accuracy", "calibration error", "negative log-likelihood", "rows")
 
-EXTRA = ("resnet20_cifar10", "clip_dermamnist_en", "biomedclip_dermamnist_en")
-"""Files that `data` does not describe."""
+EXTRA = (RESNET20, "clip_dermamnist_en", "biomedclip_dermamnist_en")
+"""Files of test logits that have no known truth."""
 
 HEADINGS = {
     "zero-shot": "Zero-shot, CIFAR-10 test",
@@ -54,7 +55,7 @@ TABLE = "the paper's table of accuracy and calibration error, in published.json"
 
 
 @dataclass(frozen=True)
-class Source:
+class SingleModel:
     """A model with its labelled test data."""
 
     name: str
@@ -62,70 +63,63 @@ class Source:
     kind: str
 
     def load(self, folder: Path, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Logits and labels; of tables, labels drawn from the truth."""
+        """Logits and labels; the labels of tables are drawn from the truth."""
         path = folder / f"{self.name}.npz"
         if self.kind == "tabpfn":
             logits, truth = read(path, "test_logits", "truth")
             return logits, draw_labels(truth, np.random.default_rng(seed))
         keys = {"zero-shot": ("logits", "labels"), "cnn": ("logits", "labels")}
-        if self.name == "resnet20_cifar10":
+        if self.name == RESNET20:
             keys["cnn"] = ("cifar10_test", "test_labels")
         logits, labels = read(path, *keys.get(self.kind, ("test_logits", "test_labels")))
         return logits, labels
 
 
-def sources(stems: Sequence[str]) -> Iterator[Source]:
+def sources(stems: Sequence[str]) -> Iterator[SingleModel]:
     """The models in files of these names."""
     for stem in stems:
-        if stem == "resnet20_cifar10":
-            yield Source(stem, "ResNet-20", "cnn")
+        if stem == RESNET20:
+            yield SingleModel(stem, "ResNet-20", "cnn")
         elif match := re.fullmatch(r"(.+)_dermamnist_en", stem):
-            yield Source(stem, TITLES.get(match[1], match[1]), "derma")
+            yield SingleModel(stem, TITLES.get(match[1], match[1]), "derma")
         elif any(re.fullmatch(pattern, stem) for pattern in PATTERNS.values()):
             data = next(described(stem))
-            yield Source(stem, data.title.removesuffix(", own split"), data.family)
+            yield SingleModel(stem, data.title.removesuffix(", own split"), data.family)
 
 
-def run(
-    data: Path,
-    out: Path,
-    *,
-    seeds: tuple[int, ...] = (0,),
-    quick: bool = False,  # noqa: ARG001 - nothing to save: it takes seconds
-    track: Track = untracked,
-) -> Report:
-    """Compute the cells that are missing, then write the tables and figures of all there are.
+def experiment(request: Request) -> Experiment:
+    """Measures of all models in the folder.
 
-    Parameters
-    ----------
-    data : folder of logits.
-    out : folder of results, created if need be.
-    seeds : each draws the labels of the tables; results are the mean over seeds.
-    quick : the same as a full run.
-    track : hands on the cells to compute, for a progress bar.
+    Seeds draw the labels of the tables; results are the mean over seeds. A quick run is the same as
+    a full run.
     """
-    check_folder(data)
-    stems = sorted(path.stem for path in data.glob("*.npz"))
+    check_folder(request.data)
+    stems = sorted(path.stem for path in request.data.glob("*.npz"))
     known = (*SHARED_FILES, *EXTRA)
     stems.sort(key=lambda stem: known.index(stem) if stem in known else len(known))
     found = {source.name: source for source in sources(stems)}
     absent = [f"{stem}.npz" for stem in known if stem not in found]
-    require_some(found, "files of logits", data, needs=absent)
-    store = RowStore(out / "rows.csv", COLUMNS, level="measure")
+    require_some(found, "files of logits", request.data, needs=absent)
 
-    def work(cell: Cell) -> list[Row]:
-        logits, labels = found[cell.data].load(data, cell.seed)
-        values = measures(logits, labels)
+    def rows(cell: Cell) -> list[Row]:
+        values = measures(*found[cell.data].load(request.data, cell.seed))
         return [{"measure": name, "value": value} for name, value in values.items()]
 
-    cells = [cell for source in found.values() for cell in cells_of(source, seeds)]
-    store.fill(cells, MEASURES, work, track=track)
-    published = Published(data)
-    needs = (*absent, NETWORKS, *(() if published.single_models else (TABLE,)))
-    return report(store, out, list(found.values()), published, seeds=seeds, needs=needs)
+    published = Published(request.data)
+    models = list(found.values())
+    return Experiment(
+        columns=COLUMNS,
+        level="measure",
+        cells=[cell for source in models for cell in cells_of(source, request.seeds)],
+        levels=lambda _: MEASURES,
+        rows=rows,
+        findings=partial(findings, models=models, published=published, seeds=request.seeds),
+        seeds=(0, *request.seeds),
+        needs=(*absent, NETWORKS, *(() if published.single_models else (TABLE,))),
+    )
 
 
-def cells_of(source: Source, seeds: Sequence[int]) -> list[Cell]:
+def cells_of(source: SingleModel, seeds: Sequence[int]) -> list[Cell]:
     """One cell per seed where labels are drawn, and else one, of seed 0."""
     drawn = seeds if source.kind == "tabpfn" else (0,)
     return [Cell(source.name, METHOD, seed) for seed in drawn]
@@ -147,17 +141,11 @@ def measures(logits: Any, labels: Any) -> dict[str, float]:
 # Reporting
 
 
-def report(
-    store: RowStore,
-    out: Path,
-    models: Sequence[Source],
-    published: Published,
-    *,
-    seeds: Sequence[int],
-    needs: tuple[str, ...] = (),
-) -> Report:
-    """Write tables and figures of the mean over seeds, and sum them up for the terminal."""
-    values: dict[Source, dict[str, float]] = {}
+def findings(
+    store: RowStore, *, models: Sequence[SingleModel], published: Published, seeds: Sequence[int]
+) -> Findings:
+    """Tables and figures of the mean over seeds."""
+    values: dict[SingleModel, dict[str, float]] = {}
     for source in sorted(models, key=lambda source: list(HEADINGS).index(source.kind)):
         rows = [row for cell in cells_of(source, seeds) for row in store.cells.get(cell, ())]
         values[source] = {
@@ -180,26 +168,23 @@ def report(
             (name, f"{accuracy:.2f}", number(error), "", "")
             for name, (accuracy, error) in published.single_models.items()
         ]
-    told = Report(
+    report = Report(
         title=f"Single models, {seeds_text(seeds)}",
         headings=("model", "accuracy, %", "ECE", "log loss", "rows"),
         sections=sections,
         caption="ECE: expected calibration error, ten bins of equal width",
-        needs=needs,
     )
-    files, notes = save_all({"calibration": partial(_draw, values)}, out)
-    written = [store.path, *write_tables(told, out), *files]
-    return replace(told, notes=(*store.origins({0, *seeds}), *notes), files=tuple(written))
+    return Findings(report, {"calibration": partial(_draw, values)})
 
 
-def _draw(values: dict[Source, dict[str, float]]) -> Any:
+def _draw(values: dict[SingleModel, dict[str, float]]) -> Any:
     """Accuracy and calibration error side by side, a line per model."""
     from matplotlib import pyplot as plt
 
     colours = dict(
         zip(HEADINGS, ("#0072B2", "#56B4E9", "#E69F00", "#009E73", "#CC79A7"), strict=True)
     )
-    places: dict[Source, float] = {}
+    places: dict[SingleModel, float] = {}
     place = 0.0
     for source in values:
         if places and source.kind != next(reversed(places)).kind:
@@ -209,10 +194,10 @@ def _draw(values: dict[Source, dict[str, float]]) -> Any:
     figure, axes = plt.subplots(
         1, 2, figsize=(8.2, 0.23 * place + 1.1), sharey=True, layout="constrained"
     )
-    scaled = (("accuracy", 100, "accuracy, percent"), ("calibration error", 1, "calibration error"))
-    for ax, (name, scale, label) in zip(axes, scaled, strict=True):
+    panels = (("accuracy", 100, "accuracy, percent"), ("calibration error", 1, "calibration error"))
+    for ax, (name, factor, label) in zip(axes, panels, strict=True):
         for source, at in places.items():
-            x, colour = scale * values[source][name], colours[source.kind]
+            x, colour = factor * values[source][name], colours[source.kind]
             ax.plot((0, x), (at, at), color=colour, lw=1.2, alpha=0.45, solid_capstyle="butt")
             ax.scatter([x], [at], s=26, color=colour, zorder=3)
         ax.set_xlim(0)

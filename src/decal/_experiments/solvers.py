@@ -1,13 +1,13 @@
-"""Two solvers on the same logits: the published one and decal's, and how likely their ends are.
+"""Two solvers on the same logits, the published one and decal's, and the likelihood they reach.
 
-An end of a plausible interval is the shift at which the likelihood ratio is alpha. So an end can be
-checked: shift the logits by it and look. The published solver, SLSQP, is in `slsqp`.
+An endpoint of a plausible interval is the shift at which the likelihood ratio is alpha. So an
+endpoint can be checked: shift the logits by it, and compute the ratio.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,18 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 import decal
-from decal._experiments.harness import slsqp
-from decal._experiments.harness.figures import save_all
+from decal._experiments.harness import published_solver
+from decal._experiments.harness.experiment import Experiment, Findings, Request
 from decal._experiments.harness.logit_sets import (
-    Split,
-    check_folder,
-    human_labels,
-    read,
-    require_some,
+    RESNET20,
+    LogitSplit,
+    available,
+    own_split,
+    resnet20_split,
+    same_rows,
 )
-from decal._experiments.harness.reports import Claim, Report, Sections, number, write_tables
-from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore, Track, untracked
+from decal._experiments.harness.reports import Claim, Report, Sections, number
+from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore
 
 Array = NDArray[np.float64]
 
@@ -36,13 +37,13 @@ ALPHAS = (0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
 SIDES = ("lower", "upper")
 
 MISSED = 1e-3
-"""An end whose likelihood ratio differs by more from alpha is none."""
+"""An endpoint is missed if its likelihood ratio differs by more from alpha."""
 
 QUICK_ROWS = 10_000
 
 COLUMNS = {
     **CELL,
-    "end": str,  # alpha, class and side: what tells the rows of a cell apart
+    "endpoint": str,  # alpha, class and side
     "alpha": float,
     "side": str,
     "shift": float,
@@ -54,120 +55,108 @@ COLUMNS = {
 
 
 @dataclass(frozen=True)
-class Source:
-    """A model whose ends are sought, by its file without .npz."""
+class SolverInput:
+    """A model whose endpoints are computed.
+
+    Attributes
+    ----------
+    title : str
+        Its name in tables.
+    file : str
+        Its file of logits, without .npz.
+    quick : bool
+        Whether quick runs include it.
+    """
 
     title: str
     file: str
     quick: bool
 
-    def load(self, folder: Path, rows: int | None) -> Split:
-        """Logits to fit on, at most so many; and test images with CIFAR-10H or NLI items."""
-        path = folder / f"{self.file}.npz"
-        if self.file == "resnet20_cifar10":
-            keys = ("cifar10_train", "train_labels", "cifar10_test", "test_labels")
-            logits, labels, new, new_labels = read(path, *keys)
-            truth = human_labels(folder, new_labels)
-            if truth is None:  # coverage of the labels themselves
-                truth = np.eye(logits.shape[1])[new_labels]
-            return Split(logits[:rows], labels[:rows], new, truth)
+    def load(self, folder: Path, rows: int | None) -> LogitSplit:
+        """Logits to fit on, at most `rows` of ResNet-20's; and logits to evaluate on."""
+        if self.file == RESNET20:
+            split = resnet20_split(folder)
+            return LogitSplit(
+                split.logits[:rows], split.labels[:rows], split.new_logits, split.truth
+            )
         if self.file.startswith(("snli", "mnli")):
-            return Split(*read(path, "train_logits", "train_labels", "test_logits", "human"))
-        logits, labels, human = read(path, "logits", "labels", "human")
-        return Split(logits, labels, logits, human)
+            return own_split(folder, self.file)
+        return same_rows(folder, self.file)
 
 
-SOURCES = {
-    "resnet20_cifar10": Source("ResNet-20", "resnet20_cifar10", quick=True),
-    "cnn_vgg_15_BN_64": Source("VGG 15", "cnn_vgg_15_BN_64_test", quick=True),
-    "cnn_resnext_29_8x64d": Source("ResNeXt 29, 8×64d", "cnn_resnext_29_8x64d_test", quick=False),
-    "clip_cifar10_en": Source("CLIP", "clip_cifar10_en", quick=True),
-    "snli_roberta0": Source("RoBERTa, SNLI", "snli_roberta0", quick=True),
+MODELS = {
+    RESNET20: SolverInput("ResNet-20", RESNET20, quick=True),
+    "cnn_vgg_15_BN_64": SolverInput("VGG 15", "cnn_vgg_15_BN_64_test", quick=True),
+    "cnn_resnext_29_8x64d": SolverInput(
+        "ResNeXt 29, 8×64d", "cnn_resnext_29_8x64d_test", quick=False
+    ),
+    "clip_cifar10_en": SolverInput("CLIP", "clip_cifar10_en", quick=True),
+    "snli_roberta0": SolverInput("RoBERTa, SNLI", "snli_roberta0", quick=True),
 }
 
 
-def run(
-    data: Path,
-    out: Path,
-    *,
-    seeds: tuple[int, ...] = (0,),  # noqa: ARG001 - nothing is drawn
-    quick: bool = False,
-    track: Track = untracked,
-) -> Report:
-    """Compute the cells that are missing, then write the tables and figures of all there are.
+def experiment(request: Request) -> Experiment:
+    """Endpoints of the available models by both solvers.
 
-    Parameters
-    ----------
-    data : folder of logits.
-    out : folder of results, created if need be.
-    seeds : not used: nothing is random.
-    quick : four models instead of five, and 10,000 of ResNet-20's 50,000 training images.
-    track : hands on the cells to compute, for a progress bar.
+    Nothing is drawn, so seeds are not used. A quick run takes four of the five models, and 10,000
+    of ResNet-20's 50,000 training images.
     """
-    check_folder(data)
-    present = {n: s for n, s in SOURCES.items() if (data / f"{s.file}.npz").exists()}
-    absent = tuple(f"{s.file}.npz" for n, s in SOURCES.items() if n not in present)
-    require_some(present, "files of logits", data, needs=absent)
-    store = RowStore(out / "rows.csv", COLUMNS, level="end")
-    compute(store, present, data, quick=quick, track=track)
-    return report(store, out, needs=absent)
-
-
-def compute(
-    store: RowStore,
-    present: Mapping[str, Source],
-    folder: Path,
-    *,
-    quick: bool,
-    track: Track = untracked,
-) -> None:
-    """Add the cells that are missing."""
-
-    def work(cell: Cell) -> list[Row]:
-        name, _, few = cell.data.partition("/")
-        split = present[name].load(folder, QUICK_ROWS if few else None)
-        ratio = slsqp.Ratio(split.logits, split.labels)
-        if cell.method == PUBLISHED:
-            found = slsqp.ends(ratio, ALPHAS)
-        else:
-            model = decal.Decalibrator().fit(split.logits, split.labels)
-            shifts = [model.shifts(alpha) for alpha in ALPHAS]
-            found = np.array([[s.lower, s.upper] for s in shifts])
-        reached = slsqp.reached(ratio, found)
-        rows = []
-        for i, alpha in enumerate(ALPHAS):
-            # The published set at alpha holds the models of this and of every larger alpha.
-            credal = box(split.new_logits, found[i:])
-            scores = {
-                "coverage": decal.metrics.coverage(credal, split.truth),
-                "efficiency": decal.metrics.efficiency(credal),
-            }
-            for side, k in np.ndindex(found.shape[1:]):
-                at = {"end": f"{alpha:g} {k} {SIDES[side]}", "alpha": alpha, "side": SIDES[side]}
-                numbers = {"shift": found[i, side, k], "reached": reached[i, side, k]}
-                rows.append(at | {name: float(x) for name, x in numbers.items()} | scores)
-        return rows
-
-    names = [name for name, source in present.items() if source.quick or not quick]
-    few = {"resnet20_cifar10"} if quick else set()
-    cells = [
-        Cell(f"{name}/{QUICK_ROWS}" if name in few else name, method, 0)
-        for name in names
-        for method in (EXACT, PUBLISHED)
+    found, absent = available(request.data, [model.file for model in MODELS.values()])
+    names = [
+        f"{name}/{QUICK_ROWS}" if request.quick and name == RESNET20 else name
+        for name, model in MODELS.items()
+        if model.file in found and (model.quick or not request.quick)
     ]
-    # How many classes a file has is known once it is read; a cell is whole or absent, so one end
-    # of the first alpha and one of the last tell that it is there.
-    store.fill(cells, (f"{ALPHAS[0]:g} 0 lower", f"{ALPHAS[-1]:g} 2 upper"), work, track=track)
+    return Experiment(
+        columns=COLUMNS,
+        level="endpoint",
+        cells=[Cell(name, method, 0) for name in names for method in (EXACT, PUBLISHED)],
+        # The number of classes is known once a file is read. A cell is complete or absent, so one
+        # endpoint of the first alpha and one of the last show that it is there.
+        levels=lambda _: (f"{ALPHAS[0]:g} 0 lower", f"{ALPHAS[-1]:g} 2 upper"),
+        rows=partial(endpoint_rows, folder=request.data),
+        findings=findings,
+        seeds=(0,),
+        needs=absent,
+    )
 
 
-def box(logits: Any, ends: Array) -> decal.IntervalCredalSet:
-    """The range of each probability over the unperturbed model and those shifted by (A, 2, K) ends.
+def endpoint_rows(cell: Cell, *, folder: Path) -> Iterator[Row]:
+    """The endpoints of a model by one solver, and the credal sets that they give."""
+    name, _, few = cell.data.partition("/")
+    split = MODELS[name].load(folder, QUICK_ROWS if few else None)
+    ratio = published_solver.Ratio(split.logits, split.labels)
+    if cell.method == PUBLISHED:
+        found = published_solver.endpoints(ratio, ALPHAS)
+    else:
+        model = decal.Decalibrator().fit(split.logits, split.labels)
+        found = np.array([[s.lower, s.upper] for s in map(model.shifts, ALPHAS)])
+    reached = published_solver.reached(ratio, found)
+    for i, alpha in enumerate(ALPHAS):
+        # The published set at alpha holds the models of this and of every larger alpha.
+        credal = box(split.new_logits, found[i:])
+        coverage = decal.metrics.coverage(credal, split.truth)
+        efficiency = decal.metrics.efficiency(credal)
+        for side, k in np.ndindex(found.shape[1:]):
+            yield {
+                "endpoint": f"{alpha:g} {k} {SIDES[side]}",
+                "alpha": alpha,
+                "side": SIDES[side],
+                "shift": float(found[i, side, k]),
+                "reached": float(reached[i, side, k]),
+                "coverage": coverage,
+                "efficiency": efficiency,
+            }
 
-    Literally, one softmax per end, so that both solvers are judged alike.
+
+def box(logits: Any, endpoints: Array) -> decal.IntervalCredalSet:
+    """The range of each probability over the model and those shifted by (A, 2, K) endpoints.
+
+    One softmax per endpoint, as in the definition, so that both solvers are judged alike.
     """
     z = np.asarray(logits, dtype=np.float64)
     lower = upper = softmax(z, axis=1)
-    for (_, _, k), shift in np.ndenumerate(ends):
+    for (_, _, k), shift in np.ndenumerate(endpoints):
         moved = z.copy()
         moved[:, k] += shift
         p = softmax(moved, axis=1)
@@ -178,30 +167,27 @@ def box(logits: Any, ends: Array) -> decal.IntervalCredalSet:
 # Reporting
 
 
-def report(store: RowStore, out: Path, *, needs: tuple[str, ...] = ()) -> Report:
-    """Write tables and figures of all rows, and sum them up for the terminal."""
+def findings(store: RowStore) -> Findings:
+    """Tables, figures and claims of all rows."""
     found = {
         title: {m: store.cells[Cell(name, m, 0)] for m in (EXACT, PUBLISHED)}
         for name, title in _titles().items()
         if all(Cell(name, m, 0) in store.cells for m in (EXACT, PUBLISHED))
     }
-    told = Report(
-        title="Ends of plausible shifts by two solvers, and the likelihood ratio they reach",
+    report = Report(
+        title="Endpoints of plausible shifts by two solvers, and the likelihood ratio they reach",
         headings=("alpha", "missed", "reached", "shift", "eff.", "decal: shift", "eff."),
         sections=_sections(found),
         caption=(
-            "first SLSQP as published, unchecked: ends that miss alpha by more than "
-            f"{MISSED:g}; the least and the largest ratio that its ends reach; its largest shift; "
-            "the efficiency of its credal sets\n"
-            "then decal, whose ends all reach alpha: its largest shift, its efficiency\n"
-            "a set holds the models of its alpha and of larger ones, so a lost end stays in it"
+            "first SLSQP as published, unchecked: endpoints that miss alpha by more than "
+            f"{MISSED:g}; the least and the largest ratio that its endpoints reach; its largest "
+            "shift; the efficiency of its credal sets\n"
+            "then decal, whose endpoints all reach alpha: its largest shift, its efficiency\n"
+            "a set holds the models of its alpha and of larger ones, so a lost endpoint stays in it"
         ),
         claims=tuple(_claims(found)),
-        needs=needs,
     )
-    files, notes = save_all({"likelihood_reached": partial(_draw, found)}, out)
-    written = [store.path, *write_tables(told, out), *files]
-    return replace(told, notes=(*store.origins((0,)), *notes), files=tuple(written))
+    return Findings(report, {"likelihood_reached": partial(_draw, found)})
 
 
 Found = Mapping[str, Mapping[str, Sequence[Row]]]
@@ -210,9 +196,9 @@ Found = Mapping[str, Mapping[str, Sequence[Row]]]
 
 def _titles() -> dict[str, str]:
     titles = {}
-    for name, source in SOURCES.items():
-        titles[name] = source.title
-        titles[f"{name}/{QUICK_ROWS}"] = f"{source.title}, {QUICK_ROWS:,} rows"
+    for name, model in MODELS.items():
+        titles[name] = model.title
+        titles[f"{name}/{QUICK_ROWS}"] = f"{model.title}, {QUICK_ROWS:,} rows"
     return titles
 
 
@@ -246,13 +232,13 @@ def _claims(found: Found) -> list[Claim]:
     claims = []
     for title, solvers in found.items():
         off = max(abs(row["reached"] - row["alpha"]) for row in solvers[EXACT])
-        text = f"{title}: every end of decal reaches its alpha (within {off:.0e})"
+        text = f"{title}: every endpoint of decal reaches its alpha (within {off:.0e})"
         claims.append(Claim(text, off < 1e-9))
     return claims
 
 
 def _draw(found: Found) -> Any:
-    """The ratio that each end reaches against the alpha that it was to reach."""
+    """The ratio that each endpoint reaches, against the alpha that it should reach."""
     from matplotlib import pyplot as plt
     from matplotlib.lines import Line2D
 
@@ -285,9 +271,9 @@ def _draw(found: Found) -> Any:
     for ax in grid[:, 0]:
         ax.set_ylabel("likelihood ratio")
     named: dict[str, dict[str, Any]] = {
-        f"{EXACT}, all ends": wide,
-        f"{PUBLISHED}, ends that reach alpha": small,
-        f"{PUBLISHED}, ends that miss it": cross,
+        f"{EXACT}, all endpoints": wide,
+        f"{PUBLISHED}, endpoints that reach alpha": small,
+        f"{PUBLISHED}, endpoints that miss it": cross,
     }
     handles = [Line2D([], [], label=name, **style) for name, style in named.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)

@@ -1,24 +1,23 @@
-"""Spiders of the paper's inputs: what three models, four languages and two specialists believe.
+"""Spiders of the paper's inputs, by three models, in four languages, and by two specialists.
 
-The inputs are those of the paper's figures; beside them, the inputs of most epistemic and of most
-aleatoric uncertainty by our own exact entropies, and how many of the published ones are among ours.
-On CIFAR-10 the public logits are of test images only, so these fit, too.
+The inputs are those of the paper's figures, and those of most epistemic and of most aleatoric
+uncertainty by our exact entropies; a table counts how many of the published ones are among ours.
+On CIFAR-10 the public logits are of test images only, so these also fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import decal
-from decal._experiments.harness.figures import save_all
-from decal._experiments.harness.logit_sets import TITLES, check_folder, read, require_some
-from decal._experiments.harness.published_results import (
+from decal._experiments.harness.experiment import Experiment, Findings, Request
+from decal._experiments.harness.logit_sets import TITLES, available, read
+from decal._experiments.harness.published_tables import (
     COMPARED_IMAGES,
     DERMA_IMAGES,
     LANGUAGE_IMAGE,
@@ -26,8 +25,8 @@ from decal._experiments.harness.published_results import (
     MOST_EPISTEMIC,
     SPIDERS,
 )
-from decal._experiments.harness.reports import Report, Sections, Table, number, write_tables
-from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore, Track, untracked
+from decal._experiments.harness.reports import Report, Sections, Table, number
+from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore
 
 MODELS = ("clip", "siglip", "siglip2")
 LANGUAGES = ("en", "fr", "zh", "sw")
@@ -38,20 +37,20 @@ SPIDER = "spider"
 RANKINGS = {"most epistemic": MOST_EPISTEMIC, "most aleatoric": MOST_ALEATORIC}
 RANKED_ALPHA = 0.8
 RANKED = 100
-"""Images kept of each ranking; the first three are drawn."""
+"""Number of images in each ranking; figures show the first three."""
 
 COLUMNS = {
     **CELL,
-    "place": str,  # what tells the rows of a cell apart: image, alpha and class; or the rank
+    "place": str,  # image, alpha and class; in rankings, the rank
     "image": int,
-    "rank": int,  # by uncertainty, from 1, in rankings; else 0
+    "rank": int,  # by uncertainty, from 1; 0 outside rankings
     "alpha": float,
     "class": str,
     "lower": float,
     "upper": float,
     "point": float,
     "truth": float,
-    "nats": float,  # the uncertainty, in rankings
+    "nats": float,  # the uncertainty; nan outside rankings
     **ORIGIN,
 }
 
@@ -60,39 +59,55 @@ EMPTY: Row = {
     "alpha": RANKED_ALPHA,
     **dict.fromkeys(("lower", "upper", "point", "truth"), np.nan),
 }
-"""What rankings have no number for."""
+"""Columns that have no value in rankings."""
 
 NEEDS = (
-    "CIFAR-10's and DermaMNIST's images, to show beside their spiders",
+    "CIFAR-10's and DermaMNIST's images, to show next to their spiders",
     "CIFAR-10's training logits (the published sets were fitted on them)",
 )
 
 
-def run(
-    data: Path,
-    out: Path,
-    *,
-    seeds: tuple[int, ...] = (0,),  # noqa: ARG001 - nothing is drawn
-    quick: bool = False,  # noqa: ARG001 - nothing to save: it takes a minute
-    track: Track = untracked,
-) -> Report:
-    """Compute the cells that are missing, then write the tables and figures of all there are.
+def experiment(request: Request) -> Experiment:
+    """The spiders of every available model and, for English prompts, its rankings.
 
-    Parameters
-    ----------
-    data : folder of logits.
-    out : folder of results, created if need be.
-    seeds : not used: nothing is random.
-    quick : the same as a full run.
-    track : hands on the cells to compute, for a progress bar.
+    Nothing is drawn, so seeds are not used. A quick run is the same as a full run.
     """
-    check_folder(data)
-    names = [name for name in (*CIFAR, *DERMA) if (data / f"{name}.npz").exists()]
-    absent = tuple(f"{name}.npz" for name in (*CIFAR, *DERMA) if name not in names)
-    require_some(names, "files of logits", data, needs=absent)
-    store = RowStore(out / "rows.csv", COLUMNS, level="place")
-    compute(store, names, data, track=track)
-    return report(store, out, needs=(*absent, *NEEDS))
+    names, absent = available(request.data, (*CIFAR, *DERMA))
+
+    @lru_cache(maxsize=1)
+    def load(name: str) -> tuple[decal.Decalibrator, Any, Any]:
+        return fitted(request.data / f"{name}.npz")
+
+    def rows(cell: Cell) -> list[Row]:
+        model, logits, truth = load(cell.data)
+        if cell.method in RANKINGS:
+            return _ranking(cell, model, logits, truth)
+        pairs = [pair for pair in wanted(cell.data) if pair[0] < len(logits)]
+        return [row for pair in pairs for row in _spokes(model, logits, truth, *pair)]
+
+    return Experiment(
+        columns=COLUMNS,
+        level="place",
+        cells=[
+            Cell(name, method, 0)
+            for method in (SPIDER, *RANKINGS)
+            for name in names
+            if method == SPIDER or (name in CIFAR and name.endswith("_en"))
+        ],
+        levels=_first_place,
+        rows=rows,
+        findings=findings,
+        seeds=(0,),
+        needs=(*absent, *NEEDS),
+    )
+
+
+def _first_place(cell: Cell) -> tuple[str]:
+    """The first row of a cell, which shows that it is there: a cell is complete or absent."""
+    if cell.method in RANKINGS:
+        return ("rank 1",)
+    image, alpha = wanted(cell.data)[0]
+    return (f"{image} {alpha:g} 0",)
 
 
 def wanted(name: str) -> list[tuple[int, float]]:
@@ -107,51 +122,28 @@ def wanted(name: str) -> list[tuple[int, float]]:
     return list(dict.fromkeys(pairs))
 
 
-def compute(
-    store: RowStore, names: Sequence[str], folder: Path, *, track: Track = untracked
-) -> None:
-    """Add the cells that are missing: the spiders of each model, and in English its rankings."""
-    entropies: dict[str, Any] = {}
-
-    def work(cell: Cell) -> list[Row]:
-        model, logits, truth = fitted(folder / f"{cell.data}.npz")
-        if cell.method == SPIDER:
-            pairs = [pair for pair in wanted(cell.data) if pair[0] < len(logits)]
-            return [r for pair in pairs for r in _spokes(model, logits, truth, *pair)]
-        if cell.data not in entropies:
-            entropies[cell.data] = model.predict(logits, alpha=RANKED_ALPHA).entropy()
-        lower, upper = entropies[cell.data]
-        nats = upper - lower if cell.method == "most epistemic" else lower
-        order = [int(image) for image in np.argsort(-nats, kind="stable")]
-        ranks = {image: rank for rank, image in enumerate(order, start=1)}
-        theirs = RANKINGS[cell.method][cell.data.split("_")[0]]
-        places = {f"rank {rank}": image for rank, image in enumerate(order[:RANKED], start=1)}
-        places |= {f"published {i}": image for i, image in enumerate(theirs, start=1)}
-        ranking = [
-            {**EMPTY, "place": p, "image": i, "rank": ranks[i], "nats": float(nats[i])}
-            for p, i in places.items()
-            if i in ranks
-        ]
-        drawn = [row for i in order[:3] for row in _spokes(model, logits, truth, i, RANKED_ALPHA)]
-        return ranking + drawn
-
-    def first_place(cell: Cell) -> str:
-        if cell.method in RANKINGS:
-            return "rank 1"
-        image, alpha = wanted(cell.data)[0]
-        return f"{image} {alpha:g} 0"
-
-    for method in (SPIDER, *RANKINGS):
-        chosen = [n for n in names if method == SPIDER or (n in CIFAR and n.endswith("_en"))]
-        for name in chosen:  # a cell is whole or absent, so its first row tells whether it is there
-            cell = Cell(name, method, 0)
-            store.fill([cell], [first_place(cell)], work, track=track)
+def _ranking(cell: Cell, model: decal.Decalibrator, logits: Any, truth: Any) -> list[Row]:
+    """The most uncertain images, the ranks of the published ones, and the first three spiders."""
+    lower, upper = model.predict(logits, alpha=RANKED_ALPHA).entropy()
+    nats = upper - lower if cell.method == "most epistemic" else lower
+    order = [int(image) for image in np.argsort(-nats, kind="stable")]
+    ranks = {image: rank for rank, image in enumerate(order, start=1)}
+    theirs = RANKINGS[cell.method][cell.data.split("_")[0]]
+    places = {f"rank {rank}": image for rank, image in enumerate(order[:RANKED], start=1)}
+    places |= {f"published {i}": image for i, image in enumerate(theirs, start=1)}
+    ranked = [
+        {**EMPTY, "place": p, "image": i, "rank": ranks[i], "nats": float(nats[i])}
+        for p, i in places.items()
+        if i in ranks
+    ]
+    drawn = [row for i in order[:3] for row in _spokes(model, logits, truth, i, RANKED_ALPHA)]
+    return ranked + drawn
 
 
 def fitted(path: Path) -> tuple[decal.Decalibrator, Any, Any]:
-    """A fitted model, logits to predict, and what is known of their truth.
+    """A fitted model, logits to predict, and their true distributions.
 
-    Classes of the same name, as two of CIFAR-10's are in Swahili, are told apart by number.
+    Classes of the same name are numbered: in Swahili, two of CIFAR-10's have the same name.
     """
     with np.load(path, allow_pickle=False) as archive:
         derma = "train_logits" in archive.files
@@ -195,20 +187,19 @@ def _spokes(
 
 SMALL, LARGE = (3.15, 3.2), (5.0, 4.2)
 LONG_NAME = 15
-"""Inches of a spider, by the length in characters of its longest class name."""
+"""Inches of a spider, and the length of a class name from which it is drawn large."""
 
 Spider = tuple[str, decal.IntervalCredalSet | None, Any]
-"""A title, the credal set of one input, and its true distribution; without them, a gap."""
+"""A title, the credal set of one input, and its true distribution; None leaves a gap."""
 
 
-def report(store: RowStore, out: Path, *, needs: tuple[str, ...] = ()) -> Report:
-    """Write tables and figures of all rows, and sum them up for the terminal."""
-    told = Report(
+def findings(store: RowStore) -> Findings:
+    """Tables and figures of all rows."""
+    report = Report(
         title="Images of the paper's spiders: the two classes of largest upper probability",
         headings=("model, image", "foremost", "next", "label"),
         sections=_believed(store),
         caption="intervals of class shifts; with the label, the share of people who chose it",
-        needs=needs,
         further=(
             Table(
                 title=f"Most uncertain images at alpha {RANKED_ALPHA:g}, and the published lists",
@@ -224,15 +215,13 @@ def report(store: RowStore, out: Path, *, needs: tuple[str, ...] = ()) -> Report
         ),
     )
     pages = {name: page for name, page in pages_of(store).items() if page}
-    files, notes = save_all({name: partial(_draw, page) for name, page in pages.items()}, out)
-    written = [store.path, *write_tables(told, out), *files]
-    return replace(told, notes=(*store.origins((0,)), *notes), files=tuple(written))
+    return Findings(report, {name: partial(_draw, page) for name, page in pages.items()})
 
 
 def spider_of(
     store: RowStore, name: str, image: int, alpha: float, *, method: str = SPIDER, title: str = ""
 ) -> Spider | None:
-    """One spider, rebuilt from its rows; None if there are none."""
+    """One spider, rebuilt from its rows; None if it has no rows."""
     rows = [
         row
         for row in store.cells.get(Cell(name, method, 0), ())
@@ -248,17 +237,39 @@ def spider_of(
     return title, decal.IntervalCredalSet(lower, upper, point=point, classes=classes), truth[0]
 
 
+Wanted = tuple[str, int, float, str]
+"""The file of a model, an image, an alpha and a title."""
+
+
 def pages_of(store: RowStore) -> dict[str, list[list[Spider]]]:
-    """The figures by name: lines of spiders."""
-
-    def line(entries: Sequence[tuple[str, int, float, str]], method: str) -> list[Spider]:
-        found = [
-            spider_of(store, name, image, alpha, method=method, title=title) or (title, None, None)
-            for name, image, alpha, title in entries
+    """Lines of spiders by the name of their figure; lines without any spider are left out."""
+    pages = {name: (SPIDER, lines) for name, lines in _paper_pages().items()}
+    for method in RANKINGS:
+        lines = [
+            [
+                (f"{m}_cifar10_en", image, RANKED_ALPHA, f"{TITLES[m]} · image {image}")
+                for image in ranking(store, m, method)[:3]
+            ]
+            for m in MODELS
         ]
-        return found if any(credal is not None for _, credal, _ in found) else []
+        pages[method.replace(" ", "_")] = method, lines
+    drawn: dict[str, list[list[Spider]]] = {}
+    for page, (method, lines) in pages.items():
+        spiders = [
+            [
+                spider_of(store, name, image, alpha, method=method, title=title)
+                or (title, None, None)
+                for name, image, alpha, title in line
+            ]
+            for line in lines
+        ]
+        drawn[page] = [line for line in spiders if any(c is not None for _, c, _ in line)]
+    return drawn
 
-    main = [
+
+def _paper_pages() -> dict[str, list[list[Wanted]]]:
+    """The spiders of the paper's figures, by the name of the figure."""
+    main: list[Wanted] = [
         (f"{m}_cifar10_en", image, alpha, f"{TITLES[m]} · image {image} · α = {alpha:g}")
         for m, image, alpha in SPIDERS["main"]
     ]
@@ -279,19 +290,7 @@ def pages_of(store: RowStore) -> dict[str, list[list[Spider]]]:
         [(name, image, 0.9, f"{TITLES[name.split('_')[0]]} · image {image}") for name in DERMA]
         for image in DERMA_IMAGES
     ]
-    drawn = {name: [line(entries, SPIDER) for entries in page] for name, page in pages.items()}
-    for method in RANKINGS:
-        drawn[method.replace(" ", "_")] = [
-            line(
-                [
-                    (f"{m}_cifar10_en", image, RANKED_ALPHA, f"{TITLES[m]} · image {image}")
-                    for image in ranking(store, m, method)[:3]
-                ],
-                method,
-            )
-            for m in MODELS
-        ]
-    return {name: [spiders for spiders in page if spiders] for name, page in drawn.items()}
+    return pages
 
 
 def ranking(store: RowStore, model: str, method: str) -> list[int]:
@@ -357,7 +356,7 @@ def _draw(page: Sequence[Sequence[Spider]]) -> Any:
     from decal import plot
 
     columns = max(map(len, page))
-    names = {name for line in page for _, c, _ in line if c for name in c.classes or ()}
+    names = {name for line in page for _, c, _ in line if c is not None for name in c.classes or ()}
     width, height = SMALL if max(map(len, names)) < LONG_NAME else LARGE
     figure = plt.figure(figsize=(width * columns, height * len(page) + 0.4), layout="constrained")
     grid = figure.add_gridspec(len(page), columns)
@@ -367,7 +366,7 @@ def _draw(page: Sequence[Sequence[Spider]]) -> Any:
             ax = figure.add_subplot(grid[line, column], projection="polar")
             if credal is None:
                 ax.set_axis_off()
-                ax.text(0, 0, f"{title}\nnot at hand", ha="center", va="center", alpha=0.6)
+                ax.text(0, 0, f"{title}\nnot available", ha="center", va="center", alpha=0.6)
                 continue
             plot.spider(credal, ax=ax, truth=truth, legend=not handles)
             above = ax.texts[0].get_text().count("\n") + 1

@@ -1,34 +1,33 @@
 """Credal sets from TabPFN's logits: coverage and efficiency on six tables with a known truth.
 
-A random forest of depth 5, fitted to a table, is the truth; labels are drawn from it, TabPFN learns
-them in context, and its logits on the training rows decalibrate it, as in the paper. The stored
-logits are of TabPFN 1 (seeds 1 and 2); a seed that is not stored runs live, if TabPFN does. The
-published ones are of TabPFN 2.
+The truth is a random forest of depth 5, fitted to a table. Labels are drawn from it, TabPFN learns
+them in context, and its logits of the training rows decalibrate it, as in the paper. The stored
+logits are of TabPFN 1 (seeds 1 and 2); other seeds run live if TabPFN is installed. The published
+logits are of TabPFN 2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import decal
 from decal._experiments.harness.curves import measure
-from decal._experiments.harness.figures import save_all
+from decal._experiments.harness.experiment import Experiment, Findings, Request
 from decal._experiments.harness.logit_sets import (
-    Split,
+    LogitSplit,
     check_folder,
     draw_labels,
     read,
     require_some,
 )
 from decal._experiments.harness.published_results import ALPHAS, Published, PublishedCurve
-from decal._experiments.harness.reports import Report, Table, number, signed, write_tables
-from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore, Track, untracked
-from decal._experiments.harness.tabular_models import MOST_ROWS, Model, load
+from decal._experiments.harness.reports import Report, Table, number, signed
+from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore
+from decal._experiments.harness.tabular_models import MOST_ROWS, TableModel, load
 from decal._experiments.harness.tabular_models import tabpfn as live_tabpfn
 from decal.datasets import TableSet
 
@@ -50,25 +49,13 @@ TEST_SHARE, FOREST_DEPTH = 0.3, 5
 COLUMNS = CELL | {"alpha": float, "coverage": float, "efficiency": float} | ORIGIN
 
 
-def run(
-    data: Path,
-    out: Path,
-    *,
-    seeds: tuple[int, ...] = SEEDS,  # noqa: ARG001 - the published seeds are used
-    quick: bool = False,
-    track: Track = untracked,
-) -> Report:
-    """Compute the cells that are missing, then write the tables and figures of all there are.
+def experiment(request: Request) -> Experiment:
+    """Curves from stored logits, and live ones for the seeds that are not stored.
 
-    Parameters
-    ----------
-    data : folder of stored logits, tabpfn_NAME_NUMBER_seedN.npz, of tables in `tabular`, and
-        published.json if possible.
-    out : folder of results, created if need be.
-    seeds : not used: stored logits have the published seeds 1 and 2, and 3 may run live.
-    quick : stored logits only.
-    track : hands on the cells to compute, for a progress bar.
+    The seeds are the published ones, 1 to 3, whatever was asked for. A quick run takes stored
+    logits only.
     """
+    data = request.data
     check_folder(data)
     stored = {
         Cell(str(number), STORED, seed): path
@@ -80,45 +67,50 @@ def run(
     tables = {n: table for n, _ in absent if (table := load(data, n)) is not None}
     model, reason = live_tabpfn(data, members=MEMBERS)
     needs = [
-        f"tabpfn_{TABLES[n]}_{n}_seed{s}.npz, or the table itself" for n, s in absent
+        f"tabpfn_{TABLES[n]}_{n}_seed{s}.npz, or the table itself"
+        for n, s in absent
         if n not in tables
-    ]  # fmt: skip
-    live = {Cell(str(n), LIVE, s): n for n, s in absent if n in tables and model is not None}
-    if quick and live:
+    ]
+    live = [Cell(str(n), LIVE, s) for n, s in absent if n in tables and model is not None]
+    if request.quick and live:
         needs.append("a run without --quick for the seeds that are not stored")
-        live = {}
+        live = []
     elif absent and model is None:
         waiting = ", ".join(sorted({f"seed {s}" for _, s in absent}))
         needs.append(f"{reason}, for {waiting}")
-    require_some([*stored, *live], "logits of TabPFN", data, needs=needs)
-    store = RowStore(out / "rows.csv", COLUMNS, level="alpha")
-    names = ("train_logits", "train_labels", "test_logits", "truth")
-    store.fill(stored, ALPHAS, lambda cell: rows(Split(*read(stored[cell], *names))), track=track)
-    if model is not None:
-        store.fill(
-            live,
-            ALPHAS,
-            lambda cell: rows(semi_synthetic(tables[live[cell]], model, cell.seed)),
-            track=track,
-        )
-    return report(store, out, Published(data), needs=tuple(needs))
+    cells = [*stored, *live]
+    require_some(cells, "logits of TabPFN", data, needs=needs)
+
+    def rows(cell: Cell) -> list[Row]:
+        if cell in stored:
+            keys = ("train_logits", "train_labels", "test_logits", "truth")
+            split = LogitSplit(*read(stored[cell], *keys))
+        else:
+            assert model is not None
+            split = semi_synthetic(tables[int(cell.data)], model, cell.seed)
+        fitted = decal.Decalibrator().fit(split.logits, split.labels)
+        return measure(fitted, split, ALPHAS[::-1]).rows()
+
+    return Experiment(
+        columns=COLUMNS,
+        level="alpha",
+        cells=cells,
+        levels=lambda _: ALPHAS,
+        rows=rows,
+        findings=partial(findings, published=Published(data)),
+        seeds=SEEDS,
+        needs=tuple(needs),
+    )
 
 
-def rows(split: Split) -> Iterator[Row]:
-    """Coverage and efficiency at the published alphas."""
-    fitted = decal.Decalibrator().fit(split.logits, split.labels)
-    curve = measure(fitted, split, ALPHAS[::-1])
-    for a, c, e in zip(curve.alpha, curve.coverage, curve.efficiency, strict=True):
-        yield {"alpha": float(a), "coverage": float(c), "efficiency": float(e)}
-
-
-def semi_synthetic(table: TableSet, model: Model, seed: int) -> Split:
+def semi_synthetic(table: TableSet, model: TableModel, seed: int) -> LogitSplit:
     """Logits of a model that learnt labels drawn from a forest, and the forest as the truth."""
     from sklearn.ensemble import RandomForestClassifier  # type: ignore[import-untyped]
     from sklearn.model_selection import train_test_split  # type: ignore[import-untyped]
 
     X, K, rng = model.encode(table), len(table.classes), np.random.default_rng(seed)
-    # The split and the forest of the published seed; the authors' drawn labels cannot be repeated.
+    # The split and the forest are those of the published seed; the labels cannot be, since the
+    # authors' random draws are not known.
     train, test = train_test_split(np.arange(len(X)), test_size=TEST_SHARE, random_state=seed)
     forest = RandomForestClassifier(max_depth=FOREST_DEPTH, random_state=seed)
     forest.fit(X[train], table.labels[train])
@@ -127,16 +119,19 @@ def semi_synthetic(table: TableSet, model: Model, seed: int) -> Split:
     train = train[:MOST_ROWS]
     labels = draw_labels(truth[train], rng)
     logits = model.fit(X[train], labels, K, seed)
-    return Split(logits(X[train]), labels, logits(X[test]), truth[test])
+    return LogitSplit(logits(X[train]), labels, logits(X[test]), truth[test])
 
 
 # Reporting
 
 
-def report(
-    store: RowStore, out: Path, published: Published, *, needs: tuple[str, ...] = ()
-) -> Report:
-    """Write the tables and figures of all rows, and sum them up."""
+Found = Mapping[int, Mapping[int, Mapping[str, list[float]]]]
+Curves = Mapping[int, PublishedCurve | None]
+"""Coverage and efficiency by rising alpha, by table and seed; published curves by table."""
+
+
+def findings(store: RowStore, *, published: Published) -> Findings:
+    """Tables and figures of all rows."""
     curves = {n: published.coverage(str(n), "tabpfn") for n in TABLES}
     found = _by_table(store)
     sections: dict[str, list[tuple[str, ...]]] = {}
@@ -152,7 +147,7 @@ def report(
                 gaps = [signed(a - b) for a, b in zip(ours, theirs, strict=True)]
                 lines.append(("difference", *gaps))
         sections[f"{TABLES[n].replace('_', ' ')} ({n}), seeds {', '.join(map(str, seeds))}"] = lines
-    result = Report(
+    report = Report(
         title="TabPFN: coverage and efficiency, mean over the seeds",
         headings=("measure", *(f"{alpha:g}" for alpha in ALPHAS)),
         sections=sections,
@@ -160,17 +155,13 @@ def report(
             "columns: alpha; ours: TabPFN 1, at most 1,000 rows to learn from; published: TabPFN 2,"
             " all rows;\nthe same splits, but labels drawn anew"
         ),
-        needs=needs,
-        notes=tuple(store.origins({cell.seed for cell in store.cells})),
         further=(*_gaps(found, curves), *_seed_tables(found, curves)),
     )
-    files = [store.path, *write_tables(result, out)]
-    drawn, notes = save_all({"curves": lambda: _draw(found, curves)}, out)
-    return replace(result, files=(*files, *drawn), notes=(*result.notes, *notes))
+    return Findings(report, {"curves": partial(_draw, found, curves)})
 
 
 def _by_table(store: RowStore) -> dict[int, dict[int, dict[str, list[float]]]]:
-    """Coverage and efficiency by rising alpha, by table and seed."""
+    """The rows as Found describes them."""
     found: dict[int, dict[int, dict[str, list[float]]]] = {}
     for n in TABLES:
         for cell, lines in store.cells.items():
@@ -186,7 +177,7 @@ def _by_table(store: RowStore) -> dict[int, dict[int, dict[str, list[float]]]]:
 def _published(
     curve: PublishedCurve | None, measured: str, seeds: Sequence[int]
 ) -> np.ndarray[Any, np.dtype[np.float64]] | None:
-    """The published mean over those of these seeds that were published."""
+    """The published mean over these seeds, as far as they were published."""
     if curve is None:
         return None
     places = [curve.seeds.index(seed) for seed in seeds if seed in curve.seeds]
@@ -194,10 +185,10 @@ def _published(
 
 
 def _gaps(
-    found: Mapping[int, Mapping[int, Mapping[str, list[float]]]],
-    curves: Mapping[int, PublishedCurve | None],
+    found: Found,
+    curves: Curves,
 ) -> Iterator[Table]:
-    """How far the means are from the published ones at most, and where."""
+    """The largest difference of each mean from the published one, and its alpha."""
     lines = []
     for n, by_seed in found.items():
         cells = [f"{TABLES[n].replace('_', ' ')} ({n})"]
@@ -215,10 +206,10 @@ def _gaps(
 
 
 def _seed_tables(
-    found: Mapping[int, Mapping[int, Mapping[str, list[float]]]],
-    curves: Mapping[int, PublishedCurve | None],
+    found: Found,
+    curves: Curves,
 ) -> Iterator[Table]:
-    """Every seed beside the published one of the same number."""
+    """Every seed next to the published one of the same number."""
     for measured in ("coverage", "efficiency"):
         sections: dict[str, list[tuple[str, ...]]] = {}
         for n, by_seed in found.items():
@@ -236,8 +227,8 @@ def _seed_tables(
 
 
 def _draw(
-    found: Mapping[int, Mapping[int, Mapping[str, list[float]]]],
-    curves: Mapping[int, PublishedCurve | None],
+    found: Found,
+    curves: Curves,
 ) -> Any:
     from matplotlib import pyplot as plt
 

@@ -1,13 +1,13 @@
 """Zero-shot models: accuracy by language, and coverage against efficiency on CIFAR-10H.
 
-CIFAR-10's test images, prompts in four languages; DermaMNIST, in English. Where the logits are of
-test images only, these fit and evaluate, as in `coverage_efficiency`.
+CIFAR-10's test images with prompts in four languages; DermaMNIST with English prompts. Where the
+logits are of test images only, these both fit and evaluate, as in `coverage_efficiency`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ from scipy.special import softmax
 
 import decal
 from decal._experiments.harness.curves import measure
-from decal._experiments.harness.figures import Curve, save_all, tradeoffs
-from decal._experiments.harness.logit_sets import TITLES, Split, check_folder, read, require_some
+from decal._experiments.harness.experiment import Experiment, Findings, Request
+from decal._experiments.harness.figures import Tradeoff, tradeoffs
+from decal._experiments.harness.logit_sets import TITLES, LogitSplit, available, read
 from decal._experiments.harness.published_results import ALPHAS, PUBLISHED_CURVE_WITHIN, Published
-from decal._experiments.harness.reports import Claim, Report, Sections, Table, number, write_tables
-from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore, Track, untracked
+from decal._experiments.harness.reports import Claim, Report, Sections, Table, number
+from decal._experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore
 
 MODELS = ("clip", "siglip", "siglip2", "biomedclip")
 LANGUAGES = ("en", "fr", "zh", "sw")
@@ -30,7 +31,7 @@ CIFAR, DERMA = "CIFAR-10", "DermaMNIST"
 METHOD = "class"
 MEASURES = ("accuracy", "calibration error", "ties")
 ACCURACY_WITHIN = 0.02
-"""Percentage points that our accuracy may differ from the paper's."""
+"""The largest allowed difference from the paper's accuracy, in percentage points."""
 
 FALLING = tuple(sorted(ALPHAS, reverse=True))
 
@@ -38,7 +39,7 @@ COLUMNS = {**CELL, "measure": str, "value": float, **ORIGIN}
 
 
 @dataclass(frozen=True)
-class Source:
+class PromptedModel:
     """A model, a data set and the language of the prompts."""
 
     model: str
@@ -47,57 +48,50 @@ class Source:
 
     @property
     def name(self) -> str:
-        """The file without .npz, and the data in rows."""
+        """The file without .npz, which is also the name of the data in rows."""
         return f"{self.model}_{'cifar10' if self.data == CIFAR else 'dermamnist'}_{self.language}"
 
 
-SOURCES = (
-    *(Source(m, CIFAR, language) for m in MODELS[:3] for language in LANGUAGES),
-    *(Source(m, DERMA, "en") for m in MODELS),
+PROMPTED = (
+    *(PromptedModel(m, CIFAR, language) for m in MODELS[:3] for language in LANGUAGES),
+    *(PromptedModel(m, DERMA, "en") for m in MODELS),
 )
 
 TRAINING = "CIFAR-10's training logits (the published run fitted on them)"
-TABLE = "the paper's table of accuracies, in published.json: ours stand alone"
+TABLE = "the paper's table of accuracies, in published.json, to compare ours with"
 
 
-def run(
-    data: Path,
-    out: Path,
-    *,
-    seeds: tuple[int, ...] = (0,),  # noqa: ARG001 - nothing is drawn
-    quick: bool = False,  # noqa: ARG001 - nothing to save: it takes seconds
-    track: Track = untracked,
-) -> Report:
-    """Compute the cells that are missing, then write the tables and figures of all there are.
+def experiment(request: Request) -> Experiment:
+    """Accuracy, calibration error and ties of the available models; on CIFAR-10 also curves.
 
-    Parameters
-    ----------
-    data : folder of logits; published.json in it for the published curves.
-    out : folder of results, created if need be.
-    seeds : not used: nothing is random.
-    quick : the same as a full run.
-    track : hands on the cells to compute, for a progress bar.
+    Nothing is drawn, so seeds are not used. A quick run is the same as a full run.
     """
-    check_folder(data)
-    present = {s.name: s for s in SOURCES if (data / f"{s.name}.npz").exists()}
-    absent = tuple(f"{s.name}.npz" for s in SOURCES if s.name not in present)
-    require_some(present, "files of logits", data, needs=absent)
-    store = RowStore(out / "rows.csv", COLUMNS, level="measure")
+    files, absent = available(request.data, [prompted.name for prompted in PROMPTED])
+    found = {prompted.name: prompted for prompted in PROMPTED if prompted.name in files}
+    curves = [f"{m} at {alpha:g}" for alpha in ALPHAS for m in ("coverage", "efficiency")]
 
-    def work(cell: Cell) -> list[Row]:
-        values = measures(data / f"{cell.data}.npz", present[cell.data])
+    def levels(cell: Cell) -> list[str]:
+        return [*MEASURES, *(curves if found[cell.data].data == CIFAR else ())]
+
+    def rows(cell: Cell) -> list[Row]:
+        values = measures(request.data / f"{cell.data}.npz", found[cell.data])
         return [{"measure": name, "value": value} for name, value in values.items()]
 
-    for derma in (False, True):
-        cells = [Cell(n, METHOD, 0) for n, s in present.items() if (s.data == DERMA) == derma]
-        levels = MEASURES if derma else (*MEASURES, *_curve_measures())
-        store.fill(cells, levels, work, track=track)
-    published = Published(data)
+    published = Published(request.data)
     table = () if published.zero_shot_accuracy else (TABLE,)
-    return report(store, out, published, needs=(*absent, *table, TRAINING))
+    return Experiment(
+        columns=COLUMNS,
+        level="measure",
+        cells=[Cell(name, METHOD, 0) for name in found],
+        levels=levels,
+        rows=rows,
+        findings=partial(findings, published=published),
+        seeds=(0,),
+        needs=(*absent, *table, TRAINING),
+    )
 
 
-def measures(path: Path, source: Source) -> dict[str, float]:
+def measures(path: Path, source: PromptedModel) -> dict[str, float]:
     """Accuracy, calibration error, ties for the first place; on CIFAR-10 also both curves."""
     prefix = "test_" if source.data == DERMA else ""
     logits, labels = read(path, f"{prefix}logits", f"{prefix}labels")
@@ -111,33 +105,27 @@ def measures(path: Path, source: Source) -> dict[str, float]:
     if source.data == CIFAR:
         (human,) = read(path, "human")
         model = decal.Decalibrator().fit(logits, labels)
-        curve = measure(model, Split(logits, labels, logits, human), FALLING)
+        curve = measure(model, LogitSplit(logits, labels, logits, human), FALLING)
         for i, alpha in enumerate(FALLING):
             values[f"coverage at {alpha:g}"] = float(curve.coverage[i])
             values[f"efficiency at {alpha:g}"] = float(curve.efficiency[i])
     return values
 
 
-def _curve_measures() -> list[str]:
-    return [f"{m} at {alpha:g}" for alpha in ALPHAS for m in ("coverage", "efficiency")]
-
-
 # Reporting
 
 
-Values = dict[Source, dict[str, float]]
+Values = dict[PromptedModel, dict[str, float]]
 
 
-def report(
-    store: RowStore, out: Path, published: Published, *, needs: tuple[str, ...] = ()
-) -> Report:
-    """Write tables and figures of all rows, and sum them up for the terminal."""
+def findings(store: RowStore, *, published: Published) -> Findings:
+    """Tables, figures and claims of all rows."""
     values: Values = {
-        s: {row["measure"]: row["value"] for row in store.cells[cell]}
-        for s in SOURCES
-        if (cell := Cell(s.name, METHOD, 0)) in store.cells
+        source: {row["measure"]: row["value"] for row in store.cells[cell]}
+        for source in PROMPTED
+        if (cell := Cell(source.name, METHOD, 0)) in store.cells
     }
-    told = Report(
+    report = Report(
         title="Zero-shot accuracy in percent",
         headings=("model", "accuracy", "paper", "calibration error", "ties"),
         sections=_accuracies(values, published),
@@ -146,7 +134,6 @@ def report(
             "the Swahili prompts name airplane and bird by one word"
         ),
         claims=tuple(_claims(values, published)),
-        needs=needs,
         further=(
             Table(
                 title="Coverage/efficiency on CIFAR-10H by alpha",
@@ -157,10 +144,7 @@ def report(
         ),
     )
     curves = partial(tradeoffs, _panels(values), front=False)
-    figures = {"accuracy": partial(_draw_accuracy, values), "languages": curves}
-    files, notes = save_all(figures, out)
-    written = [store.path, *write_tables(told, out), *files]
-    return replace(told, notes=(*store.origins((0,)), *notes), files=tuple(written))
+    return Findings(report, {"accuracy": partial(_draw_accuracy, values), "languages": curves})
 
 
 def _accuracies(values: Values, published: Published) -> Sections:
@@ -249,9 +233,9 @@ def _draw_accuracy(values: Values) -> Any:
     return figure
 
 
-def _panels(values: Values) -> dict[str, dict[str, Curve]]:
+def _panels(values: Values) -> dict[str, dict[str, Tradeoff]]:
     """By model, the curve of each language: alpha, coverage, efficiency."""
-    panels: dict[str, dict[str, Curve]] = {}
+    panels: dict[str, dict[str, Tradeoff]] = {}
     for source, value in values.items():
         if source.data == CIFAR:
             covered, efficient = (

@@ -1,4 +1,4 @@
-"""Files: formats, sources, writers, folders, checkpoints and model files.
+"""Files: formats, sources, writers, folders, checkpoints, predictions and model files.
 
 Imports from `_base` and `credal`.
 """

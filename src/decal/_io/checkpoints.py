@@ -1,28 +1,30 @@
 """Fitting file by file, with checkpoints that survive an interruption.
 
-A fit keeps two Decalibrators: the evidence of all finished files, and that of the file it is in.
-Rows are added in chunks whose bounds depend on the file alone, and files are merged in their order,
-so a fit that was stopped and continued adds the same numbers in the same order as one that was not:
-the results are equal bit for bit. A file that turns out bad in the middle leaves none of its
-evidence behind.
+A fit keeps two models: the evidence of all finished files, and that of the file it is in.
+Rows are added in chunks whose bounds depend on the file alone, and files are merged in their order.
+So a fit that was stopped and continued adds the same numbers in the same order as one that was not,
+and the results are equal bit for bit, given the same libraries on the same kind of machine; the
+checkpoint records these. A file that turns out bad in the middle leaves none of its evidence
+behind.
 """
 
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
+from decal._base.places import listing
 from decal._io.folders import CHECKPOINT_ENDING, Folder, Layout, Part
-from decal._io.formats import listing
 from decal._io.model_files import replacing
-from decal.decalibrator import Decalibrator
-from decal.directions._class_shifts import described
+from decal._io.sources import LogitSource
 
 FORMAT = "decal-checkpoint"
 VERSION = 1
@@ -31,24 +33,70 @@ EVERY = 30.0
 """Seconds between checkpoints."""
 
 LARGEST_SHARE = 0.05
-"""Of the time of a fit that writing checkpoints may take: large evidence is written more rarely."""
+"""The share of the time of a fit that writing checkpoints may take. Large evidence is therefore
+written more rarely."""
 
 CHUNK_ELEMENTS = 1 << 23
 """Logits per chunk of a fit: 32 MB of float32. Smaller chunks would be merged too often."""
+
+ARITHMETIC = ("numpy", "numba")
+"""The packages whose versions, or absence, can change the last bits of a sum."""
+
+
+class StreamedModel(Protocol):
+    """What a fit over files needs of a model; a Decalibrator has it.
+
+    Models are handed in and never imported, because their modules stand above this one.
+    """
+
+    directions: tuple[Any, ...]
+
+    def _require_mergeable(self) -> None:
+        """ValueError unless it can learn chunk by chunk."""
+
+    def _unfitted(self) -> Any:
+        """A model with the same settings that has learnt nothing."""
+
+    def _learn_checked(self, logits: Any, labels: Any, weights: Any, classes: Any) -> Any:
+        """What labelled data say that were checked where they were read."""
+
+    def _add(self, more: Any) -> Any:
+        """Learn what data say, too."""
+
+    def merge(self, other: Any) -> Any:
+        """Add what another model has learnt."""
+
+    def save(self, path: Any) -> None:
+        """Write the model to a file."""
+
+    @classmethod
+    def load(cls, path: Any) -> Any:
+        """Read what `save` wrote."""
 
 
 class Stopped(Exception):  # noqa: N818  (asked for, so no error)
     """The work was stopped from outside. The message tells what is kept."""
 
 
-class Watch:
-    """Looks on while files are worked on; by default it sees nothing and never stops."""
+class Monitor:
+    """Receives the progress of a run over files, and may stop the run.
+
+    This class ignores the progress and never stops a run; subclasses do more.
+    """
 
     def start(self, rows: int | None, done: int) -> None:
-        """There are so many rows in all, None if unknown, of which some were done before."""
+        """Called once before the work.
+
+        Parameters
+        ----------
+        rows : int or None
+            The number of all rows; None if it is unknown.
+        done : int
+            How many of them an earlier run has done.
+        """
 
     def advance(self, rows: int) -> None:
-        """So many more are done."""
+        """Called after every chunk with the number of its rows."""
 
     def stopping(self) -> bool:
         """Whether to stop now. Asked between chunks, when everything is consistent."""
@@ -56,29 +104,35 @@ class Watch:
 
 
 @dataclass
-class State:
-    """How far a fit is.
+class FitState:
+    """How far a fit has come.
 
     Attributes
     ----------
-    settings : what the evidence depends on besides the files.
-    layout : what all files have in common; None before the first.
-    done : the fingerprints of the finished files, in order, each with its number of "rows".
-    evidence : of these.
-    current : fingerprint of the file in work, with the number of its "rows" seen so far; or None.
-    partial : their evidence.
+    settings : dict
+        What the evidence depends on besides the files.
+    layout : Layout or None
+        What all files have in common; None before the first.
+    done : list of dict
+        The fingerprints of the finished files, in order, each with its number of "rows".
+    evidence : model or None
+        What the finished files say.
+    current : dict or None
+        The fingerprint of the file that is being read, with the number of its "rows" read so far.
+    partial : model or None
+        What these rows say.
     """
 
     settings: dict[str, Any]
     layout: Layout | None = None
     done: list[dict[str, Any]] = field(default_factory=list)
-    evidence: Decalibrator | None = None
+    evidence: StreamedModel | None = None
     current: dict[str, Any] | None = None
-    partial: Decalibrator | None = None
+    partial: StreamedModel | None = None
 
     @property
     def rows(self) -> int:
-        """Rows of the finished files, and of the one in work."""
+        """Rows of the finished files, and those read of the current one."""
         return self.finished_rows + (self.current["rows"] if self.current else 0)
 
     @property
@@ -92,8 +146,25 @@ class State:
             return finished
         return f"{finished} and {self.current['rows']:,} rows of {self.current['name']}"
 
+    def begin(self, part: Part) -> dict[str, Any]:
+        """The current file: this part, unless some of its rows were read before a stop."""
+        self.current = self.current or part.fingerprint | {"rows": 0}
+        return self.current
 
-class Checkpoint:
+    def finish(self, model: StreamedModel) -> None:
+        """Add the evidence of the current file to that of the others."""
+        assert self.current is not None
+        if self.partial is not None:
+            self.evidence = (self.evidence or model._unfitted()).merge(self.partial)
+        self.done.append(self.current)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Forget the current file and its evidence."""
+        self.current = self.partial = None
+
+
+class FitCheckpoint:
     """A folder that holds the state of an unfinished fit.
 
     ``state.json`` names the model files that belong to it. It is replaced in one step after they
@@ -102,38 +173,32 @@ class Checkpoint:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        # The evidence of finished files is written again only if there are more of them.
         self._written: tuple[int, str | None] = (-1, None)
 
     @classmethod
-    def beside(cls, model: Path) -> Checkpoint:
-        """Where the checkpoint of a model file is kept."""
+    def next_to(cls, model: Path) -> FitCheckpoint:
+        """The checkpoint of a model file, in the same folder."""
         return cls(model.with_name(model.name + CHECKPOINT_ENDING))
 
-    def read(self, settings: Mapping[str, Any]) -> State | None:
-        """The state, if there is one; ValueError if it is of another fit, or damaged."""
+    def read(
+        self, settings: Mapping[str, Any], load: Callable[[Path], StreamedModel]
+    ) -> FitState | None:
+        """The state, if there is one; ValueError if it is of another fit, or damaged.
+
+        Parameters
+        ----------
+        settings : mapping
+            Those of the fit that is to be continued.
+        load : callable
+            Reads a model from a file.
+        """
         try:
             text = (self.path / "state.json").read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
         try:
-            kept = json.loads(text)
-            if (kept.pop("format"), kept.pop("version")) != (FORMAT, VERSION):
-                raise ValueError("of another format or version")
-            layout = kept.pop("layout")
-            classes = layout and layout["classes"] and tuple(layout["classes"])
-            models = {
-                name: kept[name] and Decalibrator.load(self.path / Path(kept[name]).name)
-                for name in ("evidence", "partial")
-            }
-            self._written = (len(kept["done"]), kept["evidence"])
-            state = State(
-                kept.pop("settings"),
-                layout and Layout(int(layout["width"]), classes),
-                [_checked(part) for part in kept.pop("done")],
-                models["evidence"],
-                kept["current"] and _checked(kept["current"]),
-                models["partial"],
-            )
+            state = self._parsed(text, load)
         except (KeyError, TypeError, ValueError, OSError) as error:
             raise ValueError(
                 f"checkpoint must be intact: got {self.path} ({error}). Start over with --restart."
@@ -147,8 +212,28 @@ class Checkpoint:
                 )
         return state
 
-    def write(self, state: State) -> None:
-        """Keep this state instead of the one before."""
+    def _parsed(self, text: str, load: Callable[[Path], StreamedModel]) -> FitState:
+        kept = json.loads(text)
+        if (kept["format"], kept["version"]) != (FORMAT, VERSION):
+            raise ValueError("of another format or version")
+        layout = kept["layout"]
+        classes = layout and layout["classes"] and tuple(layout["classes"])
+        models = {
+            name: kept[name] and load(self.path / Path(kept[name]).name)
+            for name in ("evidence", "partial")
+        }
+        self._written = (len(kept["done"]), kept["evidence"])
+        return FitState(
+            kept["settings"],
+            layout and Layout(int(layout["width"]), classes),
+            [_checked(part) for part in kept["done"]],
+            models["evidence"],
+            kept["current"] and _checked(kept["current"]),
+            models["partial"],
+        )
+
+    def write(self, state: FitState) -> None:
+        """Replace the state that was written before."""
         self.path.mkdir(exist_ok=True)
         if self._written[0] != len(state.done):
             self._written = (len(state.done), self._save(state.evidence))
@@ -159,6 +244,7 @@ class Checkpoint:
         kept = {
             "format": FORMAT,
             "version": VERSION,
+            "environment": _environment(),
             "settings": state.settings,
             "layout": layout,
             "evidence": self._written[1],
@@ -172,10 +258,10 @@ class Checkpoint:
             if old.name not in ("state.json", kept["evidence"], kept["partial"]):
                 old.unlink(missing_ok=True)
 
-    def _save(self, model: Decalibrator | None) -> str | None:
+    def _save(self, model: StreamedModel | None) -> str | None:
         if model is None:
             return None
-        name = f"{uuid4().hex}.npz"  # a name of its own: what the state now names stays as it is
+        name = f"{uuid4().hex}.npz"  # a new name, so that the files of the last state stay intact
         model.save(self.path / name)
         return name
 
@@ -191,36 +277,55 @@ def _checked(part: dict[str, Any]) -> dict[str, Any]:
     return part
 
 
+def _environment() -> dict[str, str | None]:
+    """What the last bits of the evidence depend on besides the data and the settings."""
+    found: dict[str, str | None] = {"machine": platform.machine()}
+    for package in ARITHMETIC:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found
+
+
 def learn(
-    model: Decalibrator,
+    model: StreamedModel,
     folder: Folder,
-    checkpoint: Checkpoint,
+    checkpoint: FitCheckpoint,
     *,
     every: float = EVERY,
     skip_bad: bool = False,
-    watch: Watch | None = None,
+    monitor: Monitor | None = None,
 ) -> dict[str, str]:
     """Fit a model on all files of a folder, or continue where an earlier call was stopped.
 
     Parameters
     ----------
-    model : not fitted yet; gets all the evidence.
-    folder : its options must ask for labels.
-    checkpoint : where to keep unfinished work: every so often, when stopped, and when a file turns
-        out bad. It is left to the caller to remove it when the model is safe.
-    every : seconds between checkpoints; 0 writes one after every chunk.
-    skip_bad : leave out files that cannot be read or hold impossible numbers.
-    watch : is told of the progress, and may stop the work, which raises `Stopped`.
+    model : Decalibrator
+        Not fitted yet; gets all the evidence.
+    folder : Folder
+        Its options must ask for labels.
+    checkpoint : FitCheckpoint
+        Where to keep unfinished work: from time to time, when stopped, and when a file turns out
+        bad. The caller removes it when the model is safe.
+    every : float
+        Seconds between checkpoints; 0 writes one after every chunk.
+    skip_bad : bool
+        Leave out files that cannot be read or hold impossible numbers.
+    monitor : Monitor, optional
+        Receives the progress, and may stop the work, which raises `Stopped`.
 
     Returns
     -------
-    What is wrong with the files left out, by name. A later call with the same checkpoint, after
-    their repair, adds them.
+    dict of str to str
+        What is wrong with the files left out, by name. A later call with the same checkpoint, after
+        their repair, adds them.
     """
-    watch = watch or Watch()
-    settings = folder.settings | {"directions": [described(d) for d in model.directions]}
+    model._require_mergeable()
+    monitor = monitor or Monitor()
+    settings = folder.settings | {"directions": [[d.name, d.settings()] for d in model.directions]}
     settings = json.loads(json.dumps(settings))
-    state = checkpoint.read(settings) or State(settings)
+    state = checkpoint.read(settings, type(model).load) or FitState(settings)
     todo = _remaining(folder, state, checkpoint)
     survey = folder.survey(todo, state.layout)
     faults = dict(survey.faults)
@@ -228,51 +333,76 @@ def learn(
         raise _refusal(faults, folder, state, checkpoint)
     state.layout = survey.layout
     total = survey.total
-    watch.start(total if total is None else total + state.finished_rows, state.rows)
-    clock, wait = time.monotonic(), every
-
-    def keep() -> None:
-        nonlocal clock, wait
-        begun = time.monotonic()
-        checkpoint.write(state)
-        clock = time.monotonic()
-        wait = max(every, (clock - begun) / LARGEST_SHARE) if every else 0.0
-
+    monitor.start(total if total is None else total + state.finished_rows, state.rows)
+    keeper = _Keeper(checkpoint, state, every)
     for part in todo:
         if part.name in faults:
             continue
-        current = state.current = state.current or part.fingerprint | {"rows": 0}
         try:
-            source = folder.open(part, state.layout)
-            for chunk in source.chunks(CHUNK_ELEMENTS, current["rows"]):
-                if chunk.weights is None or chunk.weights.any():
-                    state.partial = state.partial or _empty(model)
-                    state.partial.partial_fit(
-                        chunk.logits,
-                        chunk.labels,
-                        sample_weight=chunk.weights,
-                        classes=source.classes,
-                    )
-                current["rows"] += len(chunk)
-                watch.advance(len(chunk))
-                if watch.stopping():
-                    checkpoint.write(state)
-                    raise Stopped(f"{checkpoint.path} holds {state}")
-                if time.monotonic() - clock >= wait:
-                    keep()
-            part.require_unchanged()
+            with survey.open(part) as source:
+                _learn_part(model, part, source, state, keeper, monitor)
         except (ValueError, OSError) as error:
-            state.current = state.partial = None
+            state.abandon()
             faults[part.name] = part.fault(error)
             if skip_bad:
                 continue
             if state.done:
                 checkpoint.write(state)
             raise _refusal({part.name: faults[part.name]}, folder, state, checkpoint) from error
-        if state.partial is not None:
-            state.evidence = (state.evidence or _empty(model)).merge(state.partial)
-        state.done.append(current)
-        state.current = state.partial = None
+        state.finish(model)
+    evidence = _all_evidence(state, folder, faults)
+    if faults:
+        checkpoint.write(state)
+    model.merge(evidence)
+    return faults
+
+
+def _learn_part(
+    model: StreamedModel,
+    part: Part,
+    source: LogitSource,
+    state: FitState,
+    keeper: _Keeper,
+    monitor: Monitor,
+) -> None:
+    """Learn from the rows of one file that were not read before."""
+    current = state.begin(part)
+    for chunk in source.chunks(CHUNK_ELEMENTS, current["rows"]):
+        if chunk.weights is None or chunk.weights.any():
+            state.partial = state.partial or model._unfitted()
+            learnt = model._learn_checked(chunk.logits, chunk.labels, chunk.weights, source.classes)
+            state.partial._add(learnt)
+        current["rows"] += len(chunk)
+        monitor.advance(len(chunk))
+        if monitor.stopping():
+            keeper.write()
+            raise Stopped(f"{keeper.checkpoint.path} holds {state}")
+        keeper.write_if_due()
+    part.require_unchanged()
+
+
+class _Keeper:
+    """Writes checkpoints, but not so often that this takes more than LARGEST_SHARE of the time."""
+
+    def __init__(self, checkpoint: FitCheckpoint, state: FitState, every: float) -> None:
+        self.checkpoint, self.state, self.every = checkpoint, state, every
+        self.last, self.wait = time.monotonic(), every
+
+    def write_if_due(self) -> None:
+        """Write a checkpoint if the last one is old enough."""
+        if time.monotonic() - self.last >= self.wait:
+            self.write()
+
+    def write(self) -> None:
+        """Write a checkpoint, and measure how long this takes."""
+        begun = time.monotonic()
+        self.checkpoint.write(self.state)
+        self.last = time.monotonic()
+        self.wait = max(self.every, (self.last - begun) / LARGEST_SHARE) if self.every else 0.0
+
+
+def _all_evidence(state: FitState, folder: Folder, faults: Mapping[str, str]) -> StreamedModel:
+    """What all files say; ValueError if they say nothing."""
     if not state.done:
         raise ValueError(
             f"{folder.path} must hold a file that can be fitted: got {len(faults)} bad ones. "
@@ -280,18 +410,11 @@ def learn(
         )
     if state.evidence is None:
         raise ValueError("weights must be positive somewhere: got only zeros.")
-    if faults:
-        checkpoint.write(state)
-    model.merge(state.evidence)
-    return faults
+    return state.evidence
 
 
-def _empty(model: Decalibrator) -> Decalibrator:
-    return Decalibrator(model.alpha, likelihood=model.likelihood, directions=model.directions)
-
-
-def _remaining(folder: Folder, state: State, checkpoint: Checkpoint) -> list[Part]:
-    """The parts to work on, the one begun first; ValueError if a finished one has changed."""
+def _remaining(folder: Folder, state: FitState, checkpoint: FitCheckpoint) -> list[Part]:
+    """The parts still to be read, a half-read one first; ValueError if a finished one changed."""
     now = {part.name: part for part in folder.parts}
     for kept in state.done:
         part = now.pop(kept["name"], None)
@@ -305,12 +428,12 @@ def _remaining(folder: Folder, state: State, checkpoint: Checkpoint) -> list[Par
         begun = now.get(state.current["name"])
         if begun and state.current == begun.fingerprint | {"rows": state.current["rows"]}:
             return [begun, *(part for part in now.values() if part is not begun)]
-    state.current = state.partial = None
+    state.abandon()
     return list(now.values())
 
 
 def _refusal(
-    faults: dict[str, str], folder: Folder, state: State, checkpoint: Checkpoint
+    faults: dict[str, str], folder: Folder, state: FitState, checkpoint: FitCheckpoint
 ) -> ValueError:
     """An error about bad parts that says what is kept and what can be done."""
     first, *others = faults

@@ -1,8 +1,8 @@
 """Folders of files of logits: the parts of one data set, listed, opened and checked one by one.
 
 The parts of a folder are its files, and those of the folders in it, in the order of their names.
-Names that start with a dot or an underscore are not data: engines such as Spark mark with them what
-they write besides. A folder called ``key=value``, as Hive names partitions, gives the rows below it
+Names that start with a dot or an underscore are not data: engines such as Spark give such names to
+their own notes. A folder called ``key=value``, as Hive names partitions, gives the rows below it
 a column of that value.
 
 A single file is a folder of one part.
@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from decal._io.formats import READABLE, either, listing
-from decal._io.sources import Source, open_source
+from decal._base.places import listing
+from decal._io.formats import READABLE, either
+from decal._io.sources import LogitSource, open_source
 
 CHECKPOINT_ENDING = ".checkpoint"
-"""How the folders end in which an unfinished fit is kept."""
+"""How the names of folders end that keep an unfinished fit."""
 
-BESIDE = ("labels", "weights", "truth")
+COMPANIONS = ("labels", "weights", "truth")
+"""What may come in files of its own, if the logits are one file."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,13 @@ class Part:
 
     Attributes
     ----------
-    path : the file.
-    name : its path within the folder, with slashes.
-    size : bytes.
-    modified : time of its last change, in nanoseconds.
+    path : path
+    name : str
+        Its path within the folder, with slashes.
+    size : int
+        Bytes.
+    modified : int
+        Time of its last change, in nanoseconds.
     """
 
     path: Path
@@ -55,7 +60,7 @@ class Part:
 
     @property
     def constants(self) -> dict[str, str]:
-        """The columns that the names of the folders around it give."""
+        """The columns that the names of the folders above it give."""
         pairs = (folder.partition("=") for folder in self.name.split("/")[:-1])
         return {key: unquote(value) for key, equals, value in pairs if equals}
 
@@ -65,7 +70,7 @@ class Part:
             raise ValueError(f"{self.path} must stay as it is while it is read: got a change.")
 
     def fault(self, error: Exception) -> str:
-        """What is wrong with this file; its name is always there."""
+        """What is wrong with this file, in words that name it."""
         text = str(error)
         return text if self.path.name in text else f"{self.path} must be readable: got {text}"
 
@@ -79,36 +84,17 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Survey:
-    """What the parts say about themselves before their numbers are read.
-
-    Attributes
-    ----------
-    layout : of the first part that is in order; None if there is none.
-    rows : rows of every part in order, by name; None where only reading tells.
-    faults : what is wrong with the other parts, by name.
-    """
-
-    layout: Layout | None
-    rows: Mapping[str, int | None]
-    faults: Mapping[str, str]
-
-    @property
-    def total(self) -> int | None:
-        """Rows of all parts in order, if they tell."""
-        known = [rows for rows in self.rows.values() if rows is not None]
-        return sum(known) if len(known) == len(self.rows) else None
-
-
-@dataclass(frozen=True)
 class Folder:
     """The parts of one data set, and how to read them.
 
     Attributes
     ----------
-    path : the folder, or the only file.
-    parts : its files, in order.
-    options : those of `decal._io.sources.open_source`.
+    path : path
+        The folder, or the only file.
+    parts : tuple of Part
+        Its files, in order.
+    options : mapping
+        The options of `decal._io.sources.open_source`.
     """
 
     path: Path
@@ -126,7 +112,7 @@ class Folder:
                 plain[name] = list(value) if isinstance(value, tuple | list | set) else value
         return plain
 
-    def open(self, part: Part, layout: Layout | None = None) -> Source:
+    def open(self, part: Part, layout: Layout | None = None) -> LogitSource:
         """One part; ValueError if it is not like the others."""
         options = {**self.options, "constants": part.constants}
         source = open_source(part.path, **options)
@@ -141,18 +127,21 @@ class Folder:
                     "Leave out columns that are not classes with --ignore."
                 )
         elif source.logits.width != layout.width:
+            everywhere = ", in every file" if len(self.parts) > 1 else ""
             raise ValueError(
-                f"{source.logits.name} must have {layout.width} columns, one per class, in every "
-                f"file: got {source.logits.width} in {part.path}."
+                f"{source.logits.name} must have {layout.width} columns, one per class"
+                f"{everywhere}: got {source.logits.width} in {part.path}."
             )
         if source.classes == layout.classes or layout.classes is None:
             return replace(source, classes=layout.classes)
-        return open_source(part.path, **options | {"classes": layout.classes})
+        with source:  # its columns stand in another order: open it again in the right one
+            return open_source(part.path, **options | {"classes": layout.classes})
 
     def survey(self, parts: Iterable[Part], layout: Layout | None = None) -> Survey:
         """Open parts without reading their numbers, and note those that cannot be read."""
         rows: dict[str, int | None] = {}
         faults = {}
+        first: dict[str, LogitSource] = {}
         for part in parts:
             try:
                 source = self.open(part, layout)
@@ -161,7 +150,46 @@ class Folder:
                 continue
             layout = layout or Layout(source.logits.width, source.classes)
             rows[part.name] = source.rows
-        return Survey(layout, rows, faults)
+            if first:
+                source.close()
+            else:
+                first[part.name] = source
+        return Survey(self, layout, rows, faults, first)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the parts of a folder say about themselves before their numbers are read.
+
+    Attributes
+    ----------
+    folder : Folder
+    layout : Layout or None
+        That of the first intact part; None if there is none.
+    rows : mapping of str to int or None
+        The number of rows of every intact part, by name; None where only reading tells it.
+    faults : mapping of str to str
+        What is wrong with the other parts, by name.
+    still_open : dict of str to LogitSource
+        The first intact part, if it was not asked for yet: a single file is opened only once.
+    """
+
+    folder: Folder
+    layout: Layout | None
+    rows: Mapping[str, int | None]
+    faults: Mapping[str, str]
+    still_open: dict[str, LogitSource]
+
+    @property
+    def total(self) -> int | None:
+        """Rows of all intact parts; None unless all of them tell."""
+        known = [rows for rows in self.rows.values() if rows is not None]
+        return sum(known) if len(known) == len(self.rows) else None
+
+    def open(self, part: Part) -> LogitSource:
+        """A part, with the columns of all."""
+        source = self.still_open.pop(part.name, None)
+        return self.folder.open(part, self.layout) if source is None else source
 
 
 def open_folder(path: Path, **options: Any) -> Folder:
@@ -173,7 +201,7 @@ def open_folder(path: Path, **options: Any) -> Folder:
     given = {name: value for name, value in options.items() if value is not None}
     if not path.is_dir():
         return Folder(path, (Part.of(path),), given)
-    for name in BESIDE:
+    for name in COMPANIONS:
         if name in given:
             raise ValueError(
                 f"{name} must be a column of the files themselves for a folder: got the file "

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 FORMAT = "decal-model"
-VERSION = 1
+VERSION = 2
+READABLE = (1, 2)
 
 Arrays = dict[str, NDArray[Any]]
 
-
-File = Path | BinaryIO
+PathOrFile = Path | BinaryIO
 """Where a model is: a path, or a file open for bytes."""
 
 
@@ -34,8 +34,8 @@ def replacing(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def write(file: File, settings: dict[str, Any], arrays: Arrays, *, compressed: bool) -> None:
-    """Write a model file; at a path, or leave what was there before if anything fails."""
+def write(file: PathOrFile, settings: dict[str, Any], arrays: Arrays, *, compressed: bool) -> None:
+    """Write a model file. If anything fails, a path keeps what was there before."""
     header = np.array(json.dumps({"format": FORMAT, "version": VERSION, **settings}))
     save = np.savez_compressed if compressed else np.savez
     if not isinstance(file, Path):
@@ -45,8 +45,8 @@ def write(file: File, settings: dict[str, Any], arrays: Arrays, *, compressed: b
         save(opened, allow_pickle=False, header=header, **arrays)
 
 
-def read(file: File) -> tuple[dict[str, Any], Arrays]:
-    """Settings and arrays of a model file; ValueError if it is anything else."""
+def read(file: PathOrFile) -> tuple[dict[str, Any], Arrays]:
+    """Settings, with the "version" of the format, and arrays; ValueError if it is no model file."""
     path = file if isinstance(file, Path) else getattr(file, "name", "a file without a name")
     try:
         with (
@@ -65,10 +65,9 @@ def read(file: File) -> tuple[dict[str, Any], Arrays]:
         ) from error
     if not isinstance(settings, dict) or settings.pop("format", None) != FORMAT:
         raise ValueError(f"path must be a file that `save` wrote: got {path}, of another format.")
-    version = settings.pop("version", None)
-    if version != VERSION:
+    if settings.get("version") not in READABLE:
         raise ValueError(
-            f"path must be of model format {VERSION}: got {path}, of format {version}. "
-            "Upgrade decal to read it."
+            f"path must be of model format {VERSION} or older: got {path}, of format "
+            f"{settings.get('version')}. Upgrade decal to read it."
         )
     return settings, arrays

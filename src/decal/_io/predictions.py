@@ -9,24 +9,43 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from decal._io.checkpoints import Stopped, Watch
+from decal._base.checks import check_alpha
+from decal._io.checkpoints import Monitor, Stopped
 from decal._io.folders import Folder, Layout, Part
 from decal._io.formats import arrow
 from decal._io.model_files import replacing
-from decal._io.sources import write_credal
+from decal._io.sources import LogitSource
+from decal._io.writers import list_writer
 from decal.credal._boxes import IntervalCredalSet
-from decal.decalibrator import Decalibrator
 
 MANIFEST = "_SUCCESS.json"
-"""What tells, in a folder of predictions, that all of them are there."""
+"""The file whose presence tells that a folder of predictions is complete."""
+
+
+class FittedModel(Protocol):
+    """What predicting files needs of a model; a Decalibrator has it."""
+
+    alpha: float
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The names of the classes, if known."""
+
+    @property
+    def class_weights(self) -> Any:
+        """(K,) array, an entry per class."""
+
+    def _predict_checked(self, logits: Any, alpha: float) -> IntervalCredalSet:
+        """The credal sets of inputs that were checked where they were read."""
 
 
 def predict_folder(
-    model: Decalibrator,
+    model: FittedModel,
     model_file: Path,
     folder: Folder,
     out: Path,
@@ -34,7 +53,7 @@ def predict_folder(
     alpha: float | None = None,
     overwrite: bool = False,
     skip_bad: bool = False,
-    watch: Watch | None = None,
+    monitor: Monitor | None = None,
 ) -> dict[str, Any]:
     """Predict all files of a folder into a folder of .parquet files, one for each.
 
@@ -43,144 +62,191 @@ def predict_folder(
 
     Parameters
     ----------
-    model, model_file : the fitted model, and the file it came from.
-    folder : its options must hold the model's classes.
-    out : the folder to write; made if it does not exist.
-    alpha : level; by default the model's.
-    overwrite : files there that come from another model, level or input are replaced.
-    skip_bad : leave out files that cannot be read or hold impossible numbers.
-    watch : is told of the progress, and may stop the work, which raises `Stopped`.
+    model : Decalibrator
+        The fitted model.
+    model_file : path
+        The file it came from.
+    folder : Folder
+        Its options must hold the model's classes.
+    out : path
+        The folder to write; made if it does not exist.
+    alpha : float, optional
+        The level; by default the model's.
+    overwrite : bool
+        Replace files that come from another model, level or input.
+    skip_bad : bool
+        Leave out files that cannot be read or hold impossible numbers.
+    monitor : Monitor, optional
+        Receives the progress, and may stop the work, which raises `Stopped`.
 
     Returns
     -------
-    What is also written to ``_SUCCESS.json`` when all is done: the settings, the "parts" and
-    their "rows", and those "skipped" with the reason.
+    dict
+        What is also written to ``_SUCCESS.json`` when all is done: the settings, the "parts" and
+        their "rows", and those "skipped" with the reason.
     """
-    watch = watch or Watch()
-    level = model.alpha if alpha is None else alpha
-    common = {
-        "model": hashlib.sha256(model_file.read_bytes()).hexdigest(),
-        "alpha": level,
-        "classes": model.classes,
-        "options": {k: v for k, v in folder.settings.items() if k != "classes"},
-    }
-    common = json.loads(json.dumps(common))
-    targets = {part.name: _target(out, part) for part in folder.parts}
-    _require_own(out, set(targets.values()))
-    rows: dict[str, int] = {}
-    for part in folder.parts:
-        found = _finished(targets[part.name])
-        if found is not None and found[0] == common | {"input": part.fingerprint}:
-            rows[part.name] = found[1]
-        elif targets[part.name].exists() and not overwrite:
-            raise ValueError(
-                f"output must be of the same model, level and input: got {targets[part.name]}, "
-                "which is not. Choose another folder, or overwrite it with --force."
-            )
+    monitor = monitor or Monitor()
+    level = model.alpha if alpha is None else check_alpha(alpha)
+    run = _Run(folder, out, _origin(model, model_file, folder, level))
+    run.require_no_strangers()
+    run.find_finished(overwrite=overwrite)
     out.mkdir(exist_ok=True)
-    todo = [part for part in folder.parts if part.name not in rows]
-    layout = Layout(len(model.class_weights), model.classes)
-    survey = folder.survey(todo, layout)
-    faults = dict(survey.faults)
-    done = sum(rows.values())
+    todo = [part for part in folder.parts if part.name not in run.rows]
+    survey = folder.survey(todo, Layout(len(model.class_weights), model.classes))
     if todo:
         (out / MANIFEST).unlink(missing_ok=True)
-    watch.start(None if todo and survey.total is None else done + (survey.total or 0), done)
+    done = sum(run.rows.values())
+    monitor.start(None if todo and survey.total is None else done + (survey.total or 0), done)
     for part in todo:
         try:
-            if part.name in faults:
-                raise ValueError(faults[part.name])
-            rows[part.name] = _predict_part(
-                model, folder, part, targets[part.name], layout, level, common, watch
-            )
-        except _StoppedInside:
-            raise Stopped(f"{out} holds {len(rows):,} of {len(folder.parts):,} files") from None
+            if part.name in survey.faults:
+                raise ValueError(survey.faults[part.name])
+            with survey.open(part) as source:
+                run.rows[part.name] = _predict_part(model, source, part, run, level, monitor)
         except (ValueError, OSError) as error:
-            faults[part.name] = part.fault(error)
+            run.faults[part.name] = part.fault(error)
             if not skip_bad:
                 raise ValueError(
-                    f"{faults[part.name]} {out} holds {len(rows):,} of {len(folder.parts):,} "
-                    "files. Repair or remove it and run the same command again, or add --skip-bad."
+                    f"{run.faults[part.name]} {run}. Repair or remove it and run the same command "
+                    "again, or add --skip-bad."
                 ) from error
-    if not rows:
-        raise ValueError(f"{folder.path} must hold a file that can be read: got {faults}.")
-    manifest = {
-        "format": "decal-predictions",
-        **common,
-        "rows": sum(rows.values()),
-        "parts": [
-            {
-                "input": part.fingerprint,
-                "output": targets[part.name].relative_to(out).as_posix(),
-                "rows": rows[part.name],
-            }
-            for part in folder.parts
-            if part.name in rows
-        ],
-        "skipped": faults,
-    }
-    with replacing(out / MANIFEST) as partial:
-        partial.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-    return manifest
-
-
-class _StoppedInside(Exception):  # noqa: N818
-    """Leaves the file in work, which is not finished."""
+    return run.finish()
 
 
 def _predict_part(
-    model: Decalibrator,
-    folder: Folder,
+    model: FittedModel,
+    source: LogitSource,
     part: Part,
-    target: Path,
-    layout: Layout,
+    run: _Run,
     alpha: float,
-    common: dict[str, Any],
-    watch: Watch,
+    monitor: Monitor,
 ) -> int:
+    """Write the predictions for one file; returns the number of its rows."""
     rows = 0
-
-    def predictions() -> Iterator[IntervalCredalSet]:
-        nonlocal rows
-        for chunk in folder.open(part, layout).chunks():
-            if watch.stopping():
-                raise _StoppedInside
-            yield model.predict(chunk.logits, alpha=alpha)
+    with list_writer(run.new_target(part), {"decal": json.dumps(run.note(part))}) as append:
+        for chunk in source.chunks():
+            if monitor.stopping():
+                raise Stopped(str(run))
+            append(model._predict_checked(chunk.logits, alpha))
             rows += len(chunk)
-            watch.advance(len(chunk))
-
-    target.parent.mkdir(parents=True, exist_ok=True)
-    for abandoned in target.parent.glob(f".{glob.escape(target.name)}.*.partial"):
-        abandoned.unlink(missing_ok=True)
-    note = json.dumps(common | {"input": part.fingerprint})
-    write_credal(target, predictions(), note={"decal": note})
+            monitor.advance(len(chunk))
     part.require_unchanged()
     return rows
 
 
-def _target(out: Path, part: Part) -> Path:
-    return (out / part.name).with_suffix(".parquet")
+def _origin(model: FittedModel, model_file: Path, folder: Folder, alpha: float) -> dict[str, Any]:
+    """What all predictions of a run have in common, as plain data."""
+    common = {
+        "model": hashlib.sha256(model_file.read_bytes()).hexdigest(),
+        "alpha": alpha,
+        "classes": model.classes,
+        "options": {k: v for k, v in folder.settings.items() if k != "classes"},
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(common))
+    return plain
 
 
-def _finished(target: Path) -> tuple[dict[str, Any], int] | None:
-    """What a finished file says of itself, and its rows; None if it is not there or not ours."""
+@dataclass(frozen=True)
+class _Run:
+    """The files that a run reads and writes.
+
+    Attributes
+    ----------
+    folder : Folder
+    out : path
+        The folder of predictions.
+    origin : mapping
+        What all predictions of the run have in common.
+    rows : dict of str to int
+        The number of rows of every finished part, by name.
+    faults : dict of str to str
+        What is wrong with the parts left out, by name.
+    """
+
+    folder: Folder
+    out: Path
+    origin: Mapping[str, Any]
+    rows: dict[str, int] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.out} holds {len(self.rows):,} of {len(self.folder.parts):,} files"
+
+    def target(self, part: Part) -> Path:
+        """Where the predictions for a part go."""
+        return (self.out / part.name).with_suffix(".parquet")
+
+    def note(self, part: Part) -> dict[str, Any]:
+        """What a file of predictions says of its origin."""
+        return {**self.origin, "input": part.fingerprint}
+
+    def require_no_strangers(self) -> None:
+        """Whoever reads the folder reads all its files: none may be of another origin."""
+        out = self.out
+        if out.exists() and not out.is_dir():
+            raise ValueError(f"output must be a folder, as the input is one: got the file {out}.")
+        if not out.parent.is_dir():
+            raise ValueError(f"output must be in a folder that exists: got {out}. Create it first.")
+        targets = {self.target(part) for part in self.folder.parts}
+        for file in sorted(out.rglob("*.parquet")):
+            hidden = any(name.startswith((".", "_")) for name in file.relative_to(out).parts)
+            if file not in targets and not hidden:
+                raise ValueError(
+                    f"output must hold no other predictions: got {file}, which is none of these "
+                    "inputs'. Move it away, or choose another folder."
+                )
+
+    def find_finished(self, *, overwrite: bool) -> None:
+        """Note the parts that an earlier run has predicted."""
+        for part in self.folder.parts:
+            target = self.target(part)
+            found = _read_note(target)
+            if found is not None and found[0] == self.note(part):
+                self.rows[part.name] = found[1]
+            elif target.exists() and not overwrite:
+                raise ValueError(
+                    f"output must be of the same model, level and input: got {target}, "
+                    "which is not. Choose another folder, or overwrite it with --force."
+                )
+
+    def new_target(self, part: Part) -> Path:
+        """As `target`, after making its folder and removing what an abandoned attempt left."""
+        target = self.target(part)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for abandoned in target.parent.glob(f".{glob.escape(target.name)}.*.partial"):
+            abandoned.unlink(missing_ok=True)
+        return target
+
+    def finish(self) -> dict[str, Any]:
+        """Write the manifest; ValueError if no part could be predicted."""
+        if not self.rows:
+            raise ValueError(
+                f"{self.folder.path} must hold a file that can be read: got {self.faults}."
+            )
+        manifest = {
+            "format": "decal-predictions",
+            **self.origin,
+            "rows": sum(self.rows.values()),
+            "parts": [
+                {
+                    "input": part.fingerprint,
+                    "output": self.target(part).relative_to(self.out).as_posix(),
+                    "rows": self.rows[part.name],
+                }
+                for part in self.folder.parts
+                if part.name in self.rows
+            ],
+            "skipped": self.faults,
+        }
+        with replacing(self.out / MANIFEST) as partial:
+            partial.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+        return manifest
+
+
+def _read_note(target: Path) -> tuple[dict[str, Any], int] | None:
+    """What a file of predictions says of its origin, and its rows; None if it is not ours."""
     try:
         metadata = arrow().parquet.read_metadata(target)
         return json.loads(metadata.metadata[b"decal"]), metadata.num_rows
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _require_own(out: Path, targets: set[Path]) -> None:
-    """Whoever reads the folder reads all its files: none may be of another origin."""
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"output must be a folder, as the input is one: got the file {out}.")
-    if not out.parent.is_dir():
-        raise ValueError(f"output must be in a folder that exists: got {out}. Create it first.")
-    for file in sorted(out.rglob("*.parquet")):
-        hidden = any(name.startswith((".", "_")) for name in file.relative_to(out).parts)
-        if file not in targets and not hidden:
-            raise ValueError(
-                f"output must hold no other predictions: got {file}, which is none of these "
-                "inputs'. Move it away, or choose another folder."
-            )

@@ -3,6 +3,8 @@
 Networks, a trainer that resumes, and one file per method. Methods that train take a function that
 builds a fresh network, then two calls do: ``fit(loader)``, and ``predict_credal(inputs)`` or
 ``score(inputs)``, where higher means less certain. Classifiers also have ``predict_proba(inputs)``.
+
+Imports from `_base`, `credal`, `_io`, `_torch_models` and `torch`.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ except ModuleNotFoundError as error:
     ) from error
 
 from decal.baselines._bayesian import CredalBayesian
+from decal.baselines._credal_ensembling import CredalEnsembling, credal_ensembling
+from decal.baselines._credal_wrapper import CredalWrapper, credal_wrapper
 from decal.baselines._crenet import CreNet, IntervalHead, int_softmax
 from decal.baselines._ddu import DeepDeterministic
-from decal.baselines._ensembling import CredalEnsembling, credal_ensembling
 from decal.baselines._evidential import Evidential
 from decal.baselines._networks import mlp, resnet18, small_conv
 from decal.baselines._relative_likelihood import CredalRelativeLikelihood
@@ -32,7 +35,6 @@ from decal.baselines._trainer import (
     train_member,
     train_members,
 )
-from decal.baselines._wrapper import CredalWrapper, credal_wrapper
 
 __all__ = [
     "ConvergenceWarning",

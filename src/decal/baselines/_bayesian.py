@@ -16,16 +16,16 @@ from torch.nn import functional as F  # noqa: N812
 
 from decal._base.checks import NotFittedError, check_count, check_tolerance
 from decal._base.numerics import Array
+from decal._torch_models import label_tensor, model_logits, split_batch
 from decal.baselines._model_outputs import model_probabilities
 from decal.baselines._randomness import derived_seed
 from decal.baselines._trainer import Trainer, Training, train_member
 from decal.credal._hulls import HullCredalSet
-from decal.torch import _label_tensor, _logits_of, _run, _split
 
 __all__ = ["CredalBayesian", "Variational", "even_priors"]
 
 WITH_PRIOR = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
-"""Layers whose weights and biases are random. Others, such as normalisations, are trained as is."""
+"""Layers with random weights and biases. Others, such as normalisations, are trained as usual."""
 
 
 class CredalBayesian:
@@ -33,26 +33,35 @@ class CredalBayesian:
 
     The posterior of every prior is approximated by independent Gaussians (Bayes by backprop,
     Blundell et al. 2015). A prediction draws one set of weights from each; the credal set is the
-    hull of what these say. So it reflects both the choice of prior and the spread of posteriors.
+    hull of their predictions. So it reflects both the choice of prior and the spread of posteriors.
 
     Parameters
     ----------
-    factory : builds a fresh network with outputs (n, K), of any kind: its linear and convolutional
-        layers become random, by substituting drawn weights.
-    members : networks to train, each under its own prior.
-    priors : the mean and standard deviation of every weight, a pair per member. By default
+    factory : callable
+        Builds a fresh network with outputs (n, K), of any kind: its linear and convolutional layers
+        become random, by substituting drawn weights.
+    members : int
+        Networks to train, each under its own prior.
+    priors : sequence, optional
+        The mean and standard deviation of every weight, a pair per member. By default
         `even_priors(members)`.
-    kl_weight : weight of the Kullback-Leibler divergence from the prior, against a mean loss per
-        example. By default 1 / N for N training examples, the evidence lower bound. The published
+    kl_weight : float, optional
+        Weight of the Kullback-Leibler divergence from the prior, against a mean loss per example.
+        By default 1 / N for N training examples, the evidence lower bound. The published
         comparisons use 1e-7: large networks with few data otherwise stay close to their prior.
-    deviation : of the posteriors, at the start.
-    trainer : how to train.
-    folder : where to keep the trained networks, as for `train_member`.
+    deviation : float
+        Deviation of the posteriors, at the start.
+    trainer : Trainer, optional
+        How to train.
+    folder : path, optional
+        Where to keep the trained networks, as for `train_member`.
 
     Attributes
     ----------
-    members, trainings : the trained networks, each a `Variational`, and their records.
-    priors : (mean, deviation) of each.
+    members, trainings
+        The trained networks, each a `Variational`, and their records.
+    priors
+        (mean, deviation) of each.
 
     Examples
     --------
@@ -105,7 +114,7 @@ class CredalBayesian:
 
         def evidence_bound(module: nn.Module, inputs: Any, labels: Tensor, epoch: int) -> Tensor:  # noqa: ARG001
             assert isinstance(module, Variational)
-            outputs = _logits_of(_run(module, inputs), len(labels))
+            outputs = model_logits(module, inputs, len(labels))
             return F.cross_entropy(outputs, labels) + weight * module.divergence()
 
         members: list[Variational] = []
@@ -139,9 +148,11 @@ class CredalBayesian:
 
         Parameters
         ----------
-        inputs : an array or tensor of inputs, or a loader of batches.
-        seed : of the draws, one per member for all inputs. By default that of the trainer, so that
-            the same inputs get the same answer.
+        inputs
+            An array or tensor of inputs, or a loader of batches.
+        seed : int, optional
+            Seed of the draws, one per member for all inputs. By default that of the trainer, so
+            that the same inputs get the same answer.
         """
         if not self.members:
             raise NotFittedError("CredalBayesian has seen no data. Call fit first.")
@@ -163,9 +174,12 @@ class Variational(nn.Module):
 
     Parameters
     ----------
-    module : the network.
-    prior : mean and standard deviation of every random weight.
-    deviation : standard deviation of the posteriors, at the start.
+    module : torch.nn.Module
+        The network.
+    prior : tuple of float
+        Mean and standard deviation of every random weight.
+    deviation : float
+        Standard deviation of the posteriors, at the start.
 
     Examples
     --------
@@ -206,15 +220,15 @@ class Variational(nn.Module):
 
     def divergence(self) -> Tensor:
         """KL(posterior || prior), summed over all random weights, in nats."""
-        center, spread = self.prior
+        m, sigma = self.prior
         terms = [
-            (torch.log(spread / s) + (s**2 + (mean - center) ** 2) / (2 * spread**2) - 0.5).sum()
+            (torch.log(sigma / s) + (s**2 + (mean - m) ** 2) / (2 * sigma**2) - 0.5).sum()
             for mean, s in self.posterior().values()
         ]
         return torch.stack(terms).sum()
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        """What the network says with weights drawn for this call."""
+        """The network's output with weights drawn for this call."""
         drawn = {
             name: mean + s * torch.randn_like(s) for name, (mean, s) in self.posterior().items()
         }
@@ -247,8 +261,8 @@ def even_priors(
 
 
 def _examples(loader: Any) -> int:
-    """How many examples a loader holds; counted if it does not tell."""
+    """The number of examples of a loader; counted if it does not know."""
     try:
         return max(1, len(loader.dataset))
     except (AttributeError, TypeError):
-        return max(1, sum(len(_label_tensor(_split(batch)[1])) for batch in loader))
+        return max(1, sum(len(label_tensor(split_batch(batch)[1])) for batch in loader))

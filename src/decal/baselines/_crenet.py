@@ -12,10 +12,10 @@ from torch.nn.functional import logsigmoid, softplus
 
 from decal._base.checks import NotFittedError, check_alpha, check_count
 from decal._base.numerics import Array
+from decal._torch_models import model_logits
 from decal.baselines._model_outputs import ensemble_logits
 from decal.baselines._trainer import Trainer, Training, train_members
 from decal.credal._boxes import IntervalCredalSet
-from decal.torch import _logits_of, _run
 
 __all__ = ["CreNet", "IntervalHead", "int_softmax"]
 
@@ -27,21 +27,22 @@ def int_softmax(center: Tensor, half_width: Tensor) -> tuple[Tensor, Tensor]:
 
         lower_k = exp(a_k) / (exp(a_k) + sum over j != k of exp((a_j + b_j) / 2)),
 
-    and upper_k the same with b_k: class k is taken at its end, all others at their centres. So both
-    are the sigmoid of a log-odds against all others, computed as such: any scale of logits is fine,
-    and gradients are finite.
+    and upper_k the same with b_k: class k is taken at its endpoint, all others at their centers. So
+    both are the sigmoid of a log-odds against all others, and computed as such: logits may be of
+    any size, and gradients are finite.
 
-    The bounds hold softmax(center), hence never contradict each other, and are it where all widths
-    are zero. They do *not* hold the softmax of every logit vector between a and b, as the others
-    may move too.
+    The bounds contain softmax(center), hence never contradict each other, and equal it if all
+    widths are zero. They do *not* contain the softmax of every logit vector between a and b, in
+    which the others move too.
 
     Parameters
     ----------
-    center, half_width : (..., K), half_width >= 0.
+    center, half_width : (..., K) arrays
+        half_width >= 0.
 
     Returns
     -------
-    lower, upper : (..., K) each.
+    lower, upper : (..., K) arrays
 
     Examples
     --------
@@ -57,7 +58,8 @@ def int_softmax(center: Tensor, half_width: Tensor) -> tuple[Tensor, Tensor]:
 
 def _log_sum_of_others(logits: Tensor) -> Tensor:
     """(..., K) logsumexp of all logits but k's."""
-    # From sums up to k and sums from k on: subtracting from the sum of all would cancel.
+    # The sum of those before k and the sum of those after: subtracting k's term from the sum of
+    # all would cancel digits.
     none = torch.full_like(logits[..., :1], -torch.inf)
     before = torch.logcumsumexp(logits, -1)[..., :-1]
     after = torch.logcumsumexp(logits.flip(-1), -1).flip(-1)[..., 1:]
@@ -65,14 +67,15 @@ def _log_sum_of_others(logits: Tensor) -> Tensor:
 
 
 class IntervalHead(nn.Module):
-    """The last layer of a CreNet: features (n, F) to centres and half-widths of logits (n, 2 K).
+    """The last layer of a CreNet: features (n, F) to centers and half-widths of logits (n, 2 K).
 
     A linear layer and batch normalisation of all 2 K outputs; softplus of the second half makes
     half-widths, which are nonnegative.
 
     Parameters
     ----------
-    features, classes : F and K.
+    features, classes : int
+        F and K.
 
     Examples
     --------
@@ -89,7 +92,7 @@ class IntervalHead(nn.Module):
         self.norm = nn.BatchNorm1d(2 * classes)
 
     def forward(self, features: Tensor) -> Tensor:
-        """(n, 2 K): centres, then half-widths."""
+        """(n, 2 K): centers, then half-widths."""
         center, width = self.norm(self.linear(features)).chunk(2, dim=-1)
         return torch.cat([center, softplus(width)], dim=-1)
 
@@ -99,22 +102,28 @@ class CreNet:
 
     The last layer gives an interval per logit; `int_softmax` makes probability intervals of them.
     Upper bounds are trained by cross-entropy on all data, as the prediction of an optimist; lower
-    bounds on the worst `delta` of every batch only, as if the data to come were drawn from the hard
-    part of those seen. What the two disagree about becomes the width.
+    bounds on the worst `delta` of every batch only, as if future data were drawn from the hard part
+    of those seen. The width is where the two disagree.
 
     Parameters
     ----------
-    factory : builds a fresh network whose last layer is the nn.Linear `.head`, as those of
-        `decal.baselines._networks`. It is replaced by an `IntervalHead`.
-    members : networks to train. One is a CreNet; for more (a credal deep ensemble) lower and upper
-        bounds are averaged.
-    delta : share of each batch, in (0, 1], that lower bounds are trained on: the highest losses.
-    trainer : how to train. Batches need two rows or more, for the batch normalisation.
-    folder : where to keep the trained networks, as for `train_members`.
+    factory : callable
+        Builds a fresh network whose last layer is the nn.Linear `.head`, as those of
+        `decal.baselines` have. It is replaced by an `IntervalHead`.
+    members : int
+        Networks to train. One is a CreNet; for more (a credal deep ensemble) lower and upper bounds
+        are averaged.
+    delta : float
+        Share of each batch, in (0, 1], that lower bounds are trained on: the highest losses.
+    trainer : Trainer, optional
+        How to train. Batches need two rows or more, for the batch normalisation.
+    folder : path, optional
+        Where to keep the trained networks, as for `train_members`.
 
     Attributes
     ----------
-    members, trainings : the trained networks and their records.
+    members, trainings
+        The trained networks and their records.
 
     Examples
     --------
@@ -185,7 +194,7 @@ class CreNet:
         if not isinstance(head, nn.Linear):
             raise ValueError(
                 "factory must build a network whose last layer is the nn.Linear .head: got "
-                f"{type(head).__name__}. Networks of decal.baselines._networks have one."
+                f"{type(head).__name__}. Networks of decal.baselines have one."
             )
         module.head = IntervalHead(head.in_features, head.out_features)
         return module
@@ -196,7 +205,7 @@ class CreNet:
                 "loader must yield two rows or more in every batch, for the batch normalisation: "
                 "got a batch of 1. Use drop_last=True, or another batch size."
             )
-        outputs = _logits_of(_run(module, inputs), len(labels))
+        outputs = model_logits(module, inputs, len(labels))
         center, half_width = outputs.chunk(2, dim=-1)
         return interval_loss(center, half_width, labels, delta=self.delta)
 

@@ -14,13 +14,14 @@ from torch import Tensor, nn
 
 from decal._base.checks import NotFittedError, check_labels, check_tolerance
 from decal._base.numerics import Array, row_blocks
+from decal._torch_models import logits_of
 from decal.baselines._model_outputs import member_logits
-from decal.torch import _logits_of, collect_logits
+from decal.torch import collect_logits
 
 __all__ = ["DeepDeterministic"]
 
 JITTERS = (0.0, float(np.finfo(np.float64).tiny), *(10.0**e for e in range(-307, 0)))
-"""What may be added to variances, as in the authors' code: the smallest that suffices is taken."""
+"""What may be added to variances, as in the authors' code: the smallest value that suffices."""
 
 BLOCK_ELEMENTS = 1 << 20
 """Features whitened at once: 8 MB."""
@@ -36,17 +37,23 @@ class DeepDeterministic:
 
     Parameters
     ----------
-    module : a trained classifier, inputs (n, ...) to logits (n, K).
-    features : how to get the features (n, F): a function of the inputs, or the name of the
-        submodule whose output they are. By default `module.features`. Flattened if need be.
-    jitter : least variance to add to every feature; by default as little as is needed.
+    module : torch.nn.Module
+        A trained classifier, inputs (n, ...) to logits (n, K).
+    features : callable or str, optional
+        How to get the features (n, F): a function of the inputs, or the name of the submodule whose
+        output they are. By default `module.features`. Flattened if need be.
+    jitter : float
+        Least variance to add to every feature; by default as little as is needed.
 
     Attributes
     ----------
-    means, covariances : (K, F) and (K, F, F), of every class: NaN for those that never occur.
-        Covariances are divided by n - 1 and without the jitter.
-    weights : (K,) share of every class in the data.
-    jitter : what was added to all variances: the smallest of 0, 2e-308, 1e-307, 1e-306, …, 0.1 with
+    means, covariances : (K, F) and (K, F, F) arrays
+        Means and covariances of every class: NaN for those that never occur. Covariances are
+        divided by n - 1 and without the jitter.
+    weights : (K,) array
+        Share of every class in the data.
+    jitter : float
+        What was added to all variances: the smallest of 0, 2e-308, 1e-307, 1e-306, …, 0.1 with
         which every covariance has a Cholesky factor, or what was asked for if that is more.
 
     Notes
@@ -92,7 +99,7 @@ class DeepDeterministic:
     def fit(self, loader: Iterable[Any], validation: Iterable[Any] | None = None) -> Self:  # noqa: ARG002
         """Fit the Gaussians to the features of labelled batches: the training data, normally.
 
-        `validation` is there because other methods take it; it is not used.
+        `validation` is accepted because other methods take it, and not used.
         """
         outputs, labels = collect_logits(self._both, loader, progress=False)
         K = self._both.classes
@@ -147,7 +154,7 @@ class DeepDeterministic:
 
 
 class _LogitsAndFeatures(nn.Module):
-    """Logits and features of a module, side by side: (n, K + F). `classes` is K, once called."""
+    """Logits and features of a module, side by side: (n, K + F). A call sets `classes` to K."""
 
     classes: int
 
@@ -155,7 +162,7 @@ class _LogitsAndFeatures(nn.Module):
         super().__init__()
         self.module = module
         self.source: nn.Module | None = None
-        # A list, lest a module be registered a second time.
+        # In a list, because a module as an attribute would be registered a second time.
         self.compute: list[Callable[..., Any]] = []
         if isinstance(features, str):
             parts = dict(module.named_modules())
@@ -189,7 +196,7 @@ class _LogitsAndFeatures(nn.Module):
         if not isinstance(features, Tensor) or features.ndim < 2:
             got = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
             raise ValueError(f"features must be a tensor with a row per input: got {got}.")
-        logits = _logits_of(output, len(features))
+        logits = logits_of(output, len(features))
         self.classes = logits.shape[1]
         return torch.cat([logits, features.flatten(1)], dim=1)
 
@@ -205,7 +212,7 @@ def _factors(covariances: Array, *, least: float) -> tuple[float, Array]:
         except np.linalg.LinAlgError:
             return None
 
-    # What suffices once suffices ever after, so that nine trials find the first of 309.
+    # Every jitter above one that suffices does too, so that nine trials find the first of 309.
     at = bisect_left(ladder, True, key=lambda jitter: factors(jitter) is not None)
     found = factors(ladder[at]) if at < len(ladder) else None
     if found is None:

@@ -13,9 +13,9 @@ from torch.nn import functional as F  # noqa: N812
 
 from decal._base.checks import NotFittedError, check_choice, check_count
 from decal._base.numerics import Array
+from decal._torch_models import model_logits
 from decal.baselines._model_outputs import member_logits
 from decal.baselines._trainer import Trainer, Training, train_member
-from decal.torch import _logits_of, _run
 
 __all__ = ["Evidential"]
 
@@ -32,16 +32,22 @@ class Evidential:
 
     Parameters
     ----------
-    factory : builds a fresh network with outputs (n, K).
-    trainer : how to train.
-    evidence : "relu", as in the paper, or "softplus". Where "relu" gives an example no evidence at
-        all it has no gradient either; if training stalls, "softplus" does not.
-    annealing : epochs over which the penalty on misleading evidence grows to its full weight.
-    folder : where to keep the trained network, as for `train_member`.
+    factory : callable
+        Builds a fresh network with outputs (n, K).
+    trainer : Trainer, optional
+        How to train.
+    evidence : str
+        "relu", as in the paper, or "softplus". Where "relu" gives an example no evidence at all it
+        has no gradient either; if training stalls, "softplus" does not.
+    annealing : int
+        Epochs over which the penalty on misleading evidence grows to its full weight.
+    folder : path, optional
+        Where to keep the trained network, as for `train_member`.
 
     Attributes
     ----------
-    members, trainings : the trained network and its record, one of each.
+    members, trainings
+        The trained network and its record, one of each.
 
     Notes
     -----
@@ -112,7 +118,7 @@ class Evidential:
         return np.asarray(alpha / alpha.sum(axis=1, keepdims=True))
 
     def _loss(self, module: nn.Module, inputs: Any, labels: Tensor, epoch: int) -> Tensor:
-        outputs = _logits_of(_run(module, inputs), len(labels))
+        outputs = model_logits(module, inputs, len(labels))
         alpha = EVIDENCE[self.evidence](outputs) + 1
         weight = min(1.0, epoch / self.annealing)
         risk, penalty = squared_error(alpha, labels), misleading_evidence(alpha, labels)

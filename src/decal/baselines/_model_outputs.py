@@ -1,4 +1,4 @@
-"""What trained models say about inputs, as float64 arrays."""
+"""The outputs of trained models for inputs, as float64 arrays."""
 
 from __future__ import annotations
 
@@ -13,49 +13,53 @@ from torch import Tensor, nn
 
 from decal._base.checks import check_probabilities, to_numpy
 from decal._base.numerics import Array
-from decal.torch import _at_least_float32, _evaluating, _logits_of, _moved, _run
+from decal._torch_models import at_least_float32, evaluating, model_logits, move
+
+__all__ = ["batch_logits", "ensemble_logits", "evaluate", "member_logits", "model_probabilities"]
 
 BATCH_ROWS = 512
-"""Inputs evaluated at once, where they arrive as one array or tensor."""
+"""The number of inputs per batch, if they are one array or tensor."""
 
 
 def member_logits(module: nn.Module, inputs: Any) -> Array:
-    """(n, K) logits of one module. Several of them: `ensemble_logits`."""
+    """(n, K) logits of one module."""
     return np.asarray(ensemble_logits([module], inputs)[:, 0])
 
 
 def ensemble_logits(modules: Sequence[nn.Module], inputs: Any) -> Array:
     """(n, M, K) logits of several modules, in one pass over the inputs.
 
-    One pass, because a loader may shuffle: rows of two passes would not belong together.
+    One pass, because a loader may shuffle: rows of two passes would be of different inputs.
 
     Parameters
     ----------
-    modules : run in evaluation mode, without gradients, each on the device where it is; afterwards
-        they are in the mode they were in.
-    inputs : an array or a tensor (n, ...); or a loader of batches, with labels or without:
-        (inputs, labels), (inputs,), a tensor, or a mapping, whose "labels" are left out.
+    modules : sequence of torch.nn.Module
+        Run in evaluation mode, without gradients, each on the device where it is; afterwards they
+        are in the mode they were in.
+    inputs
+        An array or a tensor (n, ...); or a loader of batches, with labels or without: (inputs,
+        labels), (inputs,), a tensor, or a mapping, whose "labels" are left out.
     """
     return evaluate(batch_logits, modules, inputs)
 
 
 def batch_logits(module: nn.Module, batch: Any) -> Tensor:
     """(rows, K) logits of one batch of inputs."""
-    return _logits_of(_run(module, batch), _rows(batch))
+    return model_logits(module, batch, _rows(batch))
 
 
 def evaluate(
     call: Callable[[nn.Module, Any], Tensor], modules: Sequence[nn.Module], inputs: Any
 ) -> Array:
-    """(n, M, ...) what `call` makes of every module and batch of inputs, (rows, ...) each."""
+    """(n, M, ...) results of `call`, which gets a module and a batch and returns (rows, ...)."""
     parts: list[Array] = []
     row = 0
     with ExitStack() as stack:
-        homes = [stack.enter_context(_evaluating(module, None)) for module in modules]
+        homes = [stack.enter_context(evaluating(module)) for module in modules]
         for batch in _batches(inputs, _precision(modules[0])):
             with torch.inference_mode():
                 found = [
-                    _to_array(call(module, _moved(batch, home)))
+                    _to_array(call(module, move(batch, home)))
                     for module, home in zip(modules, homes, strict=True)
                 ]
             _check_members(found, row)
@@ -80,7 +84,7 @@ def model_probabilities(models: Sequence[Any], inputs: Any) -> Array:
 
 
 def _to_array(tensor: Tensor) -> Array:
-    array: Array = _at_least_float32(tensor).cpu().numpy().astype(np.float64)
+    array: Array = at_least_float32(tensor).cpu().numpy().astype(np.float64)
     return array
 
 
@@ -100,7 +104,7 @@ def _check_members(found: Sequence[Array], row: int) -> None:
 
 
 def _batches(inputs: Any, precision: torch.dtype) -> Iterator[Any]:
-    """Inputs of one batch after the other, without labels."""
+    """The inputs of every batch, without labels."""
     if isinstance(inputs, Tensor | np.ndarray):
         yield from _slices(inputs, precision)
         return

@@ -25,8 +25,10 @@ class Classifier(nn.Module):
 
     Parameters
     ----------
-    body : inputs to features (n, F).
-    head : the last layer, features to logits (n, K).
+    body : torch.nn.Module
+        Inputs to features (n, F).
+    head
+        The last layer, features to logits (n, K).
     """
 
     def __init__(self, body: nn.Module, head: nn.Linear) -> None:
@@ -35,7 +37,7 @@ class Classifier(nn.Module):
         self.head = head
 
     def features(self, inputs: Tensor) -> Tensor:
-        """(n, F) what the last layer sees."""
+        """(n, F) inputs of the last layer."""
         found: Tensor = self.body(inputs)
         return found
 
@@ -124,7 +126,7 @@ def resnet18(classes: int, channels: int = 3) -> Classifier:
 
 
 class _Residual(nn.Module):
-    """Two convolutions of 3×3 beside a shortcut."""
+    """Two convolutions of 3×3, added to a shortcut."""
 
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()

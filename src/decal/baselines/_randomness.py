@@ -1,4 +1,4 @@
-"""Random numbers that depend on a seed alone, and leave no trace."""
+"""Random numbers that depend on a seed alone, and leave random states as they were."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from typing import Any
 import numpy as np
 import torch
 
+__all__ = ["derived_seed", "randomness"]
+
 
 def derived_seed(seed: int, *path: int) -> int:
-    """A seed of its own for every path of numbers, below 2^63."""
+    """A seed below 2^63 that differs for every path of numbers."""
     words = np.random.SeedSequence(seed, spawn_key=path).generate_state(1, np.uint64)
     return int(words[0] >> 1)
 
 
 @contextmanager
 def randomness(seed: int, device: torch.device | str = "cpu", *loaders: Any) -> Iterator[None]:
-    """Inside, all random numbers follow from `seed`; afterwards every generator is as found.
+    """Inside the block all random numbers follow from `seed`; then every state is restored.
 
-    That is: PyTorch's on the CPU and on `device` (CUDA), Python's and NumPy's global ones, and the
-    generators that the loaders and their samplers own.
+    The generators are PyTorch's on the CPU and on `device` (CUDA), Python's and NumPy's global
+    ones, and those of the loaders and their samplers.
     """
     device = torch.device(device)
     cuda = []

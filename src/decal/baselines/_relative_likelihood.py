@@ -17,11 +17,11 @@ from torch.nn.functional import cross_entropy
 
 from decal._base.checks import NotFittedError, check_alpha, check_alphas, check_count
 from decal._base.numerics import Array
+from decal._torch_models import evaluating, label_tensor, model_logits, move, split_batch
 from decal.baselines._model_outputs import model_probabilities
 from decal.baselines._randomness import randomness
 from decal.baselines._trainer import ConvergenceWarning, Trainer, Training, train_member
 from decal.credal._boxes import IntervalCredalSet
-from decal.torch import _evaluating, _label_tensor, _logits_of, _moved, _run, _split
 
 __all__ = ["CredalRelativeLikelihood"]
 
@@ -37,30 +37,41 @@ class CredalRelativeLikelihood:
 
     Parameters
     ----------
-    factory : builds a fresh network with outputs (n, K), whose last linear layer, `.head` if it has
-        one, has a bias.
-    alpha : least relative likelihood of a network to be heard, in [0, 1]; `predict_credal` takes
-        any other.
-    members : networks to train, the maximum-likelihood one included: M.
-    targets : (M - 1,) relative likelihoods to stop at, in (0, 1). By default evenly spread,
-        1 / M, …, (M - 1) / M. The published experiments train anew for every alpha, with targets
+    factory : callable
+        Builds a fresh network with outputs (n, K), whose last linear layer, `.head` if it has one,
+        has a bias.
+    alpha : float
+        Least relative likelihood of the networks that a credal set holds, in [0, 1];
+        `predict_credal` takes any other.
+    members : int
+        Networks to train, the maximum-likelihood one included: M.
+    targets : (M - 1,) array, optional
+        Relative likelihoods to stop at, in (0, 1). By default evenly spread, 1 / M, …, (M - 1) / M.
+        The published experiments train anew for every alpha, with targets
         `np.linspace(alpha, 1, M - 1, endpoint=False)`.
-    bias : what the last layer's bias of one class starts at, each network its own class in turn;
-        100 as published. It takes long to unlearn, and its gradients may kill ReLUs: with few
-        epochs, or where targets are missed, 10 serves as well.
-    check_every : batches between looks at the relative likelihood; it is looked at after every
-        epoch in any case. A look costs one pass over the data, without gradients. Too rarely, and
-        targets are overshot; what was reached is on record.
-    trainer : how to train. `patience` applies to the maximum-likelihood network only.
-    folder : where to keep the trained networks, as for `train_member`.
+    bias : float
+        What the last layer's bias of one class starts at, each network its own class in turn; 100
+        as published. It takes long to unlearn, and its gradients may kill ReLUs: with few epochs,
+        or where targets are missed, 10 serves as well.
+    check_every : int
+        Batches between two checks of the relative likelihood, which is also checked after every
+        epoch. A check costs one pass over the data, without gradients. With rare checks targets are
+        overshot; `relative_likelihoods` tells by how much.
+    trainer : Trainer, optional
+        How to train. `patience` applies to the maximum-likelihood network only.
+    folder : path, optional
+        Where to keep the trained networks, as for `train_member`.
 
     Attributes
     ----------
-    members, trainings : the trained networks, the maximum-likelihood one first, and their records.
-    targets : (M,) the first being 1.
-    relative_likelihoods : (M,) what each reached: exp of its mean log-likelihood per example on the
-        training data, in evaluation mode, minus that of the first. Above 1 if a network turned out
-        better than the first; NaN if its training diverged, and then no credal set holds it.
+    members, trainings
+        The trained networks, the maximum-likelihood one first, and their records.
+    targets : (M,) array
+        The first being 1.
+    relative_likelihoods : (M,) array
+        What each reached: exp of its mean log-likelihood per example on the training data, in
+        evaluation mode, minus that of the first. Above 1 if a network turned out better than the
+        first; NaN if its training diverged, and then no credal set holds it.
 
     Notes
     -----
@@ -121,7 +132,8 @@ class CredalRelativeLikelihood:
 
         Warns
         -----
-        ConvergenceWarning : for a network that ended below its target, with what it reached.
+        ConvergenceWarning
+            For a network that ended below its target, with what it reached.
         """
         if getattr(loader, "persistent_workers", False):
             raise ValueError(
@@ -144,17 +156,17 @@ class CredalRelativeLikelihood:
 
         members, reached = [best], [1.0]
         for index, target in enumerate(self.targets[1:], start=1):
-            course = _Course(
+            batches = _BatchesUntilTarget(
                 loader, relative_likelihood, target=float(target), every=self.check_every
             )
             member = train_member(
                 self.factory,
-                course,
+                batches,
                 index=index,
                 trainer=replace(self.trainer, patience=None),
                 folder=self.folder,
-                prepare=partial(course.start, bias=self.bias),
-                stop=course.stop,
+                prepare=partial(batches.start, bias=self.bias),
+                stop=batches.stop,
                 settings={
                     "target": float(target),
                     "bias": self.bias,
@@ -178,17 +190,19 @@ class CredalRelativeLikelihood:
         return self
 
     def plausible(self, alpha: float) -> NDArray[np.intp]:
-        """Numbers of the members whose relative likelihood is at least alpha: 0, and others."""
+        """Indices of the members whose relative likelihood is at least alpha: 0, and others."""
         self._fitted()
         return np.flatnonzero(self.relative_likelihoods >= check_alpha(alpha))
 
     def predict_credal(self, inputs: Any, *, alpha: float | None = None) -> IntervalCredalSet:
-        """Box around what the plausible networks say; the point is the maximum-likelihood one's.
+        """Box around the predictions of plausible networks; the point is the first network's.
 
         Parameters
         ----------
-        inputs : an array or tensor of inputs, or a loader of batches.
-        alpha : by default that of the method.
+        inputs
+            An array or tensor of inputs, or a loader of batches.
+        alpha : float, optional
+            By default that of the method.
         """
         kept = self.plausible(self.alpha if alpha is None else alpha)
         said = model_probabilities([self.members[m] for m in kept], inputs)
@@ -204,11 +218,11 @@ class CredalRelativeLikelihood:
         return self.members
 
 
-class _Course:
-    """The batches of a loader, up to where the module trained on them reaches its target.
+class _BatchesUntilTarget:
+    """The batches of a loader, until the module trained on them reaches its target.
 
-    It looks between two batches, that is, after the step on the first of them, and then ends the
-    epoch; the trainer asks `stop` and ends the training.
+    The relative likelihood is computed between two batches, after the step on the first of them. At
+    the target the epoch ends; the trainer then calls `stop`, which ends the training.
     """
 
     def __init__(
@@ -226,7 +240,7 @@ class _Course:
         self.reached = False
 
     def __getattr__(self, name: str) -> Any:
-        """Generators, sizes and whatever else a trainer asks of a loader."""
+        """Other attributes are the loader's: a trainer reads its generators and sizes."""
         return getattr(self.loader, name)
 
     def start(self, module: nn.Module, index: int, *, bias: float) -> None:
@@ -239,13 +253,13 @@ class _Course:
     def __iter__(self) -> Iterator[Any]:
         for number, batch in enumerate(self.loader, start=1):
             yield batch
-            if number % self.every == 0 and self._look():
+            if number % self.every == 0 and self._check():
                 return
 
     def stop(self, module: nn.Module, epoch: int) -> bool:  # noqa: ARG002
-        return self.reached or self._look()
+        return self.reached or self._check()
 
-    def _look(self) -> bool:
+    def _check(self) -> bool:
         self.reached = self.relative_likelihood(self.module) >= self.target
         return self.reached
 
@@ -265,17 +279,17 @@ def _last_linear(module: nn.Module) -> nn.Linear:
 def mean_log_likelihood(module: nn.Module, loader: Iterable[Any]) -> float:
     """Mean log-probability of the labels, in evaluation mode; NaN if the module gives NaN.
 
-    Leaves modes and random states as they were, so that it may be asked in the midst of an epoch.
+    Leaves modes and random states as they were, so that it may be computed during an epoch.
     """
     total, rows = 0.0, 0
-    with _evaluating(module, None) as place, randomness(0, place or "cpu", loader):
+    with evaluating(module) as home, randomness(0, home or "cpu", loader):
         for batch in loader:
-            inputs, y = _split(batch)
-            labels = _label_tensor(y)
+            inputs, y = split_batch(batch)
+            labels = label_tensor(y)
             with torch.inference_mode():
-                # Not called but run: while it is being trained, a hook counts what calls return.
-                outputs = _run(module.forward, _moved(inputs, place))
-                logits = _logits_of(outputs, len(labels)).double().cpu()
+                # `forward`, because a call would run the hook that counts answers in training.
+                outputs = model_logits(module.forward, move(inputs, home), len(labels))
+                logits = outputs.double().cpu()
                 total -= float(cross_entropy(logits, labels, reduction="sum"))
             rows += len(labels)
     return total / rows

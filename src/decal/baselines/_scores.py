@@ -15,7 +15,7 @@ from decal._base.checks import check_choice, check_count, check_logits
 from decal._base.numerics import Array, margins, row_blocks, sigmoid, softplus
 from decal.baselines._model_outputs import batch_logits, evaluate
 from decal.baselines._randomness import randomness
-from decal.credal._entropy import phi
+from decal.credal._box_entropy import phi
 from decal.credal._hulls import HullCredalSet
 
 __all__ = ["MCDropout", "energy", "entropy", "max_softmax"]
@@ -65,17 +65,21 @@ class MCDropout:
     """One trained network as an ensemble: predictions with dropout on, several times (Gal 2016).
 
     Only the dropout layers are switched on; batch norms and all else stay as for evaluation, and
-    all modes are restored afterwards. Dropout is what `torch.nn` calls so; functions such as
-    `torch.nn.functional.dropout` inside a module's code are not.
+    all modes are restored afterwards. Dropout layers are those of `torch.nn`; functions such as
+    `torch.nn.functional.dropout` inside a module's code stay off.
 
     Parameters
     ----------
-    module : a trained network with dropout layers, inputs to logits (n, K).
-    passes : predictions per input.
-    seed : of the dropout: the same inputs, in the same batches, get the same answers. Global random
-        states are left as found.
-    measure : what `score` is: "mutual_information" of the class and the dropout, or "entropy" of
-        the mean prediction; both in nats.
+    module : torch.nn.Module
+        A trained network with dropout layers, inputs to logits (n, K).
+    passes : int
+        Predictions per input.
+    seed : int
+        Seed of the dropout: the same inputs, in the same batches, get the same answers. Global
+        random states are left as found.
+    measure : str
+        What `score` is: "mutual_information" of the class and the dropout, or "entropy" of the mean
+        prediction; both in nats.
 
     Examples
     --------

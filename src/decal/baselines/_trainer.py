@@ -14,17 +14,23 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from decal._base.checks import check_choice, check_count, check_tolerance
+from decal._io.progress import on_terminal, progress_bar
+from decal._torch_models import model_logits
 from decal.baselines._randomness import derived_seed, randomness
-from decal.baselines._training_files import Checkpoint, MemberFiles, State, Training
-from decal.baselines._training_watch import Watch, bar
-from decal.torch import _logits_of, _run
+from decal.baselines._running_accuracy import RunningAccuracy
+from decal.baselines._training_records import (
+    MemberFiles,
+    Training,
+    TrainingCheckpoint,
+    TrainingState,
+)
 
 __all__ = [
     "ConvergenceWarning",
@@ -51,12 +57,12 @@ class ConvergenceWarning(UserWarning):
 
 def cross_entropy(module: nn.Module, inputs: Any, labels: Tensor, epoch: int) -> Tensor:  # noqa: ARG001
     """Mean cross-entropy of a batch, in nats."""
-    return F.cross_entropy(_logits_of(_run(module, inputs), len(labels)), labels)
+    return F.cross_entropy(model_logits(module, inputs, len(labels)), labels)
 
 
 @dataclass(frozen=True)
 class Member:
-    """One trained network of an ensemble: its number, its seed, the module and its record."""
+    """One trained network of an ensemble: its index, its seed, the module and its record."""
 
     index: int
     seed: int
@@ -70,15 +76,23 @@ class Trainer:
 
     Parameters
     ----------
-    epochs : passes over the data.
-    optimizer : "adam", or "sgd" with momentum.
-    learning_rate, momentum, weight_decay : of the optimiser; momentum of "sgd" only.
-    schedule : "cosine", from the learning rate towards zero over all epochs, or "constant".
-    seed : of weights, dropout and the order of batches.
-    device : where to train; the module stays there.
-    patience : stop after so many epochs without a lower validation loss, and go back to the weights
-        of the lowest. None trains for all epochs and keeps the last weights.
-    progress : draw a bar on stderr, if that is a terminal and tqdm or rich is installed.
+    epochs : int
+        Passes over the data.
+    optimizer : str
+        "adam", or "sgd" with momentum.
+    learning_rate, momentum, weight_decay : float
+        Of the optimiser; momentum of "sgd" only.
+    schedule : str
+        "cosine", from the learning rate towards zero over all epochs, or "constant".
+    seed : int
+        Seed of weights, dropout and the order of batches.
+    device : str
+        Where to train; the module stays there.
+    patience : int, optional
+        Stop after so many epochs without a lower validation loss, and go back to the weights of the
+        lowest. None trains for all epochs and keeps the last weights.
+    progress : bool
+        Draw a bar on stderr, if that is a terminal and rich or tqdm is installed.
 
     Examples
     --------
@@ -136,23 +150,33 @@ class Trainer:
 
         Parameters
         ----------
-        module : any module with parameters that require gradients.
-        loader : of batches (inputs, labels), or mappings with the key "labels", as for
+        module : torch.nn.Module
+            Any module with parameters that require gradients.
+        loader : iterable
+            Loader of batches (inputs, labels), or mappings with the key "labels", as for
             `decal.torch.collect_logits`. Gone through once per epoch.
-        loss : module, inputs, labels, epoch (from 0) to a scalar.
-        validation : a loader to compute the loss on after every epoch; `patience` needs it.
-        seed : by default that of the trainer.
-        checkpoint : file written after each epoch and read if it is there: an interrupted training
-            continues to the same weights, on the CPU with the same number of threads bit for bit.
-            It is not removed at the end.
-        stop : module and epoch (from 0), after each epoch: True ends the training, as intended.
-        predicted : the module's output to scores (n, K) whose largest is the answer. Needed if the
-            output is neither such a tensor nor has one as `.logits`.
-        settings : further facts, as JSON, that a checkpoint must agree with to be continued.
+        loss
+            Module, inputs, labels, epoch (from 0) to a scalar.
+        validation : iterable, optional
+            A loader to compute the loss on after every epoch; `patience` needs it.
+        seed : int, optional
+            By default that of the trainer.
+        checkpoint : path, optional
+            File written after each epoch and read if it is there: an interrupted training continues
+            to the same weights, on the CPU with the same number of threads bit for bit. It is not
+            removed at the end.
+        stop
+            Module and epoch (from 0), after each epoch: True ends the training, as intended.
+        predicted : callable, optional
+            The module's output to scores (n, K) whose largest is the answer. Needed if the output
+            is neither such a tensor nor has one as `.logits`.
+        settings : mapping, optional
+            Further facts, as JSON, that a checkpoint must agree with to be continued.
 
         Warns
         -----
-        ConvergenceWarning : if the training ended without converging.
+        ConvergenceWarning
+            If the training ended without converging.
         """
         training = self._train(
             module, loader, loss, validation, seed, checkpoint, stop, predicted, settings
@@ -186,30 +210,37 @@ class Trainer:
         device = torch.device(self.device)
         module.to(device)
         optimizer = self._optimizer(module)
-        state, keeper = State(), None
+        state, keeper = TrainingState(), None
         if checkpoint is not None:
             facts = {**self.settings, **_facts(module, loss), **(settings or {}), "seed": seed}
-            keeper = Checkpoint(Path(checkpoint), facts, module, optimizer)
+            keeper = TrainingCheckpoint(Path(checkpoint), facts, module, optimizer)
             found = keeper.resume()
             state = found or state
-            if found is None:  # so that the start can be found again, too
+            if found is None:  # the first epoch, too, may be interrupted
                 keeper.save(state)
-        watch = Watch(predicted)
-        done = len(state.losses)
-        with watch.on(module), bar(self.progress, title, self.epochs, done) as advance:
+        running = RunningAccuracy(predicted)
+        bar = progress_bar(
+            title,
+            self.epochs,
+            unit="epochs",
+            show=self.progress and on_terminal(),
+            done=len(state.losses),
+        )
+        with running.observing(module), bar as shown:
             while not state.reason:
                 began, epoch = time.perf_counter(), len(state.losses)
                 with randomness(derived_seed(seed, epoch), device, loader, validation):
-                    self._learn(module, optimizer, loader, loss, epoch, watch, state)
+                    self._learn(module, optimizer, loader, loss, epoch, running, state)
                     module.eval()
                     if validation is not None:
-                        value = self._validate(module, validation, loss, epoch, watch)
+                        value = self._validate(module, validation, loss, epoch, running)
                         state.validation.append(value)
                     self._judge(module, stop, epoch, state)
                 state.seconds += time.perf_counter() - began
                 if keeper is not None:
                     keeper.save(state)
-                advance(f"loss {state.losses[-1]:.4g}")
+                shown.describe(f"loss {state.losses[-1]:.4g}")
+                shown.advance()
         module.eval()
         return state.training()
 
@@ -242,27 +273,27 @@ class Trainer:
         loader: Iterable[Any],
         loss: Loss,
         epoch: int,
-        watch: Watch,
-        state: State,
+        running: RunningAccuracy,
+        state: TrainingState,
     ) -> None:
         """One pass over the data; ends early at the first loss that is not finite."""
         module.train()
         for group in optimizer.param_groups:
             group["lr"] = self._rate(epoch)
-        watch.reset()
+        running.reset()
         total, failed = 0.0, False
-        for inputs, labels in watch.batches(loader, torch.device(self.device), "loader"):
+        for inputs, labels in running.batches(loader, torch.device(self.device), "loader"):
             value = _scalar(loss(module, inputs, labels, epoch))
             total += float(value.detach()) * len(labels)
-            watch.count()
+            running.count()
             if not math.isfinite(total):
                 failed = True
                 break
             optimizer.zero_grad(set_to_none=True)
             value.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-        state.losses.append(total / watch.rows)
-        state.accuracy, state.commonest = watch.accuracy, watch.commonest
+        state.losses.append(total / running.rows)
+        state.accuracy, state.commonest = running.accuracy, running.commonest
         if failed:
             word = "nan" if math.isnan(total) else "infinite"
             state.reason = f"loss became {word} in epoch {epoch + 1}"
@@ -272,35 +303,42 @@ class Trainer:
 
     @torch.no_grad()
     def _validate(
-        self, module: nn.Module, validation: Iterable[Any], loss: Loss, epoch: int, watch: Watch
+        self,
+        module: nn.Module,
+        validation: Iterable[Any],
+        loss: Loss,
+        epoch: int,
+        running: RunningAccuracy,
     ) -> float:
-        watch.reset()
+        running.reset()
         total = 0.0
-        for inputs, labels in watch.batches(validation, torch.device(self.device), "validation"):
+        for inputs, labels in running.batches(validation, torch.device(self.device), "validation"):
             total += float(_scalar(loss(module, inputs, labels, epoch))) * len(labels)
-            watch.count()
-        return total / watch.rows
+            running.count()
+        return total / running.rows
 
-    def _judge(self, module: nn.Module, stop: Stop | None, epoch: int, state: State) -> None:
-        """After an epoch: whether to go on, and back to the best weights if not."""
+    def _judge(
+        self, module: nn.Module, stop: Stop | None, epoch: int, state: TrainingState
+    ) -> None:
+        """After an epoch: decide whether to continue; if not, go back to the best weights."""
         if not state.reason:
             if self.patience is not None and state.validation[-1] < state.best_loss:
                 state.best_loss, state.best_epoch = state.validation[-1], epoch
                 state.best = {k: v.detach().clone() for k, v in module.state_dict().items()}
             if stop is not None and stop(module, epoch):
                 state.reason = f"stopped after epoch {epoch + 1}"
-                return  # with the weights that `stop` has seen
+                return  # keeps the weights that `stop` was called with
             state.reason = self._end(epoch, state)
             self._compare_with_guessing(state)
         if state.reason and state.best is not None:
             module.load_state_dict(state.best)
 
-    def _end(self, epoch: int, state: State) -> str:
+    def _end(self, epoch: int, state: TrainingState) -> str:
         if self.patience is not None and epoch - state.best_epoch >= self.patience:
             return f"no improvement for {self.patience} epochs"
         return "all epochs" if epoch + 1 == self.epochs else ""
 
-    def _compare_with_guessing(self, state: State) -> None:
+    def _compare_with_guessing(self, state: TrainingState) -> None:
         if state.reason and state.accuracy <= state.commonest:  # false for NaN
             state.converged = False
             state.reason += (
@@ -309,25 +347,38 @@ class Trainer:
             )
 
 
+class MemberOptions(TypedDict, total=False):
+    """The arguments that `train_members` hands on to `train_member`."""
+
+    folder: Path | str | None
+    loss: Loss
+    validation: Iterable[Any] | None
+    prepare: Callable[[nn.Module, int], None] | None
+    stop: Stop | None
+    predicted: Callable[[Any], Tensor] | None
+    settings: Mapping[str, Any] | None
+
+
 def train_members(
     factory: Callable[[], nn.Module],
     loader: Iterable[Any],
     *,
     members: int,
     trainer: Trainer,
-    folder: Path | str | None = None,
-    loss: Loss = cross_entropy,
-    validation: Iterable[Any] | None = None,
-    prepare: Callable[[nn.Module, int], None] | None = None,
-    stop: Stop | None = None,
-    predicted: Callable[[Any], Tensor] | None = None,
-    settings: Mapping[str, Any] | None = None,
+    **options: Unpack[MemberOptions],
 ) -> list[Member]:
     """The members of an ensemble, trained one after the other, each from a seed of its own.
 
     Member m depends on (trainer.seed, m) only: not on the other members, nor on global random
-    states. The arguments are those of `train_member`, for members 0 to `members` - 1. A member that
-    does not converge is reported by a ConvergenceWarning, and stays in the list.
+    states. A member that does not converge is reported by a ConvergenceWarning, and stays in the
+    list.
+
+    Parameters
+    ----------
+    factory, loader, trainer, **options
+        As for `train_member`.
+    members : int
+        The number of members, which get the indices 0 to `members` - 1.
     """
     found: list[Member] = []
     for index in range(check_count(members, "members")):
@@ -336,14 +387,8 @@ def train_members(
             loader,
             index=index,
             trainer=trainer,
-            folder=folder,
-            loss=loss,
-            validation=validation,
-            prepare=prepare,
-            stop=stop,
-            predicted=predicted,
-            settings=settings,
             apart_from=[earlier.module for earlier in found],
+            **options,
         )
         found.append(member)
     return found
@@ -368,15 +413,22 @@ def train_member(
 
     Parameters
     ----------
-    factory : builds a fresh module at every call.
-    loader, loss, validation, stop, predicted : as for `Trainer.train`.
-    index : number of the member, from 0.
-    folder : where finished members are kept (weights and a JSON record), and the one in the making
-        after each epoch, so that nothing is trained twice. Members found there must have been made
-        with the same settings; which data, beyond their number, is not checked.
-    prepare : module and index, after building: another start, for instance.
-    settings : further facts, as JSON, that members in `folder` must agree with.
-    apart_from : modules whose trainable parameters it must not share.
+    factory : callable
+        Builds a fresh module at every call.
+    loader, loss, validation, stop, predicted
+        As for `Trainer.train`.
+    index : int
+        Number of the member, from 0.
+    folder : path, optional
+        Where finished members are kept (weights and a JSON record), and the one in the making after
+        each epoch, so that nothing is trained twice. Members found there must have been made with
+        the same settings; which data, beyond their number, is not checked.
+    prepare : callable, optional
+        Module and index, after building: another start, for instance.
+    settings : mapping, optional
+        Further facts, as JSON, that members in `folder` must agree with.
+    apart_from : iterable of torch.nn.Module
+        Modules whose trainable parameters it must not share.
     """
     check_count(index, "index", least=0)
     seed = derived_seed(trainer.seed, index)
@@ -450,7 +502,7 @@ def _require_fresh(module: Any, others: Iterable[nn.Module]) -> None:
 
 
 def _facts(module: nn.Module, loss: Loss) -> dict[str, Any]:
-    """What tells one architecture and loss from another."""
+    """What distinguishes one architecture and loss from another."""
     weights = [f"{name} {tuple(value.shape)}" for name, value in module.state_dict().items()]
     return {
         "loss": getattr(loss, "__qualname__", type(loss).__qualname__),
@@ -460,7 +512,7 @@ def _facts(module: nn.Module, loss: Loss) -> dict[str, Any]:
 
 
 def _sizes(prefix: str, loader: Any) -> dict[str, Any]:
-    """Examples and rows per batch, where the loader tells."""
+    """The numbers of examples and of rows per batch, if the loader knows them."""
     try:
         examples = len(loader.dataset)
     except (AttributeError, TypeError):

@@ -2,9 +2,11 @@
 
 `Decalibrator` moves one class's logit at a time. Here the shifts of all classes vary together, over
 the whole region that the labelled data tolerate, and the interval of a class is the range of its
-probability over that region. The upper end is a convex program. The lower end is not, and the paper
-leaves it open; here every end comes with an inner value that some plausible shift attains and an
-outer value that none exceeds.
+probability over that region. The upper endpoint is a convex program. The lower endpoint is not, and
+the paper leaves it open; here every endpoint comes with an inner value that some plausible shift
+attains and an outer value that none exceeds.
+
+May import from `_base`, `_io`, `credal`, `directions` and `decalibrator`.
 """
 
 from __future__ import annotations
@@ -29,18 +31,21 @@ from decal._base.checks import (
     check_weights,
 )
 from decal._base.numerics import Array, sigmoid
-from decal._io import model_files as storage
+from decal._io import model_files
 from decal.coupled._absent import PlausibleModels, log_odds_of_rest
 from decal.coupled._bounds import CERTIFIED, STATUS_NAMES, Bounds, Status
 from decal.coupled._loss import ShiftLoss
-from decal.credal._boxes import IntervalCredalSet, row_index
-from decal.decalibrator import DWARFED, ReferenceWarning
+from decal.credal import IntervalCredalSet
+from decal.credal._credal_set import read_only, row_index
+from decal.decalibrator import FAR_FROM_REFERENCE, ReferenceWarning
+
+__all__ = ["CoupledCredalSet", "CoupledDecalibrator", "Diagnostics"]
 
 SLACK = 1e-12
-"""Probability by which outer ends are widened, for round-off: certificates are floating point."""
+"""Probability by which outer endpoints are widened: certificates are floating point, and round."""
 
 MODEL = "coupled"
-"""What model files call it."""
+"""The name of this kind of model in model files."""
 
 CARRIED = (
     "lower_outer",
@@ -54,7 +59,7 @@ CARRIED = (
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class CoupledCredalSet(IntervalCredalSet):
-    """Probability intervals over all plausible shifts, with how well each end is known.
+    """Probability intervals over all plausible shifts, with how well each endpoint is known.
 
     `lower` and `upper` are attained: for each of them there is a plausible shift of all logits that
     makes the probability just so. `lower_outer` and `upper_outer` are proved: no plausible shift
@@ -63,15 +68,25 @@ class CoupledCredalSet(IntervalCredalSet):
 
     Attributes
     ----------
-    lower, upper, point, classes : as of any IntervalCredalSet.
-    lower_outer, upper_outer : (n, K) proved bounds.
-    lower_status, upper_status : (n, K) text, how the end is known: "closed form", bounds that need
-        no search agree with what is attained, within tol; "convex", the optimum of a convex
-        program; "theorem", a local optimum, and all of them are global; "certificate", a local
-        optimum, proved global for this input; "bracket", the best found and a proved bound;
-        "unbounded", 0 or 1 in the limit of infinite shifts; "point", only one model is plausible.
-    lower_shifts, upper_shifts : (n, K, K) or None. Row k is what is added to the model's logits to
-        attain the end of class k; -inf leaves a class out.
+    lower, upper, point : (n, K) arrays
+        As of any IntervalCredalSet.
+    classes : tuple of str or None
+        As of any IntervalCredalSet.
+    lower_outer, upper_outer : (n, K) arrays
+        Proved bounds.
+    lower_status, upper_status : (n, K) str arrays
+        How the endpoint is known: "closed form", bounds that need no search agree with what is
+        attained, within tol; "convex", the optimum of a convex program; "theorem", a local optimum,
+        and all of them are global; "certificate", a local optimum, proved global for this input;
+        "bracket", the best found and a proved bound; "unbounded", 0 or 1 in the limit of infinite
+        shifts; "point", only one model is plausible.
+    lower_shifts, upper_shifts : (n, K, K) arrays or None
+        Row k is what is added to the model's logits to attain the endpoint of class k; -inf leaves
+        a class out.
+
+    See Also
+    --------
+    CoupledDecalibrator : Predicts such sets.
     """
 
     lower_outer: Array
@@ -83,14 +98,11 @@ class CoupledCredalSet(IntervalCredalSet):
 
     @classmethod
     def _with(cls, box: IntervalCredalSet, **carried: Any) -> Self:
-        """A box with what is known of its ends."""
+        """A box with what is known of its endpoints."""
         credal = cls._trusted(box.lower, box.upper, box.point, box.classes)
         for name in CARRIED:
             array = carried[name]
-            if array is not None:
-                array = array.view()
-                array.flags.writeable = False
-            object.__setattr__(credal, name, array)
+            object.__setattr__(credal, name, None if array is None else read_only(array))
         return credal
 
     def __getitem__(self, rows: Any) -> Self:
@@ -101,7 +113,7 @@ class CoupledCredalSet(IntervalCredalSet):
         return self._with(self._box()[rows], **picked)
 
     def tighten(self) -> Self:
-        """The same sets with reachable bounds; what is known of the ends stays as it is."""
+        """The same sets with reachable bounds; what is known of the endpoints stays as it is."""
         return self._with(self._box().tighten(), **{name: getattr(self, name) for name in CARRIED})
 
     def _box(self) -> IntervalCredalSet:
@@ -115,14 +127,15 @@ class CoupledCredalSet(IntervalCredalSet):
 
     @property
     def gap(self) -> Array:
-        """(n, K) how far inner and outer values are apart, at the worse of both ends."""
+        """(n, K) how far inner and outer values are apart, at the worse of both endpoints."""
         return np.maximum(self.lower - self.lower_outer, self.upper_outer - self.upper)
 
     @property
     def status(self) -> NDArray[np.str_]:
-        """(n, K) how each interval is known: "bracket" if one of its ends is, or as its lower end.
+        """(n, K) how each interval is known.
 
-        (An upper end is never harder than a lower one.)
+        "bracket" if one of its endpoints is only known as a bracket. Otherwise as its lower
+        endpoint, for an upper one is never harder to find.
         """
         bracket = STATUS_NAMES[Status.BRACKET]
         return np.where(self.upper_status == bracket, bracket, self.lower_status)
@@ -130,7 +143,7 @@ class CoupledCredalSet(IntervalCredalSet):
     def __repr__(self) -> str:
         gap, bracket = self.gap, self.status == STATUS_NAMES[Status.BRACKET]
         known = max(CERTIFIED, float(np.max(gap, where=~bracket, initial=0.0)))
-        note = f"  ends known to {known:.0e}"
+        note = f"  endpoints known to {known:.0e}"
         if bracket.any():
             widest = float(np.max(gap, where=bracket, initial=0.0))
             note += f"; {bracket.mean():.1%} of the intervals only to {widest:.2g}"
@@ -143,15 +156,25 @@ class Diagnostics:
 
     Attributes
     ----------
-    alpha, likelihood, reference : the settings.
-    examples : number of labelled examples of positive weight.
-    label_weight : (K,) total weight of the labels of each class.
-    gain : log-likelihood, in nats, that the best shift gains on the model.
-    budget : nats that a plausible shift may lose against the best one; inf at alpha = 0.
-    radius : by how much a plausible shift may move two classes apart, at most; not counting classes
-        that never occur, which nothing holds.
-    rho : (K,) below 1 where every local optimum of the lower end is global, whatever the input.
-    classes : names, or None.
+    alpha : float
+        The level.
+    likelihood, reference : str
+        The settings of the model.
+    examples : int
+        Number of labelled examples of positive weight.
+    label_weight : (K,) array
+        Total weight of the labels of each class.
+    gain : float
+        Log-likelihood, in nats, that the best shift gains on the model.
+    budget : float
+        Nats that a plausible shift may lose against the best one; inf at alpha = 0.
+    radius : float
+        The most that a plausible shift moves two classes apart. Classes that never occur do not
+        count, because no label limits their shifts.
+    rho : (K,) array
+        Below 1 where every local optimum of the lower endpoint is global, whatever the input.
+    classes : tuple of str or None
+        Names of the classes.
     """
 
     alpha: float
@@ -197,24 +220,34 @@ class CoupledDecalibrator:
 
     Parameters
     ----------
-    alpha : level in [0, 1]. Smaller is more cautious: 0 excludes nothing.
-    likelihood : "mean" bounds the geometric-mean likelihood ratio per example, "sum" the ratio for
-        the whole data set, as for `Decalibrator`.
-    reference : "best" measures likelihoods from the best shift, so that alpha = 1 is a point.
-        "model" measures from the model as it is; where the best shift gains much more than alpha
-        allows to lose, the region is then mostly that gain, and a ReferenceWarning says so.
-    tol : probability by which ends in closed form may be off; where they are not proved to be that
-        good, the ends are solved for, to about 1e-9.
-    certify : "auto" proves the lower ends that are solved for as far as it can: by a theorem, which
+    alpha : float
+        Level in [0, 1]. Smaller is more cautious: 0 excludes nothing.
+    likelihood : str
+        "mean" bounds the geometric-mean likelihood ratio per example, "sum" the ratio for the whole
+        data set, as for `Decalibrator`.
+    reference : str
+        "best" measures likelihoods from the best shift, so that alpha = 1 is a point. "model"
+        measures from the model as it is; where the best shift gains much more than alpha allows to
+        lose, the region is then mostly that gain, and a ReferenceWarning says so.
+    tol : float
+        Probability by which endpoints in closed form may be off. Where they are not proved to be
+        that good, the endpoints are solved for, to about 1e-9.
+    certify : str
+        "auto" proves the lower endpoints that are solved for as far as it can: by a theorem, which
         holds for all inputs if the region is small, or input by input. "full" solves for and proves
-        all of them, whatever tol. "none" leaves lower ends unproved, with closed-form outer bounds.
+        all of them, whatever tol. "none" leaves lower endpoints unproved, with closed-form outer
+        bounds.
+
+    See Also
+    --------
+    decal.Decalibrator : Moves one class at a time; faster, and it keeps no data.
 
     Notes
     -----
     The intervals contain those of `Decalibrator` with the same settings. They are nested in alpha
     up to the gap between inner and outer values, which `predict` returns.
 
-    Time: 2 to 6 ms per input at 10 classes and 5,000 examples. A Newton step for one end costs
+    Time: 2 to 6 ms per input at 10 classes and 5,000 examples. A Newton step for one endpoint costs
     O(N K^2). Certificates are floating point, widened by 1e-12 for round-off, not interval
     arithmetic. The labelled data are kept.
 
@@ -226,7 +259,7 @@ class CoupledDecalibrator:
     >>> d.predict([[0.5, 0.0]])
     CoupledCredalSet: 1 input, 2 classes, mean width 0.520
       0  0 [0.290, 0.811]  1 [0.189, 0.710]
-      ends known to 1e-06
+      endpoints known to 1e-06
     """
 
     def __init__(
@@ -256,14 +289,16 @@ class CoupledDecalibrator:
         *,
         classes: Iterable[Any] | None = None,
     ) -> Self:
-        """Learn from labelled data, forgetting what was learnt before.
+        """Find the best shift for labelled data and keep them; what was learnt before is forgotten.
 
         Parameters
         ----------
-        logits : (n, K) finite numbers, float32 or float64.
-        labels : (n,) integers 0..K-1.
-        sample_weight : (n,), optional. A weight of 2 counts like two equal rows.
-        classes : K names, optional, handed on to the credal sets.
+        logits, labels, sample_weight, classes
+            As for `Decalibrator.fit`.
+
+        Returns
+        -------
+        self
         """
         z = check_logits(logits)
         y = check_labels(labels, rows=len(z), classes=z.shape[1])
@@ -275,7 +310,7 @@ class CoupledDecalibrator:
         data, gain = ShiftLoss.from_data(z[counted], y[counted], w[counted])
         self._data, self._gain, self._solved, self.classes = data, gain, {}, names
         allowed = -self._budget(self.alpha)
-        if self.reference == "model" and 0 < allowed < gain / DWARFED:
+        if self.reference == "model" and 0 < allowed < gain / FAR_FROM_REFERENCE:
             warnings.warn(
                 f"the best shift gains {gain:.3g} nats on the model, and alpha = {self.alpha:g} "
                 f"allows to lose {allowed:.2g}: the intervals will show how far the model is from "
@@ -290,9 +325,12 @@ class CoupledDecalibrator:
 
         Parameters
         ----------
-        logits : (n, K) finite numbers, of the same model.
-        alpha : level in [0, 1]; by default the one given at construction.
-        shifts : also return the shifts that attain the ends, 2 n K^2 numbers.
+        logits : (n, K) array
+            Finite numbers, of the same model.
+        alpha : float, optional
+            Level in [0, 1]; by default the one given at construction.
+        shifts : bool
+            Whether to return the shifts that attain the endpoints too, 2 n K^2 numbers.
         """
         data = self._fitted()
         level = self.alpha if alpha is None else check_alpha(alpha)
@@ -313,7 +351,8 @@ class CoupledDecalibrator:
 
         Parameters
         ----------
-        alpha : level in [0, 1]; by default the one given at construction.
+        alpha : float, optional
+            Level in [0, 1]; by default the one given at construction.
         """
         data = self._fitted()
         level = self.alpha if alpha is None else check_alpha(alpha)
@@ -342,8 +381,10 @@ class CoupledDecalibrator:
 
         Parameters
         ----------
-        path : where to; or a file open for writing bytes.
-        compressed : to a smaller size, which takes longer.
+        path : path or file
+            Where to write; or a file open for writing bytes.
+        compressed : bool
+            Whether to make the file smaller, which takes longer.
         """
         data = self._fitted()
         settings = {
@@ -357,13 +398,20 @@ class CoupledDecalibrator:
             "gain": self._gain,
         }
         file = Path(path) if isinstance(path, str) else path
-        storage.write(file, settings, data.parts(), compressed=compressed)
+        model_files.write(file, settings, data.parts(), compressed=compressed)
 
     @classmethod
     def load(cls, path: str | Path | BinaryIO) -> Self:
-        """Read what `save` wrote. Runs no code from the file, so files of strangers are safe."""
-        settings, arrays = storage.read(Path(path) if isinstance(path, str) else path)
+        """Read what `save` wrote. Runs no code from the file, so files of strangers are safe.
+
+        Parameters
+        ----------
+        path : path or file
+            What `save` wrote; or such a file open for reading bytes.
+        """
+        settings, arrays = model_files.read(Path(path) if isinstance(path, str) else path)
         try:
+            del settings["version"]
             if settings.pop("model", None) != MODEL:
                 raise ValueError("it is of another kind of model")
             names, gain = settings.pop("classes"), float(settings.pop("gain"))
@@ -395,7 +443,7 @@ class CoupledDecalibrator:
         return self._data
 
     def _budget(self, alpha: float) -> float:
-        """Log-likelihood that may be lost in all against the reference: negative, or -inf."""
+        """The least log-likelihood ratio to the reference, on all data: negative, or -inf."""
         b = float(np.log(alpha)) if alpha > 0 else -np.inf
         return b * self._fitted().total_weight if self.likelihood == "mean" else b
 

@@ -1,4 +1,4 @@
-"""Plausible models in full: classes that never occur, and the ends of shifts of one class alone.
+"""All plausible models: with classes that never occur, and with shifts of one class alone.
 
 Without labels of a class nothing speaks against ruling it out: the likelihood rises as its shift
 goes to -inf, and so the region of plausible shifts is unbounded. The classes that occur span a
@@ -16,11 +16,11 @@ from decal._base.numerics import Array, margins, sigmoid, softplus
 from decal.coupled._bounds import CERTIFIED, Bounds, Status, bounds
 from decal.coupled._certificates import FARTHEST
 from decal.coupled._loss import Evaluated, ShiftLoss
-from decal.coupled._region import MARGIN, SMALL, Region, bulge
+from decal.coupled._region import MARGIN, SERIES_BELOW, Region, bulge
 from decal.coupled._solver import (
     LOWER,
     UPPER,
-    Ends,
+    EndpointBatch,
     Problem,
     Slope,
     last_on_line,
@@ -30,29 +30,36 @@ from decal.coupled._solver import (
 )
 
 SHARES = np.append(0.0, np.geomspace(1e-9, 0.999, 240))
-"""Shares of the budget that absent classes may cost; each stands for all up to the next."""
+"""Shares of the budget that absent classes may cost. Each stands for all shares up to the next."""
 
 NEXT_SHARES = np.append(SHARES[1:], 1.0)
 
 LIFT_OCTAVES, LIFT_STEPS = 64, 513
-"""Lifts at which costs are computed: from this far below the highest, in so many steps."""
+"""Costs are computed at LIFT_STEPS lifts, from LIFT_OCTAVES octaves below the highest up to it."""
 
 HALVINGS = 60
+"""Halvings of an interval that bisection makes: more than a float64 has bits."""
 
 
 @dataclass(frozen=True)
 class PlausibleModels:
-    """All that one budget needs and no query.
+    """All that can be computed for a budget before any query is known.
 
     Attributes
     ----------
-    data : the loss, with all classes.
-    region : plausible shifts of the classes that occur.
-    absent : the other classes.
-    candidates : (M, K) plausible shifts, -inf for classes left out: the reference model, and the
-        ends of all shifts of one class alone.
-    shrinkage : (P, S) by what at least the greatest rise of g, from the best shift, is divided for
-        each class that occurs, when so many SHARES of the budget are spent on absent ones.
+    data : ShiftLoss
+        The loss, with all classes.
+    region : Region
+        Plausible shifts of the classes that occur.
+    absent : list of Absent
+        The other classes.
+    candidates : (M, K) array
+        Plausible shifts, -inf for classes left out: the reference model, and the endpoints of all
+        shifts of one class alone.
+    shrinkage : (P, S) array
+        For each class that occurs and each of SHARES: when that share of the budget is spent on
+        absent classes, the greatest rise of g from the best shift is smaller by this factor, or
+        by a larger one.
     """
 
     data: ShiftLoss
@@ -66,7 +73,7 @@ class PlausibleModels:
         """The models that lose at most `budget`; `base` (K,) is the reference model's shift."""
         present, missing = _split(data)
         core = data.subset(present)
-        candidates = _line_ends(data, core, budget, base)
+        candidates = _line_endpoints(data, core, budget, base)
         starts = candidates[np.isneginf(candidates[:, missing]).all(axis=1)][:, present]
         region = Region.of(core, budget, starts)
         absent = [Absent.of(data, present, int(a), region) for a in missing]
@@ -74,7 +81,7 @@ class PlausibleModels:
         return cls(data, region, absent, candidates, _shrinkage(radius) if absent else radius[:0])
 
     def bounds(self, logits: Array, tol: float, certify: str) -> Bounds:
-        """Inner and outer ends of every query, (n, K) recentred logits, and class."""
+        """Inner and outer endpoints of every query, (n, K) recentered logits, and class."""
         present, missing = _split(self.data)
         if not missing.size:
             return bounds(self.region, logits, tol, certify)
@@ -108,9 +115,9 @@ class PlausibleModels:
             found.shift[:, a, 1][:, columns] = shift
 
     def _bound_others(self, logits: Array, found: Bounds, tol: float) -> None:
-        """Lower ends of the classes that occur, which the absent ones push down further.
+        """Lower endpoints of the classes that occur, which the absent ones push down further.
 
-        Outer: what absent classes cost the others cannot spend. Inner: by search.
+        Outer values: what absent classes cost, the others cannot spend. Inner values: by search.
         """
         present, missing = _split(self.data)
         for i, k in enumerate(present):
@@ -139,7 +146,7 @@ class PlausibleModels:
                 found.shift[better, k, 0] = -np.inf
                 found.shift[better[:, None], k, 0, columns] = shift[better, i]
         self._try_candidates(logits, found)
-        p = [sigmoid(-ends[:, present, 0]) for ends in (found.inner, found.outer)]
+        p = [sigmoid(-endpoints[:, present, 0]) for endpoints in (found.inner, found.outer)]
         known = p[0] - p[1] <= max(tol, CERTIFIED)
         found.status[:, present, 0] = np.where(known, Status.CERTIFICATE, Status.BRACKET)
 
@@ -169,8 +176,8 @@ def _split(data: ShiftLoss) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return np.flatnonzero(data.label_weight > 0), np.flatnonzero(data.label_weight == 0)
 
 
-def _line_ends(data: ShiftLoss, core: ShiftLoss, budget: float, base: Array) -> Array:
-    """(M, K) `base`, and the ends of all shifts of one class alone from there.
+def _line_endpoints(data: ShiftLoss, core: ShiftLoss, budget: float, base: Array) -> Array:
+    """(M, K) `base`, and the endpoints of all shifts of one class alone from there.
 
     An absent class that `base` leaves out comes in from -inf; one that it keeps may go there.
     """
@@ -179,7 +186,7 @@ def _line_ends(data: ShiftLoss, core: ShiftLoss, budget: float, base: Array) -> 
     found = [base[None]]
     for a in missing[kept[missing]]:
         found.append(np.where(np.arange(len(base)) == a, -np.inf, base)[None])
-    # Nothing holds the only class that occurs.
+    # If only one class occurs, its shift changes nothing.
     lifted = present if len(present) > 1 else present[:0]
     for a in (None, *missing[~kept[missing]]):
         columns = np.flatnonzero(kept) if a is None else np.sort(np.append(present, a))
@@ -192,9 +199,9 @@ def _line_ends(data: ShiftLoss, core: ShiftLoss, budget: float, base: Array) -> 
         signs = np.append(np.ones(len(up)), -np.ones(len(down)))
         ray = signs[:, None] * np.eye(len(columns))[classes]
         start = np.where(kept, base, 0.0)[columns] + np.zeros_like(ray)
-        ends = start + last_on_line(sub, budget, start, ray)[:, None] * ray
-        moved = np.full((len(ends), len(base)), -np.inf)
-        moved[:, columns] = _all(sub, budget).pull(ends, sub.loss(ends))
+        endpoints = start + last_on_line(sub, budget, start, ray)[:, None] * ray
+        moved = np.full((len(endpoints), len(base)), -np.inf)
+        moved[:, columns] = _all(sub, budget).pull(endpoints, sub.loss(endpoints))
         found.append(moved)
     return np.concatenate(found)
 
@@ -215,10 +222,13 @@ class Absent:
 
     Attributes
     ----------
-    problem : the region of the classes that occur, and of this one as the last.
-    corners : (M, ...) plausible shifts in which it is lifted as far as may be.
-    lifts : (K, S) outer bounds of how far it may be lifted over each class that occurs, by the
-        share of the budget, up to the next of SHARES, that this costs.
+    problem : Problem
+        The region of the classes that occur, and of this one as the last.
+    corners : Evaluated
+        (M, ...) plausible shifts in which it is lifted as far as possible.
+    lifts : (K, S) array
+        Outer bounds of how far it may be lifted over each class that occurs, by the share of the
+        budget, up to the next of SHARES, that this costs.
     """
 
     problem: Problem
@@ -233,16 +243,16 @@ class Absent:
         problem = replace(_all(sub, region.problem.budget), diameter=region.problem.diameter)
         k = np.full(K, K, dtype=np.intp)
         start = problem.interior[np.zeros(K, dtype=np.intp)]
-        question = Ends(np.eye(K, K + 1), k, np.full(K, UPPER), start, linear=True)
-        ends = newton(problem, question)
-        slope = Slope.of(ends)
-        reach = slope.slack(ends, problem) - slope.g
+        question = EndpointBatch(np.eye(K, K + 1), k, np.full(K, UPPER), start, linear=True)
+        endpoints = newton(problem, question)
+        slope = Slope.of(endpoints)
+        reach = slope.slack(endpoints, problem) - slope.g
         reach += MARGIN * np.abs(reach)
-        corners = problem.pull(ends.at.shift, ends.at.loss)
+        corners = problem.pull(endpoints.at.shift, endpoints.at.loss)
         return cls(problem, sub.evaluate(corners), _lifts(sub, region, reach))
 
     def upper(self, logits: Array) -> tuple[Array, Array, Array]:
-        """Inner and outer g (n,) of the upper end of this class, and the shifts (n, K + 1).
+        """Inner and outer g (n,) of the upper endpoint of this class, and the shifts (n, K + 1).
 
         The problem is convex, and no other absent class takes part in it: they only compete.
         """
@@ -250,10 +260,12 @@ class Absent:
         moved = logits[:, None, :] + self.corners.shift
         own = moved[:, :, -1] - np.logaddexp.reduce(moved, axis=2)
         start = own.argmax(axis=1)
-        ends = newton_twice(self.problem, Ends(logits, k, np.full(n, UPPER), self.corners[start]))
-        slope = Slope.of(ends)
-        outer = slope.g - slope.slack(ends, self.problem)
-        pulled = self.problem.pull(ends.at.shift, ends.at.loss)
+        endpoints = newton_twice(
+            self.problem, EndpointBatch(logits, k, np.full(n, UPPER), self.corners[start])
+        )
+        slope = Slope.of(endpoints)
+        outer = slope.g - slope.slack(endpoints, self.problem)
+        pulled = self.problem.pull(endpoints.at.shift, endpoints.at.loss)
         return odds_against(logits + pulled, k)[0], outer, pulled
 
 
@@ -261,8 +273,8 @@ def _lifts(data: ShiftLoss, region: Region, reach: Array) -> Array:
     """(K, S) bounds of c_a - c_k, the last class over each other, by the budget that it costs.
 
     With x = exp(c_a - c_k), class a costs at least the sum of w log(1 + x o_a / Z), where Z is the
-    sum of the others' odds when each is lifted over k as far as may be. That is concave in x, so a
-    chord of it bounds x from above.
+    sum of the others' odds when each is lifted over k as far as possible. That is concave in x, so
+    a chord of it bounds x from above.
     """
     found = np.repeat(reach[:, None], len(SHARES), axis=1)
     share_of_highest = np.exp2(np.linspace(-LIFT_OCTAVES, 0.0, LIFT_STEPS))
@@ -283,7 +295,7 @@ def _shrinkage(radius: Array) -> Array:
     most the radius. And g is convex, so it rises by a t-th at least: what is left of the budget
     raises g from the best shift by at most a t-th of what all of it does.
     """
-    r = np.clip(radius, SMALL, FARTHEST)[:, None]
+    r = np.clip(radius, SERIES_BELOW, FARTHEST)[:, None]
     grown = 1.0 / (1.0 - SHARES)
     goal = bulge(r) * r**2 * grown
     low, high = r + np.zeros_like(goal), np.minimum(r + np.log(grown), r * np.sqrt(grown))
@@ -295,13 +307,13 @@ def _shrinkage(radius: Array) -> Array:
 
 
 def _lower_with_absent(problem: Problem, P: int, logits: Array) -> tuple[Array, Array]:
-    """Inner g (n, P) of the lower ends of the first P classes, and shifts (n, P, K).
+    """Inner g (n, P) of the lower endpoints of the first P classes, and shifts (n, P, K).
 
-    All others never occur, and come in. Local optima, not proved global.
+    All others never occur, and take part. Local optima, not proved global.
     """
     n = len(logits)
     z, k = np.repeat(logits, P, axis=0), np.tile(np.arange(P), n)
     start = problem.interior[np.zeros(len(k), dtype=np.intp)]
-    ends = newton(problem, Ends(z, k, np.full(len(k), LOWER), start))
-    pulled = problem.pull(ends.at.shift, ends.at.loss)
+    endpoints = newton(problem, EndpointBatch(z, k, np.full(len(k), LOWER), start))
+    pulled = problem.pull(endpoints.at.shift, endpoints.at.loss)
     return odds_against(z + pulled, k)[0].reshape(n, P), pulled.reshape(n, P, -1)

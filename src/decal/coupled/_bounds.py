@@ -1,4 +1,4 @@
-"""The intervals of many queries: inner ends that are attained, outer ends that are proved."""
+"""The intervals of many queries: inner endpoints are attained, outer endpoints are proved."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from decal.coupled._solver import (
     CONVERGED,
     LOWER,
     UPPER,
-    Ends,
+    EndpointBatch,
     Slope,
     newton_twice,
     odds_against,
 )
 
-ENDS_AT_ONCE = 512
-"""Ends solved together, on one core."""
+ENDPOINTS_AT_ONCE = 512
+"""Endpoints solved together, on one core."""
 
 FIXED_METRIC_CONVERGED = 1e-8
 """Probability to be reached where convergence is linear."""
 
 OTHER_STARTS = 2
-"""Further starts for a lower end that is not proved global."""
+"""Further starts for a lower endpoint that is not proved global."""
 
 CERTIFIED = 1e-6
-"""Distance of inner and outer value, in probability, at which an end counts as certified."""
+"""Distance of inner and outer value, in probability, at which an endpoint counts as certified."""
 
-BETTER = 1e-9
+IMPROVEMENT = 1e-9
 """Probability by which another start must do better to be taken."""
 
 SIDES = np.array([LOWER, UPPER])
 
 
 class Status(IntEnum):
-    """How an end is known, from best to worst."""
+    """How an endpoint is known, from best to worst."""
 
     UNBOUNDED = 0
     POINT = 1
@@ -56,13 +56,16 @@ STATUS_NAMES = np.array([s.name.lower().replace("_", " ") for s in Status])
 
 @dataclass(frozen=True)
 class Bounds:
-    """Ends as log-odds g against each class; the last axis of the first three: lower, upper end.
+    """Endpoints as log-odds g against each class: the third axis has the lower and the upper one.
 
     Attributes
     ----------
-    inner, outer : (n, K, 2) attained, and proved. The greatest g is the lower end.
-    status : (n, K, 2) Status.
-    shift : (n, K, 2, K) that attain the inner ends.
+    inner, outer : (n, K, 2) arrays
+        Attained, and proved. The greatest g is the lower endpoint.
+    status : (n, K, 2) array
+        The Status of each endpoint.
+    shift : (n, K, 2, K) array
+        Shifts that attain the inner endpoints.
     """
 
     inner: Array
@@ -82,13 +85,18 @@ class Bounds:
 
 
 def bounds(region: Region, logits: Array, tol: float, certify: str) -> Bounds:
-    """Inner and outer ends of every query and class that occurs.
+    """Inner and outer endpoints of every query and class that occurs.
 
     Parameters
     ----------
-    logits : (n, K) recentred at the best shift.
-    tol : probability by which closed-form bounds may exceed what is attained.
-    certify : "none", "auto" or "full".
+    region : Region
+        The plausible shifts of the classes that occur.
+    logits : (n, K) array
+        Recentered at the best shift.
+    tol : float
+        Probability by which closed-form bounds may exceed what is attained.
+    certify : str
+        "none", "auto" or "full".
     """
     n, K = logits.shape
     found = Bounds.empty(n, K)
@@ -100,7 +108,7 @@ def bounds(region: Region, logits: Array, tol: float, certify: str) -> Bounds:
         found.inner[rows], found.outer[rows] = part.inner, part.outer
         found.status[rows], found.shift[rows] = part.status, part.shift
 
-    for_each_block(block, n, 2 * K, ENDS_AT_ONCE)
+    for_each_block(block, n, 2 * K, ENDPOINTS_AT_ONCE)
     return found
 
 
@@ -118,17 +126,19 @@ def _bounds(region: Region, logits: Array, tol: float, certify: str) -> Bounds:
     gap = np.abs(sigmoid(-inner) - sigmoid(-outer))
     todo = np.arange(len(k)) if certify == "full" else np.flatnonzero(gap > tol)
     if todo.size:
-        ends = _solve(region, Ends(z[todo], k[todo], side[todo], region.bank[start[todo]]))
-        proof = _prove(region, ends, certify)
+        endpoints = _solve(
+            region, EndpointBatch(z[todo], k[todo], side[todo], region.bank[start[todo]])
+        )
+        proof = _prove(region, endpoints, certify)
         if certify != "none":
             again = np.flatnonzero(proof.status == Status.BRACKET)
             if again.size:
-                _try_other_starts(region, ends, proof, again, ranked[todo[again], 1:], certify)
-        pulled = region.problem.pull(ends.at.shift, ends.at.loss)
-        g, _ = odds_against(ends.z + pulled, ends.k)
-        better = ends.side * (g - inner[todo]) > 0
+                _try_other_starts(region, endpoints, proof, again, ranked[todo[again], 1:], certify)
+        pulled = region.problem.pull(endpoints.at.shift, endpoints.at.loss)
+        g, _ = odds_against(endpoints.z + pulled, endpoints.k)
+        better = endpoints.side * (g - inner[todo]) > 0
         inner[todo[better]], shift[todo[better]] = g[better], pulled[better]
-        tighter = ends.side * (outer[todo] - proof.outer) > 0
+        tighter = endpoints.side * (outer[todo] - proof.outer) > 0
         outer[todo[tighter]] = proof.outer[tighter]
         status[todo] = proof.status
         within = np.abs(sigmoid(-inner[todo]) - sigmoid(-outer[todo])) <= max(tol, CERTIFIED)
@@ -153,7 +163,7 @@ def closed_form(reach: Array, z: Array, k: NDArray[np.intp], side: Array) -> Arr
 
 
 def _rank(bank: Array, logits: Array) -> NDArray[np.intp]:
-    """(n K 2, 1 + OTHER_STARTS) the best points of the bank for every end, best first."""
+    """(n K 2, 1 + OTHER_STARTS) the best points of the bank for every endpoint, best first."""
     moved = logits[:, None, :] + bank
     log_p = moved - np.logaddexp.reduce(moved, axis=2, keepdims=True)
     count = min(1 + OTHER_STARTS, len(bank))
@@ -163,7 +173,7 @@ def _rank(bank: Array, logits: Array) -> NDArray[np.intp]:
     return found.transpose(0, 3, 1, 2).reshape(-1, count)
 
 
-def _solve(region: Region, start: Ends) -> Ends:
+def _solve(region: Region, start: EndpointBatch) -> EndpointBatch:
     return newton_twice(
         region.problem,
         start,
@@ -179,40 +189,40 @@ class _Proof:
     status: NDArray[np.int8]
 
 
-def _prove(region: Region, ends: Ends, certify: str) -> _Proof:
-    """What is known of the ends found: outer bounds of g (P,), and how."""
-    slope = Slope.of(ends)
-    slack = slope.slack(ends, region.problem)
-    room = np.where(ends.side == UPPER, slack, np.inf)
-    status = np.where(ends.side == UPPER, Status.CONVEX, Status.BRACKET).astype(np.int8)
-    lower = np.flatnonzero((ends.side == LOWER) & np.isfinite(slack))
+def _prove(region: Region, endpoints: EndpointBatch, certify: str) -> _Proof:
+    """What is known of the endpoints found: outer bounds of g (P,), and how."""
+    slope = Slope.of(endpoints)
+    slack = slope.slack(endpoints, region.problem)
+    room = np.where(endpoints.side == UPPER, slack, np.inf)
+    status = np.where(endpoints.side == UPPER, Status.CONVEX, Status.BRACKET).astype(np.int8)
+    lower = np.flatnonzero((endpoints.side == LOWER) & np.isfinite(slack))
     if certify != "none" and lower.size:
-        proved = by_theorem(region, ends[lower], slope[lower])
+        proved = by_theorem(region, endpoints[lower], slope[lower])
         room[lower[proved]] = slack[lower[proved]]
         status[lower[proved]] = Status.THEOREM
         lower = lower[~proved]
         if lower.size and region.curvature:
-            proved, room[lower] = by_item(region, ends[lower], slope[lower], slack[lower])
+            proved, room[lower] = by_item(region, endpoints[lower], slope[lower], slack[lower])
             status[lower[proved]] = Status.CERTIFICATE
-    return _Proof(slope.g + ends.side * room, status)
+    return _Proof(slope.g + endpoints.side * room, status)
 
 
 def _try_other_starts(
     region: Region,
-    ends: Ends,
+    endpoints: EndpointBatch,
     proof: _Proof,
     rows: NDArray[np.intp],
     starts: NDArray[np.intp],
     certify: str,
 ) -> None:
-    """Replace lower ends by better ones, found from other points of the bank, where there are."""
+    """Replace lower endpoints by better ones where other points of the bank lead to some."""
     for column in starts.T:
-        other = _solve(region, replace(ends[rows], at=region.bank[column]))
-        p = [sigmoid(-Slope.of(e).g) for e in (ends[rows], other)]
-        sound = np.abs(other.at.loss - region.problem.budget) <= BETTER * region.problem.budget
-        better = np.flatnonzero(sound & (p[1] < p[0] - BETTER))
+        other = _solve(region, replace(endpoints[rows], at=region.bank[column]))
+        p = [sigmoid(-Slope.of(e).g) for e in (endpoints[rows], other)]
+        sound = np.abs(other.at.loss - region.problem.budget) <= IMPROVEMENT * region.problem.budget
+        better = np.flatnonzero(sound & (p[1] < p[0] - IMPROVEMENT))
         if better.size:
-            ends.at.put(rows[better], other.at[better])
+            endpoints.at.put(rows[better], other.at[better])
             anew = _prove(region, other[better], certify)
             proof.outer[rows[better]] = anew.outer
             proof.status[rows[better]] = anew.status

@@ -1,7 +1,7 @@
-"""Proofs that a lower end is global: for all queries at once, or item by item.
+"""Proofs that a lower endpoint is global: for all queries at once, or item by item.
 
-Both compare two remainders. Let c0 be a KKT point of the lower end of class k with multiplier tau,
-and c = c0 + v plausible. With R_D and R_g what the linearisations of D and g at c0 leave out,
+Both compare two remainders. Let c0 be a KKT point of the lower endpoint of class k with multiplier
+tau, and c = c0 + v plausible. With R_D and R_g what the linearisations of D and g at c0 leave out,
 
     g(c) - g(c0) = d v + R_g(v),        tau d v + R_D(v) <= D(c) - budget <= 0,
 
@@ -16,47 +16,47 @@ from numpy.typing import NDArray
 from decal._base.numerics import Array
 from decal.coupled._loss import VANISHING, safe_inverse
 from decal.coupled._region import Region, bulge, item_spreads, psi
-from decal.coupled._solver import Ends, Slope
+from decal.coupled._solver import EndpointBatch, Slope
 
 SHRINKINGS = 12
-"""How often the set where a better point could hide is bounded anew, at most."""
+"""The most often that the set where a better point could hide is bounded anew."""
 
-HARDLY = 0.99
-"""Shrinking ends once the box keeps this share of its size."""
+KEPT_SHARE = 0.99
+"""Shrinking stops once the box keeps this share of its size."""
 
-SHARE = 0.97
+CURVATURE_SHARE = 0.97
 """Share of the linear decrease that is set against the curvature of D; the rest against d d'."""
 
 PADDING = 1e-9
 """Nats, and share, by which bounds of v are widened, against round-off."""
 
-LOOSE = 1e-6
+BOX_TOLERANCE = 1e-6
 """Nats by which a point found may leave the box in which the global one lies."""
 
 FARTHEST = 300.0
 """Nats beyond which nothing is proved: exponentials would overflow."""
 
 
-def by_theorem(region: Region, ends: Ends, slope: Slope) -> NDArray[np.bool_]:
-    """(P,) True where the x-independent theorem proves the lower end found; see `theorem`."""
-    c = ends.at.shift
-    lifted = c - c[np.arange(len(c)), ends.k][:, None]
+def by_theorem(region: Region, endpoints: EndpointBatch, slope: Slope) -> NDArray[np.bool_]:
+    """(P,) True where the x-independent theorem proves the lower endpoint found; see `theorem`."""
+    c = endpoints.at.shift
+    lifted = c - c[np.arange(len(c)), endpoints.k][:, None]
     _, spread = item_spreads(region.reach)
     with np.errstate(over="ignore", invalid="ignore"):
-        worst = np.exp(np.ptp(c, axis=1)) / psi(spread[ends.k] + 2 * LOOSE)
-        rho = slope.tau * worst * region.bend[ends.k]
-    usual = (lifted >= -LOOSE) & (lifted <= region.reach.T[ends.k] + LOOSE)
-    proved: NDArray[np.bool_] = (rho < 1 - LOOSE) & (slope.tau > 0) & usual.all(axis=1)
+        worst = np.exp(np.ptp(c, axis=1)) / psi(spread[endpoints.k] + 2 * BOX_TOLERANCE)
+        rho = slope.tau * worst * region.bend[endpoints.k]
+    usual = (lifted >= -BOX_TOLERANCE) & (lifted <= region.reach.T[endpoints.k] + BOX_TOLERANCE)
+    proved: NDArray[np.bool_] = (rho < 1 - BOX_TOLERANCE) & (slope.tau > 0) & usual.all(axis=1)
     return proved
 
 
 def by_item(
-    region: Region, ends: Ends, slope: Slope, slack: Array
+    region: Region, endpoints: EndpointBatch, slope: Slope, slack: Array
 ) -> tuple[NDArray[np.bool_], Array]:
-    """Whether each lower end found is proved global, and how much better g could be otherwise.
+    """Whether each lower endpoint found is proved global, and how much better g could be otherwise.
 
-    Suppose a plausible c = c0 + v beats g0 by more than 2 slack; take c to be the global end. With
-    w the shares and x_l = v_l - v_k, and delta = slack - d v:
+    Suppose a plausible c = c0 + v beats g0 by more than 2 slack; take c to be the global endpoint.
+    With w the shares and x_l = v_l - v_k, and delta = slack - d v:
 
     * c is a KKT point, so the expected count of every class but k is at least its true one. The
       class that is lifted least would be expected too rarely, unless it is k. So c_l >= c_k for all
@@ -73,14 +73,16 @@ def by_item(
 
     Returns
     -------
-    proved : (P,) no plausible shift has g above g0 + 2 slack.
-    room : (P,) no plausible shift has g above g0 + room, proved or not.
+    proved : (P,) array
+        No plausible shift has g above g0 + 2 slack.
+    room : (P,) array
+        No plausible shift has g above g0 + room, proved or not.
     """
-    P = len(ends.k)
-    c, each = ends.at.shift, np.arange(P)
+    P = len(endpoints.k)
+    c, each = endpoints.at.shift, np.arange(P)
     # box[j, i] bounds v_j - v_i. As c_i >= c_k, c_j - c_i is also at most the reach of j over k.
-    greatest = np.minimum(region.reach, region.reach.T[ends.k][:, :, None])
-    greatest[each, ends.k, :] = 0.0
+    greatest = np.minimum(region.reach, region.reach.T[endpoints.k][:, :, None])
+    greatest[each, endpoints.k, :] = 0.0
     box = np.maximum(greatest - (c[:, :, None] - c[:, None, :]), 0.0) + PADDING
     proved = np.zeros(P, dtype=bool)
     room = np.full(P, np.inf)
@@ -88,8 +90,8 @@ def by_item(
     for _ in range(SHRINKINGS):
         if not left.size:
             break
-        empty, smaller, rise = _shrink(region, ends[left], slope[left], slack[left], box[left])
-        done = smaller.sum(axis=(1, 2)) > HARDLY * box[left].sum(axis=(1, 2))
+        empty, smaller, rise = _shrink(region, endpoints[left], slope[left], slack[left], box[left])
+        done = smaller.sum(axis=(1, 2)) > KEPT_SHARE * box[left].sum(axis=(1, 2))
         proved[left[empty]] = True
         room[left] = np.minimum(room[left], rise)
         box[left] = smaller
@@ -99,10 +101,10 @@ def by_item(
 
 
 def _shrink(
-    region: Region, ends: Ends, slope: Slope, slack: Array, box: Array
+    region: Region, endpoints: EndpointBatch, slope: Slope, slack: Array, box: Array
 ) -> tuple[NDArray[np.bool_], Array, Array]:
     """Whether nothing is left of the box (P, K, K); a smaller box; how far g can rise in it."""
-    each, k, w, d = np.arange(len(ends.k)), ends.k, slope.w, slope.d
+    each, k, w, d = np.arange(len(endpoints.k)), endpoints.k, slope.w, slope.d
     up, down = box[each, :, k], -box[each, k, :]
     for _ in range(2):
         down = _raise(down, _least(w, up), k)
@@ -113,11 +115,11 @@ def _shrink(
     box = np.minimum(box, up[:, :, None] - down[:, None, :])
     spread = box.max(axis=(1, 2))
     tau = slope.tau[:, None, None]
-    C = psi(spread)[:, None, None] * ends.at.hessian / tau
+    C = psi(spread)[:, None, None] * endpoints.at.hessian / tau
     gauge = region.problem.data.gauge / tau
     Q = _quadratic(w, w * bulge(up + delta[:, None]))
-    across = 2 * (1 - SHARE) / delta + 1
-    A = SHARE * C + across[:, None, None] * d[:, :, None] * d[:, None, :]
+    across = 2 * (1 - CURVATURE_SHARE) / delta + 1
+    A = CURVATURE_SHARE * C + across[:, None, None] * d[:, :, None] * d[:, None, :]
     mu = _largest_ratio(Q, A + gauge)
     far = _rise(w, up)
     rise = (1 + 2 * mu) * slack + np.log1p(np.maximum(mu - 1, 0.0) * -np.expm1(-delta))

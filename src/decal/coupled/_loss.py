@@ -25,7 +25,7 @@ POINTS_AT_ONCE = 32
 """Shifts evaluated together."""
 
 PRODUCT_SIZE = 1 << 18
-"""Multiplications of one matrix product. Larger ones BLAS would spread over all cores, which are
+"""Multiplications of one matrix product. BLAS would spread larger ones over all cores, which are
 busy with other shifts already: its threads would wait for one another, and take ten times as long.
 """
 
@@ -66,11 +66,15 @@ class ShiftLoss:
 
     Attributes
     ----------
-    log_odds : (n, K) log o_nl. A class that never occurs has no best shift: its odds are those of
-        its logit, moved so that the largest of all examples is 1.
-    weights : (n,) positive.
-    label_weight : (K,) N_l.
-    center : (K,) what c = 0 adds to the model's own logits.
+    log_odds : (n, K) array
+        log o_nl. A class that never occurs has no best shift: its odds are those of its logit,
+        moved so that the largest of all examples is 1.
+    weights : (n,) array
+        Positive.
+    label_weight : (K,) array
+        N_l.
+    center : (K,) array
+        What c = 0 adds to the model's own logits.
     """
 
     log_odds: Array
@@ -104,7 +108,7 @@ class ShiftLoss:
 
     @classmethod
     def from_parts(cls, arrays: dict[str, NDArray[Any]]) -> Self:
-        """From such arrays; ValueError if they are of no labelled data."""
+        """The loss of arrays from `parts`; ValueError if they cannot come from labelled data."""
         if arrays.keys() != {f.name for f in fields(cls)}:
             raise ValueError(f"it holds {', '.join(sorted(arrays))}")
         found = cls(**arrays)
@@ -210,7 +214,7 @@ class ShiftLoss:
         return loss, gradient, hessian
 
     def _add_block(self, factor: Array, loss: Array, gradient: Array, hessian: Array) -> None:
-        """Fill in what the factors e^c (P, K) make of the data, without the linear terms."""
+        """Add what the data contribute at the factors e^c (P, K), without the linear terms."""
         K, curvature = len(self.center), hessian.shape[1] > 0
         pairs = self.pairs if curvature else None
         moment = np.zeros((len(factor), 0 if pairs is None else pairs[2].shape[1]))

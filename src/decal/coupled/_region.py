@@ -1,4 +1,4 @@
-"""The region of plausible shifts, as far as it does not depend on a query: reaches and corners."""
+"""The region of plausible shifts, whatever the query: how far it reaches, and its corners."""
 
 from __future__ import annotations
 
@@ -10,37 +10,42 @@ import numpy as np
 from decal._base.numerics import Array
 from decal.coupled._loss import Evaluated, ShiftLoss
 from decal.coupled._solver import (
-    CLOSE,
+    BUDGET_TOLERANCE,
     LOWER,
     MAX_LINE_STEPS,
-    Ends,
+    EndpointBatch,
     Problem,
     Slope,
     newton,
 )
 
 MOST_PAIRED_CLASSES = 32
-"""Up to here every pair of classes is solved for its own; beyond, an ellipsoid bounds them all."""
+"""Up to this many classes every pair is solved on its own; beyond, an ellipsoid bounds them all."""
 
 MARGIN = 1e-9
 """Share by which reaches are widened: more than round-off can add up to."""
 
-SMALL = 1e-3
+SERIES_BELOW = 1e-3
 """Below this, e^x - 1 - x is taken from its series."""
 
 
 @dataclass(frozen=True)
 class Region:
-    """The shifts of the classes that occur, D(c) <= budget, in coordinates centred at the best.
+    """The shifts of the classes that occur, D(c) <= budget, in coordinates centered at the best.
 
     Attributes
     ----------
-    problem : the data, the budget, the best shift and the diameter.
-    reach : (K, K) outer bounds of the greatest c_j - c_k.
-    bank : plausible shifts that are good starts: the best one, those that attain the reaches, and
+    problem : Problem
+        The data, the budget, the best shift and the diameter.
+    reach : (K, K) array
+        Outer bounds of the greatest c_j - c_k.
+    bank : Evaluated
+        Plausible shifts that are good starts: the best one, those that attain the reaches, and
         whatever the caller adds.
-    rho : (K,) below 1 if every KKT point of the lower end of class k is global, for every query.
-    bend : (K,) what the theorem compares: see `theorem`.
+    rho : (K,) array
+        Below 1 if every KKT point of the lower endpoint of class k is global, for every query.
+    bend : (K,) array
+        What the theorem compares: see `theorem`.
     """
 
     problem: Problem
@@ -89,24 +94,24 @@ class Region:
 def kappa(r: Any) -> Any:
     """e^-r + r - 1: what self-concordance leaves of r^2 / 2."""
     r = np.asarray(r, dtype=np.float64)
-    return np.where(r < SMALL, r * r / 2 * (1 - r / 3), np.expm1(-r) + r)
+    return np.where(r < SERIES_BELOW, r * r / 2 * (1 - r / 3), np.expm1(-r) + r)
 
 
 def psi(r: Any) -> Any:
     """2 kappa(r) / r^2, from 1 at r = 0 downwards."""
-    r = np.maximum(np.asarray(r, dtype=np.float64), SMALL**2)
+    r = np.maximum(np.asarray(r, dtype=np.float64), SERIES_BELOW**2)
     return 2 * kappa(r) / r**2
 
 
 def bulge(r: Any) -> Any:
     """2 (e^r - 1 - r) / r^2, from 1 at r = 0 upwards."""
-    r = np.maximum(np.asarray(r, dtype=np.float64), SMALL**2)
+    r = np.maximum(np.asarray(r, dtype=np.float64), SERIES_BELOW**2)
     with np.errstate(over="ignore"):
-        return np.where(r < SMALL, 1 + r / 2, 2 * (np.expm1(r) - r) / r**2)
+        return np.where(r < SERIES_BELOW, 1 + r / 2, 2 * (np.expm1(r) - r) / r**2)
 
 
 def theorem(data: ShiftLoss, budget: float, reach: Array, bend: Array) -> Array:
-    """(K,) rho_k: where below 1, every KKT point of the lower end is global, whatever the query.
+    """(K,) rho_k: where below 1, every KKT point of the lower endpoint is global, for all queries.
 
     At a KKT point c0 with multiplier tau, any plausible c0 + v has D >= budget + tau d v + half of
     psi(spread of v) e^-(spread of c0) v'H*v, as the Hessian changes by at most e^spread; and
@@ -125,7 +130,7 @@ def theorem(data: ShiftLoss, budget: float, reach: Array, bend: Array) -> Array:
 
 
 def item_spreads(reach: Array) -> tuple[Array, Array]:
-    """(K,) greatest spread of a shift that attains the lower end of class k, and of v between two.
+    """(K,) greatest spread of shifts at the lower endpoint of class k, and of v between two.
 
     Such a shift lifts no class less than class k, measured from the best shift: see `by_item`.
     """
@@ -153,17 +158,19 @@ def _reaches(problem: Problem) -> tuple[Array, Array]:
     K = len(problem.data.center)
     j, k = np.nonzero(~np.eye(K, dtype=bool))
     start = problem.data.best[np.zeros(len(j), dtype=np.intp)]
-    ends = newton(problem, Ends(np.eye(K)[j], k, np.full(len(j), LOWER), start, linear=True))
-    slope = Slope.of(ends)
+    endpoints = newton(
+        problem, EndpointBatch(np.eye(K)[j], k, np.full(len(j), LOWER), start, linear=True)
+    )
+    slope = Slope.of(endpoints)
     reach = np.zeros((K, K))
     reach[j, k] = slope.g
     # Bounds of the reaches need the diameter, which they bound: try one, and see whether it holds.
     diameter = 2 * float((reach + reach.T).max())
-    reach[j, k] += slope.slack(ends, replace(problem, diameter=diameter))
+    reach[j, k] += slope.slack(endpoints, replace(problem, diameter=diameter))
     reach *= 1 + MARGIN
     if not (reach + reach.T).max() <= diameter:
         reach = np.full((K, K), np.inf)
-    return reach, ends.at.shift
+    return reach, endpoints.at.shift
 
 
 def _ellipsoid_reaches(data: ShiftLoss, budget: float) -> Array:
@@ -178,7 +185,7 @@ def _ellipsoid_reaches(data: ShiftLoss, budget: float) -> Array:
     r = farthest + 1.0  # beyond the root, as kappa(r) >= r - 1
     for _ in range(MAX_LINE_STEPS):
         excess = float(kappa(r)) - farthest
-        if excess <= CLOSE * farthest:
+        if excess <= BUDGET_TOLERANCE * farthest:
             break
         r -= excess / -float(np.expm1(-r))
     reach: Array = np.sqrt(2 * budget * distance / psi(r)) * (1 + MARGIN)

@@ -1,8 +1,9 @@
-"""Ends of one probability over all plausible shifts: Newton's method on the KKT system, in batches.
+"""Endpoints of a probability over all plausible shifts: Newton's method on the KKT system.
 
 With g(c) = log sum_{l != k} exp(z_l + c_l) - z_k - c_k, the probability of class k is
-1 / (1 + e^g). Its upper end minimises the convex g over the convex region D(c) <= B; its lower end
-maximises it. Either way grad D = ± tau grad g and D = B at the end.
+1 / (1 + e^g). Its upper endpoint minimises the convex g over the convex region D(c) <= B; its lower
+endpoint maximises it. Either way grad D = ± tau grad g and D = B at the endpoint. Endpoints are
+solved for in batches.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from decal._base.numerics import Array, sigmoid
 from decal.coupled._loss import ROUND_OFF, Evaluated, ShiftLoss
 
 LOWER, UPPER = 1.0, -1.0
-"""Which end of p_k: the greatest g, or the least."""
+"""Which endpoint of p_k: the greatest g, or the least."""
 
 MAX_NEWTON_STEPS = 60
 CAUTIOUS_STEPS = 12
-"""After so many steps of Newton's method, the lower end is sought by safe ascent instead."""
+"""Steps of Newton's method after which a lower endpoint is sought by safe ascent instead."""
 
-SHORTER = 0.95
+STEP_DECAY = 0.95
 """From then on, every step may be at most this share of the one before."""
 
 WIDEST_STEP = 1.5
@@ -32,35 +33,40 @@ WIDEST_STEP = 1.5
 CONVERGED = 1e-10
 """Probability by which a KKT point may miss the optimum, to first order."""
 
-STUCK = 1e-8
-"""Probability by which an end may miss its optimum, to first order, before it is solved anew."""
+STUCK_TOLERANCE = 1e-8
+"""Probability by which an endpoint may miss its optimum, to first order, and still be kept."""
 
 TANGENT_WEIGHT = 1e6
-"""Weight of the normal direction when the sign of the curvature along the boundary is asked for."""
+"""Weight of the normal direction in the test for positive curvature along the boundary."""
 
 RIDGE = 1e-15
 """Share of the trace added to the diagonal of a Hessian, which may vanish along a class."""
 
-CRUTCH = 1e-8
+LARGER_RIDGE = 1e-8
 """As RIDGE, where that is not enough."""
 
 MAX_LINE_STEPS = 200
-CLOSE = 1e-12
+BUDGET_TOLERANCE = 1e-12
 """Share of the budget by which a point on a line may miss it."""
 
 
 @dataclass(frozen=True)
-class Ends:
+class EndpointBatch:
     """Points for P questions (query, class, side), and all that certificates need of them.
 
     Attributes
     ----------
-    z : (P, K) logits of the query, recentred. Or, to maximise a linear function: its weights,
-        which are zero for class k and sum to one; g is then sum_l z_l c_l - c_k.
-    k : (P,) class.
-    side : (P,) LOWER or UPPER.
-    at : the points, with loss, gradient and Hessian. They may lie a little outside the region.
-    linear : whether z holds the weights of linear functions.
+    z : (P, K) array
+        Logits of the query, recentered. Or, to maximise a linear function: its weights, which are
+        zero for class k and sum to one; g is then sum_l z_l c_l - c_k.
+    k : (P,) integers
+        The class.
+    side : (P,) array
+        LOWER or UPPER.
+    at : Evaluated
+        The points, with loss, gradient and Hessian. They may lie a little outside the region.
+    linear : bool
+        Whether z holds the weights of linear functions.
     """
 
     z: Array
@@ -87,19 +93,19 @@ class Slope:
     residual: Array
 
     @classmethod
-    def of(cls, ends: Ends) -> Slope:
+    def of(cls, endpoints: EndpointBatch) -> Slope:
         """The slopes of all points."""
-        each = np.arange(len(ends.k))
-        if ends.linear:
-            w = ends.z
-            g = (w * ends.at.shift).sum(axis=1) - ends.at.shift[each, ends.k]
+        each = np.arange(len(endpoints.k))
+        if endpoints.linear:
+            w = endpoints.z
+            g = (w * endpoints.at.shift).sum(axis=1) - endpoints.at.shift[each, endpoints.k]
         else:
-            g, w = odds_against(ends.z + ends.at.shift, ends.k)
+            g, w = odds_against(endpoints.z + endpoints.at.shift, endpoints.k)
         d = w.copy()
-        d[each, ends.k] = -1.0
-        tau = -ends.side * ends.at.gradient[each, ends.k]
-        residual = ends.at.gradient - (ends.side * tau)[:, None] * d
-        residual[each, ends.k] = 0.0
+        d[each, endpoints.k] = -1.0
+        tau = -endpoints.side * endpoints.at.gradient[each, endpoints.k]
+        residual = endpoints.at.gradient - (endpoints.side * tau)[:, None] * d
+        residual[each, endpoints.k] = 0.0
         return cls(g, w, d, tau, residual)
 
     def __getitem__(self, rows: Any) -> Self:
@@ -107,16 +113,16 @@ class Slope:
             self.g[rows], self.w[rows], self.d[rows], self.tau[rows], self.residual[rows]
         )
 
-    def slack(self, ends: Ends, problem: Problem) -> Array:
+    def slack(self, endpoints: EndpointBatch, problem: Problem) -> Array:
         """(P,) by how much g may be bettered to first order; inf where tau is not positive.
 
         For every plausible c0 + v, D + grad D v <= budget, hence side d v <= (budget - D - residual
         v) / tau; and the residual, which sums to zero, makes at most half its absolute sum times
         the spread of v. Round-off of D and its gradient is added.
         """
-        noise = problem.data.round_off(ends.at.shift)
+        noise = problem.data.round_off(endpoints.at.shift)
         missed = np.abs(self.residual).sum(axis=1) + self.w.shape[1] * noise
-        room = np.abs(problem.budget - ends.at.loss) + noise + missed * problem.diameter / 2
+        room = np.abs(problem.budget - endpoints.at.loss) + noise + missed * problem.diameter / 2
         slack: Array = np.full_like(room, np.inf)
         np.divide(room, self.tau, out=slack, where=self.tau > 0)
         return slack
@@ -128,9 +134,15 @@ class Problem:
 
     Attributes
     ----------
-    interior : a shift whose loss is at most half the budget, as one row.
-    diameter : by how much the difference of two plausible shifts may differ between two classes,
-        not counting classes that never occur.
+    data : ShiftLoss
+        The loss D.
+    budget : float
+        Nats that may be lost.
+    interior : Evaluated
+        A shift whose loss is at most half the budget, as one row.
+    diameter : float
+        The most by which the difference of two plausible shifts differs between two classes, not
+        counting classes that never occur.
     """
 
     data: ShiftLoss
@@ -168,29 +180,36 @@ def odds_against(moved: Array, k: NDArray[np.intp]) -> tuple[Array, Array]:
 
 def newton(
     problem: Problem,
-    start: Ends,
+    start: EndpointBatch,
     *,
     convex: bool = False,
     curvature: bool = True,
     converged: float = CONVERGED,
-) -> Ends:
+) -> EndpointBatch:
     """KKT points, from the points of `start`.
 
     Parameters
     ----------
-    convex : H - tau Cov is known to be positive definite, for lower ends too.
-    curvature : use the Hessian at every point; otherwise that of the best shift everywhere, which
-        converges linearly, and suits small regions of many classes.
-    converged : probability (of linear functions: nats) to be reached.
+    problem : Problem
+        The region.
+    start : EndpointBatch
+        The questions, and where to start.
+    convex : bool
+        Whether H - tau Cov is known to be positive definite, for lower endpoints too.
+    curvature : bool
+        Whether to use the Hessian at every point; otherwise that of the best shift everywhere,
+        which converges linearly, and suits small regions of many classes.
+    converged : float
+        Probability (of linear functions: nats) to be reached.
     """
     data, budget = problem.data, problem.budget
-    ends = replace(start, at=start.at[np.arange(len(start.k))])
-    active = np.arange(len(ends.k))
+    endpoints = replace(start, at=start.at[np.arange(len(start.k))])
+    active = np.arange(len(endpoints.k))
     for iteration in range(MAX_NEWTON_STEPS):
-        now = ends[active]
+        now = endpoints[active]
         slope = Slope.of(now)
         p = sigmoid(-slope.g)
-        weight = 1.0 if ends.linear else p * (1 - p)
+        weight = 1.0 if endpoints.linear else p * (1 - p)
         noise = data.total_weight * ROUND_OFF
         miss = np.abs(budget - now.at.loss) - noise
         miss += np.abs(slope.residual).sum(axis=1) * problem.diameter / 2
@@ -208,36 +227,38 @@ def newton(
         # unless they turn out to go in circles.
         widest = np.maximum(WIDEST_STEP, np.ptp(now.at.shift, axis=1) / 2)
         if iteration >= CAUTIOUS_STEPS:
-            widest = WIDEST_STEP * SHORTER ** (iteration - CAUTIOUS_STEPS)
+            widest = WIDEST_STEP * STEP_DECAY ** (iteration - CAUTIOUS_STEPS)
         size = np.maximum(np.ptp(step, axis=1), np.finfo(np.float64).tiny)
         step *= np.minimum(1.0, widest / size)[:, None]
         sound = np.isfinite(step).all(axis=1)
         active, moved = active[sound], (now.at.shift + step)[sound]
-        ends.at.put(active, data.evaluate(moved, curvature=curvature))
-    return ends
+        endpoints.at.put(active, data.evaluate(moved, curvature=curvature))
+    return endpoints
 
 
-def newton_twice(problem: Problem, start: Ends, **settings: Any) -> Ends:
-    """As `newton`, and from the interior point where the given start leads nowhere."""
-    ends = newton(problem, start, **settings)
-    slope = Slope.of(ends)
-    slack = slope.slack(ends, problem)
+def newton_twice(problem: Problem, start: EndpointBatch, **settings: Any) -> EndpointBatch:
+    """As `newton`, and again from the interior point where the given start leads nowhere."""
+    endpoints = newton(problem, start, **settings)
+    slope = Slope.of(endpoints)
+    slack = slope.slack(endpoints, problem)
     p = sigmoid(-slope.g)
-    stuck = np.flatnonzero(~(p * (1 - p) * slack <= STUCK))
+    stuck = np.flatnonzero(~(p * (1 - p) * slack <= STUCK_TOLERANCE))
     if not stuck.size:
-        return ends
+        return endpoints
     inside = problem.interior[np.zeros(len(stuck), dtype=np.intp)]
     if not start.at.hessian.shape[1]:
         inside = replace(inside, hessian=start.at.hessian[stuck])
-    again = newton(problem, replace(ends[stuck], at=inside), **settings)
+    again = newton(problem, replace(endpoints[stuck], at=inside), **settings)
     anew = Slope.of(again)
     better = anew.slack(again, problem) < slack[stuck]
-    better &= (ends.side[stuck] == UPPER) | (anew.g > slope.g[stuck])
-    ends.at.put(stuck[better], again.at[better])
-    return ends
+    better &= (endpoints.side[stuck] == UPPER) | (anew.g > slope.g[stuck])
+    endpoints.at.put(stuck[better], again.at[better])
+    return endpoints
 
 
-def _curvature(data: ShiftLoss, now: Ends, slope: Slope, convex: bool, *, cautious: bool) -> Array:
+def _curvature(
+    data: ShiftLoss, now: EndpointBatch, slope: Slope, convex: bool, *, cautious: bool
+) -> Array:
     """(P, K, K) H - side tau Cov, where it is positive along the boundary; otherwise H.
 
     With H alone a step leads towards the point where the linearised g is greatest. As g is convex,
@@ -262,7 +283,7 @@ def _curvature(data: ShiftLoss, now: Ends, slope: Slope, convex: bool, *, cautio
     return J
 
 
-def _bordered_step(budget: float, now: Ends, slope: Slope, J: Array) -> Array:
+def _bordered_step(budget: float, now: EndpointBatch, slope: Slope, J: Array) -> Array:
     """(P, K) steps that solve grad D + J step = tau normal, up to where D meets the budget."""
     # Parametrised by t = normal · step, not by tau, which stalls where a rare class is all but
     # ruled out and D is linear.
@@ -279,7 +300,7 @@ def _bordered_step(budget: float, now: Ends, slope: Slope, J: Array) -> Array:
     try:
         solved = np.linalg.solve(bordered, right)
     except np.linalg.LinAlgError:  # data that do not bend the loss at all
-        bordered[:, diagonal, diagonal] += CRUTCH * np.trace(J, axis1=1, axis2=2)[:, None]
+        bordered[:, diagonal, diagonal] += LARGER_RIDGE * np.trace(J, axis1=1, axis2=2)[:, None]
         solved = np.linalg.solve(bordered, right)
     base, along = solved[:, :K, 0], solved[:, :K, 1]
     h_base = np.einsum("pij,pj->pi", now.at.hessian, base)
@@ -287,7 +308,7 @@ def _bordered_step(budget: float, now: Ends, slope: Slope, J: Array) -> Array:
     return _meet_budget(budget, now, base, along, h_base, h_along)
 
 
-def _fixed_metric_step(data: ShiftLoss, budget: float, now: Ends, slope: Slope) -> Array:
+def _fixed_metric_step(data: ShiftLoss, budget: float, now: EndpointBatch, slope: Slope) -> Array:
     """As `_bordered_step` with J the Hessian at the best shift: products only."""
     normal = now.side[:, None] * slope.d
     towards = normal @ data.inverse_metric
@@ -298,7 +319,7 @@ def _fixed_metric_step(data: ShiftLoss, budget: float, now: Ends, slope: Slope) 
 
 
 def _meet_budget(
-    budget: float, now: Ends, base: Array, along: Array, h_base: Array, h_along: Array
+    budget: float, now: EndpointBatch, base: Array, along: Array, h_base: Array, h_along: Array
 ) -> Array:
     """Steps base + t along, with the larger t at which the model of D meets the budget."""
     gradient = now.at.gradient
@@ -321,10 +342,10 @@ def last_on_line(data: ShiftLoss, budget: float, base: Array, ray: Array) -> Arr
             break
         t[short] *= 2
     for _ in range(MAX_LINE_STEPS):
-        # D is convex: from beyond the end, Newton's method never steps over it.
+        # D is convex: from beyond the endpoint, Newton's method never steps over it.
         at = data.evaluate(base + t[:, None] * ray, curvature=False)
         over, slope = at.loss - budget, (at.gradient * ray).sum(axis=1)
-        settled = (over <= CLOSE * budget + data.round_off(at.shift)) | (slope <= 0)
+        settled = (over <= BUDGET_TOLERANCE * budget + data.round_off(at.shift)) | (slope <= 0)
         if settled.all():
             break
         t = t - np.divide(over, slope, out=np.zeros_like(t), where=~settled)

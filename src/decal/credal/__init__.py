@@ -1,6 +1,11 @@
-"""Sets of distributions and what can be asked of them. Imports from `_base` and `decisions`."""
+"""Sets of distributions and what can be asked of them. May import from `_base` and `decisions`.
 
-from decal.credal._boxes import BracketWarning, CredalSet, IntervalCredalSet
+`_credal_set` has what all kinds share, `_boxes` and `_hulls` one kind each; their arithmetic, plain
+functions on arrays, is in the files named after the kind.
+"""
+
+from decal.credal._boxes import BracketWarning, IntervalCredalSet
+from decal.credal._credal_set import CredalSet
 from decal.credal._hulls import HullCredalSet
 
 __all__ = ["BracketWarning", "CredalSet", "HullCredalSet", "IntervalCredalSet"]

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from decal._base.checks import (
-    check_class_names,
-    check_distributions,
-    check_tolerance,
-    check_vertices,
-)
+from decal._base.checks import check_class_names, check_distributions, check_tolerance
 from decal._base.numerics import Array
-from decal.credal import _hull_questions as hulls
-from decal.credal._boxes import CredalSet, Indices, IntervalCredalSet, Mask, row_index
+from decal._base.set_checks import check_vertices
+from decal.credal import _hull_decisions as hull_decisions
+from decal.credal import _hull_entropy as hull_entropy
+from decal.credal._boxes import IntervalCredalSet
+from decal.credal._credal_set import CredalSet, Indices, Mask, read_only, row_index
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -28,20 +26,29 @@ class HullCredalSet(CredalSet):
 
     Parameters
     ----------
-    vertices : (n, M, K), each a distribution.
-    classes : K names, optional.
+    vertices : (n, M, K) array
+        M distributions for each input.
+    classes : list of str, optional
+        K names.
 
     Attributes
     ----------
-    lower, upper : (n, K) the smallest box around each hull.
-    point : (n, K) the mean of the vertices.
+    lower, upper : (n, K) arrays
+        The smallest box around each hull.
+    point : (n, K) array
+        The mean of the vertices.
+
+    See Also
+    --------
+    IntervalCredalSet : Probability intervals, with the same questions.
 
     Notes
     -----
-    The surface of IntervalCredalSet. Expectations, the lower entropy and most decisions are found
-    at vertices; the upper entropy by an interior-point method with a certificate of 1e-10 nats;
-    E-admissibility and membership as small matrix games. "hartley" is that of the box around the
-    hull; that of the hull itself is not computed.
+    It answers all questions of IntervalCredalSet. Expectations, the lower entropy and most
+    decisions are found at vertices; the upper entropy by an interior-point method with a
+    certificate of 1e-10 nats; E-admissibility and membership as small matrix games. "hartley" is
+    that of the box around the hull: that of the hull itself would need the Möbius masses of all
+    sets of classes.
 
     Examples
     --------
@@ -57,14 +64,19 @@ class HullCredalSet(CredalSet):
     vertices: Array
     classes: tuple[str, ...] | None
 
+    _measures: ClassVar[dict[str, Callable[..., Array]]] = {"zero_one": hull_decisions.zero_one}
+    _rules: ClassVar[dict[str, Callable[..., Mask | Indices]]] = {
+        "maximality": hull_decisions.maximality,
+        "e_admissible": hull_decisions.e_admissible,
+        "minimax_regret": hull_decisions.minimax_regret,
+    }
+
     def __init__(self, vertices: Any, *, classes: Iterable[Any] | None = None) -> None:
         array = check_vertices(vertices)
         self._hold(array, check_class_names(classes, array.shape[2]))
 
     def _hold(self, vertices: Array, classes: tuple[str, ...] | None) -> None:
-        vertices = vertices.view()
-        vertices.flags.writeable = False
-        object.__setattr__(self, "vertices", vertices)
+        object.__setattr__(self, "vertices", read_only(vertices))
         object.__setattr__(self, "classes", classes)
 
     @cached_property
@@ -102,36 +114,42 @@ class HullCredalSet(CredalSet):
         return self
 
     def contains(self, distributions: Any, *, atol: float = 5e-4) -> Mask:
-        """(n,) True where some mixture of the vertices is within `atol` in every class."""
+        """(n,) True where some mixture of the vertices is within `atol` in every class.
+
+        Parameters
+        ----------
+        distributions : (n, K) array
+            One for each row.
+        atol : float
+            Tolerance in units of probability.
+        """
         p = check_distributions(distributions, shape=self.shape)
-        return hulls.contains(self.vertices, p, atol=check_tolerance(atol, "atol"))
+        return hull_decisions.contains(self.vertices, p, atol=check_tolerance(atol, "atol"))
 
     def intersection_probability(self, *, empty: str = "raise") -> Array:
         """(n, K) that of the box around the hull; it may lie outside the hull."""
         return self.box().intersection_probability(empty=empty)
 
-    def upper_entropy(self) -> hulls.UpperEntropy:
+    def upper_entropy(self) -> hull_entropy.UpperEntropy:
         """The upper entropy with its certificate: value, bound, weights and gap."""
-        return hulls.upper_entropy(self.vertices)
+        return hull_entropy.upper_entropy(self.vertices)
 
     def _size(self) -> str:
         return f"{self.vertices.shape[1]:,} vertices, "
+
+    @property
+    def _arrays(self) -> tuple[Array]:
+        return (self.vertices,)
 
     @property
     def _reachable(self) -> tuple[Array, Array]:
         return self.lower, self.upper
 
     def _lower_entropy(self) -> Array:
-        return hulls.lower_entropy(self.vertices)
+        return hull_entropy.lower_entropy(self.vertices)
 
     def _upper_entropy(self) -> Array:
-        return hulls.upper_entropy(self.vertices).value
-
-    def _zero_one(self) -> Array:
-        return hulls.zero_one(self.vertices)
+        return hull_entropy.upper_entropy(self.vertices).value
 
     def _expectation(self, values: Array) -> tuple[Array, Array]:
-        return hulls.expectation(self.vertices, values)
-
-    def _decide(self, rule: str, utility: Array | None, optimism: float) -> Mask | Indices:
-        return hulls.decide(self.vertices, rule, utility=utility, optimism=optimism)
+        return hull_decisions.expectation(self.vertices, values)

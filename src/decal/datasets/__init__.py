@@ -1,11 +1,13 @@
-"""Public data sets: downloaded once, checked, kept; or read from a folder of yours.
+"""Public data sets: downloaded once, checked and kept, or read from a folder of yours.
 
-Every loader returns plain arrays in a frozen object. `available` tells what is here.
+Every loader returns plain arrays in a frozen object. `available` lists what is there already.
 
 >>> from decal import datasets
 >>> images = datasets.fashion_mnist("test")  # doctest: +SKIP
 >>> images  # doctest: +SKIP
 ImageSet: 10,000 images of 28×28×1, 10 classes
+
+Imports from `_base` and `_io`.
 """
 
 from decal.datasets._catalogue import Availability, available

@@ -1,6 +1,6 @@
-"""A data set's files, in a folder or still in their archive; read, never unpacked.
+"""Files of a data set, in a folder or in an archive that is read but never unpacked.
 
-The names inside an archive are only ever looked up, not written to a disk. So a name such as
+Names inside an archive are only looked up, never written to a disk. So a name such as
 ``../../.profile`` does no harm, and the cache holds nothing half unpacked.
 """
 
@@ -20,7 +20,7 @@ from decal.datasets._downloads import DamagedDataError, MissingDataError
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
 GZIP = b"\x1f\x8b"
-"""How a compressed file begins."""
+"""The first bytes of a compressed file."""
 
 BROKEN_TAR = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
 
@@ -87,7 +87,7 @@ class ZipTree:
             raise damaged(self.path / name, error) from error
 
     def _archive(self) -> zipfile.ZipFile:
-        """The archive as this process opened it: a forked one must not share the position."""
+        """The archive, opened by this process: forked processes must not share a position."""
         if self._open is None or self._open[0] != os.getpid():
             try:
                 self._open = os.getpid(), zipfile.ZipFile(self.path)
@@ -144,7 +144,7 @@ class TarTree:
         return content
 
     def _stream(self) -> IO[bytes]:
-        """The archive, unpacked, as this process opened it: see ZipTree."""
+        """The archive, unpacked, opened by this process: see ZipTree."""
         if self._open is None or self._open[0] != os.getpid():
             stream = gzip.GzipFile(self.path) if self._packed else self.path.open("rb")
             self._open = os.getpid(), cast(IO[bytes], stream)

@@ -1,4 +1,4 @@
-"""Arrays in files: IDX, .npy and .npz. Nothing is unpickled, and what is damaged is named."""
+"""Arrays in files: IDX, .npy and .npz. Nothing is unpickled; errors name the damaged file."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ UNSIGNED_BYTES = 0x08
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
-    """The array of bytes in an IDX file, plain or compressed, of the shape its header tells.
+    """The array of bytes in an IDX file, plain or compressed, in the shape of its header.
 
     The header: two zero bytes, the type (8: unsigned bytes), the number of dimensions, and each
     dimension as a big-endian whole number of four bytes.
     """
     content = path.read_bytes()
-    if content[:2] == GZIP:  # by content, since some tools rename what they unpack
+    if content[:2] == GZIP:  # by content, since some tools unpack files without renaming them
         try:
             content = gzip.decompress(content)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -60,7 +60,7 @@ def read_npy(path: Path) -> NDArray[Any]:
 
 
 def read_npz(path: Path, keys: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
-    """The arrays in an .npz file, or those named; they must be there."""
+    """All arrays in an .npz file, or those named, which must be there."""
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             names = [name.removesuffix(".npy") for name in archive.namelist()]

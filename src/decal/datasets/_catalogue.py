@@ -1,4 +1,4 @@
-"""Which data sets are here, where, and what the others need."""
+"""Which data sets are available, where, and what the others need."""
 
 from __future__ import annotations
 
@@ -25,10 +25,14 @@ class Availability:
 
     Attributes
     ----------
-    name : what to call: `decal.datasets.NAME`.
-    rows : how many examples it has, by split.
-    where : the file or folder that it would be read from, or None if it is not here.
-    needs : what to do to get it; "" if it is here.
+    name : str
+        Name of its function: `decal.datasets.NAME`.
+    rows : str
+        Number of examples by split.
+    where : path or None
+        The file or folder that it would be read from; None if it is not available.
+    needs : str
+        How to get it; "" if it is available.
     """
 
     name: str
@@ -41,7 +45,7 @@ class Availability:
 
 
 def available() -> tuple[Availability, ...]:
-    """What is here, and what is missing with how to get it. Nothing is downloaded, or checked.
+    """All data sets: where they are, or how to get them. Nothing is downloaded or checked.
 
     >>> from decal import datasets
     >>> [entry.name for entry in datasets.available()][:3]

@@ -1,4 +1,4 @@
-"""What loaders return: plain arrays and names, frozen together."""
+"""The results of loaders: frozen objects of plain arrays and names."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ class ImageSet:
 
     Attributes
     ----------
-    images : (n, H, W, C) bytes; C is 1 for grey images and 3 for colour (red, green, blue).
-    labels : (n,) numbers of classes.
-    classes : their names, in the order of the labels.
-    human : (n, K) shares of the annotators who chose each class, or None.
+    images : (n, H, W, C) array
+        Bytes; C is 1 for grey images and 3 for colour (red, green, blue).
+    labels : (n,) array
+        Numbers of classes.
+    classes : tuple of str
+        Their names, in the order of the labels.
+    human : (n, K) array or None
+        Shares of the annotators who chose each class, or None.
     """
 
     images: Images
@@ -45,9 +49,12 @@ class HumanSet:
 
     Attributes
     ----------
-    human : (n, K) shares of the annotators who chose each class.
-    counts : (n, K) how many chose each class, or None if only the shares are known.
-    classes : names of the classes, in the order of the columns.
+    human : (n, K) array
+        Shares of the annotators who chose each class.
+    counts : (n, K) array or None
+        How many chose each class, or None if only the shares are known.
+    classes : tuple of str
+        Names of the classes, in the order of the columns.
     """
 
     human: NDArray[np.float64]
@@ -67,10 +74,13 @@ class EmbeddingSet:
 
     Attributes
     ----------
-    embeddings : (n, d).
-    human : (n, K) shares of the annotators who chose each class.
-    texts : n tuples of sentences, or None.
-    classes : names of the classes, in the order of the columns.
+    embeddings : (n, d) array
+    human : (n, K) array
+        Shares of the annotators who chose each class.
+    texts : tuple or None
+        n tuples of sentences, or None.
+    classes : tuple of str
+        Names of the classes, in the order of the columns.
     """
 
     embeddings: NDArray[np.float32]
@@ -91,13 +101,20 @@ class TextSet:
 
     Attributes
     ----------
-    texts : n tuples of sentences: premise and hypothesis, or an item's parts in their order.
-    labels : (n,) numbers of classes: what most annotators chose.
-    human : (n, K) shares of the annotators who chose each class.
-    counts : (n, K) how many chose each class.
-    uids : n names of items, unique.
-    classes : names of the classes, in the order of the columns.
-    old_labels : (n,) the labels of the data set that the items come from.
+    texts : tuple
+        n tuples of sentences: premise and hypothesis, or an item's parts in their order.
+    labels : (n,) array
+        Numbers of classes: what most annotators chose.
+    human : (n, K) array
+        Shares of the annotators who chose each class.
+    counts : (n, K) array
+        How many chose each class.
+    uids : tuple of str
+        n names of items, unique.
+    classes : tuple of str
+        Names of the classes, in the order of the columns.
+    old_labels : (n,) array
+        The labels of the data set that the items come from.
     """
 
     texts: tuple[tuple[str, ...], ...]
@@ -121,13 +138,19 @@ class TableSet:
 
     Attributes
     ----------
-    name : of the data set.
-    openml_id : its number at OpenML.
-    columns : every other column by name: (n,) float64 with NaN where nothing is known, or (n,)
-        text with "" there.
-    labels : (n,) numbers of classes.
-    classes : their names, sorted.
-    target : the name of the column to predict.
+    name : str
+        Name of the data set.
+    openml_id : int
+        Its number at OpenML.
+    columns : mapping
+        Every other column by name: (n,) float64 with NaN where nothing is known, or (n,) text with
+        "" there.
+    labels : (n,) array
+        Numbers of classes.
+    classes : tuple of str
+        Their names, sorted.
+    target : str
+        The name of the column to predict.
     """
 
     name: str
@@ -160,15 +183,24 @@ class LogitSet:
 
     Attributes
     ----------
-    name : of the file, without .npz.
-    logits : (n, K) of the examples to evaluate on.
-    labels : (n,) their labels.
-    truth : (n, K) the distribution of their labels (of annotators, or semi-synthetic), or None.
-    classes : K names, or None.
-    train_logits : (m, K) of examples to fit on, or None: then split the rows above.
-    train_labels : (m,) their labels, or None.
-    other : logits on other data, such as out-of-distribution sets, by name.
-    uids : n names of items, or None.
+    name : str
+        Name of the file, without .npz.
+    logits : (n, K) array
+        Logits of the examples to evaluate on.
+    labels : (n,) array
+        Their labels.
+    truth : (n, K) array or None
+        The distribution of their labels (of annotators, or semi-synthetic), or None.
+    classes : tuple of str or None
+        K names, or None.
+    train_logits : (m, K) array or None
+        Of examples to fit on, or None: then split the rows above.
+    train_labels : (m,) array or None
+        Their labels, or None.
+    other : mapping or None
+        Logits on other data, such as out-of-distribution sets, by name.
+    uids : tuple of str or None
+        n names of items, or None.
     """
 
     name: str

@@ -1,9 +1,8 @@
-"""Files from the web, kept in a cache: resumed after a break, checked before they count as there.
+"""Files from the web, kept in a cache: downloads resume after a break, and are checked.
 
-A file is first written beside its place, as ``NAME.part``. It gets its name only when it is whole
-and has the digest that is known of it, so that the cache never holds half a file. Where no digest
-is known, the first download is trusted and its digest recorded in ``NAME.sha256``; a later download
-must agree with it.
+A file is first written as ``NAME.part``. It gets its name only when it is complete and has the
+known digest, so that the cache never holds half a file. If no digest is known, the first download
+is trusted and its digest recorded in ``NAME.sha256``; later downloads must agree with it.
 """
 
 from __future__ import annotations
@@ -24,24 +23,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from decal.datasets._download_progress import Progress, shown
+from decal._io.progress import ByteProgress, byte_progress
 
 CHUNK_BYTES = 1 << 18
 TRIES = 4
-"""Attempts in a row that bring no new byte before an address is given up."""
+"""An address is given up after this many attempts in a row without a new byte."""
 
 TIMEOUT_SECONDS = 30.0
 RETRIED_CODES = (408, 425, 429, 500, 502, 503, 504)
-"""Answers that may be better a moment later; every other refusal is final."""
+"""Answers after which another attempt may succeed; every other refusal is final."""
 
 RANGE_NOT_SATISFIABLE = 416
 
 HOPELESS = (socket.gaierror, ConnectionRefusedError, ssl.SSLCertVerificationError)
-"""Faults of the connection that a second try at once would not mend."""
+"""Errors of the connection after which another attempt would fail too."""
 
 
 class MissingDataError(FileNotFoundError):
-    """Raised when data are not at hand; the message says which file to put where."""
+    """Raised when data are not available; the message says which file to put where."""
 
 
 class DamagedDataError(ValueError):
@@ -50,16 +49,22 @@ class DamagedDataError(ValueError):
 
 @dataclass(frozen=True)
 class Remote:
-    """A public file: where it can be had, and how to recognise it.
+    """A public file: its addresses, and how to recognise it.
 
     Attributes
     ----------
-    dataset : the name of the folder it belongs to in the cache.
-    name : of the file.
-    urls : addresses of the same file, tried in turn.
-    md5, sha256 : hexadecimal digests, where they are known for sure.
-    size : bytes, where known.
-    start : bytes that it begins with: a page of a website in its place is not taken for it.
+    dataset : str
+        The name of the folder it belongs to in the cache.
+    name : str
+        Name of the file.
+    urls : tuple of str
+        Addresses of the same file, tried in turn.
+    md5, sha256 : str or None
+        Hexadecimal digests, where they are known for sure.
+    size : int or None
+        Bytes, where known.
+    start : bytes
+        Bytes that it begins with: a page of a website in its place is not taken for it.
     """
 
     dataset: str
@@ -125,7 +130,7 @@ def fetch(
     size: int | None = None,
     start: bytes = b"",
     what: str | None = None,
-    progress: Progress | None = None,
+    progress: ByteProgress | None = None,
     pause: float = 1.0,
 ) -> Path:
     """The file at `path`, downloaded there unless it is there already.
@@ -136,20 +141,30 @@ def fetch(
 
     Parameters
     ----------
-    url : the address, http or https, or several of the same file.
-    path : the file to have; folders are made as needed.
-    md5, sha256 : hexadecimal digests the file must have.
-    size : bytes it must have.
-    start : what it must begin with.
-    what : what to call it in messages; its name, unless told.
-    progress : called with the bytes at hand and those in all (None if unknown), now and then.
-        Unless told, a bar on the error stream if that is a terminal.
-    pause : seconds before the second try, doubled before each further one.
+    url : str or sequence of str
+        The address, http or https, or several of the same file.
+    path : path
+        The file to have; folders are made as needed.
+    md5, sha256 : str, optional
+        Hexadecimal digests the file must have.
+    size : int, optional
+        Bytes it must have.
+    start : bytes
+        What it must begin with.
+    what : str, optional
+        Its name in messages; by default the name of the file.
+    progress
+        Called repeatedly with the bytes downloaded and the total (None if unknown). By default, a
+        bar on the error stream if that is a terminal.
+    pause : float
+        Seconds before the second try, doubled before each further one.
 
     Raises
     ------
-    MissingDataError : no address gave the file.
-    DamagedDataError : what came, or what is there, is not the file. It is not kept.
+    MissingDataError
+        No address gave the file.
+    DamagedDataError
+        What came, or what is there, is not the file. It is not kept.
     """
     path = Path(path)
     wanted = _Wanted(path, md5, sha256, size, start)
@@ -174,7 +189,7 @@ def fetch(
         wrong: DamagedDataError | None = None
         for address in urls:
             try:
-                with shown(what, progress) as report:
+                with byte_progress(what, progress) as report:
                     _download(address, wanted, report, pause)
                 wanted.accept()
                 return path
@@ -214,7 +229,7 @@ class _Wanted:
 
     @property
     def resumable(self) -> bool:
-        """Whether a part of unknown age may be continued: a wrong end would be noticed."""
+        """Whether a part of unknown age may be continued, since a wrong result would be noticed."""
         return bool(self.md5 or self.sha256 or self.size or self.record.exists())
 
     def is_there(self) -> bool:
@@ -262,23 +277,23 @@ class _Wanted:
             if digest != expected:
                 raise DamagedDataError(
                     f"{self.path} must be the file first downloaded, with the sha256 {expected}: "
-                    f"got {digest}. Remove {self.record.name} beside it to accept the new one."
+                    f"got {digest}. Remove {self.record.name} next to it to accept the new one."
                 )
         return digest
 
 
 @dataclass
 class _Version:
-    """What a server calls the version of a file that it sent."""
+    """The version of a file, as named by the server that sent it."""
 
     tag: str | None = None
 
 
-def _download(url: str, wanted: _Wanted, report: Progress, pause: float) -> None:
+def _download(url: str, wanted: _Wanted, report: ByteProgress, pause: float) -> None:
     """Complete the part of a file from one address, or raise _FailedError."""
     idle, best, version = 0, _length(wanted.part), _Version()
     while True:
-        if not wanted.resumable and version.tag is None:  # nothing would tell a wrong end
+        if not wanted.resumable and version.tag is None:  # a wrong result would not be noticed
             wanted.part.unlink(missing_ok=True)
         before = _length(wanted.part)
         try:
@@ -303,8 +318,8 @@ def _download(url: str, wanted: _Wanted, report: Progress, pause: float) -> None
         time.sleep(pause * 2 ** max(idle - 1, 0))
 
 
-def _continue(url: str, part: Path, start: int, version: _Version, report: Progress) -> None:
-    """Write what is missing of a part, and note which version of the file it is of."""
+def _continue(url: str, part: Path, start: int, version: _Version, report: ByteProgress) -> None:
+    """Download the rest of a part, and note which version of the file it belongs to."""
     headers = {"User-Agent": "decal.datasets", "Accept-Encoding": "identity"}
     if start:
         headers["Range"] = f"bytes={start}-"
@@ -337,7 +352,7 @@ def _starts_at(content_range: str | None, start: int) -> bool:
 
 
 def _is_whole(content_range: str | None, length: int) -> bool:
-    """Whether a server that has nothing to add says that the file has this length."""
+    """Whether a server that refuses a range says that the file has this length."""
     return (content_range or "").endswith(f"/{length}")
 
 
@@ -363,7 +378,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
     """One process at a time downloads into a folder, where the system can lock folders."""
     try:
         import fcntl
-    except ImportError:  # Windows: two at once would spoil the part, and its digest tells
+    except ImportError:  # Windows: two at once would damage the part, and its digest shows it
         yield
         return
     handle = os.open(folder, os.O_RDONLY)

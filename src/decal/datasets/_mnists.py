@@ -25,12 +25,18 @@ class _Idx:
 
     Attributes
     ----------
-    dataset : its name in the cache.
-    classes : names of the ten classes.
-    mirrors : addresses, the file names to be added.
-    digests : md5 of each file.
-    under : sub-folders of a user's folder that may hold the files.
-    places : folders where systems install them.
+    dataset : str
+        Its name in the cache.
+    classes : tuple of str
+        Names of the ten classes.
+    mirrors : tuple of str
+        Addresses, the file names to be added.
+    digests : dict
+        md5 of each file.
+    under : tuple of str
+        Sub-folders of a user's folder that may hold the files.
+    places : tuple of path
+        Folders where systems install them.
     """
 
     dataset: str
@@ -45,7 +51,7 @@ class _Idx:
         return Remote(self.dataset, name, urls, md5=self.digests[name])
 
     def installed(self, split: str) -> Path | None:
-        """A folder with both files that nobody downloaded: unpacked in the cache, or a system's."""
+        """A folder with both files that was not downloaded: unpacked in the cache, or installed."""
         for place in (cache_folder() / self.dataset, *self.places):
             if all(any(_variants(place, stem)) for stem in _stems(split)):
                 return place
@@ -133,14 +139,18 @@ def mnist(
 
     Parameters
     ----------
-    split : "train" or "test".
-    folder : holds the IDX files (such as t10k-images-idx3-ubyte, plain or .gz), or has them in
-        data, raw or MNIST/raw. Nothing is downloaded then.
-    download : whether to fetch what is not in the cache, md5 checked; otherwise MissingDataError.
+    split : str
+        "train" or "test".
+    folder : path, optional
+        Holds the IDX files (such as t10k-images-idx3-ubyte, plain or .gz), or has them in data, raw
+        or MNIST/raw. Nothing is downloaded then.
+    download : bool
+        Whether to fetch what is not in the cache, md5 checked; otherwise MissingDataError.
 
     Returns
     -------
-    ImageSet : images (n, 28, 28, 1); classes "0" to "9".
+    ImageSet
+        Images (n, 28, 28, 1); classes "0" to "9".
     """
     return MNIST.load(split, folder, download)
 
@@ -154,32 +164,39 @@ def fashion_mnist(
 
     Parameters
     ----------
-    split : "train" or "test".
-    folder : holds the IDX files, plain or .gz, or has them in data, raw or FashionMNIST/raw.
-    download : whether to fetch what is not here, md5 checked; otherwise MissingDataError.
+    split : str
+        "train" or "test".
+    folder : path, optional
+        Holds the IDX files, plain or .gz, or has them in data, raw or FashionMNIST/raw.
+    download : bool
+        Whether to fetch what is not here, md5 checked; otherwise MissingDataError.
 
     Returns
     -------
-    ImageSet : images (n, 28, 28, 1); classes "T-shirt/top" to "Ankle boot".
+    ImageSet
+        Images (n, 28, 28, 1); classes "T-shirt/top" to "Ankle boot".
     """
     return FASHION_MNIST.load(split, folder, download)
 
 
 def notmnist(*, folder: str | Path | None = None, download: bool = True) -> ImageSet:
-    """Letters A to J in 18,724 strange typefaces, 28 × 28, grey: not MNIST, for a model of it.
+    """Letters A to J in 18,724 strange typefaces, 28 × 28, grey: inputs foreign to MNIST models.
 
     No digest of the original is known to us: its length is checked, and the digest of the first
     download recorded and expected of later ones. Needs Pillow.
 
     Parameters
     ----------
-    folder : has sub-folders A to J of images (or holds notMNIST_small with them, or the archive
+    folder : path, optional
+        Has sub-folders A to J of images (or holds notMNIST_small with them, or the archive
         notMNIST_small.tar.gz), or the archive itself, or a folder of IDX files t10k-….
-    download : whether to fetch what is not in the cache; otherwise MissingDataError.
+    download : bool
+        Whether to fetch what is not in the cache; otherwise MissingDataError.
 
     Returns
     -------
-    ImageSet : images (n, 28, 28, 1), sorted by letter, then by file name.
+    ImageSet
+        Images (n, 28, 28, 1), sorted by letter, then by file name.
     """
     if folder is None:
         return _letters(open_tree(NOTMNIST.get(download=download)))

@@ -51,16 +51,20 @@ def chaosnli(
 
     Parameters
     ----------
-    subset : "snli", "mnli" (matched) or "alphanli".
-    folder : holds chaosNLI_snli.jsonl and so on (also in chaosNLI_v1.0, data/chaosNLI_v1.0 or
-        chaosnli), or chaosNLI_v1.0.zip. Unless told, ``chaosnli`` in the folder of the environment
-        variable DECAL_DATA, if it is there.
-    download : whether to fetch what is not in the cache.
+    subset : str
+        "snli", "mnli" (matched) or "alphanli".
+    folder : path, optional
+        Holds chaosNLI_snli.jsonl and so on (also in chaosNLI_v1.0, data/chaosNLI_v1.0 or chaosnli),
+        or chaosNLI_v1.0.zip. By default, ``chaosnli`` in the folder of the environment variable
+        DECAL_DATA, if it is there.
+    download : bool
+        Whether to fetch what is not in the cache.
 
     Returns
     -------
-    TextSet : texts are (premise, hypothesis) pairs, for αNLI (observation 1, observation 2,
-        hypothesis 1, hypothesis 2); labels are the majority as published.
+    TextSet
+        Texts are (premise, hypothesis) pairs, for αNLI (observation 1, observation 2, hypothesis 1,
+        hypothesis 2); labels are the majority as published.
     """
     check_choice(subset, "subset", tuple(FILES))
     name = FILES[subset]
@@ -89,10 +93,12 @@ def chaosnli_embeddings(subset: str = "snli", *, folder: str | Path | None = Non
 
     Parameters
     ----------
-    subset : "snli" or "mnli".
-    folder : holds snli.npz or snli.pkl (mnli_m for "mnli"), also in embeddings, with the arrays
-        embedding (n, 768), label_dist (n, 3) and, if wanted, premise and hypothesis (n,). Unless
-        told, ``chaosnli`` in the cache. A pickle may hold arrays and text only: anything else in
+    subset : str
+        "snli" or "mnli".
+    folder : path, optional
+        Holds snli.npz or snli.pkl (mnli_m for "mnli"), also in embeddings, with the arrays
+        embedding (n, 768), label_dist (n, 3) and, optionally, premise and hypothesis (n,). By
+        default, ``chaosnli`` in the cache. A pickle may hold arrays and text only: anything else in
         it is refused, never run.
     """
     check_choice(subset, "subset", tuple(EMBEDDINGS))

@@ -36,10 +36,14 @@ def decode(
 
     Parameters
     ----------
-    content : the file.
-    path : its name, for messages.
-    size : of the square wanted; None leaves the image as it is.
-    fit : "crop" scales the shorter side to the size and cuts out the middle; "stretch" scales both
+    content : bytes
+        The file.
+    path : path
+        Its name, for messages.
+    size : int, optional
+        Size of the square wanted; None leaves the image as it is.
+    fit : str
+        "crop" scales the shorter side to the size and cuts out the middle; "stretch" scales both
         sides to it. Both interpolate bilinearly, and average where the image shrinks.
     """
     Image = pillow()

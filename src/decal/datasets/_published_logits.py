@@ -41,7 +41,8 @@ def published_logits(
 
     Parameters
     ----------
-    name : of the file, without .npz:
+    name : str
+        Name of the file, without .npz:
 
         * "MODEL_cifar10_LANGUAGE": zero-shot logits of CLIP ("clip"), SigLIP ("siglip") or
           SigLIP-2 ("siglip2") on the CIFAR-10 test images, prompts in English ("en"), French,
@@ -51,10 +52,12 @@ def published_logits(
           out-of-distribution sets, in `other`.
         * "snli_MODEL", "mnli_MODEL": on ChaosNLI, with the share of 100 annotators as the truth.
         * "tabpfn_TABLE_NUMBER_seedN": TabPFN on TabArena with semi-synthetic truth.
-    folder : holds NAME.npz, or the paper's .csv files (also in logits). Unless told, the folder of
-        the environment variable DECAL_DATA, if the file is there.
-    download : whether to fetch the zero-shot logits if they are not here. Their address names a
-        commit, whose files never change; the digest of the first download is recorded.
+    folder : path, optional
+        Holds NAME.npz, or the paper's .csv files (also in logits). By default, the folder of the
+        environment variable DECAL_DATA, if the file is there.
+    download : bool
+        Whether to fetch the zero-shot logits if they are not here. Their address names a commit,
+        whose files never change; the digest of the first download is recorded.
     """
     home = existing_folder(folder) if folder is not None else shared_folder()
     if home is not None and (home / f"{name}.npz").exists():
@@ -75,7 +78,7 @@ def published_logits(
 
 
 def published_names(folder: str | Path | None = None) -> tuple[str, ...]:
-    """The logits that a folder holds, by name, sorted; of DECAL_DATA's folder unless told."""
+    """The names of the logits in a folder, by default in that of DECAL_DATA, sorted."""
     home = existing_folder(folder) if folder is not None else shared_folder()
     if home is None:
         return ()
@@ -98,7 +101,7 @@ def shared_folder() -> Path | None:
 
 
 def _sheets(name: str) -> dict[str, Remote]:
-    """The paper's .csv files that hold these logits, by part; none if there are none."""
+    """The paper's .csv files that hold these logits, by part; empty if there are none."""
     match = re.fullmatch(r"([^_]+)_(cifar10|dermamnist)_([^_]+)", name)
     if not match or match[1] not in MODELS or match[3] not in LANGUAGES:
         return {}

@@ -35,14 +35,17 @@ def tabarena(
 
     Parameters
     ----------
-    name : one of "anneal", "maternal_health_risk", "splice", "students_dropout",
-        "website_phishing" and "MIC", or a number of OpenML.
-    folder : holds NAME_NUMBER.csv, such as anneal_46906.csv (also in tabular): a line of names,
-        then the rows, nothing where a value is unknown; of tables that decal does not know, the
-        last column is the target. Unless told, ``tabular`` in the folder of the environment
-        variable DECAL_DATA, if the file is there; else OpenML.
-    download : whether to ask OpenML, through scikit-learn (needs scikit-learn and pandas). What
-        came is kept in the cache.
+    name : str or int
+        One of "anneal", "maternal_health_risk", "splice", "students_dropout", "website_phishing"
+        and "MIC", or a number of OpenML.
+    folder : path, optional
+        Holds NAME_NUMBER.csv, such as anneal_46906.csv (also in tabular): a line of names, then the
+        rows, nothing where a value is unknown; of tables that decal does not know, the last column
+        is the target. By default, ``tabular`` in the folder of the environment variable DECAL_DATA,
+        if the file is there; else OpenML.
+    download : bool
+        Whether to ask OpenML, through scikit-learn (needs scikit-learn and pandas). What came is
+        kept in the cache.
     """
     title, number, target = _identified(name)
     shared = os.environ.get("DECAL_DATA")
@@ -119,7 +122,7 @@ def _from_openml(number: int, target: str | None) -> TableSet:
         ) from error
     try:
         with warnings.catch_warnings():
-            # What they warn of, broken connections, is told in the error below.
+            # They warn of broken connections, which the error below explains.
             warnings.filterwarnings("ignore", "A network error|Invalid cache")
             bunch = fetch_openml(
                 data_id=number,
@@ -169,7 +172,7 @@ def _table(
 
 
 def _typed(column: NDArray[Any]) -> NDArray[Any]:
-    """Numbers with NaN where a column's known values are all numbers; else text as it is."""
+    """Numbers, with NaN for unknown ones, if all known values are numbers; else the text."""
     if column.dtype.kind == "f":
         return column
     try:

@@ -1,8 +1,94 @@
-"""What may move, one file per direction. Imports from `_base` and `credal`."""
+"""What may move: one file per direction, with its evidence, endpoints and box.
 
-from decal.directions._class_shifts import Shifts, Temperature
-from decal.directions._lines import Direction
-from decal.directions._temperature import Scales
+Imports from `_base` and `credal`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import entry_points
+from typing import Any
+
+from decal._base.checks import check_choice
+from decal.directions._class_shifts import ClassShifts
+from decal.directions._direction import (
+    Box,
+    Direction,
+    Endpoints,
+    Evidence,
+    Inputs,
+    LabelledLogits,
+    Reference,
+)
+from decal.directions._lines import Line
+from decal.directions._temperature import Temperature
 from decal.directions._top_logits import TopIntervals, TopLogits
 
-__all__ = ["Direction", "Scales", "Shifts", "Temperature", "TopIntervals", "TopLogits"]
+__all__ = [
+    "Box",
+    "ClassShifts",
+    "Direction",
+    "Endpoints",
+    "Evidence",
+    "Inputs",
+    "LabelledLogits",
+    "Line",
+    "Reference",
+    "Temperature",
+    "TopIntervals",
+    "TopLogits",
+    "direction_named",
+    "parse_directions",
+]
+
+OWN: Mapping[str, type[Direction]] = {
+    direction.name: direction for direction in (ClassShifts, Temperature)
+}
+"""The directions of decal itself, by name."""
+
+ENTRY_POINTS = "decal.directions"
+"""The group of entry points by which other packages add directions of theirs."""
+
+
+def direction_named(name: str, settings: Mapping[str, Any] | None = None) -> Direction:
+    """A direction of decal's own, or of an installed package that has an entry point for it.
+
+    Parameters
+    ----------
+    name : str
+        As in `directions=`.
+    settings : mapping, optional
+        Arguments of its constructor.
+
+    Examples
+    --------
+    >>> from decal.directions import direction_named
+    >>> direction_named("temperature", {"ratio": 2.0})
+    Temperature(ratio=2.0, evidence='model')
+    """
+    kind: Any = OWN.get(name) if isinstance(name, str) else None
+    if kind is None:
+        installed = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+        kind = installed[check_choice(name, "directions", (*OWN, *installed))].load()
+    return _require_direction(kind(**(settings or {})))
+
+
+def parse_directions(directions: str | Iterable[str | Direction]) -> tuple[Direction, ...]:
+    """Names and objects as objects, each once."""
+    given = (directions,) if isinstance(directions, str | Direction) else directions
+    found = tuple(
+        direction_named(d) if isinstance(d, str) else _require_direction(d) for d in given
+    )
+    names = [direction.name for direction in found]
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"directions must be one or more, each once: got {names}.")
+    return found
+
+
+def _require_direction(found: Any) -> Direction:
+    if not isinstance(found, Direction):
+        raise ValueError(
+            "directions must be names or objects of a subclass of decal.Direction or decal.Line: "
+            f"got {found!r}."
+        )
+    return found

@@ -1,13 +1,12 @@
-"""Where gains are measured from: the maximum-likelihood shift, and scale, of all logits at once."""
+"""The reference "best": the maximum-likelihood shifts, and scale, of all logits at once."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.numerics import Array, Logits, row_blocks
+from decal.directions._direction import Reference
 
 MAX_NEWTON_STEPS = 100
 DECREMENT_TOLERANCE = 1e-18
@@ -20,25 +19,9 @@ PERFECT = 1e-9
 """Mean loss, in nats, at which labels count as perfectly predicted: the best scale is infinite."""
 
 
-@dataclass(frozen=True)
-class BestModel:
-    """The model scale * z + center that maximises the likelihood, and what it gains.
-
-    Attributes
-    ----------
-    center : (K,) shifts, mean zero over the classes that occur; -inf for those that do not.
-    scale : of the logits; 1 if only shifts were sought.
-    gain : log-likelihood gained over the model itself, in nats per unit of weight.
-    """
-
-    center: Array
-    scale: float
-    gain: float
-
-
 def best_model(
-    logits: Logits, labels: NDArray[np.intp], weights: Array, *, scale: bool
-) -> BestModel:
+    logits: Logits, labels: NDArray[np.intp], weights: Array | None, *, scale: bool
+) -> Reference:
     """Maximise the log-likelihood of the labels over one shift per class, and the scale if wanted.
 
     The log-likelihood is concave in shifts and scale together. It has, on mean zero, a unique
@@ -48,16 +31,22 @@ def best_model(
 
     Parameters
     ----------
-    logits : (n, K) finite.
-    labels : (n,) integers.
-    weights : (n,) positive.
-    scale : seek the best scale too; otherwise it is 1.
+    logits : (n, K) array
+        Finite.
+    labels : (n,) array
+        Integers.
+    weights : (n,) array, optional
+        Positive, or None for ones.
+    scale : bool
+        Seek the best scale too; otherwise it is 1.
 
     Notes
     -----
     Newton's method with the exact Hessian, each step one pass over the data: O(n K^2) time, O(K^2)
     memory.
     """
+    if weights is None:
+        weights = np.ones(len(labels))
     label_weight = np.bincount(labels, weights, minlength=logits.shape[1]).astype(np.float64)
     present = np.flatnonzero(label_weight)
     if len(present) < 2:
@@ -102,7 +91,7 @@ def best_model(
         )
     center = np.full(logits.shape[1], -np.inf)
     center[present] = model[:K]
-    return BestModel(center, float(model[-1]), (value - at_model) / W)
+    return Reference(center, float(model[-1]), (value - at_model) / W, is_best=True)
 
 
 def _log_likelihood(
@@ -138,9 +127,9 @@ def _log_likelihood(
         weighted = w[:, None] * p
         hessian[:K, :K] -= weighted.T @ p
         hessian[np.arange(K), np.arange(K)] += weighted.sum(axis=0)
-        centred = z - mean[:, None]
-        mixed = (weighted * centred).sum(axis=0)
+        centered = z - mean[:, None]
+        mixed = (weighted * centered).sum(axis=0)
         hessian[:K, K] += mixed
         hessian[K, :K] += mixed
-        hessian[K, K] += float((weighted * centred**2).sum())
+        hessian[K, K] += float((weighted * centered**2).sum())
     return value, gradient, hessian

@@ -1,24 +1,33 @@
-"""Moving logits along a line: z + theta D(z), for any D. Exact ends and exact boxes.
+"""Moving logits along a line: z + theta D(z), for any D. Exact endpoints and exact boxes.
 
 Along a line the log-likelihood is concave in theta, so the plausible theta form an interval; and so
 is the logarithm of every probability, log p_j = z_j + theta D_j - logsumexp(z + theta D). Hence a
-probability is smallest at an end of the interval, and largest at an end or at the one theta where
-the expectation of D equals D_j.
+probability is smallest at an endpoint of the interval, and largest at an endpoint or at the one
+theta where the expectation of D equals D_j.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.numerics import Array, Logits, for_each_block, row_blocks
+from decal._base.numerics import Array, Logits, for_each_block, log_sum_exp, row_blocks
+from decal.directions._direction import (
+    Box,
+    Direction,
+    Endpoints,
+    Inputs,
+    LabelledLogits,
+    Reference,
+)
 
 MAX_NEWTON_STEPS = 200
 TOLERANCE = 4 * float(np.finfo(np.float64).eps)
-"""Nats per unit of weight by which an end may miss its budget."""
+"""Nats per unit of weight by which an endpoint may miss its budget."""
 
 PEAK_STEPS = 30
 PEAK_TOLERANCE = 1e-10
@@ -38,61 +47,110 @@ Peaks = Callable[[Array, NDArray[np.intp], NDArray[np.intp]], Array]
 """Logits (n, K), rows (m,) and classes (m,) to the largest probabilities (m,) of these."""
 
 
-@runtime_checkable
-class Direction(Protocol):
-    """A way to move logits: z becomes z + theta * move(z), for a parameter theta around 0.
+class Line(Direction):
+    """A direction of your own: z becomes z + theta * move(z), for a parameter theta around 0.
+
+    Subclass it and write `move`. The log-likelihood is concave along any such line, so the
+    plausible theta form an interval, and the range of every probability along it is exact.
+
+    Its evidence is the data themselves: a model with a line keeps a reference to them, and cannot
+    be merged or saved. A direction that can is a subclass of `decal.Direction`.
 
     Attributes
     ----------
-    name : shown in messages.
-    ratio : the direction may use this many times the log-budget of a class shift.
+    name : str
+        Shown in messages, and the name for `Decalibrator.steps`.
+    ratio : float
+        The line may use this many times the budget of a class shift.
+
+    Examples
+    --------
+    >>> import decal
+    >>> class FirstClass(decal.Line):
+    ...     name = "first class"
+    ...
+    ...     def move(self, logits):
+    ...         return [1.0, 0.0] + 0.0 * logits
+    >>> logits = [[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]]
+    >>> d = decal.decalibrate(logits, [0, 0, 1, 1], alpha=0.9, directions=[FirstClass()])
+    >>> round(d.steps("first class").upper, 3)
+    1.098
     """
 
-    name: str
-    ratio: float
+    ratio: float = 1.0
+    streams = False
+    saves = False
 
+    @abstractmethod
     def move(self, logits: Array) -> Array:
         """What theta = 1 adds to logits (n, K): finite, and each row from that row alone."""
-        ...
+
+    def summarise(self, data: LabelledLogits) -> LabelledLogits:
+        """The data themselves."""
+        if not data.present.all():
+            raise ValueError(
+                f"labels must contain every class for reference='best' with {self.name!r}: "
+                f"got none of class {data.present.argmin()}. Use reference='model'."
+            )
+        return data
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> LabelledLogits:
+        """Not possible: no model file holds data."""
+        raise NotImplementedError
+
+    def endpoints(
+        self,
+        evidence: LabelledLogits,
+        budgets: Array,
+        reference: Reference,  # noqa: ARG002
+    ) -> Endpoints:
+        """Plausible steps (A,)."""
+        return plausible_steps(evidence, self.move, self.ratio * budgets)
+
+    def widen(self, box: Box | None, inputs: Inputs, endpoints: Endpoints) -> Box:
+        """Widen to the range of every probability along the line."""
+        box = box or Box.at_point(inputs)
+        steps = endpoints.lower, endpoints.upper
+        widen_along(box.low, box.high, inputs.recentered, self.move, *steps)
+        return box
 
 
-def plausible_steps(
-    logits: Logits,
-    labels: NDArray[np.intp],
-    weights: Array,
-    direction: Direction,
-    budgets: Array,
-) -> tuple[Array, Array, float]:
-    """The interval of theta with gain at least b, for every budget, from the data themselves.
+def plausible_steps(data: LabelledLogits, move: Move, budgets: Array) -> Endpoints:
+    """The interval of theta that loses at most the budget, for every budget.
 
     Infinite where the data cannot object: if the label of every row is moved up at least as much
     as any other class, larger theta only helps. Each Newton step is one pass over the data.
 
     Parameters
     ----------
-    logits, labels, weights : (n, K), (n,), (n,) the labelled data.
-    direction : what theta moves.
-    budgets : (A,) log-likelihood that may be lost in all, each in [-inf, 0].
+    data : LabelledLogits
+        The labelled data.
+    move : callable
+        What theta moves.
+    budgets : (A,) array
+        Log-likelihood that may be lost in all, each in [0, inf].
 
     Returns
     -------
-    lower, upper : (A,) ends.
-    residual : largest |gain - budget| at the finite ends, in nats per unit of weight.
+    Endpoints
+        (A,) each.
     """
+    logits, labels = data.recentered, data.labels
+    weights = np.ones(len(labels)) if data.weights is None else data.weights
     A, W = len(budgets), float(weights.sum())
-    b = np.concatenate([budgets, budgets])
+    b = -np.concatenate([budgets, budgets])
     side = np.repeat([-1.0, 1.0], A)
 
     def gain(theta: Array) -> tuple[Array, Array]:
         value, slope = np.zeros(len(theta)), np.zeros(len(theta))
         for rows in row_blocks(*logits.shape):
             z = logits[rows].astype(np.float64)
-            D, w, y = direction.move(z), weights[rows], labels[rows]
+            D, w, y = move(z), weights[rows], labels[rows]
             each = np.arange(len(z))
-            base = z[each, y] - _log_sum(z)
+            base = z[each, y] - log_sum_exp(z)
             for i, t in enumerate(theta):
                 moved = z + t * D
-                total = _log_sum(moved)
+                total = log_sum_exp(moved)
                 value[i] += w @ (moved[each, y] - total - base)
                 p = np.exp(moved - total[:, None])
                 slope[i] += w @ (D[each, y] - (p * D).sum(axis=1))
@@ -102,9 +160,9 @@ def plausible_steps(
     height, rate = np.zeros(2), np.zeros(2)
     for rows in row_blocks(*logits.shape):
         z = logits[rows].astype(np.float64)
-        D, w, y = direction.move(z), weights[rows], labels[rows]
+        D, w, y = move(z), weights[rows], labels[rows]
         each = np.arange(len(z))
-        base = z[each, y] - _log_sum(z)
+        base = z[each, y] - log_sum_exp(z)
         for i, sign in enumerate((-1.0, 1.0)):
             furthest = (sign * D).max(axis=1)
             rate[i] += w @ (sign * D[each, y] - furthest)
@@ -129,7 +187,7 @@ def plausible_steps(
         theta[at] -= step
         at = at[np.abs(step) > TOLERANCE * (1.0 + np.abs(theta[at]))]
     theta = np.where(infinite, side * np.inf, theta)
-    return theta[:A], theta[A:], float(missed.max()) / W
+    return Endpoints(theta[:A], theta[A:], 0.0, None, float(missed.max()) / W)
 
 
 def widen_along(
@@ -144,9 +202,9 @@ def widen_along(
 ) -> None:
     """Widen bounds (n, K), in place, to the range of probabilities while theta is in [first, last].
 
-    Both ends may be infinite, and 0 lies between them. `columns` are the classes to consider, all
-    by default; the others have probability 0. O(K) per row and end, and O(K) more for
-    every class whose bound a peak between the ends may raise; unless `peaks` knows better.
+    Both endpoints may be infinite, and 0 lies between them. `columns` are the classes to consider,
+    all by default; the others have probability 0. O(K) per row and endpoint, and O(K) more for
+    every class whose bound a peak between the endpoints may raise, unless `peaks` knows better.
     """
     every = columns is None or len(columns) == logits.shape[1]
     pick = slice(None) if every else columns
@@ -164,7 +222,7 @@ def widen_along(
             # The tangent there: log p_j <= intercept + slope * theta, for every theta.
             slope = D - expected[:, None]
             if np.isinf(theta):
-                log_p = z - _log_sum(np.where(expected[:, None] == D, z, -np.inf))[:, None]
+                log_p = z - log_sum_exp(np.where(expected[:, None] == D, z, -np.inf))[:, None]
                 intercept = log_p
             else:
                 intercept = log_p - theta * slope
@@ -192,22 +250,22 @@ def _at(z: Array, D: Array, theta: float) -> tuple[Array, Array]:
     if np.isinf(theta):
         extreme = D.max(axis=1) if theta > 0 else D.min(axis=1)
         moved = np.where(extreme[:, None] == D, z, -np.inf)
-        return moved - _log_sum(moved)[:, None], extreme
+        return moved - log_sum_exp(moved)[:, None], extreme
     moved = z + theta * D
-    log_p = moved - _log_sum(moved)[:, None]
+    log_p = moved - log_sum_exp(moved)[:, None]
     return log_p, (np.exp(log_p) * D).sum(axis=1)
 
 
 def _peak(
     z: Array, D: Array, j: NDArray[np.intp], theta: Array, first: float, last: float
 ) -> Array:
-    """Largest probability (m,) of class j between the ends: where E[D] = D_j."""
+    """Largest probability (m,) of class j between the endpoints: where E[D] = D_j."""
     each = np.arange(len(z))
     low, high = np.full(len(z), first), np.full(len(z), last)
     best = np.zeros(len(z))
     for _ in range(PEAK_STEPS):
         moved = z + theta[:, None] * D
-        log_p = moved - _log_sum(moved)[:, None]
+        log_p = moved - log_sum_exp(moved)[:, None]
         best = np.maximum(best, np.exp(log_p[each, j]))
         p = np.exp(log_p)
         mean = (p * D).sum(axis=1)
@@ -224,9 +282,3 @@ def _peak(
             break
         theta = ahead
     return best
-
-
-def _log_sum(z: Array) -> Array:
-    top = z.max(axis=1)
-    total: Array = top + np.log(np.exp(z - top[:, None]).sum(axis=1))
-    return total

@@ -1,18 +1,18 @@
-"""What labelled data say about shifting one class's logit: summaries that add, and plausible ends.
+"""The evidence of class shifts: the margins of every class, in bins that add up.
 
 Adding t to the logit of class k changes the log-likelihood of the labels by
 
     g_k(t) = w_k t - sum_n w_n [softplus(m_nk + t) - softplus(m_nk)],
 
 where m_nk is the margin (log-odds of class k against the rest) of example n, w_n its weight and w_k
-the weight of the examples labelled k. g_k is concave, so the shifts that keep g_k(t) >= b form an
-interval. All that the data contribute is, per class, the distribution of its margins.
+the weight of the examples labelled k. So all that the data contribute is, per class, the weight of
+its labels and the distribution of its margins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import factorial
 from typing import Any
@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from decal._base.numerics import (
     BLOCK_ELEMENTS,
     Array,
-    Logits,
     compiled,
     for_each_block,
     margins,
@@ -31,6 +30,7 @@ from decal._base.numerics import (
     sigmoid,
     softplus,
 )
+from decal.directions._direction import LabelledLogits
 
 ORDER = 5
 """Highest power sum of the margins kept per bin."""
@@ -50,18 +50,8 @@ WIDEST_BIN = 2.0
 LARGEST_SIXTH_DERIVATIVE = 1 / 4
 """Maximum of |d^6 softplus|, reached at 0: it bounds the Taylor remainder after ORDER = 5."""
 
-LARGEST_SEVENTH_DERIVATIVE = 0.4084
-"""Maximum of |d^7 softplus|: it bounds how fast that remainder changes with the shift."""
-
 COARSE_WIDTH = 1 / 2
 """The solver first converges on bins this wide, which hold the gain to about 1e-8."""
-
-MAX_NEWTON_STEPS = 100
-TOLERANCE = 4 * float(np.finfo(np.float64).eps)
-"""Nats per unit of weight by which an end may miss its budget: nothing smaller can be seen."""
-
-LAST_STEP = (8 * TOLERANCE) ** 0.5
-"""A Newton step this short leaves less than TOLERANCE, as |g''| <= W / 4: it is the last one."""
 
 SOLVER_ELEMENTS = 1 << 15
 """Bins times shifts evaluated at once by the solver: its temporaries stay in cache."""
@@ -88,26 +78,36 @@ _SPAN = np.int64(1) << 40  # keys are class * _SPAN + bin, with |bin| < _SPAN / 
 class MarginSummary:
     """The margins of every class, binned: all that class shifts need of the labelled data.
 
-    Each occupied bin keeps the power sums  sum_n w_n (m_n - centre)^j,  j = 0..5. The poles of the
+    Each occupied bin keeps the power sums  sum_n w_n (m_n - center)^j,  j = 0..5. The poles of the
     logistic function lie at distance pi from the real line, so the Taylor series of softplus about
-    a bin's centre converges like (bin_width / 2 pi)^j, and six sums per bin of width 1/8 stand in
+    a bin's center converges like (bin_width / 2 pi)^j, and six sums per bin of width 1/8 stand in
     for the data to about twelve digits. Bins are aligned to multiples of their width: two
     summaries are merged by adding them bin by bin.
 
     Attributes
     ----------
-    bin_width : width of all bins, a power of two.
-    keys : (B,) int64, sorted; class and bin of every occupied bin.
-    moments : (6, B) power sums.
-    label_weight : (K,) total weight of the examples labelled k.
-    rows : number of examples with positive weight.
+    bin_width : float
+        Width of all bins, a power of two.
+    keys : (B,) array
+        int64, sorted; class and bin of every occupied bin.
+    moments : (6, B) array
+        Power sums.
+    label_weight : (K,) array
+        Total weight of the examples labelled k.
+    data : LabelledLogits or None
+        The data themselves, kept to polish endpoints where bins had to be merged into wide ones;
+        None otherwise, and after adding or reading summaries.
     """
 
     bin_width: float
     keys: NDArray[np.int64]
     moments: Array
     label_weight: Array
-    rows: int
+    data: LabelledLogits | None = field(default=None, compare=False, repr=False)
+
+    def __add__(self, other: MarginSummary) -> MarginSummary:
+        """The evidence of both data sets together."""
+        return merge([self, other])
 
     @property
     def total_weight(self) -> float:
@@ -116,7 +116,9 @@ class MarginSummary:
 
     @cached_property
     def starts(self) -> NDArray[np.intp]:
-        """(K,) position of every class's first bin; none is without, as rows have all margins."""
+        """(K,) position of every class's first bin. Every row has a margin in every class, so each
+        class has one.
+        """
         return np.searchsorted(self.keys, np.arange(len(self.label_weight)) * _SPAN - _SPAN // 2)
 
     @cached_property
@@ -130,7 +132,7 @@ class MarginSummary:
         return (self.keys - self.bins) // _SPAN
 
     @cached_property
-    def centres(self) -> Array:
+    def centers(self) -> Array:
         """(B,) margin at the middle of every bin."""
         middle: Array = (self.bins + np.float64(0.5)) * self.bin_width
         return middle
@@ -145,25 +147,41 @@ class MarginSummary:
     def coarsened(self, factor: int = 2) -> MarginSummary:
         """The same evidence in bins `factor` times as wide (a power of two)."""
         bins, width = self.bins // factor, self.bin_width * factor
-        offset = self.centres - (bins + 0.5) * width  # the old centre seen from the new one
+        offset = self.centers - (bins + 0.5) * width  # the old center seen from the new one
         moments = self.moments.copy()
         for i in range(1, ORDER + 1):  # turn one factor x after the other into x + offset
             for j in range(ORDER, i - 1, -1):
                 moments[j] += offset * moments[j - 1]
         keys, moments = _add_equal_keys(self.keys - self.bins + bins, moments)
-        return MarginSummary(width, keys, moments, self.label_weight, self.rows)
+        return MarginSummary(width, keys, moments, self.label_weight)
+
+    @cached_property
+    def coarse(self) -> MarginSummary | None:
+        """The same in bins of COARSE_WIDTH, for a quick start; None if these are as wide."""
+        factor = int(COARSE_WIDTH / self.bin_width)
+        return self.coarsened(factor) if factor > 1 else None
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Plain arrays that `from_arrays` turns back into this summary."""
+        return {
+            "bin_width": np.array(self.bin_width),
+            "keys": self.keys,
+            "moments": self.moments,
+            "label_weight": self.label_weight,
+        }
 
     @classmethod
-    def from_parts(
-        cls, bin_width: float, keys: Any, moments: Any, label_weight: Any, rows: int
-    ) -> MarginSummary:
-        """A summary from untrusted parts; ValueError if they do not fit together."""
-        summary = cls(
-            float(bin_width), np.asarray(keys), np.asarray(moments), np.asarray(label_weight), rows
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> MarginSummary:
+        """Take the arrays out of the dictionary; ValueError if they do not fit together."""
+        bin_width = float(arrays.pop("bin_width"))
+        keys, moments, label_weight = (
+            arrays.pop(name) for name in ("keys", "moments", "label_weight")
         )
-        K, B = len(summary.label_weight), len(summary.keys)
-        shapes = summary.label_weight.shape == (K,) and summary.moments.shape == (ORDER + 1, B)
-        if not shapes or K < 2 or not isinstance(rows, int) or rows < 1:
+        summary = cls(bin_width, keys, moments, label_weight)
+        if keys.ndim != 1 or label_weight.ndim != 1 or len(label_weight) < 2:
+            raise ValueError("shapes do not match")
+        K, B = len(label_weight), len(keys)
+        if moments.shape != (ORDER + 1, B):
             raise ValueError("shapes do not match")
         kinds = [a.dtype.str[1:] for a in (summary.keys, summary.moments, summary.label_weight)]
         if kinds != ["i8", "f8", "f8"]:
@@ -182,47 +200,73 @@ class MarginSummary:
             raise ValueError("numbers are damaged")
         return summary
 
+    @cached_property
+    def edges(self) -> NDArray[np.intp]:
+        """(K + 1,) position of every class's first bin, and the number of bins."""
+        return np.append(self.starts, len(self.keys))
+
+    @cached_property
+    def counts(self) -> NDArray[np.intp]:
+        """(K,) bins of every class."""
+        return np.diff(self.edges)
+
+    @cached_property
+    def at_zero(self) -> tuple[Array, Array]:
+        """`softplus_sum` without a shift, (K,) each."""
+        value, slope = self.softplus_sum(np.zeros((1, len(self.label_weight))))
+        return value[0], slope[0]
+
+    @cached_property
+    def margin_sum(self) -> Array:
+        """(K,) sum over the data of w m."""
+        return np.add.reduceat(self.moments[0] * self.centers + self.moments[1], self.starts)
+
     def softplus_sum(self, shifts: Array) -> tuple[Array, Array]:
         """Sum over the data of w softplus(m + t), and its derivative in t.
 
         Parameters
         ----------
-        shifts : (T, K), one shift t per class in every row.
+        shifts : (T, K) array
+            One shift t per class in every row.
 
         Returns
         -------
-        value, slope : (T, K) each.
+        value, slope : (T, K) arrays
         """
         value, slope = np.empty_like(shifts), np.empty_like(shifts)
-        ends = np.append(self.starts, len(self.keys))
+        edges = self.edges
         K = len(self.label_weight)
         kernels = compiled(shifts.size * len(self.keys) // K)
 
         def evaluate_compiled(classes: slice) -> None:
             assert kernels is not None
             part = (classes.start, classes.stop)
-            kernels.softplus_sum(self.centres, self.moments, ends, shifts, value, slope, *part)
+            kernels.softplus_sum(self.centers, self.moments, edges, shifts, value, slope, *part)
 
         def evaluate(classes: slice) -> None:
-            bins = slice(ends[classes.start], ends[classes.stop])
-            first = ends[classes] - bins.start
-            counts = np.diff(ends[classes.start : classes.stop + 1])
-            x = self.centres[bins] + np.repeat(shifts[:, classes], counts, axis=1)
-            e = np.exp(-np.abs(x))
+            bins = slice(edges[classes.start], edges[classes.stop])
+            first = edges[classes] - bins.start
+            counts = self.counts[classes]
+            x = self.centers[bins] + np.repeat(shifts[:, classes], counts, axis=1)
+            # softplus and its derivatives: the sigmoid s, then polynomials in it.
+            series = np.empty((ORDER + 2, *x.shape))
+            f, s, d1, d2, d3, d4, d5 = series
+            e = np.exp(-np.abs(x, out=f), out=f)
             r = 1.0 / (1.0 + e)
-            # Derivatives of softplus: the sigmoid s, then polynomials in it.
-            s = np.where(x >= 0, r, e * r)
-            d1 = e * r * r
-            d2 = d1 * (1.0 - 2.0 * s)
-            d3 = d1 * (1.0 - 6.0 * d1)
-            d4 = d2 * (1.0 - 12.0 * d1)
-            d5 = d1 * (1.0 - 30.0 * d1 * (1.0 - 4.0 * d1))
-            f = np.maximum(x, 0.0) + np.log1p(e)
-            a0, a1, a2, a3, a4, a5 = self.moments[:, bins] * INVERSE_FACTORIALS
-            series = a0 * f + a1 * s + a2 * d1 + a3 * d2 + a4 * d3 + a5 * d4
-            value[:, classes] = np.add.reduceat(series, first, axis=1)
-            series = a0 * s + a1 * d1 + a2 * d2 + a3 * d3 + a4 * d4 + a5 * d5
-            slope[:, classes] = np.add.reduceat(series, first, axis=1)
+            np.multiply(e, r, out=d2)
+            np.multiply(d2, r, out=d1)
+            np.copyto(s, np.where(x >= 0, r, d2))
+            np.log1p(e, out=f)
+            f += np.maximum(x, 0.0, out=x)
+            np.multiply(d1, 1.0 - 2.0 * s, out=d2)
+            np.multiply(d1, 1.0 - 6.0 * d1, out=d3)
+            np.multiply(d2, 1.0 - 12.0 * d1, out=d4)
+            np.multiply(d1, 1.0 - 30.0 * d1 * (1.0 - 4.0 * d1), out=d5)
+            weights = self.moments[:, bins] * INVERSE_FACTORIALS
+            total = np.einsum("jb,jtb->tb", weights, series[:-1])
+            value[:, classes] = np.add.reduceat(total, first, axis=1)
+            total = np.einsum("jb,jtb->tb", weights, series[1:])
+            slope[:, classes] = np.add.reduceat(total, first, axis=1)
 
         work = evaluate if kernels is None else evaluate_compiled
         for_each_block(work, K, len(shifts) * len(self.keys) // K, SOLVER_ELEMENTS)
@@ -234,16 +278,18 @@ class Summariser:
 
     Parameters
     ----------
-    classes : K.
-    max_bins : beyond this many occupied bins they are merged in pairs; `bin_budget(K)` by default.
-    expected : margins to come in all, if known: whether a dense grid of bins is worth its memory.
+    classes : int
+        K.
+    max_bins : int, optional
+        Beyond this many occupied bins they are merged in pairs; `bin_budget(K)` by default.
+    expected : int
+        Margins to come in all, if known: whether a dense grid of bins is worth its memory.
     """
 
     def __init__(self, classes: int, max_bins: int | None = None, expected: int = 0) -> None:
         self.max_bins = bin_budget(classes) if max_bins is None else max_bins
         self.expected = expected
         self.label_weight = np.zeros(classes)
-        self.rows = 0
         self._done: list[MarginSummary] = []
         # Dense power sums (K * (width + 1), 6) over the bins low_k .. low_k + width - 1 of every
         # class, and a last cell for all that lies elsewhere and is kept sparsely.
@@ -256,7 +302,6 @@ class Summariser:
         """Add the margins m (K, n) of labelled examples, with positive weights (n,) or one each."""
         K, n = m.shape
         self.label_weight += np.bincount(labels, weights, minlength=K)
-        self.rows += n
         lowest, highest = np.empty(K), np.empty(K)
 
         def measure(group: slice) -> None:
@@ -319,9 +364,7 @@ class Summariser:
         """All evidence added so far."""
         self._close_grid()
         (whole,) = self._done = [merge(self._done, self.max_bins)]
-        return MarginSummary(
-            whole.bin_width, whole.keys, whole.moments, self.label_weight.copy(), self.rows
-        )
+        return replace(whole, label_weight=self.label_weight.copy())
 
     def _open_grid(self, lowest: Array, highest: Array, margins_now: int) -> None:
         """Start a grid from these margins to those and some more; none if most cells stayed empty.
@@ -357,7 +400,7 @@ class Summariser:
 
     def _push(self, bin_width: float, keys: NDArray[np.int64], moments: Array) -> None:
         none = np.zeros_like(self.label_weight)
-        self._done.append(MarginSummary(bin_width, keys, moments, none, 0))
+        self._done.append(MarginSummary(bin_width, keys, moments, none))
         if sum(len(s.keys) for s in self._done[1:]) > len(self._done[0].keys) + self.max_bins // 4:
             self._done = [merge(self._done, self.max_bins)]
 
@@ -406,7 +449,7 @@ def merge(summaries: Sequence[MarginSummary], max_bins: int | None = None) -> Ma
     if len(same) > 1:
         keys, moments = _add_bins([(s.keys, s.moments) for s in same])
         label_weight = np.sum([s.label_weight for s in same], axis=0)
-        merged = MarginSummary(width, keys, moments, label_weight, sum(s.rows for s in same))
+        merged = MarginSummary(width, keys, moments, label_weight)
     budget = bin_budget(len(merged.label_weight)) if max_bins is None else max_bins
     while len(merged.keys) > budget and merged.bin_width < WIDEST_BIN:
         merged = merged.coarsened()
@@ -444,148 +487,41 @@ def _add_equal_keys(keys: NDArray[np.int64], moments: Iterable[Array]) -> Bins:
     return keys[first], sums
 
 
-@dataclass(frozen=True)
-class LabelledLogits:
-    """Labelled data in memory: logits (n, K), labels (n,), positive weights (n,) or None.
+def summarise_margins(data: LabelledLogits, max_bins: int | None = None) -> MarginSummary:
+    """The binned margins of labelled data: one pass over them."""
+    n, K = data.logits.shape
+    summariser = Summariser(K, max_bins, expected=n * K)
+    kernels = compiled(n * K)
+    absent = np.flatnonzero(~data.present)
+    memory = np.empty(min(n * K, max(PASS_ELEMENTS, PASS_ROWS * K)))
+    for rows in row_blocks(n, K, len(memory)):
+        count = rows.stop - rows.start
+        m = memory[: K * count].reshape(K, count)
 
-    `center` (K,) is added to the logits; see `margins`.
-    """
+        def fill(part: slice, m: Array = m, first: int = rows.start) -> None:
+            chunk = data.logits[first + part.start : first + part.stop]
+            if kernels is None:
+                m[:, part] = margins(chunk, data.center)
+            else:
+                z = np.ascontiguousarray(chunk)
+                kernels.margins(z, data.center, absent, m, part.start)
 
-    logits: Logits
-    labels: NDArray[np.intp]
-    weights: Array | None
-    center: Array
-
-    def summarise(self, max_bins: int | None = None) -> MarginSummary:
-        """The binned margins: one pass over the data."""
-        n, K = self.logits.shape
-        summariser = Summariser(K, max_bins, expected=n * K)
-        kernels = compiled(n * K)
-        absent = np.flatnonzero(np.isneginf(self.center))
-        memory = np.empty(min(n * K, max(PASS_ELEMENTS, PASS_ROWS * K)))
-        for rows in row_blocks(n, K, len(memory)):
-            count = rows.stop - rows.start
-            m = memory[: K * count].reshape(K, count)
-
-            def fill(part: slice, m: Array = m, first: int = rows.start) -> None:
-                chunk = self.logits[first + part.start : first + part.stop]
-                if kernels is None:
-                    m[:, part] = margins(chunk, self.center)
-                else:
-                    z = np.ascontiguousarray(chunk)
-                    kernels.margins(z, self.center, absent, m, part.start)
-
-            for_each_block(fill, count, K, max(BLOCK_ELEMENTS, CACHE_LINE * K))
-            weights = None if self.weights is None else self.weights[rows]
-            summariser.add(m, self.labels[rows], weights)
-        return summariser.summary()
-
-    def softplus_sum(self, shifts: Array) -> tuple[Array, Array]:
-        """As `MarginSummary.softplus_sum`, but from the data themselves."""
-        value, slope = np.zeros_like(shifts), np.zeros_like(shifts)
-        for rows in row_blocks(*self.logits.shape):
-            m = margins(self.logits[rows], self.center)
-            w = np.ones(m.shape[1]) if self.weights is None else self.weights[rows]
-            for t, v, s in zip(shifts, value, slope, strict=True):
-                x = m + t[:, None]
-                v += softplus(x) @ w
-                s += sigmoid(x) @ w
-        return value, slope
+        for_each_block(fill, count, K, max(BLOCK_ELEMENTS, CACHE_LINE * K))
+        weights = None if data.weights is None else data.weights[rows]
+        summariser.add(m, data.labels[rows], weights)
+    summary = summariser.summary()
+    coarse = summary.bin_width > BIN_WIDTH
+    return replace(summary, data=data) if coarse and data.may_be_kept else summary
 
 
-SoftplusSum = Callable[[Array], tuple[Array, Array]]
-"""Shifts (T, K) to the sum of w softplus(m + t) over the data and its derivative, (T, K) each."""
-
-
-@dataclass(frozen=True)
-class PlausibleShifts:
-    """The ends found by `plausible_shifts`, and how well they are known.
-
-    Attributes
-    ----------
-    lower, upper : (A, K) ends.
-    residual : largest |gain - budget| at the finite ends, in nats per unit of weight.
-    error : bound of what the summary may hide from the gain there, in the same unit.
-    """
-
-    lower: Array
-    upper: Array
-    residual: float
-    error: float
-
-
-def plausible_shifts(
-    summary: MarginSummary,
-    budgets: Array,
-    *,
-    at_best: bool = False,
-    exact: SoftplusSum | None = None,
-) -> PlausibleShifts:
-    """The interval of shifts with gain at least b, for every budget and class.
-
-    The gain is concave and 0 at t = 0, so for b <= 0 the interval is well defined and contains 0.
-    Its ends are infinite where the data cannot object: below for a class without labels, above for
-    a class with all of them, and on both sides when b = -inf.
-
-    Parameters
-    ----------
-    summary : the evidence, K classes.
-    budgets : (A,) log-likelihood that may be lost in all, each in [-inf, 0], in nats.
-    at_best : t = 0 is the joint maximum of the likelihood, at which classes without labels are
-        left out: their gain is measured from t = -inf, where it is largest, rather than from 0.
-    exact : the sum over the data themselves, to polish what a coarse summary gives.
-    """
-    W, w = summary.total_weight, summary.label_weight
-    A, K = len(budgets), len(w)
-    left_out = (w == 0) & at_best
-    # Rows 0..A-1 of all that follows are lower ends, rows A..2A-1 upper ends.
-    b = np.concatenate([budgets, budgets])[:, None]
-    side = np.repeat([-1.0, 1.0], A)[:, None]
-    (at_zero,), (slope_at_zero,) = summary.softplus_sum(np.zeros((1, K)))
-
-    infinite = np.isneginf(b) | ((side < 0) & (w == 0)) | ((side > 0) & (w == W))
-    # At b = 0 the end lies at the start on the side where the gain falls from the start.
-    still = ~infinite & (b == 0) & (at_best | (side * (w - slope_at_zero) <= 0))
-    solve = ~(infinite | still)
-
-    # softplus(x) >= max(0, x) bounds the gain by two lines. Their roots lie outside the interval,
-    # and from there Newton's method on a concave function never steps over the end it looks for.
-    base = np.where(left_out, 0.0, at_zero)
-    margin_sum = summary.moments[0] * summary.centres + summary.moments[1]
-    beyond = np.where(side < 0, b - base, base - b - np.add.reduceat(margin_sum, summary.starts))
-    outside = np.divide(beyond, np.where(side < 0, w, W - w), out=np.zeros((2 * A, K)), where=solve)
-
-    stages: list[SoftplusSum] = [summary.softplus_sum]
-    if summary.bin_width < COARSE_WIDTH:
-        coarse = summary.coarsened(int(COARSE_WIDTH / summary.bin_width))
-        stages.insert(0, coarse.softplus_sum)
-    if exact is not None:
-        stages.append(exact)
-    t = outside.copy()
-    for softplus_sum in stages:
-        if softplus_sum is exact:
-            base = np.where(left_out, 0.0, exact(np.zeros((1, K)))[0])
-        rows, missed = np.arange(2 * A), np.zeros_like(t)
-        for _ in range(MAX_NEWTON_STEPS):
-            value, slope = softplus_sum(t[rows])
-            left = np.where(solve[rows], w * t[rows] - value + base - b[rows], 0.0)
-            # The terms of the gain may be large and cancel: what they leave is round-off.
-            off = np.abs(left) > TOLERANCE * (W + np.abs(w * t[rows]) + value)
-            off &= w != slope
-            step = np.divide(left, w - slope, out=np.zeros_like(left), where=off)
-            # A coarser stage may have ended beyond the maximum of a finer one: start over there.
-            astray = off & (side[rows] * (w - slope) >= 0)
-            step = np.where(astray, t[rows] - outside[rows], step)
-            t[rows] -= step
-            missed[rows] = np.where(off, np.minimum(W / 8 * step**2, np.abs(left)), np.abs(left))
-            again = np.abs(step) > LAST_STEP + TOLERANCE * np.abs(t[rows])
-            rows = rows[again.any(axis=1)]
-            if not rows.size:
-                break
-    # Both softplus sums of a gain carry a remainder; they cancel as t goes to 0.
-    rate = LARGEST_SEVENTH_DERIVATIVE / LARGEST_SIXTH_DERIVATIVE
-    hidden = np.minimum(rate * np.abs(t), 2.0) * summary.remainder
-    error = 0.0 if exact else float(hidden.max()) / W
-    start = np.where(left_out, -np.inf, 0.0)
-    t = np.where(infinite, side * np.inf, np.where(still, start, t))
-    return PlausibleShifts(t[:A], t[A:], float(missed.max()) / W, error)
+def exact_softplus_sum(data: LabelledLogits, shifts: Array) -> tuple[Array, Array]:
+    """As `MarginSummary.softplus_sum`, but from the data themselves."""
+    value, slope = np.zeros_like(shifts), np.zeros_like(shifts)
+    for rows in row_blocks(*data.logits.shape):
+        m = margins(data.logits[rows], data.center)
+        w = np.ones(m.shape[1]) if data.weights is None else data.weights[rows]
+        for t, v, s in zip(shifts, value, slope, strict=True):
+            x = m + t[:, None]
+            v += softplus(x) @ w
+            s += sigmoid(x) @ w
+    return value, slope

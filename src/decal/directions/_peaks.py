@@ -37,8 +37,8 @@ NEWTON_STEPS = 4
 NODE_ELEMENTS = 1 << 17
 """Logits evaluated at once."""
 
-# From A and three derivatives at both ends of an interval of length 1 to powers of the distance
-# from the first.
+# From A and three derivatives at both endpoints of an interval of length 1 to powers of the
+# distance from the first.
 _HERMITE = np.linalg.inv(
     np.array(
         [
@@ -57,8 +57,10 @@ class Nodes:
 
     Attributes
     ----------
-    u : (m,) log s.
-    derivatives : (m, 4) A and its first three derivatives in u.
+    u : (m,) array
+        log s.
+    derivatives : (m, 4) array
+        A and its first three derivatives in u.
     """
 
     u: Array
@@ -113,8 +115,10 @@ def widen_by_scale(
 
     Parameters
     ----------
-    low, high, logits, columns : as for `lines.widen_along`.
-    first, last : 0 <= first <= 1 <= last <= inf.
+    low, high, logits, columns : array
+        As for `lines.widen_along`.
+    first, last : float
+        0 <= first <= 1 <= last <= inf.
     """
     peaks = partial(scale_peaks, first=first, last=last)
     # Scaling by s is moving by s - 1 along the logits themselves.
@@ -128,9 +132,12 @@ def scale_peaks(
 
     Parameters
     ----------
-    logits : (n, K) finite.
-    row, j : (m,) pairs of a row and a class whose probability is largest between the ends.
-    first, last : scales, 0 <= first < last <= inf.
+    logits : (n, K) array
+        Finite.
+    row, j : (m,) arrays
+        Pairs of a row and a class whose probability is largest between the endpoints.
+    first, last : float
+        Scales, 0 <= first < last <= inf.
     """
     K = logits.shape[1]
     rows, of = np.unique(row, return_inverse=True)
@@ -172,9 +179,9 @@ def scale_peaks(
 
 def _powers(low: Nodes, high: Nodes) -> Array:
     """(m, 8) the polynomials between nodes, in powers of the distance from the first, 0 to 1."""
-    scale = (high.u - low.u)[:, None] ** np.arange(4)
-    ends = np.concatenate([low.derivatives * scale, high.derivatives * scale], axis=1)
-    return ends @ _HERMITE.T
+    width = (high.u - low.u)[:, None] ** np.arange(4)
+    both = np.concatenate([low.derivatives * width, high.derivatives * width], axis=1)
+    return both @ _HERMITE.T
 
 
 def _read(low: Nodes, high: Nodes, at: NDArray[np.intp], target: Array) -> Array:

@@ -1,337 +1,122 @@
-"""What data say about the scale of the logits: sums on a ladder of scales, and plausible scales.
+"""The temperature: one factor on all logits, z becomes s z.
 
-With d = z - max z <= 0 and A(s) = log sum_k exp(s d_k), the log-partition function of a row, all
-that the data contribute is the sum R(s) of A over the rows: a smooth convex function of one
-variable, from log K at s = 0 to the log of the number of ties at infinity. It is kept, with its
-derivative, at the scales 2^(i/2), where sums of several data sets add up.
+The plausible scales form an interval around 1. What a scale costs is judged by the model itself or
+by the labels. Either way all that the data contribute is one function of the scale, see `_ladder`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
-from decal._base.numerics import Array, Logits, compiled, for_each_block, row_blocks
+from decal._base.checks import check_choice
+from decal._base.numerics import Array
+from decal.directions._direction import (
+    Box,
+    Direction,
+    Endpoints,
+    Inputs,
+    LabelledLogits,
+    Reference,
+)
+from decal.directions._ladder import RUNG, STENCIL, ScaleSummary, summarise_scales
+from decal.directions._peaks import widen_by_scale
 
-RUNGS_PER_OCTAVE = 2
-RUNG = float(np.log(2.0)) / RUNGS_PER_OCTAVE
-"""Distance of two rungs in log s."""
+if TYPE_CHECKING:
+    from torch import Tensor
 
-NEAR_ZERO = 1 / 4
-"""The lowest rung is at s = NEAR_ZERO / (largest |d|). There R is so smooth that a polynomial
-through s = 0 and the lowest rungs replaces all rungs further down."""
-
-LOWEST = 5
-"""Rungs that determine that polynomial, together with the value and slope at 0."""
-
-SMALLEST_SPREAD = 2.0**-20
-"""Logits that differ by less are treated as if they differed by this much: the ladder stays low."""
-
-SATURATED_SUM = 1e-13
-"""A row whose smaller exponentials sum to less than this has reached its limit."""
-
-HIGHEST_RUNG = 1000 * RUNGS_PER_OCTAVE
-"""A scale of 2^1000: no two logits that differ are still alike there."""
-
-COMPILED_CLASSES = 24
-"""With fewer, matrix products over many rows are faster than compiled loops over single rows."""
-
-LADDER_ELEMENTS = 1 << 15
-"""Logits carried up the ladder at once: a few copies of them share a core's cache."""
-
-STENCIL = 10
-"""Rungs whose values and slopes determine one interpolating polynomial, of degree 19."""
+    from decal.directions._direction import TensorBounds, TensorInputs
 
 LABEL_RATIO = 16.0
 """Log-budget of the scale in units of that of the shifts, when labels judge it."""
 
 FALSE_POSITION_STEPS = 100
-ROUND_OFF = 1e-12
-"""Nats per row below which a model that claims to know something knows nothing."""
-
 LOSS_TOLERANCE = 1e-14
-"""Nats per unit of weight by which the loss at an end may miss its budget."""
+"""Nats per unit of weight by which the loss at an endpoint may miss its budget."""
 
 
 @dataclass(frozen=True)
-class ScaleSummary:
-    """The sum R(s) of the rows' log-partition functions, at a ladder of scales.
+class Temperature(Direction):
+    """The scale of the logits, z becomes s z, as a direction.
 
-    Attributes
+    Parameters
     ----------
-    first : index of the lowest rung: scale 2^(first / 2).
-    values, slopes : (L,) R and dR / d log s at the rungs.
-    at_zero : (2,) R and dR / ds at s = 0.
-    classes : K.
-    ties : limit of R for large s: R above the highest rung.
-    label_sum : sum over rows of w (z_y - max z), at most 0.
-    weight : total weight.
+    ratio : float, optional
+        Nats per example that the scale may lose, in units of -log alpha. By default, with
+        evidence="model", K times the nats that the model claims to know about an example, log
+        K - its mean entropy: a class shift concerns about one example in K, so that -log alpha is
+        about K times as much for those concerned, and the scale may lose this share of what the
+        model knows. With evidence="labels", 16.
+    evidence : str
+        Who says what a scale costs. "model": the sharper of the two models, the scaled and the
+        unscaled; a scale is plausible if believing the softer one while the sharper one is true
+        costs no more than the budget. "labels": the likelihood of the labels, as for class shifts.
     """
 
-    first: int
-    values: Array
-    slopes: Array
-    at_zero: Array
-    classes: int
-    ties: float
-    label_sum: float
-    weight: float
+    ratio: float | None = None
+    evidence: str = "model"
+    name = "temperature"
+    exports = True
+    moves_scale = True
 
-    def parts(self) -> dict[str, NDArray[Any]]:
-        """Plain arrays that `from_parts` turns back into this summary."""
-        numbers = [self.first, self.classes, self.ties, self.label_sum, self.weight]
-        return {
-            "ladder": np.stack([self.values, self.slopes]),
-            "at_zero": self.at_zero,
-            "ladder_numbers": np.array(numbers, dtype=np.float64),
-        }
+    def __post_init__(self) -> None:
+        check_choice(self.evidence, "evidence", ("model", "labels"))
+        if self.ratio is not None and not 0 <= self.ratio < np.inf:
+            raise ValueError(f"ratio must be a finite number, not negative: got {self.ratio!r}.")
 
-    @classmethod
-    def from_parts(cls, arrays: dict[str, NDArray[Any]]) -> ScaleSummary:
-        """Take the parts out of `arrays`; ValueError if they do not fit together."""
-        ladder, at_zero = arrays.pop("ladder"), arrays.pop("at_zero")
-        numbers = arrays.pop("ladder_numbers")
-        parts = (ladder, at_zero, numbers)
-        if any(a.dtype != np.float64 or not np.isfinite(a).all() for a in parts):
-            raise ValueError("numbers are damaged")
-        if ladder.shape[:1] != (2,) or at_zero.shape != (2,) or len(numbers) != 5:
-            raise ValueError("shapes do not match")
-        first, classes, ties, label_sum, weight = (float(x) for x in numbers)
-        sound = classes >= 2 and weight > 0 and label_sum <= 0 <= ties and ladder.shape[1] >= LOWEST
-        if not sound or int(first) != first or int(classes) != classes:
-            raise ValueError("numbers are damaged")
-        values, slopes = ladder
-        return cls(int(first), values, slopes, at_zero, int(classes), ties, label_sum, weight)
+    def __str__(self) -> str:
+        return self.name if self == Temperature() else repr(self)
 
-    @property
-    def last(self) -> int:
-        """Index of the highest rung."""
-        return self.first + len(self.values) - 1
+    def settings(self) -> dict[str, Any]:
+        """Ratio and evidence."""
+        return {"ratio": self.ratio, "evidence": self.evidence}
 
-    def rungs(self, index: NDArray[np.int64]) -> tuple[Array, Array]:
-        """R and dR / d log s at any rungs, stored or not."""
-        s = np.exp(RUNG * index)
-        value, rate = self.near_zero(s)
-        slope = s * rate
-        inside = (index >= self.first) & (index <= self.last)
-        above = index > self.last
-        at = np.clip(index - self.first, 0, len(self.values) - 1)
-        value = np.where(inside, self.values[at], np.where(above, self.ties, value))
-        slope = np.where(inside, self.slopes[at], np.where(above, 0.0, slope))
-        return value, slope
+    def summarise(self, data: LabelledLogits) -> ScaleSummary:
+        """The log-partition functions of all rows, summed at a ladder of scales."""
+        logits, labels = data.recentered, data.labels
+        if not data.present.all():
+            logits, labels = logits[:, data.present], np.cumsum(data.present)[labels] - 1
+        return summarise_scales(logits, labels, data.weights)
 
-    def near_zero(self, s: Array) -> tuple[Array, Array]:
-        """R and dR / ds below the lowest rung, by the polynomial through it and s = 0."""
-        rungs = np.exp(RUNG * (self.first + np.arange(LOWEST)))
-        half = rungs[-1] / 2  # from 0 to the last of them is [-1, 1] in this unit
-        values = np.append(self.at_zero[0], self.values[:LOWEST])
-        rates = np.append(self.at_zero[1], self.slopes[:LOWEST] / rungs)
-        coefficients = _hermite(_FROM_ZERO) @ np.concatenate([values, rates * half])
-        x = np.minimum(s, rungs[0]) / half - 1
-        value = chebyshev.chebval(x, coefficients)
-        rate = chebyshev.chebval(x, chebyshev.chebder(coefficients)) / half
-        return np.asarray(value, dtype=np.float64), np.asarray(rate, dtype=np.float64)
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> ScaleSummary:
+        """A summary from its arrays."""
+        return ScaleSummary.from_arrays(arrays)
 
-    @property
-    def expected_loss(self) -> ExpectedLoss:
-        """The loss that the model itself would expect."""
-        (at_one,), (rate,) = self(np.ones(1))
-        return ExpectedLoss(float(at_one), float(rate))
-
-    @property
-    def label_loss(self) -> LabelLoss:
-        """The loss on the labels."""
-        (at_one,), (rate,) = self(np.ones(1))
-        return LabelLoss(float(at_one), float(rate) - self.label_sum, -self.label_sum)
-
-    def judged_by(
-        self, evidence: str, ratio: float | None
-    ) -> tuple[ExpectedLoss | LabelLoss, float]:
-        """What scales cost by this evidence, and in units of a class shift's budget may cost.
-
-        See `decal.Temperature`, whose attributes these are.
-        """
-        if evidence == "labels":
-            return self.label_loss, LABEL_RATIO if ratio is None else ratio
-        return self.expected_loss, self.classes * self.knowledge if ratio is None else ratio
-
-    @property
-    def knowledge(self) -> float:
-        """Mean of log K - entropy of the prediction: the nats per row that the model claims."""
-        (at_one,), (rate,) = self(np.ones(1))
-        claimed = float(self.at_zero[0] - at_one + rate) / self.weight
-        return claimed if claimed > ROUND_OFF else 0.0
-
-    def __call__(self, scale: Array, stencil: int = STENCIL) -> tuple[Array, Array]:
-        """R(s) and R'(s) at any scales s >= 0, by Hermite interpolation in log s."""
-        low = scale < np.exp(RUNG * self.first)
-        u = np.log(np.where(low, 1.0, scale)) / RUNG
-        start = np.floor(u).astype(np.int64) - (stencil // 2 - 1)
-        value, slope = self.rungs(start + np.arange(stencil)[:, None])
-        half = (stencil - 1) / 2  # rungs: those of a stencil are [-1, 1] in this unit
-        nodes = tuple(np.arange(stencil) / half - 1)
-        coefficients = _hermite(nodes) @ np.concatenate([value, slope * RUNG * half])
-        x = (u - start) / half - 1
-        found = chebyshev.chebval(x, coefficients, tensor=False)
-        rate = chebyshev.chebval(x, chebyshev.chebder(coefficients), tensor=False)
-        rate = rate / half / RUNG / np.where(low, 1.0, scale)
-        small, small_rate = self.near_zero(scale)
-        return np.where(low, small, found), np.where(low, small_rate, rate)
-
-
-_FROM_ZERO = (-1.0, *(2 * np.exp(RUNG * (np.arange(LOWEST) - LOWEST + 1)) - 1))
-"""The scale 0 and the lowest rungs, seen from the middle between 0 and the last of these."""
-
-
-@lru_cache
-def _hermite(nodes: tuple[float, ...]) -> Array:
-    """From values and slopes at nodes in [-1, 1] to Chebyshev coefficients: a basis that is safe.
-
-    With powers of x in its place, round-off would grow to 1e-8.
-    """
-    x, degree = np.array(nodes), 2 * len(nodes) - 1
-    values = chebyshev.chebvander(x, degree)
-    slopes = [chebyshev.chebval(x, chebyshev.chebder(row)) for row in np.eye(degree + 1)]
-    return np.linalg.inv(np.concatenate([values, np.stack(slopes, axis=1)]))
-
-
-def summarise_scales(
-    logits: Logits, labels: NDArray[np.intp], weights: Array | None
-) -> ScaleSummary:
-    """Climb the ladder with the logits (n, K) of labelled rows; weights (n,) positive or None."""
-    kernels = compiled(logits.size) if logits.shape[1] >= COMPILED_CLASSES else None
-    parts: dict[int, ScaleSummary] = {}
-
-    def summarise(rows: slice) -> None:
-        d = logits[rows].astype(np.float64)
-        d -= d.max(axis=1, keepdims=True)
-        w = None if weights is None else weights[rows]
-        parts[rows.start] = _of_block(d, labels[rows], w, kernels)
-
-    if kernels is None:
-        for rows in row_blocks(len(logits), logits.shape[1], LADDER_ELEMENTS):
-            summarise(rows)
-    else:
-        for_each_block(summarise, *logits.shape)
-    return merge_scales([parts[start] for start in sorted(parts)])
-
-
-def merge_scales(parts: Sequence[ScaleSummary]) -> ScaleSummary:
-    """The evidence of several data sets together."""
-    first, last = min(p.first for p in parts), max(p.last for p in parts)
-    index = np.arange(first, last + 1)
-    values, slopes = np.zeros(len(index)), np.zeros(len(index))
-    for part in parts:
-        value, slope = part.rungs(index)
-        values += value
-        slopes += slope
-    return ScaleSummary(
-        first,
-        values,
-        slopes,
-        np.sum([p.at_zero for p in parts], axis=0),
-        parts[0].classes,
-        sum(p.ties for p in parts),
-        sum(p.label_sum for p in parts),
-        sum(p.weight for p in parts),
-    )
-
-
-def _of_block(
-    d: Array, y: NDArray[np.intp], weights: Array | None, kernels: ModuleType | None
-) -> ScaleSummary:
-    """The ladder of one block of logits (n, K), of which the largest of each row is subtracted."""
-    n, K = d.shape
-    w = np.ones(n) if weights is None else weights
-    weight, label_sum = float(w.sum()), float(w @ d[np.arange(n), y])
-    at_zero = np.array([weight * np.log(K), float((w @ d).mean())])
-    count = np.count_nonzero(d == 0, axis=1)
-    ties = float(w @ np.log(count))
-    spread = max(float(-d.min()), SMALLEST_SPREAD)
-    first = int(np.floor(np.log(NEAR_ZERO / spread) / RUNG))
-    if kernels is None:
-        values, slopes = _climb(d, w, count, first)
-    else:
-        scales = np.exp(RUNG * np.arange(first, HIGHEST_RUNG))
-        given = np.empty(0) if weights is None else weights
-        values, slopes = kernels.climb(d, given, count, scales, SATURATED_SUM, LOWEST)
-    return ScaleSummary(first, values, slopes, at_zero, K, ties, label_sum, weight)
-
-
-def _climb(d: Array, w: Array, count: NDArray[np.intp], first: int) -> tuple[Array, Array]:
-    """R and dR / d log s at the rungs from `first` on, until no row changes any more."""
-    d = np.ascontiguousarray(d.T)  # a class at a time
-    values: list[float] = []
-    slopes: list[float] = []
-    finished, product, ones = 0.0, np.empty_like(d), np.ones(len(d))
-    ladder: list[Array] = []
-    while len(w) or len(values) < LOWEST:
-        # Going up an octave squares the exponentials, which doubles their relative error: exp is
-        # called afresh every sixteenth octave.
-        scales = np.exp(RUNG * (first + len(values) + np.arange(RUNGS_PER_OCTAVE)))
-        if len(values) % (16 * RUNGS_PER_OCTAVE) == 0:
-            ladder = [np.exp(s * d) for s in scales]
+    def endpoints(self, evidence: ScaleSummary, budgets: Array, reference: Reference) -> Endpoints:
+        """Plausible scales (A,), relative to that of the reference."""
+        (at_one,), (rate,) = evidence(np.ones(1))
+        loss: ExpectedLoss | LabelLoss
+        if self.evidence == "labels":
+            label_sum = evidence.label_sum
+            loss = LabelLoss(float(at_one), float(rate) - label_sum, -label_sum)
+            ratio = LABEL_RATIO
         else:
-            ladder = [np.multiply(e, e, out=e) for e in ladder]
-        for s, e in zip(scales, ladder, strict=True):
-            total = ones @ e  # matrix products: the fastest sums there are
-            values.append(finished + float(w @ np.log(total)))
-            expected = np.multiply(e, d, out=product) @ (w / total)
-            slopes.append(float(s) * float(expected.sum()))
-        done = total - count < SATURATED_SUM
-        if 2 * np.count_nonzero(done) >= len(w) > 0:
-            finished += float(w[done] @ np.log(count[done]))
-            d, w, count = d[:, ~done], w[~done], count[~done]
-            ladder, product = [e[:, ~done] for e in ladder], product[:, ~done]
-    return np.array(values), np.array(slopes)
+            loss = ExpectedLoss(float(at_one), float(rate))
+            ratio = evidence.classes * evidence.knowledge
+        ratio = ratio if self.ratio is None else self.ratio
+        # An infinite budget makes every scale plausible, even of a model that knows nothing.
+        unlimited = np.isinf(budgets)
+        allowed = np.where(unlimited, np.inf, ratio * np.where(unlimited, 0.0, budgets))
+        return plausible_scales(evidence, loss, allowed, reference.scale)
 
+    def widen(self, box: Box | None, inputs: Inputs, endpoints: Endpoints) -> Box:
+        """Widen to the range of every probability while the logits are scaled."""
+        box = box or Box.at_point(inputs)
+        columns = np.flatnonzero(inputs.present)
+        scales = endpoints.lower, endpoints.upper
+        widen_by_scale(box.low, box.high, inputs.recentered, *scales, columns)
+        return box
 
-@dataclass(frozen=True)
-class Scales:
-    """By how much the logits may be scaled, at a given alpha (or several).
+    def widen_tensors(
+        self, bounds: TensorBounds, inputs: TensorInputs, lower: Tensor, upper: Tensor
+    ) -> TensorBounds:
+        """As `widen`, for PyTorch tensors."""
+        from decal.directions._tensors import widened_by_scales
 
-    Attributes
-    ----------
-    lower, upper : 0 <= lower <= 1 <= upper <= inf, relative to `center`; (A,) for A alphas. 0 makes
-        all classes equally probable, infinity makes the most probable one certain.
-    center : scale of the reference model: 1, or with reference="best" the maximum-likelihood one.
-    alpha : the level, or (A,) levels.
-    residual : by how much the loss at a finite end misses the budget at most, in nats per example.
-    error : estimate of what the summary of the data hides from that loss, in nats per example.
-    """
-
-    lower: float | Array
-    upper: float | Array
-    center: float
-    alpha: float | Array
-    residual: float
-    error: float
-
-
-@dataclass(frozen=True)
-class PlausibleScales:
-    """The ends found by `plausible_scales`, and how well they are known.
-
-    Attributes
-    ----------
-    lower, upper : (A,) scales, 0 <= lower <= 1 <= upper <= inf.
-    residual : by how much the loss at a finite end misses its budget at most, in nats per unit of
-        weight.
-    error : estimate of what interpolation between the rungs hides from that loss: what two rungs
-        fewer would change.
-    """
-
-    lower: Array
-    upper: Array
-    residual: float
-    error: float
+        return widened_by_scales(*bounds, inputs.logits, inputs.absent, lower, upper)
 
 
 @dataclass(frozen=True)
@@ -373,17 +158,20 @@ class LabelLoss:
 
 
 def plausible_scales(
-    summary: ScaleSummary, loss: ExpectedLoss | LabelLoss, budgets: Array
-) -> PlausibleScales:
+    summary: ScaleSummary, loss: ExpectedLoss | LabelLoss, budgets: Array, center: float = 1.0
+) -> Endpoints:
     """The interval of scales around 1 whose loss is at most b, for every budget.
 
     0 where even equal probabilities are within the budget, infinite where even certainty is.
 
     Parameters
     ----------
-    summary : the evidence.
-    loss : 0 at s = 1, and at most b >= 0 on an interval of scales.
-    budgets : (A,) nats that may be lost in all, each in [0, inf].
+    summary : ScaleSummary
+        The evidence.
+    loss : ExpectedLoss or LabelLoss
+        0 at s = 1, and at most b >= 0 on an interval of scales.
+    budgets : (A,) array
+        Nats that may be lost in all, each in [0, inf].
     """
     A, W = len(budgets), summary.weight
     b = np.concatenate([budgets, budgets])
@@ -407,17 +195,16 @@ def plausible_scales(
     if loss.final_slope > 0:  # a straight line above the highest rung
         past = 1 + (b + loss.at_one - summary.ties) / loss.final_slope
         limit = np.where(side < 0, 0.0, past)
-    # At b = 0 the end lies at s = 1 on the side where the loss rises from there.
+    # At b = 0 the endpoint lies at s = 1 on the side where the loss rises from there.
     still = (b == 0) & (side * loss.slope >= 0)
-    ends = np.where(still, 1.0, limit)
+    scales = np.where(still, 1.0, limit)
     solve = reached & ~still
     found, missed = _between(summary, loss, b[solve], rungs[inner[solve]], rungs[outer[solve]])
-    ends[solve] = found
+    scales[solve] = found
     rough = loss(found, *summary(found, STENCIL - 2)) - b[solve]
     hidden = np.abs(np.abs(rough) - missed)
-    return PlausibleScales(
-        ends[:A], ends[A:], float(missed.max(initial=0)) / W, float(hidden.max(initial=0)) / W
-    )
+    residual, error = (float(lost.max(initial=0)) / W for lost in (missed, hidden))
+    return Endpoints(scales[:A], scales[A:], center, None, residual, error)
 
 
 def _between(

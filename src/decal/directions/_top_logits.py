@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from decal._base.checks import check_count, check_remainder, check_top_classes, check_top_values
 from decal._base.numerics import Array, margins, row_blocks, sigmoid
-from decal.credal._boxes import IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal.directions._class_shifts import log_box
 from decal.directions._margins import (
     BIN_WIDTH,
@@ -56,12 +56,16 @@ class TopLogits:
 
     Parameters
     ----------
-    values : (n, m) log-probabilities; with `remainder` given, logits up to a constant per row.
-    classes : (n, m) integers 0..K-1, the classes of these values, each once in a row, in any order.
-    remainder : (n,) log of the sum of exp over the classes not listed, in the units of `values`.
-        By default one minus the probabilities listed; what round-off (of float32, if that is what
-        `values` are) would hide is taken as that round-off.
-    total_classes : K, more than m.
+    values : (n, m) array
+        Log-probabilities; with `remainder` given, logits up to a constant per row.
+    classes : (n, m) array
+        Integers 0..K-1, the classes of these values, each once in a row, in any order.
+    remainder : (n,) array, optional
+        log of the sum of exp over the classes not listed, in the units of `values`. By default one
+        minus the probabilities listed; what round-off (of float32, if that is what `values` are)
+        would hide is taken as that round-off.
+    total_classes : int
+        K, more than m.
 
     Examples
     --------
@@ -137,9 +141,12 @@ def summarise_top(top: TopLogits, labels: Indices, weights: Array | None) -> Mar
 
     Parameters
     ----------
-    top : the data.
-    labels : (n,) integers.
-    weights : (n,) positive, or None for ones.
+    top : TopLogits
+        The data.
+    labels : (n,) array
+        Integers.
+    weights : (n,) array, optional
+        Positive, or None for ones.
     """
     (n, K), m = top.shape, top.classes.shape[1]
     shared, none = np.empty(n), np.zeros(K)
@@ -154,19 +161,19 @@ def summarise_top(top: TopLogits, labels: Indices, weights: Array | None) -> Mar
         width *= 2
     zero = np.zeros(1, dtype=np.intp)
     everyone = sparse_bins(zero, shared, weights, width)
-    parts = [MarginSummary(width, *repeated_bins(*everyone, K), none, 0)]
+    parts = [MarginSummary(width, *repeated_bins(*everyone, K), none)]
     for rows, listed in zip(blocks, found, strict=True):
         klass = top.classes[rows].T
         w = None if weights is None else weights[rows]
         instead = np.broadcast_to(shared[rows], listed.shape)
         keys, moments = sparse_bins(klass, instead, w, width)
-        parts.append(MarginSummary(width, keys, -moments, none, 0))
-        parts.append(MarginSummary(width, *sparse_bins(klass, listed, w, width), none, 0))
+        parts.append(MarginSummary(width, keys, -moments, none))
+        parts.append(MarginSummary(width, *sparse_bins(klass, listed, w, width), none))
     whole = merge(parts, max_bins=sum(len(p.keys) for p in parts))
     label_weight = np.bincount(labels, weights, minlength=K).astype(np.float64)
     kept = whole.moments[0] > NEGLIGIBLE_WEIGHT * label_weight.sum()
     keys, moments = whole.keys[kept], whole.moments[:, kept]
-    return merge([MarginSummary(width, keys, moments, label_weight, n)])
+    return merge([MarginSummary(width, keys, moments, label_weight)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,10 +182,14 @@ class TopIntervals:
 
     Attributes
     ----------
-    classes : (n, m) the classes listed.
-    lower, upper, point : (n, m) their intervals, and the model's own probabilities.
-    others_lower, others_upper, others_point : (n,) of the event that none of them is true.
-    total_classes : K.
+    classes : (n, m) array
+        The classes listed.
+    lower, upper, point : (n, m) arrays
+        Their intervals, and the model's own probabilities.
+    others_lower, others_upper, others_point : (n,) arrays
+        Of the event that none of them is true.
+    total_classes : int
+        K.
     """
 
     classes: Indices
@@ -232,10 +243,13 @@ def top_box(top: TopLogits, lower: Array, upper: Array, *, joint: bool) -> TopIn
 
     Parameters
     ----------
-    top : the inputs.
-    lower, upper : (K,) ends of the class shifts, lower <= 0 <= upper, perhaps infinite.
-    joint : take the range over the shifts of all classes, listed or not; otherwise a class's own,
-        and for the others together those of each of them.
+    top : TopLogits
+        The inputs.
+    lower, upper : (K,) arrays
+        Ends of the class shifts, lower <= 0 <= upper, perhaps infinite.
+    joint : bool
+        Take the range over the shifts of all classes, listed or not; otherwise a class's own, and
+        for the others together those of each of them.
     """
     n, m = top.classes.shape
     low, high, point = (np.empty((n, m)) for _ in range(3))
@@ -255,16 +269,18 @@ def top_box(top: TopLogits, lower: Array, upper: Array, *, joint: bool) -> TopIn
         # The others: odds of r - q + q e^t to 1 - r, when one of them, of probability q, moves by t
         log_listed = np.logaddexp.reduce(z[:, :m], axis=1)
         still = z[:, m + 1] if z.shape[1] > m + 1 else np.full(len(z), -np.inf)
-        ends = [sigmoid(np.logaddexp(still, z[:, m] + t[:, m]) - log_listed) for t in (down, up)]
+        extremes = [
+            sigmoid(np.logaddexp(still, z[:, m] + t[:, m]) - log_listed) for t in (down, up)
+        ]
         r = sigmoid(part.log_remainder - log_listed)
         if joint:  # r / D, when a listed class moves
             log_p, log_rest = -np.logaddexp(0.0, -each[:, :m]), -np.logaddexp(0.0, each[:, :m])
             most = np.logaddexp(log_rest, log_p + up[:, :m]).max(axis=1)
             least = np.logaddexp(log_rest, log_p + down[:, :m]).min(axis=1)
-            ends[0] = np.minimum(ends[0], r * np.exp(-np.maximum(most, 0.0)))
-            ends[1] = np.maximum(ends[1], r * np.exp(-np.minimum(least, 0.0)))
-        others_low[rows] = np.minimum(ends[0], r)
-        others_high[rows] = np.minimum(np.maximum(ends[1], r), 1.0)
+            extremes[0] = np.minimum(extremes[0], r * np.exp(-np.maximum(most, 0.0)))
+            extremes[1] = np.maximum(extremes[1], r * np.exp(-np.minimum(least, 0.0)))
+        others_low[rows] = np.minimum(extremes[0], r)
+        others_high[rows] = np.minimum(np.maximum(extremes[1], r), 1.0)
     return TopIntervals(
         top.classes,
         low,

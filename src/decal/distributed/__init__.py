@@ -2,6 +2,8 @@
 
 Every partition is summarised where it lies, summaries are merged in a tree, and what reaches the
 caller is an ordinary `Decalibrator`, equal to the one-machine fit. No rows are collected.
+
+Imports from `_base`, `credal`, `directions` and `decalibrator`.
 """
 
 from __future__ import annotations
@@ -32,25 +34,36 @@ def fit(
 
     Parameters
     ----------
-    data : a Dask array (n, K) of logits, a Dask DataFrame, or a Spark DataFrame.
-    labels : for an array (n,) integers 0..K-1, a Dask array or in memory. For a DataFrame the name
-        of the column of labels: integers 0..K-1, or names of classes.
-    alpha, **settings : as for `Decalibrator`. reference="best" and directions of your own need all
-        the data at once and are refused.
-    logits : for a DataFrame, the column that holds a list of K logits per row; or K columns, one
-        per class, whose names become those of the classes.
-    sample_weight : optional. For an array (n,) weights, for a DataFrame the name of their column.
-    classes : K names, optional.
+    data
+        A Dask array (n, K) of logits, a Dask DataFrame, or a Spark DataFrame.
+    labels
+        For an array (n,) integers 0..K-1, a Dask array or in memory. For a DataFrame the name of
+        the column of labels: integers 0..K-1, or names of classes.
+    alpha, **settings
+        As for `Decalibrator`. reference="best" and directions of your own need all the data at once
+        and are refused.
+    logits : str or iterable of str
+        For a DataFrame, the column that holds a list of K logits per row; or K columns, one per
+        class, whose names become those of the classes.
+    sample_weight
+        Optional. For an array (n,) weights, for a DataFrame the name of their column.
+    classes : iterable, optional
+        K names.
+
+    See Also
+    --------
+    decal.decalibrate : The same for data in memory.
+    decal.distributed.predict : The credal sets of new inputs.
 
     Notes
     -----
-    Empty partitions are fine, as long as one has rows. If something is wrong with others, all of
-    them are looked at, and one ValueError names the first by partition, row and column, and lists
-    the rest; rows are counted from 0 within their partition.
+    Empty partitions are fine, as long as one has rows. If partitions hold bad data, all of them
+    are checked, and one ValueError names the first by partition, row and column, and lists the
+    others; rows are counted from 0 within their partition.
 
-    Tasks are functions of their partition and of nothing else, and hand on the evidence as the
-    bytes of a saved Decalibrator. So an engine may run one again, when a worker is lost or slow,
-    and evidence is neither lost nor doubled.
+    Tasks are functions of their partition and of nothing else, and hand on what they have learnt
+    as one immutable value. So an engine may run one again, when a worker is lost or slow, and
+    evidence is neither lost nor doubled.
 
     Examples
     --------
@@ -61,7 +74,7 @@ def fit(
     Decalibrator(alpha=0.9, ...), fitted on 4 examples of 2 classes
     """
     names = None if classes is None else tuple(str(name) for name in classes)
-    recipe = Recipe(alpha, settings, names)
+    recipe = Recipe(Decalibrator(alpha, **settings), names)
     match _engine(data):
         case "dask.array":
             from decal.distributed.dask import fit_array
@@ -84,20 +97,28 @@ def predict(
     logits: str | Iterable[str] = "logits",
     alpha: float | None = None,
 ) -> Any:
-    """The credal sets of new inputs, lazily: nothing runs until the result is asked for.
+    """The credal sets of new inputs, as a lazy collection that is computed on demand.
 
     Parameters
     ----------
-    model : a fitted Decalibrator, without directions of your own.
-    data, logits : as for `fit`, of the same classifier.
-    alpha : level in [0, 1]; by default the model's.
+    model : Decalibrator
+        A fitted Decalibrator, without directions of your own.
+    data, logits
+        As for `fit`, of the same classifier.
+    alpha : float, optional
+        Level in [0, 1]; by default the model's.
 
     Returns
     -------
-    For a Dask array a `decal.distributed.dask.LazyCredalSet` of Dask arrays lower, upper and point,
-    (n, K) each, whose `compute` gives an `IntervalCredalSet`. For a DataFrame one of the same kind:
-    its columns other than the logits, and three more, lower, upper and point, each a list of K
-    numbers per row.
+    object
+        For a Dask array a `decal.distributed.dask.LazyCredalSet` of Dask arrays lower, upper and
+        point, (n, K) each, whose `compute` gives an `IntervalCredalSet`. For a DataFrame one of the
+        same kind: its columns other than the logits, and three more, lower, upper and point, each a
+        list of K numbers per row.
+
+    See Also
+    --------
+    decal.Decalibrator.predict : The same for data in memory.
 
     Examples
     --------
@@ -127,7 +148,7 @@ def predict(
 
 
 def _engine(data: Any) -> str:
-    """Whose collection it is, found without importing an engine that is not in use."""
+    """The engine of a collection, found without importing an engine that is not in use."""
     for kind in type(data).__mro__:
         path = f"{kind.__module__}.{kind.__name__}"
         if path.startswith("dask.array.") and kind.__name__ == "Array":

@@ -14,7 +14,7 @@ from decal.credal._boxes import IntervalCredalSet
 from decal.distributed._partitions import (
     BadPartitionError,
     Batch,
-    Place,
+    PartitionPlace,
     checked,
     loaded,
     predicted,
@@ -44,8 +44,10 @@ class Columns:
 
     Attributes
     ----------
-    logits : the column of lists, or the K columns of numbers.
-    label, weight : columns, or None.
+    logits : str or tuple of str
+        The column of lists, or the K columns of numbers.
+    label, weight : str or None
+        Columns, or None.
     """
 
     logits: str | tuple[str, ...]
@@ -116,12 +118,13 @@ def batches(
 
     Parameters
     ----------
-    names : of the classes, if they are known.
+    names : tuple of str, optional
+        Names of the classes, if they are known.
     """
     start, K = 0, None if names is None else len(names)
     for table in tables:
-        place = Place(partition, start)
-        columns.require_in(table.column_names, f" in {place}")
+        place = PartitionPlace(start, partition=partition, columns=columns.per_class)
+        columns.require_in(table.column_names, place.within)
         if table.num_rows:
             z = matrix(table, columns, place, K)
             K = z.shape[1]  # every later row of the partition has as many
@@ -135,33 +138,32 @@ def batches(
                 place=place,
                 classes=K,
                 names=names,
-                columns=columns.per_class,
             )
             start += table.num_rows
 
 
 def credal_sets(
-    table: Any, columns: Columns, saved: bytes, alpha: float | None, place: Place
+    table: Any, columns: Columns, saved: bytes, alpha: float | None, place: PartitionPlace
 ) -> IntervalCredalSet:
     """The predictions for the rows of a table, by a model that was saved as bytes."""
-    columns.require_in(table.column_names, f" in {place}")
+    columns.require_in(table.column_names, place.within)
     K = len(loaded(saved).class_weights)
     z = matrix(table, columns, place, K) if table.num_rows else np.empty((0, K))
-    return predicted(saved, z, alpha, place=place, columns=columns.per_class)
+    return predicted(saved, z, alpha, place=place)
 
 
-def from_pandas(frame: Any, columns: Columns, place: Place) -> Any:
+def from_pandas(frame: Any, columns: Columns, place: PartitionPlace) -> Any:
     """The needed columns of a pandas DataFrame as an Arrow table."""
-    columns.require_in(frame.columns, f" in {place}")
+    columns.require_in(frame.columns, place.within)
     try:
         return pa.Table.from_pandas(frame[columns.needed], preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise BadPartitionError(
-            f"logits must be lists of numbers: got what Arrow cannot read in {place} ({error})."
+            f"logits must be lists of numbers: got what Arrow cannot read{place.within} ({error})."
         ) from error
 
 
-def matrix(table: Any, columns: Columns, place: Place, K: int | None) -> Logits:
+def matrix(table: Any, columns: Columns, place: PartitionPlace, K: int | None) -> Logits:
     """(n, K) numbers from a column of lists or from K columns; missing ones become NaN."""
     if columns.per_class is not None:
         vectors = [
@@ -180,7 +182,7 @@ def matrix(table: Any, columns: Columns, place: Place, K: int | None) -> Logits:
         elif pa.types.is_struct(lists.type):
             advice = " Turn vectors of Spark ML into lists with vector_to_array."
         raise BadPartitionError(
-            f"logits must be lists of numbers: got {lists.type} in {place}, column {name!r}."
+            f"logits must be lists of numbers: got {lists.type}{place.within}, column {name}."
             + advice
         )
     lengths = pc.fill_null(pc.list_value_length(lists), -1).to_numpy(zero_copy_only=False)
@@ -191,7 +193,7 @@ def matrix(table: Any, columns: Columns, place: Place, K: int | None) -> Logits:
         got = "none" if lengths[row] < 0 else lengths[row]
         raise BadPartitionError(
             f"logits must be lists of {max(K, 2)} numbers, one per class: "
-            f"got {got} in {place.row(row, repr(name))}."
+            f"got {got} {place.row(row)}, column {name}."
         )
     values: NDArray[Any] = pc.list_flatten(lists).to_numpy(zero_copy_only=False)
     return values.reshape(len(lists), K)
@@ -205,27 +207,27 @@ def lists_of(values: Array) -> Any:
     return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), flat).cast(LISTS)
 
 
-def _labels(column: Any, place: Place) -> NDArray[Any]:
+def _labels(column: Any, place: PartitionPlace) -> NDArray[Any]:
     labels = _one_chunk(column)
     if pa.types.is_dictionary(labels.type):
         labels = labels.dictionary_decode()
     if labels.null_count:
         row = int(np.flatnonzero(labels.is_null(nan_is_null=True))[0])
         raise BadPartitionError(
-            f"labels must be in every row: got none in {place.row(row)}. Leave such rows out."
+            f"labels must be in every row: got none {place.row(row)}. Leave such rows out."
         )
     values: NDArray[Any] = labels.to_numpy(zero_copy_only=False)
     return values
 
 
 def _numbers(
-    column: Any, argument: str, place: Place, name: str | None = None
+    column: Any, argument: str, place: PartitionPlace, name: str | None = None
 ) -> NDArray[np.floating[Any] | np.integer[Any]]:
     numbers = _one_chunk(column)
     if not _is_number(numbers.type):
-        beside = f", column {name!r}" if name else ""
+        which = f", column {name}" if name else ""
         raise BadPartitionError(
-            f"{argument} must be numbers: got the type {numbers.type} in {place}{beside}."
+            f"{argument} must be numbers: got the type {numbers.type}{place.within}{which}."
         )
     values: NDArray[Any] = numbers.to_numpy(zero_copy_only=False)
     return values

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,8 @@ from decal.decalibrator import Decalibrator
 from decal.distributed._partitions import (
     FAN_IN,
     Batch,
-    Evidence,
-    Place,
+    PartitionEvidence,
+    PartitionPlace,
     Recipe,
     checked,
     finished,
@@ -50,8 +50,10 @@ class LazyCredalSet:
 
     Attributes
     ----------
-    lower, upper, point : Dask arrays (n, K). Computed together, they cost one prediction.
-    classes : K names, or None.
+    lower, upper, point
+        Dask arrays (n, K). Computed together, they cost one prediction.
+    classes : tuple of str or None
+        K names, or None.
     """
 
     lower: Any
@@ -74,22 +76,22 @@ def fit_array(logits: Any, labels: Any, sample_weight: Any, recipe: Recipe) -> D
     z = _whole_rows(logits)
     K = z.shape[1]
     check_class_names(recipe.classes, K)
-    y = _beside(labels, z, "labels")
-    w = None if sample_weight is None else _beside(sample_weight, z, "sample_weight")
+    y = _in_partitions_of(labels, z, "labels")
+    w = None if sample_weight is None else _in_partitions_of(sample_weight, z, "sample_weight")
     blocks = [column.to_delayed().ravel() for column in (z, y, w) if column is not None]
     task = delayed(_summarise_block, pure=True)
     leaves = [
         task(*parts, partition=i, classes=K, recipe=recipe)
         for i, parts in enumerate(zip(*blocks, strict=True))
     ]
-    return finished(_tree(leaves).compute())
+    return finished(_tree(leaves).compute(), recipe)
 
 
 def _summarise_block(
     logits: Any, labels: Any, weights: Any = None, *, partition: int, classes: int, recipe: Recipe
-) -> Evidence:
+) -> PartitionEvidence:
     def batches() -> Iterator[Batch]:
-        place, names = Place(partition), recipe.classes
+        place, names = PartitionPlace(partition=partition), recipe.classes
         yield checked(logits, labels, weights, place=place, classes=classes, names=names)
 
     return summarise(batches(), partition, recipe)
@@ -120,7 +122,7 @@ def predict_array(model: Decalibrator, logits: Any, alpha: float | None) -> Lazy
 
 
 def _predict_block(logits: Any, saved: bytes, alpha: float | None, block_info: Any = None) -> Any:
-    place = Place(block_info[0]["chunk-location"][0])
+    place = PartitionPlace(partition=block_info[0]["chunk-location"][0])
     credal = predicted(saved, logits, alpha, place=place)
     return np.stack([getattr(credal, name) for name in ("lower", "upper", "point")])
 
@@ -135,7 +137,7 @@ def _whole_rows(logits: Any) -> Any:
     return logits if logits.numblocks[1] == 1 else logits.rechunk({1: -1})
 
 
-def _beside(values: Any, logits: Any, name: str) -> Any:
+def _in_partitions_of(values: Any, logits: Any, name: str) -> Any:
     """A Dask vector in the same partitions as the rows of logits."""
     rows = logits.chunks[0]
     unknown = any(math.isnan(size) for size in rows)
@@ -171,7 +173,7 @@ def fit_dataframe(
     columns.require_in(data.columns)
     if columns.per_class is not None:
         check_class_names(recipe.classes, len(columns.per_class))
-        recipe = Recipe(recipe.alpha, recipe.settings, recipe.classes or columns.per_class)
+        recipe = replace(recipe, classes=recipe.classes or columns.per_class)
     try:
         return _fit_partitions(data[columns.needed], columns, recipe)
     except KeyError:  # a partition without the column: its own task can say which
@@ -179,20 +181,20 @@ def fit_dataframe(
 
 
 def _fit_partitions(data: Any, columns: Any, recipe: Recipe) -> Decalibrator:
-    # Without tuning, which would read several small files as one partition and so number them
-    # otherwise than the caller does.
+    # Without tuning, which would read several small files as one partition: its numbers would not
+    # be those that the caller knows.
     with config.set({"optimization.tune.active": False}):
         partitions = data.to_delayed()
     task = delayed(_summarise_frame, pure=True)
     leaves = [task(part, i, columns, recipe) for i, part in enumerate(partitions)]
-    return finished(_tree(leaves).compute())
+    return finished(_tree(leaves).compute(), recipe)
 
 
-def _summarise_frame(frame: Any, partition: int, columns: Any, recipe: Recipe) -> Evidence:
+def _summarise_frame(frame: Any, partition: int, columns: Any, recipe: Recipe) -> PartitionEvidence:
     from decal.distributed._frames import batches, from_pandas
 
     def tables() -> Iterator[Any]:
-        yield from_pandas(frame, columns, Place(partition))
+        yield from_pandas(frame, columns, PartitionPlace(partition=partition))
 
     return summarise(batches(tables(), columns, partition, recipe.classes), partition, recipe)
 
@@ -221,7 +223,7 @@ def _predict_frame(
 ) -> Any:
     from decal.distributed._frames import ADDED, credal_sets, from_pandas
 
-    place = Place(partition_info["number"])
+    place = PartitionPlace(partition=partition_info["number"], columns=columns.per_class)
     credal = credal_sets(from_pandas(frame, columns, place), columns, saved, alpha, place)
     # Objects: lists of an Arrow type go into Parquet, but pandas cannot read them back.
     added = {name: _objects(getattr(credal, name)) for name in ADDED}
@@ -235,11 +237,11 @@ def _objects(values: Array) -> NDArray[Any]:
     return cells
 
 
-# Both
+# Arrays and DataFrames
 
 
 def _tree(leaves: Sequence[Any]) -> Any:
-    """One delayed Evidence from many, merged FAN_IN at a time."""
+    """One delayed PartitionEvidence from many, merged FAN_IN at a time."""
     task = delayed(merged, pure=True)
     nodes = [task(leaves[i : i + FAN_IN]) for i in range(0, len(leaves), FAN_IN)]
     return nodes[0] if len(nodes) == 1 else _tree(nodes)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from decal._base.checks import check_class_names
 from decal.decalibrator import Decalibrator
 from decal.distributed._partitions import (
     FAN_IN,
-    Evidence,
-    Place,
+    PartitionEvidence,
+    PartitionPlace,
     Recipe,
     finished,
     merged,
@@ -35,11 +37,11 @@ import pyarrow as pa  # type: ignore[import-untyped]  # isort: skip
 
 __all__ = ["fit_spark", "predict_spark"]
 
-SCHEMA = "model binary, first int, rows long, problem string"
+SCHEMA = "learnt binary, first int, rows long, problem string"
 """How the evidence of one partition travels."""
 
 ARROW_SCHEMA = pa.schema(
-    {"model": pa.binary(), "first": pa.int32(), "rows": pa.int64(), "problem": pa.string()}
+    {"learnt": pa.binary(), "first": pa.int32(), "rows": pa.int64(), "problem": pa.string()}
 )
 
 
@@ -59,28 +61,36 @@ def fit_spark(
     columns.require_in(data.columns)
     if columns.per_class is not None:
         check_class_names(recipe.classes, len(columns.per_class))
-        recipe = Recipe(recipe.alpha, recipe.settings, recipe.classes or columns.per_class)
+        recipe = replace(recipe, classes=recipe.classes or columns.per_class)
 
     def summarise_partition(received: Iterator[Any]) -> Iterator[Any]:
         partition = _partition_number()
         tables = (_renamed(batch, columns.needed) for batch in received)
         found = summarise(batches(tables, columns, partition, recipe.classes), partition, recipe)
         problem = found.problems[0][1] if found.problems else None
-        row = {"model": found.model, "first": partition, "rows": found.rows, "problem": problem}
+        row = {
+            "learnt": pickle.dumps(found.learnt),
+            "first": partition,
+            "rows": found.rows,
+            "problem": problem,
+        }
         yield pa.RecordBatch.from_pylist([row], schema=ARROW_SCHEMA)
 
     needed = _numbered(data.select(*map(_quoted, columns.needed)))
     summaries = needed.mapInArrow(summarise_partition, SCHEMA)
-    return finished(merged(summaries.rdd.map(_evidence).treeAggregate([], _combine, _combine)))
+    whole = summaries.rdd.map(_evidence).treeAggregate([], _combine, _combine)
+    return finished(merged(whole), recipe)
 
 
-def _evidence(row: Any) -> list[Evidence]:
-    model = None if row.model is None else bytes(row.model)
+def _evidence(row: Any) -> list[PartitionEvidence]:
+    learnt = pickle.loads(row.learnt)  # written by the workers of this very job
     problems = () if row.problem is None else ((row.first, row.problem),)
-    return [Evidence(model, row.first, row.rows, problems)]
+    return [PartitionEvidence(learnt, row.first, row.rows, problems)]
 
 
-def _combine(some: list[Evidence], more: list[Evidence]) -> list[Evidence]:
+def _combine(
+    some: list[PartitionEvidence], more: list[PartitionEvidence]
+) -> list[PartitionEvidence]:
     """Evidence waits until FAN_IN pieces are there, so that it is not saved after every one."""
     pieces = [*some, *more]
     return pieces if len(pieces) < FAN_IN else [merged(pieces)]
@@ -101,7 +111,8 @@ def predict_spark(model: Decalibrator, data: Any, logits: Any, alpha: float | No
         partition, start = _partition_number(), 0
         for batch in received:
             table = _renamed(batch, names)
-            credal = credal_sets(table, columns, saved, alpha, Place(partition, start))
+            place = PartitionPlace(start, partition=partition, columns=columns.per_class)
+            credal = credal_sets(table, columns, saved, alpha, place)
             table = table.select([field.name for field in kept])
             for name in ADDED:
                 table = table.append_column(name, lists_of(getattr(credal, name)))

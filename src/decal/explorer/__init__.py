@@ -1,7 +1,7 @@
 """The explorer: an interactive page about credal predictions, in a browser or a notebook.
 
-It works offline. One slider moves between levels of alpha; for each of them, intervals,
-uncertainties and decisions of every input, computed by decal beforehand, are in the page itself.
+It works offline. One slider moves between levels of alpha. The page itself contains the intervals,
+uncertainties and decisions of every input at each level, which decal has computed beforehand.
 
 >>> import numpy as np, decal
 >>> from decal.explorer import explore
@@ -10,6 +10,8 @@ uncertainties and decisions of every input, computed by decal beforehand, are in
 >>> explore(d, logits, labels=[0, 0, 1, 1], title="Cats and dogs")
 Exploration: Cats and dogs, 4 inputs, 2 classes, 20 levels
   .save("page.html") writes it as a file, .serve() opens it in a browser
+
+Imports from `_base`, `credal`, `_io`, `metrics` and `selection`.
 """
 
 from __future__ import annotations
@@ -31,9 +33,7 @@ from decal._base.checks import (
     check_logits,
 )
 from decal._io.model_files import replacing
-from decal.credal._boxes import CredalSet
-from decal.directions._class_shifts import Temperature
-from decal.directions._lines import Direction
+from decal.credal import CredalSet
 from decal.explorer._media import open_media
 from decal.explorer._page import html_page
 from decal.explorer._payload import Payload, Side, collect
@@ -46,13 +46,13 @@ BELOW = (0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.01, 0)
 TINY = (1e-3, 1e-4, 1e-6, 1e-9, 1e-15, 1e-30, 1e-60, 1e-120)
 LEVELS = {
     "mean": (*NEAR_ONE, *BELOW),
-    # Of all data together, the likelihood ratio is a product of as many factors.
+    # The likelihood ratio of all data is a product with a factor per example: it may be tiny.
     "sum": (1, 0.95, 0.9, *BELOW, *TINY),
 }
-"""Levels of the slider for each likelihood, besides the model's own; the paper's are among them."""
+"""Levels of the slider for each likelihood, which include those of the paper."""
 
 USUAL_ALPHA = 0.8
-"""Shown first for models that have no alpha of their own."""
+"""The level shown first for models without an alpha."""
 
 TITLE = "Credal predictions"
 
@@ -63,7 +63,8 @@ class Exploration:
 
     Attributes
     ----------
-    payload : all that the page shows, as a header of plain data and NumPy arrays.
+    payload : Payload
+        All that the page shows, as a header of plain data and NumPy arrays.
     """
 
     payload: Payload
@@ -87,8 +88,10 @@ class Exploration:
 
         Parameters
         ----------
-        port : of 127.0.0.1; 0 takes a free one.
-        open_browser : show the page at once.
+        port : int
+            Port of 127.0.0.1; 0 takes a free one.
+        open_browser : bool
+            Show the page at once.
         """
         from decal.explorer._server import serve
 
@@ -101,7 +104,7 @@ class Exploration:
         return ExplorerWidget(payload=self.compressed)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        """What a notebook shows: the widget or, where that cannot be, how to get it."""
+        """What a notebook shows: the widget or, without anywidget, how to get it."""
         try:
             return self.widget()._repr_mimebundle_(**options)
         except ImportError as error:
@@ -142,28 +145,42 @@ def explore(
 
     Parameters
     ----------
-    model : a fitted Decalibrator, or anything with ``predict(logits, alpha=...)`` that returns
-        credal sets.
-    logits : (n, K) inputs.
-    labels : (n,) true classes, optional.
-    truth : (n, K) true distributions, optional.
-    texts : n texts, or pairs (premise, hypothesis), optional.
-    images : (n, H, W) or (n, H, W, 3 or 4), uint8 or floats from 0 to 1; n paths; or a folder of
-        files named by row, such as 17.png. Optional; the page holds thumbnails.
-    names : of the n inputs, optional.
-    alphas : levels of the slider; by default 20, among them 1, 0, those of the paper, and the
-        model's own, which is shown first.
-    rows : how many inputs to show, drawn at random, or the numbers of those to show. By default as
+    model : Predictor
+        A fitted Decalibrator, or anything with ``predict(logits, alpha=...)`` that returns credal
+        sets.
+    logits : (n, K) array
+        Inputs.
+    labels : (n,) array, optional
+        True classes.
+    truth : (n, K) array, optional
+        True distributions.
+    texts
+        n texts, or pairs (premise, hypothesis).
+    images
+        (n, H, W) or (n, H, W, 3 or 4), uint8 or floats from 0 to 1; n paths; or a folder of files
+        named by row, such as 17.png. Optional; the page holds thumbnails.
+    names : iterable, optional
+        Names of the n inputs.
+    alphas
+        Levels of the slider; by default 20, among them 1, 0, those of the paper, and the model's
+        own, which is shown first.
+    rows
+        How many inputs to show, drawn at random, or the numbers of those to show. By default as
         many as make a page of some 32 MB, usually all. The curves are of all n in any case.
-    slots : how many classes of each input to show one by one, at most 31; the others are shown as
-        one. By default all up to 31 classes, 24 of more.
-    name : of the model.
-    compare : (model, logits) or (model, logits, name): a second model on the same inputs. Its
-        classes are the same, in the same order, but may be named differently: prompts in another
-        language, say.
-    title : of the page.
-    seed : draws the sample of rows.
-    progress : called now and then with the work done and the work in all.
+    slots : int, optional
+        How many classes of each input to show one by one, at most 31; the others are shown as one.
+        By default all up to 31 classes, 24 of more.
+    name : str, optional
+        Name of the model.
+    compare : tuple, optional
+        (model, logits) or (model, logits, name): a second model on the same inputs. Its classes are
+        the same, in the same order, but may be named differently: prompts in another language, say.
+    title : str, optional
+        Title of the page.
+    seed : int
+        Draws the sample of rows.
+    progress : callable, optional
+        Called now and then with the work done and the work in all.
 
     Notes
     -----
@@ -232,8 +249,10 @@ def explore_credal(
 
     Parameters
     ----------
-    credal : n inputs, K classes. Empty sets are shown as such.
-    labels, truth, texts, images, names, rows, slots, name, title, seed : as for `explore`.
+    credal : CredalSet
+        n inputs, K classes. Empty sets are shown as such.
+    labels, truth, texts, images, names, rows, slots, name, title, seed
+        As for `explore`.
 
     Examples
     --------
@@ -279,7 +298,7 @@ def _side(model: Predictor, z: Any, name: str, levels: list[float], start: int) 
 
 
 def _settings(model: Predictor) -> tuple[tuple[str, str], ...]:
-    """What a Decalibrator was told and has seen, as pairs of text."""
+    """Settings of a Decalibrator, and the number of its examples, as pairs of text."""
     shown = {
         name: getattr(model, name)
         for name in ("alpha", "likelihood", "reference", "box", "directions", "examples")
@@ -288,16 +307,10 @@ def _settings(model: Predictor) -> tuple[tuple[str, str], ...]:
     if "alpha" in shown:
         shown["alpha"] = f"{shown['alpha']:g}"
     if "directions" in shown:
-        shown["directions"] = ", ".join(map(_described, shown["directions"]))
+        shown["directions"] = ", ".join(map(str, shown["directions"]))
     if "examples" in shown:
         shown["examples"] = f"{shown['examples']:,}"
     return tuple((name, str(value)) for name, value in shown.items())
-
-
-def _described(direction: str | Temperature | Direction) -> str:
-    if isinstance(direction, Temperature):
-        return "temperature" if direction == Temperature() else str(direction)
-    return direction if isinstance(direction, str) else direction.name
 
 
 def _truth(truth: Any, shape: tuple[int, ...]) -> Any:

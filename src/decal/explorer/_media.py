@@ -1,4 +1,4 @@
-"""What is shown of an input beside its numbers: a name, a text, a picture."""
+"""Names, texts and pictures of the inputs, shown next to their numbers."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ import numpy as np
 from decal._base.checks import check_pictures
 
 LARGEST_SIDE = 96
-"""Pixels of a thumbnail; smaller pictures are kept as they are."""
+"""Longest side of a thumbnail in pixels; smaller pictures are kept as they are."""
 
 WEIGHED = 16
-"""Inputs whose texts and pictures tell how large those of an input are."""
+"""Number of inputs from whose texts and pictures the average size is estimated."""
 
 
 @dataclass(frozen=True)
 class Media:
-    """Names, texts and pictures of all inputs, or None of what there is not.
+    """Names, texts and pictures of all inputs; each may be None.
 
     Attributes
     ----------
-    names, texts : one for every input.
-    picture : the data address of the thumbnail of an input, made when it is asked for.
+    names, texts : sequence of str or None
+        One for every input.
+    picture : callable or None
+        From the number of an input to the data address of its thumbnail.
     """
 
     names: Sequence[str] | None = None
@@ -43,7 +45,7 @@ class Media:
         }
 
     def row_bytes(self, total: int) -> int:
-        """Bytes per input, estimated from a few of them spread over all."""
+        """Bytes per input, estimated from a few inputs spread over all."""
         rows = np.unique(np.linspace(0, total - 1, WEIGHED).astype(np.intp))
         entries = [entry for listed in self.pick(rows).values() for entry in listed or ()]
         return sum(map(len, entries)) // len(rows)
@@ -54,11 +56,15 @@ def open_media(names: Any, texts: Any, images: Any, *, total: int) -> Media:
 
     Parameters
     ----------
-    names : one for every input.
-    texts : one for every input, or pairs such as (premise, hypothesis), which become two lines.
-    images : (n, H, W) or (n, H, W, 3 or 4), uint8 or floats from 0 to 1; a list of paths or of
-        Pillow images; or a folder of files named by row, such as 17.png.
-    total : number of inputs.
+    names
+        One for every input.
+    texts
+        One for every input, or pairs such as (premise, hypothesis), which become two lines.
+    images
+        (n, H, W) or (n, H, W, 3 or 4), uint8 or floats from 0 to 1; a list of paths or of Pillow
+        images; or a folder of files named by row, such as 17.png.
+    total : int
+        Number of inputs.
     """
     return Media(
         None
@@ -147,13 +153,15 @@ def _levels(pixels: Any, row: int) -> Any:
 
 
 def _read(picture: Any, row: int) -> Any:
-    """A picture, from its file or as it is, in a mode that PNG knows, turned upright."""
+    """A picture, from its file if need be, upright and in a mode that PNG can store."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
         if isinstance(picture, str | Path):
             with Image.open(picture) as opened:
-                opened.draft("RGB", (LARGEST_SIDE, LARGEST_SIDE))  # reads a large JPEG in part
+                opened.draft(
+                    "RGB", (LARGEST_SIDE, LARGEST_SIDE)
+                )  # decodes a large JPEG at lower resolution
                 upright = ImageOps.exif_transpose(opened)
         else:
             upright = ImageOps.exif_transpose(picture)
@@ -166,7 +174,7 @@ def _read(picture: Any, row: int) -> Any:
         UnidentifiedImageError,
         Image.DecompressionBombError,
         OSError,
-        SyntaxError,  # Pillow's word for a broken PNG
+        SyntaxError,  # Pillow raises it for a broken PNG
         AttributeError,
     ) as error:
         raise ValueError(
@@ -178,7 +186,7 @@ def _read(picture: Any, row: int) -> Any:
 def _address(picture: Any) -> str:
     """A PNG of at most LARGEST_SIDE pixels, as a data address."""
     small = picture.copy()
-    small.info.clear()  # cameras write where and when
+    small.info.clear()  # cameras write place and time into it
     if max(small.size) > LARGEST_SIDE:
         small.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
     file = io.BytesIO()

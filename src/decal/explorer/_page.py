@@ -1,10 +1,9 @@
 """The page: one HTML file that holds its script, its style and its data, and loads nothing.
 
-The script is the modules in static/, one after the other, in the order of their imports. They keep
-to a form that makes this simple: imports are single lines at the top, such as
-``import { a, b } from "./other.js";``, and ``export`` stands before a declaration. A content
-security policy names the hashes of the one script and the one style, and forbids all else, any
-connection above all.
+The script joins the modules in static/ in the order of their imports. They are written so that this
+is simple: imports are single lines at the top, such as ``import { a, b } from "./other.js";``, and
+``export`` stands before a declaration. A content security policy names the hashes of the script and
+of the style, and forbids all else, above all any connection.
 """
 
 from __future__ import annotations
@@ -67,8 +66,10 @@ def html_page(title: str, compressed: bytes) -> str:
 
     Parameters
     ----------
-    title : of the window.
-    compressed : the payload, gzipped.
+    title : str
+        Title of the window.
+    compressed : bytes
+        The payload, gzipped.
     """
     parts = {
         "title": html.escape(title),
@@ -103,7 +104,7 @@ def page_script() -> str:
 
 @cache
 def widget_script() -> str:
-    """The modules and what anywidget calls."""
+    """The modules and the object that anywidget calls."""
     return bundle("main.js") + WIDGET
 
 
@@ -130,7 +131,7 @@ def bundle(entry: str) -> str:
 
 
 def read_static(name: str) -> str:
-    """A file of static/, with plain line ends."""
+    """A file of static/, with line feeds only."""
     text = files("decal.explorer").joinpath("static", name).read_text(encoding="utf-8")
     return text.replace("\r\n", "\n")
 
@@ -141,7 +142,7 @@ def _digest(text: str) -> str:
 
 
 def _embeddable(text: str, element: str) -> str:
-    """The text, which must not end the element that it is put into."""
+    """The text, after a check that it does not close the element that it is put into."""
     if re.search(rf"</{element}|<!--", text, re.IGNORECASE):
         raise ValueError(f"{element} must not contain </{element} or <!--: it would end there.")
     return text

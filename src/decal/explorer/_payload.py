@@ -1,8 +1,8 @@
-"""From credal sets to plain data: every number that the explorer's page shows, and nothing else.
+"""Every number that the explorer's page shows, computed from credal sets.
 
-The page only draws. So all that it may be asked for is computed here, by the public methods of
-credal sets, at every level of its slider; and it is written as a JSON header and raw arrays that
-a browser reads without parsing numbers.
+The page only draws. So everything that it can show is computed here, by the public methods of
+credal sets, at every level of its slider. It is written as a JSON header and raw arrays, which a
+browser reads without parsing numbers.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from decal import metrics
 from decal._base.checks import check_count, check_rows
 from decal._base.numerics import Array, row_blocks
-from decal.credal._boxes import CredalSet, IntervalCredalSet
-from decal.credal._hulls import HullCredalSet
+from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet
 from decal.explorer._media import Media
 
 Rows = NDArray[np.intp]
@@ -30,19 +29,19 @@ MAGIC = b"decal\x00\x00\x01"
 ALIGNMENT = 8
 
 MOST_SLOTS = 31
-"""Classes stored per input at most: the kept ones are the bits of a 32-bit integer."""
+"""The most classes stored per input: decisions are stored as the bits of a 32-bit integer."""
 
 USUAL_SLOTS = 24
-"""Classes stored per input when there are more than MOST_SLOTS of them."""
+"""Number of classes stored per input if there are more than MOST_SLOTS."""
 
 BYTE_BUDGET = 32 << 20
-"""Size of a payload beyond which, unless told otherwise, only a sample of the inputs is shown."""
+"""Largest size of a payload. If all inputs need more, a sample is shown by default."""
 
 BLOCK_ELEMENTS = 1 << 20
-"""Bounds computed at once, 8 MB an array: so memory does not grow with the number of inputs."""
+"""Bounds computed at a time, 8 MB per array, so memory does not grow with the inputs."""
 
 INPUTS = -1
-"""Stands for the axis of inputs in a layout."""
+"""The axis of inputs in a layout, whose length is not known yet."""
 
 SET_RULES = {
     "e_admissible": ("E-admissible", "most probable under some plausible distribution"),
@@ -63,12 +62,14 @@ ONE_RULES = {
 
 @dataclass(frozen=True, eq=False)
 class Payload:
-    """What the page is given.
+    """The data of a page.
 
     Attributes
     ----------
-    header : plain data: titles, names, levels and curves.
-    arrays : by name, with a row per shown input; float32, int32, uint32 or uint8.
+    header : mapping of str to plain data
+        Titles, names, levels and curves.
+    arrays : mapping of str to array
+        Arrays with a row per shown input, of float32, int32, uint32 or uint8.
     """
 
     header: Mapping[str, Any]
@@ -88,7 +89,7 @@ class Payload:
             }
             parts.append(data)
             offset += len(data)
-        # ASCII only, so that any text survives, even half a surrogate pair.
+        # ASCII only: any text survives, even half a surrogate pair.
         text = json.dumps({**self.header, "arrays": places}, allow_nan=False).encode("ascii")
         text += b" " * (-(len(MAGIC) + 4 + len(text)) % ALIGNMENT)
         return b"".join([MAGIC, len(text).to_bytes(4, "little"), text, *parts])
@@ -100,10 +101,14 @@ class Side:
 
     Attributes
     ----------
-    name : what the page calls it.
-    predict : the credal sets of consecutive inputs, at the level of a number.
-    first : those of the first input, at the level shown first: tells what there is.
-    settings : pairs of text.
+    name : str
+        Its name on the page.
+    predict : callable
+        From the number of a level and a slice of inputs to their credal sets.
+    first : credal set
+        The set of the first input, which shows whether there are names and a point prediction.
+    settings : tuple of pairs of str
+        Names and values of settings.
     """
 
     name: str
@@ -118,7 +123,7 @@ class Side:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes; their numbers where they have none."""
+        """Names of the classes; their numbers if they have no names."""
         return self.first.classes or tuple(str(k) for k in range(self.first.shape[1]))
 
 
@@ -141,16 +146,30 @@ def collect(
 
     Parameters
     ----------
-    sides : the models.
-    levels : A alphas, falling.
-    start : number of the level shown first.
-    total : number of inputs.
-    labels, truth : (total,) classes and (total, K) distributions, checked; or None.
-    media : what is shown of an input beside its numbers.
-    rows : how many inputs to show, or which; None for as many as BYTE_BUDGET allows.
-    slots : classes stored for each input.
-    title, seed : of the page, and of the sample of inputs.
-    progress : called with rows done and rows in all, a row counted for every level and model.
+    sides : sequence of Side
+        The models.
+    levels : sequence of float or None
+        A falling alphas; None for sets without alpha.
+    start : int
+        Number of the level shown first.
+    total : int
+        Number of inputs.
+    labels : (total,) array or None
+        True classes, already checked.
+    truth : (total, K) array or None
+        True distributions, already checked.
+    media : Media
+        Names, texts and pictures of the inputs.
+    rows : int, array or None
+        How many inputs to show, or which; None for as many as BYTE_BUDGET allows.
+    slots : int or None
+        Number of classes stored for each input.
+    title : str
+        Title of the page.
+    seed : int
+        Seed of the sample of inputs.
+    progress : callable, optional
+        Called with the rows done and all rows; a row counts once for every level and model.
     """
     K = sides[0].first.shape[1]
     m = _slot_count(slots, K)
@@ -164,47 +183,11 @@ def collect(
     }
     arrays["rows"][:] = shown
     arrays["slots"][:] = np.arange(K) if m == K else _likeliest(sides, start, shown, total, m)
-    stored = arrays["slots"]
     if labels is not None:
         arrays["labels"][:] = labels[shown]
     if truth is not None:
-        arrays["truth"][:] = _fold(truth[shown], stored)
-
-    of_side = [
-        {name.removeprefix(f"{i}/"): a for name, a in arrays.items() if name.startswith(f"{i}/")}
-        for i in range(len(sides))
-    ]
-    curves = [_Curves(len(levels)) for _ in sides]
-    steps = [
-        (i, a, block)
-        for a in range(len(levels))
-        for block in row_blocks(total, K, BLOCK_ELEMENTS)
-        for i in range(len(sides))
-    ]
-    done, work = 0, total * len(levels) * len(sides)
-    for i, a, block in steps:
-        credal = sides[i].predict(a, block)
-        y = None if labels is None else labels[block]
-        p = None if truth is None else truth[block]
-        kept = np.asarray(credal.decide("e_admissible", empty="nan"), dtype=bool)
-        curves[i].add(a, credal, kept, y, p)
-        here = slice(*np.searchsorted(shown, [block.start, block.stop]))
-        inside = shown[here] - block.start
-        if len(inside):
-            _fill(
-                of_side[i],
-                (a, here),
-                credal[inside],
-                kept[inside],
-                stored[here],
-                None if y is None else y[inside],
-                None if p is None else p[inside],
-                at_start=a == start,
-            )
-        done += block.stop - block.start
-        if progress is not None:
-            progress(done, work)
-
+        arrays["truth"][:] = _fold(truth[shown], arrays["slots"])
+    curves = _sweep(sides, len(levels), start, total, arrays, labels, truth, progress)
     header = {
         "title": title,
         "alphas": list(levels),
@@ -227,6 +210,58 @@ def collect(
     return Payload(header, arrays)
 
 
+def _sweep(
+    sides: Sequence[Side],
+    A: int,
+    start: int,
+    total: int,
+    arrays: Arrays,
+    labels: Rows | None,
+    truth: Array | None,
+    progress: Callable[[int, int], None] | None,
+) -> list[_Curves]:
+    """Predict all inputs at all A levels: fill the arrays of those shown, and sum up all.
+
+    Every prediction of a block of inputs serves both, so that nothing is computed twice.
+    """
+    shown, stored = arrays["rows"], arrays["slots"]
+    of_side = [
+        {name.removeprefix(f"{i}/"): a for name, a in arrays.items() if name.startswith(f"{i}/")}
+        for i in range(len(sides))
+    ]
+    curves = [_Curves(A) for _ in sides]
+    steps = [
+        (i, a, block)
+        for a in range(A)
+        for block in row_blocks(total, sides[0].first.shape[1], BLOCK_ELEMENTS)
+        for i in range(len(sides))
+    ]
+    done, work = 0, total * A * len(sides)
+    for i, a, block in steps:
+        credal = sides[i].predict(a, block)
+        y = None if labels is None else labels[block]
+        p = None if truth is None else truth[block]
+        kept = np.asarray(credal.decide("e_admissible", empty="nan"), dtype=bool)
+        curves[i].add(a, credal, kept, y, p)
+        here = slice(*np.searchsorted(shown, [block.start, block.stop]))
+        inside = shown[here] - block.start
+        if len(inside):
+            _fill(
+                of_side[i],
+                (a, here),
+                credal[inside],
+                kept[inside],
+                stored[here],
+                None if y is None else y[inside],
+                None if p is None else p[inside],
+                at_start=a == start,
+            )
+        done += block.stop - block.start
+        if progress is not None:
+            progress(done, work)
+    return curves
+
+
 def choose_rows(rows: Any, total: int, row_bytes: int, seed: int) -> Rows:
     """The inputs to show, in their order: those asked for, or a uniform sample of a given size."""
     if rows is not None and np.ndim(rows) > 0:
@@ -238,15 +273,17 @@ def choose_rows(rows: Any, total: int, row_bytes: int, seed: int) -> Rows:
 
 
 def fold(credal: CredalSet, slots: Rows) -> CredalSet:
-    """The same sets seen more coarsely: m classes of each input, and all others as one event.
+    """The same sets, seen more coarsely: m classes of each input, and all others as one event.
 
-    What remains is a box again (or a hull): whatever the m classes are, the others can sum to
-    anything between the sums of their bounds. So its reachable bounds are exact for the event too.
+    The result is a box again (or a hull): whatever the m probabilities are, those of the others can
+    sum to anything between the sums of their bounds. So its tight bounds are exact for the event.
 
     Parameters
     ----------
-    credal : n inputs without empty sets, K classes.
-    slots : (n, m) the classes kept apart.
+    credal : credal set
+        Sets of n inputs and K classes, none of them empty.
+    slots : (n, m) array
+        The classes that stay separate.
     """
     if isinstance(credal, HullCredalSet):
         vertices = np.stack([_fold(v, slots) for v in credal.vertices.swapaxes(0, 1)], axis=1)
@@ -275,13 +312,13 @@ def _fill(
     *,
     at_start: bool,
 ) -> None:
-    """Write what one model says of some inputs at one level."""
+    """Write the numbers of one model for some inputs at one level."""
     _, here = at
     full = ~credal.is_empty
     bounds = fold(credal[full], slots[full])
-    for name, ends in (("lower", bounds.lower), ("upper", bounds.upper)):
+    for name, values in (("lower", bounds.lower), ("upper", bounds.upper)):
         arrays[name][at] = np.nan
-        arrays[name][at][full] = ends
+        arrays[name][at][full] = values
     least, greatest = credal.entropy(empty="nan")
     arrays["aleatoric"][at], arrays["total"][at] = least, greatest
     arrays["epistemic"][at] = np.maximum(greatest - least, 0.0)
@@ -306,7 +343,7 @@ def _fill(
 
 
 class _Curves:
-    """Sums over all inputs, shown or not, at every level; only of what there is."""
+    """Sums over all inputs, shown or not, at every level."""
 
     def __init__(self, levels: int) -> None:
         self.rows = np.zeros(levels)
@@ -339,7 +376,7 @@ class _Curves:
             self.sums.setdefault(name, np.zeros(len(self.rows)))[a] += value
 
     def means(self) -> dict[str, list[float] | None]:
-        """Each curve of the page, or None where what it needs was not given."""
+        """Each curve of the page; None if it needs labels or a truth that were not given."""
         return {
             name: (self.sums[name] / self.rows).tolist() if name in self.sums else None
             for name in ("efficiency", "coverage", "size", "missed")
@@ -431,7 +468,7 @@ def _slot_count(slots: int | None, K: int) -> int:
 
 
 def _likeliest(sides: Sequence[Side], start: int, shown: Rows, total: int, m: int) -> Rows:
-    """(n, m) the classes of largest upper probability by any model, largest first."""
+    """(n, m) the classes of largest upper probability under any model, the largest first."""
     K = sides[0].first.shape[1]
     found = np.empty((len(shown), m), dtype=np.intp)
     for block in row_blocks(total, K, BLOCK_ELEMENTS):

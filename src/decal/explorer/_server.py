@@ -13,19 +13,21 @@ from decal.explorer._page import policy
 ADDRESS = "127.0.0.1"
 
 OWN_NAMES = {ADDRESS, "localhost"}
-"""Hosts of requests that meant this machine; at any port, which a tunnel may have changed."""
+"""Hosts of requests meant for this machine; a tunnel may have changed the port."""
 
 
 class PageServer(ThreadingHTTPServer):
     """Serves one page at / to programs on this machine.
 
-    A web page elsewhere that makes the browser ask this server, under a name of its own that it
-    lets point here, is refused: the Host header must be this machine's.
+    The Host header must be this machine's. So a web page elsewhere cannot read this page by giving
+    this machine's address a name of its own (DNS rebinding).
 
     Parameters
     ----------
-    html : the page.
-    port : of 127.0.0.1; 0 takes a free one.
+    html : str
+        The page.
+    port : int
+        Port of 127.0.0.1; 0 takes a free one.
     """
 
     daemon_threads = True
@@ -37,7 +39,7 @@ class PageServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         return f"http://{ADDRESS}:{self.server_port}/"
 
 
@@ -98,10 +100,14 @@ def serve(
 
     Parameters
     ----------
-    html : the page.
-    port : of 127.0.0.1; 0 takes a free one.
-    open_browser : show the page at once.
-    announce : is told the address.
+    html : str
+        The page.
+    port : int
+        Port of 127.0.0.1; 0 takes a free one.
+    open_browser : bool
+        Show the page at once.
+    announce : callable
+        Is told the address.
     """
     try:
         server = PageServer(html, port)

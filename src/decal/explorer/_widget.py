@@ -21,7 +21,8 @@ class ExplorerWidget(anywidget.AnyWidget):
 
     Parameters
     ----------
-    payload : gzipped bytes, see `Exploration.compressed`.
+    payload
+        Gzipped bytes, see `Exploration.compressed`.
     """
 
     _esm = widget_script()

@@ -1,15 +1,17 @@
-"""Pictures of credal sets: spiders, triangles, intervals, and what a whole data set looks like.
+"""Figures of credal sets: spiders, triangles and intervals of one input, and figures of many.
 
-Every function draws on the axes it is given (`ax`), or makes a figure of its own, and returns the
-axes. Nothing global changes. Colours are told apart by colour-blind readers and follow the axes'
-background, so that light and dark figures both read well; sizes follow `font.size`, so that
+Every function draws on the axes it is given (`ax`), or on those of a new figure, and returns the
+axes. No global setting changes. Colour-blind readers can tell the colours apart. Colours follow the
+axes' background, so that light and dark figures both read well; sizes follow `font.size`, so that
 ``plt.rc_context({"font.size": 18})`` makes a figure for a slide.
+
+Imports from `_base`, `credal` and `selection`.
 """
 
 try:
     from decal.plot._alphas import alpha_path, tradeoff
-    from decal.plot._bars import intervals
-    from decal.plot._inputs import binary, decomposition
+    from decal.plot._intervals import intervals
+    from decal.plot._many_inputs import binary, decomposition
     from decal.plot._simplex import simplex
     from decal.plot._spider import spider, spiders
 except ModuleNotFoundError as error:

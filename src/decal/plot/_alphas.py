@@ -1,4 +1,4 @@
-"""What alpha does: to a whole data set, and to one input."""
+"""Figures of many alphas: coverage against efficiency, and the intervals of one input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from matplotlib.colors import FuncNorm
 
 from decal._base.checks import check_alphas, check_logits, check_scores, to_numpy
 from decal._base.numerics import Array
-from decal.plot._row_inputs import class_names, one_row, true_row
+from decal.plot._one_input import class_names, one_row, true_row
 from decal.plot._style import (
     Ink,
     axes_or_new,
@@ -26,16 +26,16 @@ from decal.plot._style import (
     probability_axis,
     unit,
 )
-from decal.selection import Path
+from decal.selection import AlphaPath
 from decal.selection._plausibility import Predictor
 
 MARKERS = "osD^vPXh"
 LEVELS = 101
-"""Alphas of a path by default, evenly spaced on the stretched axis from 1 to 0."""
+"""Default number of alphas in a path, evenly spaced on the stretched axis from 1 to 0."""
 
 STRETCHED_TICKS = (1, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0)
 
-Curve = Path | tuple[Any, Any, Any]
+Curve = AlphaPath | tuple[Any, Any, Any]
 
 
 def tradeoff(
@@ -50,16 +50,22 @@ def tradeoff(
 
     Parameters
     ----------
-    paths : what `decal.selection.path` returned, with coverage; or (alpha, coverage, efficiency),
-        (A,) each; or several of these by name.
-    ax : axes to draw on; by default those of a new figure.
-    mark : alphas to write beside their points; of each path, the nearest that it has.
-    front : whether a line joins the points, of all methods, that no other beats in both respects.
-    legend : whether there is one, and a scale of the colours in the corner that is empty.
+    paths
+        What `decal.selection.path` returned, with coverage; or (alpha, coverage, efficiency), (A,)
+        each; or several of these by name.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+    mark : sequence of float
+        Alphas to write next to their points; of each path, the nearest that it has.
+    front : bool
+        Whether a line joins the points, of all methods, that no other beats in both respects.
+    legend : bool
+        Whether there is one, and a scale of the colours in the corner that is empty.
 
     Returns
     -------
-    The axes. Points are a path collection per method, whose array is alpha.
+    matplotlib.axes.Axes
+        The axes. Points are a path collection per method, whose array is alpha.
 
     Examples
     --------
@@ -73,7 +79,7 @@ def tradeoff(
     ax = axes_or_new(ax, 4.2, 3.6)
     ink = frame(ax)
     norm = FuncNorm((_stretched, _unstretched), 0, 1)
-    scale = ScalarMappable(norm, ink.colormap())
+    colours = ScalarMappable(norm, ink.colormap())
     if front:
         best = _front(np.concatenate([c[1:] for c in curves.values()], axis=1))
         ax.plot(
@@ -86,7 +92,7 @@ def tradeoff(
         order = np.argsort(alpha)
         ax.plot(efficiency[order], coverage[order], color=ink.muted, lw=0.8 * unit(), zorder=2)
         ax.scatter(
-            efficiency, coverage, c=alpha, cmap=scale.cmap, norm=norm, marker=marker,
+            efficiency, coverage, c=alpha, cmap=colours.cmap, norm=norm, marker=marker,
             s=20 * unit() ** 2, linewidths=0.4 * unit(), edgecolors=ink.face, zorder=3,
             clip_on=False, gid=name,
         )  # fmt: skip
@@ -104,7 +110,7 @@ def tradeoff(
     probability_axis(ax.xaxis)
     probability_axis(ax.yaxis)
     if legend:
-        _scale(ax, scale, ink)
+        _colour_key(ax, colours, ink)
         if several:
             legend_below(ax, handles, drop=3.5)
     return ax
@@ -122,22 +128,30 @@ def alpha_path(
 ) -> Axes:
     """One input's intervals as alpha falls from 1 to 0: a widening band per class.
 
-    Where the bands of two classes begin to overlap, which of them is the more probable is no longer
-    certain. A diamond is where the true probability of a class enters its band.
+    Where the bands of two classes begin to overlap, it is no longer certain which class is the more
+    probable. A diamond is where the true probability of a class enters its band.
 
     Parameters
     ----------
-    model : a fitted Decalibrator.
-    logits : (K,) of one input.
-    ax : axes to draw on; by default those of a new figure.
-    alphas : levels; by default 101 from 1 to 0, closest near 1.
-    truth : (K,) the input's true distribution.
-    top : number of classes: the most probable by prediction, at alpha = 1.
-    legend : whether there is one.
+    model : Predictor
+        A fitted Decalibrator.
+    logits : (K,) array
+        Logits of one input.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+    alphas
+        Levels; by default 101 from 1 to 0, closest near 1.
+    truth : (K,) array, optional
+        The input's true distribution.
+    top : int
+        Number of classes: the most probable by prediction, at alpha = 1.
+    legend : bool
+        Whether there is one.
 
     Returns
     -------
-    The axes. Bands are a `PolyCollection` per class, with its name as gid.
+    matplotlib.axes.Axes
+        The axes. Bands are a `PolyCollection` per class, with its name as gid.
 
     Examples
     --------
@@ -168,8 +182,8 @@ def alpha_path(
         ax.fill_between(
             levels, lower[:, k], upper[:, k], color=colour, alpha=0.14, linewidth=0, gid=names[k]
         )
-        for end in (lower, upper):
-            ax.plot(levels, end[:, k], color=colour, lw=1.3 * unit(), clip_on=False)
+        for bound in (lower, upper):
+            ax.plot(levels, bound[:, k], color=colour, lw=1.3 * unit(), clip_on=False)
         handles.append(bar_handle(names[k], ink.tint(colour)))
         if point is not None:
             ax.axhline(point[0, k], color=colour, lw=0.9 * unit(), ls=(0, (1, 2)))
@@ -190,7 +204,7 @@ def alpha_path(
 
 
 def _stretched(alpha: Any) -> Any:
-    """0 to 1 as alpha goes from 0 to 1, with more room near 1, where most happens."""
+    """From [0, 1] to [0, 1], with more room near alpha = 1, where sets change fastest."""
     return 1 - np.sqrt(1 - np.clip(alpha, 0, 1))
 
 
@@ -209,7 +223,7 @@ def _named(paths: Curve | Mapping[str, Curve]) -> dict[str, Curve]:
 def _curve(path: Curve, name: str) -> Array:
     """(3, A): alpha, coverage, efficiency."""
     of = f" of {name!r}" if name else ""
-    if isinstance(path, Path):
+    if isinstance(path, AlphaPath):
         if path.coverage is None:
             raise ValueError(
                 f"paths must have coverage: got none{of}. "
@@ -226,17 +240,17 @@ def _curve(path: Curve, name: str) -> Array:
 
 
 def _front(points: Array) -> Array:
-    """(2, F) of the (2, P) points those that none beats in both respects, by falling coverage."""
+    """(2, F) those of the (2, P) points that no other beats in both rows, by falling coverage."""
     order = np.lexsort((-points[0], -points[1]))  # most efficient first, ties by coverage
     coverage = points[0, order]
     before = np.concatenate([[-np.inf], np.maximum.accumulate(coverage)[:-1]])
     return points[:, order[coverage > before]][:, ::-1]
 
 
-def _scale(ax: Axes, scale: ScalarMappable, ink: Ink) -> None:
-    """What the colours mean, in the lower left corner."""
+def _colour_key(ax: Axes, colours: ScalarMappable, ink: Ink) -> None:
+    """Draw the colours of alpha in the lower left corner."""
     inset = ax.inset_axes((0.06, 0.13, 0.34, 0.032))
-    bar = ax.figure.colorbar(scale, cax=inset, orientation="horizontal", ticks=[0, 0.5, 0.9, 1])
+    bar = ax.figure.colorbar(colours, cax=inset, orientation="horizontal", ticks=[0, 0.5, 0.9, 1])
     bar.outline.set_visible(False)
     inset.set_xticklabels(["0", "0.5", "0.9", "1"])
     inset.tick_params(length=0, pad=2 * unit(), labelsize="x-small", labelcolor=ink.muted)
@@ -251,7 +265,7 @@ def _most_probable(lower: Array, upper: Array, point: Array | None, top: int) ->
 def _truth(
     ax: Axes, levels: Array, low: Array, high: Array, right: float, colour: str, ink: Ink
 ) -> None:
-    """The true probability, up to where the band holds it."""
+    """Draw the true probability, up to where the band holds it."""
     inside = (low <= right) & (right <= high)
     enters = levels[inside.argmax()] if inside.any() else 0.0
     ax.plot([1, enters], [right, right], color=colour, lw=0.9 * unit(), clip_on=False)

@@ -1,4 +1,4 @@
-"""Names of classes and models as text: literal, in any script, wrapped where long."""
+"""Names of classes and models as text: literal, in any script, and wrapped if long."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PREFERRED = (
     "Noto Sans",
     "Arial Unicode MS",
 )
-"""Asked first for a character that the figure's own font lacks; then every installed font."""
+"""Fonts tried first for a character that the figure's own font lacks; then all installed fonts."""
 
 NO_LETTERS = "Last Resort"
 """Matplotlib ships a font of this name that has a box for every character."""
@@ -39,8 +39,8 @@ CHARACTERS_NAMED = 12
 def drawable(names: Sequence[str], stand_ins: Sequence[str]) -> tuple[list[str], list[str]]:
     """Names as they can be drawn, and the font families to draw them with.
 
-    Where no installed font has a character of a name, its stand-in takes its place, and one warning
-    tells which characters are missing and what to install.
+    If no installed font has a character of a name, the name is replaced by its stand-in, and one
+    warning says which characters are missing and what to install.
     """
     names = ["".join(" " if unicodedata.category(c) == "Cc" else c for c in n) for n in names]
     families = [str(family) for family in mpl.rcParams["font.family"]]
@@ -71,7 +71,7 @@ def literal(families: Sequence[str]) -> dict[str, Any]:
 
 
 def wrapped(name: str, width: int, lines: int = 3) -> str:
-    """A long name on several lines, and no more; wide characters count twice."""
+    """A name on at most `lines` lines of `width` characters; wide characters count twice."""
     if any(map(_is_wide, name)):
         width //= 2
     return "\n".join(textwrap.wrap(name, width, max_lines=lines, placeholder=" …")) or name

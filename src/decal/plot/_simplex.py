@@ -11,10 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Polygon
 
 from decal._base.numerics import Array
-from decal.credal._boxes import CredalSet, IntervalCredalSet
-from decal.credal._hulls import HullCredalSet
+from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet
 from decal.plot._fonts import drawable, literal, wrapped
-from decal.plot._row_inputs import Sets, class_names, named, one_row, true_row
+from decal.plot._one_input import Sets, class_names, named, one_row, true_row
 from decal.plot._style import (
     Ink,
     axes_or_new,
@@ -30,10 +29,10 @@ from decal.plot._style import (
 
 HEIGHT = np.sqrt(3) / 2
 SAME_CORNER = 1e-12
-"""Probability. Corners that differ by no more in any class are one."""
+"""Corners count as one if no probability differs by more."""
 
 AROUND = ((0, 1, 2), (0, 2, 1), (2, 0, 1), (2, 1, 0), (1, 2, 0), (1, 0, 2))
-"""Orders of three classes, each one exchange of neighbours away from the next."""
+"""Orders of three classes; each becomes the next by exchanging two neighbours."""
 
 
 def simplex(
@@ -49,25 +48,34 @@ def simplex(
 ) -> Axes:
     """One input's credal set in the triangle of distributions over three classes.
 
-    A corner is certainty of its class; lines of the grid are a fifth of probability apart; dashed
-    lines part the regions in which each class is the most probable.
+    A corner is certainty of its class. Lines of the grid are 0.2 apart in probability. Dashed lines
+    separate the regions in which each class is the most probable.
 
     Parameters
     ----------
-    credal : a credal set of three classes; or several by name, or in a list. Intervals are drawn as
-        the exact polygon of their box, hulls as the hull of their members.
-    row : the input.
-    ax : axes to draw on; by default those of a new figure.
-    truth : (3,) the input's true distribution, or (n, 3) those of all inputs.
-    nested : whether the sets are levels of one model, as at several alphas: then they get shades of
-        one colour, the smallest the strongest, and the prediction is drawn once.
-    members : whether the members of hulls are drawn as points.
-    colors : of the models, instead of decal's.
-    legend : whether there is one.
+    credal
+        A credal set of three classes; or several by name, or in a list. Intervals are drawn as the
+        exact polygon of their box, hulls as the hull of their members.
+    row : int
+        The input.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+    truth : (3,) array, optional
+        The input's true distribution, or (n, 3) those of all inputs.
+    nested : bool
+        Whether the sets are levels of one model, as at several alphas: then they get shades of one
+        colour, the smallest the strongest, and the prediction is drawn once.
+    members : bool
+        Whether the members of hulls are drawn as points.
+    colors : sequence of str, optional
+        Colors of the models, instead of decal's.
+    legend : bool
+        Whether there is one.
 
     Returns
     -------
-    The axes. Sets are `matplotlib.patches.Polygon`, the widest first.
+    matplotlib.axes.Axes
+        The axes. Sets are `matplotlib.patches.Polygon`, the widest first.
 
     Examples
     --------
@@ -79,15 +87,8 @@ def simplex(
     5
     """
     unnamed = isinstance(credal, list | tuple)
-    if isinstance(credal, list | tuple):
-        credal = {str(i): one for i, one in enumerate(credal)}
-    sets = named(credal)
+    sets = _three_classes(credal)
     first = next(iter(sets.values()))
-    if first.shape[1] != 3:
-        raise ValueError(
-            f"credal must have three classes for a triangle: got {first.shape[1]}. "
-            "Use decal.plot.spider or decal.plot.intervals."
-        )
     rows = {name: one_row(one, row) for name, one in sets.items()}
     right = true_row(truth, row, first.shape)
     ax = axes_or_new(ax, 3.7, 3.7)
@@ -96,39 +97,74 @@ def simplex(
     outlines = {name: corners(one) for name, one in rows.items()}
     widest = sorted(rows, key=lambda name: -_area(outlines[name]))
     shades = _shades(ink, list(rows), widest, colors, nested)
-    handles: list[Artist] = []
     for name in widest:
-        edge, fill = shades[name]
-        x, y = plane(outlines[name])
-        ax.add_patch(
-            Polygon(
-                np.column_stack([x, y]), closed=True, facecolor=fill, edgecolor=edge,
-                linewidth=1.3 * unit(), joinstyle="round", zorder=2,
-            )
-        )  # fmt: skip
-        if len(x) == 1:
-            ax.plot(x, y, "o", color=edge, markersize=7 * unit(), zorder=2)
-        one = rows[name]
-        if members and isinstance(one, HullCredalSet):
-            ax.plot(*plane(one.vertices[0]), "o", color=edge, ms=3 * unit(), zorder=3)
-    for name in rows:
-        if not unnamed:
-            handles.append(bar_handle(name or "credal set", shades[name][1]))
-    points = [(name, one.point[0]) for name, one in rows.items() if one.point is not None]
-    for name, point in points[:1] if nested else points:
-        ax.plot(
-            *plane(point), "o", color=shades[widest[-1] if nested else name][0],
-            markersize=6 * unit(), zorder=4, **halo(ink),
-        )  # fmt: skip
-    if points:
-        colour = shades[widest[-1]][0] if nested or len(rows) == 1 else ink.muted
-        handles.append(mark_handle("prediction", colour, "o", ink))
+        _draw_set(ax, rows[name], outlines[name], *shades[name], members=members)
+    handles: list[Artist] = []
+    if not unnamed:
+        handles += [bar_handle(name or "credal set", shades[name][1]) for name in rows]
+    strongest = shades[widest[-1]][0]
+    if _draw_points(ax, rows, shades, strongest if nested else None, ink):
+        one_colour = nested or len(rows) == 1
+        handles.append(mark_handle("prediction", strongest if one_colour else ink.muted, "o", ink))
     if right is not None:
         ax.plot(*plane(right), linestyle="", zorder=5, **open_mark(ink))
         handles.append(truth_handle(ink))
     if legend and handles:
-        legend_below(ax, handles, drop=0.4, centred=True)
+        legend_below(ax, handles, drop=0.4, centered=True)
     return ax
+
+
+def _three_classes(
+    credal: Sets | list[CredalSet] | tuple[CredalSet, ...],
+) -> dict[str, CredalSet]:
+    """Credal sets by name, or by number if they come in a list; all of three classes."""
+    if isinstance(credal, list | tuple):
+        credal = {str(i): one for i, one in enumerate(credal)}
+    sets = named(credal)
+    K = next(iter(sets.values())).shape[1]
+    if K != 3:
+        raise ValueError(
+            f"credal must have three classes for a triangle: got {K}. "
+            "Use decal.plot.spider or decal.plot.intervals."
+        )
+    return sets
+
+
+def _draw_set(
+    ax: Axes, one: CredalSet, outline: Array, edge: str, fill: str, *, members: bool
+) -> None:
+    """The polygon of one input's set, and the members of a hull."""
+    x, y = plane(outline)
+    ax.add_patch(
+        Polygon(
+            np.column_stack([x, y]), closed=True, facecolor=fill, edgecolor=edge,
+            linewidth=1.3 * unit(), joinstyle="round", zorder=2,
+        )
+    )  # fmt: skip
+    if len(x) == 1:
+        ax.plot(x, y, "o", color=edge, markersize=7 * unit(), zorder=2)
+    if members and isinstance(one, HullCredalSet):
+        ax.plot(*plane(one.vertices[0]), "o", color=edge, ms=3 * unit(), zorder=3)
+
+
+def _draw_points(
+    ax: Axes,
+    rows: dict[str, CredalSet],
+    shades: dict[str, tuple[str, str]],
+    shared: str | None,
+    ink: Ink,
+) -> bool:
+    """The predictions, each in the colour of its set; returns whether there are any.
+
+    Nested sets share one prediction, which is drawn once, in the colour `shared`.
+    """
+    points = [(name, one.point[0]) for name, one in rows.items() if one.point is not None]
+    for name, point in points[:1] if shared else points:
+        ax.plot(
+            *plane(point), "o", color=shared or shades[name][0], markersize=6 * unit(),
+            zorder=4, **halo(ink),
+        )  # fmt: skip
+    return bool(points)
 
 
 def corners(one: CredalSet) -> Array:
@@ -138,8 +174,8 @@ def corners(one: CredalSet) -> Array:
     assert isinstance(one, IntervalCredalSet)
     tight = one.tighten()
     low, high = tight.lower[0], tight.upper[0]
-    # The corners of a box are the distributions that make the classes, in some order, each as
-    # probable as the earlier ones allow. Neighbouring orders give neighbouring corners.
+    # A corner of a box makes the classes, one after the other in some order, as probable as the
+    # earlier ones allow. Neighbouring orders give neighbouring corners.
     found = np.empty((len(AROUND), 3))
     for corner, (a, b, c) in zip(found, AROUND, strict=True):
         corner[a] = high[a]
@@ -211,10 +247,10 @@ def _shades(
 def _triangle(ax: Axes, ink: Ink, names: list[str]) -> None:
     for share in (0.2, 0.4, 0.6, 0.8):
         for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-            ends = np.zeros((2, 3))
-            ends[:, a] = share
-            ends[0, b] = ends[1, c] = 1 - share
-            ax.plot(*plane(ends), color=ink.text, alpha=0.13, lw=0.6 * unit(), zorder=2.2)
+            endpoints = np.zeros((2, 3))
+            endpoints[:, a] = share
+            endpoints[0, b] = endpoints[1, c] = 1 - share
+            ax.plot(*plane(endpoints), color=ink.text, alpha=0.13, lw=0.6 * unit(), zorder=2.2)
     for a, b in ((0, 1), (1, 2), (2, 0)):
         border = np.full((2, 3), 1 / 3)
         border[1] = 0

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from decal._base.numerics import Array
 from decal.plot._fonts import drawable, literal, text_width, wrapped
-from decal.plot._row_inputs import Bars, Sets, Shown, named, shown
+from decal.plot._one_input import Bars, Sets, Shown, named, shown
 from decal.plot._style import (
     Ink,
     bar_handle,
@@ -29,20 +29,20 @@ from decal.plot._style import (
 )
 
 HOLE = 0.16
-"""Radius of the empty middle, in units of probability: bars of several models start apart."""
+"""Radius of the empty middle in units of probability; bars of several models start apart."""
 
 SPREAD = 0.52
 """Share of the angle between two spokes that the bars of several models take."""
 
 THINNEST = 0.012
-"""Width of an interval below which a dot shows where it is."""
+"""A narrower interval is also marked by a dot."""
 
 SLANTED, BOTTOM = 0.35, -0.8
-"""Cosines of angles: labels of spokes steeper than the one lie above or below their end; those
-beyond the other are in the way of a legend."""
+"""Cosines of a spoke's angle: from the first on, a label lies above or below its spoke; below the
+second, it is in the way of a legend."""
 
 LABEL_WIDTH = 20
-"""Characters of a class name before it continues on the next line."""
+"""Longest line of a class name, in characters."""
 
 
 def spider(
@@ -63,21 +63,30 @@ def spider(
 
     Parameters
     ----------
-    credal : a credal set; or several by name, of the same classes, whose bars lie side by side.
-    row : the input.
-    ax : polar axes to draw on, as of ``plt.subplots(subplot_kw={"projection": "polar"})``. By
+    credal
+        A credal set; or several by name, of the same classes, whose bars lie side by side.
+    row : int
+        The input.
+    ax : matplotlib.axes.Axes, optional
+        Polar axes to draw on, as of ``plt.subplots(subplot_kw={"projection": "polar"})``. By
         default those of a new figure.
-    truth : (K,) the input's true distribution, or (n, K) those of all inputs.
-    top : number of spokes. Of more classes, those that may be the most probable are shown, in their
+    truth : (K,) array, optional
+        The input's true distribution, or (n, K) those of all inputs.
+    top : int
+        Number of spokes. Of more classes, those that may be the most probable are shown, in their
         order; one more spoke has the exact lower and upper probability of all others together.
-    joined : whether predictions are joined to a polygon.
-    colors : of the models, instead of decal's.
-    legend : whether there is one.
+    joined : bool
+        Whether predictions are joined to a polygon.
+    colors : sequence of str, optional
+        Colors of the models, instead of decal's.
+    legend : bool
+        Whether there is one.
 
     Returns
     -------
-    The axes. Bars are a line collection per model. A title needs room above the first label:
-    ``ax.set_title("…", pad=24)``.
+    matplotlib.axes.Axes
+        The axes. Bars are a line collection per model. A title needs room above the first label:
+        ``ax.set_title("…", pad=24)``.
 
     Examples
     --------
@@ -91,15 +100,15 @@ def spider(
     sets = named(credal)
     drawn = shown(sets, row, truth=truth, top=top)
     labels = [wrapped(label, LABEL_WIDTH) for label in drawn.labels]
-    beside = max(map(text_width, labels))
-    ax = polar_or_new(ax, 2.8 + 2 * float(np.clip(0.075 * beside, 0.5, 1.3)), 3.9)
+    longest = max(map(text_width, labels))
+    ax = polar_or_new(ax, 2.8 + 2 * float(np.clip(0.075 * longest, 0.5, 1.3)), 3.9)
     _web(ax, drawn, labels)
     _bars(ax, drawn, joined=joined, colors=colors)
     if legend:
         hanging = [t for t, u in zip(labels, np.cos(_angles(drawn)), strict=True) if u < BOTTOM]
         lines = max((label.count("\n") + 1 for label in hanging), default=0)
         handles = _handles(drawn, inks(ax)[0], colors)
-        legend_below(ax, handles, drop=1.5 + 1.05 * lines, centred=True)
+        legend_below(ax, handles, drop=1.5 + 1.05 * lines, centered=True)
     return ax
 
 
@@ -117,17 +126,23 @@ def spiders(
 
     Parameters
     ----------
-    credal : a credal set, whose inputs then form one line; or several by name. Their classes may
-        have different names, but not different meanings.
-    rows : the inputs.
-    truth : (n, K) true distributions of all inputs; or (K,), of a single one.
-    top, joined : as for `spider`.
-    titles : one per input; by default their numbers, if there are several.
-    size : inches per spider.
+    credal
+        A credal set, whose inputs then form one line; or several by name. Their classes may have
+        different names, but not different meanings.
+    rows : sequence of int or int
+        The inputs.
+    truth : (n, K) array, optional
+        True distributions of all inputs; or (K,), of a single one.
+    top, joined
+        As for `spider`.
+    titles : sequence of str, optional
+        One per input; by default their numbers, if there are several.
+    size : float
+        Inches per spider.
 
     Returns
     -------
-    (lines, columns) array of polar axes.
+    (lines, columns) array of polar axes
 
     Examples
     --------
@@ -184,12 +199,12 @@ def spiders(
 
 
 def _angles(drawn: Shown) -> Array:
-    """Of the spokes: clockwise, from the top."""
+    """Angles of the spokes, clockwise from the top."""
     return 2 * np.pi * np.arange(len(drawn.labels)) / len(drawn.labels)
 
 
 def _web(ax: PolarAxes, drawn: Shown, labels: list[str]) -> None:
-    """Rings, spokes, and class names that grow away from the plot."""
+    """Draw rings and spokes, and class names around them."""
     inside, around = inks(ax)
     angles = _angles(drawn)
     ax.set_theta_zero_location("N")
@@ -255,7 +270,7 @@ def _intervals(ax: PolarAxes, at: Array, bars: Bars, colour: str, width: float) 
 
 
 def _closed(ax: PolarAxes, at: Array, radii: Array, colour: str, joined: bool) -> Any:
-    """Marks, and if joined, the polygon through them."""
+    """Marks and, if joined, the polygon through them."""
     if joined:
         at, radii = np.append(at, at[0]), np.append(radii, radii[0])
     style = "-" if joined else ""

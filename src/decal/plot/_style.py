@@ -1,4 +1,4 @@
-"""How figures look: colours that follow the background, sizes that follow the font, legends."""
+"""The look of figures: colours that follow the background, sizes that follow the font, legends."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from decal.plot._fonts import drawable, literal, text_width
 
 BLUE, SKY, GREEN, PURPLE = "#0072B2", "#56B4E9", "#009E73", "#CC79A7"
 ORANGE, YELLOW, VERMILLION = "#E69F00", "#F0E442", "#D55E00"
-"""The palette of Okabe and Ito (2008), made to be told apart by colour-blind readers."""
+"""The palette of Okabe and Ito (2008), whose colours colour-blind readers can tell apart."""
 
 ON_LIGHT = (BLUE, ORANGE, GREEN, PURPLE, SKY)
 ON_DARK = (SKY, ORANGE, GREEN, PURPLE, YELLOW)
-"""Colours of models, in order. Vermillion is kept for the truth, and for what is wrong."""
+"""Colours of models, in order. Vermillion is reserved for the truth and for errors."""
 
 TINT = 0.5
 """Share of its colour that an interval keeps, so that marks stand out on it."""
 
 ADVANCE, SAMPLE = 0.58, 3.0
-"""Widths in font sizes: of a usual character, and of a legend's sample with the space around it."""
+"""Widths in font sizes: of an average character, and of a legend's sample with its margins."""
 
 EVEN = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Ticks of a probability."""
@@ -54,14 +54,14 @@ class Ink:
         return mix(self.face, colour, share)
 
     def colours(self, count: int, chosen: Sequence[str] | None) -> list[str]:
-        """One colour per model, the caller's if there are any."""
+        """One colour per model: the caller's, or decal's."""
         palette = self.models if chosen is None else tuple(to_hex(c) for c in chosen)
         return [palette[m % len(palette)] for m in range(count)]
 
     def colormap(self) -> Colormap:
-        """Viridis without the end that fades into the background."""
-        ends = (0.22, 1.0) if self.dark else (0.0, 0.88)
-        return ListedColormap(mpl.colormaps["viridis"](np.linspace(*ends, 256)))
+        """Viridis without the colours that fade into the background."""
+        span = (0.22, 1.0) if self.dark else (0.0, 0.88)
+        return ListedColormap(mpl.colormaps["viridis"](np.linspace(*span, 256)))
 
 
 def ink_on(background: Any) -> Ink:
@@ -93,7 +93,7 @@ def contrast(one: Any, other: Any) -> float:
 
 
 def mix(one: str, other: str, share: float) -> str:
-    """A colour on the way from one to the other."""
+    """A colour between the two: `share` of the other."""
     (r, g, b), (other_r, other_g, other_b) = to_rgb(one), to_rgb(other)
     keep = 1 - share
     return to_hex(
@@ -102,15 +102,15 @@ def mix(one: str, other: str, share: float) -> str:
 
 
 def unit() -> float:
-    """Points of line width and of marker size are multiples of this: 1 at matplotlib's font size.
+    """The unit of line widths and marker sizes, in points: 1 at matplotlib's usual font size.
 
-    A figure for a slide has a larger font; its lines and its default size grow along.
+    A figure for a slide has a larger font; its lines and its default size grow with it.
     """
     return float(mpl.rcParams["font.size"]) / 10
 
 
 def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
-    """The caller's axes, or those of a new figure of so many inches at the usual font size."""
+    """The caller's axes, or those of a new figure; inches are at the usual font size."""
     if ax is not None:
         return ax
     from matplotlib import pyplot as plt
@@ -134,7 +134,7 @@ def polar_or_new(ax: Axes | None, width: float, height: float) -> PolarAxes:
 
 
 def frame(ax: Axes, *, grid: str | None = None) -> Ink:
-    """Spines at the left and below only, in muted ink; returns the colours within the axes."""
+    """Draw spines at the left and below only, in muted ink; returns the colours within the axes."""
     inside, around = inks(ax)
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set(color=around.muted, linewidth=0.8 * unit())
@@ -169,7 +169,7 @@ def mark_handle(name: str, colour: str, marker: str, ink: Ink, *, size: float = 
 
 
 def open_mark(ink: Ink) -> dict[str, Any]:
-    """The truth: an open diamond, which hides neither bar nor prediction."""
+    """The style of the truth: an open diamond, which hides neither bar nor prediction."""
     return {
         "marker": "D",
         "markersize": 4.8 * unit(),
@@ -199,7 +199,7 @@ def halo(ink: Ink) -> dict[str, Any]:
 
 
 def legend_below(
-    ax: Axes, handles: Sequence[Artist], *, drop: float, centred: bool = False
+    ax: Axes, handles: Sequence[Artist], *, drop: float, centered: bool = False
 ) -> None:
     """A frameless legend below the axes and their labels, `drop` font sizes down."""
     size = float(mpl.rcParams["font.size"])
@@ -215,8 +215,8 @@ def legend_below(
     made = ax.legend(
         handles=handles,
         labels=names,
-        loc="upper center" if centred else "upper left",
-        bbox_to_anchor=(0.5, 0) if centred else (0, 0),
+        loc="upper center" if centered else "upper left",
+        bbox_to_anchor=(0.5, 0) if centered else (0, 0),
         bbox_transform=ax.transAxes + shift,
         ncols=columns,
         frameon=False,
@@ -233,7 +233,7 @@ def legend_below(
 
 
 def _over(colour: Any, background: Any) -> str:
-    """What a perhaps transparent colour looks like on a background."""
+    """The opaque colour that a transparent one appears as on a background."""
     red, green, blue, alpha = to_rgba(colour)
     return mix(to_hex(background), to_hex((red, green, blue)), alpha)
 

@@ -3,7 +3,7 @@
 Everything but the confidence level is chosen by asking a fitted model for predictions at several
 alphas, so it works for any directions, box, likelihood and reference. It rests on one property:
 predictions are nested, that is, a smaller alpha never removes a distribution from a credal set, nor
-a class from a decision set.
+a class from a decision set. May import from `_base`, `credal`, `decisions` and `metrics`.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from decal._base.checks import (
     require_one,
 )
 from decal._base.numerics import Array
-from decal.credal._boxes import SET_RULES
+from decal.decisions import SET_RULES
 from decal.selection._plausibility import (
     SEARCH_LEVELS,
     Predictor,
+    alpha_at,
     contour_levels,
-    holds_distribution,
-    keeps_label,
+    distributions_inside,
     kept_classes,
+    labels_inside,
     largest_alpha,
-    level,
     plausibility,
     shape_of,
 )
 
 __all__ = [
+    "AlphaPath",
     "Choice",
-    "Path",
     "alpha_for_coverage",
     "alpha_for_efficiency",
     "alpha_for_labels",
@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 PATH_LEVELS = 41
-PATH_LOSS = (1e-4, 20.0)
-"""Alphas of a path by default: 1, 0, and between them -log alpha evenly spaced in logarithm."""
+PATH_BUDGETS = (1e-4, 20.0)
+"""Alphas of a path by default: 1, 0, and between them budgets, -log alpha, in equal ratios."""
 
 EFFICIENCY_TOLERANCE = 1e-6
 """How far the efficiency found may be from the one wanted."""
@@ -73,16 +73,22 @@ ROWS_SHOWN = 12
 
 @dataclass(frozen=True, repr=False)
 class Choice:
-    """An alpha, and what it was chosen for. Can be handed on as the number: ``alpha=choice``.
+    """An alpha, and what it was chosen for. It stands for the number itself: ``alpha=choice``.
 
     Attributes
     ----------
-    alpha : the level.
-    achieved : the efficiency, coverage or miss rate at that level, on the examples given.
-    target : what was asked for.
-    examples : number of rows it was chosen on.
-    quantity : "efficiency", "coverage" or "miss rate".
-    note : empty, or why the choice is not what one would hope for.
+    alpha : float
+        The level.
+    achieved : float
+        The efficiency, coverage or miss rate at that level, on the examples given.
+    target : float
+        What was asked for.
+    examples : int
+        Number of rows it was chosen on.
+    quantity : str
+        "efficiency", "coverage" or "miss rate".
+    note : str
+        Empty, or why the choice is not what one would hope for.
     """
 
     alpha: float
@@ -105,18 +111,25 @@ class Choice:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Path:
+class AlphaPath:
     """What every alpha would give, on one set of examples: a table to read or to plot.
 
     Attributes
     ----------
-    alpha : (A,) levels.
-    efficiency : (A,) one minus the mean width of the intervals.
-    coverage : (A,) share of rows whose distribution is in the credal set; None if none were given.
-    miss_rate : (A,) share of rows whose label is not in the decision set; None without labels.
-    set_size : (A,) mean number of classes in the decision set.
-    examples : number of rows.
-    rule : the rule of the decision sets.
+    alpha : (A,) array
+        Levels.
+    efficiency : (A,) array
+        One minus the mean width of the intervals.
+    coverage : (A,) array or None
+        Share of rows whose distribution is in the credal set; None without distributions.
+    miss_rate : (A,) array or None
+        Share of rows whose label is not in the decision set; None without labels.
+    set_size : (A,) array
+        Mean number of classes in the decision set.
+    examples : int
+        Number of rows.
+    rule : str
+        The rule of the decision sets.
     """
 
     alpha: Array
@@ -148,7 +161,7 @@ class Path:
     def __repr__(self) -> str:
         A, columns = len(self.alpha), self._columns()
         shown = np.unique(np.linspace(0, A - 1, min(A, ROWS_SHOWN)).round().astype(np.intp))
-        lines = [f"Path: {A} alphas, {_examples(self.examples)}, decisions {self.rule}"]
+        lines = [f"AlphaPath: {A} alphas, {_examples(self.examples)}, decisions {self.rule}"]
         lines.append("  " + "".join(f"{name.replace('_', ' '):>12}" for name in columns))
         for a in shown:
             numbers = (f"{values[a]:12.4f}" for name, values in columns.items() if name != "alpha")
@@ -169,16 +182,24 @@ def alpha_for_efficiency(model: Predictor, logits: Any, target: Any) -> Choice:
 
     Parameters
     ----------
-    model : a fitted Decalibrator.
-    logits : (n, K) inputs like those to come.
-    target : wanted efficiency in [0, 1].
+    model : Decalibrator
+        A fitted one.
+    logits : (n, K) array
+        Inputs like those to come.
+    target : float
+        Wanted efficiency in [0, 1].
 
     Raises
     ------
-    ValueError : if no alpha has this efficiency; the message tells the range. With
-        reference="model" even alpha = 1 may leave intervals; with likelihood="sum" and many
-        examples, the smallest positive alpha is still far from vacuous. Between 1 and 0.999999
-        no alpha is tried.
+    ValueError
+        If no alpha has this efficiency; the message tells the range. With reference="model" even
+        alpha = 1 may leave intervals; with likelihood="sum" and many examples, the smallest
+        positive alpha is still far from vacuous. Between 1 and 0.999999 no alpha is tried.
+
+    See Also
+    --------
+    decal.metrics.efficiency : The efficiency of given credal sets.
+    path : What every alpha would give.
 
     Notes
     -----
@@ -213,7 +234,7 @@ def alpha_for_efficiency(model: Predictor, logits: Any, target: Any) -> Choice:
         )
     while wide - narrow > 1:
         middle = (narrow + wide) // 2
-        alpha = level(middle, SEARCH_LEVELS)
+        alpha = alpha_at(middle, SEARCH_LEVELS)
         found = achieved(alpha)
         if abs(found - target) <= EFFICIENCY_TOLERANCE:
             return choice(alpha, found)
@@ -221,7 +242,7 @@ def alpha_for_efficiency(model: Predictor, logits: Any, target: Any) -> Choice:
             narrow, most = middle, found
         else:
             wide, least = middle, found
-    below, above = level(wide, SEARCH_LEVELS), level(narrow, SEARCH_LEVELS)
+    below, above = alpha_at(wide, SEARCH_LEVELS), alpha_at(narrow, SEARCH_LEVELS)
     hint = " A model with likelihood='mean' has no such gap." if below == 0 else ""
     raise ValueError(
         f"target must be an efficiency that some alpha has: got {target:g}, between {least:.6g} of "
@@ -242,12 +263,23 @@ def alpha_for_coverage(
 
     Parameters
     ----------
-    model : a fitted Decalibrator.
-    logits : (n, K) inputs, not those that the model was fitted on.
-    distributions : (n, K) their true distributions.
-    target : wanted share of rows whose distribution is in the set, in [0, 1].
-    annotations : (n, A) labels by up to A annotators, instead of distributions: their `shares`.
-    atol : tolerance on every bound, as in `decal.metrics.coverage`.
+    model : Decalibrator
+        A fitted one.
+    logits : (n, K) array
+        Inputs, not those that the model was fitted on.
+    distributions : (n, K) array, optional
+        Their true distributions.
+    target : float
+        Wanted share of rows whose distribution is in the set, in [0, 1].
+    annotations : (n, A) integers, optional
+        Labels by up to A annotators, instead of distributions: their `shares` are used.
+    atol : float
+        Tolerance on every bound, as in `decal.metrics.coverage`.
+
+    See Also
+    --------
+    decal.metrics.coverage : The coverage of given credal sets.
+    alpha_for_labels : Where there is one label per input.
 
     Notes
     -----
@@ -256,10 +288,10 @@ def alpha_for_coverage(
     `alpha_for_labels`, ask for target (n + 1) / n.
 
     The shares of a few annotators vary more than the distribution they are drawn from: sets that
-    cover the shares are wider than need be to cover the distribution.
+    cover the shares are wider than they need to be to cover the distribution.
 
-    At most 28 predictions, most of them of few rows: those that are inside at an alpha known to be
-    too large, or outside at one known to be small enough, are not asked again.
+    At most 28 predictions, most of them of few rows: rows that are inside at an alpha known to be
+    too large, or outside at one known to be small enough, are not predicted again.
 
     Examples
     --------
@@ -274,7 +306,7 @@ def alpha_for_coverage(
     require_one(distributions=distributions, annotations=annotations)
     if annotations is not None:
         distributions = shares(annotations, z.shape[1])
-    inside = holds_distribution(model, z, distributions, atol)
+    inside = distributions_inside(model, z, distributions, atol)
     n = len(z)
     found = largest_alpha(inside, n, lambda count: count / n >= target)
     if found is None:
@@ -307,31 +339,44 @@ def alpha_for_labels(
     with `plausibility` as the score. Alphas are those of a fixed grid, which changes nothing.
 
     **What it does not say.** The probability is over both the n examples and the new one: for the
-    n at hand, the miss rate of new examples varies around it by about sqrt(epsilon / n). It is an
-    average over all inputs, not a promise for a class, a group or one input. It says that the label
-    is in the decision set, not that the true distribution is in the credal set. And it is void if
-    the model was fitted (or trained) on these examples, or if epsilon is picked after looking.
+    n given ones, the miss rate of new examples varies around it by about sqrt(epsilon / n). It is
+    an average over all inputs, not a promise for a class, a group or one input. It says that the
+    label is in the decision set, not that the true distribution is in the credal set. And it is
+    void if the model was fitted (or trained) on these examples, or if epsilon is picked after
+    looking.
 
     Parameters
     ----------
-    model : a Decalibrator fitted on other examples.
-    logits : (n, K) held-out inputs, used neither for training nor to fit the model.
-    labels : (n,) their labels.
-    epsilon : accepted share of misses in [0, 1].
-    rule : "e_admissible" keeps the classes that can be the most probable, "interval_dominance"
-        those not dominated ("maximality" is the same here). The former's sets are smaller, so what
-        it guarantees holds for the latter too.
+    model : Decalibrator
+        Fitted on other examples.
+    logits : (n, K) array
+        Held-out inputs, used neither for training nor to fit the model.
+    labels : (n,) integers
+        Their labels.
+    epsilon : float
+        Accepted share of misses in [0, 1].
+    rule : str
+        "e_admissible" keeps the classes that can be the most probable, "interval_dominance" those
+        not dominated ("maximality" is the same here). The former's sets are smaller, so what it
+        guarantees holds for the latter too.
 
     Returns
     -------
-    Choice : `achieved` is the miss rate on these examples. With fewer than 1 / epsilon - 1 examples
+    Choice
+        `achieved` is the miss rate on these examples. With fewer than 1 / epsilon - 1 examples
         nothing but keeping every class can be guaranteed: then alpha = 0, and the note says so.
         If even alpha = 1 misses few enough, it is 1: the sets cannot be made smaller.
 
     Raises
     ------
-    ValueError : if no alpha will do, as alpha = 0 does not keep every class: only possible for
+    ValueError
+        If no alpha will do because even alpha = 0 drops a class. This is only possible for
         directions that cannot lift every class.
+
+    See Also
+    --------
+    plausibility : The score of every example.
+    path : What every alpha would give, without a guarantee.
 
     Examples
     --------
@@ -344,7 +389,7 @@ def alpha_for_labels(
     Choice: alpha 0.930..., miss rate 0.0950 on 200 examples, wanted at most 0.1
     """
     z, epsilon = check_logits(logits), check_alpha(epsilon, "epsilon")
-    inside = keeps_label(model, z, labels, rule)
+    inside = labels_inside(model, z, labels, rule)
     n = len(z)
     found = largest_alpha(inside, n, lambda count: (n - count + 1) / (n + 1) <= epsilon)
     if found is not None:
@@ -373,22 +418,33 @@ def path(
     alphas: Any = None,
     rule: str = "e_admissible",
     atol: float = 5e-4,
-) -> Path:
+) -> AlphaPath:
     """What every alpha would give on these examples: efficiency, coverage, misses, set sizes.
 
-    To look, not to choose by: an alpha picked from the table for its miss rate is not guaranteed
-    to keep it on new examples; `alpha_for_labels` is.
+    A table to look at, not to choose from: an alpha picked from it for its miss rate is not
+    guaranteed to keep it on new examples. `alpha_for_labels` gives that guarantee.
 
     Parameters
     ----------
-    model : a fitted Decalibrator.
-    logits : (n, K) inputs.
-    distributions : (n, K), optional. Their true distributions, for the coverage.
-    labels : (n,), optional. Their labels, for the miss rate.
-    alphas : levels, in any order. By default 41 from 1 to 0, evenly spaced in log(-log alpha), so
-        that they are dense near 1, where the curve moves.
-    rule : of the decision sets, "e_admissible", "interval_dominance" or "maximality".
-    atol : tolerance of the coverage.
+    model : Decalibrator
+        A fitted one.
+    logits : (n, K) array
+        Inputs.
+    distributions : (n, K) array, optional
+        Their true distributions, for the coverage.
+    labels : (n,) integers, optional
+        Their labels, for the miss rate.
+    alphas : list of float, optional
+        Levels, in any order. By default 41 from 1 to 0, whose budgets, -log alpha, are in equal
+        ratios, so that they are dense near 1, where the curve moves.
+    rule : str
+        Of the decision sets: "e_admissible", "interval_dominance" or "maximality".
+    atol : float
+        Tolerance of the coverage.
+
+    See Also
+    --------
+    decal.plot.tradeoff : Draws coverage against efficiency.
 
     Notes
     -----
@@ -400,7 +456,7 @@ def path(
     >>> logits = np.array([[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]])
     >>> d = decal.decalibrate(logits, [0, 0, 1, 1], alpha=0.9, directions=("class",))
     >>> decal.selection.path(d, logits, labels=[0, 0, 1, 1], alphas=[1, 0.99, 0.9])
-    Path: 3 alphas, 4 examples, decisions e_admissible
+    AlphaPath: 3 alphas, 4 examples, decisions e_admissible
              alpha  efficiency   miss rate    set size
                  1      0.9297      0.0000      1.0000
               0.99      0.8686      0.0000      1.0000
@@ -409,8 +465,8 @@ def path(
     z = check_logits(logits)
     check_choice(rule, "rule", SET_RULES)
     if alphas is None:
-        losses = np.geomspace(*PATH_LOSS, PATH_LEVELS - 2)
-        levels = np.concatenate([[1.0], np.exp(-losses), [0.0]])
+        budgets = np.geomspace(*PATH_BUDGETS, PATH_LEVELS - 2)
+        levels = np.concatenate([[1.0], np.exp(-budgets), [0.0]])
     else:
         levels = check_alphas(alphas)
     p = None if distributions is None else check_distributions(distributions, shape=shape_of(z))
@@ -425,7 +481,7 @@ def path(
             coverage[a] = metrics.coverage(credal, p, atol=atol)
         if y is not None:
             missed[a] = 1 - kept[np.arange(len(y)), y].mean()
-    return Path(
+    return AlphaPath(
         levels,
         efficiency,
         None if p is None else coverage,
@@ -441,8 +497,10 @@ def shares(annotations: Any, classes: int) -> Array:
 
     Parameters
     ----------
-    annotations : (n, A) labels 0..K-1 by up to A annotators; -1 where one gave none.
-    classes : their number K.
+    annotations : (n, A) integers
+        Labels 0..K-1 by up to A annotators; -1 where one gave none.
+    classes : int
+        Their number K.
 
     Examples
     --------
@@ -470,8 +528,14 @@ def alpha_from_confidence(level: Any, df: int = 1) -> float:
 
     Parameters
     ----------
-    level : confidence in [0, 1].
-    df : free parameters: 1 for the shift of one class.
+    level : float
+        Confidence in [0, 1].
+    df : int
+        Free parameters: 1 for the shift of one class.
+
+    See Also
+    --------
+    confidence_from_alpha : The inverse.
 
     Examples
     --------
@@ -479,7 +543,9 @@ def alpha_from_confidence(level: Any, df: int = 1) -> float:
     >>> round(decal.alpha_from_confidence(0.95), 4)
     0.1465
     """
-    from scipy.special import gammaincinv  # here, as it would double the time to import decal
+    from scipy.special import (
+        gammaincinv,  # imported here because it doubles the time of `import decal`
+    )
 
     level = check_alpha(level, "level")
     return math.exp(-float(gammaincinv(check_count(df, "df") / 2, level)))
@@ -487,6 +553,17 @@ def alpha_from_confidence(level: Any, df: int = 1) -> float:
 
 def confidence_from_alpha(alpha: Any, df: int = 1) -> float:
     """The inverse of `alpha_from_confidence`.
+
+    Parameters
+    ----------
+    alpha : float
+        Level in [0, 1].
+    df : int
+        Free parameters: 1 for the shift of one class.
+
+    See Also
+    --------
+    alpha_from_confidence : The inverse, with the theory.
 
     Examples
     --------
@@ -497,8 +574,8 @@ def confidence_from_alpha(alpha: Any, df: int = 1) -> float:
     from scipy.special import gammainc
 
     alpha = check_alpha(alpha)
-    loss = -math.log(alpha) if alpha > 0 else math.inf
-    return float(gammainc(check_count(df, "df") / 2, loss))
+    budget = -math.log(alpha) if alpha > 0 else math.inf
+    return float(gammainc(check_count(df, "df") / 2, budget))
 
 
 def _note(alpha: float) -> str:

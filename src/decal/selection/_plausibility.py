@@ -1,7 +1,8 @@
-"""Nested sets: searching the alpha at which something leaves them, and their possibility contour.
+"""Plausibility: the largest alpha at which a distribution, or a label, is still inside.
 
-A smaller alpha never removes a distribution from a credal set, nor a class from a decision set. So
-"still inside" is monotone in alpha, and bisection finds where it ends.
+A smaller alpha never removes a distribution from a credal set, nor a class from a decision set.
+"Still inside" is therefore monotone in alpha, and bisection finds where it ends: for every row
+(`plausibility`), or for a wanted number of rows (`largest_alpha`).
 """
 
 from __future__ import annotations
@@ -22,26 +23,28 @@ from decal._base.checks import (
     require_one,
 )
 from decal._base.numerics import Array
-from decal.credal._boxes import SET_RULES, CredalSet
+from decal.credal import CredalSet
+from decal.decisions import SET_RULES
 
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 Inside = Callable[[Indices, float], Mask]
 """Which of the given rows are inside their set at a given alpha."""
 
-LEAST_LOSS, GREATEST_LOSS = 1e-6, 744.0
-"""Range of -log alpha in which alphas are searched, besides 1 and 0: exp(-744) is about the
-smallest positive float, and nearer to 1 the losses of very confident models drown in round-off."""
+LEAST_BUDGET, GREATEST_BUDGET = 1e-6, 744.0
+"""Range of budgets, -log alpha, in which alphas are searched besides 1 and 0: exp(-744) is about
+the smallest positive float, and nearer to 1 the losses of very confident models drown in round-off.
+"""
 
 SEARCH_LEVELS = 1 << 26
-"""Steps from alpha = 1 to 0 that a search tells apart: 3e-7 of -log alpha each, 26 predictions."""
+"""Steps from alpha = 1 to 0 that a search tells apart: 3e-7 of the budget each, 26 predictions."""
 
 CONTOUR_LEVELS = 1 << 12
-"""Steps from 1 to 0 that a plausibility can take: 0.5 % of -log alpha each, 12 predictions."""
+"""Steps from 1 to 0 that a plausibility can take: 0.5 % of the budget each, 12 predictions."""
 
 
 class Predictor(Protocol):
-    """What is asked of a model: credal sets at any alpha, wider ones for smaller alphas."""
+    """A model that predicts credal sets at any alpha, wider ones for smaller alphas."""
 
     def predict(self, logits: Any, *, alpha: Any = None) -> CredalSet:
         """The credal sets of (n, K) logits."""
@@ -64,19 +67,31 @@ def plausibility(
 
     Parameters
     ----------
-    model : a fitted Decalibrator.
-    logits : (n, K) inputs.
-    distributions : (n, K), one for each row: how plausible is it?
-    labels : (n,), one class for each row, instead: how plausible is it that this is the most
+    model : Decalibrator
+        A fitted one.
+    logits : (n, K) array
+        Inputs.
+    distributions : (n, K) array, optional
+        One for each row: how plausible is it?
+    labels : (n,) integers, optional
+        One class for each row, instead of distributions: how plausible is it that this is the most
         probable class (or with another rule, that it is not dominated)?
-    rule : "e_admissible", "interval_dominance" or "maximality"; for labels only.
-    atol : tolerance on every bound; for distributions only.
+    rule : str
+        "e_admissible", "interval_dominance" or "maximality"; for labels only.
+    atol : float
+        Tolerance on every bound; for distributions only.
 
     Returns
     -------
-    Rounded down to one of the 4097 alphas of `contour_levels()`: the next one has 0.5 % less
-    -log alpha, so the alpha returned is less than 0.0019 too small. 1 if inside at alpha = 1; 0 if
-    outside at every positive alpha.
+    (n,) array
+        Rounded down to one of the 4097 alphas of `contour_levels()`: the next one has a budget,
+        -log alpha, that is 0.5 % less, so the alpha returned is less than 0.0019 too small. 1 if
+        inside at alpha = 1; 0 if outside at every positive alpha.
+
+    See Also
+    --------
+    contour_levels : The alphas that it tells apart.
+    alpha_for_coverage, alpha_for_labels : One alpha for all rows.
 
     Notes
     -----
@@ -94,9 +109,9 @@ def plausibility(
     z = check_logits(logits)
     require_one(distributions=distributions, labels=labels)
     if labels is None:
-        inside = holds_distribution(model, z, distributions, atol)
+        inside = distributions_inside(model, z, distributions, atol)
     else:
-        inside = keeps_label(model, z, labels, rule)
+        inside = labels_inside(model, z, labels, rule)
     every = np.arange(len(z))
     # A row is outside at level `narrow` and taken to be inside at level `wide`.
     narrow, wide = np.zeros(len(z), dtype=np.intp), np.full(len(z), CONTOUR_LEVELS)
@@ -106,7 +121,7 @@ def plausibility(
         rows = every[wide - narrow > 1]
         rows = rows[np.argsort(middle[rows], kind="stable")]
         for group in np.split(rows, np.flatnonzero(np.diff(middle[rows])) + 1):
-            now = inside(group, level(middle[group[0]], CONTOUR_LEVELS))
+            now = inside(group, alpha_at(middle[group[0]], CONTOUR_LEVELS))
             wide[group[now]] = middle[group[0]]
             narrow[group[~now]] = middle[group[0]]
     return np.asarray(contour_levels()[wide])
@@ -115,18 +130,18 @@ def plausibility(
 def contour_levels() -> Array:
     """(4097,) the alphas that `plausibility` tells apart, from 1 down to 0.
 
-    Between these two, -log alpha runs from 1e-6 to 744 in equal ratios.
+    Between these two, the budget -log alpha runs from 1e-6 to 744 in equal ratios.
     """
-    return np.array([level(step, CONTOUR_LEVELS) for step in range(CONTOUR_LEVELS + 1)])
+    return np.array([alpha_at(step, CONTOUR_LEVELS) for step in range(CONTOUR_LEVELS + 1)])
 
 
-def level(step: int, steps: int) -> float:
-    """Alpha after `step` of `steps` steps from 1 to 0, even in log(-log alpha) between them."""
+def alpha_at(step: int, steps: int) -> float:
+    """Alpha after `step` of `steps` steps from 1 to 0; in between, budgets grow in equal ratios."""
     if step == 0:
         return 1.0
     if step == steps:
         return 0.0
-    return math.exp(-LEAST_LOSS * (GREATEST_LOSS / LEAST_LOSS) ** ((step - 1) / (steps - 2)))
+    return math.exp(-LEAST_BUDGET * (GREATEST_BUDGET / LEAST_BUDGET) ** ((step - 1) / (steps - 2)))
 
 
 def largest_alpha(
@@ -134,8 +149,8 @@ def largest_alpha(
 ) -> tuple[float, int] | None:
     """The largest alpha at which enough rows are inside, and how many are; None if there is none.
 
-    As sets are nested, a row inside at a narrow level is so at all wider ones, and one outside at a
-    wide level at all narrower ones. So only the rows in between, `open`, are asked again.
+    Sets are nested: a row inside at a narrow level is inside at all wider ones, and a row outside
+    at a wide level is outside at all narrower ones. Only the rows in between are asked again.
     """
     every = np.arange(rows)
     now = inside(every, 1.0)
@@ -149,16 +164,16 @@ def largest_alpha(
     narrow, wide = 0, SEARCH_LEVELS
     while wide - narrow > 1:
         middle = (narrow + wide) // 2
-        now = inside(open_, level(middle, SEARCH_LEVELS))
+        now = inside(open_, alpha_at(middle, SEARCH_LEVELS))
         if enough(settled + int(now.sum())):
             wide, open_ = middle, open_[now]
         else:
             narrow, settled, open_ = middle, settled + int(now.sum()), open_[~now]
-    return level(wide, SEARCH_LEVELS), settled + len(open_)
+    return alpha_at(wide, SEARCH_LEVELS), settled + len(open_)
 
 
-def holds_distribution(model: Predictor, z: Any, distributions: Any, atol: float) -> Inside:
-    """Whether the credal set of a row contains its distribution."""
+def distributions_inside(model: Predictor, z: Any, distributions: Any, atol: float) -> Inside:
+    """The question whether the credal set of a row contains its distribution."""
     p, atol = check_distributions(distributions, shape=shape_of(z)), check_tolerance(atol, "atol")
 
     def inside(rows: Indices, alpha: float) -> Mask:
@@ -167,8 +182,8 @@ def holds_distribution(model: Predictor, z: Any, distributions: Any, atol: float
     return inside
 
 
-def keeps_label(model: Predictor, z: Any, labels: Any, rule: str) -> Inside:
-    """Whether the decision set of a row contains its label."""
+def labels_inside(model: Predictor, z: Any, labels: Any, rule: str) -> Inside:
+    """The question whether the decision set of a row contains its label."""
     y = check_labels(labels, rows=len(z), classes=z.shape[1])
     check_choice(rule, "rule", SET_RULES)
 

@@ -1,1 +1,4 @@
-"""All credal methods trained on the same data and judged alike."""
+"""The comparison of all credal methods, trained on the same data and judged alike.
+
+Imports public names of decal, and the harness.
+"""

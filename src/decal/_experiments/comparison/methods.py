@@ -1,4 +1,4 @@
-"""Every method of the comparison: trained, fitted, and judged. Runs in processes of its own."""
+"""Trains, fits and judges every method of the comparison, in processes of its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorData
 
 import decal
 import decal.baselines as methods
-import decal.torch as door
 from decal._experiments.comparison.plan import (
     BAYESIAN,
     BOTH,
@@ -40,50 +39,57 @@ from decal._experiments.comparison.plan import (
     OUTSIDE,
     SOFTMAX,
     WRAPPER,
+    InputSplit,
     Plan,
-    Split,
-    Task,
+    TrainingTask,
 )
 from decal._experiments.harness.rows import Row
+from decal.torch import collect_logits
 
 Array = NDArray[np.float64]
 Batches = list[tuple[Tensor, Tensor]]
 
 ROWS = 512
-"""Inputs that networks see at once when they predict."""
+"""Number of inputs in a batch of predictions."""
 
 MEASURES = ("accuracy", "ece", "coverage", "coverage_hull", "efficiency", *OUTSIDE)
 
 KL_WEIGHT = 1e-7
-"""Of Credal Bayesian, as in the published comparisons."""
+"""A setting of Credal Bayesian, as in the published comparisons."""
 
 BIAS, CHECK_EVERY = 10.0, 40
-"""Of Credal Relative Likelihood. With the published bias, 100, some networks miss their targets."""
+"""Settings of Credal Relative Likelihood. With the published bias, 100, networks miss targets."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A method ready to predict, and what that took.
+    """A method that is ready to predict.
 
     Attributes
     ----------
-    seconds : to train all of its networks, and to fit what else there is to fit.
-    outputs : inputs to what networks say of them, once for all alphas.
-    probabilities : that to point predictions (n, K).
-    score : that and alpha to uncertainties (n,), or
-    credal : to credal sets.
+    seconds : float
+        Time to train all of its networks, and to fit whatever else it fits.
+    outputs : callable
+        From inputs to outputs of the networks, which serve all alphas.
+    probabilities : callable
+        From outputs to point predictions (n, K).
+    score : callable, optional
+        From outputs to uncertainties (n,).
+    credal : callable, optional
+        From outputs, and the keyword alpha if the method has one, to credal sets. Every method has
+        either this or a score.
     """
 
     seconds: float
     outputs: Callable[[Tensor], Any]
     probabilities: Callable[[Any], Array]
     score: Callable[[Any], Array] | None = None
-    credal: Callable[[Any, float], Any] | None = None
+    credal: Callable[..., Any] | None = None
 
-    def uncertainty(self, outputs: Any, alpha: float) -> Array:
+    def uncertainty(self, outputs: Any, **level: float) -> Array:
         """(n,) epistemic: the entropy difference of credal sets, or the method's own score."""
         if self.credal is not None:
-            return np.asarray(self.credal(outputs, alpha).epistemic())
+            return np.asarray(self.credal(outputs, **level).epistemic())
         assert self.score is not None
         return self.score(outputs)
 
@@ -95,7 +101,7 @@ class Timer:
         self.start = time.perf_counter()
 
     def __call__(self) -> float:
-        """So far."""
+        """The seconds so far."""
         return time.perf_counter() - self.start
 
 
@@ -107,8 +113,8 @@ class Ground:
     """What all families train on: the task, its inputs and its folder."""
 
     plan: Plan
-    task: Task
-    split: Split
+    task: TrainingTask
+    split: InputSplit
     folder: Path
 
     @property
@@ -120,7 +126,7 @@ class Ground:
         return DataLoader(data, sampler=order, batch_size=None)
 
     def network(self) -> torch.nn.Module:
-        """A fresh network: convolutional for images, a perceptron for vectors."""
+        """A new network: convolutional for images, a perceptron for vectors."""
         shape = self.split.train[0].shape
         if len(shape) == 4:
             return methods.small_conv(self.plan.classes, channels=shape[1])
@@ -128,7 +134,7 @@ class Ground:
 
     @property
     def trainer(self) -> methods.Trainer:
-        """The settings of all trainings but Evidential's."""
+        """The settings of all trainings except Evidential's."""
         plan = self.plan
         return methods.Trainer(
             epochs=plan.epochs, learning_rate=plan.learning_rate, seed=self.task.seed
@@ -145,7 +151,7 @@ def ensemble(ground: Ground) -> dict[str, Fitted]:
         total,
         several.member_probabilities,
         lambda p: np.asarray(p.mean(axis=1)),
-        credal=lambda p, _: methods.credal_wrapper(p),
+        credal=methods.credal_wrapper,
     )
     hulls = Fitted(
         total, all_of_them.outputs, all_of_them.probabilities, credal=methods.credal_ensembling
@@ -160,7 +166,7 @@ def of_one_network(module: torch.nn.Module, seconds: float, ground: Ground) -> d
     def logits(inputs: Tensor) -> Array:
         unlabelled = torch.zeros(ROWS, dtype=torch.long)
         batches = [(batch, unlabelled[: len(batch)]) for batch in torch.split(inputs, ROWS)]
-        return door.collect_logits(module, batches, progress=False)[0].numpy().astype(np.float64)
+        return collect_logits(module, batches, progress=False)[0].numpy().astype(np.float64)
 
     def softmaxes(z: Array) -> Array:
         return np.asarray(softmax(z, axis=1))
@@ -175,7 +181,7 @@ def of_one_network(module: torch.nn.Module, seconds: float, ground: Ground) -> d
             seconds + timer(),
             logits,
             softmaxes,
-            credal=lambda z, alpha, model=model: model.predict(z, alpha=alpha),  # type: ignore[misc]
+            credal=model.predict,
         )
     if ground.task.labels != DRAWN:
         found |= _scores(module, seconds, logits, softmaxes, ground)
@@ -195,7 +201,7 @@ def _scores(
     found[DROPOUT] = Fitted(seconds, lambda x: x, dropout.predict_proba, score=dropout.score)
     timer = Timer()
     x, y = (torch.from_numpy(array) for array in ground.split.train)
-    # In their own order: another one changes the last digits, and singular covariances.
+    # Always in the same order: another one changes the last digits, and singular covariances.
     batches = list(zip(torch.split(x, ROWS), torch.split(y, ROWS), strict=True))
     density = methods.DeepDeterministic(module).fit(batches)
     found[DDU] = Fitted(seconds + timer(), lambda x: x, density.predict_proba, score=density.score)
@@ -217,7 +223,7 @@ def relative_likelihood(ground: Ground) -> dict[str, Fitted]:
             sum(training.seconds for training in method.trainings),
             lambda x: x,
             method.predict_proba,
-            credal=lambda x, alpha: method.predict_credal(x, alpha=alpha),
+            credal=method.predict_credal,
         )
     }
 
@@ -248,7 +254,7 @@ def _without_alpha(method: Any, ground: Ground) -> Fitted:
         sum(training.seconds for training in method.trainings),
         lambda x: x,
         method.predict_proba,
-        credal=lambda x, _: method.predict_credal(x),
+        credal=method.predict_credal,
     )
 
 
@@ -281,21 +287,25 @@ BUILD: dict[str, Callable[[Ground], dict[str, Fitted]]] = {
 # Judging
 
 
-def judge(fitted: Fitted, alpha: float, split: Split) -> Row:
-    """The numbers of one method at one alpha: of its sets if there is a truth, else of scores."""
+def judge(fitted: Fitted, alpha: float, split: InputSplit) -> Row:
+    """The measures of one method at one alpha: of its sets if there is a truth, else of scores.
+
+    Alpha is NaN for methods without alpha.
+    """
+    level = {} if math.isnan(alpha) else {"alpha": alpha}
     inputs, labels = torch.from_numpy(split.test[0]), split.test[1]
     timer = Timer()
     outputs = fitted.outputs(inputs)
     row: Row = dict.fromkeys(MEASURES, math.nan)
     if split.truth is None:
-        inside = fitted.uncertainty(outputs, alpha)
+        inside = fitted.uncertainty(outputs, **level)
         row["predict_seconds"] = timer()
         for column, others in split.outside.items():
-            outside = fitted.uncertainty(fitted.outputs(torch.from_numpy(others)), alpha)
+            outside = fitted.uncertainty(fitted.outputs(torch.from_numpy(others)), **level)
             row[column] = decal.metrics.auroc(inside, outside)
     else:
         assert fitted.credal is not None
-        credal = fitted.credal(outputs, alpha)
+        credal = fitted.credal(outputs, **level)
         row["predict_seconds"] = timer()
         if isinstance(credal, decal.HullCredalSet):
             row["coverage_hull"] = decal.metrics.coverage(credal, split.truth)
@@ -308,17 +318,7 @@ def judge(fitted: Fitted, alpha: float, split: Split) -> Row:
     return row
 
 
-def judged(fitted: Fitted, alpha: float, split: Split, *, failed: bool) -> Row:
-    """As `judge`; nothing but NaN if networks did not converge and cannot predict therefore."""
-    try:
-        return judge(fitted, alpha, split)
-    except ValueError:
-        if not failed:
-            raise
-        return dict.fromkeys((*MEASURES, "predict_seconds"), math.nan)
-
-
-def work(task: Task, plan: Plan, data: Path, out: Path) -> dict[str, list[Row]]:
+def work(task: TrainingTask, plan: Plan, data: Path, out: Path) -> dict[str, list[Row]]:
     """Train the networks of a task, or find them in `out`, and judge its methods."""
     split = plan.prepare(task.labels, task.seed, data, out)
     name = f"{plan.data(task.labels).replace('/', '-')}-{task.seed}"
@@ -337,24 +337,34 @@ def work(task: Task, plan: Plan, data: Path, out: Path) -> dict[str, list[Row]]:
         "warnings": " ".join(texts),
         "torch": torch.__version__,
     }
-    return {
-        method: [
-            same
-            | {"method": method, "alpha": alpha, "train_seconds": fitted[method].seconds}
-            | judged(fitted[method], alpha, split, failed=bool(texts))
-            for alpha in task.levels(method) or (math.nan,)
-        ]
-        for method in task.methods
-    }
+    found: dict[str, list[Row]] = {method: [] for method in task.methods}
+    for method, rows in found.items():
+        for alpha in task.levels(method) or (math.nan,):
+            try:
+                measures = judge(fitted[method], alpha, split)
+            except ValueError:
+                if not texts:
+                    raise
+                # Networks that did not converge cannot predict.
+                measures = dict.fromkeys((*MEASURES, "predict_seconds"), math.nan)
+            at = {"method": method, "alpha": alpha, "train_seconds": fitted[method].seconds}
+            rows.append(same | at | measures)
+    return found
 
 
 # In processes of their own
 
 
 def begin(lifeline: Connection) -> None:
-    """Prepare a process: one thread, and an end when the other end of `lifeline` closes.
+    """Prepare a process: it has one thread, and exits when its parent closes the other side.
 
-    So nothing goes on, or writes into the same folder, after its parent was killed.
+    So a worker never outlives a killed parent, and never writes into a folder that another run
+    uses.
+
+    Parameters
+    ----------
+    lifeline : Connection
+        The reading side of a pipe whose writing side the parent holds.
     """
 
     def watch() -> None:

@@ -1,6 +1,6 @@
-"""What a comparison of all methods consists of: methods, levels, and the columns of its rows.
+"""A comparison of all methods as data: methods, levels, columns of rows, and the size of a run.
 
-Nothing here needs PyTorch: reports are written from rows alone.
+Nothing here needs PyTorch, so that reports can be written from rows without it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from decal._experiments.harness.curves import levels
 Inputs = NDArray[np.float32]
 
 REAL, DRAWN = "real", "drawn"
-"""Kinds of labels: those of the data, and labels drawn from a truth that is known therefore."""
+"""Kinds of labels: those of the data, and labels drawn from a known truth."""
 
 CLASS, BOTH = "Decalibration, class", "Decalibration, class + temperature"
 WRAPPER, ENSEMBLING = "Credal Wrapper", "Credal Ensembling"
@@ -33,13 +33,13 @@ FAMILIES = {
     "bayesian": (BAYESIAN,),
     "evidential": (EVIDENTIAL,),
 }
-"""Methods by the networks they share: those of an ensemble, the first of them, or their own."""
+"""Methods by the networks that they share. Methods of one network take the first of an ensemble."""
 
 CREDAL = (CLASS, BOTH, WRAPPER, ENSEMBLING, LIKELIHOOD, CRENET, BAYESIAN)
 ONE_NETWORK = (CLASS, BOTH, SOFTMAX, ENTROPY, ENERGY, DROPOUT, DDU, EVIDENTIAL)
 SEVERAL_NETWORKS = (WRAPPER, ENSEMBLING, LIKELIHOOD, CRENET, BAYESIAN)
 METHODS = (*ONE_NETWORK, *SEVERAL_NETWORKS)
-"""In the order of tables."""
+"""All methods, in the order of tables."""
 
 SHOWN = {
     CLASS: (1.0, 0.95, 0.8, 0.5),
@@ -47,25 +47,25 @@ SHOWN = {
     ENSEMBLING: (0.0, 0.2, 0.5),
     LIKELIHOOD: (0.9, 0.8, 0.5, 0.2),
 }
-"""Levels alpha of the tables: all that are computed with real labels. Others have no alpha."""
+"""Levels alpha of the tables, and of all rows with real labels. Other methods have no alpha."""
 
 TENTHS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 CURVE = tuple(sorted({*levels(quick=True), *SHOWN[CLASS], *SHOWN[BOTH]}, reverse=True))
 CURVES = {CLASS: CURVE, BOTH: CURVE, ENSEMBLING: TENTHS, LIKELIHOOD: (*TENTHS, 1.0)}
-"""Levels of coverage against efficiency, those of the tables among them."""
+"""Levels of the curves of coverage against efficiency. They include those of the tables."""
 
 OUTSIDE = {"auroc_mnist": "MNIST", "auroc_notmnist": "notMNIST"}
-"""Sets of images that are out of distribution, by their column."""
+"""Sets of images out of distribution, by the column of their AUROC."""
 
 COLUMNS = {
     "data": str,
     "labels": str,
     "method": str,
     "seed": int,
-    "alpha": float,  # nan for methods that have none
+    "alpha": float,  # nan for methods without alpha
     "accuracy": float,
     "ece": float,
-    "coverage": float,  # of hulls: by the box around them, as the efficiency is
+    "coverage": float,  # for hulls, of the box around them, like the efficiency
     "coverage_hull": float,  # of the hulls themselves
     "efficiency": float,
     "auroc_mnist": float,
@@ -82,16 +82,19 @@ COLUMNS = {
 
 
 @dataclass(frozen=True)
-class Split:
-    """Inputs of one seed, disjoint but where said, with labels (n,).
+class InputSplit:
+    """Inputs and labels of one seed.
 
     Attributes
     ----------
-    train, held_out, test : inputs, images (n, C, H, W) or vectors (n, d), and labels. Networks
-        train on the first, decalibration is fitted on the second: where a plan says so, the same.
-    truth : (n, K) distributions that the labels of the test inputs were drawn from; None if the
-        labels are real.
-    outside : inputs of other kinds, by the column of their AUROC.
+    train, held_out, test : pair of arrays
+        Inputs, which are images (n, C, H, W) or vectors (n, d), and labels (n,). Networks train on
+        the first pair and decalibration is fitted on the second, which may be the same. Test inputs
+        are in neither.
+    truth : (n, K) array or None
+        Distributions from which the labels of the test inputs were drawn; None if they are real.
+    outside : mapping of str to array
+        Inputs out of distribution, by the column of their AUROC.
     """
 
     train: tuple[Inputs, NDArray[np.intp]]
@@ -103,17 +106,24 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(ABC):
-    """How large a run is, and on what data.
+    """The data and the size of a run.
 
     Attributes
     ----------
-    source : what rows and folders call the data.
-    name : what they call a run of another size; empty for the full run.
-    classes : how many there are.
-    seeds : how many, from the one that was asked for on, unless several were.
-    members : networks of every ensemble.
-    epochs, batch, learning_rate : of all trainings but Evidential's.
-    evidential_epochs, evidential_rate : of Evidential's, whose penalty takes ten epochs to grow.
+    source : str
+        Name of the data in rows and folders.
+    classes : int
+        Number of classes.
+    name : str
+        Name of a run of another size in rows and folders; empty for the full run.
+    seeds : int
+        Number of seeds if one is asked for: that one, and those that follow it.
+    members : int
+        Number of networks in every ensemble.
+    epochs, batch, learning_rate : int, int, float
+        Settings of all trainings except Evidential's.
+    evidential_epochs, evidential_rate : int, float
+        Settings of Evidential, whose penalty takes ten epochs to grow.
     """
 
     source: str
@@ -128,21 +138,17 @@ class Plan(ABC):
     evidential_rate: float = 1e-3
 
     @abstractmethod
-    def prepare(self, labels: str, seed: int, folder: Path, out: Path) -> Split:
-        """The inputs of a seed, with this kind of labels; what is computed may be kept in `out`."""
-
-    def all_seeds(self, asked: tuple[int, ...]) -> tuple[int, ...]:
-        """Those asked for; of one, also those that follow."""
-        return asked if len(asked) > 1 else tuple(range(asked[0], asked[0] + self.seeds))
+    def prepare(self, labels: str, seed: int, folder: Path, out: Path) -> InputSplit:
+        """The inputs of a seed with this kind of labels; results may be kept in `out`."""
 
     def data(self, labels: str) -> str:
-        """What rows call the data of a kind of labels."""
+        """The name in rows of the data with one kind of labels."""
         return "/".join(filter(None, (self.source, labels, self.name)))
 
 
 @dataclass(frozen=True)
-class Task:
-    """Networks trained together, and all methods that use them: what a process does at a time."""
+class TrainingTask:
+    """Networks that one process trains, and all methods that use them."""
 
     labels: str
     seed: int
@@ -150,19 +156,19 @@ class Task:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """Those that apply: only credal methods can cover a truth."""
+        """The methods that apply: only credal methods can cover a truth."""
         wanted = CREDAL if self.labels == DRAWN else METHODS
         return tuple(method for method in FAMILIES[self.family] if method in wanted)
 
     def levels(self, method: str) -> tuple[float, ...]:
-        """Levels alpha of a method; none if it has no alpha."""
+        """Levels alpha of a method; empty if it has no alpha."""
         return (CURVES if self.labels == DRAWN else SHOWN).get(method, ())
 
 
-def tasks(seeds: Iterable[int], kinds: Iterable[str]) -> list[Task]:
-    """All that there is to do with these kinds of labels, longest first within a seed."""
+def tasks(seeds: Iterable[int], kinds: Iterable[str]) -> list[TrainingTask]:
+    """All tasks with these kinds of labels; within a seed, the longest come first."""
     every = [
-        Task(labels, seed, family)
+        TrainingTask(labels, seed, family)
         for seed in seeds
         for labels in kinds
         for family in ("bayesian", "ensemble", "crenet", "relative-likelihood", "evidential")

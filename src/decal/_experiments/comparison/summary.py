@@ -1,11 +1,11 @@
-"""Tables and claims that comparisons of all methods share, from their rows alone."""
+"""Tables and claims that both comparisons of all methods share, made from rows alone."""
 
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,7 @@ SECTIONS = {
     "Several networks": SEVERAL_NETWORKS,
 }
 Columns = tuple[tuple[str, str, str, int], ...]
-"""Column, heading in files and in the terminal, and digits."""
+"""Of each column: its name, its headings in files and in the terminal, and its digits."""
 
 DRAWN_COLUMNS: Columns = (
     ("coverage", "coverage", "coverage", 3),
@@ -38,12 +38,12 @@ DRAWN_COLUMNS: Columns = (
     ("ece", "ECE", "ECE", 3),
 )
 HULL_NOTE = (
-    "Coverage of hulls: by the box around them, as the efficiency is;\n"
-    "in the column of its own, by the hull itself"
+    "coverage of methods that predict hulls: of the box around them, like the efficiency;\n"
+    "the column of its own has the coverage of the hull itself"
 )
 
 SPREAD = ("auroc_mnist", "auroc_notmnist", "coverage")
-"""Columns with a standard deviation even in the terminal."""
+"""Columns whose standard deviation the terminal shows too."""
 
 
 def rows_of(store: RowStore, plan: Plan, seeds: tuple[int, ...], labels: str) -> list[Row]:
@@ -57,7 +57,7 @@ def rows_of(store: RowStore, plan: Plan, seeds: tuple[int, ...], labels: str) ->
 
 
 def shown(found: Iterable[Entry]) -> list[Entry]:
-    """Those at the levels of tables."""
+    """The entries at the levels of tables."""
     return [e for e in found if e.method not in SHOWN or e.alpha in SHOWN[e.method]]
 
 
@@ -68,9 +68,12 @@ def tabled(
 
     Parameters
     ----------
-    found : rows of the table.
-    columns : that it may have.
-    narrow : for a terminal: short headings, and few standard deviations.
+    found : list of Entry
+        Rows of the table.
+    columns : Columns
+        Columns that it may have.
+    narrow : bool
+        Whether it must fit a terminal: with short headings and few standard deviations.
     """
     present = [c for c in columns if any(c[0] in entry.values for entry in found)]
     headings = ("method", "alpha", *(c[2] if narrow else c[1] for c in present))
@@ -88,13 +91,13 @@ def tabled(
 
 
 def coverage_claims(drawn: list[Entry]) -> list[Claim]:
-    """Whether decalibration covers as much as each method of several networks that covers any."""
+    """Whether decalibration covers as much as each method of several networks with any coverage."""
     found = curves(drawn)
     claims = []
     for method in SEVERAL_NETWORKS:
         if method not in found or not {CLASS, BOTH} <= found.keys():
             continue
-        # Each at its highest coverage, the others at the same efficiency.
+        # Each method at its highest coverage, decalibration at the same efficiency.
         at = int(found[method].coverage.argmax())
         efficiency, reached = found[method].efficiency[at], found[method].coverage[at]
         if not reached:
@@ -113,7 +116,7 @@ def coverage_claims(drawn: list[Entry]) -> list[Claim]:
 
 
 def notes_of(rows: Iterable[Row]) -> list[str]:
-    """What went wrong in trainings, once."""
+    """Warnings of trainings, without repetition."""
     return list(dict.fromkeys(_warnings(rows)))
 
 
@@ -124,11 +127,12 @@ def _warnings(rows: Iterable[Row]) -> Iterable[str]:
             yield f"{row['labels']} labels, seed {row['seed']}, {networks}: {row['warnings']}"
 
 
-def write_csv(file: Any, by_labels: Mapping[str, list[Entry]]) -> None:
-    """Means and standard deviations over seeds, of all levels."""
+def csv_text(by_labels: Mapping[str, list[Entry]]) -> str:
+    """Means and standard deviations over seeds at all levels, as a .csv file."""
+    file = io.StringIO()
     numbers = [c for c, kind in COLUMNS.items() if kind is float and c != "alpha"]
     writer = csv.writer(file, lineterminator="\n")
-    both = [f"{column}{end}" for column in numbers for end in ("", "_sd")]
+    both = [f"{column}{suffix}" for column in numbers for suffix in ("", "_sd")]
     writer.writerow(["labels", "method", "alpha", "seeds", *both])
     for labels, found in by_labels.items():
         for e in found:
@@ -139,3 +143,4 @@ def write_csv(file: Any, by_labels: Mapping[str, list[Entry]]) -> None:
                 texts += ["" if math.isnan(x) else f"{x:.6g}" for x in (e.mean(column), sd)]
             seeds = max(map(len, e.values.values()), default=0)
             writer.writerow([labels, e.method, e.level, seeds, *texts])
+    return file.getvalue()

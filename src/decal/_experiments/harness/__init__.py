@@ -1,1 +1,4 @@
-"""What experiments share: data, rows, tables, figures, published numbers, a report."""
+"""What experiments share: how they run, rows, data, figures, published numbers and reports.
+
+Imports public names of decal only.
+"""

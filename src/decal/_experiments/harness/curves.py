@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import decal
-from decal._experiments.harness.logit_sets import Split
+from decal._experiments.harness.logit_sets import LogitSplit
+from decal._experiments.harness.rows import Row
 
 Array = NDArray[np.float64]
 
 QUICK_EXPONENTS = (-10, 3)
 EXPONENTS = (-20, 5)
-"""Of 2: the least and the largest budget -log alpha, in nats, beside none and infinitely many."""
+"""The least and the largest budget -log alpha, as powers of 2; 0 and infinity come on top."""
 
 PANELS_PER_ROW = 6
 PANEL_INCHES = (2.0, 1.9)
@@ -27,12 +27,12 @@ LEGEND_INCHES = 7.0
 
 @dataclass(frozen=True)
 class Curve:
-    """What one fitted model reaches at the levels alpha.
+    """Coverage and efficiency of one fitted model at several levels alpha.
 
     Attributes
     ----------
-    alpha, coverage, efficiency : of equal length, by falling alpha: the sets widen, so that
-        coverage never falls and efficiency never rises.
+    alpha, coverage, efficiency : (A,) array
+        By falling alpha: the sets widen, so coverage never falls and efficiency never rises.
     """
 
     alpha: Array
@@ -51,57 +51,58 @@ class Curve:
             )
         )
 
+    def rows(self) -> list[Row]:
+        """A row per alpha."""
+        numbers = np.column_stack([self.alpha, self.coverage, self.efficiency]).tolist()
+        return [{"alpha": a, "coverage": c, "efficiency": e} for a, c, e in numbers]
+
 
 def levels(*, quick: bool = False) -> list[float]:
-    """Levels alpha from 1 to 0, dense near 1: their budgets -log alpha are evenly spaced in log.
+    """Levels alpha from 1 to 0, dense near 1: the logarithms of their budgets are evenly spaced.
 
-    Four per doubling of the budget, or two in quick runs, which are a subset of all.
+    There are four levels per doubling of the budget, and two of these four in quick runs.
     """
     (first, last), step = (QUICK_EXPONENTS, 2) if quick else (EXPONENTS, 1)
     budgets = [2.0 ** (quarter / 4) for quarter in range(4 * first, 4 * last + 1, step)]
     return [1.0, *(math.exp(-budget) for budget in budgets), 0.0]
 
 
-def measure(model: decal.Decalibrator, split: Split, alphas: Sequence[float]) -> Curve:
-    """Coverage and efficiency of a fitted model at each alpha, which fall."""
-    sets = (model.predict(split.new_logits, alpha=alpha) for alpha in alphas)
-    scores = [(decal.metrics.coverage(c, split.truth), decal.metrics.efficiency(c)) for c in sets]
-    coverage, efficiency = np.array(scores).T
+def measure(model: decal.Decalibrator, split: LogitSplit, alphas: Sequence[float]) -> Curve:
+    """Coverage and efficiency of a fitted model at falling levels alpha."""
+    coverage, efficiency = np.empty((2, len(alphas)))
+    for i, alpha in enumerate(alphas):
+        credal = model.predict(split.new_logits, alpha=alpha)
+        coverage[i] = decal.metrics.coverage(credal, split.truth)
+        efficiency[i] = decal.metrics.efficiency(credal)
     return Curve(np.array(alphas), coverage, efficiency)
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A title and, beneath it, the curves of several methods."""
+    """A title, and the curves of several methods below it."""
 
     title: str
     curves: Mapping[str, Curve]
 
 
-def draw(
-    sections: Mapping[str, Sequence[Panel]],
-    styles: Mapping[str, Mapping[str, Any]],
-    paths: Sequence[Path],
-) -> None:
-    """Draw coverage against efficiency, a panel per data set, and save it in each of the files.
+def draw(sections: Mapping[str, Sequence[Panel]], styles: Mapping[str, Mapping[str, Any]]) -> Any:
+    """A figure of coverage against efficiency, with a panel per data set.
 
     Parameters
     ----------
-    sections : panels under the heading of each section, which starts a new line.
-    styles : how to draw the line of each method, in the order of the legend.
-    paths : files to write, .svg or .png.
+    sections : mapping of str to sequence of Panel
+        Panels under the heading of each section, which starts a new line.
+    styles : mapping of str to mapping
+        How to draw the line of each method, in the order of the legend.
     """
-    try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-        from matplotlib.lines import Line2D
-    except ModuleNotFoundError as error:
-        raise ImportError("figures need matplotlib: pip install 'decal[plot]'") from error
+    from matplotlib import pyplot as plt
+    from matplotlib.lines import Line2D
+
     columns = min(PANELS_PER_ROW, max(map(len, sections.values())))
     places = _places(sections, columns)
     rows = 1 + max(row for row, *_ in places)
     width, height = PANEL_INCHES
-    figure = Figure(
+    figure = plt.figure(
         figsize=(max(columns * width, LEGEND_INCHES) + 0.4, rows * height + 1), layout="constrained"
     )
     grid = figure.add_gridspec(rows, columns)
@@ -128,11 +129,7 @@ def draw(
         frameon=False,
         fontsize=9,
     )
-    # The same rows give the same file: no date, and names of parts that do not change.
-    with rc_context({"svg.hashsalt": "decal"}):
-        for path in paths:
-            dated = {"Date": None} if path.suffix == ".svg" else None
-            figure.savefig(path, dpi=150, metadata=dated)
+    return figure
 
 
 def _places(
@@ -160,7 +157,7 @@ def _draw_panel(ax: Any, panel: Panel, styles: Mapping[str, Mapping[str, Any]]) 
     ax.set_yticks((0, 0.5, 1), ("0", "0.5", "1"))
     ax.set_xticks((0.25, 0.75), minor=True)
     ax.set_yticks((0.25, 0.75), minor=True)
-    ax.grid(which="both", color="#e4e4e4", linewidth=0.5)
+    ax.grid(which="both", color="#8a8a8a", alpha=0.25, linewidth=0.5)
     ax.set_axisbelow(True)
     ax.tick_params(which="both", labelsize=7, length=0)
     for side in ("top", "right"):

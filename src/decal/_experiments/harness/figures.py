@@ -1,4 +1,4 @@
-"""Figures of experiments: drawn for light and for dark pages; the same rows give the same file."""
+"""Figures of experiments, for light and for dark pages; the same rows give the same file."""
 
 from __future__ import annotations
 
@@ -10,22 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 LIGHT = {"figure.facecolor": "white", "axes.facecolor": "white"}
-DARK = {
-    "figure.facecolor": "#16181d",
-    "axes.facecolor": "#16181d",
-    "savefig.facecolor": "#16181d",
-    "text.color": "#e3e4e6",
-    "axes.labelcolor": "#e3e4e6",
-    "axes.titlecolor": "#e3e4e6",
-    "xtick.color": "#a3a5aa",
-    "ytick.color": "#a3a5aa",
-    "axes.edgecolor": "#a3a5aa",
-}
+DARK = (
+    dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "#16181d")
+    | dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor"), "#e3e4e6")
+    | dict.fromkeys(("xtick.color", "ytick.color", "axes.edgecolor"), "#a3a5aa")
+)
 DOTS_PER_INCH = 150
 
 
 def need_matplotlib() -> None:
-    """Raise an ImportError that names the install command where there is no matplotlib."""
+    """Raise an ImportError that names the install command if matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError as error:
@@ -37,16 +31,19 @@ def save(draw: Callable[[], Any], folder: Path, name: str) -> list[Path]:
 
     Parameters
     ----------
-    draw : makes a figure, by the colours that are set when it is called (`decal.plot` follows the
-        background of the axes).
-    folder : to write into.
-    name : without suffix.
+    draw : callable
+        Makes a figure in the colours that are set when it is called. (`decal.plot` follows the
+        background of the axes.)
+    folder : path
+        Folder to write into.
+    name : str
+        Name of the files, without suffix.
     """
     need_matplotlib()
     from matplotlib import pyplot as plt
     from matplotlib import rc_context
 
-    # The same rows give the same file: no date, and names of parts that do not change.
+    # So that the same rows give the same file: no date, and fixed names of its parts.
     fixed: dict[Any, Any] = {"svg.hashsalt": "decal"}
     written = []
     for theme, suffixes in ((LIGHT, (".svg", ".png")), (DARK, ("_dark.svg",))):
@@ -62,11 +59,11 @@ def save(draw: Callable[[], Any], folder: Path, name: str) -> list[Path]:
 
 
 Numbers = Sequence[float] | NDArray[np.float64]
-Curve = tuple[Numbers, Numbers, Numbers]
-"""Alpha, coverage and efficiency."""
+Tradeoff = tuple[Numbers, Numbers, Numbers]
+"""Alpha, coverage and efficiency, as `decal.plot.tradeoff` takes them."""
 
 
-def tradeoff(curves: Mapping[str, Curve]) -> Any:
+def tradeoff(curves: Mapping[str, Tradeoff]) -> Any:
     """A figure of coverage against efficiency, of several methods on one data set."""
     from matplotlib import pyplot as plt
 
@@ -78,16 +75,19 @@ def tradeoff(curves: Mapping[str, Curve]) -> Any:
 
 
 def tradeoffs(
-    panels: Mapping[str, Mapping[str, Curve]], *, columns: int = 3, front: bool = True
+    panels: Mapping[str, Mapping[str, Tradeoff]], *, columns: int = 3, front: bool = True
 ) -> Any:
     """A figure with a panel of coverage against efficiency for each model or data set.
 
     Parameters
     ----------
-    panels : by title, curves by name. The legend below is that of the panel with most curves; the
-        scale of alpha is in the last panel.
-    columns : panels side by side.
-    front : whether a line joins the points that no other of the panel beats in both respects.
+    panels : mapping of str to mapping of str to curve
+        By title, curves by name. The legend is that of the panel with most curves; the colours of
+        alpha are explained in the last panel.
+    columns : int
+        Number of panels in a line.
+    front : bool
+        Whether a line joins the points that no other point of the panel beats in both respects.
     """
     from matplotlib import pyplot as plt
 
@@ -105,8 +105,8 @@ def tradeoffs(
     for i, (ax, (title, curves)) in enumerate(zip(grid.flat, panels.items(), strict=False)):
         plot.tradeoff(curves, ax=ax, front=front, legend=i in (fullest, count - 1))
         ax.set_title(title, fontsize="medium", loc="left", pad=8)
-        for scale in list(ax.child_axes) if i < count - 1 else ():
-            scale.remove()
+        for colours in list(ax.child_axes) if i < count - 1 else ():
+            colours.remove()
         legend = ax.get_legend()
         if legend is not None:
             handles, labels = legend.legend_handles, [t.get_text() for t in legend.get_texts()]
@@ -126,7 +126,7 @@ def tradeoffs(
 def save_all(
     figures: Mapping[str, Callable[[], Any]], folder: Path
 ) -> tuple[list[Path], list[str]]:
-    """Save several figures by name; returns the files, and a note if there is no matplotlib."""
+    """Save several figures by name; returns the files, and a note if matplotlib is missing."""
     files: list[Path] = []
     try:
         for name, draw in figures.items():

@@ -1,4 +1,4 @@
-"""The files of logits at hand as named data sets: logits to fit on, and others with their truth.
+"""Files of logits as named data sets: logits to fit on, and others whose truth is known.
 
 What a folder may hold, by file name:
 
@@ -8,8 +8,8 @@ What a folder may hold, by file name:
   and other items with labels. Two data sets: fitted on the other items ("own"), and half and half.
 * ``tabpfn_SET_seedN.npz``: tables with semi-synthetic truth, fitted on the training rows.
 
-Not for every experiment, and read by name: ``MODEL_dermamnist_en.npz``, with training and test
-logits, and ``resnet20_cifar10.npz``, a network on CIFAR-10's training and test images.
+Some experiments also read ``MODEL_dermamnist_en.npz``, with training and test logits, and
+``resnet20_cifar10.npz``, a network on CIFAR-10's training and test images.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PATTERNS = {
     "nli": r"(?P<corpus>snli|mnli)_(?P<model>[^_]+)",
     "tabpfn": r"tabpfn_(?P<table>.+)_(?P<number>\d+)_seed(?P<seed>\d+)",
 }
-"""What files are called, without .npz."""
+"""Names of files, without .npz."""
 
 SHARED_FILES = (
     *(f"clip_cifar10_{language}" for language in ("en", "fr", "zh", "sw")),
@@ -64,7 +64,7 @@ SHARED_FILES = (
         for seed in (1, 2)
     ),
 )
-"""The files of the project's own experiments, in the order of tables; others are welcome too."""
+"""The files of the project's own experiments, in the order of tables; others may be added."""
 
 TITLES = {
     "clip": "CLIP",
@@ -86,36 +86,63 @@ TITLES = {
 }
 """Parts of file names, as people write them."""
 
+RESNET20 = "resnet20_cifar10"
+"""The file, without .npz, of a network on CIFAR-10's training and test images."""
 
-class NothingAtHandError(ValueError):
-    """None of the data that an experiment can use are in the folder."""
+
+class NoDataAvailableError(ValueError):
+    """The folder holds none of the data that an experiment can use."""
 
 
 def require_some(found: Sized, what: str, folder: Path, *, needs: Iterable[str]) -> None:
-    """NothingAtHandError, with what it takes, if nothing was found."""
+    """Raise NoDataAvailableError, and say what is needed, if nothing was found."""
     if not found:
-        raise NothingAtHandError(
+        raise NoDataAvailableError(
             f"data must hold {what}: got none in {folder}. Needs {', '.join(needs)}."
         )
 
 
 def require_file(folder: Path, name: str) -> Path:
-    """The path of a file in the folder; NothingAtHandError without it."""
+    """The path of a file in the folder; NoDataAvailableError if it is not there."""
     check_folder(folder)
     path = folder / name
     if not path.exists():
-        raise NothingAtHandError(f"data must hold {name}: got none in {folder}.")
+        raise NoDataAvailableError(f"data must hold {name}: got none in {folder}.")
     return path
 
 
+def available(folder: Path, files: Iterable[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Which files of logits a folder holds, and the names of those that it lacks.
+
+    Parameters
+    ----------
+    folder : path
+        Folder of data. NoDataAvailableError if it holds none of the files.
+    files : iterable of str
+        Names of files, without .npz.
+    """
+    check_folder(folder)
+    wanted = list(dict.fromkeys(files))
+    found = [name for name in wanted if (folder / f"{name}.npz").exists()]
+    absent = tuple(f"{name}.npz" for name in wanted if name not in found)
+    require_some(found, "files of logits", folder, needs=absent)
+    return found, absent
+
+
 @dataclass(frozen=True)
-class Split:
-    """A data set, ready for an experiment.
+class LogitSplit:
+    """A data set in two parts, one to fit on and one to evaluate on.
 
     Attributes
     ----------
-    logits, labels : (m, K) and (m,) to fit on.
-    new_logits, truth : (n, K) to evaluate on, and the true distribution of each row.
+    logits : (m, K) array
+        Logits to fit on.
+    labels : (m,) array
+        Their labels.
+    new_logits : (n, K) array
+        Logits to evaluate on.
+    truth : (n, K) array
+        The true distribution of each of these rows.
     """
 
     logits: NDArray[Any]
@@ -130,12 +157,17 @@ class DataSet:
 
     Attributes
     ----------
-    name : what rows of results call it.
-    title : what tables and figures call it, within its family.
-    family : a key of FAMILIES.
-    file : the name of the file.
-    halves : fit on one half of the rows that have a truth, evaluate on the other; else all of them
-        are for evaluation, and the file's training rows to fit on.
+    name : str
+        Its name in rows of results.
+    title : str
+        Its name in tables and figures, within its family.
+    family : str
+        A key of FAMILIES.
+    file : str
+        The name of the file.
+    halves : bool
+        Whether one half of the rows with a truth is for fitting and the other for evaluation. If
+        not, all of them are for evaluation, and the file's training rows for fitting.
     """
 
     name: str
@@ -144,7 +176,7 @@ class DataSet:
     file: str
     halves: bool
 
-    def load(self, folder: Path, seed: int) -> Split:
+    def load(self, folder: Path, seed: int) -> LogitSplit:
         """Read the file; the seed draws the halves."""
         prefix = "" if self.family in ("zero-shot", "cnn") else "test_"
         truth = "truth" if self.family == "tabpfn" else "human"
@@ -152,10 +184,10 @@ class DataSet:
         keys = (f"{prefix}logits", f"{prefix}labels", truth, *fit)
         logits, labels, truths, *rest = read(folder / self.file, *keys)
         if not self.halves:
-            return Split(rest[0], rest[1], logits, truths)
+            return LogitSplit(rest[0], rest[1], logits, truths)
         order = np.random.default_rng(seed).permutation(len(logits))
         first, second = order[: len(order) // 2], order[len(order) // 2 :]
-        return Split(logits[first], labels[first], logits[second], truths[second])
+        return LogitSplit(logits[first], labels[first], logits[second], truths[second])
 
 
 def read(path: Path, *keys: str) -> list[NDArray[Any]]:
@@ -177,13 +209,38 @@ def draw_labels(truth: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int
 
 
 def human_labels(folder: Path, labels: NDArray[Any]) -> NDArray[Any] | None:
-    """CIFAR-10H, (10,000, 10), from any file that holds it for test images of these labels."""
+    """CIFAR-10H, (10,000, 10), from any file that holds it for test images with these labels."""
     for pattern in ("*_cifar10_*.npz", "cnn_*_test.npz"):
         for path in sorted(folder.glob(pattern)):
             with np.load(path, allow_pickle=False) as archive:
                 if "human" in archive.files and np.array_equal(archive["labels"], labels):
                     return np.asarray(archive["human"])
     return None
+
+
+def same_rows(folder: Path, file: str) -> LogitSplit:
+    """All rows of a file to fit on and, with CIFAR-10H, to evaluate on."""
+    logits, labels, human = read(folder / f"{file}.npz", "logits", "labels", "human")
+    return LogitSplit(logits, labels, logits, human)
+
+
+def own_split(folder: Path, file: str) -> LogitSplit:
+    """The training rows of an NLI model to fit on, and ChaosNLI's items to evaluate on."""
+    keys = ("train_logits", "train_labels", "test_logits", "human")
+    return LogitSplit(*read(folder / f"{file}.npz", *keys))
+
+
+def resnet20_split(folder: Path) -> LogitSplit:
+    """ResNet-20's training logits to fit on, and its test logits to evaluate on.
+
+    The truth is CIFAR-10H if any file holds it, and else the labels.
+    """
+    keys = ("cifar10_train", "train_labels", "cifar10_test", "test_labels")
+    logits, labels, new, new_labels = read(folder / f"{RESNET20}.npz", *keys)
+    truth = human_labels(folder, new_labels)
+    if truth is None:
+        truth = np.eye(logits.shape[1])[new_labels]
+    return LogitSplit(logits, labels, new, truth)
 
 
 def check_folder(folder: Path) -> None:
@@ -196,7 +253,7 @@ def check_folder(folder: Path) -> None:
 
 
 def find(folder: Path) -> tuple[list[DataSet], list[str]]:
-    """The data sets in a folder, in the order of tables, and the names of files that it lacks."""
+    """The data sets in a folder, in the order of tables, and the names of the files it lacks."""
     check_folder(folder)
     present = {path.stem for path in folder.glob("*.npz")}
     found = in_order(data for stem in present for data in described(stem))
@@ -204,7 +261,7 @@ def find(folder: Path) -> tuple[list[DataSet], list[str]]:
 
 
 def in_order(data: Iterable[DataSet]) -> list[DataSet]:
-    """Data sets by family, first those of SHARED_FILES, then others by name."""
+    """Data sets by family; within a family those of SHARED_FILES first, then others by name."""
 
     def place(d: DataSet) -> tuple[int, int, str, bool]:
         stem = Path(d.file).stem
@@ -215,7 +272,7 @@ def in_order(data: Iterable[DataSet]) -> list[DataSet]:
 
 
 def named(name: str) -> DataSet:
-    """The data set that rows of results call so, whether or not its file is at hand."""
+    """The data set of this name in rows of results, whether or not its file is available."""
     stem = name.partition("/")[0]
     for candidate in (stem, f"{stem}_test"):
         for data in described(candidate):
@@ -225,7 +282,7 @@ def named(name: str) -> DataSet:
 
 
 def described(stem: str) -> Iterator[DataSet]:
-    """The data sets of a file called `stem`.npz: none, one or two."""
+    """The data sets in a file `stem`.npz, of which there are two for NLI and one for others."""
     for family, pattern in PATTERNS.items():
         match = re.fullmatch(pattern, stem)
         if match is None:

@@ -1,10 +1,10 @@
 """What the paper published, as data: Hofman et al., ICLR 2026, arXiv 2603.08495.
 
-Result files of the paper's repository are read from published.json in the folder of data. What is
-entered here by hand names the file of the repository that it was read from; `published_ood` has the
-tables on detection and run time. Those of accuracy and calibration error are only in the paper's
-text, which was not at hand, and nothing is entered from memory: who has it can add them to
-published.json, as "tables" (docs/reproducing.md shows how), and they stand beside ours.
+Result files of the paper's repository are read from published.json in the folder of data;
+`published_tables` has what was entered by hand. The tables of accuracy and calibration error are
+only in the paper's text, which was not available, and nothing is entered from memory. Who has them
+can add them to published.json, as "tables" (docs/reproducing.md shows how); reports then show them
+next to ours.
 """
 
 from __future__ import annotations
@@ -30,58 +30,19 @@ ALPHAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0)
 PUBLISHED_CURVE_WITHIN = 0.006
 """How far our coverage and efficiency may lie from those published for the same model."""
 
-MOST_EPISTEMIC = {
-    "clip": (
-        2777, 5829, 5881, 1082, 1600, 2658, 655, 9544, 3596, 753,
-        6518, 4295, 4800, 6006, 384, 3483, 9391, 3056, 7518, 7423,
-    ),
-    "siglip": (
-        3871, 689, 949, 9015, 8501, 8159, 8666, 7803, 4258, 6162,
-        4586, 3289, 428, 2788, 8679, 9054, 8431, 7453, 1613, 2130,
-    ),
-    "siglip2": (
-        2153, 7765, 3871, 5034, 9000, 8843, 4294, 2118, 2374, 8732,
-        6794, 242, 6432, 9015, 3698, 7193, 722, 496, 8247, 6433,
-    ),
-}  # fmt: skip
-MOST_ALEATORIC = {
-    "clip": (
-        3070, 5626, 9936, 9346, 2520, 3412, 5250, 8322, 8376, 9621,
-        5424, 9613, 6475, 5759, 943, 1406, 5806, 9688, 4977, 8526,
-    ),
-    "siglip": (
-        6345, 2931, 587, 1095, 5224, 632, 3870, 8538, 8218, 3357,
-        5361, 9350, 7061, 7176, 8323, 2232, 9216, 8220, 9255, 3970,
-    ),
-    "siglip2": (
-        3494, 4652, 232, 5213, 7784, 4814, 7238, 2270, 2635, 1594,
-        4012, 6127, 3864, 8902, 4210, 8971, 8318, 4730, 5733, 8840,
-    ),
-}  # fmt: skip
-"""The twenty CIFAR-10 test images of most epistemic and of most aleatoric uncertainty at alpha 0.8,
-first the most uncertain: lists in clip_experiments.py."""
-
-SPIDERS = {
-    "main": (("clip", 1600, 0.8), ("clip", 250, 0.8), ("clip", 2187, 0.9), ("clip", 8854, 0.9),
-             ("siglip", 4821, 0.9), ("siglip", 5227, 0.9), ("siglip", 9216, 0.9)),
-}  # fmt: skip
-"""Model, image and alpha of the spiders in the main paper: names in paper_plots/main_paper."""
-
-COMPARED_IMAGES = (2187, 5227, 6239, 6750, 8854)
-LANGUAGE_IMAGE = 6252
-DERMA_IMAGES = (845, 1187)
-"""Images of the appendix's spiders, alpha 0.9: names in paper_plots/appendix/clip_results."""
-
 
 @dataclass(frozen=True)
 class PublishedCurve:
-    """One measured curve, or several by seed.
+    """A measured curve of each of one or more seeds.
 
     Attributes
     ----------
-    seeds : of the runs.
-    alpha : (A,) levels, rising.
-    values : by measure ("coverage", "efficiency" or "auroc"), (seeds, A).
+    seeds : tuple of int
+        Seeds of the runs.
+    alpha : (A,) array
+        Rising levels.
+    values : mapping of str to (seeds, A) array
+        Numbers by measure: "coverage", "efficiency" or "auroc".
     """
 
     seeds: tuple[int, ...]
@@ -103,23 +64,27 @@ class PublishedCurve:
 
 
 class Published:
-    """The published results that a folder holds; without published.json, none.
+    """The published results in a folder; there are none without published.json.
 
     Parameters
     ----------
-    folder : of data.
+    folder : path
+        Folder of data.
 
     Attributes
     ----------
-    at_hand : whether there is a published.json.
-    zero_shot_accuracy : percent by name of the file of logits; empty if nobody entered the table.
-    single_models : accuracy in percent and calibration error by name; likewise.
+    available : bool
+        Whether the folder holds published.json.
+    zero_shot_accuracy : mapping of str to float
+        Percent by the name of the file of logits; empty if the table was not entered.
+    single_models : mapping of str to pair of float
+        Accuracy in percent and calibration error by name; empty if the table was not entered.
     """
 
     def __init__(self, folder: Path) -> None:
         path = folder / FILE
-        self.at_hand = path.exists()
-        text = path.read_text(encoding="utf-8") if self.at_hand else "{}"
+        self.available = path.exists()
+        text = path.read_text(encoding="utf-8") if self.available else "{}"
         self._results: dict[str, dict[str, Any]] = json.loads(text)
         tables = self._results.get("tables", {})
         self.zero_shot_accuracy: dict[str, float] = tables.get("zero-shot accuracy", {})

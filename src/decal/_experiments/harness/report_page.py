@@ -1,7 +1,7 @@
-"""One page of all results: tables, claims, figures, needs, and what computed them.
+"""One page of all results: tables, claims, figures, needs and origins.
 
-A single .html file without scripts that loads nothing: figures are inside, and a content security
-policy forbids all else. Everything that it shows is escaped.
+The page is a single .html file without scripts. It contains its figures, loads nothing, and its
+content security policy forbids all else. All text is escaped.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from decal._experiments.harness.reports import saved
 from decal._experiments.harness.rows import replacing
 
 LARGEST_SVG = 3_000_000
-"""Bytes of an .svg figure beyond which its .png is shown."""
+"""An .svg figure of more bytes is shown as .png."""
 
 LONG = 24
-"""Rows of a table beyond which it is folded."""
+"""A table of more rows is folded."""
 
 MIME = {".svg": "image/svg+xml", ".png": "image/png"}
 
@@ -36,7 +36,7 @@ ORIGINS = {
     "machine": "machine",
     "files": "files",
 }
-"""What computed a report, and the words for it."""
+"""Entries of a report's origin, and the words for them."""
 
 
 def write_page(page: Path, results: Path, order: Sequence[str]) -> list[str]:
@@ -44,9 +44,12 @@ def write_page(page: Path, results: Path, order: Sequence[str]) -> list[str]:
 
     Parameters
     ----------
-    page : the .html file to write.
-    results : folder of results.
-    order : names of experiments, as they shall follow each other; others come last.
+    page : path
+        The .html file to write.
+    results : path
+        Folder of results.
+    order : sequence of str
+        Names of experiments in the order of the page. Others come last.
     """
     found = [(folder, report) for folder, report in saved(results) if "name" in report]
     if not found:
@@ -83,12 +86,12 @@ def page_of(found: Sequence[tuple[Path, dict[str, Any]]]) -> str:
         f'<div class="frame">\n<nav aria-label="Experiments"><p>{summed}</p><ol>{links}</ol></nav>'
         "\n<main>\n<h1>decal reproduce</h1>\n"
         '<p class="lead">Experiments of “Efficient Credal Prediction through Decalibration” '
-        "(Hofman et al., ICLR 2026) and beyond, on the data at hand. Published numbers stand "
-        "beside ours; what needs absent data is listed, and nothing stands in for it unnamed.</p>\n"
+        "(Hofman et al., ICLR 2026) and beyond, on the data available. Published numbers stand "
+        "next to ours. Data that are not available are listed, and every stand-in is named.</p>\n"
         + "\n".join(_experiment(folder, report) for folder, report in found)
         + "\n<footer>Written by <code>decal reproduce --report</code>. "
-        "Tables and figures are rebuilt from the rows beside them.</footer>\n</main>\n</div>\n"
-        "</body>\n</html>\n"
+        "Tables and figures are rebuilt from rows.csv in the same folder.</footer>\n"
+        "</main>\n</div>\n</body>\n</html>\n"
     )
 
 
@@ -103,7 +106,7 @@ def _experiment(folder: Path, report: dict[str, Any]) -> str:
         + _claims(report["claims"])
         + _figures(folder, report["files"])
         + "".join(_table(table) for table in tables)
-        + _list("Needs, not at hand", "needs", report["needs"])
+        + _list("Not available", "needs", report["needs"])
         + _list("Notes", "notes", report["notes"])
         + _origin(report)
         + "</section>"
@@ -153,8 +156,8 @@ def _cell(text: str) -> str:
 
 
 def _figures(folder: Path, files: Iterable[str]) -> str:
-    """Every figure once: its .svg, or its .png, with the dark one where the page is dark."""
-    names = {Path(name).name for name in files}  # in the folder, whatever the report says
+    """Every figure once: its .svg, or its .png; the dark one where the page is dark."""
+    names = {Path(name).name for name in files}  # a report must not name files elsewhere
     shown = ""
     for stem in dict.fromkeys(Path(name).stem for name in files if Path(name).suffix in MIME):
         if stem.endswith("_dark"):
@@ -173,7 +176,7 @@ def _figures(folder: Path, files: Iterable[str]) -> str:
 
 
 def _source(folder: Path, stem: str, names: set[str]) -> str | None:
-    """A figure as an address that holds it; None without one."""
+    """A figure as a data address; None if there is no such figure."""
     paths = [folder / f"{stem}{suffix}" for suffix in MIME if f"{stem}{suffix}" in names]
     paths = [path for path in paths if path.is_file()]
     small = [p for p in paths if p.suffix != ".svg" or p.stat().st_size <= LARGEST_SVG]
@@ -198,4 +201,4 @@ def _origin(report: dict[str, Any]) -> str:
         text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         code = f"<code>{escape(text)}</code>" if key in ("command", "commit") else escape(text)
         lines += f"<dt>{words}</dt><dd>{code}</dd>"
-    return f"<details><summary>What computed this</summary><dl>{lines}</dl></details>\n"
+    return f"<details><summary>Origin</summary><dl>{lines}</dl></details>\n"

@@ -1,4 +1,4 @@
-"""What an experiment tells: tables in three forms, claims that hold or fail, needs and files."""
+"""Reports of experiments: tables in three forms, claims that hold or fail, needs and files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from decal._experiments.harness.rows import replacing
 Sections = dict[str, list[tuple[str, ...]]]
 
 SAVED = "report.json"
-"""What a report is called in the folder of an experiment."""
+"""The name of a report's file in the folder of an experiment."""
 
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -30,12 +30,12 @@ LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
 }
-"""Characters that LaTeX reads otherwise."""
+"""Characters that have another meaning in LaTeX, and how to print them."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence about the results, and whether they bear it out."""
+    """A sentence about the results, and whether it is true of them."""
 
     text: str
     holds: bool
@@ -47,9 +47,14 @@ class Table:
 
     Attributes
     ----------
-    title, headings : of the table and of its columns; all but the first are aligned to the right.
-    sections : its rows, under the heading of each section.
-    caption : how to read it.
+    title : str
+        The title of the table.
+    headings : tuple of str
+        The headings of its columns. All columns but the first are aligned to the right.
+    sections : mapping of str to list of rows
+        Its rows, under the heading of each section.
+    caption : str
+        How to read it.
     """
 
     title: str
@@ -64,12 +69,18 @@ class Report:
 
     Attributes
     ----------
-    title, headings, sections, caption : its foremost table.
-    claims : what was to be shown.
-    needs : what was absent, and whose cells are missing therefore.
-    notes : what else a reader must know.
-    files : what was written.
-    further : more tables.
+    title, headings, sections, caption : str, tuple of str, mapping, str
+        The first table.
+    claims : tuple of Claim
+        What was to be shown.
+    needs : tuple of str
+        Data that are not available, so that their cells are missing.
+    notes : tuple of str
+        What else a reader must know.
+    files : tuple of path
+        Files that were written.
+    further : tuple of Table
+        The other tables.
     """
 
     title: str
@@ -84,31 +95,34 @@ class Report:
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """All tables, the foremost first."""
+        """All tables in their order."""
         first = Table(self.title, self.headings, self.sections, self.caption)
         return (first, *self.further)
 
 
 def save(report: Report, folder: Path, origin: Mapping[str, Any]) -> Path:
-    """Keep a report, and what computed it, for a page that gathers several.
+    """Save a report and its origin, for a page that gathers several.
 
     Parameters
     ----------
-    report : whose files lie in `folder`.
-    folder : of the experiment's results.
-    origin : plain data: the name of the experiment, the command, versions, the machine.
+    report : Report
+        A report whose files lie in `folder`.
+    folder : path
+        Folder of the experiment's results.
+    origin : mapping of str to plain data
+        The name of the experiment, the command, versions, the machine.
     """
     plain = asdict(report) | {"files": [path.name for path in report.files], **origin}
     path = folder / SAVED
     with replacing(path) as file:
-        # Verdicts and counts may be NumPy's.
+        # Verdicts and counts may be NumPy scalars.
         json.dump(plain, file, ensure_ascii=False, indent=1, default=lambda x: x.item())
         file.write("\n")
     return path
 
 
 def saved(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The reports kept in a folder or in the folders within it, each with its own folder."""
+    """The reports saved in a folder or in the folders within it, each with its own folder."""
     for path in (folder / SAVED, *sorted(folder.glob(f"*/{SAVED}"))):
         if path.exists():
             yield path.parent, json.loads(path.read_text(encoding="utf-8"))
@@ -117,19 +131,20 @@ def saved(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 # Tables as text
 
 
-def write_tables(report: Report, folder: Path) -> list[Path]:
-    """Write table.md and table.tex: the tables of a report, and its claims."""
-    markdown, latex = folder / "table.md", folder / "table.tex"
-    with replacing(markdown) as file:
-        file.write("\n".join(markdown_section(table) for table in report.tables))
-        if report.claims:
-            file.write(f"\n## What was to be shown\n\n{markdown_claims(report.claims)}")
-        if report.needs:
-            file.write("\n## Not at hand\n\n")
-            file.writelines(f"- needs {need}\n" for need in report.needs)
-    with replacing(latex) as file:
-        file.write("\n".join(latex_table(table) for table in report.tables))
-    return [markdown, latex]
+def markdown_report(report: Report) -> str:
+    """The tables, claims and needs of a report in Markdown."""
+    parts = ["\n".join(markdown_section(table) for table in report.tables)]
+    if report.claims:
+        parts.append(f"\n## What was to be shown\n\n{markdown_claims(report.claims)}")
+    if report.needs:
+        parts.append("\n## Not available\n\n")
+        parts += [f"- needs {need}\n" for need in report.needs]
+    return "".join(parts)
+
+
+def latex_report(report: Report) -> str:
+    """The tables of a report in LaTeX."""
+    return "\n".join(latex_table(table) for table in report.tables)
 
 
 def markdown_section(table: Table) -> str:
@@ -177,7 +192,7 @@ def latex_table(table: Table) -> str:
 
 
 def latex_text(text: str) -> str:
-    """Text that LaTeX prints as it is."""
+    """LaTeX that prints this text."""
     return "".join(LATEX.get(character, character) for character in text)
 
 
@@ -189,15 +204,15 @@ def _latex_row(cells: Iterable[str]) -> str:
 
 
 def number(x: float, digits: int = 3) -> str:
-    """A number, or a dash for none."""
+    """A number as text; a dash for NaN."""
     return "–" if x != x else f"{x:.{digits}f}"
 
 
 def signed(x: float, digits: int = 3) -> str:
-    """A difference with its sign, and never -0.000; or a dash for none."""
+    """A difference with its sign, but never -0.000; a dash for NaN."""
     return "–" if x != x else f"{round(x, digits) + 0.0:+.{digits}f}"
 
 
 def seeds_text(seeds: Sequence[int]) -> str:
-    """Words for some seeds: "seed 0", "seeds 0, 1, 2"."""
+    """Seeds in words: "seed 0", "seeds 0, 1, 2"."""
     return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"

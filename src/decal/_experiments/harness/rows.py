@@ -6,7 +6,6 @@ import csv
 import io
 import os
 import subprocess
-import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,13 +15,12 @@ from typing import IO, Any
 import numpy as np
 
 import decal
-from decal._io import model_files as storage
 
 Row = dict[str, Any]
 
 CELL = {"data": str, "method": str, "seed": int}
 ORIGIN = {"seconds": float, "decal": str, "numpy": str, "commit": str}
-"""Columns that every experiment has: which cell; its seconds in all, and what computed it."""
+"""Columns of every experiment: the cell; the seconds it took, and which versions computed it."""
 
 
 @dataclass(frozen=True)
@@ -38,21 +36,24 @@ class Cell:
 
 
 Track = Callable[[Sequence[Cell]], Iterable[Cell]]
-"""Hands on the cells to compute, one by one; a place for a progress bar."""
+"""Yields the cells to compute one by one, and may draw a progress bar."""
 
 
 class RowStore:
     """The rows of an experiment, in a file that grows by whole cells.
 
-    A cell is appended in one go. What a killed run, or an editor, left incomplete is noticed when
-    the cell is asked for, and replaced when it is added again.
+    A cell is appended as a whole. If a killed run, or an editor, left a cell incomplete, it counts
+    as not finished, and is replaced when it is added again.
 
     Parameters
     ----------
-    path : the .csv file; need not exist, nor its folder.
-    columns : the name and the type (str, int or float) of every column. "data", "method" and
-        "seed" tell the cell; `level` tells the rows of a cell apart.
-    level : the name of a column, such as "alpha" or "measure".
+    path : path
+        The .csv file. Neither it nor its folder need exist.
+    columns : mapping of str to type
+        The type (str, int or float) of every column by its name. "data", "method" and "seed" name
+        the cell; `level` distinguishes the rows of a cell.
+    level : str
+        The name of a column, such as "alpha" or "measure".
     """
 
     def __init__(self, path: Path, columns: Mapping[str, type], *, level: str) -> None:
@@ -66,8 +67,9 @@ class RowStore:
             self._read()
 
     def finished(self, cell: Cell, levels: Iterable[Hashable]) -> bool:
-        """Whether a cell has a row for each of these levels."""
-        return {row[self.level] for row in self.cells.get(cell, ())} >= set(levels)
+        """Whether a cell has rows, and one for each of these levels."""
+        rows = self.cells.get(cell, ())
+        return bool(rows) and {row[self.level] for row in rows} >= set(levels)
 
     def add(self, cell: Cell, rows: Sequence[Row]) -> None:
         """Write a cell; rows that it had before are replaced."""
@@ -79,30 +81,6 @@ class RowStore:
         with self.path.open("a", newline="", encoding="utf-8") as file:
             self._write(file, self.cells[cell])
             _to_disk(file)
-
-    def fill(
-        self,
-        cells: Iterable[Cell],
-        levels: Iterable[Hashable],
-        work: Callable[[Cell], Iterable[Row]],
-        *,
-        track: Track,
-    ) -> None:
-        """Compute and add the cells that are not finished at all these levels.
-
-        Parameters
-        ----------
-        cells : all that are wanted.
-        levels : what tells the rows of each cell apart.
-        work : the rows of a cell, without the columns of CELL and ORIGIN.
-        track : hands on the cells to compute.
-        """
-        levels, origin = set(levels), provenance()
-        for cell in track([cell for cell in cells if not self.finished(cell, levels)]):
-            start = time.perf_counter()
-            rows = list(work(cell))
-            same = {**vars(cell), **origin, "seconds": round(time.perf_counter() - start, 4)}
-            self.add(cell, [same | row for row in rows])
 
     def origins(self, seeds: Iterable[int]) -> list[str]:
         """A warning if rows of these seeds were computed by different versions."""
@@ -129,7 +107,7 @@ class RowStore:
                 f"{self.path} must hold the columns {', '.join(self.columns)}: got others. "
                 "Choose another folder, or delete the file to compute its rows again."
             )
-        # The end of a file that does not end a line was cut off, maybe within a number.
+        # A last line without a line break was cut off, possibly within a number.
         self._damaged = not text.endswith("\n")
         found = list(lines)
         for fields in found[:-1] if self._damaged else found:
@@ -159,21 +137,23 @@ class RowStore:
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[str]]:
     """A file to write that takes the place of another only once it is complete."""
-    with (
-        storage.replacing(path) as partial,
-        partial.open("w", newline="", encoding="utf-8") as file,
-    ):
-        yield file
-        _to_disk(file)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("w", newline="", encoding="utf-8") as file:
+            yield file
+            _to_disk(file)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def provenance() -> dict[str, str]:
-    """What computed a row: the versions of decal and NumPy, and decal's commit if it has one."""
+    """Which versions of decal and NumPy compute, and which commit of decal if that is known."""
     return {"decal": decal.__version__, "numpy": np.__version__, "commit": _commit()}
 
 
 def _commit() -> str:
-    """The commit of decal's sources, "-dirty" if they were changed; empty outside a checkout."""
+    """The commit of decal's sources, with "-dirty" if they were changed; "" outside a checkout."""
     package = Path(decal.__file__)
     environment = os.environ | {"GIT_OPTIONAL_LOCKS": "0"}
 
@@ -189,7 +169,7 @@ def _commit() -> str:
         return done.stdout.strip()
 
     try:
-        # An environment inside somebody's checkout holds decal, but not under version control.
+        # An environment may lie inside somebody's checkout, which then does not track decal.
         git("ls-files", "--error-unmatch", package.name)
         return git("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
     except (OSError, subprocess.CalledProcessError):
@@ -202,5 +182,5 @@ def _to_disk(file: IO[str]) -> None:
 
 
 def untracked(cells: Sequence[Cell]) -> Iterator[Cell]:
-    """The cells themselves: no progress bar."""
+    """The cells themselves, without a progress bar."""
     yield from cells

@@ -1,8 +1,8 @@
 """Tables of features and labels, and the classifiers that experiments run on them.
 
-A classifier is a function: features and labels to learn from in, a function from features to logits
-out. TabPFN runs if the package and its weights are here; multinomial logistic regression stands in
-for it everywhere.
+A classifier is a function: it takes features and labels to learn from, and returns a function from
+features to logits. TabPFN runs if the package and its weights are installed; multinomial logistic
+regression stands in for it everywhere.
 """
 
 from __future__ import annotations
@@ -25,26 +25,29 @@ Labels = NDArray[np.intp]
 Logits = Callable[[Array], Array]
 
 WEIGHTS = "tabpfn"
-"""The folder beside the data that may hold version 1's weights, models_diff/*.cpkt."""
+"""A folder in the folder of data that may hold version 1's weights, models_diff/*.cpkt."""
 
 MOST_ROWS, MOST_FEATURES = 1000, 100
-"""What version 1 of TabPFN can take."""
+"""Limits of version 1 of TabPFN."""
 
 UNSEEN = -30.0
-"""The logit of a class that no label to learn from has."""
+"""The logit of a class that is not among the labels to learn from."""
 
 REGULARISATION = 1.0
 
 
 @dataclass(frozen=True)
-class Model:
+class TableModel:
     """A classifier of tables.
 
     Attributes
     ----------
-    name : what rows of results call it.
-    encode : the features of a table, (n, d).
-    fit : (m, d) features, (m,) labels, K and a seed in; out, a function from (n, d) features to
+    name : str
+        Its name in rows of results.
+    encode : callable
+        From a table to its features, (n, d).
+    fit : callable
+        From (m, d) features, (m,) labels, K and a seed to a function from (n, d) features to
         (n, K) logits.
     """
 
@@ -62,7 +65,7 @@ def load(folder: Path, number: int) -> TableSet | None:
 
 
 def ordinal(table: TableSet) -> Array:
-    """(n, d) the place of every value among the sorted values of its column, as in the paper."""
+    """(n, d) the rank of every value among the sorted values of its column, as in the paper."""
     columns = []
     for column in table.matrix().T:
         known = ~np.isnan(column)
@@ -73,9 +76,10 @@ def ordinal(table: TableSet) -> Array:
 
 
 def standardised(table: TableSet) -> Array:
-    """(n, d) numbers less their mean, by their spread; text as one column of 0 and 1 per value.
+    """(n, d) standardised numbers; for text, a column of 0 and 1 per value.
 
-    Unknown numbers become the mean. Features of all rows are used, labels of none.
+    Unknown numbers become the mean. Mean and spread are of the features of all rows; no labels are
+    used.
     """
     columns = []
     for column in table.columns.values():
@@ -87,7 +91,7 @@ def standardised(table: TableSet) -> Array:
     return np.column_stack(columns)
 
 
-def logistic() -> Model:
+def logistic() -> TableModel:
     """Multinomial logistic regression: the stand-in for TabPFN."""
     try:
         from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
@@ -99,38 +103,40 @@ def logistic() -> Model:
 
     def fit(X: Array, y: Labels, classes: int, seed: int) -> Logits:  # noqa: ARG001
         model = LogisticRegression(C=REGULARISATION, solver="newton-cholesky")
-        with threadpool_limits(1):  # threads that wait for each other take longer
+        with threadpool_limits(1):  # several threads are slower on tables this small
             model.fit(X, y)
 
         def logits(new: Array) -> Array:
             scores = model.decision_function(new)
-            if scores.ndim == 1:  # of two classes it tells the second alone
+            if scores.ndim == 1:  # for two classes it returns the second alone
                 scores = np.column_stack([np.zeros_like(scores), scores])
             return _all_classes(scores, model.classes_, classes)
 
         return logits
 
-    return Model("logistic regression", standardised, fit)
+    return TableModel("logistic regression", standardised, fit)
 
 
-def tabpfn(folder: Path, *, members: int) -> tuple[Model | None, str]:
+def tabpfn(folder: Path, *, members: int) -> tuple[TableModel | None, str]:
     """TabPFN if it can run; else None and the reason.
 
     Parameters
     ----------
-    folder : of data; version 1 takes its weights from `tabpfn` in it, if that is there.
-    members : configurations whose logits version 1 averages.
+    folder : path
+        Folder of data. Version 1 takes its weights from the folder `tabpfn` in it, if there is one.
+    members : int
+        Number of configurations whose logits version 1 averages.
     """
     try:
         version = metadata.version("tabpfn")
     except metadata.PackageNotFoundError:
         return None, "the package tabpfn, with its weights"
     fit = _first_tabpfn(folder, members) if version.startswith("0.") else _current_tabpfn
-    model = Model(f"TabPFN {version}", ordinal, fit)
+    model = TableModel(f"TabPFN {version}", ordinal, fit)
     try:
         X = np.linspace(0, 1, 12)[:, None]
         model.fit(X, (X[:, 0] > 0.5).astype(np.intp), 2, 0)(X)
-    except Exception as error:  # whatever stops a foreign package: no weights, no network, …
+    except Exception as error:  # a package of others may fail for any reason
         reason = str(error).strip().splitlines() or [type(error).__name__]
         return None, f"weights of TabPFN {version}, which did not run here: {reason[0]}"
     return model, ""
@@ -146,7 +152,7 @@ def _first_tabpfn(folder: Path, members: int) -> Callable[[Array, Labels, int, i
         from torch.nn.modules import transformer
 
         if not hasattr(transformer, "Optional"):
-            transformer.Optional = Optional  # type: ignore[attr-defined]  # which version 1 imports
+            transformer.Optional = Optional  # type: ignore[attr-defined]  # version 1 imports it
         from tabpfn import TabPFNClassifier  # type: ignore[import-not-found]
 
         with _quiet():
@@ -178,12 +184,12 @@ def _current_tabpfn(X: Array, y: Labels, classes: int, seed: int) -> Logits:
 
 
 def _all_classes(scores: Array, seen: Any, classes: int) -> Array:
-    """(n, K) logits with a column for every class, also those that were not seen."""
+    """(n, K) logits with a column for every class, including those not seen in training."""
     whole = np.full((len(scores), classes), UNSEEN)
     whole[:, np.asarray(seen, dtype=np.intp)] = scores
     return whole
 
 
 def _quiet() -> AbstractContextManager[Any]:
-    """Old packages warn at every turn, whatever the filters say: their warnings are dropped."""
+    """A context that drops all warnings: old packages set warning filters of their own."""
     return warnings.catch_warnings(record=True)

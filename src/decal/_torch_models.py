@@ -1,0 +1,183 @@
+"""Running PyTorch models over batches, for `decal.torch` and `decal.baselines`.
+
+Reading a loader, moving inputs to a model's device, calling the model, and checking the tensors
+that come back. Checks of tensors stand together at the end of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from decal._base.checks import check_labels, check_logits
+from decal._base.places import Place
+from decal._io.progress import on_terminal, tracked
+
+__all__ = [
+    "at_least_float32",
+    "check_finite",
+    "evaluating",
+    "label_tensor",
+    "labelled_logits",
+    "logits_of",
+    "model_logits",
+    "move",
+    "split_batch",
+]
+
+
+# Running a model
+
+
+@contextmanager
+def evaluating(
+    model: Callable[..., Any], device: torch.device | str | None = None
+) -> Iterator[torch.device | None]:
+    """Put a model into evaluation mode and on a device, and undo both at the end.
+
+    Yields the device that inputs belong on; None for a function, if no device is given.
+    """
+    if not isinstance(model, nn.Module):
+        yield None if device is None else torch.device(device)
+        return
+    modes = [(module, module.training) for module in model.modules()]
+    tensor = next(model.parameters(), next(model.buffers(), None))
+    home = torch.device("cpu") if tensor is None else tensor.device
+    try:
+        if device is not None:
+            model.to(device)
+        model.eval()
+        yield home if device is None else torch.device(device)
+    finally:
+        for module, training in modes:
+            module.training = training
+        if device is not None:
+            model.to(home)
+
+
+def labelled_logits(
+    model: Callable[..., Any], loader: Iterable[Any], device: torch.device | None, progress: bool
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Checked logits (n, K) and labels (n,) of every batch, on the CPU."""
+    row, K = 0, None
+    for batch in tracked(loader, "logits", unit="batches", show=progress and on_terminal()):
+        inputs, y = split_batch(batch)
+        labels = label_tensor(y)
+        # Entered for each batch: a generator must not leave its caller in inference mode.
+        with torch.inference_mode():
+            logits = model_logits(model, move(inputs, device), len(labels))
+            check_finite(logits, row)
+            logits = at_least_float32(logits).cpu()
+        if K is not None and logits.shape[1] != K:
+            raise ValueError(
+                f"model must return {K} columns for every batch, as for the first: "
+                f"got {logits.shape[1]} from row {row} on."
+            )
+        K = logits.shape[1]
+        check_labels(labels, rows=len(logits), classes=K, place=Place(row))
+        row += len(logits)
+        yield logits, labels
+    if K is None:
+        raise ValueError(
+            "loader must yield at least one batch: got none. An iterator yields its batches once."
+        )
+
+
+def model_logits(model: Callable[..., Any], inputs: Any, rows: int) -> Tensor:
+    """(rows, K) logits that a model returns for one batch of inputs."""
+    if isinstance(inputs, Mapping):
+        output = model(**inputs)
+    elif isinstance(inputs, tuple | list):
+        output = model(*inputs)
+    else:
+        output = model(inputs)
+    return logits_of(output, rows)
+
+
+# Batches and tensors
+
+
+def split_batch(batch: Any) -> tuple[Any, Any]:
+    """Inputs and labels of a batch: a pair, or a mapping with the key "labels"."""
+    if isinstance(batch, Mapping):
+        if "labels" not in batch:
+            raise ValueError(f"loader must yield mappings with 'labels': got keys {list(batch)}.")
+        return {name: v for name, v in batch.items() if name != "labels"}, batch["labels"]
+    if isinstance(batch, tuple | list) and len(batch) == 2:
+        return batch[0], batch[1]
+    size = f" of {len(batch)}" if isinstance(batch, tuple | list) else ""
+    raise ValueError(
+        "loader must yield (inputs, labels) or mappings with 'labels': "
+        f"got a {type(batch).__name__}{size}."
+    )
+
+
+def move(inputs: Any, device: torch.device | None) -> Any:
+    """Inputs on a device: tensors, and those inside of mappings, tuples and lists."""
+    if device is None:
+        return inputs
+    if isinstance(inputs, Tensor):
+        return inputs.to(device, non_blocking=True)
+    if isinstance(inputs, Mapping):
+        return {name: move(value, device) for name, value in inputs.items()}
+    if isinstance(inputs, tuple | list):
+        return [move(value, device) for value in inputs]
+    return inputs
+
+
+def at_least_float32(tensor: Tensor) -> Tensor:
+    """The same numbers, half precision as float32."""
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
+# Checks of tensors. Those of arrays are in `decal._base.checks`.
+
+
+def logits_of(output: Any, rows: int) -> Tensor:
+    """(rows, K) logits in what a model returned: the output itself, or its `.logits`."""
+    logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
+    if not isinstance(logits, Tensor):
+        raise ValueError(
+            "model must return a tensor of logits, or an object with such a tensor as .logits: "
+            f"got a {type(output).__name__}. Wrap the model in a function that picks them."
+        )
+    if logits.ndim != 2 or logits.shape[0] != rows:
+        raise ValueError(
+            f"model must return logits of shape ({rows}, K), a row per label and a column per "
+            f"class: got shape {tuple(logits.shape)}."
+        )
+    if logits.shape[1] < 2:
+        raise ValueError(
+            "model must return one column per class, two or more: "
+            f"got shape {tuple(logits.shape)}. "
+            "For a binary classifier with one score, stack it as [zeros, score]."
+        )
+    return logits
+
+
+def label_tensor(labels: Any) -> Tensor:
+    """(n,) labels as a tensor of int64 on the CPU."""
+    try:
+        tensor = torch.as_tensor(labels).detach().cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"labels must be integers: got {labels!r:.60}. Turn names into column numbers first."
+        ) from error
+    if tensor.ndim != 1:
+        raise ValueError(
+            "labels must be a vector with one label per row of logits: "
+            f"got shape {tuple(tensor.shape)}."
+        )
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+        raise ValueError(f"labels must be integers: got dtype {tensor.dtype}.")
+    return tensor.to(torch.int64)
+
+
+def check_finite(logits: Tensor, first_row: int) -> None:
+    """Refuse logits that are not finite; their rows start at `first_row` of all data."""
+    if not torch.isfinite(logits).all():
+        check_logits(logits, place=Place(first_row))

@@ -1,0 +1,274 @@
+"""The evidence of the temperature: log-partition functions, summed at a ladder of scales.
+
+With d = z - max z <= 0 and A(s) = log sum_k exp(s d_k), the log-partition function of a row, all
+that the data contribute is the sum R(s) of A over the rows: a smooth convex function of one
+variable, from log K at s = 0 to the log of the number of ties at infinity. It is kept, with its
+derivative, at the scales 2^(i/2), where sums of several data sets add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import chebyshev
+from numpy.typing import NDArray
+
+from decal._base.numerics import Array, Logits, compiled, for_each_block, row_blocks
+
+RUNGS_PER_OCTAVE = 2
+RUNG = float(np.log(2.0)) / RUNGS_PER_OCTAVE
+"""Distance of two rungs in log s."""
+
+NEAR_ZERO = 1 / 4
+"""The lowest rung is at s = NEAR_ZERO / (largest |d|). There R is so smooth that a polynomial
+through s = 0 and the lowest rungs replaces all rungs further down."""
+
+LOWEST = 5
+"""Rungs that determine that polynomial, together with the value and slope at 0."""
+
+SMALLEST_SPREAD = 2.0**-20
+"""Logits that differ by less are treated as if they differed by this much: the ladder stays low."""
+
+SATURATED_SUM = 1e-13
+"""A row whose smaller exponentials sum to less than this has reached its limit."""
+
+HIGHEST_RUNG = 1000 * RUNGS_PER_OCTAVE
+"""A scale of 2^1000: no two logits that differ are still alike there."""
+
+COMPILED_CLASSES = 24
+"""With fewer, matrix products over many rows are faster than compiled loops over single rows."""
+
+LADDER_ELEMENTS = 1 << 15
+"""Logits carried up the ladder at once: a few copies of them share a core's cache."""
+
+STENCIL = 10
+"""Rungs whose values and slopes determine one interpolating polynomial, of degree 19."""
+
+ROUND_OFF = 1e-12
+"""Nats per row below which a model that claims to know something knows nothing."""
+
+
+@dataclass(frozen=True)
+class ScaleSummary:
+    """The sum R(s) of the rows' log-partition functions, at a ladder of scales.
+
+    Attributes
+    ----------
+    first : int
+        Index of the lowest rung: scale 2^(first / 2).
+    values, slopes : (L,) arrays
+        R and dR / d log s at the rungs.
+    at_zero : (2,) array
+        R and dR / ds at s = 0.
+    classes : int
+        K.
+    ties : float
+        Limit of R for large s: R above the highest rung.
+    label_sum : float
+        Sum over rows of w (z_y - max z), at most 0.
+    weight : float
+        Total weight.
+    """
+
+    first: int
+    values: Array
+    slopes: Array
+    at_zero: Array
+    classes: int
+    ties: float
+    label_sum: float
+    weight: float
+
+    def __add__(self, other: ScaleSummary) -> ScaleSummary:
+        """The evidence of both data sets together."""
+        return merge_scales([self, other])
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Plain arrays that `from_arrays` turns back into this summary."""
+        numbers = [self.first, self.classes, self.ties, self.label_sum, self.weight]
+        return {
+            "rungs": np.stack([self.values, self.slopes]),
+            "at_zero": self.at_zero,
+            "numbers": np.array(numbers, dtype=np.float64),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> ScaleSummary:
+        """Take the arrays out of the dictionary; ValueError if they do not fit together."""
+        ladder, at_zero = arrays.pop("rungs"), arrays.pop("at_zero")
+        numbers = arrays.pop("numbers")
+        parts = (ladder, at_zero, numbers)
+        if any(a.dtype != np.float64 or not np.isfinite(a).all() for a in parts):
+            raise ValueError("numbers are damaged")
+        if ladder.shape[:1] != (2,) or at_zero.shape != (2,) or len(numbers) != 5:
+            raise ValueError("shapes do not match")
+        first, classes, ties, label_sum, weight = (float(x) for x in numbers)
+        sound = classes >= 2 and weight > 0 and label_sum <= 0 <= ties and ladder.shape[1] >= LOWEST
+        if not sound or int(first) != first or int(classes) != classes:
+            raise ValueError("numbers are damaged")
+        values, slopes = ladder
+        return cls(int(first), values, slopes, at_zero, int(classes), ties, label_sum, weight)
+
+    @property
+    def last(self) -> int:
+        """Index of the highest rung."""
+        return self.first + len(self.values) - 1
+
+    def rungs(self, index: NDArray[np.int64]) -> tuple[Array, Array]:
+        """R and dR / d log s at any rungs, stored or not."""
+        s = np.exp(RUNG * index)
+        value, rate = self.near_zero(s)
+        slope = s * rate
+        inside = (index >= self.first) & (index <= self.last)
+        above = index > self.last
+        at = np.clip(index - self.first, 0, len(self.values) - 1)
+        value = np.where(inside, self.values[at], np.where(above, self.ties, value))
+        slope = np.where(inside, self.slopes[at], np.where(above, 0.0, slope))
+        return value, slope
+
+    def near_zero(self, s: Array) -> tuple[Array, Array]:
+        """R and dR / ds below the lowest rung, by the polynomial through it and s = 0."""
+        rungs = np.exp(RUNG * (self.first + np.arange(LOWEST)))
+        half = rungs[-1] / 2  # from 0 to the last of them is [-1, 1] in this unit
+        values = np.append(self.at_zero[0], self.values[:LOWEST])
+        rates = np.append(self.at_zero[1], self.slopes[:LOWEST] / rungs)
+        coefficients = _hermite(_FROM_ZERO) @ np.concatenate([values, rates * half])
+        x = np.minimum(s, rungs[0]) / half - 1
+        value = chebyshev.chebval(x, coefficients)
+        rate = chebyshev.chebval(x, chebyshev.chebder(coefficients)) / half
+        return np.asarray(value, dtype=np.float64), np.asarray(rate, dtype=np.float64)
+
+    @property
+    def knowledge(self) -> float:
+        """Mean of log K - entropy of the prediction: the nats per row that the model claims."""
+        (at_one,), (rate,) = self(np.ones(1))
+        claimed = float(self.at_zero[0] - at_one + rate) / self.weight
+        return claimed if claimed > ROUND_OFF else 0.0
+
+    def __call__(self, scale: Array, stencil: int = STENCIL) -> tuple[Array, Array]:
+        """R(s) and R'(s) at any scales s >= 0, by Hermite interpolation in log s."""
+        low = scale < np.exp(RUNG * self.first)
+        u = np.log(np.where(low, 1.0, scale)) / RUNG
+        start = np.floor(u).astype(np.int64) - (stencil // 2 - 1)
+        value, slope = self.rungs(start + np.arange(stencil)[:, None])
+        half = (stencil - 1) / 2  # rungs: those of a stencil are [-1, 1] in this unit
+        nodes = tuple(np.arange(stencil) / half - 1)
+        coefficients = _hermite(nodes) @ np.concatenate([value, slope * RUNG * half])
+        x = (u - start) / half - 1
+        found = chebyshev.chebval(x, coefficients, tensor=False)
+        rate = chebyshev.chebval(x, chebyshev.chebder(coefficients), tensor=False)
+        rate = rate / half / RUNG / np.where(low, 1.0, scale)
+        small, small_rate = self.near_zero(scale)
+        return np.where(low, small, found), np.where(low, small_rate, rate)
+
+
+_FROM_ZERO = (-1.0, *(2 * np.exp(RUNG * (np.arange(LOWEST) - LOWEST + 1)) - 1))
+"""The scale 0 and the lowest rungs, seen from the middle between 0 and the last of these."""
+
+
+@lru_cache
+def _hermite(nodes: tuple[float, ...]) -> Array:
+    """From values and slopes at nodes in [-1, 1] to Chebyshev coefficients: a basis that is safe.
+
+    With powers of x in its place, round-off would grow to 1e-8.
+    """
+    x, degree = np.array(nodes), 2 * len(nodes) - 1
+    values = chebyshev.chebvander(x, degree)
+    slopes = [chebyshev.chebval(x, chebyshev.chebder(row)) for row in np.eye(degree + 1)]
+    return np.linalg.inv(np.concatenate([values, np.stack(slopes, axis=1)]))
+
+
+def summarise_scales(
+    logits: Logits, labels: NDArray[np.intp], weights: Array | None
+) -> ScaleSummary:
+    """Climb the ladder with the logits (n, K) of labelled rows; weights (n,) positive or None."""
+    kernels = compiled(logits.size) if logits.shape[1] >= COMPILED_CLASSES else None
+    parts: dict[int, ScaleSummary] = {}
+
+    def summarise(rows: slice) -> None:
+        d = logits[rows].astype(np.float64)
+        d -= d.max(axis=1, keepdims=True)
+        w = None if weights is None else weights[rows]
+        parts[rows.start] = _of_block(d, labels[rows], w, kernels)
+
+    if kernels is None:
+        for rows in row_blocks(len(logits), logits.shape[1], LADDER_ELEMENTS):
+            summarise(rows)
+    else:
+        for_each_block(summarise, *logits.shape)
+    return merge_scales([parts[start] for start in sorted(parts)])
+
+
+def merge_scales(parts: Sequence[ScaleSummary]) -> ScaleSummary:
+    """The evidence of several data sets together."""
+    first, last = min(p.first for p in parts), max(p.last for p in parts)
+    index = np.arange(first, last + 1)
+    values, slopes = np.zeros(len(index)), np.zeros(len(index))
+    for part in parts:
+        value, slope = part.rungs(index)
+        values += value
+        slopes += slope
+    return ScaleSummary(
+        first,
+        values,
+        slopes,
+        np.sum([p.at_zero for p in parts], axis=0),
+        parts[0].classes,
+        sum(p.ties for p in parts),
+        sum(p.label_sum for p in parts),
+        sum(p.weight for p in parts),
+    )
+
+
+def _of_block(
+    d: Array, y: NDArray[np.intp], weights: Array | None, kernels: ModuleType | None
+) -> ScaleSummary:
+    """The ladder of one block of logits (n, K), of which the largest of each row is subtracted."""
+    n, K = d.shape
+    w = np.ones(n) if weights is None else weights
+    weight, label_sum = float(w.sum()), float(w @ d[np.arange(n), y])
+    at_zero = np.array([weight * np.log(K), float((w @ d).mean())])
+    count = np.count_nonzero(d == 0, axis=1)
+    ties = float(w @ np.log(count))
+    spread = max(float(-d.min()), SMALLEST_SPREAD)
+    first = int(np.floor(np.log(NEAR_ZERO / spread) / RUNG))
+    if kernels is None:
+        values, slopes = _climb(d, w, count, first)
+    else:
+        scales = np.exp(RUNG * np.arange(first, HIGHEST_RUNG))
+        given = np.empty(0) if weights is None else weights
+        values, slopes = kernels.climb(d, given, count, scales, SATURATED_SUM, LOWEST)
+    return ScaleSummary(first, values, slopes, at_zero, K, ties, label_sum, weight)
+
+
+def _climb(d: Array, w: Array, count: NDArray[np.intp], first: int) -> tuple[Array, Array]:
+    """R and dR / d log s at the rungs from `first` on, until no row changes any more."""
+    d = np.ascontiguousarray(d.T)  # a class at a time
+    values: list[float] = []
+    slopes: list[float] = []
+    finished, product, ones = 0.0, np.empty_like(d), np.ones(len(d))
+    ladder: list[Array] = []
+    while len(w) or len(values) < LOWEST:
+        # Going up an octave squares the exponentials, which doubles their relative error: exp is
+        # called afresh every sixteenth octave.
+        scales = np.exp(RUNG * (first + len(values) + np.arange(RUNGS_PER_OCTAVE)))
+        if len(values) % (16 * RUNGS_PER_OCTAVE) == 0:
+            ladder = [np.exp(s * d) for s in scales]
+        else:
+            ladder = [np.multiply(e, e, out=e) for e in ladder]
+        for s, e in zip(scales, ladder, strict=True):
+            total = ones @ e  # matrix products: the fastest sums there are
+            values.append(finished + float(w @ np.log(total)))
+            expected = np.multiply(e, d, out=product) @ (w / total)
+            slopes.append(float(s) * float(expected.sum()))
+        done = total - count < SATURATED_SUM
+        if 2 * np.count_nonzero(done) >= len(w) > 0:
+            finished += float(w[done] @ np.log(count[done]))
+            d, w, count = d[:, ~done], w[~done], count[~done]
+            ladder, product = [e[:, ~done] for e in ladder], product[:, ~done]
+    return np.array(values), np.array(slopes)

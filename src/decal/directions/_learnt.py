@@ -1,0 +1,223 @@
+"""All that a Decalibrator learns: the evidence of its directions, as one value that adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.checks import check_center, check_class_names, check_count, check_label_weight
+from decal._base.numerics import Array
+from decal.directions._best_model import best_model
+from decal.directions._direction import Direction, Endpoints, LabelledLogits, Reference
+from decal.directions._top_logits import TopLogits, summarise_top
+
+RESIDUAL_TOLERANCE = 1e-9
+"""Nats per unit of weight by which the gain at an endpoint may miss the budget."""
+
+KEPT_LEVELS = 64
+"""Levels whose endpoints are kept, so that they are not solved for again..."""
+
+KEPT_NUMBERS = 1 << 21
+"""...or fewer, if their endpoints are more numbers than these in all."""
+
+Labels = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What labelled data say about some directions. Immutable: learning more makes a new one.
+
+    Attributes
+    ----------
+    directions : tuple of Direction
+        What may move.
+    reference : Reference
+        Where gains are measured from.
+    rows : int
+        Examples of positive weight.
+    label_weight : (K,) array
+        Total weight of the labels of each class.
+    evidence : tuple
+        That of every direction, in their order.
+    classes : tuple of str, or None
+        Names of the classes.
+    """
+
+    directions: tuple[Direction, ...]
+    reference: Reference
+    rows: int
+    label_weight: Array
+    evidence: tuple[Any, ...]
+    classes: tuple[str, ...] | None = None
+    _solved: dict[tuple[int, str, float], Endpoints] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    @classmethod
+    def of(
+        cls,
+        directions: tuple[Direction, ...],
+        logits: Any,
+        labels: Labels,
+        weights: Array | None,
+        classes: tuple[str, ...] | None,
+        *,
+        best: bool = False,
+        may_be_kept: bool = False,
+    ) -> Self:
+        """Learn from checked data: logits (n, K) or TopLogits, labels (n,), weights (n,) or None.
+
+        Parameters
+        ----------
+        best : bool
+            Measure gains from the model of the greatest likelihood, not from the model as it is.
+        may_be_kept : bool
+            Evidence may hold on to the data.
+        """
+        if weights is not None and not weights.all():
+            kept = weights > 0
+            logits, labels, weights = logits[kept], labels[kept], weights[kept]
+        n, K = logits.shape
+        label_weight = np.bincount(labels, weights, minlength=K).astype(np.float64)
+        reference = Reference(np.zeros(K))
+        if isinstance(logits, TopLogits):
+            evidence: tuple[Any, ...] = (summarise_top(logits, labels, weights),)
+            return cls(directions, reference, n, label_weight, evidence, classes)
+        if best:
+            scale = any(direction.moves_scale for direction in directions)
+            reference = best_model(logits, labels, weights, scale=scale)
+        data = LabelledLogits(
+            reference.scaled(logits), reference.center, labels, weights, may_be_kept
+        )
+        found = []
+        for direction in directions:
+            found.append(direction.summarise(data))
+        return cls(directions, reference, n, label_weight, tuple(found), classes)
+
+    def __add__(self, other: Learnt) -> Learnt:
+        """What both data sets say together; ValueError if they are of different models."""
+        K = len(self.label_weight)
+        if len(other.label_weight) != K:
+            raise ValueError(f"other must have {K} classes: got {len(other.label_weight)}.")
+        if self.classes and other.classes and self.classes != other.classes:
+            raise ValueError(f"other must have the classes {self.classes}: got {other.classes}.")
+        return replace(
+            self,
+            rows=self.rows + other.rows,
+            label_weight=self.label_weight + other.label_weight,
+            evidence=tuple(a + b for a, b in zip(self.evidence, other.evidence, strict=True)),
+            classes=self.classes or other.classes,
+            _solved={},
+        )
+
+    @cached_property
+    def total_weight(self) -> float:
+        """Sum of all sample weights."""
+        return float(self.label_weight.sum())
+
+    def named(self, name: str) -> int:
+        """The position of a direction; ValueError if there is none of this name."""
+        names = [direction.name for direction in self.directions]
+        if name not in names:
+            raise ValueError(f"directions must include {name!r}: got {', '.join(names)}.")
+        return names.index(name)
+
+    def solve(self, which: int, likelihood: str, levels: Array) -> Endpoints:
+        """The endpoints of one direction at several levels."""
+        direction = self.directions[which]
+        with np.errstate(divide="ignore"):
+            budgets: Array = -np.log(levels)
+        if likelihood == "mean":
+            budgets *= self.total_weight
+        found = direction.endpoints(self.evidence[which], np.abs(budgets), self.reference)
+        if found.residual > RESIDUAL_TOLERANCE:
+            raise ArithmeticError(
+                f"the endpoints of {direction.name!r} miss their budget by {found.residual:.2g} "
+                "nats per example. This should not happen: please report it with your data."
+            )
+        return replace(found, alpha=levels)
+
+    def at(self, which: int, likelihood: str, alpha: float) -> Endpoints:
+        """The endpoints of one direction at one level, solved for once."""
+        key = which, likelihood, alpha
+        known = self._solved.get(key)
+        if known is None:
+            known = self.solve(which, likelihood, np.array([alpha])).first()
+            room = min(KEPT_LEVELS, max(2, KEPT_NUMBERS // len(self.label_weight)))
+            room *= len(self.directions)
+            for oldest in list(self._solved)[: max(0, len(self._solved) - room + 1)]:
+                self._solved.pop(oldest, None)
+            self._solved[key] = known
+        return known
+
+    # Keeping
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Plain arrays; those of a direction's evidence begin with its name."""
+        found = {"center": self.reference.center, "label_weight": self.label_weight}
+        for direction, evidence in zip(self.directions, self.evidence, strict=True):
+            for name, array in evidence.arrays().items():
+                found[f"{direction.name}.{name}"] = array
+        return found
+
+    def settings(self) -> dict[str, Any]:
+        """Plain values that go with the arrays."""
+        return {
+            "directions": [[d.name, d.settings()] for d in self.directions],
+            "best": self.reference.is_best,
+            "scale": self.reference.scale,
+            "distance": self.reference.distance,
+            "rows": self.rows,
+            "classes": self.classes,
+        }
+
+    @classmethod
+    def restore(
+        cls,
+        directions: Iterable[Direction],
+        settings: dict[str, Any],
+        arrays: dict[str, NDArray[Any]],
+    ) -> Self:
+        """Take settings and arrays out of the dictionaries; ValueError if they are damaged."""
+        directions = tuple(directions)
+        label_weight = check_label_weight(arrays.pop("label_weight"))
+        K = len(label_weight)
+        reference = Reference(
+            check_center(arrays.pop("center"), K),
+            float(settings.pop("scale")),
+            float(settings.pop("distance")),
+            bool(settings.pop("best")),
+        )
+        evidence = []
+        for direction in directions:
+            prefix = f"{direction.name}."
+            own = {n.removeprefix(prefix): arrays.pop(n) for n in [*arrays] if n.startswith(prefix)}
+            evidence.append(direction.restore(own))
+            if own:
+                raise ValueError(f"unknown arrays {sorted(own)}")
+        classes = check_class_names(settings.pop("classes"), K)
+        rows = check_count(settings.pop("rows"), "rows")
+        return cls(directions, reference, rows, label_weight, tuple(evidence), classes)
+
+
+def upgrade(settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Bring what a model file of format 1 holds into the form of format 2, in place."""
+    settings["best"] = settings.pop("reference") == "best"
+    settings["directions"] = [
+        ["temperature", d] if isinstance(d, dict) else [d, {}] for d in settings["directions"]
+    ]
+    # Format 1 always held the margins, whether or not classes may move.
+    margins = {"bin_width": np.array(float(settings.pop("bin_width")))}
+    margins |= {name: arrays.pop(name) for name in ("keys", "moments")}
+    margins["label_weight"] = arrays["label_weight"]
+    if ["class", {}] in settings["directions"]:
+        arrays |= {f"class.{name}": array for name, array in margins.items()}
+    renamed = {"ladder": "rungs", "at_zero": "at_zero", "ladder_numbers": "numbers"}
+    for old, new in renamed.items():
+        if old in arrays:
+            arrays[f"temperature.{new}"] = arrays.pop(old)

@@ -1,0 +1,111 @@
+"""Horizontal bars, one per class: for many classes, and to read off numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+
+from decal.plot._fonts import literal, wrapped
+from decal.plot._one_input import Sets, named, shown
+from decal.plot._style import (
+    axes_or_new,
+    bar_handle,
+    frame,
+    legend_below,
+    mark_handle,
+    open_mark,
+    probability_axis,
+    truth_handle,
+    unit,
+)
+
+MOST_BARS = 40
+"""Default number of classes shown; the others share one bar."""
+
+FILLED = 0.72
+"""Share of a class's height that its bars fill."""
+
+LABEL_WIDTH = 26
+
+
+def intervals(
+    credal: Sets,
+    row: int = 0,
+    *,
+    ax: Axes | None = None,
+    truth: Any = None,
+    top: int | None = None,
+    sort: str = "upper",
+    colors: Sequence[str] | None = None,
+    legend: bool = True,
+) -> Axes:
+    """One input's intervals as horizontal bars, with predictions as ticks and the truth as dots.
+
+    Parameters
+    ----------
+    credal
+        A credal set; or several by name, of the same classes, whose bars lie below each other.
+    row : int
+        The input.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure, as high as the bars need.
+    truth : (K,) array, optional
+        The input's true distribution, or (n, K) those of all inputs.
+    top : int, optional
+        Number of classes shown, 40 by default. All others share one bar, the exact lower and upper
+        probability of their union.
+    sort : str
+        "upper", "lower" or "point": by that probability, greatest first; "class": as they come.
+    colors : sequence of str, optional
+        Colors of the models, instead of decal's.
+    legend : bool
+        Whether there is one.
+
+    Examples
+    --------
+    >>> import decal
+    >>> from decal import plot
+    >>> c = decal.IntervalCredalSet([[0.1, 0.5, 0.0]], [[0.3, 0.8, 0.2]], classes=["a", "b", "c"])
+    >>> ax = plot.intervals(c)
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['b', 'a', 'c']
+    """
+    sets = named(credal)
+    drawn = shown(sets, row, truth=truth, top=MOST_BARS if top is None else top, sort=sort)
+    S, count = len(drawn.labels), len(drawn.models)
+    ax = axes_or_new(ax, 4.4, 0.9 + S * (0.2 if count == 1 else 0.08 + 0.11 * count))
+    ink = frame(ax, grid="x")
+    y, height = np.arange(S), FILLED / count
+    palette = ink.colours(count, colors)
+    handles: list[Artist] = []
+    for m, (colour, (name, bars)) in enumerate(zip(palette, drawn.models.items(), strict=True)):
+        at = y + (m - (count - 1) / 2) * height
+        filled = height * (1 if count == 1 else 0.86)
+        ax.barh(
+            at, bars.upper - bars.lower, left=bars.lower, height=filled, color=ink.tint(colour),
+            edgecolor=ink.tint(colour), linewidth=0.7 * unit(),
+        )  # fmt: skip
+        handles.append(bar_handle(name or "interval", ink.tint(colour)))
+        if bars.point is not None:
+            ax.vlines(bars.point, at - filled / 2, at + filled / 2, colour, lw=1.8 * unit())
+    if any(bars.point is not None for bars in drawn.models.values()):
+        colour = palette[0] if count == 1 else ink.muted
+        handles.append(mark_handle("prediction", colour, "|", ink, size=8))
+    if drawn.truth is not None:
+        ax.plot(
+            drawn.truth, y, linestyle="", clip_on=False, zorder=4, **open_mark(ink)
+        )  # fmt: skip
+        handles.append(truth_handle(ink))
+    ax.set(xlim=(0, 1), ylim=(S - 0.5, -0.5), xlabel="probability")
+    probability_axis(ax.xaxis)
+    ax.set_yticks(y, [wrapped(label, LABEL_WIDTH, 2) for label in drawn.labels])
+    ax.tick_params(axis="y", length=0)
+    for label in ax.get_yticklabels():
+        label.set(**literal(drawn.families))
+    if legend:
+        legend_below(ax, handles, drop=3.5)
+    return ax

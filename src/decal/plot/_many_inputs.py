@@ -1,0 +1,242 @@
+"""Figures of many inputs: intervals of two classes, and the two kinds of uncertainty."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+
+from decal._base.checks import check_alpha, check_labels
+from decal._base.numerics import Array
+from decal._base.set_checks import check_event
+from decal.credal._credal_set import CredalSet, Indices, Mask
+from decal.plot._fonts import drawable
+from decal.plot._one_input import class_names
+from decal.plot._style import (
+    Ink,
+    axes_or_new,
+    bar_handle,
+    frame,
+    legend_below,
+    line_handle,
+    mark_handle,
+    probability_axis,
+    unit,
+)
+
+SEPARATE = 80
+"""Intervals of up to this many inputs are drawn apart; those of more inputs touch."""
+
+RASTERISED = 2000
+"""For more inputs, vector files hold a picture of the marks instead of every mark."""
+
+MARK_AREA, CROWD = (3.0, 22.0), 8000
+"""Smallest and largest area of a mark, in points²; and the area that all marks share."""
+
+
+def binary(
+    credal: CredalSet,
+    *,
+    ax: Axes | None = None,
+    positive: int | str = 1,
+    threshold: float = 0.5,
+    labels: Any = None,
+    legend: bool = True,
+) -> Axes:
+    """The probability interval of one of two classes, for many inputs in order of prediction.
+
+    An input is decided for the class if its whole interval is at least the threshold, against it if
+    the whole interval is below, and undetermined otherwise. The legend counts each kind.
+
+    Parameters
+    ----------
+    credal : CredalSet
+        A credal set of two classes. Empty inputs are left out, and counted.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+    positive : int or str
+        Number or name of the class whose probability is drawn.
+    threshold : float
+        Least probability at which one decides for it.
+    labels : (n,) array, optional
+        True classes: marks above the plot for the class, below for the other.
+    legend : bool
+        Whether there is one.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes. Intervals are a `PolyCollection` for each kind of decision, with its name as gid:
+        "against", "undetermined", "for".
+
+    Examples
+    --------
+    >>> import decal
+    >>> from decal import plot
+    >>> lower, upper = [[0.6, 0.1], [0.3, 0.2], [0.1, 0.7]], [[0.9, 0.4], [0.8, 0.7], [0.3, 0.9]]
+    >>> c = decal.IntervalCredalSet(lower, upper)
+    >>> ax = plot.binary(c)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()][:3]
+    ['1: 1', 'undetermined: 1', '0: 1']
+    """
+    if credal.shape[1] != 2:
+        raise ValueError(
+            f"credal must have two classes: got {credal.shape[1]}. "
+            "Use decal.plot.decomposition for many inputs of more classes."
+        )
+    threshold = check_alpha(threshold, "threshold")
+    inside = check_event([positive], 2, credal.classes)
+    k = int(inside.argmax())
+    low, high = credal.probability(inside, empty="nan")
+    middle = (low + high) / 2 if credal.point is None else credal.point[:, k]
+    right = None if labels is None else check_labels(labels, rows=len(credal), classes=2) == k
+    order = np.argsort(middle, kind="stable")
+    order = order[~np.isnan(low[order])]
+    low, high, middle = low[order], high[order], middle[order]
+    n = len(order)
+    ax = axes_or_new(ax, 4.8, 3.2)
+    ink = frame(ax)
+    names = class_names(credal)
+    colours = {"for": ink.models[0], "undetermined": ink.muted, "against": ink.models[1]}
+    kinds = {"for": low >= threshold, "against": high < threshold}
+    kinds["undetermined"] = ~(kinds["for"] | kinds["against"])
+    titles = {"for": names[k], "undetermined": "undetermined", "against": names[1 - k]}
+    handles: list[Artist] = []
+    for kind, title in titles.items():
+        chosen = kinds[kind]
+        fill = ink.tint(colours[kind], 0.5 if kind != "undetermined" else 0.4)
+        _spans(ax, np.flatnonzero(chosen), low[chosen], high[chosen], fill, kind, n)
+        handles.append(bar_handle(f"{title}: {chosen.sum():,}", fill))
+    _predictions(ax, middle, ink)
+    handles.append(line_handle("prediction" if credal.point is not None else "middle", ink.text))
+    ax.axhline(threshold, color=ink.text, lw=0.8 * unit(), ls=(0, (4, 3)), zorder=3)
+    if right is not None:
+        for of, colour, heights in (
+            (right[order], colours["for"], (1.02, 1.06)),
+            (~right[order], colours["against"], (-0.06, -0.02)),
+        ):
+            ax.vlines(
+                np.flatnonzero(of), *heights, colour, lw=min(1.2, 220 / max(n, 1)) * unit(),
+                rasterized=n > RASTERISED,
+            )  # fmt: skip
+    edge = 0.0 if right is None else 0.07
+    ax.set(xlim=(-0.5, max(n, 1) - 0.5), ylim=(-edge, 1 + edge))
+    probability_axis(ax.yaxis)
+    ax.spines["left"].set_bounds(0, 1)
+    ax.set_xticks([])
+    left_out = len(credal) - n
+    note = f" ({left_out:,} empty left out)" if left_out else ""
+    ax.set_xlabel(f"{n:,} inputs, by prediction{note}")
+    ax.set_ylabel(f"probability of {names[k]}", parse_math=False, usetex=False)
+    (title,), families = drawable([ax.get_ylabel()], [f"probability of class {k}"])
+    ax.yaxis.label.set(text=title, fontfamily=families)
+    if legend:
+        legend_below(ax, handles, drop=2.4)
+    return ax
+
+
+def decomposition(
+    credal: CredalSet,
+    *,
+    ax: Axes | None = None,
+    labels: Any = None,
+    legend: bool = True,
+) -> Axes:
+    """Aleatoric against epistemic uncertainty, a mark per input.
+
+    Aleatoric is the lower entropy, epistemic the upper minus the lower one, in nats. Their sum
+    cannot exceed the logarithm of the number of classes: the line.
+
+    Parameters
+    ----------
+    credal : CredalSet
+        A credal set. Empty inputs are left out, and counted.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+    labels : (n,) array, optional
+        True classes: inputs are coloured by whether the prediction is right.
+    legend : bool
+        Whether there is one.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes. Marks are path collections with gid "inputs", or "right" and "wrong". Each has an
+        offset for every input, hidden for those of the other kind, and can be picked: in a
+        "pick_event", ``event.ind`` are rows of `credal`.
+
+    Notes
+    -----
+    The more marks there are, the smaller and fainter they are. Vector files store more than 2,000
+    of them as a picture.
+
+    Examples
+    --------
+    >>> import decal
+    >>> from decal import plot
+    >>> c = decal.IntervalCredalSet([[0.6, 0.1], [0.3, 0.2]], [[0.9, 0.4], [0.8, 0.7]])
+    >>> ax = plot.decomposition(c)
+    >>> ax.collections[0].get_offsets().round(3).tolist()
+    [[0.325, 0.348], [0.5, 0.193]]
+    """
+    aleatoric, epistemic = credal.aleatoric(empty="nan"), credal.epistemic(empty="nan")
+    n, K = credal.shape
+    ax = axes_or_new(ax, 4.2, 3.6)
+    ink = frame(ax)
+    groups: dict[str, tuple[Mask, str]] = {"inputs": (np.ones(n, bool), ink.models[0])}
+    if labels is not None:
+        right = credal.decide("point", empty="nan") == check_labels(labels, rows=n, classes=K)
+        groups = {"right": (right, ink.models[0]), "wrong": (~right, ink.truth)}
+    area = float(np.clip(CROWD / max(n, 1), *MARK_AREA)) * unit() ** 2
+    strength = float(np.clip(30 / max(n, 1) ** 0.5, 0.3, 0.85))
+    handles: list[Artist] = []
+    known = ~np.isnan(aleatoric)
+    for name, (chosen, colour) in groups.items():
+        hidden = ~(chosen & known)
+        ax.scatter(
+            np.ma.array(aleatoric, mask=hidden), np.ma.array(epistemic, mask=hidden), s=area,
+            color=colour, alpha=strength, linewidths=0, gid=name, picker=True,
+            rasterized=n > RASTERISED, zorder=2 + (name == "wrong"),
+        )  # fmt: skip
+        handles.append(mark_handle(f"{name}: {(~hidden).sum():,}", colour, "o", ink))
+    top = np.log(K)
+    ax.plot([0, top], [top, 0], color=ink.muted, lw=0.8 * unit(), ls=(0, (4, 3)), zorder=1)
+    ax.annotate(
+        f"total = ln {K:,}", (0.72 * top, 0.28 * top), (4 * unit(), 2 * unit()), va="bottom",
+        textcoords="offset points", fontsize="x-small", color=ink.muted,
+    )  # fmt: skip
+    room = 0.03 * top
+    ax.set(xlim=(-room, top + room), ylim=(-room, top + room))
+    left_out = int((~known).sum())
+    note = f" ({left_out:,} empty inputs left out)" if left_out else ""
+    ax.set(xlabel=f"aleatoric uncertainty (nats){note}", ylabel="epistemic uncertainty (nats)")
+    if legend and labels is not None:
+        legend_below(ax, handles, drop=3.5)
+    return ax
+
+
+def _spans(
+    ax: Axes, at: Indices, low: Array, high: Array, colour: str, name: str, count: int
+) -> None:
+    half = 0.5 if count > SEPARATE else 0.4
+    # The edge keeps a span of no height visible.
+    x = np.stack([at - half, at + half, at + half, at - half], axis=1)
+    y = np.stack([low, low, high, high], axis=1)
+    ax.add_collection(
+        PolyCollection(
+            list(np.stack([x, y], axis=2)), facecolors=colour, edgecolors=colour, linewidths=0.3,
+            gid=name, zorder=2, rasterized=count > RASTERISED,
+        ),
+        autolim=False,
+    )  # fmt: skip
+
+
+def _predictions(ax: Axes, middle: Array, ink: Ink) -> None:
+    at = np.arange(len(middle))
+    if len(middle) > SEPARATE:
+        ax.plot(at, middle, color=ink.text, lw=1.2 * unit(), zorder=4)
+    else:
+        ax.hlines(middle, at - 0.4, at + 0.4, ink.text, lw=1.4 * unit(), zorder=4)

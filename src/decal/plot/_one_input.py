@@ -1,0 +1,157 @@
+"""The data of figures of one input: classes shown, the others folded into one event, the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.checks import check_choice, check_count, check_distributions, check_row, to_numpy
+from decal._base.numerics import Array
+from decal.credal import CredalSet
+from decal.plot._fonts import drawable
+
+Sets = CredalSet | Mapping[str, CredalSet]
+Indices = NDArray[np.intp]
+
+ORDERS = ("class", "upper", "lower", "point")
+
+
+@dataclass(frozen=True)
+class Bars:
+    """The intervals of one model for one input, and its prediction: (S,) each."""
+
+    lower: Array
+    upper: Array
+    point: Array | None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One input of one or several models.
+
+    Attributes
+    ----------
+    labels : (S,) array
+        Names of the classes shown; the last one may be "n other classes".
+    families : list of str
+        Fonts for the names.
+    models : dict
+        By name; the only name is empty if the caller gave none.
+    truth : (S,) array or None
+    """
+
+    labels: list[str]
+    families: list[str]
+    models: dict[str, Bars]
+    truth: Array | None
+
+
+def named(credal: Sets) -> dict[str, CredalSet]:
+    """Credal sets by name, all of the same number of classes."""
+    sets = dict(credal) if isinstance(credal, Mapping) else {"": credal}
+    for name, one in sets.items():
+        if not isinstance(one, CredalSet):
+            raise ValueError(
+                "credal must be a credal set or a mapping from names to them: "
+                f"got {type(one).__name__}{f' for {name!r}' if name else ''}."
+            )
+    if not sets:
+        raise ValueError("credal must hold at least one credal set: got an empty mapping.")
+    counts = {one.shape[1] for one in sets.values()}
+    if len(counts) > 1:
+        raise ValueError(f"credal must have one number of classes: got {sorted(counts)}.")
+    return {str(name): one for name, one in sets.items()}
+
+
+def one_row(credal: CredalSet, row: Any) -> CredalSet:
+    """The credal set of one input, which must have members."""
+    row = check_row(row, len(credal))
+    one = credal[row]
+    if one.is_empty[0]:
+        raise ValueError(
+            f"row must have distributions to draw: got row {row}, whose bounds none satisfies. "
+            "credal.is_empty tells which rows have none."
+        )
+    return one
+
+
+def true_row(truth: Any, row: int, shape: tuple[int, int]) -> Array | None:
+    """(K,) the true distribution of an input, out of one or of all."""
+    if truth is None:
+        return None
+    array = to_numpy(truth, "truth")
+    if array.ndim == 1:
+        array, shape, row = array[None], (1, shape[1]), 0
+    checked = check_distributions(array, shape=shape, name="truth")
+    return np.asarray(checked[check_row(row, shape[0])])
+
+
+def class_names(credal: CredalSet) -> list[str]:
+    """Names of all classes; their numbers if they have no names."""
+    return list(credal.classes or map(str, range(credal.shape[1])))
+
+
+def shown(
+    sets: Mapping[str, CredalSet], row: Any, *, truth: Any, top: Any, sort: str = "class"
+) -> Shown:
+    """The bars of one input, with all but the `top` classes folded into one event.
+
+    Classes rank by their greatest upper (and true) probability. The bounds of the folded event are
+    its exact lower and upper probability. One class left over is shown, not folded.
+    """
+    check_choice(sort, "sort", ORDERS)
+    first = next(iter(sets.values()))
+    names = class_names(first)
+    for name, other in sets.items():
+        if class_names(other) != names:
+            raise ValueError(
+                "credal must have the same classes for every model in one picture: "
+                f"got others for {name!r}. Draw them side by side."
+            )
+    rows = {name: one_row(credal, row) for name, credal in sets.items()}
+    right = true_row(truth, row, first.shape)
+    chosen = _foremost(list(rows.values()), check_count(top, "top"), right)
+    if sort != "class":
+        values = [getattr(one, sort) for one in rows.values()]
+        known = [v[0] for v in values if v is not None]
+        if not known:
+            raise ValueError("sort must not be 'point' without one: got point=None.")
+        chosen = chosen[np.argsort(-np.max(known, axis=0)[chosen], kind="stable")]
+    rest = np.setdiff1d(np.arange(len(names)), chosen)
+    labels, families = drawable([names[k] for k in chosen], [f"class {k}" for k in chosen])
+    if rest.size:
+        labels.append(f"{rest.size:,} other classes")
+    return Shown(
+        labels=labels,
+        families=families,
+        models={name: _bars(one, chosen, rest) for name, one in rows.items()},
+        truth=None if right is None else _folded(right, chosen, rest),
+    )
+
+
+def _foremost(rows: list[CredalSet], count: int, truth: Array | None) -> Indices:
+    K = rows[0].shape[1]
+    if count + 1 >= K:
+        return np.arange(K)
+    reach = np.max([one.upper[0] for one in rows], axis=0)
+    if truth is not None:
+        reach = np.maximum(reach, truth)
+    return np.sort(np.argsort(-reach, kind="stable")[:count])
+
+
+def _bars(one: CredalSet, chosen: Indices, rest: Indices) -> Bars:
+    lower, upper = one.lower[0, chosen], one.upper[0, chosen]
+    if rest.size:
+        low, high = one.probability(rest.tolist())
+        lower, upper = np.append(lower, low), np.append(upper, high)
+    point = None if one.point is None else _folded(one.point[0], chosen, rest)
+    return Bars(lower, upper, point)
+
+
+def _folded(distribution: Array, chosen: Indices, rest: Indices) -> Array:
+    parts = distribution[chosen]
+    return np.append(parts, distribution[rest].sum()) if rest.size else parts

@@ -1,0 +1,105 @@
+"""Rules for inputs, written once, and the places that name what breaks them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from decal._base.checks import (
+    check_labels,
+    check_logits,
+    check_probabilities,
+    check_weights,
+    label_numbers,
+)
+from decal._base.places import Place
+from decal._io.formats import FilePlace
+from decal.distributed._partitions import BadPartitionError, PartitionPlace
+
+NAMES = ("cat", "dog", "eel")
+PLACES = {
+    "at index (7, 1)": Place(),
+    "at index (107, 1)": Place(100),
+    "in x.npy, row 107, column 1": FilePlace(100, path=Path("x.npy")),
+    "in x.csv, line 109, column dog": FilePlace(100, path=Path("x.csv"), columns=NAMES),
+    "in partition 4, row 107, column 1": PartitionPlace(100, partition=4),
+    "in partition 4, row 7, column dog": PartitionPlace(partition=4, columns=NAMES),
+}
+
+
+def raised(check, *arguments, **options):
+    with pytest.raises(ValueError, match=" must ") as caught:
+        check(*arguments, **options)
+    return caught.value
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_one_rule_names_entries_rows_and_wholes_in_every_place(where):
+    place = PLACES[where]
+    logits = np.zeros((10, 3))
+    logits[7, 1] = np.nan
+    error = raised(check_logits, logits, place=place)
+    assert str(error) == (
+        f"logits must be finite: got nan {where}. Mask or repair such rows first."
+    )
+    assert isinstance(error, BadPartitionError) == isinstance(place, PartitionPlace)
+    entry = where.rpartition(", column")[0] or f"at index {place.first_row + 7}"
+    labels = np.zeros(10, dtype=int)
+    labels[7] = 3
+    assert str(raised(check_labels, labels, rows=10, classes=3, place=place)) == (
+        f"labels must lie in 0 to 2, the columns of logits: got 3 {entry}."
+    )
+    weights = np.ones(10)
+    weights[7] = -1
+    assert str(raised(check_weights, weights, rows=10, place=place)) == (
+        f"sample_weight must be finite and not negative: got -1.0 {entry}."
+    )
+    row = where.rpartition(", column")[0] or f"in row {place.first_row + 7}"
+    p = np.full((10, 2), 0.5)
+    p[7] = 0.25
+    assert str(raised(check_probabilities, p, place=place, advice="Divide.")) == (
+        f"probabilities must sum to 1 in every row: got 0.5 {row}. Divide."
+    )
+    message = str(raised(check_logits, logits, classes=4, place=place))
+    assert f"4 columns, one per class seen by fit: got shape (10, 3){place.within}." in message
+
+
+def test_the_row_is_right_in_every_block():
+    logits = np.zeros((50_000, 3))
+    logits[45_000, 2] = np.inf
+    assert "got inf at index (45100, 2)" in str(raised(check_logits, logits, place=Place(100)))
+
+
+def test_nothing_may_be_missing_unless_it_may():
+    assert check_logits(np.zeros((0, 3)), empty=True).shape == (0, 3)
+    assert "at least one row" in str(raised(check_logits, np.zeros((0, 3))))
+    assert not check_weights(np.zeros(3), rows=3, all_zero=True).any()
+    assert "positive somewhere" in str(raised(check_weights, np.zeros(3), rows=3))
+
+
+@pytest.mark.parametrize("dtype", [str, object])
+def test_names_of_classes_become_numbers(dtype):
+    labels = np.array(["eel", "cat", "eel"], dtype=dtype)
+    assert label_numbers(labels, NAMES).tolist() == [2, 0, 2]
+    assert check_labels(labels, rows=3, classes=3, names=NAMES).tolist() == [2, 0, 2]
+    labels[1] = "fox"
+    assert str(raised(label_numbers, labels, NAMES)) == (
+        "labels must be one of the classes cat, dog, eel: got 'fox' at index 1."
+    )
+
+
+def test_labels_may_be_columns_unless_classes_are_called_by_numbers():
+    assert label_numbers(np.array(["2", "cat"]), NAMES, columns=3).tolist() == [2, 0]
+    assert label_numbers(np.array([1, 0]), (), columns=2).tolist() == [1, 0]
+    assert label_numbers(np.array([5, 3]), ("3", "5"), columns=2).tolist() == [1, 0]
+    error = raised(label_numbers, np.array([0]), ("3", "5"), columns=2)
+    assert str(error) == "labels must be one of the classes 3, 5: got 0 at index 0."
+    error = raised(label_numbers, np.array(["3"]), NAMES, columns=3)
+    assert "classes cat, dog, eel or a column 0 to 2: got '3'" in str(error)
+
+
+def test_long_lists_of_names_are_cut():
+    names = [f"c{k}" for k in range(20)]
+    assert "c11 and 8 more: got 'x'" in str(raised(label_numbers, np.array(["x"]), names))

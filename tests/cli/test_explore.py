@@ -1,0 +1,218 @@
+"""decal explore: the command exports and serves what the function makes."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import decal
+from decal.explorer import explore
+from helpers.explorations import data, decoded, fitted
+
+
+@pytest.fixture
+def files_available(tmp_path, monkeypatch):
+    """The current folder: model.npz, other.npz, logits.npz with labels, classes and truth."""
+    pytest.importorskip("typer", reason="needs decal[cli]")
+    pytest.importorskip("pyarrow", reason="needs decal[cli]")
+    monkeypatch.chdir(tmp_path)
+    z, labels, truth = data(20, 3)
+    np.savez("logits.npz", logits=z, labels=labels, classes=list("abc"), truth=truth)
+    fitted(3, classes="abc").save("model.npz")
+    fitted(3, seed=5, classes="xyz").save("other.npz")
+    return tmp_path
+
+
+def run(*arguments):
+    from typer.testing import CliRunner
+
+    from decal._cli import app
+
+    return CliRunner().invoke(app, ["explore", *(str(a) for a in arguments)])
+
+
+def export(*arguments):
+    """The header and arrays of the page that the command writes."""
+    result = run(*arguments, "--export", "page.html", "--force")
+    assert result.exit_code == 0, result.output
+    assert re.match(r"Wrote page.html, \d+\.\d MB: Exploration: ", result.stderr)
+    with open("page.html", encoding="utf-8") as file:
+        text = re.search(r'id="payload">([^<]*)<', file.read())[1]
+    return decoded(gzip.decompress(base64.b64decode(text)))
+
+
+def fail(*arguments):
+    before = sorted(os.listdir())
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert sorted(os.listdir()) == before
+    return result.stderr
+
+
+@pytest.mark.usefixtures("files_available")
+def test_the_command_exports_what_the_function_makes():
+    header, arrays = export("model.npz", "logits.npz", "--alphas", "1,0.9,0", "--rows", 7)
+    with np.load("logits.npz") as at_hand:
+        expected = explore(
+            decal.Decalibrator.load("model.npz"),
+            at_hand["logits"],
+            labels=at_hand["labels"],
+            truth=at_hand["truth"],
+            alphas=[1, 0.9, 0],
+            rows=7,
+            name="model",
+            title="logits",
+        )
+    assert header == expected.payload.header
+    for name, array in expected.payload.arrays.items():
+        np.testing.assert_array_equal(arrays[name], array)
+
+
+@pytest.mark.usefixtures("files_available")
+def test_the_command_compares_and_names():
+    np.savez("zh.npz", logits=np.zeros((20, 3)))
+    names = ("--name", "English", "--compare-name", "Chinese", "--title", "Both")
+    second = ("--compare", "other.npz", "--compare-logits", "zh.npz")
+    header, arrays = export("model.npz", "logits.npz", *second, *names)
+    assert [m["name"] for m in header["models"]] == ["English", "Chinese"]
+    assert [m["classes"] for m in header["models"]] == [list("abc"), list("xyz")]
+    assert header["title"] == "Both"
+    assert np.ptp(arrays["1/point"]) < 1e-7
+    # Without logits of its own the second model gets the same; columns then go by position.
+    np.save("logits.npy", np.load("logits.npz")["logits"])
+    header, arrays = export("model.npz", "logits.npy", "--compare", "other.npz")
+    assert [m["name"] for m in header["models"]] == ["model", "other"]
+    np.testing.assert_array_equal(arrays["0/point"], arrays["1/point"])
+
+
+@pytest.mark.usefixtures("files_available")
+def test_the_command_reads_texts_and_names_in_many_formats():
+    from pathlib import Path
+
+    from decal._io import writers
+
+    lines = [f"text {i}, \u2028 ü" for i in range(20)]
+    pairs = [f"{line}\nb" for line in lines]
+    with open("t.txt", "w", encoding="utf-8") as file:
+        file.writelines(line + "\n" for line in lines)
+    with open("t.jsonl", "w", encoding="utf-8") as file:
+        file.writelines(json.dumps({"a": line, "b": "b"}) + "\n" for line in lines)
+    with open("pairs.jsonl", "w", encoding="utf-8") as file:
+        file.writelines(json.dumps([line, "b"]) + "\n" for line in lines)
+    np.savez("t.npz", text=lines, b=["b"] * 20)
+    np.save("t.npy", lines)
+    writers.write_columns(Path("t.csv"), {"text": lines, "b": ["b"] * 20})
+    writers.write_columns(Path("t.parquet"), {"name": lines, "b": ["b"] * 20})
+    for path, key, expected in [
+        ("t.txt", None, lines),
+        ("t.jsonl", "a", lines),
+        ("t.jsonl", "a,b", pairs),
+        ("pairs.jsonl", None, pairs),
+        ("t.npz", None, lines),
+        ("t.npz", "text,b", pairs),
+        ("t.npy", None, lines),
+        ("t.csv", None, lines),
+        ("t.csv", "text,b", pairs),
+        ("t.parquet", "name", lines),
+    ]:
+        chosen = () if key is None else ("--texts-key", key)
+        header, _ = export("model.npz", "logits.npz", "--texts", path, *chosen)
+        assert header["inputs"]["texts"] == expected
+    header, _ = export("model.npz", "logits.npz", "--names", "t.parquet")
+    assert header["inputs"]["names"] == lines
+    message = fail("model.npz", "logits.npz", "--texts", "t.jsonl")
+    assert "texts must be found in t.jsonl: got no usual name among a, b. Choose with" in message
+    message = fail("model.npz", "logits.npz", "--texts", "t.csv", "--texts-key", "c")
+    assert "texts must be found in t.csv: got no c among text, b." in message
+    (Path("bad.jsonl")).write_text('"a"\n{\n')
+    message = fail("model.npz", "logits.npz", "--texts", "bad.jsonl")
+    assert "texts must be JSON in every line: got line 2 of bad.jsonl" in message
+    (Path("latin.txt")).write_bytes("é\n".encode("latin-1"))
+    message = fail("model.npz", "logits.npz", "--texts", "latin.txt")
+    assert "texts must be in UTF-8: got latin.txt" in message
+
+
+def test_the_command_reads_pictures(files_available):
+    Image = pytest.importorskip("PIL.Image", reason="needs decal[explore]")
+    pixels = np.arange(20, dtype=np.uint8)[:, None, None] * np.ones((20, 4, 4), dtype=np.uint8)
+    folder = files_available / "pictures"
+    folder.mkdir()
+    for row in range(20):
+        Image.fromarray(pixels[row]).save(folder / f"{row}.png")
+    np.save("pixels.npy", pixels)
+    np.savez("pixels.npz", images=pixels, other=np.zeros(3))
+    (files_available / "list.txt").write_text("".join(f"pictures/{row}.png\n" for row in range(20)))
+    found = {
+        str(export("model.npz", "logits.npz", "--images", images)[0]["inputs"]["images"])
+        for images in ("pictures", "pixels.npy", "pixels.npz", "list.txt")
+    }
+    assert len(found) == 1
+    message = fail("model.npz", "logits.npz", "--images", "logits.npz", "--images-key", "z")
+    assert "images must be found in logits.npz: got no z among" in message
+    assert "images must be a folder, or end in" in fail(
+        "model.npz", "logits.npz", "--images", "page.html"
+    )
+
+
+def test_bad_input_of_the_command_ends_in_one_line(files_available):
+    (files_available / "broken.npz").write_bytes((files_available / "model.npz").read_bytes()[:500])
+    (files_available / "old.html").touch()
+    for arguments, message in [
+        (["broken.npz", "logits.npz"], "path must be a file that `save` wrote: got"),
+        (["logits.npz", "logits.npz"], "path must be a file that `save` wrote: got"),
+        (["model.npz", "logits.npz", "--alphas", "1,x"], "alpha must be numbers from 0 to 1"),
+        (["model.npz", "logits.npz", "--export", "page.txt"], "output must end in .html: got"),
+        (["model.npz", "logits.npz", "--export", "old.html"], "Overwrite it with --force."),
+        (["model.npz", "logits.npz", "--compare-name", "x"], "compare must be given with"),
+        (["model.npz", "logits.npz", "--truth-key", "x"], "truth must be found in logits.npz"),
+        (
+            ["model.npz", "logits.npz", "--compare", "other.npz"],
+            "logits must have one column for every class: got no column 'x'",
+        ),
+    ]:
+        assert message in fail(*arguments)
+    assert (files_available / "old.html").read_bytes() == b""
+
+
+@pytest.mark.usefixtures("files_available")
+def test_the_command_serves_until_interrupted():
+    command = [sys.executable, "-m", "decal.__main__", "explore", "model.npz", "logits.npz"]
+    with subprocess.Popen(
+        [*command, "--no-browser"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Whoever started the tests in the background had shells ignore the signal for all below.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
+        try:
+            line = process.stdout.readline()
+            port = int(re.search(r"The explorer is at http://127\.0\.0\.1:(\d+)/ ", line)[1])
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            connection.request("GET", "/")
+            assert "<title>logits</title>" in connection.getresponse().read().decode()
+            connection.close()
+            process.send_signal(signal.SIGINT)
+            out, errors = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert (process.returncode, out, errors) == (0, "Stopped.\n", "")
+
+
+@pytest.mark.usefixtures("files_available")
+def test_the_command_has_help():
+    result = run("--help")
+    assert result.exit_code == 0
+    assert "--compare-logits" in result.stdout

@@ -1,0 +1,120 @@
+"""decal reproduce, as a user runs it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer", reason="needs decal[cli]")
+pytest.importorskip("pyarrow", reason="needs decal[cli]")
+
+
+from helpers.commands import refused, succeed
+
+pytestmark = pytest.mark.usefixtures("logit_files")
+
+
+def write_logits(folder):
+    """A folder with one file of logits in the format of the experiments."""
+    os.makedirs(folder)
+    with np.load("logits.npz") as data:
+        np.savez(
+            f"{folder}/cnn_vgg_15_BN_64_test.npz",
+            logits=data["logits"],
+            labels=data["labels"],
+            human=data["truth"],
+        )
+
+
+def test_reproduce_runs_an_experiment_and_resumes_it():
+    write_logits("data")
+    result = succeed("reproduce", "directions", "--data", "data", "--quick")
+    assert "Coverage at efficiency 0.8, seed 0" in result.stdout
+    assert re.search(r"VGG 15 +\d\.\d{3} .* 0\.85 (pass|fail)", result.stdout)
+    assert "least gain over class" in result.stdout
+    absent = result.stdout.partition("needs ")[2]
+    assert "clip_cifar10_en.npz" in absent
+    assert "cnn_vgg_15_BN_64_test.npz" not in absent
+    assert "Wrote decal-results/directions/table.md" in result.stderr
+    rows = Path("decal-results/directions/rows.csv").read_bytes()
+    again = succeed("reproduce", "directions", "--data", "data", "--quick")
+    assert again.stdout == result.stdout
+    assert Path("decal-results/directions/rows.csv").read_bytes() == rows
+
+
+def test_reproduce_takes_its_data_from_the_environment_and_its_output_as_told(monkeypatch):
+    write_logits("data")
+    monkeypatch.setenv("DECAL_DATA", "data")
+    succeed("reproduce", "directions", "--quick", "--seed", 3, "--out", "there")
+    assert ",3," in Path("there/table.csv").read_text()
+    assert not Path("decal-results").exists()
+
+
+def test_reproduce_lists_its_experiments():
+    listed = succeed("reproduce", "--list").stdout
+    assert listed.startswith("coverage-efficiency")
+    assert re.search(r"^directions +Coverage against efficiency", listed, flags=re.MULTILINE)
+
+
+def test_reproduce_runs_several_seeds_and_several_experiments():
+    write_logits("data")
+    names = ["directions", "single-models"]
+    result = succeed(
+        "reproduce", *names, "--data", "data", "--quick", "--seeds", "2, 3", "--out", "there"
+    )
+    assert "Coverage at efficiency 0.8, seeds 2, 3" in result.stdout
+    rows = Path("there/directions/rows.csv").read_text()
+    assert ",2," in rows
+    assert ",3," in rows
+    assert Path("there/single-models/table.tex").read_text().startswith(r"\begin{table}")
+    for wrong, message in (
+        (["--seeds", "1,x"], "seeds must be numbers such as 0,1,2: got 1,x."),
+        (["--seeds", "1", "--seed", 2], "seeds must be given once"),
+    ):
+        assert message in refused("reproduce", "directions", "--data", "data", *wrong)
+
+
+def test_reproduce_gathers_results_on_a_page():
+    write_logits("data")
+    message = refused("reproduce", "--report", "page.html")
+    assert "out must hold results of experiments: got none in decal-results." in message
+    succeed("reproduce", "single-models", "--data", "data", "--report", "page.html")
+    succeed("reproduce", "coverage-efficiency", "--data", "data")
+    assert "coverage-efficiency" not in Path("page.html").read_text()
+    told = succeed("reproduce", "--report", "page.html").stderr
+    assert told == "Wrote page.html: coverage-efficiency, single-models\n"
+    page = Path("page.html").read_text()
+    assert "VGG 15" in page
+    assert "decal reproduce single-models --data data" in page
+
+
+def test_reproduce_all_leaves_out_what_has_no_data_and_says_so(monkeypatch):
+    write_logits("data")
+    command = sys.modules["decal._cli.reproduce"]
+    some = {name: command.EXPERIMENTS[name] for name in ("zero-shot", "single-models")}
+    monkeypatch.setattr(command, "EXPERIMENTS", some)
+    result = succeed("reproduce", "--all", "--data", "data", "--out", "there")
+    assert "zero-shot was left out: data must hold files of logits: got none" in result.stderr
+    assert [path.name for path in Path("there").iterdir()] == ["single-models"]
+    assert "got none in data" in refused("reproduce", "zero-shot", "--data", "data")
+
+
+def test_reproduce_says_what_it_needs(monkeypatch):
+    monkeypatch.delenv("DECAL_DATA", raising=False)
+    message = refused("reproduce")
+    assert "NAME must be one of coverage-efficiency, " in message
+    assert ": got none. Try --list." in message
+    assert ": got magic. Try --list." in refused("reproduce", "magic")
+    assert "data must be a folder of logits: got none. Give it with --data or" in refused(
+        "reproduce", "directions"
+    )
+    assert "data must be a folder of logits: got nowhere, which is none." in refused(
+        "reproduce", "directions", "--data", "nowhere"
+    )
+    message = refused("reproduce", "directions", "--data", ".")
+    assert "data must hold files of logits: got none in .. Needs clip_cifar10_en.npz, " in message

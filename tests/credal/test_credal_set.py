@@ -1,0 +1,244 @@
+"""What can be asked of every credal set, mostly of boxes; the arithmetic has tests of its own."""
+
+import sys
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import decal
+from decal.credal import CredalSet
+from helpers.credal_sets import boxes
+from helpers.strategies import at_most
+
+
+@pytest.fixture
+def vacuous():
+    return decal.IntervalCredalSet(np.zeros((2, 4)), np.ones((2, 4)), point=np.full((2, 4), 0.25))
+
+
+def test_a_vacuous_set_is_as_uncertain_as_can_be_and_keeps_every_class(vacuous):
+    lower, upper = vacuous.entropy()
+    np.testing.assert_allclose(lower, 0)
+    np.testing.assert_allclose(upper, np.log(4))
+    expected = {"entropy": np.log(4), "zero_one": 1, "hartley": np.log(4), "width": 1}
+    for measure, value in expected.items():
+        np.testing.assert_allclose(vacuous.epistemic(measure), value, atol=1e-12)
+    for rule in ("interval_dominance", "maximality", "e_admissible"):
+        assert vacuous.decide(rule).all()
+
+
+def test_a_point_has_no_epistemic_uncertainty_and_one_decision():
+    p = np.array([[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]])
+    point = decal.IntervalCredalSet(p, p, point=p)
+    for measure in ("entropy", "zero_one", "hartley", "width"):
+        np.testing.assert_allclose(point.epistemic(measure), 0, atol=1e-12)
+    np.testing.assert_allclose(point.total(), point.aleatoric(), atol=1e-12)
+    for rule in ("interval_dominance", "maximality", "e_admissible"):
+        assert point.decide(rule).sum(axis=1).tolist() == [1, 1]
+    for rule in ("gamma_maximin", "gamma_maximax", "hurwicz", "minimax_regret", "point"):
+        assert point.decide(rule).tolist() == [0, 0]
+
+
+@at_most(150)
+@given(boxes())
+def test_the_orders_that_theory_demands(box):
+    lower, upper, p = box
+    c = decal.IntervalCredalSet(lower, upper, point=p)
+    kept = {r: c.decide(r)[0] for r in ("e_admissible", "maximality", "interval_dominance")}
+    assert not (kept["e_admissible"] & ~kept["maximality"]).any()
+    assert not (kept["maximality"] & ~kept["interval_dominance"]).any()
+    assert kept["e_admissible"][c.decide("gamma_maximax")[0]]
+    assert kept["e_admissible"][c.decide("point")[0]]
+    assert 0 <= c.epistemic()[0] <= c.total()[0] + 1e-12
+    wider = decal.IntervalCredalSet(np.clip(lower - 0.1, 0, 1), np.clip(upper + 0.1, 0, 1))
+    assert wider.total()[0] >= c.total()[0] - 1e-12
+    assert wider.aleatoric()[0] <= c.aleatoric()[0] + 1e-12
+
+
+def test_bounds_that_are_not_reachable_are_tightened_first():
+    loose = decal.IntervalCredalSet([[0.0, 0.0, 0.5]], [[0.1, 0.5, 1.0]])
+    assert loose.aleatoric()[0] == pytest.approx(0.0, abs=1e-12)
+    assert loose.epistemic("width")[0] == pytest.approx(1.1 / 3)
+
+
+QUESTIONS = [
+    lambda c, **k: c.entropy(**k)[0],
+    lambda c, **k: c.total(**k),
+    lambda c, **k: c.aleatoric(**k),
+    lambda c, **k: c.epistemic("zero_one", **k),
+    lambda c, **k: c.epistemic("hartley", **k),
+    lambda c, **k: c.epistemic("width", **k),
+    lambda c, **k: c.expectation([1.0, 2.0, 3.0], **k)[1],
+    lambda c, **k: c.probability([0], **k)[0],
+]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_an_empty_set_is_named_or_passed_over_never_given_a_number(question):
+    good, bad = [0.2, 0.3, 0.1], [0.5, 0.5, 0.5]
+    c = decal.IntervalCredalSet([good, bad], [[0.6, 0.5, 0.4], [0.6, 0.6, 0.6]])
+    with pytest.raises(ValueError, match=r"no distribution satisfies in row 1 \(1 rows in all\)"):
+        question(c)
+    answer = question(c, empty="nan")
+    assert np.isnan(answer[1])
+    assert answer[0] == question(c[0])[0]
+    with pytest.raises(ValueError, match="empty must be one of 'raise', 'nan': got 'zero'"):
+        question(c, empty="zero")
+
+
+def test_no_action_is_taken_for_an_empty_set():
+    c = decal.IntervalCredalSet([[0.5, 0.6], [0.2, 0.3]], [[0.6, 0.7], [0.7, 0.8]])
+    assert c.decide("maximality", empty="nan").tolist() == [[False, False], [True, True]]
+    assert c.decide("gamma_maximin", empty="nan").tolist() == [-1, 1]
+    for certificate in (c.lower_entropy, c.hartley):
+        with pytest.raises(ValueError, match="no distribution satisfies in row 0"):
+            certificate()
+
+
+def test_an_exhausted_search_says_so_and_brackets_the_truth():
+    rng = np.random.default_rng(0)
+    # Nested intervals of nearly equal merit: the search needs many nodes.
+    middle = np.full(40, 1 / 40)
+    half = np.linspace(0.2, 1.0, 40) / 40 * rng.uniform(0.999, 1.001, 40)
+    hard = decal.IntervalCredalSet((middle - half)[None], (middle + half)[None])
+    found = hard.lower_entropy(max_nodes=8)
+    assert not found.exact[0]
+    assert found.bound[0] < found.value[0]
+    better = hard.lower_entropy(max_nodes=4096)
+    assert found.bound[0] <= better.value[0] <= found.value[0]
+
+
+def test_an_uncertain_lower_entropy_warns(monkeypatch):
+    middle = np.full(40, 1 / 40)
+    half = np.linspace(0.2, 1.0, 40) / 40
+    hard = decal.IntervalCredalSet((middle - half)[None], (middle + half)[None])
+    limited = decal.credal._box_entropy.lower_entropy
+    monkeypatch.setattr(
+        "decal.credal._box_entropy.lower_entropy",
+        lambda lower, upper: limited(lower, upper, max_nodes=4),
+    )
+    for ask in (hard.entropy, hard.aleatoric, hard.epistemic):
+        with pytest.warns(decal.BracketWarning, match="1 inputs is only known within") as record:
+            ask()
+        assert record[0].filename == __file__
+
+
+def test_utilities_and_events_reach_the_rules(credal):
+    utility = decal.abstention_utility(3, cost=0.3)
+    assert credal.decide("interval_dominance", utility=utility).shape == (2, 4)
+    assert credal.decide("gamma_maximin", utility=utility).tolist() == [3, 3]
+    assert credal.decide("point", utility=utility).tolist() == [1, 3]
+    optimist = credal.decide("hurwicz", optimism=1.0)
+    np.testing.assert_array_equal(optimist, credal.decide("gamma_maximax"))
+    by_name, by_number = credal.probability(["cat", "犬"]), credal.probability([0, 2])
+    by_mask = credal.probability([True, False, True])
+    np.testing.assert_array_equal(by_name, by_number)
+    np.testing.assert_array_equal(by_name, by_mask)
+    np.testing.assert_allclose(by_name[0], [0.2, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        (lambda c: c.decide("majority"), "rule must be one of 'interval_dominance'"),
+        (lambda c: c.decide("hurwicz", optimism=2), "optimism must lie between 0 and 1"),
+        (lambda c: c.decide("maximality", utility=[1, 2, 3]), r"utility must have shape \(actions"),
+        (lambda c: c.decide("maximality", utility=[[1, 2]]), r"got shape \(1, 2\)"),
+        (lambda c: c.decide("maximality", utility=[[1, 2, np.inf]]), r"inf at index \(0, 2\)"),
+        (lambda c: c.epistemic("variance"), "measure must be one of 'entropy'"),
+        (lambda c: c.expectation([[[1]]]), "values must have shape"),
+        (lambda c: c.expectation(["a", "b", "c"]), "values must be real numbers"),
+        (lambda c: c.probability(["cow"]), "event must hold classes 0 to 2 or one of cat, dog"),
+        (lambda c: c.probability([3]), "event must hold classes 0 to 2"),
+        (
+            lambda c: decal.IntervalCredalSet(c.lower, c.upper).decide("point"),
+            "rule must not be 'point' for a credal set without one",
+        ),
+    ],
+)
+def test_bad_questions_are_refused(credal, question, message):
+    with pytest.raises(ValueError, match=message):
+        question(credal)
+
+
+def count_calls(name, ask):
+    """How often functions of this name are entered while a question is answered."""
+    calls = 0
+
+    def watch(frame, event, _):
+        nonlocal calls
+        calls += event == "call" and frame.f_code.co_name == name
+
+    sys.setprofile(watch)
+    try:
+        ask()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("question", [*QUESTIONS, lambda c, **k: c.decide("e_admissible", **k)])
+def test_emptiness_is_found_out_once_per_question(question):
+    c = decal.IntervalCredalSet([[0.2, 0.3, 0.1], [0.5] * 3], [[0.6, 0.5, 0.4], [0.6] * 3])
+    assert count_calls("is_empty", lambda: question(c, empty="nan")) == 1
+    assert count_calls("is_empty", lambda: question(c[:1])) == 1
+
+
+class Points(CredalSet):
+    """A third kind of set, with one member each: all that a kind must provide."""
+
+    _measures: ClassVar = {"zero_one": lambda p: np.zeros(len(p))}
+    _rules: ClassVar = dict.fromkeys(
+        ("maximality", "e_admissible"), lambda p, _: p >= p.max(axis=1, keepdims=True)
+    ) | {"minimax_regret": lambda p, _: p.argmax(axis=1)}
+
+    def __init__(self, p):
+        self.lower = self.upper = self.point = p
+        self.classes = None
+
+    def __getitem__(self, rows):
+        return Points(self.point[rows])
+
+    @property
+    def is_empty(self):
+        return np.zeros(len(self.point), dtype=bool)
+
+    def contains(self, distributions, *, atol=5e-4):
+        return (np.abs(distributions - self.point) <= atol).all(axis=1)
+
+    def tighten(self):
+        return self
+
+    @property
+    def _arrays(self):
+        return (self.point,)
+
+    @property
+    def _reachable(self):
+        return self.lower, self.upper
+
+    def _lower_entropy(self):
+        return -(self.point * np.log(self.point)).sum(axis=1)
+
+    _upper_entropy = _lower_entropy
+
+    def _expectation(self, values):
+        return (self.point @ values.T,) * 2
+
+
+def test_another_kind_of_set_answers_every_question_like_a_box_that_is_a_point():
+    p = np.array([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]])
+    points, box = Points(p), decal.IntervalCredalSet(p, p, point=p)
+    np.testing.assert_allclose(points.entropy(), box.entropy())
+    for measure in ("entropy", "zero_one", "hartley", "width"):
+        np.testing.assert_allclose(points.epistemic(measure), box.epistemic(measure), atol=1e-12)
+    for rule in (*decal.decisions.RULES, "point"):
+        np.testing.assert_array_equal(points.decide(rule), box.decide(rule))
+    utility = decal.abstention_utility(3, cost=0.45)
+    np.testing.assert_array_equal(
+        points.decide("gamma_maximin", utility=utility),
+        box.decide("gamma_maximin", utility=utility),
+    )
+    np.testing.assert_allclose(points.probability([0, 1]), box.probability([0, 1]))

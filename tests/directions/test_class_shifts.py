@@ -1,0 +1,218 @@
+"""Class shifts: against their definition, and on nasty data."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import decal
+from helpers.strategies import alphas, at_most, endpoints, labelled_logits
+from oracles import class_shifts as oracles
+
+LIKELIHOODS = ("mean", "sum")
+
+
+def fitted(data, **settings_):
+    logits, labels, weights = data
+    return decal.Decalibrator(**settings_).fit(logits, labels, sample_weight=weights)
+
+
+def noise(logits, weights, n):
+    """Round-off to expect in a log-likelihood of these data."""
+    return (
+        1e-11
+        * (1 + np.abs(np.asarray(logits, dtype=float)).max())
+        * (n if weights is None else weights.sum())
+    )
+
+
+# Against the definition
+
+
+@at_most(150)
+@given(labelled_logits(), alphas, st.sampled_from(LIKELIHOODS))
+def test_ends_are_reached_and_nothing_lies_beyond_them(data, alpha, likelihood):
+    logits, labels, weights = data
+    shifts = fitted(data, alpha=alpha, likelihood=likelihood).shifts()
+    total = len(labels) if weights is None else weights.sum()
+    b = oracles.budget(alpha, likelihood, total)
+    own = np.bincount(labels, weights, minlength=logits.shape[1])
+    slack = noise(logits, weights, len(labels)) + shifts.error * total
+    for k in range(logits.shape[1]):
+        assert np.isneginf(shifts.lower[k]) == (alpha == 0 or own[k] == 0)
+        assert np.isposinf(shifts.upper[k]) == (alpha == 0 or own[k] == total)
+        for t in (shifts.lower[k], shifts.upper[k]):
+            if np.isfinite(t):
+                reached = oracles.gain(logits, labels, k, t, weights)
+                assert reached >= b - slack
+                if t != 0 or alpha < 1:
+                    assert reached == pytest.approx(b, abs=slack)
+
+
+@at_most(100)
+@given(labelled_logits(), st.floats(0.01, 0.99), st.sampled_from(LIKELIHOODS))
+def test_ends_equal_an_independent_solver(data, alpha, likelihood):
+    logits, labels, weights = data
+    total = len(labels) if weights is None else weights.sum()
+    b = oracles.budget(alpha, likelihood, total)
+    shifts = fitted(data, alpha=alpha, likelihood=likelihood).shifts()
+    for k in range(logits.shape[1]):
+        low, high = oracles.plausible_interval(logits, labels, k, b, weights)
+        assert shifts.lower[k] == pytest.approx(low, rel=1e-8, abs=1e-8)
+        assert shifts.upper[k] == pytest.approx(high, rel=1e-8, abs=1e-8)
+
+
+@at_most(150)
+@given(labelled_logits(), alphas, st.sampled_from(["own", "joint"]), st.sampled_from(LIKELIHOODS))
+def test_boxes_equal_the_range_over_all_shifted_models(data, alpha, box, likelihood):
+    logits = data[0]
+    d = fitted(data, alpha=alpha, box=box, likelihood=likelihood)
+    shifts = d.shifts()
+    low, high = oracles.box(logits, shifts.lower, shifts.upper, box)
+    credal = d.predict(logits)
+    np.testing.assert_allclose(credal.lower, low, atol=1e-10)
+    np.testing.assert_allclose(credal.upper, high, atol=1e-10)
+
+
+def test_a_large_random_data_set_is_solved_to_1e_8():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(3000, 6)) * 4
+    labels = np.array([rng.choice(6, p=p) for p in oracles.softmax(0.6 * logits, axis=1)])
+    d = decal.decalibrate(logits, labels, alpha=0.8)
+    for alpha in (0.2, 0.8, 0.95):
+        shifts = d.shifts(alpha)
+        assert shifts.residual < 1e-14
+        assert shifts.error < 1e-11
+        for k in range(6):
+            expected = oracles.plausible_interval(logits, labels, k, 3000 * np.log(alpha))
+            assert (shifts.lower[k], shifts.upper[k]) == pytest.approx(expected, abs=1e-9)
+
+
+# Nasty data
+
+
+def test_logits_of_ten_thousand_are_answered_in_the_limit():
+    logits = np.array([[1e4, 0, -1e4], [-1e4, 1e4, 0], [0, -1e4, 1e4], [1e4, -1e4, 0]])
+    d = decal.decalibrate(logits, [0, 1, 2, 1], alpha=0.5)
+    credal = d.predict(logits)
+    shifts = d.shifts()
+    low, high = oracles.box(logits, shifts.lower, shifts.upper, "joint")
+    np.testing.assert_allclose(credal.lower, low, atol=1e-12)
+    np.testing.assert_allclose(credal.upper, high, atol=1e-12)
+    vacuous = d.predict(logits, alpha=0.0)
+    np.testing.assert_array_equal(vacuous.lower, 0.0)
+    np.testing.assert_array_equal(vacuous.upper, 1.0)
+
+
+def test_all_equal_logits_give_every_class_the_same_interval():
+    d = decal.decalibrate(np.zeros((30, 3)), np.arange(30) % 3, alpha=0.9)
+    credal = d.predict(np.zeros((1, 3)))
+    assert np.ptp(credal.lower) < 1e-12
+    assert np.ptp(credal.upper) < 1e-12
+    assert credal.lower[0, 0] < 1 / 3 < credal.upper[0, 0]
+
+
+def test_perfectly_separated_data_widen_as_alpha_falls_but_stay_finite():
+    logits = np.repeat(50.0 * np.eye(3), 10, axis=0)
+    d = decal.decalibrate(logits, np.repeat(np.arange(3), 10), alpha=0.9)
+    for alpha in (1e-6, 0.5, 0.9, 1.0):
+        shifts = d.shifts(alpha)
+        assert np.isfinite(shifts.lower).all()
+        assert np.isfinite(shifts.upper).all()
+    assert (d.shifts(0.5).upper > 50).all()  # it takes that much before one label is doubted
+
+
+def test_absent_and_sole_classes_have_infinite_ends():
+    logits = np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 0.5]])
+    shifts = decal.decalibrate(logits, [1, 1], alpha=0.9).shifts()
+    np.testing.assert_array_equal(np.isneginf(shifts.lower), [True, False, True])
+    np.testing.assert_array_equal(np.isposinf(shifts.upper), [False, True, False])
+    credal = decal.decalibrate(logits, [1, 1], alpha=0.9).predict(logits)
+    np.testing.assert_array_equal(credal.upper[:, 1], 1.0)
+    np.testing.assert_array_equal(credal.lower[:, [0, 2]], 0.0)
+
+
+@pytest.mark.parametrize("gap", [30.0, 1250.0, 1e4])
+@pytest.mark.parametrize("loss", [1e-14, 1e-12, 1e-8, 1e-6])
+def test_tiny_budgets_on_confident_logits_are_met_up_to_round_off(gap, loss):
+    logits = np.array([[0.0, -gap], [-gap, 0.0]])
+    shifts = decal.decalibrate(logits, [0, 1], alpha=np.exp(-loss)).shifts()
+    for k in range(2):
+        assert -gap <= shifts.lower[k] <= 0 <= shifts.upper[k] <= gap
+        for t in (shifts.lower[k], shifts.upper[k]):
+            assert oracles.gain(logits, np.array([0, 1]), k, t) >= -2 * loss - 1e-15 * (9 + 9 * gap)
+
+
+def test_one_row_and_two_classes():
+    d = decal.decalibrate([[0.3, -0.2]], [0], alpha=0.8)
+    credal = d.predict([[0.3, -0.2]])
+    np.testing.assert_array_equal(credal.upper, [[1.0, 0.8 * 0 + credal.upper[0, 1]]])
+    p = oracles.softmax([0.3, -0.2])
+    assert credal.lower[0, 0] == pytest.approx(0.8 * p[0])  # likelihood of the one label
+
+
+def test_alpha_one_keeps_the_model_and_what_is_better_than_it(clear_data):
+    logits, labels = clear_data
+    shifts = decal.decalibrate(logits, labels, alpha=1.0).shifts()
+    assert ((shifts.lower == 0) | (shifts.upper == 0)).all()
+    assert ((shifts.lower < 0) | (shifts.upper > 0)).any()
+
+
+def test_rows_of_weight_zero_leave_no_trace(clear_data):
+    logits, labels = clear_data
+    weights = np.ones(len(labels))
+    weights[::3] = 0
+    odd = logits.copy()
+    odd[::3] = 1e6
+    a = decal.decalibrate(odd, labels, alpha=0.7, sample_weight=weights)
+    b = decal.decalibrate(logits[weights > 0], labels[weights > 0], alpha=0.7)
+    np.testing.assert_array_equal(endpoints(a, 0.7), endpoints(b, 0.7))
+    assert a.examples == b.examples
+
+
+def test_float32_and_float64_of_the_same_numbers_agree_exactly(clear_data):
+    logits, labels = clear_data
+    single = logits.astype(np.float32)
+    a = decal.decalibrate(single, labels, alpha=0.6)
+    b = decal.decalibrate(single.astype(np.float64), labels, alpha=0.6)
+    np.testing.assert_array_equal(endpoints(a, 0.6), endpoints(b, 0.6))
+    assert a.predict(single).lower.dtype == np.float64
+
+
+@pytest.mark.slow
+def test_a_million_rows_in_chunks_equal_their_distinct_rows_weighted():
+    rng = np.random.default_rng(5)
+    distinct = rng.normal(size=(1000, 5)) * 3
+    labels = rng.integers(0, 5, 1000)
+    streamed = decal.Decalibrator()
+    for _ in range(10):
+        rows = np.tile(np.arange(1000), 100)
+        streamed.partial_fit(distinct[rows], labels[rows])
+    weighted = decal.decalibrate(distinct, labels, alpha=0.8, sample_weight=np.full(1000, 1000.0))
+    assert streamed.examples == 1_000_000
+    np.testing.assert_allclose(endpoints(streamed, 0.8), endpoints(weighted, 0.8), atol=1e-10)
+
+
+def bin_width(model):
+    (margins,) = model._known.evidence
+    return margins.bin_width
+
+
+def test_many_classes_over_a_wide_range_stay_exact_though_bins_are_merged(monkeypatch):
+    rng = np.random.default_rng(3)
+    logits = rng.normal(size=(300, 4)) * 50
+    labels = rng.integers(0, 4, 300)
+    exact = decal.decalibrate(logits, labels, alpha=0.9)
+    monkeypatch.setattr("decal.directions._margins.MAX_BINS", 64)
+    monkeypatch.setattr("decal.directions._margins.summarise_margins.__defaults__", (64,))
+    coarse = decal.decalibrate(logits, labels, alpha=0.9)
+    assert bin_width(coarse) > bin_width(exact)
+    np.testing.assert_allclose(endpoints(coarse, 0.9), endpoints(exact, 0.9), atol=1e-9)
+    assert coarse.shifts().error == 0.0
+    unpolished = decal.Decalibrator().partial_fit(logits, labels)  # chunks are not kept
+    shifts = unpolished.shifts(0.9)
+    for k in range(4):
+        for t in (shifts.lower[k], shifts.upper[k]):
+            missed = oracles.gain(logits, labels, k, t) / 300 - np.log(0.9)
+            assert abs(missed) <= shifts.error + 1e-12
+    assert shifts.error > 1e-9

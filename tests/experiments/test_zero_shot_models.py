@@ -1,0 +1,41 @@
+"""Zero-shot models: accuracies, ties, and the paper's table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from decal._experiments import zero_shot_models as zero_shot
+from decal._experiments.harness.experiment import run
+from helpers.experiment_files import with_tables
+from helpers.experiment_runs import table
+
+
+def test_accuracies_and_ties_are_counted(paper_runs, paper_folder, tmp_path):
+    rows = {(r["data"], r["measure"]): r for r in table(paper_runs[zero_shot][0] / "rows.csv")}
+    with np.load(paper_folder / "clip_cifar10_en.npz") as file:
+        right = np.mean(file["logits"].argmax(axis=1) == file["labels"])
+    assert float(rows["clip_cifar10_en", "accuracy"]["value"]) == right
+    tied = tmp_path / "clip_cifar10_en.npz"
+    z = np.array([[2.0, 2.0, 0.0], [0.0, 1.0, 1.0], [3.0, 1.0, 1.0]])
+    np.savez(tied, logits=z, labels=[0, 2, 1], human=np.eye(3), classes=list("abc"))
+    found = zero_shot.measures(tied, zero_shot.PROMPTED[0])
+    assert found["ties"] == 2
+    assert found["accuracy"] == 1 / 3
+
+
+@pytest.mark.parametrize(("off", "holds"), [(0.019, True), (0.03, False)])
+def test_accuracies_of_the_paper_are_compared_once_entered(
+    paper_folder, paper_runs, tmp_path, off, holds
+):
+    with np.load(paper_folder / "clip_cifar10_en.npz") as file:
+        ours = 100 * float(np.mean(file["logits"].argmax(axis=1) == file["labels"]))
+    entered = {"zero-shot accuracy": {"clip_cifar10_en": ours + off}}
+    report = run(
+        zero_shot.experiment, with_tables(paper_folder, tmp_path, **entered), tmp_path / "out"
+    )
+    assert report.claims[0].text.startswith("clip_cifar10_en: accuracy")
+    assert report.claims[0].holds is holds
+    assert report.sections["CIFAR-10, English prompts"][0][2] == f"{ours + off:.2f}"
+    assert zero_shot.TABLE not in report.needs
+    assert zero_shot.TABLE in paper_runs[zero_shot][1].needs

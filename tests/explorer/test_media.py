@@ -1,0 +1,93 @@
+"""Names, texts and pictures of the inputs."""
+
+from __future__ import annotations
+
+import base64
+import io
+import sys
+
+import numpy as np
+import pytest
+
+from decal.explorer import explore
+from helpers.explorations import data, fitted
+
+
+def pictures(result):
+    """The pictures of a payload, decoded."""
+    from PIL import Image
+
+    for address in result.payload.header["inputs"]["images"]:
+        kind, _, text = address.partition(";base64,")
+        assert kind == "data:image/png"
+        with Image.open(io.BytesIO(base64.b64decode(text))) as picture:
+            assert not picture.getexif()
+            yield np.asarray(picture)
+
+
+def test_pairs_of_texts_are_two_lines():
+    z, model = data(3, 3)[0], fitted(3)
+    texts = [("A man sleeps.", "He is awake."), "one", ["a", "b"]]
+    shown = explore(model, z, texts=texts).payload.header["inputs"]["texts"]
+    assert shown == ["A man sleeps.\nHe is awake.", "one", "a\nb"]
+    table = np.array([["a", "b"], ["c", "d"], ["e", "f"]])
+    shown = explore(model, z, texts=table, names=table[:, 0]).payload.header["inputs"]
+    assert (shown["texts"], shown["names"]) == (["a\nb", "c\nd", "e\nf"], ["a", "c", "e"])
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (5, 7, 3), (4, 4, 4)])
+def test_small_pictures_are_kept_as_they_are(shape):
+    pytest.importorskip("PIL", reason="needs decal[explore]")
+    pixels = np.random.default_rng(0).integers(0, 256, (3, *shape), dtype=np.uint8)
+    for images in (pixels, pixels / 255, pixels.astype(np.int64)):
+        found = list(pictures(explore(fitted(3), data(3, 3)[0], images=images, rows=[0, 2])))
+        np.testing.assert_array_equal(found, pixels[[0, 2]])
+
+
+def test_large_pictures_become_thumbnails():
+    Image = pytest.importorskip("PIL.Image", reason="needs decal[explore]")
+    colours = [(255, 0, 0), (0, 255, 0), (0, 0, 255)]
+    images = [Image.new("RGB", (400, 200), colour) for colour in colours]
+    found = list(pictures(explore(fitted(3), data(3, 3)[0], images=images)))
+    assert [picture.shape for picture in found] == [(48, 96, 3)] * 3
+    assert [tuple(picture[20, 50]) for picture in found] == colours
+    assert images[0].size == (400, 200)
+
+
+def test_pictures_come_from_files_named_by_row_or_listed(tmp_path):
+    Image = pytest.importorskip("PIL.Image", reason="needs decal[explore]")
+    for row, grey in enumerate((10, 20, 30)):
+        Image.new("L", (6, 6), grey).save(tmp_path / f"{row:03}.{'png' if row else 'bmp'}")
+    z, model = data(3, 3)[0], fitted(3)
+    paths = sorted(tmp_path.iterdir())
+    for images in (tmp_path, paths, [str(path) for path in paths]):
+        found = pictures(explore(model, z, images=images))
+        assert [int(picture[0, 0]) for picture in found] == [10, 20, 30]
+    (tmp_path / "002.png").write_bytes(b"not a picture")
+    with pytest.raises(ValueError, match=r"images must be pictures: got .*002.png for row 2"):
+        explore(model, z, images=tmp_path)
+    (tmp_path / "002.png").unlink()
+    with pytest.raises(ValueError, match=r"for every row, 0 to 2: got none for row 2 in .* 2.png"):
+        explore(model, z, images=tmp_path)
+    (tmp_path / "1.png").touch()
+    with pytest.raises(ValueError, match=r"one file for every row: got 001.png and 1.png"):
+        explore(model, z, images=tmp_path)
+
+
+def test_modes_that_a_png_lacks_are_converted_and_pictures_turned_upright(tmp_path):
+    Image = pytest.importorskip("PIL.Image", reason="needs decal[explore]")
+    Image.new("CMYK", (4, 4), (0, 255, 255, 0)).save(tmp_path / "0.jpg")
+    turned = Image.new("RGB", (8, 4))
+    exif = turned.getexif()
+    exif[0x0112] = 6
+    turned.save(tmp_path / "1.jpg", exif=exif)
+    see_through = Image.new("P", (4, 4))
+    see_through.save(tmp_path / "2.png", transparency=0)
+    found = list(pictures(explore(fitted(3), data(3, 3)[0], images=tmp_path)))
+    assert [picture.shape for picture in found] == [(4, 4, 3), (8, 4, 3), (4, 4, 4)]
+
+
+def test_without_pillow_pictures_say_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ImportError, match=r"images need Pillow: pip install 'decal\[explore\]'"):
+        explore(fitted(3), data(3, 3)[0], images=np.ones((3, 8, 8)))

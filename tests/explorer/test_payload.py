@@ -1,0 +1,284 @@
+"""Every number of the page, against the credal set asked one input at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import decal
+from decal.explorer import _payload as payload
+from decal.explorer import explore, explore_credal
+from helpers.explorations import ALPHAS, close, data, decoded, fitted
+
+
+def check_numbers(result, sets, prefix="0/", labels=None, truth=None, rest=False):
+    """All arrays of one model: `sets` has the credal sets of the shown inputs at every level."""
+    header, arrays = decoded(result.payload.to_bytes())
+    n, A, m = header["inputs"]["count"], len(header["alphas"]), header["slots"]
+    slots = arrays["slots"]
+    assert header["rest"] == rest
+    mine = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+    seen = {"lower", "upper"}
+    for a in range(A):
+        for i in range(n):
+            c = sets[a][i]
+            close(mine["lower"][a, i], expected_bounds(c, slots[i], rest)[0])
+            close(mine["upper"][a, i], expected_bounds(c, slots[i], rest)[1])
+            for name in ("aleatoric", "epistemic", "total"):
+                close(mine[name][a, i], getattr(c, name)(empty="nan")[0])
+                seen.add(name)
+            for rule in header["rules"]:
+                key = rule["key"]
+                action = c.decide(key, empty="nan")[0]
+                if rule["kind"] == "set":
+                    kept = {b for b in range(m) if action[slots[i, b]]}
+                    bits = int(mine[f"kept/{key}"][a, i])
+                    assert {b for b in range(32) if bits >> b & 1} == kept
+                    assert mine[f"size/{key}"][a, i] == action.sum()
+                    seen |= {f"kept/{key}", f"size/{key}"}
+                else:
+                    assert mine[f"takes/{key}"][a, i] == action
+                    seen.add(f"takes/{key}")
+            if labels is not None:
+                kept = c.decide("e_admissible", empty="nan")[0]
+                assert mine["hit"][a, i] == kept[labels[i]]
+                seen.add("hit")
+            if truth is not None:
+                assert mine["covered"][a, i] == c.contains(truth[[i]])[0]
+                seen.add("covered")
+    point = sets[header["start"]].point
+    if point is not None:
+        close(mine["point"], [folded(p, s, rest) for p, s in zip(point, slots, strict=True)])
+        assert mine["predicted"].tolist() == point.argmax(axis=1).tolist()
+        seen |= {"point", "predicted"}
+    if labels is not None:
+        assert arrays["labels"].tolist() == list(labels)
+    if truth is not None:
+        close(arrays["truth"], [folded(p, s, rest) for p, s in zip(truth, slots, strict=True)])
+    assert seen == set(mine)
+
+
+def folded(p, slots, rest):
+    others = [sum(p[k] for k in range(len(p)) if k not in slots)] if rest else []
+    return [p[k] for k in slots] + others
+
+
+def expected_bounds(credal, slots, rest):
+    """Least and greatest probability of each slot, an event, by linear programming or vertices."""
+    K = credal.shape[1]
+    events = [[k] for k in slots]
+    if rest:
+        events.append([k for k in range(K) if k not in slots])
+    ends = [extremes(credal, np.isin(np.arange(K), event)) for event in events]
+    return [e[0] for e in ends], [e[1] for e in ends]
+
+
+def extremes(credal, event):
+    if isinstance(credal, decal.HullCredalSet):
+        masses = [v[event].sum() for v in credal.vertices[0]]
+        return min(masses), max(masses)
+    if credal.is_empty[0]:
+        return np.nan, np.nan
+    bounds = np.column_stack([credal.lower[0], credal.upper[0]])
+    ends = []
+    for sign in (1, -1):
+        found = linprog(sign * event, A_eq=np.ones((1, len(event))), b_eq=[1], bounds=bounds)
+        assert found.status == 0
+        ends.append(sign * found.fun)
+    return ends
+
+
+def test_every_number_is_what_the_credal_set_says():
+    z, labels, truth = data(7, 4)
+    model = fitted(4, directions=("class", "temperature"))
+    result = explore(model, z, labels=labels, truth=truth, alphas=ALPHAS)
+    sets = [model.predict(z, alpha=alpha) for alpha in ALPHAS]
+    check_numbers(result, sets, labels=labels, truth=truth)
+    header = result.payload.header
+    assert header["alphas"] == ALPHAS
+    assert header["start"] == 1
+    assert result.payload.arrays["slots"].tolist() == [[0, 1, 2, 3]] * 7
+    assert result.payload.arrays["rows"].tolist() == list(range(7))
+
+
+def test_classes_beyond_the_slots_are_folded_exactly():
+    z, labels, truth = data(6, 7)
+    model = fitted(7)
+    result = explore(model, z, labels=labels, truth=truth, alphas=ALPHAS, slots=3)
+    sets = [model.predict(z, alpha=alpha) for alpha in ALPHAS]
+    check_numbers(result, sets, labels=labels, truth=truth, rest=True)
+    upper = sets[1].upper
+    for slots, ends in zip(result.payload.arrays["slots"], upper, strict=True):
+        assert slots.tolist() == sorted(range(7), key=lambda k: -ends[k])[:3]
+
+
+def test_many_classes_are_stored_in_24_slots():
+    z, _, _ = data(5, 40)
+    result = explore(fitted(40), z, alphas=[1.0, 0.5])
+    assert result.payload.header["slots"] == 24
+    assert result.payload.header["rest"]
+    assert result.payload.arrays["0/lower"].shape == (2, 5, 25)
+    assert decoded(result.payload.to_bytes())[1]["0/upper"].max() <= 1
+    all_stored = explore(fitted(31), data(5, 31)[0], alphas=[1.0])
+    assert all_stored.payload.header["slots"] == 31
+    assert not all_stored.payload.header["rest"]
+    # At alpha = 0 nothing is excluded: all 31 bits are set.
+    wide = explore(fitted(31), data(5, 31)[0], alphas=[0.0])
+    assert set(wide.payload.arrays["0/kept/e_admissible"].ravel()) == {2**31 - 1}
+
+
+def test_results_do_not_depend_on_the_blocks(monkeypatch):
+    z, labels, truth = data(50, 8)
+    arguments = {"labels": labels, "truth": truth, "slots": 3, "rows": 20}
+    whole = explore(fitted(8), z, **arguments)
+    monkeypatch.setattr(payload, "BLOCK_ELEMENTS", 7 * 8)
+    parts = explore(fitted(8), z, **arguments)
+    for name, array in whole.payload.arrays.items():
+        np.testing.assert_allclose(parts.payload.arrays[name], array, rtol=0, atol=1e-7)
+    for name, curve in whole.payload.header["models"][0]["curve"].items():
+        close(parts.payload.header["models"][0]["curve"][name], curve)
+
+
+def test_curves_are_over_all_inputs():
+    z, labels, truth = data(60, 4)
+    model = fitted(4)
+    curve = explore(model, z, labels=labels, truth=truth, alphas=ALPHAS, rows=5).payload.header[
+        "models"
+    ][0]["curve"]
+    for a, alpha in enumerate(ALPHAS):
+        credal = model.predict(z, alpha=alpha)
+        kept = credal.decide("e_admissible")
+        assert curve["efficiency"][a] == pytest.approx(decal.metrics.efficiency(credal))
+        assert curve["coverage"][a] == pytest.approx(decal.metrics.coverage(credal, truth))
+        assert curve["size"][a] == pytest.approx(np.mean([row.sum() for row in kept]))
+        missed = np.mean([not row[y] for row, y in zip(kept, labels, strict=True)])
+        assert curve["missed"][a] == pytest.approx(missed)
+    without = explore(model, z).payload
+    assert without.header["models"][0]["curve"]["coverage"] is None
+    assert without.header["models"][0]["curve"]["missed"] is None
+    assert not {"labels", "truth", "0/hit", "0/covered"} & set(without.arrays)
+
+
+def test_two_models_stand_side_by_side():
+    z, labels, _ = data(6, 5)
+    other_z = data(6, 5, seed=9)[0]
+    first = fitted(5)
+    cal = data(200, 5, seed=3)
+    second = decal.decalibrate(*cal[:2], alpha=0.5, classes="一二三四五")
+    result = explore(
+        first, z, labels=labels, alphas=ALPHAS, compare=(second, other_z, "Chinese"), slots=2
+    )
+    header, arrays = result.payload.header, result.payload.arrays
+    assert [m["name"] for m in header["models"]] == ["Model A", "Chinese"]
+    assert header["models"][0]["classes"] == list("01234")
+    assert header["models"][1]["classes"] == list("一二三四五")
+    assert ["alpha", "0.5"] in header["models"][1]["settings"]
+    pairs = [(first, z), (second, other_z)]
+    for i, (model, logits) in enumerate(pairs):
+        sets = [model.predict(logits, alpha=alpha) for alpha in ALPHAS]
+        check_numbers(result, sets, f"{i}/", labels=labels, rest=True)
+    upper = np.max([m.predict(x, alpha=0.9).upper for m, x in pairs], axis=0)
+    for slots, ends in zip(arrays["slots"], upper, strict=True):
+        assert slots.tolist() == sorted(range(5), key=lambda k: -ends[k])[:2]
+
+
+def test_a_second_model_must_fit():
+    z, _, _ = data(6, 3)
+    model = fitted(3, classes="abc")
+    with pytest.raises(ValueError, match=r"compare's logits must have the shape of logits, \(6, 3"):
+        explore(model, z, compare=(model, z[:4]))
+    message = "classes in the same order: got 'c' where the first model has 'a', in column 0"
+    with pytest.raises(ValueError, match=message):
+        explore(model, z, compare=(fitted(3, classes="cba"), z))
+
+
+def test_credal_sets_without_a_level_and_empty_ones():
+    lower = [[0.1, 0.2, 0.3], [0.6, 0.6, 0.0], [0.0, 0.1, 0.1]]
+    upper = [[0.5, 0.6, 0.7], [0.7, 0.7, 0.2], [0.2, 0.3, 0.4]]
+    credal = decal.IntervalCredalSet(lower, upper, classes="abc")
+    assert credal.is_empty.tolist() == [False, True, True]
+    labels, truth = [0, 1, 2], np.array([[0.3, 0.3, 0.4]] * 3)
+    result = credal.explore(labels=labels, truth=truth, title="Some sets")
+    check_numbers(result, [credal], labels=labels, truth=truth)
+    header, arrays = result.payload.header, result.payload.arrays
+    assert header["alphas"] == [None]
+    assert header["models"][0]["settings"] == []
+    assert "point" not in [rule["key"] for rule in header["rules"]]
+    assert np.isnan(arrays["0/total"][0, 1:]).all()
+    assert np.isnan(arrays["0/lower"][0, 1:]).all()
+    assert arrays["0/takes/hurwicz"][0, 1:].tolist() == [-1, -1]
+    assert arrays["0/size/e_admissible"][0, 1:].tolist() == [0, 0]
+    assert ["empty sets", "2 at first"] in header["models"][0]["summary"]
+    assert repr(result).startswith("Exploration: Some sets, 3 inputs, 3 classes\n")
+    only_empty = credal[1:].explore(slots=2)
+    assert np.isnan(only_empty.payload.arrays["0/upper"]).all()
+
+
+@pytest.mark.parametrize("slots", [None, 2])
+def test_hulls_are_shown_as_hulls(slots):
+    rng = np.random.default_rng(0)
+    hull = decal.HullCredalSet(rng.dirichlet(np.ones(5), (6, 3)))
+    truth = hull.point
+    result = explore_credal(hull, truth=truth, slots=slots)
+    check_numbers(result, [hull], truth=truth, rest=slots is not None)
+    # A box's event bounds would be wider than the hull's own.
+    assert "interval_dominance" in [rule["key"] for rule in result.payload.header["rules"]]
+
+
+def test_any_predictor_will_do():
+    class Halves:
+        """Widens a softmax towards certainty of anything, the more so the smaller alpha."""
+
+        def predict(self, logits, *, alpha=None):
+            p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+            return decal.HullCredalSet(
+                np.stack([p, alpha * p + (1 - alpha) / p.shape[1]], axis=1), classes="xyz"
+            )
+
+    z = data(4, 3)[0]
+    result = explore(Halves(), z)
+    levels = result.payload.header["alphas"]
+    assert levels[result.payload.header["start"]] == 0.8
+    check_numbers(result, [Halves().predict(z, alpha=alpha) for alpha in levels])
+
+
+def test_too_many_inputs_are_sampled_in_order(monkeypatch):
+    z, labels, truth = data(300, 3)
+    model = fitted(3)
+    whole = explore(model, z, labels=labels, truth=truth, alphas=ALPHAS)
+    size = sum(array.nbytes for array in whole.payload.arrays.values())
+    monkeypatch.setattr(payload, "BYTE_BUDGET", size // 3)
+    few = explore(model, z, labels=labels, truth=truth, alphas=ALPHAS)
+    rows = few.payload.arrays["rows"]
+    assert few.payload.header["inputs"]["count"] == len(rows) == 100
+    assert few.payload.header["inputs"]["total"] == 300
+    assert np.all(np.diff(rows) > 0)
+    assert "100 of 300 inputs" in repr(few)
+    for name in ("labels", "truth", "0/point"):
+        np.testing.assert_array_equal(few.payload.arrays[name], whole.payload.arrays[name][rows])
+    for name in ("0/lower", "0/kept/maximality", "0/total", "0/covered"):
+        found, expected = few.payload.arrays[name], whole.payload.arrays[name][:, rows]
+        np.testing.assert_array_equal(found, expected)
+    again = explore(model, z, alphas=ALPHAS, labels=labels, truth=truth)
+    np.testing.assert_array_equal(again.payload.arrays["rows"], rows)
+    other = explore(model, z, alphas=ALPHAS, labels=labels, truth=truth, seed=1)
+    assert set(other.payload.arrays["rows"]) != set(rows)
+    with_texts = explore(model, z, alphas=ALPHAS, texts=["long " * 100] * 300)
+    assert with_texts.payload.header["inputs"]["count"] < 100
+    assert len(explore(model, z, rows=250).payload.arrays["rows"]) == 250
+    chosen = explore(model, z, rows=[7, 3, 7], names=range(300)).payload
+    assert chosen.arrays["rows"].tolist() == [3, 7]
+    assert chosen.header["inputs"]["names"] == ["3", "7"]
+
+
+def test_progress_is_told():
+    seen = []
+    explore(
+        fitted(3),
+        data(30, 3)[0],
+        alphas=ALPHAS,
+        progress=lambda done, all_: seen.append((done, all_)),
+    )
+    assert seen[-1] == (30 * 4, 30 * 4)
+    assert seen == sorted(seen)

@@ -1,0 +1,51 @@
+"""Files of logits and labels in every format."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pa = pytest.importorskip("pyarrow", reason="needs decal[cli]")
+import pyarrow.csv as pc  # noqa: E402
+import pyarrow.parquet as pq  # noqa: E402
+
+from decal._io import sources as files  # noqa: E402
+
+ALL = ("npz", "npy", "csv", "parquet")
+
+NAMES = ("cat", "dog", "eel")
+
+
+def make_labelled():
+    """Logits (50, 3) and labels drawn from their softmax."""
+    rng = np.random.default_rng(0)
+    logits = 2 * rng.standard_normal((50, 3))
+    return logits, np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+
+
+def write_logits(folder, kind, logits, labels, *, names=NAMES, truth=None):
+    """A file of logits and labels in the documented layout; for .npy, two files."""
+    path = folder / f"logits.{kind}"
+    if kind == "npy":
+        np.save(path, logits)
+        np.save(folder / "labels.npy", labels)
+    elif kind == "npz":
+        more = {} if truth is None else {"truth": truth}
+        np.savez(path, logits=logits, labels=labels, classes=np.array(names), **more)
+    else:
+        columns = {name: logits[:, k] for k, name in enumerate(names)}
+        table = pa.table(columns | {"label": labels})
+        (pc.write_csv if kind == "csv" else pq.write_table)(table, path)
+    return path
+
+
+def opened(folder, kind, logits, labels, **options):
+    path = write_logits(folder, kind, logits, labels)
+    beside = folder / "labels.npy" if kind == "npy" else None
+    return files.open_source(path, labels=beside, needed=("labels",), **options)
+
+
+def text_file(folder, text, name="logits.csv"):
+    path = folder / name
+    path.write_text(text)
+    return path

@@ -1,0 +1,107 @@
+"""Writing credal sets and tables, in every format."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers.archives import read_npz
+
+pa = pytest.importorskip("pyarrow", reason="needs decal[cli]")
+import pyarrow.csv as pc  # noqa: E402
+import pyarrow.parquet as pq  # noqa: E402
+
+import decal  # noqa: E402
+from decal._io import writers  # noqa: E402
+from helpers.logit_files import ALL, NAMES, make_labelled  # noqa: E402
+
+
+@pytest.fixture
+def data():
+    return make_labelled()
+
+
+@pytest.fixture
+def credal(data):
+    logits, labels = data
+    return decal.decalibrate(logits, labels, alpha=0.8, classes=NAMES).predict(logits)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_credal_sets_written_in_parts_read_back_exactly(tmp_path, credal, kind):
+    path = tmp_path / f"out.{kind}"
+    writers.write_credal(path, [credal[:20], credal[20:21], credal[21:]])
+    if kind == "npz":
+        with np.load(path, allow_pickle=False) as found:
+            lower, upper, point = found["lower"], found["upper"], found["point"]
+            assert tuple(found["classes"]) == NAMES
+    elif kind == "npy":
+        lower, upper = np.moveaxis(np.load(path, allow_pickle=False), -1, 0)
+        point = credal.point
+    else:
+        table = pc.read_csv(path) if kind == "csv" else pq.read_table(path)
+        assert table["row"].to_pylist() == np.repeat(np.arange(50), 3).tolist()
+        assert table["class"].to_pylist() == list(NAMES) * 50
+        lower, upper, point = (
+            table[name].to_numpy().reshape(50, 3) for name in ("lower", "upper", "point")
+        )
+    np.testing.assert_array_equal(lower, credal.lower)
+    np.testing.assert_array_equal(upper, credal.upper)
+    np.testing.assert_array_equal(point, credal.point)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_awkward_class_names_survive_a_csv(tmp_path):
+    names = ('a,"b"', "c\nd")
+    credal = decal.IntervalCredalSet([[0.1, 0.2]], [[0.8, 0.9]], classes=names)
+    writers.write_credal(tmp_path / "x.csv", [credal])
+    parsing = pc.ParseOptions(newlines_in_values=True)
+    found = pc.read_csv(tmp_path / "x.csv", parse_options=parsing)
+    assert found.column_names == ["row", "class", "lower", "upper"]
+    assert found["class"].to_pylist() == list(names)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, credal, kind):
+    path = tmp_path / f"out.{kind}"
+    path.write_text("old")
+
+    def broken():
+        yield credal[:20]
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        writers.write_credal(path, broken())
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv", "parquet"])
+def test_named_columns_read_back_exactly(tmp_path, kind):
+    path = tmp_path / f"t.{kind}"
+    writers.write_columns(path, {"alpha": (0.1, 1.0), "coverage": [1 / 3, 0.25]})
+    if kind == "npz":
+        assert zipfile.ZipFile(path).namelist() == ["alpha.npy", "coverage.npy"]
+        found = read_npz(path)["coverage"].tolist()
+    else:
+        table = pc.read_csv(path) if kind == "csv" else pq.read_table(path)
+        found = table["coverage"].to_pylist()
+    assert found == [1 / 3, 0.25]
+
+
+def test_outputs_are_checked_before_any_work(tmp_path):
+    (tmp_path / "old.csv").touch()
+    (tmp_path / "dir.csv").mkdir()
+    with pytest.raises(ValueError, match=r"output must be a new file: got .*old.csv. Overwrite"):
+        writers.check_output(tmp_path / "old.csv", force=False)
+    writers.check_output(tmp_path / "old.csv", force=True)
+    with pytest.raises(ValueError, match="output must be a file: got the folder"):
+        writers.check_output(tmp_path / "dir.csv", force=True)
+    with pytest.raises(ValueError, match="output must be in a folder that exists"):
+        writers.check_output(tmp_path / "no" / "x.csv", force=False)
+    with pytest.raises(ValueError, match=r"output must end in .csv or .parquet: got .*x.npz"):
+        writers.check_output(tmp_path / "x.npz", force=False, formats=(".csv", ".parquet"))
+    writers.check_output(Path(tmp_path / "x"), force=False, file_format="csv")
