@@ -93,7 +93,7 @@ class OnnxModel:
         if z.shape[1] != self.columns:
             raise ValueError(
                 f"logits must have {self.columns} columns, one per class seen by fit: "
-                f"got {z.shape[1]}. Use the logits of the same model."
+                f"got shape {z.shape}. Use the logits of the same model."
             )
         with np.errstate(over="ignore"):
             narrow = np.ascontiguousarray(z, dtype=np.float32)

@@ -37,7 +37,7 @@ def test_reproduce_runs_an_experiment_and_resumes_it():
     assert "Coverage at efficiency 0.8, seed 0" in result.stdout
     assert re.search(r"VGG 15 +\d\.\d{3} .* 0\.85 (pass|fail)", result.stdout)
     assert "least gain over class" in result.stdout
-    absent = result.stdout.partition("needs ")[2]
+    absent = result.stdout.partition("Not available: ")[2]
     assert "clip_cifar10_en.npz" in absent
     assert "cnn_vgg_15_BN_64_test.npz" not in absent
     assert "Wrote decal-results/directions/table.md" in result.stderr

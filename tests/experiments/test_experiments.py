@@ -81,9 +81,10 @@ def calls_to_the_core(function):
         file = frame.f_code.co_filename
         if event != "call" or not file.startswith(str(PACKAGE)) or file.startswith(apart):
             return
-        if not frame.f_back.f_code.co_filename.startswith(str(HERE)):
+        caller = frame.f_back  # none for the work of a thread
+        if caller is None or not caller.f_code.co_filename.startswith(str(HERE)):
             return
-        way, at = [frame.f_code.co_qualname], frame.f_back
+        way, at = [frame.f_code.co_qualname], caller
         while at is not None:
             name = at.f_code.co_qualname
             if at.f_code.co_filename.startswith(ours) and not name.endswith(COMPREHENSIONS):

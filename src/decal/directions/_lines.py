@@ -74,7 +74,7 @@ class Line(Direction):
     >>> logits = [[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]]
     >>> d = decal.decalibrate(logits, [0, 0, 1, 1], alpha=0.9, directions=[FirstClass()])
     >>> round(d.steps("first class").upper, 3)
-    1.098
+    0.977
     """
 
     ratio: float = 1.0
