@@ -624,6 +624,7 @@ def test_real_data_are_certified(name, data_folder):
     assert (large.upper_outer - large.upper).max() <= 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_real_data_without_one_class_are_certified(data_folder):
     logits, labels, queries = real(data_folder, "cifar10")

@@ -78,6 +78,7 @@ def test_expectations_are_extreme_at_vertices():
         np.testing.assert_allclose(first_greatest, greatest[:, 0], atol=1e-14)
 
 
+@pytest.mark.slow
 def test_rules_agree_with_definitions():
     for rng, _, vertices in cases(8, n=12):
         kind = rng.choice(oracle.UTILITY_KINDS)

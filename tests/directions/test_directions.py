@@ -112,6 +112,7 @@ def test_the_reference_may_be_the_best_model(data):
     assert lost == pytest.approx(-90 * np.log(ALPHA), abs=1e-8)
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_it_for_files_and_folders(model, data, tmp_path):
     pytest.importorskip("pyarrow")
     logits, labels = data
@@ -138,6 +139,7 @@ def test_the_command_line_takes_it_for_files_and_folders(model, data, tmp_path):
     assert (tmp_path / "page.html").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_dask_workers_in_processes_of_their_own_find_it(model, data):
     da = pytest.importorskip("dask.array")
     distributed = pytest.importorskip("distributed")

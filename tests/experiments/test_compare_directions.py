@@ -14,6 +14,7 @@ from decal._experiments.harness.experiment import run, write
 from decal._experiments.harness.logit_sets import named
 from decal._experiments.harness.rows import Cell, RowStore, provenance
 from helpers.experiment_runs import table
+from helpers.undrawn import undrawn
 
 TABLES = ("table.csv", "table.md", "table.tex")
 
@@ -92,6 +93,7 @@ def test_rows_and_tables_are_what_the_library_computes(directions_run, every_fam
         assert float(text) == pytest.approx(expected, abs=1e-6)
 
 
+@undrawn()
 def test_several_seeds_are_averaged(one_file, tmp_path):
     columns = [f"coverage at efficiency {e:g}" for e in (0.5, 0.8)]
     single = []

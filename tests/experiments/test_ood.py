@@ -13,6 +13,7 @@ from decal._experiments.harness.logit_sets import NoDataAvailableError
 from decal._experiments.harness.published_results import ALPHAS
 from helpers.experiment_files import OUTSIDE
 from helpers.experiment_runs import Stopped, numbers, table
+from helpers.undrawn import undrawn
 from oracles import boxes as box_oracles
 from oracles import class_shifts as oracles
 
@@ -80,6 +81,7 @@ def test_the_experiment_reports_what_it_has_and_what_it_needs(finished):
     assert "Against scores that need no set" in (out / "table.md").read_text()
 
 
+@undrawn()
 def test_a_killed_run_resumes_to_the_same_rows(finished, resnet20_folder, tmp_path):
     wanted = numbers(finished[0] / "rows.csv")
     with pytest.raises(KeyboardInterrupt):
@@ -98,6 +100,7 @@ def test_a_killed_run_resumes_to_the_same_rows(finished, resnet20_folder, tmp_pa
     assert {cell.method for cell in full.cells} == {ood.SLSQP, ood.EXACT}
 
 
+@undrawn()
 def test_the_seed_draws_the_rows_that_slsqp_is_given(resnet20_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(ood, "SAMPLE", 10)
     run(ood.experiment, resnet20_folder, tmp_path, seeds=(0, 1), quick=True)
@@ -119,7 +122,10 @@ def test_without_the_file_nothing_is_made_up(tmp_path):
 
 @pytest.mark.data
 @pytest.mark.slow
-def test_class_shifts_detect_as_well_as_the_energy_on_real_logits(data_folder, tmp_path):
+def test_class_shifts_detect_as_well_as_the_energy_on_real_logits(
+    data_folder, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(ood, "SAMPLE", 60)  # for the published solver, a second per ten rows
     report = run(ood.experiment, data_folder, tmp_path, quick=True)
     assert all(claim.holds for claim in report.claims), report.claims
     found = {
