@@ -29,6 +29,7 @@ def test_rows_do_not_depend_on_the_batch():
         assert row[0] == inside[i]
 
 
+@pytest.mark.slow
 def test_membership_is_distance_in_maximum_norm():
     for rng, kind, vertices in cases(4, n=3):
         inner = mixtures(rng, vertices)

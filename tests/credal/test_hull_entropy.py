@@ -8,6 +8,7 @@ from helpers.hulls import cases, mixtures
 from oracles import decisions as oracle
 
 
+@pytest.mark.slow
 def test_highest_entropy_is_certified_and_at_least_that_of_a_general_solver():
     for _, kind, vertices in cases(0, n=3):
         highest = upper_entropy(vertices)
