@@ -404,7 +404,10 @@ def test_a_refused_tensor_leaves_the_old_fit(monkeypatch):
     before = d.shifts().upper
     z, y = drawn()
     z = torch.tensor(z).half()
-    for labels, message in ((y + 1, "in 0 to 5.*got 6 at index"), (y[1:], "labels must be 300")):
+    for labels, message in (
+        (y + 1, "in 0 to 5.*got 6 at index"),
+        (y[1:], "labels must be a vector"),
+    ):
         with pytest.raises(ValueError, match=message):
             decal_torch.fit(d, z, labels)
     with pytest.raises(ValueError, match="sample_weight must be 300 numbers"):
