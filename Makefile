@@ -12,7 +12,7 @@ endif
 # The core: what decal itself computes, reads and writes. One smoke test per integration comes with it.
 CORE := $(addprefix tests/,base coupled credal directions io helpers test_architecture.py test_decalibrator.py \
 	test_decisions.py test_metrics.py test_selection.py test_smoke.py)
-PYTEST := $(BIN)/python -m pytest -q --numprocesses 2
+PYTEST := $(BIN)/python -m pytest -q --numprocesses
 
 .PHONY: help demo quick test docs bench clean
 help:  ## this list
@@ -25,13 +25,13 @@ quick: .venv/.types  ## in a minute: formatting, types, the tests of the core, o
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(PYTEST) --dist worksteal --hypothesis-profile quick -m "not slow" $(CORE)
+	$(PYTEST) 2 --dist worksteal --hypothesis-profile quick -m "not slow" $(CORE)
 
 test: .venv/.types .venv/.browser  ## everything CI runs: formatting, types, tests, documentation snippets
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(PYTEST) --dist loadfile --no-loadscope-reorder --durations 15
+	$(PYTEST) 3 --dist loadfile --no-loadscope-reorder --durations 15
 
 docs: .venv/.docs  ## build the documentation site into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
