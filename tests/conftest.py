@@ -1,6 +1,6 @@
 """What all tests share: how many examples Hypothesis draws, one thread per process, real data.
 
-`make test` runs two processes, `-n 2 --dist loadfile`; without these options there is one.
+`make test` runs three processes, `-n 3 --dist loadfile`; without these options there is one.
 """
 
 import os

@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.numerics import Array, Logits, row_blocks
+from decal._base.numerics import Array, Logits, log_sum_exp, row_blocks
 from decal.directions._best_model import best_model
 
 POINTS_AT_ONCE = 32
@@ -95,9 +95,9 @@ class ShiftLoss:
         if present.sum() > 1:
             center[present] = best_model(z, labels, weights, scale=False).center[present]
         each = np.arange(len(z))
-        before = z[each, labels] - _log_sum_exp(z)
+        before = z[each, labels] - log_sum_exp(z)
         z += center
-        log_odds = z - _log_sum_exp(z[:, present])[:, None]
+        log_odds = z - log_sum_exp(z[:, present])[:, None]
         gain = float(weights @ (log_odds[each, labels] - before))
         offset = np.where(present, 0.0, log_odds.max(axis=0))
         return cls(log_odds - offset, weights, label_weight, center - offset), max(gain, 0.0)
@@ -245,7 +245,7 @@ class ShiftLoss:
         for rows in row_blocks(len(self.weights), K):
             moved = self.log_odds[rows] + shift
             w = self.weights[rows]
-            total = _log_sum_exp(moved)
+            total = log_sum_exp(moved)
             q = np.exp(moved - total[:, None])
             value += float(w @ total)
             slopes += w @ q
@@ -260,11 +260,3 @@ def safe_inverse(matrices: Array) -> Array:
     values = np.where(values > VANISHING * largest, values, VANISHING**3 * largest)
     inverse: Array = (vectors / values[..., None, :]) @ vectors.swapaxes(-1, -2)
     return inverse
-
-
-def _log_sum_exp(z: Array) -> Array:
-    """(n,) logarithms of the sums of exponentials of the rows."""
-    largest = z.max(axis=1)
-    total: Array = np.log(np.exp(z - largest[:, None]).sum(axis=1))
-    total += largest
-    return total

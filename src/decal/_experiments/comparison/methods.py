@@ -47,7 +47,6 @@ from decal._experiments.harness.rows import Row
 from decal.torch import collect_logits
 
 Array = NDArray[np.float64]
-Batches = list[tuple[Tensor, Tensor]]
 
 ROWS = 512
 """Number of inputs in a batch of predictions."""
