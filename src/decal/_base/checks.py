@@ -21,12 +21,17 @@ SUM_TOLERANCE = 1e-3
 """How far from one a row of probabilities may sum: published distributions are often rounded."""
 
 
+FLOATS = np.dtype(np.float32), np.dtype(np.float64)
+
+
 class NotFittedError(ValueError, AttributeError):
     """Raised when something is asked of a Decalibrator that has seen no data."""
 
 
 def to_numpy(values: Any, name: str) -> NDArray[Any]:
     """A NumPy array of the same numbers; tensors are detached and brought to the host."""
+    if type(values) is np.ndarray and values.dtype in FLOATS:
+        return values
     if hasattr(values, "detach"):  # a torch tensor, perhaps on a device, perhaps in bfloat16
         values = values.detach().cpu()
         if str(values.dtype) == "torch.bfloat16":
@@ -427,12 +432,13 @@ def real_matrix(values: Any, name: str, place: Place = IN_ARRAY) -> Logits:
         )
     if array.dtype.kind not in "iufb":
         raise place.error(f"{name} must be real numbers: got dtype {array.dtype}{place.within}.")
-    if array.dtype not in (np.float32, np.float64):
-        array = array.astype(np.float64)
-    return array
+    return array if array.dtype in FLOATS else array.astype(np.float64)
 
 
 def require_finite(array: Logits, name: str, place: Place = IN_ARRAY) -> None:
+    lowest, highest = (f.reduce(array, axis=None, initial=0.0) for f in (np.minimum, np.maximum))
+    if -np.inf < lowest and highest < np.inf:  # false for NaN, too
+        return
     advice = "Mask or repair such rows first."
     _require_in_blocks(np.isfinite, array, name, "be finite", place, advice)
 
@@ -443,7 +449,7 @@ def _require_in_blocks(
     """As `require_all` on all rows, without a mask of the size of the array."""
     for rows in row_blocks(*array.shape):
         fine = test(array[rows])
-        if not fine.all():
+        if not np.logical_and.reduce(fine, axis=None):
             require_all(fine, array[rows], name, rule, place=place.after(rows.start), advice=advice)
 
 

@@ -33,6 +33,7 @@ from decal.directions._direction import (
 )
 from decal.directions._margins import (
     LARGEST_SIXTH_DERIVATIVE,
+    TANGENT_SHIFTS,
     MarginSummary,
     exact_softplus_sum,
     summarise_margins,
@@ -52,6 +53,9 @@ TOLERANCE = 4 * float(np.finfo(np.float64).eps)
 
 LAST_STEP = (8 * TOLERANCE) ** 0.5
 """A Newton step this short leaves less than TOLERANCE, as |g''| <= W / 4: it is the last one."""
+
+LAST_COARSE_STEP = 2e-4
+"""The last step where finer bins follow: what it leaves is then gone after one more."""
 
 DEEPEST_LOGIT = 300.0
 """Exponentials of shifts, and of margins of the largest class, stay in linear scale up to here."""
@@ -151,31 +155,29 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
         stages.insert(0, summary.coarse.softplus_sum)
     if exact is not None:
         stages.append(exact)
-    t = outside.copy()
+    t = np.where(solve, _closest_roots(summary.coarse or summary, base, b, outside), 0.0)
     for softplus_sum in stages:
         if softplus_sum is exact:
             base = np.where(left_out, 0.0, exact(np.zeros((1, K)))[0])
-        rows, missed = np.arange(2 * A), np.zeros_like(t)
+        last_step = LAST_STEP if softplus_sum is stages[-1] else LAST_COARSE_STEP
         for _ in range(MAX_NEWTON_STEPS):
-            here, which = t[rows], solve[rows]
-            value, slope = softplus_sum(here)
-            lift = w * here
-            left = np.where(which, lift - value + base - b[rows], 0.0)
+            value, slope = softplus_sum(t)
+            lift, rise = w * t, w - slope
+            left = lift - value
+            left += base - b
+            short, step = np.abs(left), np.zeros_like(t)
             # The terms of the gain may be large and cancel: what they leave is round-off.
-            off = np.abs(left) > TOLERANCE * (W + np.abs(lift) + value)
-            rise = w - slope
-            off &= rise != 0
-            step = np.divide(left, rise, out=np.zeros_like(left), where=off)
+            off = solve & (short > TOLERANCE * (W + np.abs(lift) + value)) & (rise != 0)
+            np.divide(left, rise, out=step, where=off)
             # A coarser stage may have ended beyond the maximum of a finer one: start over there.
-            astray = off & (side[rows] * rise >= 0)
+            astray = off & (side * rise >= 0)
             if astray.any():
-                step = np.where(astray, here - outside[rows], step)
-            t[rows] = here = here - step
-            size, short = np.abs(step), np.abs(left)
-            missed[rows] = np.where(off, np.minimum(W / 8 * size**2, short), short)
-            rows = rows[(size > LAST_STEP + TOLERANCE * np.abs(here)).any(axis=1)]
-            if not rows.size:
+                step = np.where(astray, t - outside, step)
+            t -= step
+            size = np.abs(step)
+            if (size <= last_step + TOLERANCE * np.abs(t)).all():
                 break
+    missed = np.where(off, np.minimum(W / 8 * size**2, short), np.where(solve, short, 0.0))
     # Both softplus sums of a gain carry a remainder; they cancel as t goes to 0.
     rate = LARGEST_SEVENTH_DERIVATIVE / LARGEST_SIXTH_DERIVATIVE
     hidden = np.minimum(rate * np.abs(t), 2.0) * summary.remainder
@@ -184,6 +186,41 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
     t = np.where(infinite, side * np.inf, np.where(still, start, t))
     residual = float(missed.max()) / W
     return Endpoints(t[:A], t[A:], reference.center, None, residual, error)
+
+
+def _closest_roots(summary: MarginSummary, base: Array, b: Array, outside: Array) -> Array:
+    """(2A, K) starts of Newton's method, as close to the endpoints as tangents of the gain say.
+
+    A tangent lies above a concave function, so where it meets the budget is outside the interval.
+
+    Parameters
+    ----------
+    summary : MarginSummary
+        The evidence whose tangents are taken.
+    base : (K,) array
+        The sum of softplus that gains are measured from.
+    b : (2A, 1) array
+        The gains sought: A times at lower endpoints, then A times at upper ones.
+    outside : (2A, K) array
+        Shifts outside the interval, which the roots replace where they are closer.
+    """
+    t = outside.copy()
+    w, A = summary.label_weight, len(b) // 2
+    values, slopes = summary.tangents
+    for rows, side, value, slope in zip(
+        (slice(A), slice(A, 2 * A)), (-1.0, 1.0), values, slopes, strict=True
+    ):
+        at = side * TANGENT_SHIFTS[:, None]
+        gain = w * at - value + base
+        rise = w - slope
+        falls = side * rise < 0
+        for row, wanted in zip(t[rows], b[rows], strict=True):
+            root = np.divide(
+                wanted - gain, rise, out=np.full_like(rise, side * np.inf), where=falls
+            )
+            root += at
+            row[:] = side * np.minimum(side * row, (side * root).min(axis=0))
+    return t
 
 
 @dataclass(frozen=True)
@@ -213,6 +250,7 @@ class ShiftPlan:
     steep: NDArray[np.bool_]
     some_absent: bool
     some_steep: bool
+    some_offset: bool
 
     @classmethod
     def of(cls, endpoints: Endpoints) -> ShiftPlan:
@@ -221,8 +259,8 @@ class ShiftPlan:
         absent = np.isneginf(endpoints.center)
         steep = absent | ~(np.abs(shifts).max(axis=0) < DEEPEST_LOGIT)
         factors = np.exp(np.where(steep, 0.0, shifts))
-        some = bool(absent.any()), bool(steep.any())
         offset = np.where(absent, 0.0, endpoints.center)
+        some = bool(absent.any()), bool(steep.any()), bool(offset.any())
         return cls(endpoints.center, offset, shifts, factors, absent, steep, *some)
 
 
@@ -287,15 +325,17 @@ def _linear_box(
     rows: slice,
 ) -> NDArray[np.intp]:
     """Bounds and points of some rows, by exponentials; returns the rows that need logarithms."""
-    z = logits[rows] + plan.offset
+    z = logits[rows].astype(np.float64)
+    if plan.some_offset:
+        z += plan.offset
     largest = np.where(plan.absent, -np.inf, z) if plan.some_absent else z
-    z -= largest.max(axis=1, keepdims=True)
+    z -= np.maximum.reduce(largest, axis=1, keepdims=True)
     e = np.exp(z)
     if plan.some_absent:
         e[:, plan.absent] = 0.0
     each, top = np.arange(len(e)), e.argmax(axis=1)
     e[each, top] = 0.0
-    others = e.sum(axis=1)  # against the largest class: never S - 1, which cancels
+    others = np.add.reduce(e, axis=1)  # against the largest class: never S - 1, which cancels
     e[each, top] = 1.0
     total = (others + 1.0)[:, None]
     rest = total - e
@@ -313,7 +353,7 @@ def _linear_box(
         other_high, other_low = e / _extremes_of_others(after, total)
     np.minimum(own_low, other_low, out=low[rows])
     np.minimum(np.maximum(own_high, other_high, out=own_high), 1.0, out=high[rows])
-    left: NDArray[np.intp] = rows.start + np.flatnonzero(others < DEEPEST)
+    left: NDArray[np.intp] = (others < DEEPEST).nonzero()[0] + rows.start
     return left
 
 
@@ -333,7 +373,7 @@ def _extremes_of_others(after: Array, unmoved: Array | float) -> Array:
     extremes = np.empty_like(after)
     extremes[:] = np.maximum(after[at], still)[..., None]
     after[at] = still
-    extremes[at] = after.max(axis=2)
+    extremes[at] = np.maximum.reduce(after, axis=2)
     extremes *= DOWN_AND_UP
     return extremes
 

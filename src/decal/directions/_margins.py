@@ -53,6 +53,12 @@ LARGEST_SIXTH_DERIVATIVE = 1 / 4
 COARSE_WIDTH = 1 / 2
 """The solver first converges on bins this wide, which hold the gain to about 1e-8."""
 
+TANGENT_SHIFTS = 4.0 ** np.arange(-3, 2)
+"""Where tangents of the gain are taken, on both sides of 0: the solver starts from their roots."""
+
+EVALUATIONS = 6
+"""How often, about, the solver asks for the sums of the same data at other shifts."""
+
 SOLVER_ELEMENTS = 1 << 15
 """Bins times shifts evaluated at once by the solver: its temporaries stay in cache."""
 
@@ -217,17 +223,27 @@ class MarginSummary:
         return value[0], slope[0]
 
     @cached_property
+    def tangents(self) -> tuple[Array, Array]:
+        """`softplus_sum` at -TANGENT_SHIFTS and at TANGENT_SHIFTS, (2, N, K) each."""
+        N, K = len(TANGENT_SHIFTS), len(self.label_weight)
+        shifts = np.concatenate([-TANGENT_SHIFTS, TANGENT_SHIFTS])
+        value, slope = self.softplus_sum(np.repeat(shifts[:, None], K, axis=1), times=1)
+        return value.reshape(2, N, K), slope.reshape(2, N, K)
+
+    @cached_property
     def margin_sum(self) -> Array:
         """(K,) sum over the data of w m."""
         return np.add.reduceat(self.moments[0] * self.centers + self.moments[1], self.starts)
 
-    def softplus_sum(self, shifts: Array) -> tuple[Array, Array]:
+    def softplus_sum(self, shifts: Array, times: int = EVALUATIONS) -> tuple[Array, Array]:
         """Sum over the data of w softplus(m + t), and its derivative in t.
 
         Parameters
         ----------
         shifts : (T, K) array
             One shift t per class in every row.
+        times : int
+            How often such sums are asked for: whether a compiled loop is worth its loading.
 
         Returns
         -------
@@ -236,7 +252,7 @@ class MarginSummary:
         value, slope = np.empty_like(shifts), np.empty_like(shifts)
         edges = self.edges
         K = len(self.label_weight)
-        kernels = compiled(shifts.size * len(self.keys) // K)
+        kernels = compiled(times * shifts.size * len(self.keys) // K)
 
         def evaluate_compiled(classes: slice) -> None:
             assert kernels is not None
