@@ -8,13 +8,15 @@ from typing import Any, Self
 
 import numpy as np
 
-try:
+from decal._base.extras import needs
+
+with needs(
+    "torch",
+    "transformers",
+    message="decal.text needs transformers and PyTorch: pip install 'decal[zeroshot]'",
+):
     import torch
     import transformers
-except ModuleNotFoundError as error:
-    raise ImportError(
-        f"decal.text needs transformers and PyTorch: pip install 'decal[zeroshot]' ({error})"
-    ) from error
 
 from decal._pretrained import (
     PretrainedClassifier,

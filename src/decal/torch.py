@@ -11,18 +11,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from decal._base.checks import check_alpha, check_labels, check_weights
+from decal._base.extras import needs
 from decal.decalibrator import Decalibrator
 from decal.directions._direction import TensorInputs, require
 
-try:
+with needs("torch", message="decal.torch needs PyTorch: pip install 'decal[torch]'"):
     import torch
     from torch import Tensor, nn
-except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    raise ImportError(
-        "decal.torch needs PyTorch: pip install 'decal[torch]'", name="torch"
-    ) from error
 
 from decal._torch_models import (
     at_least_float32,

@@ -23,14 +23,17 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-try:
+from decal._base.extras import needs
+
+with needs(
+    "torch",
+    "transformers",
+    "PIL",
+    message="decal.zeroshot needs transformers and PyTorch: pip install 'decal[zeroshot]'",
+):
     import torch
     import transformers
     from PIL import Image, ImageOps, UnidentifiedImageError
-except ModuleNotFoundError as error:
-    raise ImportError(
-        f"decal.zeroshot needs transformers and PyTorch: pip install 'decal[zeroshot]' ({error})"
-    ) from error
 
 from decal._base.checks import check_logits
 from decal._base.numerics import Array, sigmoid
@@ -299,13 +302,9 @@ class ZeroShotClassifier(PretrainedClassifier):
             As for `from_pretrained`.
         """
         words, texts = check_words(labels), check_templates(templates)
-        try:
+        message = "from_open_clip needs open_clip and torchvision: pip install open_clip_torch"
+        with needs("open_clip", "torchvision", message=message):
             open_clip: Any = importlib.import_module("open_clip")
-        except ModuleNotFoundError as error:
-            raise ImportError(
-                "from_open_clip needs open_clip and torchvision: pip install open_clip_torch "
-                f"({error})"
-            ) from error
         name = str(name_or_path)
         address = f"local-dir:{name}" if Path(name).is_dir() else f"hf-hub:{name}"
         with loading(name, OPEN_CLIP_FILES, {}):

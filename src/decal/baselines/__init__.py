@@ -9,14 +9,10 @@ Imports from `_base`, `credal`, `_io`, `_torch_models` and `torch`.
 
 from __future__ import annotations
 
-try:
+from decal._base.extras import needs
+
+with needs("torch", message="decal.baselines needs PyTorch: pip install 'decal[torch]'"):
     import torch  # noqa: F401
-except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    raise ImportError(
-        "decal.baselines needs PyTorch: pip install 'decal[torch]'", name="torch"
-    ) from error
 
 from decal.baselines._bayesian import CredalBayesian
 from decal.baselines._credal_ensembling import CredalEnsembling, credal_ensembling

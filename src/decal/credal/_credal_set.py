@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from decal import decisions
 from decal._base.checks import check_alpha, check_choice
+from decal._base.extras import needs
 from decal._base.numerics import Array
 from decal._base.set_checks import check_event, check_values
 from decal.credal._box_measures import middle_of_hartley, width
@@ -317,10 +318,8 @@ class CredalSet(ABC):
 
     def to_pandas(self) -> pd.DataFrame:
         """A tidy DataFrame: one row per input and class, columns lower, upper (and point)."""
-        try:
+        with needs("pandas", message="to_pandas needs pandas: pip install 'decal[pandas]'"):
             import pandas as pd
-        except ImportError as error:
-            raise ImportError("to_pandas needs pandas: pip install decal[pandas]") from error
         n, K = self.shape
         index = pd.MultiIndex.from_product(
             [range(n), self.classes or range(K)], names=["row", "class"]

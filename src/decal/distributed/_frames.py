@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decal._base.extras import needs
 from decal._base.numerics import Array, Logits
 from decal.credal._boxes import IntervalCredalSet
 from decal.distributed._partitions import (
@@ -20,16 +21,12 @@ from decal.distributed._partitions import (
     predicted,
 )
 
-try:
+with needs(
+    "pyarrow",
+    message="decal.distributed needs pyarrow for DataFrames: pip install 'decal[distributed]'",
+):
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.compute as pc  # type: ignore[import-untyped]
-except ModuleNotFoundError as error:
-    if (error.name or "").split(".")[0] != "pyarrow":
-        raise
-    raise ImportError(
-        "decal.distributed needs pyarrow for DataFrames: pip install 'decal[distributed]'",
-        name="pyarrow",
-    ) from error
 
 ADDED = ("lower", "upper", "point")
 """The columns that predictions add."""

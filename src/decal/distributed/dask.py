@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_class_names
+from decal._base.extras import needs
 from decal._base.numerics import Array
 from decal.credal._boxes import IntervalCredalSet
 from decal.decalibrator import Decalibrator
@@ -28,18 +29,14 @@ from decal.distributed._partitions import (
     to_bytes,
 )
 
-try:
+with needs(
+    "dask",
+    message="decal.distributed needs Dask for Dask collections: pip install 'decal[distributed]'",
+):
     import dask.array as da
     from dask import config
     from dask.base import compute, tokenize
     from dask.delayed import delayed
-except ModuleNotFoundError as error:
-    if (error.name or "").split(".")[0] != "dask":
-        raise
-    raise ImportError(
-        "decal.distributed needs Dask for Dask collections: pip install 'decal[distributed]'",
-        name="dask",
-    ) from error
 
 __all__ = ["LazyCredalSet", "fit_array", "fit_dataframe", "predict_array", "predict_dataframe"]
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from decal._base.checks import check_class_names
+from decal._base.extras import needs
 from decal.decalibrator import Decalibrator
 from decal.distributed._partitions import (
     FAN_IN,
@@ -20,16 +21,13 @@ from decal.distributed._partitions import (
     to_bytes,
 )
 
-try:
+with needs(
+    "pyspark",
+    message="decal.distributed needs PySpark for Spark DataFrames: pip install pyspark",
+):
     from pyspark import TaskContext
     from pyspark.sql.functions import col
     from pyspark.sql.types import ArrayType, DoubleType, StructField, StructType
-except ModuleNotFoundError as error:
-    if (error.name or "").split(".")[0] != "pyspark":
-        raise
-    raise ImportError(
-        "decal.distributed needs PySpark for Spark DataFrames: pip install pyspark", name="pyspark"
-    ) from error
 
 from decal.distributed._frames import ADDED, Columns, batches, credal_sets, lists_of
 

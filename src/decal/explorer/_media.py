@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from decal._base.checks import check_pictures
+from decal._base.extras import needs
 
 LARGEST_SIDE = 96
 """Longest side of a thumbnail in pixels; smaller pictures are kept as they are."""
@@ -195,8 +196,6 @@ def _address(picture: Any) -> str:
 
 
 def _pillow() -> Any:
-    try:
+    with needs("PIL", message="images need Pillow: pip install 'decal[explore]'"):
         from PIL import Image
-    except ModuleNotFoundError as error:
-        raise ImportError("images need Pillow: pip install 'decal[explore]'") from error
     return Image

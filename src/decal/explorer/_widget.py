@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from decal._base.extras import needs
 from decal.explorer._page import style, widget_script
 
-try:
+with needs(
+    "anywidget",
+    "traitlets",
+    message="decal.explorer's notebook widget needs anywidget: pip install 'decal[explore]'",
+):
     import anywidget
     import traitlets
-except ModuleNotFoundError as error:
-    if error.name not in ("anywidget", "traitlets"):
-        raise
-    raise ImportError(
-        "decal.explorer's notebook widget needs anywidget: pip install 'decal[explore]'",
-        name=error.name,
-    ) from error
 
 
 class ExplorerWidget(anywidget.AnyWidget):

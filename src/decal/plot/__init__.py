@@ -8,18 +8,14 @@ axes' background, so that light and dark figures both read well; sizes follow `f
 Imports from `_base`, `credal` and `selection`.
 """
 
-try:
+from decal._base.extras import needs
+
+with needs("matplotlib", message="decal.plot needs matplotlib: pip install 'decal[plot]'"):
     from decal.plot._alphas import alpha_path, tradeoff
     from decal.plot._intervals import intervals
     from decal.plot._many_inputs import binary, decomposition
     from decal.plot._simplex import simplex
     from decal.plot._spider import spider, spiders
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] != "matplotlib":
-        raise
-    raise ImportError(
-        "decal.plot needs matplotlib: pip install 'decal[plot]'", name="matplotlib"
-    ) from error
 
 __all__ = [
     "alpha_path",

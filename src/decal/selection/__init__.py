@@ -27,6 +27,7 @@ from decal._base.checks import (
     check_logits,
     require_one,
 )
+from decal._base.extras import needs
 from decal._base.numerics import Array
 from decal.decisions import SET_RULES
 from decal.selection._plausibility import (
@@ -142,10 +143,8 @@ class AlphaPath:
 
     def to_pandas(self) -> pd.DataFrame:
         """A DataFrame with one row per alpha."""
-        try:
+        with needs("pandas", message="to_pandas needs pandas: pip install 'decal[pandas]'"):
             import pandas as pd
-        except ImportError as error:
-            raise ImportError("to_pandas needs pandas: pip install decal[pandas]") from error
         return pd.DataFrame(self._columns())
 
     def _columns(self) -> dict[str, Array]:
