@@ -177,3 +177,23 @@ def test_a_torch_head_exports_it(data, model):
     credal = model.predict(data[0])
     np.testing.assert_allclose(lower.numpy(), credal.lower, atol=1e-9)
     np.testing.assert_allclose(upper.numpy(), credal.upper, atol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_onnx_runtime_runs_it(data, model):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    from decal.torch import CredalHead
+
+    program = torch.onnx.export(
+        CredalHead(model).eval(), (torch.zeros(2, 4),), dynamo=True, verbose=False
+    )
+    session = runtime.InferenceSession(program.model_proto.SerializeToString())
+    (name,) = (i.name for i in session.get_inputs())
+    rows = data[0][:2].astype(np.float32)
+    lower, upper = session.run(None, {name: rows})
+    credal = model.predict(rows)
+    np.testing.assert_allclose(lower, credal.lower, atol=1e-6)
+    np.testing.assert_allclose(upper, credal.upper, atol=1e-6)

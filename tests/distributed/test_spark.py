@@ -107,6 +107,22 @@ def test_a_spark_dataframe_gives_what_one_machine_gives(spark):
     assert found.upper == pytest.approx(wanted.upper, rel=TOLERANCE)
 
 
+def test_a_direction_of_another_package_travels_as_a_file(spark, tmp_path, monkeypatch):
+    package = Path(__file__).parents[1] / "fixtures" / "two_groups"
+    archive = shutil.make_archive(str(tmp_path / "two_groups"), "zip", package)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # Spark adds the file here, too
+    spark.sparkContext.addPyFile(archive)
+    logits, labels, weights = labelled()
+    settings = {"alpha": 0.9, "directions": ("class", "two-groups")}
+    data = spark.createDataFrame(table(logits, labels, weights)).repartition(3)
+    model = fit(data, **settings)
+    found = predict(model, data).orderBy("id").select("lower", "upper").toArrow()
+    expected = decal.decalibrate(logits, labels, **settings).predict(logits)
+    for name in ("lower", "upper"):
+        values = np.array(found[name].to_pylist())
+        np.testing.assert_allclose(values, getattr(expected, name), rtol=0, atol=TOLERANCE)
+
+
 def test_predictions_are_lazy_and_keep_the_other_columns(spark):
     logits, labels, weights = labelled()
     model = decal.decalibrate(logits, labels, alpha=0.8)
