@@ -178,6 +178,6 @@ def label_tensor(labels: Any) -> Tensor:
 
 
 def check_finite(logits: Tensor, first_row: int) -> None:
-    """Refuse logits that are not finite; their rows start at `first_row` of all data."""
+    """Refuse logits that are NaN or inf; their rows start at `first_row` of all data."""
     if not torch.isfinite(logits).all():
-        check_logits(logits, place=Place(first_row))
+        check_logits(logits, place=Place(first_row), masked=True)

@@ -18,6 +18,7 @@ from decal._base.checks import (
     check_labels,
     check_logits,
     check_weights,
+    require_unmasked_labels,
 )
 from decal._base.numerics import Array, Logits
 from decal._io import model_files
@@ -31,7 +32,7 @@ from decal.directions import (
     direction_named,
     parse_directions,
 )
-from decal.directions._direction import Box, Inputs, require
+from decal.directions._direction import Box, Inputs, require, require_masks_taken
 from decal.directions._learnt import Labels, Learnt, upgrade
 from decal.directions._top_logits import top_box
 
@@ -125,9 +126,9 @@ class Decalibrator:
         Parameters
         ----------
         logits : (n, K) array
-            Finite numbers, float32 or float64: log-probabilities up to a constant per row. Take
-            held-out data if the model fits its training data much better than others. Or a
-            `decal.TopLogits`: only the most probable classes of every row.
+            float32 or float64: log-probabilities up to a constant per row, of any size. -inf masks
+            a class in a row. Take held-out data if the model fits its training data much better
+            than others. Or a `decal.TopLogits`: only the most probable classes of every row.
         labels : (n,) array
             Integers 0..K-1.
         sample_weight : (n,) array, optional
@@ -185,6 +186,8 @@ class Decalibrator:
         """Labelled data, of K classes if that is known, after every check."""
         z = self._checked(logits, K)
         y = check_labels(labels, rows=len(z), classes=z.shape[1])
+        if not isinstance(z, TopLogits):
+            require_unmasked_labels(z, y)
         w = check_weights(sample_weight, rows=len(z))
         return z, y, w, check_class_names(classes, z.shape[1])
 
@@ -199,9 +202,9 @@ class Decalibrator:
         return Learnt.of(self.directions, logits, labels, weights, classes)
 
     def _checked(self, logits: Any, K: int | None) -> Logits | TopLogits:
-        """Finite logits, of K classes if that is known."""
+        """Logits, of K classes if that is known."""
         if not isinstance(logits, TopLogits):
-            return check_logits(logits, classes=K)
+            return check_logits(logits, classes=K, masked=True)
         if self.reference != "model":
             raise ValueError(
                 "logits must be a matrix of all classes, unless reference='model': "
@@ -295,7 +298,7 @@ class Decalibrator:
         Parameters
         ----------
         logits : (n, K) array
-            Finite numbers, of the same model; or a `decal.TopLogits`.
+            Of the same model, -inf where a class is masked; or a `decal.TopLogits`.
         alpha : float, optional
             Level in [0, 1]; by default the one given at construction.
 
@@ -318,6 +321,8 @@ class Decalibrator:
         """The same of logits (n, K) that were checked where they were read."""
         learnt = learnt or self._known
         reference = learnt.reference
+        reference.require_rivals(logits)
+        require_masks_taken(self.directions, logits)
         inputs = Inputs(reference.scaled(logits), reference.center, self.box == "joint")
         box: Box | None = None
         for i, direction in enumerate(self.directions):

@@ -21,6 +21,11 @@ SUM_TOLERANCE = 1e-3
 """How far from one a row of probabilities may sum: published distributions are often rounded."""
 
 
+LARGEST_LOGIT = 1e300
+"""Logits of this size are refused, and masks if negative: their differences could overflow."""
+
+REPAIR = "Mask or repair such rows first."
+
 FLOATS = np.dtype(np.float32), np.dtype(np.float64)
 
 
@@ -53,8 +58,13 @@ def check_logits(
     name: str = "logits",
     place: Place = IN_ARRAY,
     empty: bool = False,
+    masked: bool = False,
 ) -> Logits:
-    """A finite (n, K) matrix, K >= 2, float32 or float64; n >= 1 unless it may be `empty`."""
+    """A finite (n, K) matrix, K >= 2, float32 or float64; n >= 1 unless it may be `empty`.
+
+    If classes may be `masked`, entries may be -inf, though not all of a row. Numbers that only
+    float64 can hold, as its smallest one, count as -inf.
+    """
     array = real_matrix(logits, name, place)
     if array.shape[0] == 0 and not empty:
         raise place.error(
@@ -70,8 +80,37 @@ def check_logits(
             f"{name} must have {classes} columns, one per class seen by fit: "
             f"got shape {array.shape}{place.within}. Use the logits of the same model."
         )
-    require_finite(array, name, place)
+    if not masked:
+        require_finite(array, name, place)
+        return array
+    lowest, highest = extremes(array)
+    largest = np.inf if array.dtype == np.float32 else LARGEST_LOGIT
+    if not highest < largest:  # or NaN
+        rule = f"be below {largest:g}, or -inf where a class is masked"
+        _require_in_blocks(lambda z: z < largest, array, name, rule, place, REPAIR)
+    if lowest <= -largest:
+        if largest < np.inf:
+            array = np.where(array <= -largest, -np.inf, array)
+        possible = np.isfinite(array).any(axis=1)
+        if not possible.all():
+            raise place.error(
+                f"{name} must leave a class unmasked in every row: "
+                f"got only -inf {place.row(int(possible.argmin()))}. {REPAIR}"
+            )
     return array
+
+
+def require_unmasked_labels(
+    logits: Logits, labels: NDArray[np.intp], place: Place = IN_ARRAY
+) -> None:
+    """ValueError about the first label that is masked: its logit is -inf."""
+    masked = np.isneginf(logits[np.arange(len(labels)), labels])
+    if masked.any():
+        row = int(masked.argmax())
+        raise place.error(
+            f"labels must be classes that are not masked: got {labels[row]}, whose logit is -inf, "
+            f"{place.entry(row)}. Unmask the class, or leave the row out."
+        )
 
 
 def check_labels(
@@ -436,11 +475,16 @@ def real_matrix(values: Any, name: str, place: Place = IN_ARRAY) -> Logits:
 
 
 def require_finite(array: Logits, name: str, place: Place = IN_ARRAY) -> None:
-    lowest, highest = (f.reduce(array, axis=None, initial=0.0) for f in (np.minimum, np.maximum))
+    lowest, highest = extremes(array)
     if -np.inf < lowest and highest < np.inf:  # false for NaN, too
         return
-    advice = "Mask or repair such rows first."
-    _require_in_blocks(np.isfinite, array, name, "be finite", place, advice)
+    _require_in_blocks(np.isfinite, array, name, "be finite", place, REPAIR)
+
+
+def extremes(array: Logits) -> tuple[float, float]:
+    """The smallest entry, or 0 if that is smaller, and the largest one, or 0; NaN if one is NaN."""
+    found = [f.reduce(array, axis=None, initial=0.0) for f in (np.minimum, np.maximum)]
+    return float(found[0]), float(found[1])
 
 
 def _require_in_blocks(

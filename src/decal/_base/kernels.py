@@ -123,10 +123,13 @@ def _margins_of_row(z: Any, center: Any, absent: Any, d: Any, e: Any, m: Any) ->
         for k in range(K):
             if d[k] < 0:
                 second = max(second, d[k])
-        for k in range(K):
-            if d[k] < 0:
-                rest += math.exp(d[k] - second)
-        of_top = -second - math.log(rest)
+        if second == -np.inf:  # alone: all others are masked
+            of_top = np.inf
+        else:
+            for k in range(K):
+                if d[k] < 0:
+                    rest += math.exp(d[k] - second)
+            of_top = -second - math.log(rest)
     else:
         of_top = -math.log(others)
     # log(S - e) = log S + log(1 - e / S), and e <= S / 2 for all but the largest.
@@ -203,7 +206,8 @@ def _series_of_class(centers: Any, a: Any, first: int, last: int, t: float) -> A
         d3 = d1 * (1.0 - 6.0 * d1)
         d4 = d2 * (1.0 - 12.0 * d1)
         d5 = d1 * (1.0 - 30.0 * d1 * (1.0 - 4.0 * d1))
-        f = max(x, 0.0) + _log_ratio(e / (2.0 + e))
+        hinge = _larger(t + min(centers[i], 0.0), -_larger(centers[i], 0.0))
+        f = hinge + _log_ratio(e / (2.0 + e))
         a0, a1, a2 = a[0, i], a[1, i], a[2, i] * (1 / 2)
         a3, a4, a5 = a[3, i] * (1 / 6), a[4, i] * (1 / 24), a[5, i] * (1 / 120)
         value += a0 * f + a1 * s + a2 * d1 + a3 * d2 + a4 * d3 + a5 * d4
@@ -285,7 +289,8 @@ def _box_of_row(
     for k in range(K):
         top = _larger(top, e[k])
     for k in range(K):
-        e[k] = _exp(e[k] - top)
+        d = e[k] - top
+        e[k] = _exp(d) if d >= LOWEST_EXPONENT else 0.0
     for k in absent:
         e[k] = 0.0
     at = 0
@@ -307,7 +312,9 @@ def _box_of_row(
     for k in steep:
         d = z[k] + offset[k] - top
         rest = others if k == at else total - e[k]
-        down, up = math.exp(d + shifts[0, k]), math.exp(d + shifts[1, k])
+        down, up = 0.0, 0.0  # also by an infinite shift, if the class is masked
+        if d != -np.inf:
+            down, up = math.exp(d + shifts[0, k]), math.exp(d + shifts[1, k])
         after_down[k], after_up[k] = rest + down, rest + up
         low[k] = down / (rest + down)
         high[k] = 1.0 if up == np.inf else up / (rest + up)
@@ -402,7 +409,8 @@ def _rung(d: Any, e: Any, scale: float, afresh: bool) -> Any:
     """Sums of e and e d, where e becomes exp(scale d): the square of what it was, or computed."""
     if afresh:
         for k in range(len(d)):
-            e[k] = _exp(scale * d[k])
+            x = scale * d[k]
+            e[k] = _exp(x) if x >= LOWEST_EXPONENT else 0.0
     else:
         for k in range(len(d)):
             e[k] *= e[k]
@@ -452,7 +460,7 @@ def _moments_of_row(d: Any, s: float) -> Any:
     a, b, c, f = 0.0, 0.0, 0.0, 0.0
     for k in range(len(d)):
         x = d[k]
-        e = _exp(s * x)
+        e = _exp(s * x) if s * x >= LOWEST_EXPONENT else 0.0
         a += e
         e *= x
         b += e

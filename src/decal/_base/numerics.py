@@ -104,7 +104,7 @@ def margins(logits: Logits, center: Array) -> Array:
     Parameters
     ----------
     logits : (n, K) array
-        Finite. Any scale: ±1e4 is fine.
+        Finite, of any size, or -inf for a class that is masked in that row; not all of a row.
     center : (K,) array
         Added to the logits. A class with -inf is no rival to the others; its own margin is that of
         its logit as it is. At least two classes have a finite center.
@@ -112,7 +112,8 @@ def margins(logits: Logits, center: Array) -> Array:
     Returns
     -------
     (K, n) array
-        float64, a class at a time: m with softmax(z)_k = sigmoid(m_k). Always finite.
+        float64, a class at a time: m with softmax(z)_k = sigmoid(m_k). -inf for a masked class,
+        inf for one that is alone in its row; finite otherwise.
     """
     absent = np.isneginf(center)
     z = logits.T.astype(np.float64, order="C")
@@ -121,8 +122,7 @@ def margins(logits: Logits, center: Array) -> Array:
     rivals = z[~absent] + center[~absent, None]
     m = np.empty_like(z)
     m[~absent] = _margins(rivals)
-    log_total = rivals[0] + softplus(-m[~absent][0])  # as log p = -softplus(-m) = z - log_total
-    m[absent] = z[absent] - log_total
+    m[absent] = z[absent] - log_sum_exp(rivals.T)
     return m
 
 
@@ -150,5 +150,8 @@ def _margins(z: Array) -> Array:
 def _deep_margins(z: Array) -> Array:
     """Margins where the largest logit is 0 and the exponentials of all others underflow."""
     second = np.where(z < 0, z, -np.inf).max(axis=0)
+    alone = np.isneginf(second)  # against masked classes only
+    second[alone] = 0.0
     rest = np.exp(z - second, where=z < 0, out=np.zeros_like(z)).sum(axis=0)
-    return np.where(z < 0, z, -second - np.log(rest))
+    rest[alone] = 1.0
+    return np.where(z < 0, z, np.where(alone, np.inf, -second - np.log(rest)))

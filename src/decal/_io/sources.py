@@ -25,7 +25,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_logits, check_probabilities, check_weights, label_numbers
+from decal._base.checks import (
+    check_logits,
+    check_probabilities,
+    check_weights,
+    label_numbers,
+    require_unmasked_labels,
+)
 from decal._base.numerics import Array, Logits
 from decal._base.places import listing, require_all
 from decal._io.formats import (
@@ -161,12 +167,15 @@ class LogitSource:
             )
         if self.truth is not None:
             truth = _distributions(self.truth, start, others["truth"])
-        return Chunk(self._logits(start, logits), labels, weights, truth)
+        z = self._logits(start, logits)
+        if self.labels is not None and labels is not None:
+            require_unmasked_labels(z, labels, self.labels.place(start))
+        return Chunk(z, labels, weights, truth)
 
     def _logits(self, start: int, block: Block) -> Logits:
         name, place = self.logits.name, self.logits.place(start)
         if self.floor is None:
-            return check_logits(block, name=name, place=place)
+            return check_logits(block, name=name, place=place, masked=True)
         p = np.maximum(_distributions(self.logits, start, block), self.floor)
         rule = "be positive to have a logarithm"
         advice = "Raise zeros with --floor, say to 1e-6, or export logits instead."

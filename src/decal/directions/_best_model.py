@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,11 +11,23 @@ from decal._base.numerics import Array, Logits, row_blocks
 from decal.directions._direction import Reference
 
 MAX_NEWTON_STEPS = 100
-DECREMENT_TOLERANCE = 1e-18
-"""Expected gain of a Newton step, in nats per unit of weight, at which nothing is left to gain."""
+SHORTEST_STEP = 1e-11
+"""Steps shorter than this, in nats and relative to the shifts, are the last ones."""
 
-SAFE_DECREMENT = 1e-6
-"""Expected gain below which full Newton steps converge quadratically and need no line search."""
+LEAST_SHARE = 1e-4
+"""Share of the gain that a Newton step promises which it must bring."""
+
+ROUND_OFF = 1e-14
+"""Error of a log-likelihood, relative to its size and per unit of weight."""
+
+SMOOTH_GAP = 4.0
+"""Logits that differ by no more than this many nats make a problem that is easy to solve."""
+
+COOLING = 4.0
+"""Factor from one scale to the next, if a problem has to be solved at several of them."""
+
+OPTIMAL = 1e-9
+"""Slope of the log-likelihood, per unit of weight and nat, that may be left at its maximum."""
 
 PERFECT = 1e-9
 """Mean loss, in nats, at which labels count as perfectly predicted: the best scale is infinite."""
@@ -32,7 +46,7 @@ def best_model(
     Parameters
     ----------
     logits : (n, K) array
-        Finite.
+        Finite, or -inf for masked classes, but not for labels.
     labels : (n,) array
         Integers.
     weights : (n,) array, optional
@@ -40,10 +54,16 @@ def best_model(
     scale : bool
         Seek the best scale too; otherwise it is 1.
 
+    Raises
+    ------
+    ArithmeticError
+        If the log-likelihood still rises where the search ends.
+
     Notes
     -----
     Newton's method with the exact Hessian, each step one pass over the data: O(n K^2) time, O(K^2)
-    memory.
+    memory. Where logits differ by so much that the log-likelihood is nearly a polyhedron, a small
+    scale makes it smooth, and the best shifts are followed from there to the scale asked for.
     """
     if weights is None:
         weights = np.ones(len(labels))
@@ -54,82 +74,179 @@ def best_model(
             "labels must contain at least two classes for reference='best': "
             f"got only class {present[0]}. Use reference='model'."
         )
-    everything = np.arange(logits.shape[1])
-    start = np.zeros(len(everything) + 1)
-    start[-1] = 1.0
-    at_model, _, _ = _log_likelihood(logits, labels, weights, everything, start)
-    W, K = label_weight.sum(), len(present)
-    model = np.append(np.zeros(K), 1.0)  # the shifts, then the scale
-    free = K + 1 if scale else K
-    value, gradient, hessian = _log_likelihood(logits, labels, weights, present, model)
-    for _ in range(MAX_NEWTON_STEPS):
-        # Shifting all classes together changes nothing; the constant only fixes that freedom.
-        curvature = hessian[:free, :free].copy()
-        curvature[:K, :K] += W / K**2
-        step = np.zeros(K + 1)
-        step[:free] = np.linalg.lstsq(curvature, gradient[:free], rcond=None)[0]
-        step[:K] -= step[:K].mean()
-        decrement = float(gradient @ step) / 2
-        if decrement <= DECREMENT_TOLERANCE * W:
-            break
-        while True:
-            trial = _log_likelihood(logits, labels, weights, present, model + step)
-            if trial[0] > value or decrement <= SAFE_DECREMENT * W:
-                break
-            step, decrement = step / 2, decrement / 2
-        model = model + step
-        value, gradient, hessian = trial
-        if scale and value > -PERFECT * W:
-            raise ValueError(
-                "labels must not be perfectly predictable for reference='best' with the "
-                "temperature: the best scale is infinite. Use reference='model', or more data."
-            )
-    if model[-1] <= 0:
+    everything = LogLikelihood(logits, labels, weights, np.arange(logits.shape[1]))
+    at_model = everything(np.append(np.zeros(logits.shape[1]), 1.0)).value
+    likelihood = LogLikelihood(logits, labels, weights, present)
+    K, W = len(present), float(label_weight.sum())
+    found = _climbed(likelihood, np.append(np.zeros(K), 1.0), scale=scale)
+    left = likelihood.slope(found, scale=scale)
+    if left > OPTIMAL and not scale:
+        found = _cooled(likelihood)
+        left = likelihood.slope(found, scale=scale)
+    elif left > OPTIMAL:
+        smooth = np.append(np.zeros(K), min(SMOOTH_GAP / likelihood.gap, 1.0))
+        found = _climbed(likelihood, smooth, scale=scale)
+        left = likelihood.slope(found, scale=scale)
+    if scale and found.value > -PERFECT * W:
+        raise ValueError(
+            "labels must not be perfectly predictable for reference='best' with the "
+            "temperature: the best scale is infinite. Use reference='model', or more data."
+        )
+    if left > OPTIMAL:
+        raise ArithmeticError(
+            f"reference='best' was not found: the log-likelihood still rises by {left:.2g} nats "
+            "per example and nat. Use reference='model', and please report it with your data."
+        )
+    if found.model[-1] <= 0:
         raise ValueError(
             "logits must tell more about the labels than chance for reference='best' with the "
-            f"temperature: got a best scale of {model[-1]:.3g}. Use reference='model'."
+            f"temperature: got a best scale of {found.model[-1]:.3g}. Use reference='model'."
         )
     center = np.full(logits.shape[1], -np.inf)
-    center[present] = model[:K]
-    return Reference(center, float(model[-1]), (value - at_model) / W, is_best=True)
+    center[present] = found.model[:K]
+    return Reference(center, float(found.model[-1]), (found.value - at_model) / W, is_best=True)
 
 
-def _log_likelihood(
-    logits: Logits,
-    labels: NDArray[np.intp],
-    weights: Array,
-    columns: NDArray[np.intp],
-    model: Array,
-) -> tuple[float, Array, Array]:
-    """Sum w log p_y with its gradient and negative Hessian, p the softmax over `columns`.
+@dataclass(frozen=True)
+class Evaluated:
+    """A model, the log-likelihood there, its gradient and its negative Hessian."""
 
-    `model` holds the shifts (K,) of these columns and then the scale.
+    model: Array
+    value: float
+    gradient: Array
+    hessian: Array
+
+
+@dataclass(frozen=True)
+class LogLikelihood:
+    """Sum of w log p_y as a function of a model: a shift for each of some columns, then the scale.
+
+    p is the softmax over these columns of scale * logits + shifts.
     """
-    K = len(columns)
-    c, scale = model[:K], model[K]
-    value, gradient, hessian = 0.0, np.zeros(K + 1), np.zeros((K + 1, K + 1))
-    label = np.searchsorted(columns, labels)
-    for rows in row_blocks(len(logits), K):
-        w, y = weights[rows], label[rows]
-        z = logits[rows][:, columns].astype(np.float64)
-        moved = scale * z + c
-        moved -= moved.max(axis=1, keepdims=True)
-        p = np.exp(moved)
-        total = p.sum(axis=1)
-        each = np.arange(len(z))
-        value += float(w @ (moved[each, y] - np.log(total)))
-        p /= total[:, None]
-        mean = (p * z).sum(axis=1)
-        # One more column, the derivative by the scale: it moves logit k by z_k.
-        score = np.concatenate([-p, (z[each, y] - mean)[:, None]], axis=1)
-        score[each, y] += 1.0
-        gradient += w @ score
-        weighted = w[:, None] * p
-        hessian[:K, :K] -= weighted.T @ p
-        hessian[np.arange(K), np.arange(K)] += weighted.sum(axis=0)
-        centered = z - mean[:, None]
-        mixed = (weighted * centered).sum(axis=0)
-        hessian[:K, K] += mixed
-        hessian[K, :K] += mixed
-        hessian[K, K] += float((weighted * centered**2).sum())
-    return value, gradient, hessian
+
+    logits: Logits
+    labels: NDArray[np.intp]
+    weights: Array
+    columns: NDArray[np.intp]
+
+    @property
+    def gap(self) -> float:
+        """By how much logits differ where it matters: labels from the largest, and others."""
+        below, typical = 0.0, []
+        for rows in row_blocks(len(self.logits), len(self.columns)):
+            z, y, _ = self._block(rows)
+            below = max(below, float(-z[np.arange(len(z)), y].min()))
+            second = np.partition(z, -2, axis=1)[:, -2]
+            typical.append(second[np.isfinite(second)])
+        middle = np.median(np.concatenate([[0.0], *typical]))
+        return max(below, float(-middle), SMOOTH_GAP)
+
+    def slope(self, found: Evaluated, *, scale: bool) -> float:
+        """The largest derivative, per unit of weight and nat that logits move."""
+        slopes = np.abs(found.gradient)
+        slopes[-1] = slopes[-1] / self.gap if scale else 0.0
+        return float(slopes.max() / self.weights.sum())
+
+    def _block(self, rows: slice) -> tuple[Array, NDArray[np.intp], Array]:
+        """Logits less the largest of their row, labels and weights of some rows."""
+        z = self.logits[rows][:, self.columns].astype(np.float64)
+        z -= z.max(axis=1, keepdims=True)
+        return z, np.searchsorted(self.columns, self.labels[rows]), self.weights[rows]
+
+    def __call__(self, model: Array) -> Evaluated:
+        """At shifts and scale; exact also where probabilities are close to 0 or 1."""
+        K = len(self.columns)
+        c, scale = model[:K], model[K]
+        value, gradient, hessian = 0.0, np.zeros(K + 1), np.zeros((K + 1, K + 1))
+        for rows in row_blocks(len(self.logits), K):
+            z, y, w = self._block(rows)
+            masked = np.isneginf(z)
+            z[masked] = 0.0
+            moved = scale * z + c
+            moved[masked] = -np.inf
+            moved -= moved.max(axis=1, keepdims=True)
+            each, top = np.arange(len(z)), moved.argmax(axis=1)
+            p = np.exp(moved)
+            p[each, top] = 0.0
+            beside = p.sum(axis=1)  # the largest is 1: nothing is subtracted from a number close
+            p[each, top] = 1.0
+            value += float(w @ (moved[each, y] - np.log1p(beside)))
+            p /= (1.0 + beside)[:, None]
+            mean = (p * z).sum(axis=1)
+            centered = z - mean[:, None]
+            weighted = w[:, None] * p
+            mixed = (weighted * centered).sum(axis=0)
+            hessian[:K, :K] -= weighted.T @ p
+            hessian[:K, K] += mixed
+            hessian[K, :K] += mixed
+            hessian[K, K] += float((weighted * centered**2).sum())
+            weighted[each, y] = 0.0
+            wrong = weighted.sum(axis=1)
+            gradient[:K] += np.bincount(y, wrong, minlength=K) - weighted.sum(axis=0)
+            gradient[K] += float(wrong @ z[each, y] - (weighted * z).sum())
+        # Shifting all classes together changes nothing: every row of the Hessian sums to zero.
+        inner = hessian[:K, :K]
+        np.fill_diagonal(inner, 0.0)
+        np.fill_diagonal(inner, -inner.sum(axis=1))
+        return Evaluated(model, value, gradient, hessian)
+
+
+def _cooled(likelihood: LogLikelihood) -> Evaluated:
+    """The best shifts at a scale of 1, followed from a scale at which they are easily found."""
+    K = len(likelihood.columns)
+    scale = min(SMOOTH_GAP / likelihood.gap, 1.0)
+    found = _climbed(likelihood, np.append(np.zeros(K), scale), scale=False)
+    while scale < 1.0:
+        scale = min(COOLING * scale, 1.0)
+        model = found.model * (scale / found.model[-1])
+        model[-1] = scale
+        found = _climbed(likelihood, model, scale=False)
+    return found
+
+
+def _climbed(likelihood: LogLikelihood, model: Array, *, scale: bool) -> Evaluated:
+    """The maximum of the log-likelihood, over the shifts alone or the scale too, from a model.
+
+    Newton's method, with a curvature added that keeps steps shorter than a radius and vanishes as
+    the gradient does. The radius adapts to what steps bring.
+    """
+    W, radius = float(likelihood.weights.sum()), 1.0
+    unit = np.ones(len(model))
+    unit[-1] = 1.0 / likelihood.gap if scale else 0.0
+    here = likelihood(model)
+    for _ in range(MAX_NEWTON_STEPS):
+        step = unit * _newton_step(
+            here.gradient * unit, here.hessian * np.outer(unit, unit), radius
+        )
+        length = float(np.abs(step / np.where(unit > 0, unit, 1.0)).max())
+        if length <= SHORTEST_STEP * (1.0 + float(np.abs(here.model).max())):
+            break
+        promised = float(here.gradient @ step - step @ here.hessian @ step / 2)
+        there = likelihood(here.model + step)
+        noise = ROUND_OFF * (W + abs(here.value))
+        if there.value >= here.value + LEAST_SHARE * promised - noise:
+            here, radius = there, 4.0 * max(radius, length)
+        else:
+            radius = length / 4.0
+    return here
+
+
+def _newton_step(gradient: Array, hessian: Array, radius: float) -> Array:
+    """What solves (hessian + |gradient| / radius) step = gradient: no longer than the radius.
+
+    Derivatives of very different sizes all keep their digits: rows and columns are scaled to ones
+    on the diagonal. One shift, the best determined, stays where it is.
+    """
+    steepest = float(np.abs(gradient).max())
+    step = np.zeros(len(gradient))
+    if steepest == 0.0:
+        return step
+    fixed = int(np.diag(hessian)[:-1].argmax())
+    free = np.flatnonzero((np.arange(len(gradient)) != fixed) & (gradient != 0))
+    if not free.size:
+        return step
+    curvature = hessian[np.ix_(free, free)] + np.diag(np.full(len(free), steepest / radius))
+    size = np.sqrt(np.diag(curvature))
+    step[free] = np.linalg.solve(curvature / np.outer(size, size), gradient[free] / size) / size
+    step[:-1] -= step[:-1].mean()
+    return step

@@ -6,9 +6,7 @@ more than the budget form an interval. Its endpoints move the prediction of a ne
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,8 +32,8 @@ from decal.directions._direction import (
 from decal.directions._margins import (
     LARGEST_SIXTH_DERIVATIVE,
     TANGENT_SHIFTS,
+    DataSummary,
     MarginSummary,
-    exact_softplus_sum,
     summarise_margins,
 )
 
@@ -57,15 +55,23 @@ LAST_STEP = (8 * TOLERANCE) ** 0.5
 LAST_COARSE_STEP = 2e-4
 """The last step where finer bins follow: what it leaves is then gone after one more."""
 
+LONG_SHIFT = 1e5
+"""Shifts of more nats than these are rounded by 1e-11 nats or more. What such an endpoint misses is
+therefore counted relative to it."""
+
+LOST = 1e-10
+"""Nats per unit of weight, and of LONG_SHIFT, by which no endpoint misses its budget if all went
+well."""
+
+FURTHEST = 1e300
+"""No finite shift is larger."""
+
 DEEPEST_LOGIT = 300.0
 """Exponentials of shifts, and of margins of the largest class, stay in linear scale up to here."""
 
 DEEPEST = float(np.exp(-DEEPEST_LOGIT))
 DOWN_AND_UP = np.array([-1.0, 1.0])[:, None, None]
 SIDES = np.arange(2)[:, None]
-
-SoftplusSum = Callable[[Array], tuple[Array, Array]]
-"""Shifts (T, K) to the sum of w softplus(m + t) over the data and its derivative, (T, K) each."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ class ClassShifts(Direction):
     name = "class"
     exports = True
     takes_top_logits = True
+    takes_masks = True
 
     def summarise(self, data: LabelledLogits) -> MarginSummary:
         """The margins of every class, in bins."""
@@ -129,66 +136,118 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
     Endpoints
         (A, K) each. The error is a proved bound.
     """
-    at_best, data = reference.is_best, summary.data
-    exact = None if data is None else partial(exact_softplus_sum, data)
-    W, w = summary.total_weight, summary.label_weight
+    at_best = reference.is_best
+    W, w, others = summary.total_weight, summary.open_labels, summary.open_others
     A, K = len(budgets), len(w)
-    left_out = (w == 0) & at_best
+    left_out = (summary.label_weight == 0) & at_best
     # Rows 0..A-1 of all that follows are lower endpoints, rows A..2A-1 upper ones.
     b = -np.concatenate([budgets, budgets])[:, None]
     side = np.repeat([-1.0, 1.0], A)[:, None]
     at_zero, slope_at_zero = summary.at_zero
+    above, below, margin_sum = summary.hinges
 
-    infinite = np.isneginf(b) | ((side < 0) & (w == 0)) | ((side > 0) & (w == W))
+    infinite = np.isneginf(b) | ((side < 0) & (w == 0)) | ((side > 0) & (others == 0))
     # At b = 0 the endpoint lies at the start on the side where the gain falls from the start.
     still = ~infinite & (b == 0) & (at_best | (side * (w - slope_at_zero) <= 0))
     solve = ~(infinite | still)
 
     # softplus(x) >= max(0, x) bounds the gain by two lines. Their roots lie outside the interval,
     # and from there Newton's method on a concave function never steps over the endpoint.
-    base = np.where(left_out, 0.0, at_zero)
-    beyond = np.where(side < 0, b - base, base - b - summary.margin_sum)
-    outside = np.divide(beyond, np.where(side < 0, w, W - w), out=np.zeros((2 * A, K)), where=solve)
+    limit = np.where(left_out, -margin_sum, at_zero + below)
+    beyond = np.where(side < 0, b - (at_zero + above), limit - b)
+    slope = np.where(side < 0, w, others)
+    outside = np.divide(beyond, slope, out=np.zeros((2 * A, K)), where=solve)
 
-    stages: list[SoftplusSum] = [summary.softplus_sum]
-    if summary.coarse is not None:
-        stages.insert(0, summary.coarse.softplus_sum)
-    if exact is not None:
-        stages.append(exact)
-    t = np.where(solve, _closest_roots(summary.coarse or summary, base, b, outside), 0.0)
-    for softplus_sum in stages:
-        if softplus_sum is exact:
-            base = np.where(left_out, 0.0, exact(np.zeros((1, K)))[0])
-        last_step = LAST_STEP if softplus_sum is stages[-1] else LAST_COARSE_STEP
+    exact = None if summary.data is None else DataSummary(summary.data)
+    stages = [stage for stage in (summary.coarse, summary, exact) if stage is not None]
+    t = np.where(solve, _closest_roots(summary.coarse or summary, left_out, b, outside), 0.0)
+    for stage in stages:
+        base = stage.start(left_out)
+        last_step = LAST_STEP if stage is stages[-1] else LAST_COARSE_STEP
         for _ in range(MAX_NEWTON_STEPS):
-            value, slope = softplus_sum(t)
+            value, slope = stage.softplus_sum(t)
             lift, rise = w * t, w - slope
             left = lift - value
             left += base - b
             short, step = np.abs(left), np.zeros_like(t)
             # The terms of the gain may be large and cancel: what they leave is round-off.
-            off = solve & (short > TOLERANCE * (W + np.abs(lift) + value)) & (rise != 0)
+            off = solve & (short > TOLERANCE * (W + np.abs(lift) + np.abs(value)))
+            off &= side * rise < 0  # elsewhere a step would lead away
             np.divide(left, rise, out=step, where=off)
-            # A coarser stage may have ended beyond the maximum of a finer one: start over there.
-            astray = off & (side * rise >= 0)
-            if astray.any():
-                step = np.where(astray, t - outside, step)
             t -= step
             size = np.abs(step)
             if (size <= last_step + TOLERANCE * np.abs(t)).all():
                 break
     missed = np.where(off, np.minimum(W / 8 * size**2, short), np.where(solve, short, 0.0))
+    room = W * np.maximum(np.abs(t) / LONG_SHIFT, 1.0)
+    lost = missed > LOST * room
+    if lost.any():
+        found, short = _bisected(stages[-1], w, base - b, side, left_out)
+        t, missed = np.where(lost, found, t), np.where(lost, short, missed)
+        room = W * np.maximum(np.abs(t) / LONG_SHIFT, 1.0)
     # Both softplus sums of a gain carry a remainder; they cancel as t goes to 0.
     rate = LARGEST_SEVENTH_DERIVATIVE / LARGEST_SIXTH_DERIVATIVE
-    hidden = np.minimum(rate * np.abs(t), 2.0) * summary.remainder
-    error = 0.0 if exact else float(hidden.max()) / W
+    hidden = np.minimum(rate * np.abs(t), 2.0) * summary.remainder + 2 * summary.far_remainder
+    residual = float((missed / room).max())
+    error = 0.0 if exact else float((np.where(solve, hidden, 0.0) / room).max())
     start = np.where(left_out, -np.inf, 0.0)
+    t = np.where(left_out, t, side * np.maximum(side * t, 0.0))
     t = np.where(infinite, side * np.inf, np.where(still, start, t))
-    residual = float(missed.max()) / W
     return Endpoints(t[:A], t[A:], reference.center, None, residual, error)
 
 
-def _closest_roots(summary: MarginSummary, base: Array, b: Array, outside: Array) -> Array:
+def _bisected(
+    stage: MarginSummary | DataSummary,
+    w: Array,
+    start: Array,
+    side: Array,
+    left_out: NDArray[np.bool_],
+) -> tuple[Array, Array]:
+    """Endpoints (2A, K) to the last bit, and by how much they miss their budget: sure, but slow.
+
+    Newton's method goes astray where a gain is flat to the last digit, and where its line from far
+    outside ends at a difference of huge numbers.
+
+    Parameters
+    ----------
+    stage : MarginSummary or DataSummary
+        The evidence.
+    w : (K,) array
+        Weight of the labels.
+    start : (2A, K) array
+        What is left of the budget where the sum of softplus is 0.
+    side : (2A, 1) array
+        -1 for lower endpoints, 1 for upper ones.
+    left_out : (K,) array
+        The classes whose gain is measured from t = -inf.
+    """
+    shape = start.shape
+    inside = _rank(np.broadcast_to(np.where(left_out, -FURTHEST, 0.0), shape))
+    outside = _rank(np.broadcast_to(side * FURTHEST, shape))
+    t, left = np.zeros(shape), np.zeros(shape)
+    for _ in range(64):
+        middle = (inside >> 1) + (outside >> 1) + (inside & outside & 1)
+        t = _ranked(middle)
+        left = w * t - stage.softplus_sum(t)[0] + start
+        within = left >= 0
+        inside, outside = np.where(within, middle, inside), np.where(within, outside, middle)
+    return t, np.abs(left)
+
+
+def _rank(x: Array) -> NDArray[np.int64]:
+    """Whole numbers in the order of floats: neighbors differ by 1."""
+    bits = np.ascontiguousarray(x).view(np.int64)
+    return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)
+
+
+def _ranked(rank: NDArray[np.int64]) -> Array:
+    """The floats of such numbers."""
+    return np.where(rank < 0, np.iinfo(np.int64).min - rank, rank).view(np.float64)
+
+
+def _closest_roots(
+    summary: MarginSummary, left_out: NDArray[np.bool_], b: Array, outside: Array
+) -> Array:
     """(2A, K) starts of Newton's method, as close to the endpoints as tangents of the gain say.
 
     A tangent lies above a concave function, so where it meets the budget is outside the interval.
@@ -197,15 +256,16 @@ def _closest_roots(summary: MarginSummary, base: Array, b: Array, outside: Array
     ----------
     summary : MarginSummary
         The evidence whose tangents are taken.
-    base : (K,) array
-        The sum of softplus that gains are measured from.
+    left_out : (K,) array
+        The classes whose gain is measured from t = -inf.
     b : (2A, 1) array
         The gains sought: A times at lower endpoints, then A times at upper ones.
     outside : (2A, K) array
         Shifts outside the interval, which the roots replace where they are closer.
     """
     t = outside.copy()
-    w, A = summary.label_weight, len(b) // 2
+    w, A = summary.open_labels, len(b) // 2
+    base = summary.start(left_out)
     values, slopes = summary.tangents
     for rows, side, value, slope in zip(
         (slice(A), slice(A, 2 * A)), (-1.0, 1.0), values, slopes, strict=True
@@ -275,7 +335,7 @@ def shift_box(logits: Logits, plan: ShiftPlan, *, joint: bool) -> tuple[Array, A
     Parameters
     ----------
     logits : (n, K) array
-        Finite.
+        Finite, or -inf for masked classes.
     plan : ShiftPlan
         The endpoints, prepared.
     joint : bool
@@ -343,7 +403,7 @@ def _linear_box(
     np.divide(e, total, out=point[rows])
     moved = e * plan.factors[:, None]  # (2, n, K): down, then up
     if plan.some_steep:
-        moved[:, :, plan.steep] = np.exp(z[:, plan.steep] + plan.shifts[:, None, plan.steep])
+        moved[:, :, plan.steep] = np.exp(_moved(z[:, plan.steep], plan.shifts[:, None, plan.steep]))
     after = rest + moved
     own_low, own_high = np.divide(moved, after, out=moved)
     if plan.some_steep:
@@ -355,6 +415,12 @@ def _linear_box(
     np.minimum(np.maximum(own_high, other_high, out=own_high), 1.0, out=high[rows])
     left: NDArray[np.intp] = (others < DEEPEST).nonzero()[0] + rows.start
     return left
+
+
+def _moved(x: Array, shift: Array) -> Array:
+    """Logits or log-odds plus a shift. No shift, not even an infinite one, moves infinite ones."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isinf(x), x, x + shift)
 
 
 def _extremes_of_others(after: Array, unmoved: Array | float) -> Array:
@@ -386,7 +452,7 @@ def log_box(
     Parameters
     ----------
     m : (n, K) array
-        Margins, see `margins`.
+        Margins, see `margins`; perhaps infinite.
     lower, upper : (K,) or (n, K) arrays
         Endpoints; they may differ from row to row.
     absent : (K,) array
@@ -395,13 +461,15 @@ def log_box(
         As for `shift_box`.
     """
     log_p = np.where(absent, -np.inf, -softplus(-m))
-    low, high, point = sigmoid(m + lower), sigmoid(m + upper), np.exp(log_p)
+    low, high = sigmoid(_moved(m, lower)), sigmoid(_moved(m, upper))
+    point = np.exp(log_p)
     if joint:
         # D_k / S, from the probabilities of all other classes and of the moved one.
         log_rest = np.where(absent, 0.0, -softplus(m))
         log_own = np.where(absent, m, log_p)
-        after = np.logaddexp(log_rest, np.stack([log_own + lower, log_own + upper]))
+        own = np.stack([_moved(log_own, lower), _moved(log_own, upper)])
+        after = np.logaddexp(log_rest, own)
         log_down, log_up = _extremes_of_others(after, 0.0)
-        low = np.minimum(low, np.exp(log_p - log_up))
-        high = np.maximum(high, np.exp(log_p - log_down))
+        low = np.minimum(low, np.exp(_moved(log_p, -log_up)))
+        high = np.maximum(high, np.exp(_moved(log_p, -log_down)))
     return np.minimum(low, point), np.minimum(np.maximum(high, point), 1.0), point

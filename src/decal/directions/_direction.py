@@ -52,6 +52,22 @@ class Reference:
             return logits
         return np.multiply(logits, self.scale, dtype=np.float64)
 
+    @cached_property
+    def _left_out(self) -> NDArray[np.intp]:
+        return np.flatnonzero(np.isneginf(self.center))
+
+    def require_rivals(self, logits: Logits) -> None:
+        """ValueError if only classes that the reference leaves out are not masked in a row."""
+        if not self._left_out.size:
+            return
+        kept = np.delete(logits, self._left_out, axis=1)
+        alone = np.isneginf(kept.max(axis=1))
+        if alone.any():
+            raise ValueError(
+                "logits must leave a class unmasked that fit has seen labels of, for "
+                f"reference='best': got none in row {int(alone.argmax())}. Use reference='model'."
+            )
+
 
 @dataclass(frozen=True)
 class ReferenceLogits:
@@ -229,6 +245,8 @@ class Direction(ABC):
         that.
     takes_top_logits : bool
         It can learn from `decal.TopLogits`.
+    takes_masks : bool
+        Logits may be -inf, where a class is masked. False for directions that need numbers.
     moves_scale : bool
         With reference="best", the best scale is sought together with the best shifts.
 
@@ -243,6 +261,7 @@ class Direction(ABC):
     saves: ClassVar[bool] = True
     exports: ClassVar[bool] = False
     takes_top_logits: ClassVar[bool] = False
+    takes_masks: ClassVar[bool] = False
     moves_scale: ClassVar[bool] = False
 
     def __str__(self) -> str:
@@ -315,8 +334,17 @@ REFUSALS = {
     "saves": "whose code no model file can hold",
     "exports": "which cannot be written as PyTorch operations",
     "takes_top_logits": "which needs the logits of all classes",
+    "takes_masks": "which needs a finite logit of every class",
 }
 """Why a direction without a capability is refused."""
+
+
+def require_masks_taken(directions: Iterable[Direction], logits: Logits) -> None:
+    """ValueError if classes are masked and a direction cannot work with that."""
+    if all(direction.takes_masks for direction in directions) or not np.isneginf(logits).any():
+        return
+    advice = "Replace -inf by a large negative number, or leave this direction out."
+    require(directions, "takes_masks", "masked classes (logits of -inf)", advice)
 
 
 def require(directions: Iterable[Direction], capability: str, purpose: str, advice: str) -> None:

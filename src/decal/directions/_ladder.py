@@ -3,7 +3,8 @@
 With d = z - max z <= 0 and A(s) = log sum_k exp(s d_k), the log-partition function of a row, all
 that the data contribute is the sum R(s) of A over the rows: a smooth convex function of one
 variable, from log K at s = 0 to the log of the number of ties at infinity. It is kept, with its
-derivative, at the scales 2^(i/2), where sums of several data sets add up.
+derivative, at the scales 2^(i/2), where sums of several data sets add up. Masked classes, whose
+logit is -inf, do not count at any scale; K is then the number of the others.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ LOWEST = 5
 
 SMALLEST_SPREAD = 2.0**-20
 """Logits that differ by less are treated as if they differed by this much: the ladder stays low."""
+
+BEYOND_THE_LADDER = 2.0**16
+"""Masked logits stand this many times deeper than any other: no rung of the ladder sees them."""
 
 SATURATED_SUM = 1e-13
 """A row whose smaller exponentials sum to less than this has reached its limit."""
@@ -232,10 +236,14 @@ def _of_block(
     n, K = d.shape
     w = np.ones(n) if weights is None else weights
     weight, label_sum = float(w.sum()), float(w @ d[np.arange(n), y])
-    at_zero = np.array([weight * np.log(K), float((w @ d).mean())])
+    masked = np.isneginf(d)
+    d[masked] = 0.0
+    possible = K - np.count_nonzero(masked, axis=1)
+    at_zero = np.array([float(w @ np.log(possible)), float(w @ (d.sum(axis=1) / possible))])
+    spread = max(float(-d.min()), SMALLEST_SPREAD)
+    d[masked] = -BEYOND_THE_LADDER * spread
     count = np.count_nonzero(d == 0, axis=1)
     ties = float(w @ np.log(count))
-    spread = max(float(-d.min()), SMALLEST_SPREAD)
     first = int(np.floor(np.log(NEAR_ZERO / spread) / RUNG))
     if kernels is None:
         values, slopes = _climb(d, w, count, first)

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from decal._base.checks import check_center, check_class_names, check_count, check_label_weight
 from decal._base.numerics import Array
 from decal.directions._best_model import best_model
-from decal.directions._direction import Direction, Endpoints, LabelledLogits, Reference
+from decal.directions._direction import (
+    Direction,
+    Endpoints,
+    LabelledLogits,
+    Reference,
+    require_masks_taken,
+)
 from decal.directions._top_logits import TopLogits, summarise_top
 
 RESIDUAL_TOLERANCE = 1e-9
@@ -88,6 +94,7 @@ class Learnt:
         if isinstance(logits, TopLogits):
             evidence: tuple[Any, ...] = (summarise_top(logits, labels, weights),)
             return cls(directions, reference, n, label_weight, evidence, classes)
+        require_masks_taken(directions, logits)
         if best:
             scale = any(direction.moves_scale for direction in directions)
             reference = best_model(logits, labels, weights, scale=scale)

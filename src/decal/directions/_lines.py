@@ -203,15 +203,17 @@ def widen_along(
     """Widen bounds (n, K), in place, to the range of probabilities while theta is in [first, last].
 
     Both endpoints may be infinite, and 0 lies between them. `columns` are the classes to consider,
-    all by default; the others have probability 0. O(K) per row and endpoint, and O(K) more for
-    every class whose bound a peak between the endpoints may raise, unless `peaks` knows better.
+    all by default; the others have probability 0, and so has a class whose logit is -inf. O(K) per
+    row and endpoint, and O(K) more for every class whose bound a peak between the endpoints may
+    raise, unless `peaks` knows better.
     """
     every = columns is None or len(columns) == logits.shape[1]
     pick = slice(None) if every else columns
 
     def block(rows: slice) -> None:
         z = logits[rows].astype(np.float64)[:, pick]
-        D = move(z)
+        masked = np.isneginf(z)
+        D = np.where(masked, 0.0, move(z)) if masked.any() else move(z)
         floor, ceiling = low[rows][:, pick], high[rows][:, pick]
         lines = []
         for theta in (first, last):
@@ -248,7 +250,8 @@ def widen_along(
 def _at(z: Array, D: Array, theta: float) -> tuple[Array, Array]:
     """Log p (n, K) and the expectation (n,) of D at theta, or in the limit of an infinite one."""
     if np.isinf(theta):
-        extreme = D.max(axis=1) if theta > 0 else D.min(axis=1)
+        side = np.sign(theta)
+        extreme = side * np.where(np.isneginf(z), -np.inf, side * D).max(axis=1)
         moved = np.where(extreme[:, None] == D, z, -np.inf)
         return moved - log_sum_exp(moved)[:, None], extreme
     moved = z + theta * D

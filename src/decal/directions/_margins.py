@@ -7,15 +7,19 @@ Adding t to the logit of class k changes the log-likelihood of the labels by
 where m_nk is the margin (log-odds of class k against the rest) of example n, w_n its weight and w_k
 the weight of the examples labelled k. So all that the data contribute is, per class, the weight of
 its labels and the distribution of its margins.
+
+A margin may be infinite: where a logit is -inf, which masks the class in that row, and where all
+others are. Such a row is decided: no shift changes its likelihood, so it counts neither among the
+labels of the class nor among its margins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import factorial
-from typing import Any
+from math import factorial, log2
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +32,6 @@ from decal._base.numerics import (
     margins,
     row_blocks,
     sigmoid,
-    softplus,
 )
 from decal.directions._direction import LabelledLogits
 
@@ -47,11 +50,25 @@ MAX_BINS_PER_CLASS = 1 << 6
 WIDEST_BIN = 2.0
 """No bins are merged into wider ones: beyond half of pi the Taylor series would say little."""
 
+BIN_WIDTHS = [BIN_WIDTH * 2**i for i in range(round(log2(WIDEST_BIN / BIN_WIDTH)) + 1)]
+
 LARGEST_SIXTH_DERIVATIVE = 1 / 4
 """Maximum of |d^6 softplus|, reached at 0: it bounds the Taylor remainder after ORDER = 5."""
 
 COARSE_WIDTH = 1 / 2
 """The solver first converges on bins this wide, which hold the gain to about 1e-8."""
+
+FAR = 2.0**34
+"""Margins beyond this are binned by their leading digits: softplus is max(0, m) around them."""
+
+FAR_DIGITS = 28
+"""Binary digits by which they are told apart. A bin with a single value stays exact."""
+
+GRID_REACH = 1024.0
+"""Margins beyond this, as of masked classes, are left out of dense grids of bins."""
+
+NO_WEIGHT = 1e-12
+"""A difference of weights below this share of them is round-off."""
 
 TANGENT_SHIFTS = 4.0 ** np.arange(-3, 2)
 """Where tangents of the gain are taken, on both sides of 0: the solver starts from their roots."""
@@ -84,11 +101,12 @@ _SPAN = np.int64(1) << 40  # keys are class * _SPAN + bin, with |bin| < _SPAN / 
 class MarginSummary:
     """The margins of every class, binned: all that class shifts need of the labelled data.
 
-    Each occupied bin keeps the power sums  sum_n w_n (m_n - center)^j,  j = 0..5. The poles of the
+    Each occupied bin keeps the power sums  sum_n w_n (m_n - middle)^j,  j = 0..5. The poles of the
     logistic function lie at distance pi from the real line, so the Taylor series of softplus about
-    a bin's center converges like (bin_width / 2 pi)^j, and six sums per bin of width 1/8 stand in
+    a bin's middle converges like (bin_width / 2 pi)^j, and six sums per bin of width 1/8 stand in
     for the data to about twelve digits. Bins are aligned to multiples of their width: two
-    summaries are merged by adding them bin by bin.
+    summaries are merged by adding them bin by bin. Beyond FAR, where bins widen with the margin,
+    power sums are in units of the bin's own width and only the mean counts.
 
     Attributes
     ----------
@@ -100,6 +118,8 @@ class MarginSummary:
         Power sums.
     label_weight : (K,) array
         Total weight of the examples labelled k.
+    masked, certain : (K,) arrays
+        Total weight of the examples whose margin of class k is -inf, or inf.
     data : LabelledLogits or None
         The data themselves, kept to polish endpoints where bins had to be merged into wide ones;
         None otherwise, and after adding or reading summaries.
@@ -109,7 +129,14 @@ class MarginSummary:
     keys: NDArray[np.int64]
     moments: Array
     label_weight: Array
+    masked: Array
+    certain: Array
     data: LabelledLogits | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of_bins(cls, bin_width: float, keys: NDArray[np.int64], moments: Array, K: int) -> Self:
+        """A part of a summary: bins alone, of K classes."""
+        return cls(bin_width, keys, moments, *np.zeros((3, K)))
 
     def __add__(self, other: MarginSummary) -> MarginSummary:
         """The evidence of both data sets together."""
@@ -138,28 +165,73 @@ class MarginSummary:
         return (self.keys - self.bins) // _SPAN
 
     @cached_property
+    def open_labels(self) -> Array:
+        """(K,) weight of the examples labelled k that a shift of class k can change."""
+        return _difference(self.label_weight, self.certain)
+
+    @cached_property
+    def open_others(self) -> Array:
+        """(K,) weight of the examples labelled otherwise that a shift of class k can change."""
+        w = self.label_weight
+        before, after = np.cumsum(w) - w, np.cumsum(w[::-1])[::-1] - w
+        return _difference(before + after, self.masked)
+
+    @cached_property
+    def far(self) -> NDArray[np.bool_]:
+        """(B,) the bins beyond FAR."""
+        return _is_far(self.bins, self.bin_width)
+
+    @cached_property
     def centers(self) -> Array:
-        """(B,) margin at the middle of every bin."""
-        middle: Array = (self.bins + np.float64(0.5)) * self.bin_width
+        """(B,) margin about which a bin's series is taken: its middle, or beyond FAR its mean."""
+        middle, unit = _places(self.bins, self.bin_width)
+        if self.far.any():
+            with np.errstate(invalid="ignore"):
+                mean = self.moments[1] / self.moments[0]
+            middle[self.far] += (unit * mean)[self.far]
         return middle
+
+    @cached_property
+    def series(self) -> Array:
+        """(6, B) the power sums about the centers."""
+        if not self.far.any():
+            return self.moments
+        series = self.moments.copy()
+        series[1:, self.far] = 0.0
+        return series
 
     @cached_property
     def remainder(self) -> Array:
         """(K,) bound of what the Taylor series leave out of the sum of softplus, in nats."""
         # |x|^6 max|softplus^(6)| / 6!, and x^6 <= (h/2)^2 x^4 within a bin of width h.
-        sixth = (self.bin_width / 2) ** 2 * np.add.reduceat(self.moments[4], self.starts)
+        sixth = (self.bin_width / 2) ** 2 * np.add.reduceat(self.series[4], self.starts)
         return sixth * (LARGEST_SIXTH_DERIVATIVE / factorial(6))
+
+    @cached_property
+    def far_remainder(self) -> Array:
+        """(K,) the same of the bins beyond FAR, in which margins count as their mean."""
+        # The mean of a function whose slope rises by 1 in all exceeds its value at the mean of its
+        # arguments by at most half their standard deviation.
+        weight, first, second = self.moments[:3, self.far]
+        _, unit = _places(self.bins[self.far], self.bin_width)
+        spread = unit * np.sqrt(np.maximum(second * weight - first**2, 0.0))
+        classes = self.keys_class[self.far]
+        found = np.bincount(classes, spread / 2, minlength=len(self.label_weight))
+        return found.astype(np.float64)
 
     def coarsened(self, factor: int = 2) -> MarginSummary:
         """The same evidence in bins `factor` times as wide (a power of two)."""
         bins, width = self.bins // factor, self.bin_width * factor
-        offset = self.centers - (bins + 0.5) * width  # the old center seen from the new one
+        (old, old_unit), (new, unit) = _places(self.bins, self.bin_width), _places(bins, width)
+        offset = (old - new) / unit  # the old middle seen from the new one
         moments = self.moments.copy()
+        if self.far.any():
+            moments *= (old_unit / unit) ** np.arange(ORDER + 1)[:, None]
         for i in range(1, ORDER + 1):  # turn one factor x after the other into x + offset
             for j in range(ORDER, i - 1, -1):
                 moments[j] += offset * moments[j - 1]
         keys, moments = _add_equal_keys(self.keys - self.bins + bins, moments)
-        return MarginSummary(width, keys, moments, self.label_weight)
+        return MarginSummary(width, keys, moments, self.label_weight, self.masked, self.certain)
 
     @cached_property
     def coarse(self) -> MarginSummary | None:
@@ -174,6 +246,8 @@ class MarginSummary:
             "keys": self.keys,
             "moments": self.moments,
             "label_weight": self.label_weight,
+            "masked": self.masked,
+            "certain": self.certain,
         }
 
     @classmethod
@@ -183,23 +257,26 @@ class MarginSummary:
         keys, moments, label_weight = (
             arrays.pop(name) for name in ("keys", "moments", "label_weight")
         )
-        summary = cls(bin_width, keys, moments, label_weight)
+        none = np.zeros_like(label_weight)
+        masked, certain = (arrays.pop(name, none) for name in ("masked", "certain"))
+        weights = (label_weight, masked, certain)
         if keys.ndim != 1 or label_weight.ndim != 1 or len(label_weight) < 2:
             raise ValueError("shapes do not match")
         K, B = len(label_weight), len(keys)
-        if moments.shape != (ORDER + 1, B):
+        if moments.shape != (ORDER + 1, B) or any(w.shape != (K,) for w in weights):
             raise ValueError("shapes do not match")
-        kinds = [a.dtype.str[1:] for a in (summary.keys, summary.moments, summary.label_weight)]
-        if kinds != ["i8", "f8", "f8"]:
+        kinds = [a.dtype.str[1:] for a in (keys, moments, *weights)]
+        if kinds != ["i8", *["f8"] * 4]:
             raise ValueError("arrays are not of the expected types")
+        summary = cls(bin_width, keys, moments, *weights)
         sound = (
-            np.frexp(bin_width)[0] == 0.5
-            and (np.diff(summary.keys) > 0).all()
+            bin_width in BIN_WIDTHS
+            and (np.diff(keys) > 0).all()
             and np.array_equal(np.unique(summary.keys_class), np.arange(K))
-            and np.isfinite(summary.moments).all()
-            and np.isfinite(summary.label_weight).all()
-            and (summary.moments[0] > 0).all()
-            and (summary.label_weight >= 0).all()
+            and np.isfinite(moments).all()
+            and (moments[0] >= 0).all()
+            and all((np.isfinite(w) & (w >= 0)).all() for w in weights)
+            and (certain <= label_weight).all()
             and summary.total_weight > 0
         )
         if not sound:
@@ -222,6 +299,13 @@ class MarginSummary:
         value, slope = self.softplus_sum(np.zeros((1, len(self.label_weight))))
         return value[0], slope[0]
 
+    def start(self, left_out: NDArray[np.bool_]) -> Array:
+        """(K,) the `softplus_sum` that gains are measured from.
+
+        That without a shift; of the classes left out, that of the shift -inf.
+        """
+        return np.where(left_out, -self.hinges[0], self.at_zero[0])
+
     @cached_property
     def tangents(self) -> tuple[Array, Array]:
         """`softplus_sum` at -TANGENT_SHIFTS and at TANGENT_SHIFTS, (2, N, K) each."""
@@ -231,12 +315,22 @@ class MarginSummary:
         return value.reshape(2, N, K), slope.reshape(2, N, K)
 
     @cached_property
-    def margin_sum(self) -> Array:
-        """(K,) sum over the data of w m."""
-        return np.add.reduceat(self.moments[0] * self.centers + self.moments[1], self.starts)
+    def hinges(self) -> tuple[Array, Array, Array]:
+        """What `softplus_sum` leaves out of sums over the data, (K,) each.
+
+        Without a shift, of those of w softplus(m) and of w softplus(-m); and the sums of w m.
+        """
+        weight, first = self.series[:2]
+        c = self.centers
+        terms = (weight * np.maximum(c, 0.0), weight * np.maximum(-c, 0.0), weight * c + first)
+        above, below, sums = (np.add.reduceat(term, self.starts) for term in terms)
+        return above, below + np.add.reduceat(-first, self.starts), sums
 
     def softplus_sum(self, shifts: Array, times: int = EVALUATIONS) -> tuple[Array, Array]:
-        """Sum over the data of w softplus(m + t), and its derivative in t.
+        """Sum over the data of w [softplus(m + t) - max(c, 0)], and its derivative in t.
+
+        The center c of the margin's bin is taken off because softplus of large margins is large
+        and what a shift changes in it is small.
 
         Parameters
         ----------
@@ -257,13 +351,14 @@ class MarginSummary:
         def evaluate_compiled(classes: slice) -> None:
             assert kernels is not None
             part = (classes.start, classes.stop)
-            kernels.softplus_sum(self.centers, self.moments, edges, shifts, value, slope, *part)
+            kernels.softplus_sum(self.centers, self.series, edges, shifts, value, slope, *part)
 
         def evaluate(classes: slice) -> None:
             bins = slice(edges[classes.start], edges[classes.stop])
             first = edges[classes] - bins.start
             counts = self.counts[classes]
-            x = self.centers[bins] + np.repeat(shifts[:, classes], counts, axis=1)
+            t, c = np.repeat(shifts[:, classes], counts, axis=1), self.centers[bins]
+            x = t + c
             # softplus and its derivatives: the sigmoid s, then polynomials in it.
             series = np.empty((ORDER + 2, *x.shape))
             f, s, d1, d2, d3, d4, d5 = series
@@ -273,12 +368,12 @@ class MarginSummary:
             np.multiply(d2, r, out=d1)
             np.copyto(s, np.where(x >= 0, r, d2))
             np.log1p(e, out=f)
-            f += np.maximum(x, 0.0, out=x)
+            f += np.maximum(t + np.minimum(c, 0.0), -np.maximum(c, 0.0), out=x)
             np.multiply(d1, 1.0 - 2.0 * s, out=d2)
             np.multiply(d1, 1.0 - 6.0 * d1, out=d3)
             np.multiply(d2, 1.0 - 12.0 * d1, out=d4)
             np.multiply(d1, 1.0 - 30.0 * d1 * (1.0 - 4.0 * d1), out=d5)
-            weights = self.moments[:, bins] * INVERSE_FACTORIALS
+            weights = self.series[:, bins] * INVERSE_FACTORIALS
             total = np.einsum("jb,jtb->tb", weights, series[:-1])
             value[:, classes] = np.add.reduceat(total, first, axis=1)
             total = np.einsum("jb,jtb->tb", weights, series[1:])
@@ -305,7 +400,7 @@ class Summariser:
     def __init__(self, classes: int, max_bins: int | None = None, expected: int = 0) -> None:
         self.max_bins = bin_budget(classes) if max_bins is None else max_bins
         self.expected = expected
-        self.label_weight = np.zeros(classes)
+        self.label_weight, self.masked, self.certain = np.zeros((3, classes))
         self._done: list[MarginSummary] = []
         # Dense power sums (K * (width + 1), 6) over the bins low_k .. low_k + width - 1 of every
         # class, and a last cell for all that lies elsewhere and is kept sparsely.
@@ -325,18 +420,22 @@ class Summariser:
             np.max(m[group], axis=1, out=highest[group])
 
         for_each_block(measure, K, n)
+        self._count_decided(m, labels, weights, lowest, highest)
         strays = self._strays(m, lowest, highest)
-        if self._width == 0 or len(strays[0]) > FEW_STRAYS * m.size:
-            self._open_grid(lowest, highest, m.size)
+        near = np.abs(m[strays]) <= GRID_REACH
+        if self._width == 0 or np.count_nonzero(near) > FEW_STRAYS * m.size:
+            self._open_grid(*_within_reach(m, lowest, highest), m.size)
             strays = self._strays(m, lowest, highest)
         if self._width == 0:  # so few margins over so wide a range that most bins stay empty
-            self._add_sparsely(np.arange(K)[:, None], m, weights)
-            return
+            strays = np.nonzero(np.isfinite(m))
         astray = len(strays[0]) > 0
         if astray:
             klass, column = strays
             w = None if weights is None else weights[column]
-            self._add_sparsely(klass, m[klass, column], w)
+            self._push(BIN_WIDTH, *sparse_bins(klass, m[strays], w, BIN_WIDTH))
+        if self._width == 0:
+            return
+        some_outside = astray or not np.isfinite([lowest, highest]).all()
         kernels, cells = compiled(m.size), self._width + 1
 
         def deposit_compiled(group: slice) -> None:
@@ -348,7 +447,7 @@ class Summariser:
         def deposit(group: slice) -> None:
             x = m[group] * (1.0 / self._bin_width)
             x -= self._low[group, None]
-            if astray:
+            if some_outside:
                 x[(x < 0) | (x >= self._width)] = self._width
             cell = x.astype(np.intp)
             x -= cell
@@ -370,17 +469,45 @@ class Summariser:
         classes = np.flatnonzero(beyond(lowest, self._low) | beyond(highest, self._low))
         if self._width == 0 or not classes.size:
             return (np.empty(0, np.intp),) * 2
-        row, column = np.nonzero(beyond(m[classes], self._low[classes, None]))
+        part = m[classes]
+        row, column = np.nonzero(beyond(part, self._low[classes, None]) & np.isfinite(part))
         return classes[row], column
 
-    def _add_sparsely(self, klass: NDArray[np.intp], m: Array, weights: Array | None) -> None:
-        self._push(BIN_WIDTH, *sparse_bins(klass, m, weights, BIN_WIDTH))
+    def _count_decided(
+        self,
+        m: Array,
+        labels: NDArray[np.intp],
+        weights: Array | None,
+        lowest: Array,
+        highest: Array,
+    ) -> None:
+        """Add up the weights of infinite margins; ValueError if that of a label is -inf."""
+        if np.isneginf(m[labels, np.arange(m.shape[1])]).any():
+            raise ValueError("labels must be classes of positive probability: got a masked one.")
+        w = np.ones(m.shape[1]) if weights is None else weights
+        for found, extreme, total in (
+            (lowest, -np.inf, self.masked),
+            (highest, np.inf, self.certain),
+        ):
+            classes = np.flatnonzero(found == extreme)
+            total[classes] += (m[classes] == extreme) @ w
 
     def summary(self) -> MarginSummary:
         """All evidence added so far."""
         self._close_grid()
+        K = len(self.label_weight)
+        # A class that is masked in every row has no margins, but sums over its bins are taken.
+        keys = np.flatnonzero(self.masked) * _SPAN
+        if keys.size:
+            empty = np.zeros((ORDER + 1, len(keys)))
+            self._done.append(MarginSummary.of_bins(BIN_WIDTH, keys, empty, K))
         (whole,) = self._done = [merge(self._done, self.max_bins)]
-        return replace(whole, label_weight=self.label_weight.copy())
+        return replace(
+            whole,
+            label_weight=self.label_weight.copy(),
+            masked=self.masked.copy(),
+            certain=self.certain.copy(),
+        )
 
     def _open_grid(self, lowest: Array, highest: Array, margins_now: int) -> None:
         """Start a grid from these margins to those and some more; none if most cells stayed empty.
@@ -415,18 +542,81 @@ class Summariser:
         self._width, self._grid = 0, np.zeros((0, ORDER + 1))
 
     def _push(self, bin_width: float, keys: NDArray[np.int64], moments: Array) -> None:
-        none = np.zeros_like(self.label_weight)
-        self._done.append(MarginSummary(bin_width, keys, moments, none))
+        K = len(self.label_weight)
+        self._done.append(MarginSummary.of_bins(bin_width, keys, moments, K))
         if sum(len(s.keys) for s in self._done[1:]) > len(self._done[0].keys) + self.max_bins // 4:
             self._done = [merge(self._done, self.max_bins)]
 
 
 def sparse_bins(klass: NDArray[np.intp], m: Array, weights: Array | None, width: float) -> Bins:
     """Keys and power sums of margins m of classes, both of one shape or broadcast to that of m."""
-    bins = np.floor(m / width)
-    x = m - (bins + 0.5) * width
-    keys, cell = np.unique(bins.astype(np.int64) + klass * _SPAN, return_inverse=True)
+    index = np.floor(m / width)
+    far = np.abs(m) >= FAR
+    if far.any():
+        index[far] = _far_index(m[far], width)
+    bins = index.astype(np.int64)
+    middle, unit = _places(bins, width)
+    x = m - middle
+    x[far] /= unit[far]
+    keys, cell = np.unique(bins + klass * _SPAN, return_inverse=True)
     return keys, _power_sums(cell.reshape(x.shape), x, weights, len(keys))
+
+
+# Bins beyond FAR are numbered by the leading bits of the margin: they continue the numbers of the
+# bins up to FAR, and halve when those halve.
+
+_FAR_BITS = np.float64(FAR).view(np.int64)
+
+
+def _far_shift(width: float) -> int:
+    return 52 - FAR_DIGITS + round(log2(width / BIN_WIDTH))
+
+
+def _far_index(m: Array, width: float) -> NDArray[np.int64]:
+    """Numbers of the bins of margins beyond FAR."""
+    beyond = (np.abs(m).view(np.int64) - _FAR_BITS) >> _far_shift(width)
+    index = beyond + int(FAR / width)
+    return np.where(m < 0, -1 - index, index)
+
+
+def _is_far(bins: NDArray[np.int64], width: float) -> NDArray[np.bool_]:
+    first = int(FAR / width)
+    return (bins >= first) | (bins < -first)
+
+
+def _places(bins: NDArray[np.int64], width: float) -> tuple[Array, Array]:
+    """The middle of every bin, and the unit of distances from it: 1, or beyond FAR its width."""
+    middle: Array = (bins + np.float64(0.5)) * width
+    unit = np.ones(bins.shape)
+    far = _is_far(bins, width)
+    if far.any():
+        index = np.where(bins[far] < 0, -1 - bins[far], bins[far]) - int(FAR / width)
+        low, high = (
+            ((index + i << _far_shift(width)) + _FAR_BITS).view(np.float64) for i in (0, 1)
+        )
+        unit[far] = high - low
+        middle[far] = np.where(bins[far] < 0, -1.0, 1.0) * (low + (high - low) / 2)
+    return middle, unit
+
+
+def _within_reach(m: Array, lowest: Array, highest: Array) -> tuple[Array, Array]:
+    """The lowest and highest margins (K,) up to GRID_REACH, where these are beyond it."""
+    classes = np.flatnonzero((lowest < -GRID_REACH) | (highest > GRID_REACH))
+    if not classes.size:
+        return lowest, highest
+    lowest, highest = lowest.copy(), highest.copy()
+    inside = np.abs(m[classes]) <= GRID_REACH
+    some = inside.any(axis=1)
+    for found, reduce, end in ((lowest, np.min, np.inf), (highest, np.max, -np.inf)):
+        extreme = reduce(np.where(inside, m[classes], end), axis=1)
+        found[classes] = np.where(some, extreme, 0.0)
+    return lowest, highest
+
+
+def _difference(larger: Array, smaller: Array) -> Array:
+    """Weights less weights that they include; 0 where only round-off is left."""
+    left = larger - smaller
+    return np.where((left > NO_WEIGHT * smaller) | (smaller == 0), left, 0.0)
 
 
 def repeated_bins(keys: NDArray[np.int64], moments: Array, classes: int) -> Bins:
@@ -464,8 +654,8 @@ def merge(summaries: Sequence[MarginSummary], max_bins: int | None = None) -> Ma
     merged = same[0]
     if len(same) > 1:
         keys, moments = _add_bins([(s.keys, s.moments) for s in same])
-        label_weight = np.sum([s.label_weight for s in same], axis=0)
-        merged = MarginSummary(width, keys, moments, label_weight)
+        weights = np.sum([(s.label_weight, s.masked, s.certain) for s in same], axis=0)
+        merged = MarginSummary(width, keys, moments, *weights)
     budget = bin_budget(len(merged.label_weight)) if max_bins is None else max_bins
     while len(merged.keys) > budget and merged.bin_width < WIDEST_BIN:
         merged = merged.coarsened()
@@ -530,14 +720,38 @@ def summarise_margins(data: LabelledLogits, max_bins: int | None = None) -> Marg
     return replace(summary, data=data) if coarse and data.may_be_kept else summary
 
 
-def exact_softplus_sum(data: LabelledLogits, shifts: Array) -> tuple[Array, Array]:
-    """As `MarginSummary.softplus_sum`, but from the data themselves."""
-    value, slope = np.zeros_like(shifts), np.zeros_like(shifts)
-    for rows in row_blocks(*data.logits.shape):
-        m = margins(data.logits[rows], data.center)
-        w = np.ones(m.shape[1]) if data.weights is None else data.weights[rows]
-        for t, v, s in zip(shifts, value, slope, strict=True):
-            x = m + t[:, None]
-            v += softplus(x) @ w
-            s += sigmoid(x) @ w
-    return value, slope
+class DataSummary:
+    """As a `MarginSummary`, of the data themselves: every margin is the center of its own bin."""
+
+    def __init__(self, data: LabelledLogits) -> None:
+        self.data = data
+
+    def start(self, left_out: NDArray[np.bool_]) -> Array:
+        """(K,) the `softplus_sum` that gains are measured from."""
+        K = len(left_out)
+        found, hinges = self.softplus_sum(np.zeros((1, K)))[0][0], np.zeros(K)
+        for m, w in self._margins():
+            hinges += np.einsum("kn,kn->k", np.maximum(m, 0.0), w)
+        return np.where(left_out, -hinges, found)
+
+    def softplus_sum(self, shifts: Array) -> tuple[Array, Array]:
+        """Sum over the data of w [softplus(m + t) - max(m, 0)], and its derivative in t."""
+        value, slope = np.zeros_like(shifts), np.zeros_like(shifts)
+        for m, w in self._margins():
+            below, above = np.minimum(m, 0.0), -np.maximum(m, 0.0)
+            for t, v, s in zip(shifts, value, slope, strict=True):
+                x = m + t[:, None]
+                change = np.maximum(below + t[:, None], above) + np.log1p(np.exp(-np.abs(x)))
+                v += np.einsum("kn,kn->k", change, w)
+                s += np.einsum("kn,kn->k", sigmoid(x), w)
+        return value, slope
+
+    def _margins(self) -> Iterator[tuple[Array, Array]]:
+        """Blocks of margins (K, n) and weights (K, n); infinite margins are 0 and weigh nothing."""
+        for rows in row_blocks(*self.data.logits.shape):
+            m = margins(self.data.logits[rows], self.data.center)
+            w = np.isfinite(m).astype(np.float64)
+            m[w == 0] = 0.0
+            if self.data.weights is not None:
+                w *= self.data.weights[rows]
+            yield m, w

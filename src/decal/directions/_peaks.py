@@ -22,6 +22,9 @@ from decal.directions._lines import widen_along
 SMALLEST_NODE = 2.0**-7
 """The lowest node is at this scale over the largest |d|; below, A is its Taylor polynomial."""
 
+BEYOND_ALL_NODES = 2.0**20
+"""Masked logits stand this many times deeper than any other, where no node sees them."""
+
 WIDEST = 1.0
 """Intervals of log s wider than this are always halved: one point does not tell their error."""
 
@@ -133,7 +136,7 @@ def scale_peaks(
     Parameters
     ----------
     logits : (n, K) array
-        Finite.
+        Finite, or -inf for masked classes.
     row, j : (m,) arrays
         Pairs of a row and a class whose probability is largest between the endpoints.
     first, last : float
@@ -144,14 +147,17 @@ def scale_peaks(
     d = logits[rows] - logits[rows].max(axis=1, keepdims=True)
     target, rows = d[of, j], np.arange(len(rows))
     gap = np.where(d < 0, -d, np.inf).min(axis=1)
-    least = SMALLEST_NODE / -d.min(axis=1)
+    masked = np.isneginf(d)
+    deepest = np.where(masked, 0.0, d).min(axis=1)
+    least = SMALLEST_NODE / -deepest
+    d = np.where(masked, BEYOND_ALL_NODES * deepest[:, None], d)
     with np.errstate(over="ignore"):
         most = np.minimum((1.0 + np.log(K)) / gap, last)  # from there on A' is above every d < 0
     low = Nodes.at(d, rows, np.log(np.maximum(least, first)))
     high = Nodes.at(d, rows, np.log(np.maximum(most, np.maximum(least, first))))
     found = np.full(len(row), -np.inf)
     below = target <= low.mean[of]
-    found[below] = _near_zero(d, of[below], target[below], first)
+    found[below] = _near_zero(d, masked, of[below], target[below], first)
     pair = np.flatnonzero(~below)
     at = of[pair]  # the interval that holds a pair's peak
     for _ in range(MOST_HALVINGS):
@@ -203,10 +209,15 @@ def _read(low: Nodes, high: Nodes, at: NDArray[np.intp], target: Array) -> Array
     return value
 
 
-def _near_zero(d: Array, row: NDArray[np.intp], target: Array, first: float) -> Array:
+def _near_zero(
+    d: Array, masked: NDArray[np.bool_], row: NDArray[np.intp], target: Array, first: float
+) -> Array:
     """The same where the peak lies at a scale so small that four cumulants tell everything."""
-    mean = d.mean(axis=1)
-    second, third, fourth = (((d - mean[:, None]) ** p).mean(axis=1) for p in (2, 3, 4))
+    possible = np.count_nonzero(~masked, axis=1)
+    d = np.where(masked, 0.0, d)
+    mean = d.sum(axis=1) / possible
+    centered = np.where(masked, 0.0, d - mean[:, None])
+    second, third, fourth = ((centered**p).sum(axis=1) / possible for p in (2, 3, 4))
     c2, c3, c4 = second[row], third[row], (fourth - 3 * second**2)[row]
     ahead = target - mean[row]
     s = ahead / c2
@@ -214,5 +225,5 @@ def _near_zero(d: Array, row: NDArray[np.intp], target: Array, first: float) -> 
         left = ahead - s * (c2 + s * (c3 / 2 + s * c4 / 6))
         s = s + left / (c2 + s * (c3 + s * c4 / 2))
     s = np.maximum(s, first)
-    value: Array = s * ahead - s**2 * (c2 / 2 + s * (c3 / 6 + s * c4 / 24)) - np.log(d.shape[1])
+    value: Array = s * ahead - s**2 * (c2 / 2 + s * (c3 / 6 + s * c4 / 24)) - np.log(possible[row])
     return value

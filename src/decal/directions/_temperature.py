@@ -60,6 +60,7 @@ class Temperature(Direction):
     evidence: str = "model"
     name = "temperature"
     exports = True
+    takes_masks = True
     moves_scale = True
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ overstated; a class that matters should be listed where it does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -149,7 +149,7 @@ def summarise_top(top: TopLogits, labels: Indices, weights: Array | None) -> Mar
         Positive, or None for ones.
     """
     (n, K), m = top.shape, top.classes.shape[1]
-    shared, none = np.empty(n), np.zeros(K)
+    shared = np.empty(n)
     blocks, found = list(row_blocks(n, m, PASS_ELEMENTS)), []
     for rows in blocks:
         z = top[rows].events()
@@ -161,19 +161,20 @@ def summarise_top(top: TopLogits, labels: Indices, weights: Array | None) -> Mar
         width *= 2
     zero = np.zeros(1, dtype=np.intp)
     everyone = sparse_bins(zero, shared, weights, width)
-    parts = [MarginSummary(width, *repeated_bins(*everyone, K), none)]
+    parts = [MarginSummary.of_bins(width, *repeated_bins(*everyone, K), K)]
     for rows, listed in zip(blocks, found, strict=True):
         klass = top.classes[rows].T
         w = None if weights is None else weights[rows]
         instead = np.broadcast_to(shared[rows], listed.shape)
         keys, moments = sparse_bins(klass, instead, w, width)
-        parts.append(MarginSummary(width, keys, -moments, none))
-        parts.append(MarginSummary(width, *sparse_bins(klass, listed, w, width), none))
+        parts.append(MarginSummary.of_bins(width, keys, -moments, K))
+        parts.append(MarginSummary.of_bins(width, *sparse_bins(klass, listed, w, width), K))
     whole = merge(parts, max_bins=sum(len(p.keys) for p in parts))
     label_weight = np.bincount(labels, weights, minlength=K).astype(np.float64)
     kept = whole.moments[0] > NEGLIGIBLE_WEIGHT * label_weight.sum()
     keys, moments = whole.keys[kept], whole.moments[:, kept]
-    return merge([MarginSummary(width, keys, moments, label_weight)])
+    summary = MarginSummary.of_bins(width, keys, moments, K)
+    return merge([replace(summary, label_weight=label_weight)])
 
 
 @dataclass(frozen=True, eq=False)

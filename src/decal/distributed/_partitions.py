@@ -14,7 +14,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_class_names, check_labels, check_logits, check_weights
+from decal._base.checks import (
+    check_class_names,
+    check_labels,
+    check_logits,
+    check_weights,
+    require_unmasked_labels,
+)
 from decal._base.numerics import Array, Logits
 from decal._base.places import TablePlace
 from decal.credal import IntervalCredalSet
@@ -159,9 +165,10 @@ def checked(
     names : tuple of str, optional
         The names of the classes.
     """
-    z = check_logits(logits, classes=classes, place=place, empty=True)
+    z = check_logits(logits, classes=classes, place=place, empty=True, masked=True)
     n, K = z.shape
     y = check_labels(labels, rows=n, classes=K, names=names, place=place, advice=LABEL_ADVICE)
+    require_unmasked_labels(z, y, place)
     return Batch(z, y, check_weights(weights, rows=n, place=place, all_zero=True))
 
 
@@ -255,7 +262,7 @@ def predicted(
     """The credal sets of the rows of one partition, n >= 0."""
     model = loaded(saved)
     K = len(model.class_weights)
-    z = check_logits(logits, classes=K, place=place, empty=True)
+    z = check_logits(logits, classes=K, place=place, empty=True, masked=True)
     if len(z) == 0:
         return IntervalCredalSet(*np.empty((2, 0, K)), point=np.empty((0, K)))
     return model._predict_checked(z, model.alpha if alpha is None else alpha)

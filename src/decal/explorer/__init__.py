@@ -196,14 +196,14 @@ def explore(
     >>> page.payload.arrays["0/upper"].shape, page.payload.header["start"]
     ((3, 4, 2), 1)
     """
-    z = check_logits(logits)
+    z = check_logits(logits, masked=True)
     own = getattr(model, "alpha", USUAL_ALPHA)
     levels = _levels(model, own, alphas)
     start = int(np.argmin([abs(level - own) for level in levels]))
     sides = [_side(model, z, name or ("Model A" if compare else "Model"), levels, start)]
     if compare is not None:
         other, other_logits, *other_name = compare
-        other_z = check_logits(other_logits, name="compare's logits")
+        other_z = check_logits(other_logits, masked=True, name="compare's logits")
         if other_z.shape != z.shape:
             raise ValueError(
                 f"compare's logits must have the shape of logits, {z.shape}: got {other_z.shape}."

@@ -165,7 +165,7 @@ def alpha_path(
     even = _unstretched(np.linspace(1, 0, LEVELS))
     levels = even if alphas is None else np.sort(check_alphas(alphas))[::-1]
     array = to_numpy(logits, "logits")
-    z = check_logits(array[None] if array.ndim == 1 else array)
+    z = check_logits(array[None] if array.ndim == 1 else array, masked=True)
     if len(z) != 1:
         raise ValueError(f"logits must be those of one input: got {len(z)} rows.")
     found = [one_row(model.predict(z, alpha=float(level)), 0) for level in levels]

@@ -212,7 +212,7 @@ def alpha_for_efficiency(model: Predictor, logits: Any, target: Any) -> Choice:
     >>> decal.selection.alpha_for_efficiency(d, logits, 0.5)
     Choice: alpha 0.811..., efficiency 0.5000 on 4 examples, wanted 0.5
     """
-    z, target = check_logits(logits), check_alpha(target, "target")
+    z, target = check_logits(logits, masked=True), check_alpha(target, "target")
 
     def achieved(alpha: float) -> float:
         return metrics.efficiency(model.predict(z, alpha=alpha))
@@ -301,7 +301,7 @@ def alpha_for_coverage(
     >>> decal.selection.alpha_for_coverage(d, logits, annotations=votes, target=0.75)
     Choice: alpha 0.953..., coverage 0.7500 on 4 examples, wanted at least 0.75
     """
-    z, target = check_logits(logits), check_alpha(target, "target")
+    z, target = check_logits(logits, masked=True), check_alpha(target, "target")
     require_one(distributions=distributions, annotations=annotations)
     if annotations is not None:
         distributions = shares(annotations, z.shape[1])
@@ -387,7 +387,7 @@ def alpha_for_labels(
     >>> decal.selection.alpha_for_labels(d, logits[200:], labels[200:], 0.1)
     Choice: alpha 0.930..., miss rate 0.0950 on 200 examples, wanted at most 0.1
     """
-    z, epsilon = check_logits(logits), check_alpha(epsilon, "epsilon")
+    z, epsilon = check_logits(logits, masked=True), check_alpha(epsilon, "epsilon")
     inside = labels_inside(model, z, labels, rule)
     n = len(z)
     found = largest_alpha(inside, n, lambda count: (n - count + 1) / (n + 1) <= epsilon)
@@ -461,7 +461,7 @@ def path(
               0.99      0.8686      0.0000      1.0000
                0.9      0.6365      0.0000      1.5000
     """
-    z = check_logits(logits)
+    z = check_logits(logits, masked=True)
     check_choice(rule, "rule", SET_RULES)
     if alphas is None:
         budgets = np.geomspace(*PATH_BUDGETS, PATH_LEVELS - 2)
