@@ -415,7 +415,7 @@ def test_a_refused_tensor_leaves_the_old_fit(monkeypatch):
     with pytest.raises(ValueError, match="logits must be a matrix"):
         decal_torch.fit(d, z[0], y)
     z[231, 4] = torch.inf
-    with pytest.raises(ValueError, match=r"logits must be finite: got inf at index \(231, 4\)"):
+    with pytest.raises(ValueError, match=r"finite or -inf: got inf at index \(231, 4\)"):
         decal_torch.fit(d, z, y)
     assert np.array_equal(d.shifts().upper, before)
 
@@ -472,3 +472,26 @@ def test_importing_decal_does_not_import_torch():
     code = "import sys, decal; print('torch' in sys.modules, 'jax' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "False False\n"
+
+
+@pytest.mark.parametrize("directions", [("class",), BOTH])
+@pytest.mark.parametrize("box", ["joint", "own"])
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 0.9])
+@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+def test_a_head_takes_masked_logits_and_gives_them_finite_gradients(directions, box, alpha):
+    rng = np.random.default_rng(0)
+    logits = 3 * rng.normal(size=(60, 4))
+    labels = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+    masked = rng.random(logits.shape) < 0.6
+    masked[np.arange(60), labels] = False
+    logits[masked] = -np.inf
+    for reference in ("model", "best"):
+        d = decal.decalibrate(
+            logits, labels, alpha=alpha, box=box, directions=directions, reference=reference
+        )
+        z = torch.tensor(logits, requires_grad=True)
+        bounds = CredalHead(d)(z)
+        assert difference([b.detach().numpy() for b in bounds], d.predict(logits)) < PEAK
+        (bounds[0].square().sum() + bounds[1].sum()).backward()
+        assert torch.isfinite(z.grad).all()
+        assert not bounds[1].detach().numpy()[masked].any()

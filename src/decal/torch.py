@@ -223,8 +223,8 @@ class CredalHead(nn.Module):
 
     What `Decalibrator.predict` computes, at one alpha, out of PyTorch operations: put it behind a
     classifier and the network predicts credal sets. Works in the precision of the logits, at least
-    float32; infinite endpoints and logits of ±1e4 are fine in either. Does not check its input: NaN
-    in, NaN out.
+    float32; infinite endpoints, logits of ±1e4 and masked ones (-inf) are fine in either. Does not
+    check its input: NaN in, NaN out.
 
     Parameters
     ----------

@@ -222,4 +222,4 @@ def test_an_error_in_the_middle_leaves_nothing_behind(model):
     logits[150, 2] = np.nan
     np.save("bad.npy", logits)
     message = refused("predict", model, "bad.npy", "-o", "out.npz")
-    assert "logits must be finite: got nan in bad.npy, row 150, column 2." in message
+    assert "logits must be finite or -inf: got nan in bad.npy, row 150, column 2." in message

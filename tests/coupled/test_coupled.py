@@ -655,3 +655,27 @@ def test_no_claim_about_real_data_is_wrong(name, data_folder):
             if inside:
                 assert value >= credal.lower_outer[row, k] - 1e-8
                 assert value >= credal.lower[row, k] - 1e-5
+
+
+def test_logits_so_confident_that_the_loss_hardly_bends_have_bounds():
+    # A certificate's matrix overflowed, and its eigenvalues did not converge.
+    logits = [
+        [16.6, 33.7, -7.7, 37.1, 2.2],
+        [21.7, 7.5, -36.3, -2.8, -3.0],
+        [-7.5, 51.5, -7.6, 11.9, 14.3],
+        [-8.4, -28.6, -18.8, 31.8, -14.9],
+        [6.9, 6.2, -22.1, 16.6, 10.5],
+        [-26.8, -19.4, -9.0, 21.7, -14.7],
+        [-40.6, 35.7, -21.9, -12.6, -13.1],
+        [-41.4, 26.3, 20.0, 21.6, 4.8],
+        [65.5, -28.7, 1.7, -6.6, -48.2],
+        [-17.0, -5.2, -3.3, -7.9, -1.6],
+        [3.2, -5.7, 25.6, -1.6, 27.9],
+        [30.0, 3.8, -17.4, 8.8, 27.5],
+        [-46.2, -6.2, 49.5, -4.2, -15.0],
+    ]
+    labels = [3, 0, 1, 3, 3, 3, 1, 1, 0, 4, 4, 0, 2]
+    model = CoupledDecalibrator(alpha=0.9, likelihood="mean").fit(logits, labels)
+    credal = model.predict(logits[:3])
+    assert np.isfinite(credal.lower).all()
+    assert (credal.lower <= credal.upper).all()

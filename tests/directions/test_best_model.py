@@ -9,6 +9,7 @@ from scipy.special import softmax
 import decal
 from helpers.strategies import at_most, endpoints
 from oracles import class_shifts as oracles
+from oracles import exact
 
 BOTH = ("class", "temperature")
 
@@ -133,3 +134,71 @@ def test_a_model_far_from_its_best_is_reported(data):
         d = decal.Decalibrator(0.99, reference="best").fit(off, labels)
     assert d.distance > 0.1
     decal.Decalibrator(0.5, reference="best").fit(off, labels)  # within ten budgets: no warning
+
+
+# Hard problems: the log-likelihood is nearly a polyhedron
+
+
+def literal_slopes(logits, labels, center):
+    """The slope of the log-likelihood by every shift, in nats per example."""
+    with exact.precise(logits):
+        K = logits.shape[1]
+        found = [exact.slope(logits, labels, k, center, np.ones(len(labels))) for k in range(K)]
+        return np.array([float(s) for s in found]) / len(labels)
+
+
+@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+def test_the_best_shift_of_confident_logits_is_found():
+    logits, labels = np.array([[100.0, 0.0], [60.0, 0.0], [0.0, 80.0]]), np.array([0, 1, 1])
+    d = decal.decalibrate(logits, labels, alpha=0.5, reference="best")
+    center = d.reference_model.center
+    # e^-(100 - c) = e^-(c - 60), but for e^-(80 + c).
+    assert center[1] - center[0] == pytest.approx(80.0, abs=1e-6)
+    loss = -3 * d.distance + 60.0
+    assert loss == pytest.approx(2 * np.exp(-20.0), rel=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+@pytest.mark.parametrize("size", [10.0, 1e2, 1e4, 1e6])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_best_shift_is_where_no_slope_is_left(size, seed):
+    rng = np.random.default_rng(seed)
+    K = int(rng.integers(2, 5))
+    logits = size * rng.normal(size=(15, K))
+    labels = np.concatenate([np.arange(K), rng.integers(0, K, 15 - K)])
+    d = decal.decalibrate(logits, labels, alpha=0.5, reference="best")
+    slopes = literal_slopes(logits, labels, d.reference_model.center)
+    assert np.abs(slopes).max() < 1e-8
+
+
+@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+@pytest.mark.parametrize("mask", [-np.inf, -1e9, -1e15, float(np.finfo(np.float32).min)])
+@pytest.mark.parametrize("scale", [False, True])
+def test_masked_classes_do_not_move_the_best_model(data, mask, scale):
+    logits, labels = data[0][:40].copy(), data[1][:40]
+    masked = np.random.default_rng(0).random(logits.shape) < 0.3
+    masked[np.arange(40), labels] = False
+    logits[masked] = mask
+    directions = BOTH if scale else ("class",)
+    d = decal.decalibrate(logits, labels, alpha=0.5, reference="best", directions=directions)
+    best = d.reference_model
+    moved = np.where(masked, -np.inf, best.scale * logits)
+    assert np.abs(literal_slopes(moved, labels, best.center)).max() < 1e-9
+    credal = d.predict(logits)
+    if np.isinf(mask) or not scale:  # a finite logit comes back at a scale of 0
+        assert not credal.upper[masked].any()
+    assert (credal.lower <= credal.point).all()
+    assert (credal.point <= credal.upper).all()
+
+
+@pytest.mark.parametrize("directions", [("class",), BOTH])
+def test_a_constant_on_all_logits_costs_no_digits(data, directions):
+    logits, labels = data
+    logits = np.round(logits * 64).astype(np.float32) / 64
+    settings = {"alpha": 0.5, "reference": "best", "directions": directions}
+    plain = decal.decalibrate(logits, labels, **settings)
+    moved = decal.decalibrate(logits + np.float32(1e5), labels, **settings)  # exact in float32
+    assert moved.reference_model.scale == pytest.approx(plain.reference_model.scale, abs=1e-9)
+    a, b = plain.predict(logits), moved.predict(logits + np.float32(1e5))
+    np.testing.assert_allclose(a.lower, b.lower, atol=1e-9)
+    np.testing.assert_allclose(a.upper, b.upper, atol=1e-9)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import decal
 from helpers.strategies import alphas, at_most, endpoints, labelled_logits
 from oracles import class_shifts as oracles
+from oracles import exact
 
 LIKELIHOODS = ("mean", "sum")
 
@@ -216,3 +217,116 @@ def test_many_classes_over_a_wide_range_stay_exact_though_bins_are_merged(monkey
             missed = oracles.gain(logits, labels, k, t) / 300 - np.log(0.9)
             assert abs(missed) <= shifts.error + 1e-12
     assert shifts.error > 1e-9
+
+
+# Masked classes, and logits of any size
+
+MASKS = {
+    "-inf": -np.inf,
+    "-1e9": -1e9,
+    "-1e15": -1e15,
+    "float32": float(np.finfo(np.float32).min),
+    "float64": float(np.finfo(np.float64).min),
+}
+
+
+@pytest.fixture
+def some_rows():
+    rng = np.random.default_rng(4)
+    logits = 2 * rng.normal(size=(30, 3))
+    return logits, np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_rows_in_which_one_class_is_left_change_nothing(some_rows, mask):
+    logits, labels = some_rows
+    alone = np.full((20, 3), MASKS[mask])
+    of_alone = np.arange(20) % 3
+    alone[np.arange(20), of_alone] = 1.5
+    together = np.concatenate([logits, alone]), np.concatenate([labels, of_alone])
+    expected = decal.decalibrate(logits, labels, alpha=0.01, likelihood="sum")
+    found = decal.decalibrate(*together, alpha=0.01, likelihood="sum")
+    streamed = decal.Decalibrator(alpha=0.01, likelihood="sum")
+    streamed.partial_fit(alone, of_alone).partial_fit(logits, labels)
+    for model in (found, streamed):
+        np.testing.assert_allclose(endpoints(model, 0.01), endpoints(expected, 0.01), rtol=1e-11)
+        assert model.shifts().residual < 1e-9
+    sets = found.predict(alone)
+    for bound in (sets.lower, sets.upper, sets.point):
+        np.testing.assert_allclose(bound, np.eye(3)[of_alone], atol=1e-300)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_a_class_masked_in_some_rows_has_the_endpoints_of_the_others(some_rows, mask):
+    logits, labels = some_rows
+    masked = (np.arange(30) % 2 == 0) & (labels != 2)
+    with_mask = logits.copy()
+    with_mask[masked, 2] = MASKS[mask]
+    # Class 2 sees the unmasked rows alone; the other two are then against each other.
+    found = decal.decalibrate(with_mask, labels, alpha=0.01, likelihood="sum")
+    of_two = decal.decalibrate(logits[~masked], labels[~masked], alpha=0.01, likelihood="sum")
+    np.testing.assert_allclose(found.shifts().lower[2], of_two.shifts().lower[2], rtol=1e-11)
+    np.testing.assert_allclose(found.shifts().upper[2], of_two.shifts().upper[2], rtol=1e-11)
+    lower, upper = endpoints(found, 0.01)
+    budget = np.log(0.01)
+    with exact.precise(with_mask if mask == "-inf" else np.maximum(with_mask, -1e40)):
+        rows = np.where(with_mask < -1e300, -np.inf, with_mask)
+        for k in (0, 1):
+            for t in (lower[k], upper[k]):
+                reached = exact.gain(rows, labels, k, t, np.ones(30))
+                assert float(reached) == pytest.approx(budget, abs=1e-9)
+
+
+@pytest.mark.parametrize("size", [1e4, 1e10, 1e15, 1e30, 1e100, 1e290])
+def test_endpoints_of_huge_logits_meet_their_budget_as_closely_as_they_can_be_written(
+    some_rows, size
+):
+    logits, labels = some_rows
+    huge = size * logits
+    shifts = decal.decalibrate(huge, labels, alpha=0.5).shifts()
+    budget = 30 * np.log(0.5)
+    with exact.precise(huge):
+        for k in range(3):
+            for t in (shifts.lower[k], shifts.upper[k]):
+                # The gain has a slope of at most 30: neighboring floats differ by this much.
+                room = 30 * np.spacing(np.abs(t)) + 1e-9
+                reached = exact.gain(huge, labels, k, t, np.ones(30)) - budget
+                assert abs(float(reached)) <= 4 * room
+
+
+def test_a_class_that_is_masked_everywhere_may_move_without_limit():
+    logits = np.array([[1.0, 0.0, -np.inf], [0.0, 0.5, -np.inf], [1.0, 0.4, -np.inf]])
+    d = decal.decalibrate(logits, [0, 1, 1], alpha=0.5)
+    assert (d.shifts().lower[2], d.shifts().upper[2]) == (-np.inf, np.inf)
+    two = decal.decalibrate(logits[:, :2], [0, 1, 1], alpha=0.5)
+    np.testing.assert_allclose(d.shifts().lower[:2], two.shifts().lower, rtol=1e-12)
+    credal, expected = d.predict(logits), two.predict(logits[:, :2])
+    assert not credal.upper[:, 2].any()
+    np.testing.assert_allclose(credal.lower[:, :2], expected.lower, rtol=1e-12)
+    # In a row where it is not masked, it may take everything.
+    assert d.predict([[0.0, 0.0, 0.0]]).upper[0, 2] == 1
+
+
+@pytest.mark.parametrize(
+    ("logits", "labels", "message"),
+    [
+        ([[0, -np.inf], [0, 1]], [1, 0], "labels must be classes that are not masked: got 1"),
+        ([[0, 1], [-np.inf, -np.inf]], [1, 0], "unmasked in every row: got only -inf in row 1"),
+        ([[0, 1], [0, 1e301]], [1, 0], r"smaller than 1e\+300: got 1e\+301 at index \(1, 1\)"),
+    ],
+)
+def test_masks_that_make_no_sense_are_refused(logits, labels, message):
+    with pytest.raises(ValueError, match=message):
+        decal.decalibrate(logits, labels, alpha=0.5)
+
+
+def test_a_masked_model_is_saved_merged_and_read_back(some_rows, tmp_path):
+    logits, labels = some_rows
+    logits[(labels != 1) & (np.arange(30) % 3 == 0), 1] = -np.inf
+    model = decal.decalibrate(logits, labels, alpha=0.5)
+    model.save(tmp_path / "m.npz")
+    loaded = decal.Decalibrator.load(tmp_path / "m.npz")
+    np.testing.assert_array_equal(endpoints(loaded, 0.5), endpoints(model, 0.5))
+    halves = [decal.decalibrate(logits[s], labels[s], alpha=0.5) for s in (np.s_[:9], np.s_[9:])]
+    merged = halves[0].merge(halves[1])
+    np.testing.assert_allclose(endpoints(merged, 0.5), endpoints(model, 0.5), rtol=1e-11)

@@ -239,3 +239,50 @@ def test_plausible_scales_of_rows_without_any_contrast():
     found = plausible_scales(ladder, ExpectedLoss(at_one, rate), np.array([0.0, 1.0]))
     np.testing.assert_array_equal(found.lower, [1.0, 0.0])
     np.testing.assert_array_equal(found.upper, [1.0, np.inf])
+
+
+# Masked classes
+
+
+def masked_rows(rows, K, seed):
+    rng = np.random.default_rng(seed)
+    logits = 2.5 * rng.normal(size=(rows, K))
+    labels = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+    masked = rng.random(logits.shape) < 0.3
+    masked[np.arange(rows), labels] = False
+    return np.where(masked, -np.inf, logits), labels
+
+
+def of_possible(logits, s):
+    """softmax(s z) of every row, over its unmasked classes; a list, as they differ in number."""
+    return [softmax(s * row[np.isfinite(row)]) for row in logits]
+
+
+@pytest.mark.parametrize("K", [5, 30])  # with many classes, the loops are compiled
+def test_masked_classes_count_at_no_scale(K):
+    logits, labels = masked_rows(36_000 // K, K, seed=3)
+    d = decal.Decalibrator(directions=BOTH).fit(logits, labels)
+    p = of_possible(logits, 1.0)
+    knowledge = np.mean([np.log(len(row)) + row @ np.log(row) for row in p])
+    for alpha in (0.999, 0.99):
+        scales = d.scales(alpha)
+        budget = -len(logits) * K * knowledge * np.log(alpha)
+        for s in (scales.lower, scales.upper):
+            assert 0 < s < np.inf
+            q = of_possible(logits, s)
+            pairs = zip(p, q, strict=True) if s < 1 else zip(q, p, strict=True)
+            loss = sum(np.sum(rel_entr(sharp, soft)) for sharp, soft in pairs)
+            assert loss == pytest.approx(budget, rel=1e-6)
+
+
+@pytest.mark.parametrize("alpha", [0.99, 0.9, 0.0])
+def test_boxes_of_masked_rows_are_those_of_the_classes_left(alpha):
+    logits, labels = masked_rows(60, 5, seed=4)
+    d = decal.decalibrate(logits, labels, alpha=alpha, directions=("temperature",))
+    scales, credal = d.scales(), d.predict(logits)
+    for i, row in enumerate(logits):
+        left = np.isfinite(row)
+        low, high = scanned_box(row[None, left], scales.lower, scales.upper)
+        np.testing.assert_allclose(credal.lower[i, left], low[0], atol=1e-6)
+        np.testing.assert_allclose(credal.upper[i, left], high[0], atol=1e-6)
+        assert not credal.upper[i, ~left].any()

@@ -289,7 +289,7 @@ def spoilt(values, row, value):
     [
         (
             lambda z, y, w: (spoilt(z, (307, 2), np.nan), y, w),
-            "logits must be finite: got nan in partition 3, row 7, column 2",
+            "logits must be finite or -inf: got nan in partition 3, row 7, column 2",
         ),
         (
             lambda z, y, w: (z, spoilt(y, 307, 4), w),
@@ -348,7 +348,7 @@ def narrower(part):
         (
             lambda p: p.assign(eel=p["eel"].where(p.index != 7)),
             NAMES,
-            "logits must be finite: got nan in partition 1, row 7, column eel",
+            "logits must be finite or -inf: got nan in partition 1, row 7, column eel",
         ),
         (lambda p: p.drop(columns="label"), "logits", "no such column in partition 1 among cat"),
         (lambda p: p.drop(columns="eel"), NAMES, "column 'eel': got no such column in partition 1"),

@@ -145,12 +145,12 @@ def unknown_label(part):
     [
         (
             nan_in_row_7,
-            "logits must be finite: got nan in in/part-0003.parquet, row 7, column cat. "
+            "logits must be finite or -inf: got nan in in/part-0003.parquet, row 7, column cat. "
             "Mask or repair such rows first. model.npz.checkpoint keeps 3 finished files.",
         ),
         (
             null_in_row_7,
-            "logits must be finite: got nan in in/part-0003.parquet, row 7, column cat. "
+            "logits must be finite or -inf: got nan in in/part-0003.parquet, row 7, column cat. "
             "Mask or repair such rows first. model.npz.checkpoint keeps 3 finished files.",
         ),
         (
@@ -225,7 +225,7 @@ def test_a_bad_partition_is_named_exactly_and_nothing_is_lost(spoil, message):
         (
             "lists",
             lambda logits: [*map(list, logits[:7]), [0.5, None, 1.0], *map(list, logits[8:])],
-            "logits must be finite: got nan in in/part-0003.parquet, row 7, column 1. "
+            "logits must be finite or -inf: got nan in in/part-0003.parquet, row 7, column 1. "
             "Mask or repair such rows first. model.npz.checkpoint keeps 3 finished files.",
         ),
         (

@@ -86,7 +86,8 @@ def check_logits(
     lowest, highest = extremes(array)
     largest = np.inf if array.dtype == np.float32 else LARGEST_LOGIT
     if not highest < largest:  # or NaN
-        rule = f"be below {largest:g}, or -inf where a class is masked"
+        _require_in_blocks(lambda z: z < np.inf, array, name, "be finite or -inf", place, REPAIR)
+        rule = f"be smaller than {largest:g}"
         _require_in_blocks(lambda z: z < largest, array, name, rule, place, REPAIR)
     if lowest <= -largest:
         if largest < np.inf:

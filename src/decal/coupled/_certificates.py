@@ -27,6 +27,9 @@ KEPT_SHARE = 0.99
 CURVATURE_SHARE = 0.97
 """Share of the linear decrease that is set against the curvature of D; the rest against d d'."""
 
+LARGEST_ENTRY = 1e150
+"""Matrices with larger entries, or NaN, are not taken apart: their products may overflow."""
+
 PADDING = 1e-9
 """Nats, and share, by which bounds of v are widened, against round-off."""
 
@@ -120,11 +123,15 @@ def _shrink(
     Q = _quadratic(w, w * bulge(up + delta[:, None]))
     across = 2 * (1 - CURVATURE_SHARE) / delta + 1
     A = CURVATURE_SHARE * C + across[:, None, None] * d[:, :, None] * d[:, None, :]
-    mu = _largest_ratio(Q, A + gauge)
+    # Numbers that overflow, of a loss that hardly bends, prove nothing.
+    size = np.abs(np.stack([A + gauge, C + gauge, Q])).max(axis=(0, 2, 3))
+    sound, one = (size < LARGEST_ENTRY)[:, None, None], np.eye(w.shape[1])
+    mu = _largest_ratio(np.where(sound, Q, one), np.where(sound, A + gauge, one))
+    mu = np.where(sound[:, 0, 0], mu, np.inf)
     far = _rise(w, up)
     rise = (1 + 2 * mu) * slack + np.log1p(np.maximum(mu - 1, 0.0) * -np.expm1(-delta))
-    widths = _cap_widths(safe_inverse(C + gauge), d, delta, slack)
-    smaller = np.clip(widths * (1 + PADDING) + PADDING, 0.0, box)
+    widths = _cap_widths(safe_inverse(np.where(sound, C + gauge, one)), d, delta, slack)
+    smaller = np.where(sound, np.clip(widths * (1 + PADDING) + PADDING, 0.0, box), box)
     return (mu < 1 - PADDING) | (far <= 0), smaller, np.minimum(far, rise)
 
 

@@ -108,7 +108,7 @@ def best_model(
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class LikelihoodAt:
     """A model, the log-likelihood there, its gradient and its negative Hessian."""
 
     model: Array
@@ -141,7 +141,7 @@ class LogLikelihood:
         middle = np.median(np.concatenate([[0.0], *typical]))
         return max(below, float(-middle), SMOOTH_GAP)
 
-    def slope(self, found: Evaluated, *, scale: bool) -> float:
+    def slope(self, found: LikelihoodAt, *, scale: bool) -> float:
         """The largest derivative, per unit of weight and nat that logits move."""
         slopes = np.abs(found.gradient)
         slopes[-1] = slopes[-1] / self.gap if scale else 0.0
@@ -153,7 +153,7 @@ class LogLikelihood:
         z -= z.max(axis=1, keepdims=True)
         return z, np.searchsorted(self.columns, self.labels[rows]), self.weights[rows]
 
-    def __call__(self, model: Array) -> Evaluated:
+    def __call__(self, model: Array) -> LikelihoodAt:
         """At shifts and scale; exact also where probabilities are close to 0 or 1."""
         K = len(self.columns)
         c, scale = model[:K], model[K]
@@ -188,10 +188,10 @@ class LogLikelihood:
         inner = hessian[:K, :K]
         np.fill_diagonal(inner, 0.0)
         np.fill_diagonal(inner, -inner.sum(axis=1))
-        return Evaluated(model, value, gradient, hessian)
+        return LikelihoodAt(model, value, gradient, hessian)
 
 
-def _cooled(likelihood: LogLikelihood) -> Evaluated:
+def _cooled(likelihood: LogLikelihood) -> LikelihoodAt:
     """The best shifts at a scale of 1, followed from a scale at which they are easily found."""
     K = len(likelihood.columns)
     scale = min(SMOOTH_GAP / likelihood.gap, 1.0)
@@ -204,7 +204,7 @@ def _cooled(likelihood: LogLikelihood) -> Evaluated:
     return found
 
 
-def _climbed(likelihood: LogLikelihood, model: Array, *, scale: bool) -> Evaluated:
+def _climbed(likelihood: LogLikelihood, model: Array, *, scale: bool) -> LikelihoodAt:
     """The maximum of the log-likelihood, over the shifts alone or the scale too, from a model.
 
     Newton's method, with a curvature added that keeps steps shorter than a radius and vanishes as

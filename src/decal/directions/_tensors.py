@@ -38,22 +38,28 @@ def shift_box(
     contributes 1 to D_k, so that D_k >= 1 and nothing underflows, in any precision. When the
     largest class itself moves, the others keep their proportions q.
     """
-    present = z.masked_fill(absent, -torch.inf)
+    present, masked = z.masked_fill(absent, -torch.inf), is_masked(z)
     (largest, second), top = _two_most(present.detach())
+    alone = is_masked(second)
+    second = second.masked_fill(alone, 0.0)
     is_top = _classes(z) == top
     x = z - largest
     e = torch.exp(x.masked_fill(absent, -torch.inf))
     total = e.sum(-1, keepdim=True)
     rest = total - e
     cap = LARGEST_EXPONENT * math.log(torch.finfo(z.dtype).max)
+    x = x.masked_fill(masked, 0.0)
     down, up = torch.exp(x + lower), torch.exp((x + upper).clamp(max=cap))
+    down, up = down.masked_fill(masked, 0.0), up.masked_fill(masked, 0.0)
     after_down, after_up = torch.where(is_top, total, rest + down), rest + up
 
     # Log-odds of the largest class against the others, whose exponentials may all underflow.
     weights = torch.exp((present - second).masked_fill(is_top, -torch.inf))
-    weight = weights.sum(-1, keepdim=True)
+    weight = weights.sum(-1, keepdim=True).masked_fill(alone, 1.0)
     margin = z.gather(-1, top) - second - torch.log(weight)
-    margin_down, margin_up = margin + lower[top], margin + upper[top]
+    margin_down, margin_up = (
+        (margin + shift[top]).masked_fill(alone, torch.inf) for shift in (lower, upper)
+    )
 
     own_low = torch.where(is_top, torch.sigmoid(margin_down), down / after_down)
     own_high = torch.where(is_top, torch.sigmoid(margin_up), up / after_up)
@@ -65,6 +71,11 @@ def shift_box(
     q = weights / weight
     other_high = torch.maximum(other_high, q * torch.sigmoid(-margin_down))
     return torch.minimum(own_low, other_low), torch.maximum(own_high, other_high)
+
+
+def is_masked(z: Tensor) -> Tensor:
+    """Which logits are -inf: those of classes that have no probability, whatever moves."""
+    return z == -torch.inf
 
 
 def _classes(like: Tensor) -> Tensor:
@@ -87,6 +98,7 @@ def widened_by_scales(
     low: Tensor, high: Tensor, z: Tensor, absent: Tensor, first: Tensor, last: Tensor
 ) -> tuple[Tensor, Tensor]:
     """As `_lines.widen_along`, for z becoming s z with s from `first` to `last`."""
+    absent = absent | is_masked(z)
     largest = z.masked_fill(absent, -torch.inf).amax(-1, keepdim=True).detach()
     x = (z - largest).masked_fill(absent, 0.0)  # at most 0
 
