@@ -186,7 +186,7 @@ def test_no_shift_at_all_is_plausible_at_every_alpha():
     assert over == []
 
 
-@pytest.mark.parametrize("alpha", [-0.1, 1.5, np.nan, "0.8", True, [[0.5]]])
+@pytest.mark.parametrize("alpha", [-0.1, 1.5, np.nan, "0.8", True, [[0.5]], 10**400])
 def test_alpha_outside_zero_to_one_is_refused(alpha):
     with pytest.raises(ValueError, match="alpha must"):
         decal.Decalibrator(alpha)

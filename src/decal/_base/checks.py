@@ -241,6 +241,8 @@ def check_alpha(alpha: Any, name: str = "alpha") -> float:
         value = float(alpha)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be one number from 0 to 1: got {alpha!r}.") from error
+    except OverflowError as error:  # a whole number beyond the floats, of hundreds of digits
+        raise ValueError(f"{name} must lie between 0 and 1: got a larger number.") from error
     if not 0 <= value <= 1:  # also false for NaN
         raise ValueError(f"{name} must lie between 0 and 1: got {value}.")
     return value
