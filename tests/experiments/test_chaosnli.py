@@ -70,7 +70,7 @@ def test_the_wrapper_agrees_with_boxes_around_its_stored_networks(finished, data
     boxes = []
     for index in (0, 1):
         net = mlp(3, inputs=3)
-        path = finished[0] / "members" / f"chaosnli-roberta0-drawn-tiny-{SEED}" / "ensemble"
+        (path,) = finished[0].glob(f"members/chaosnli-roberta0-drawn-tiny-{SEED}-*/ensemble")
         net.load_state_dict(torch.load(path / f"member-{index:03}.pt", weights_only=True))
         with torch.no_grad():
             scores = net.eval()(torch.tensor(z[test], dtype=torch.float32)).double().numpy()
