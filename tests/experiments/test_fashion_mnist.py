@@ -388,6 +388,20 @@ def test_images_that_arrive_later_are_added(finished, data, tmp_path):
     assert [cell.method for cell in again.cells] == [ENERGY]
 
 
+def test_the_kept_truth_of_other_images_is_not_taken_for_theirs(data, tmp_path):
+    other = Path(shutil.copytree(data, tmp_path / "data"))
+    path = other / "fashion-mnist" / "train-images-idx3-ubyte.gz"
+    with gzip.open(path) as file:
+        content = bytearray(file.read())
+    content[16:] = content[:15:-1]
+    with gzip.open(path, "wb") as file:
+        file.write(content)
+    alone = TINY.prepare(DRAWN, SEED, other, tmp_path / "alone").truth
+    first = TINY.prepare(DRAWN, SEED, data, tmp_path / "both").truth
+    np.testing.assert_array_equal(TINY.prepare(DRAWN, SEED, other, tmp_path / "both").truth, alone)
+    assert not np.array_equal(first, alone)
+
+
 def test_more_images_than_there_are_cannot_be_had(data, tmp_path):
     with pytest.raises(ValueError, match="must have 30,090 images to train: got 420"):
         FashionPlan(train=29_900, held_out=90, forest=100).prepare(REAL, 0, data, tmp_path)

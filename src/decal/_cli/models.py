@@ -76,7 +76,8 @@ PREDICT_EXAMPLES = """[bold]Examples[/]
 
     [bold]Output[/]
 
-    .csv, .parquet: a line per input and class with row, class, lower, upper, point
+    .csv, .parquet: a line per input and class with row, class, lower, upper, point; in a .csv,
+    names of classes that a spreadsheet would take for formulas get an apostrophe in front
 
     .npz: arrays lower, upper, point (n × K) and classes; .npy: one array (n × K × 2)
 

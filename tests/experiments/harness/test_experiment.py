@@ -164,6 +164,14 @@ def test_cells_of_changed_data_are_computed_again_and_others_are_not(
 
 
 @undrawn()
+def test_rows_of_data_that_are_gone_are_told(one_file, directions_copy):
+    report = run(directions.experiment, one_file, directions_copy, quick=True)
+    (note,) = report.notes
+    assert note.startswith("rows of cnn_vgg_15_BN_64, ")
+    assert note.endswith("are of an earlier run: their data are not here to be compared")
+
+
+@undrawn()
 def test_cells_of_changed_settings_are_computed_again(one_file, tmp_path, monkeypatch):
     run(directions.experiment, one_file, tmp_path, quick=True)
     method = next(iter(directions.METHODS))

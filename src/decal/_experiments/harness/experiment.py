@@ -8,7 +8,7 @@ claims. `run` does the rest, in the same way for all of them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -193,19 +193,35 @@ def run(
                 same["fingerprint"] = prints[cell]
                 store.add(cell, [same | row for row in rows])
         found = experiment.findings(store)
-        if changed:
-            found = replace(found, notes=(*found.notes, _computed_again(changed)))
+        notes = _about_earlier_runs(experiment, store, changed)
+        found = replace(found, notes=(*found.notes, *notes))
         return write(found, store, out, seeds=experiment.seeds, needs=experiment.needs)
 
 
-def _computed_again(cells: Sequence[Cell]) -> str:
-    names = list(dict.fromkeys(cell.data for cell in cells))
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    which = "cell of an earlier run was" if len(cells) == 1 else "cells of an earlier run were"
-    return (
-        f"{len(cells):,} {which} computed again, as their data or settings had changed: "
-        f"{', '.join(names[:NAMES_SHOWN])}{more}"
-    )
+def _about_earlier_runs(
+    experiment: Experiment, store: RowStore, changed: Sequence[Cell]
+) -> Iterator[str]:
+    """Which cells were computed again, and which were not compared with their data."""
+    if changed:
+        cells, were = ("cell", "was") if len(changed) == 1 else ("cells", "were")
+        yield (
+            f"{len(changed):,} {cells} of an earlier run {were} computed again, as their data or "
+            f"settings had changed: {_listed(cell.data for cell in changed)}"
+        )
+    here = {cell.data for cell in experiment.cells}
+    seeds = set(experiment.seeds)
+    gone = [cell.data for cell in store.cells if cell.data not in here and cell.seed in seeds]
+    if gone:
+        yield (
+            f"rows of {_listed(gone)} are of an earlier run: their data are not here to be compared"
+        )
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Names, each once, not too many of them."""
+    distinct = list(dict.fromkeys(names))
+    more = len(distinct) - NAMES_SHOWN
+    return ", ".join(distinct[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def write(
