@@ -11,7 +11,8 @@ What the files hold:
 
 A label is the name of a class or, where no class is called by a whole number, the number of its
 column counted from 0. Columns are matched to the classes of a model, or of another file, by name
-where both have names, by position otherwise.
+where both have names, by position otherwise. Which columns of a table are classes:
+`decal._io.columns`.
 """
 
 from __future__ import annotations

@@ -138,6 +138,7 @@ def changed(folder, target, name="clip_cifar10_en.npz"):
     return copy
 
 
+@pytest.mark.slow
 @undrawn()
 def test_cells_of_changed_data_are_computed_again_and_others_are_not(
     every_family, directions_copy, tmp_path
