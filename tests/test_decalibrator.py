@@ -180,7 +180,19 @@ def test_bad_data_are_refused_and_leave_the_model_as_it_was(logits, labels, weig
     assert (d.classes, d.examples) == (("a", "b"), 2)
 
 
-@pytest.mark.parametrize("alpha", [-0.1, 1.5, np.nan, "0.8", True, [[0.5]]])
+def test_no_shift_at_all_is_plausible_at_every_alpha():
+    over = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        logits, labels = rng.normal(size=(5, 3)), rng.integers(0, 3, 5)
+        for alpha in (1 - 1e-16, 1 - 4e-16, 1 - 1e-14, 1 - 1e-12, 1.0):
+            shifts = decal.decalibrate(logits, labels, alpha=alpha).shifts()
+            if (shifts.lower > 0).any() or (shifts.upper < 0).any():
+                over.append((seed, alpha))
+    assert over == []
+
+
+@pytest.mark.parametrize("alpha", [-0.1, 1.5, np.nan, "0.8", True, [[0.5]], 10**400])
 def test_alpha_outside_zero_to_one_is_refused(alpha):
     with pytest.raises(ValueError, match="alpha must"):
         decal.Decalibrator(alpha)

@@ -292,6 +292,16 @@ def test_too_few_examples_keep_every_class(fitted):
     assert selection.alpha_for_labels(fitted, logits, labels, 0.05).alpha > 0
 
 
+@pytest.mark.parametrize("n", [1, 5, 8])
+def test_too_few_examples_keep_every_class_even_if_none_is_missed(fitted, n):
+    # Every label is inside already at alpha = 1, so no row is left to ask about at alpha = 0.
+    logits = sample(14, n)[0]
+    choice = selection.alpha_for_labels(fitted, logits, logits.argmax(axis=1), 0.1)
+    assert (choice.alpha, choice.achieved) == (0, 0)
+    assert f"on {n} example" in repr(choice)
+    assert f"{n} are too few for 0.1, every class is kept" in repr(choice)
+
+
 def test_a_model_that_misses_less_than_asked_is_left_as_it_is(fitted):
     logits = sample(15, 50)[0]
     choice = selection.alpha_for_labels(fitted, logits, logits.argmax(axis=1), 0.1)

@@ -5,6 +5,7 @@ DECAL_MODEL=model.npz uvicorn --app-dir examples/serve --factory app:create_app
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import math
@@ -26,6 +27,9 @@ MAX_BYTES = 16 << 20
 
 MAX_ROWS = 65_536
 """Of one request."""
+
+BODY_SECONDS = 30.0
+"""In which a body must have arrived, unless DECAL_BODY_SECONDS tells another number."""
 
 NPY = "application/x-npy"
 RAW = "application/octet-stream"
@@ -59,6 +63,7 @@ def create_app(path: str | Path | None = None) -> FastAPI:
     """The service for one model file, by default the one that DECAL_MODEL names."""
     model = load(Path(path or os.environ["DECAL_MODEL"]))
     batcher = Batcher(model.predict)
+    seconds = float(os.environ.get("DECAL_BODY_SECONDS", BODY_SECONDS))
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
@@ -86,7 +91,7 @@ def create_app(path: str | Path | None = None) -> FastAPI:
         (application/x-npy); or the float32 of its rows, little-endian (application/octet-stream).
         With "Accept: application/x-npy" the answer is an .npy file of shape (2, n, K).
         """
-        rows, wanted = _parsed(await _body(request), _kind(request), model.columns)
+        rows, wanted = _parsed(await _body(request, seconds), _kind(request), model.columns)
         if len(rows) > MAX_ROWS:
             raise HTTPException(
                 413, f"logits must have at most {MAX_ROWS:,} rows: got {len(rows)}."
@@ -112,13 +117,18 @@ def _kind(request: Request) -> str:
     return request.headers.get("content-type", "application/json").split(";")[0].strip().lower()
 
 
-async def _body(request: Request) -> bytes:
-    """The body, of at most MAX_BYTES whatever its header claims."""
+async def _body(request: Request, seconds: float) -> bytes:
+    """The body, of at most MAX_BYTES whatever its header claims, if it arrives in time."""
     body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MAX_BYTES:
-            raise HTTPException(413, f"The body must have at most {MAX_BYTES:,} bytes.")
+    try:
+        async with asyncio.timeout(seconds):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > MAX_BYTES:
+                    raise HTTPException(413, f"The body must have at most {MAX_BYTES:,} bytes.")
+    except TimeoutError as error:
+        message = f"The body must arrive within {seconds:g} s: got {len(body):,} bytes."
+        raise HTTPException(408, message, {"Connection": "close"}) from error
     return bytes(body)
 
 
@@ -149,6 +159,8 @@ def _from_json(body: bytes) -> tuple[NDArray[Any], float | None]:
     alpha = content.get("alpha")
     if alpha is not None and (isinstance(alpha, bool) or not isinstance(alpha, int | float)):
         raise HTTPException(422, f"alpha must be one number from 0 to 1: got {alpha!r:.40}.")
+    if alpha is not None and not 0 <= alpha <= 1:  # also for whole numbers that no float can hold
+        raise HTTPException(422, f"alpha must lie between 0 and 1: got {alpha!r:.40}.")
     try:
         rows = np.asarray(content["logits"])
     except ValueError as error:
@@ -173,9 +185,11 @@ def _from_npy(body: bytes) -> NDArray[Any]:
             (2, 0): np.lib.format.read_array_header_2_0,
         }[version]
         shape, fortran, dtype = read(file)
-    except (ValueError, KeyError) as error:
-        raise HTTPException(400, f"The body must be an .npy file: got {error}.") from error
+    except Exception as error:  # NumPy parses headers as Python, which fails in many ways
+        raise HTTPException(400, f"The body must be an .npy file: got {error!s:.80}.") from error
     data = body[file.tell() :]
+    if not all(0 <= size < 1 << 50 for size in shape):
+        raise HTTPException(400, f"The body must hold a matrix: got shape {shape!s:.80}.")
     if dtype.kind not in "iuf" or len(shape) != 2:
         raise HTTPException(
             422,

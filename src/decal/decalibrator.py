@@ -132,7 +132,8 @@ class Decalibrator:
         labels : (n,) array
             Integers 0..K-1.
         sample_weight : (n,) array, optional
-            A weight of 2 counts like two equal rows.
+            A weight of 2 counts like two equal rows. Positive ones lie in 1e-100 to 1e100, and
+            span at most twelve decades.
         classes : iterable, optional
             K names, handed on to the credal sets.
 

@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import decal
 from decal._base.checks import (
     check_labels,
     check_logits,
     check_probabilities,
     check_weights,
     label_numbers,
+    to_numpy,
 )
 from decal._base.places import Place
 from decal._io.formats import FilePlace
@@ -98,6 +100,65 @@ def test_labels_may_be_columns_unless_classes_are_called_by_numbers():
     assert str(error) == "labels must be one of the classes 3, 5: got 0 at index 0."
     error = raised(label_numbers, np.array(["3"]), NAMES, columns=3)
     assert "classes cat, dog, eel or a column 0 to 2: got '3'" in str(error)
+
+
+MASKED = {
+    "a matrix": (np.ma.masked_equal(np.arange(6.0).reshape(3, 2), 5.0), "(2, 1)"),
+    "a vector": (np.ma.masked_greater(np.arange(4), 1), "2"),
+    "a list of rows": ([np.ma.masked_less([1.0, 2.0], 2.0), [3.0, 4.0]], "(0, 0)"),
+    "one of a list": ([1.0, np.ma.masked], "1"),
+}
+
+
+@pytest.mark.parametrize("kind", MASKED)
+def test_masked_entries_are_refused_for_their_values_are_hidden(kind):
+    values, got = MASKED[kind]
+    assert str(raised(to_numpy, values, "logits")) == (
+        f"logits must not be masked: got a masked entry at index {got}. "
+        "Leave such rows out, or fill them in, first."
+    )
+
+
+def test_masked_arrays_that_hide_nothing_are_arrays():
+    values = np.arange(6.0).reshape(3, 2)
+    for mask in (False, np.zeros((3, 2), bool)):
+        found = to_numpy(np.ma.masked_array(values, mask=mask), "logits")
+        assert type(found) is np.ndarray
+        assert np.array_equal(found, values)
+    assert to_numpy([np.ma.masked_array([1, 2])], "logits").tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize("name", ["logits", "labels", "sample_weight"])
+def test_a_fit_refuses_each_masked_argument_by_its_name(name):
+    data = {
+        "logits": np.array([[2.0, 0.0], [0.0, 1.0]]),
+        "labels": np.array([0, 1]),
+        "sample_weight": np.ones(2),
+    }
+    mask = np.zeros_like(data[name], bool)
+    mask[1] = True
+    data[name] = np.ma.masked_array(data[name], mask=mask)
+    with pytest.raises(ValueError, match=f"{name} must not be masked"):
+        decal.Decalibrator().fit(**data)
+
+
+@pytest.mark.parametrize("weight", [1e308, 1e101, 1e-101, 5e-324])
+def test_weights_whose_sums_could_leave_the_range_of_floats_are_refused(weight):
+    message = str(raised(check_weights, np.array([1.0, weight]), rows=2))
+    assert message == (
+        f"sample_weight must be 0 or lie in 1e-100 to 1e+100: got {weight} at index 1. "
+        "Divide all weights by the largest."
+    )
+
+
+def test_weights_that_drown_in_the_round_off_of_others_are_refused():
+    weights = np.array([3.0, 0.0, 1e-12, 2.0])
+    assert str(raised(check_weights, weights, rows=4)) == (
+        "sample_weight must be 0 or at least 1e-12 of the largest, 3.0: got 1e-12 at index 2. "
+        "Set weights that should not count to 0."
+    )
+    weights[2] = 3.1e-12
+    assert np.array_equal(check_weights(weights, rows=4), weights)
 
 
 def test_long_lists_of_names_are_cut():

@@ -81,6 +81,25 @@ def test_the_command_exports_what_the_function_makes():
 
 
 @pytest.mark.usefixtures("files_available")
+def test_the_command_takes_no_index_of_a_table_for_a_class():
+    from pathlib import Path
+
+    from decal._io import writers
+
+    z, labels, _ = data(20, 3)
+    fitted(3).save("unnamed.npz")
+    classes = {name: z[:, k] for k, name in enumerate("abc")}
+    writers.write_columns(Path("x.csv"), {"": np.arange(20)} | classes | {"label": labels})
+    expected = export("unnamed.npz", "logits.npz")[1]["0/point"]
+    assert "got a column without a name in x.csv" in fail("unnamed.npz", "x.csv")
+    for choice in (["--columns", "a,b,c"], ["--ignore", "Unnamed: 0"]):
+        found = export("unnamed.npz", "x.csv", *choice)[1]["0/point"]
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    found = export("model.npz", "x.csv", "--columns", "c,a,b", "--compare", "model.npz")[1]
+    np.testing.assert_allclose(found["0/point"], found["1/point"], atol=1e-6)
+
+
+@pytest.mark.usefixtures("files_available")
 def test_the_command_compares_and_names():
     np.savez("zh.npz", logits=np.zeros((20, 3)))
     names = ("--name", "English", "--compare-name", "Chinese", "--title", "Both")

@@ -95,6 +95,128 @@ def test_many_classes_are_not_all_listed():
     assert "and 10 more classes" in succeed("fit", "wide.npz", "-o", "model.npz").stdout
 
 
+# Columns of tables
+
+
+@pytest.fixture
+def with_index(logit_files):  # noqa: ARG001
+    """The table of logits as pandas writes it with its index."""
+    lines = Path("logits.csv").read_text().splitlines()
+    numbered = [f"{i - 1 if i else ''},{line}" for i, line in enumerate(lines)]
+    Path("x.csv").write_text("\n".join(numbered) + "\n")
+    return "x.csv"
+
+
+@pytest.fixture
+def folder_with_ids(logit_files):  # noqa: ARG001
+    """A folder of two tables with a column of identifiers."""
+    Path("in").mkdir()
+    lines = Path("logits.csv").read_text().splitlines()
+    for part, (start, stop) in enumerate([(1, 90), (90, 201)]):
+        rows = [f"{i},{lines[i]}" for i in range(start, stop)]
+        Path(f"in/{part}.csv").write_text("\n".join([f"id,{lines[0]}", *rows]) + "\n")
+    return "in"
+
+
+CHOICES = [["--columns", "cat,dog,eel"], ["--columns", "eel, cat,dog"]]
+
+
+@pytest.mark.parametrize("reference", ["model", "best"])
+@pytest.mark.parametrize("choice", [*CHOICES, ["--ignore", "Unnamed: 0"]], ids=str)
+def test_an_index_is_no_class(with_index, choice, reference):
+    fit = ("fit", with_index, "-o", "m.npz", "--reference", reference)
+    message = refused(*fit)
+    assert "got a column without a name in x.csv, which looks like an index" in message
+    assert "--ignore 'Unnamed: 0', or name the classes with --columns cat,dog,eel" in message
+    succeed(*fit, *choice)
+    model, expected = decal.Decalibrator.load("m.npz"), in_memory(reference=reference)
+    order = [NAMES.index(name) for name in model.classes]
+    np.testing.assert_allclose(model.shifts().upper, expected.shifts().upper[order], atol=1e-9)
+
+
+@pytest.mark.parametrize("choice", [*CHOICES, ["--ignore", "id"]], ids=str)
+def test_identifiers_in_a_folder_are_no_class(folder_with_ids, choice):
+    fit = ("fit", folder_with_ids, "-o", "m.npz")
+    assert "got the column 'id' in in/0.csv" in refused(*fit)
+    succeed(*fit, *choice)
+    model = decal.Decalibrator.load("m.npz")
+    order = [NAMES.index(name) for name in model.classes]
+    upper = in_memory().shifts().upper[order]
+    np.testing.assert_allclose(model.shifts().upper, upper, atol=1e-9)
+    succeed("predict", "m.npz", folder_with_ids, "-o", "out")
+    found = pq.read_table("out/0.parquet")["upper"].to_pylist()
+    wanted = in_memory().predict(np.load("logits.npy")[:89]).upper
+    np.testing.assert_allclose(found, wanted[:, order], atol=1e-9)
+
+
+def test_predict_and_evaluate_find_the_columns_of_fit_by_name(model, with_index):
+    succeed("predict", model, with_index, "-o", "a.npz")
+    succeed("predict", model, with_index, "-o", "b.npz", "--columns", "dog,eel,cat")
+    wanted = in_memory().predict(np.load("logits.npy")).upper
+    for name in ("a.npz", "b.npz"):
+        np.testing.assert_allclose(read_npz(name)["upper"], wanted, atol=1e-9)
+    message = refused("predict", model, with_index, "-o", "c.npz", "--columns", "dog,eel")
+    assert "columns must be the model's classes cat, dog, eel: got dog, eel." in message
+    options = ["--truth", "truth.csv", "--columns", "cat,dog,eel"]
+    assert "coverage" in succeed("evaluate", model, with_index, *options).stdout
+
+
+def test_a_model_without_names_takes_no_index_for_a_class_either(with_index):
+    np.savez("unnamed.npz", logits=np.load("logits.npy"), labels=np.load("labels.npy"))
+    succeed("fit", "unnamed.npz", "-o", "m.npz")
+    assert "without a name" in refused("predict", "m.npz", with_index, "-o", "a.npz")
+    succeed("predict", "m.npz", with_index, "-o", "a.npz", "--columns", "cat,dog,eel")
+    wanted = in_memory().predict(np.load("logits.npy")).upper
+    np.testing.assert_allclose(read_npz("a.npz")["upper"], wanted, atol=1e-9)
+
+
+def with_age():
+    """The table with a column of numbers that is no class, and no row number either."""
+    lines = Path("logits.csv").read_text().splitlines()
+    rows = [f"{20.5 + i % 50},{line}" for i, line in enumerate(lines)]
+    Path("age.csv").write_text("\n".join([f"age,{lines[0]}", *rows[1:]]) + "\n")
+    return "age.csv"
+
+
+@pytest.mark.parametrize("reference", ["model", "best"])
+def test_columns_that_no_label_names_are_refused(reference):
+    fit = ("fit", with_age(), "-o", "m.npz", "--reference", reference)
+    message = refused(*fit)
+    assert "got age in age.csv, which no label names." in message
+    assert "--ignore age; if they are classes, name all with --columns cat,dog,eel,age" in message
+    succeed(*fit, "--ignore", "age")
+    assert decal.Decalibrator.load("m.npz").classes == NAMES
+    for choice in ("*", "age,cat,dog,eel"):
+        result = succeed("fit", "age.csv", "-o", "m.npz", "--columns", choice, "--force")
+        assert "1 of 4 classes is never labelled in age.csv: age." in result.stderr
+        assert decal.Decalibrator.load("m.npz").classes == ("age", *NAMES)
+
+
+def test_classes_without_labels_are_told_where_labels_are_numbers():
+    logits, labels = np.load("logits.npy"), np.load("labels.npy")
+    np.savez("rare.npz", logits=logits[labels < 2], labels=labels[labels < 2])
+    result = succeed("fit", "rare.npz", "-o", "m.npz")
+    assert "1 of 3 classes is never labelled in rare.npz: 2." in result.stderr
+    result = succeed("fit", "logits.npz", "-o", "all.npz")
+    assert "never labelled" not in result.stderr
+
+
+@pytest.mark.parametrize("reference", ["model", "best"])
+def test_labels_of_one_class_alone_are_refused(reference):
+    logits = np.load("logits.npy")
+    np.savez("one.npz", logits=logits, labels=np.ones(200, int), classes=NAMES)
+    message = refused("fit", "one.npz", "-o", "m.npz", "--reference", reference)
+    assert "labels must" in message
+    assert "two classes" in message
+    assert not Path("m.npz.checkpoint").exists()
+
+
+def test_names_with_commas_can_be_quoted():
+    Path("x.csv").write_text('"cat, tabby",dog,label\n0.5,1.5,dog\n1.5,0.25,"cat, tabby"\n')
+    succeed("fit", "x.csv", "-o", "m.npz", "--columns", '"cat, tabby",dog')
+    assert decal.Decalibrator.load("m.npz").classes == ("cat, tabby", "dog")
+
+
 # predict
 
 

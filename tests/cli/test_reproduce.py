@@ -47,6 +47,22 @@ def test_reproduce_runs_an_experiment_and_resumes_it():
     assert Path("decal-results/directions/rows.csv").read_bytes() == rows
 
 
+def test_reproduce_tells_other_data_from_those_it_has_results_of():
+    write_logits("data")
+    command = ("reproduce", "single-models", "--data", "data", "--out", "there")
+    first = succeed(*command)
+    with np.load("logits.npz") as data:
+        arrays = dict(data)
+    np.savez("logits.npz", **arrays | {"labels": (arrays["labels"] + 1) % 3})
+    os.remove("data/cnn_vgg_15_BN_64_test.npz")
+    os.rmdir("data")
+    write_logits("data")
+    again = succeed(*command)
+    assert "1 cell of an earlier run was computed again, as" in again.stderr
+    assert again.stdout != first.stdout
+    assert again.stdout == succeed(*command[:-1], "fresh").stdout
+
+
 def test_reproduce_takes_its_data_from_the_environment_and_its_output_as_told(monkeypatch):
     write_logits("data")
     monkeypatch.setenv("DECAL_DATA", "data")

@@ -1,5 +1,7 @@
 """Class shifts: against their definition, and on nasty data."""
 
+from decimal import MAX_EMAX, MIN_EMIN, Decimal, localcontext
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -330,3 +332,42 @@ def test_a_masked_model_is_saved_merged_and_read_back(some_rows, tmp_path):
     halves = [decal.decalibrate(logits[s], labels[s], alpha=0.5) for s in (np.s_[:9], np.s_[9:])]
     merged = halves[0].merge(halves[1])
     np.testing.assert_allclose(endpoints(merged, 0.5), endpoints(model, 0.5), rtol=1e-11)
+
+
+def exact_shift(logits, labels, weights, k, alpha, side):
+    """An endpoint in 40 decimal digits, by bisection of the gain's definition."""
+    with localcontext(prec=40, Emax=MAX_EMAX, Emin=MIN_EMIN):
+        z = [[Decimal(x) for x in row] for row in logits.tolist()]
+        w = [Decimal(x) for x in weights.tolist()]
+        rest = [sum(x.exp() for j, x in enumerate(row) if j != k) for row in z]
+
+        def gain(t):
+            moved = (t if y == k else 0 for y in labels.tolist())
+            return sum(
+                wi * (m - (r + (row[k] + t).exp()).ln() + (r + row[k].exp()).ln())
+                for wi, m, r, row in zip(w, moved, rest, z, strict=True)
+            )
+
+        budget = Decimal(alpha).ln() * sum(w)
+        near, far = Decimal(0), Decimal(side)
+        while gain(far) >= budget:
+            near, far = far, 2 * far
+        for _ in range(60):
+            middle = (near + far) / 2
+            near, far = (middle, far) if gain(middle) >= budget else (near, middle)
+        return float(near)
+
+
+@pytest.mark.parametrize("span", [1e-12, 1e-6])
+def test_endpoints_are_exact_for_weights_of_every_size_and_span(span):
+    rng = np.random.default_rng(0)
+    logits, labels = 3 * rng.normal(size=(6, 3)), np.array([0, 1, 2, 0, 1, 2])
+    # Class 0 has all the weight but what the others may have at the least.
+    weights = np.array([1.0, span**0.5, span, 0.5, span, span])
+    ends = [(k, side) for k in range(3) for side in (-1, 1)]
+    wanted = [exact_shift(logits, labels, weights, k, 0.9, side) for k, side in ends]
+    for size in (1e-87, 1.0, 1e100):
+        fitted = decal.Decalibrator(0.9).fit(logits, labels, sample_weight=size * weights)
+        shifts = fitted.shifts()
+        found = [(shifts.lower if side < 0 else shifts.upper)[k] for k, side in ends]
+        assert found == pytest.approx(wanted, rel=1e-8)

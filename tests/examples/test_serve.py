@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import io
 import json
+import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -159,6 +160,66 @@ def test_a_header_that_promises_terabytes_takes_no_memory(server):
     answer = server.post("/predict", content=file.getvalue(), headers=NPY)
     assert answer.status_code == 400
     assert "got 0 bytes" in answer.json()["detail"]
+
+
+def with_header(text, data=b"\0" * 48):
+    """An .npy file of version 1 with this text for a header."""
+    header = text.encode("latin1")
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data
+
+
+BAD_HEADERS = {
+    "a bracket too many": "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), } }",
+    "a bracket too few": "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3",
+    "no dtype": "{'descr': '<,8', 'fortran_order': False, 'shape': (2, 3), }",
+    "keys that cannot be sorted": "{'descr': '<f8', b'x': False, 'shape': (2, 3), }",
+    "a list for a dictionary": "['descr', 'fortran_order', 'shape']",
+    "two negative numbers": "{'descr': '<f8', 'fortran_order': False, 'shape': (-2, -3), }",
+    "a calculation": "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3**1), }",
+    "deep brackets": "(" * 4000 + ")" * 4000,
+}
+
+
+@pytest.mark.parametrize("header", BAD_HEADERS)
+def test_headers_that_cannot_be_are_refused(server, header):
+    answer = server.post("/predict", content=with_header(BAD_HEADERS[header]), headers=NPY)
+    assert answer.status_code == 400
+    assert answer.json()["detail"].startswith("The body must")
+
+
+@pytest.mark.parametrize("columns", [10**30, 10**18])
+def test_empty_matrices_of_any_width_are_refused(server, columns):
+    text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': (0, {columns}), }}"
+    answer = server.post("/predict", content=with_header(text, b""), headers=NPY)
+    assert answer.status_code in (400, 422)
+    assert " must " in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("alpha", ["1" + 400 * "0", "-1" + 400 * "0", "1e400", "NaN", "true"])
+def test_every_number_that_is_no_alpha_is_refused(server, alpha):
+    body = f'{{"logits": [[1, 2, 3]], "alpha": {alpha}}}'
+    answer = server.post("/predict", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("alpha must")
+    answer = server.post("/predict", json={"logits": [[1, 2, 3]]}, params={"alpha": alpha})
+    assert answer.status_code == 422
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(example, path, monkeypatch):
+    monkeypatch.setenv("DECAL_BODY_SECONDS", "0.5")
+    with example("load").serving(path) as address, httpx.Client(base_url=address) as client:
+        server = httpx.URL(address)
+        with socket.create_connection((server.host, server.port), timeout=60) as slow:
+            slow.sendall(
+                b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                b'Content-Length: 1000\r\n\r\n{"logits": '
+            )
+            assert client.get("/healthz").status_code == 200  # nobody else waits
+            answer = b"".join(iter(lambda: slow.recv(4096), b""))  # until the server hangs up
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 408 ")
+        assert json.loads(body)["detail"] == "The body must arrive within 0.5 s: got 11 bytes."
+        assert client.post("/predict", json={"logits": [[1, 2, 3]]}).status_code == 200
 
 
 def test_many_at_once_get_their_own_answers(server, fitted):

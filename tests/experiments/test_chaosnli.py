@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,7 +72,7 @@ def test_the_wrapper_agrees_with_boxes_around_its_stored_networks(finished, data
     boxes = []
     for index in (0, 1):
         net = mlp(3, inputs=3)
-        path = finished[0] / "members" / f"chaosnli-roberta0-drawn-tiny-{SEED}" / "ensemble"
+        (path,) = finished[0].glob(f"members/chaosnli-roberta0-drawn-tiny-{SEED}-*/ensemble")
         net.load_state_dict(torch.load(path / f"member-{index:03}.pt", weights_only=True))
         with torch.no_grad():
             scores = net.eval()(torch.tensor(z[test], dtype=torch.float32)).double().numpy()
@@ -123,6 +125,26 @@ def test_an_interrupted_run_goes_on_and_ends_in_the_same_rows(finished, data, tm
         for folder in (finished[0], tmp_path)
     )
     assert once == twice
+
+
+def test_networks_trained_on_other_data_are_not_taken_for_these(finished, data, tmp_path):
+    out = Path(shutil.copytree(finished[0], tmp_path / "out"))
+    other = Path(shutil.copytree(data, tmp_path / "data"))
+    with np.load(other / "snli_roberta0.npz") as archive:
+        arrays = dict(archive)
+    np.savez(other / "snli_roberta0.npz", **arrays | {"human": arrays["human"][::-1]})
+    design = partial(chaosnli.experiment, plan=TINY)
+    report = run(design, other, out, seeds=(SEED,))
+    assert any("were computed again, as their data" in note for note in report.notes)
+    assert len(list((out / "members").iterdir())) == 2
+    run(design, other, tmp_path / "fresh", seeds=(SEED,))
+
+    def measured(folder):
+        rows = [(r["method"], r["alpha"], r["coverage"]) for r in table(folder / "rows.csv")]
+        return sorted(rows)
+
+    assert measured(out) == measured(tmp_path / "fresh")
+    assert measured(out) != measured(finished[0])
 
 
 def test_the_papers_embeddings_are_used_where_they_are(tmp_path):

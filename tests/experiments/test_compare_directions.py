@@ -140,7 +140,7 @@ def test_claims_hold_or_fail(tmp_path, reached, before, verdicts):
         cell = Cell("cnn_vgg_15_BN_64", method, 0)
         same = {"data": cell.data, "method": method, "seed": 0, "coverage": top, "seconds": 1.0}
         ends = [{"alpha": 1.0, "efficiency": 1.0}, {"alpha": 0.0, "efficiency": 0.0}]
-        store.add(cell, [same | end | provenance() for end in ends])
+        store.add(cell, [same | end | provenance() | {"fingerprint": ""} for end in ends])
     report = write(directions.findings(store, seeds=(0,)), store, tmp_path, seeds=(0,))
     assert "".join(str(int(claim.holds)) for claim in report.claims) == verdicts
     ((row,),) = report.sections.values()

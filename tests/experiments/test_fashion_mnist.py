@@ -142,7 +142,7 @@ def images_of(folder, prefix):
 def probabilities(out, labels, index, pixels):
     """What a stored member of the ensemble predicts, and its logits."""
     net = small_conv(10)
-    path = out / "members" / f"fashion-mnist-{labels}-tiny-{SEED}" / "ensemble"
+    (path,) = (out / "members").glob(f"fashion-mnist-{labels}-tiny-{SEED}-*/ensemble")
     net.load_state_dict(torch.load(path / f"member-{index:03}.pt", weights_only=True))
     net.eval()
     with torch.no_grad():
@@ -318,13 +318,19 @@ def test_when_it_is_killed_its_workers_end_and_their_networks_are_found_again(
         f"    data, out = Path({str(data)!r}), Path({str(out)!r})\n"
         f"    run(partial(experiment, plan={TINY!r}), data, out, seeds=({SEED},))\n"
     )
-    process = subprocess.Popen([sys.executable, script], stderr=subprocess.PIPE)
+    log = tmp_path / "log.txt"
+    with log.open("wb") as told:  # a pipe that nobody reads could fill, and the process wait
+        process = subprocess.Popen([sys.executable, script], stderr=told)
     try:
-        wait_for(lambda: list(out.glob("members/*/*/member-000.json")))
+        wait_for(
+            lambda: list(out.glob("members/*/*/member-000.json")),
+            while_running=process,
+            log=log,
+        )
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     finally:
         process.send_signal(signal.SIGKILL)
-        process.communicate()
+        process.wait()
     wait_for(lambda: not any(alive(child) for child in children))
     kept = {path: path.stat().st_mtime_ns for path in out.glob("members/*/*/member-000.json")}
     assert kept
@@ -333,11 +339,22 @@ def test_when_it_is_killed_its_workers_end_and_their_networks_are_found_again(
     assert comparable(out / "rows.csv") == comparable(finished[0] / "rows.csv")
 
 
-def wait_for(condition, seconds=300):
+def wait_for(condition, seconds=300, *, while_running=None, log=None):
+    """Wait until a condition holds, but not for what a process would do that has ended."""
     end = time.monotonic() + seconds
     while not condition():
+        if while_running is not None and while_running.poll() is not None and not condition():
+            pytest.fail(f"the process ended with {while_running.returncode}: {log.read_text()}")
         assert time.monotonic() < end, "waited too long"
         time.sleep(0.05)
+
+
+def test_nobody_waits_for_a_process_that_has_ended(tmp_path):
+    log = tmp_path / "log.txt"
+    with log.open("wb") as told:
+        process = subprocess.Popen([sys.executable, "-c", "raise SystemExit('oh')"], stderr=told)
+    with pytest.raises(pytest.fail.Exception, match="the process ended with 1: oh"):
+        wait_for(lambda: False, while_running=process, log=log)
 
 
 def alive(pid):
@@ -369,6 +386,20 @@ def test_images_that_arrive_later_are_added(finished, data, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(EXPERIMENT, data, out, seeds=(SEED,), track=again)
     assert [cell.method for cell in again.cells] == [ENERGY]
+
+
+def test_the_kept_truth_of_other_images_is_not_taken_for_theirs(data, tmp_path):
+    other = Path(shutil.copytree(data, tmp_path / "data"))
+    path = other / "fashion-mnist" / "train-images-idx3-ubyte.gz"
+    with gzip.open(path) as file:
+        content = bytearray(file.read())
+    content[16:] = content[:15:-1]
+    with gzip.open(path, "wb") as file:
+        file.write(content)
+    alone = TINY.prepare(DRAWN, SEED, other, tmp_path / "alone").truth
+    first = TINY.prepare(DRAWN, SEED, data, tmp_path / "both").truth
+    np.testing.assert_array_equal(TINY.prepare(DRAWN, SEED, other, tmp_path / "both").truth, alone)
+    assert not np.array_equal(first, alone)
 
 
 def test_more_images_than_there_are_cannot_be_had(data, tmp_path):

@@ -56,7 +56,7 @@ def test_an_end_that_was_lost_is_counted_and_said(tmp_path):
                 }
                 row |= {"shift": shift, "reached": reached, "seconds": 0.0}
                 row |= {"coverage": 1.0, "efficiency": 0.5}
-                rows.append(row | {"decal": "0", "numpy": "0", "commit": ""})
+                rows.append(row | {"decal": "0", "numpy": "0", "commit": "", "fingerprint": ""})
         same = {"data": "clip_cifar10_en", "method": method, "seed": 0}
         store.add(Cell("clip_cifar10_en", method, 0), [same | row for row in rows])
     report = write(solvers.findings(store), store, tmp_path, seeds=(0,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import zipfile
 from pathlib import Path
 
@@ -28,6 +29,36 @@ def data():
 def credal(data):
     logits, labels = data
     return decal.decalibrate(logits, labels, alpha=0.8, classes=NAMES).predict(logits)
+
+
+DANGEROUS = ("=1+1", "+a", "-b", "@SUM(A1)", "\tx", "\rx", " =x", "'=1+1", "''+a")
+HARMLESS = ("-1", "+2.5", "-1e-3", "a=b", "'tis", "cat", "5-HT", "")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
+def test_no_name_is_a_formula_in_a_spreadsheet(tmp_path, kind):
+    names = DANGEROUS + HARMLESS
+    K = len(names)
+    credal = decal.IntervalCredalSet(np.zeros((2, K)), np.ones((2, K)), classes=names)
+    path = tmp_path / f"out.{kind}"
+    writers.write_credal(path, [credal[:1], credal[1:]])
+    if kind == "npz":
+        assert tuple(read_npz(path)["classes"]) == names
+        return
+    if kind == "parquet":
+        assert pq.read_table(path)["class"].to_pylist() == [*names, *names]
+        return
+    with open(path, newline="", encoding="utf-8") as file:
+        found = [row["class"] for row in csv.DictReader(file)]
+    assert found[:K] == found[K:]
+    assert found[:K] == [*(f"'{name}" for name in DANGEROUS), *HARMLESS]
+    assert len(set(found)) == K  # what was distinct stays so, and one ' less gives it back
+
+
+def test_columns_of_text_are_no_formulas_either(tmp_path):
+    path = tmp_path / "x.csv"
+    writers.write_columns(path, {"a": np.array(["=1", "x"]), "b": np.array([-1.5, 2.0])})
+    assert path.read_text() == 'a,b\n"\'=1",-1.5\n"x",2\n'
 
 
 @pytest.mark.parametrize("kind", ALL)

@@ -20,6 +20,13 @@ from decal._base.places import IN_ARRAY, Place, is_whole_number, listing, requir
 SUM_TOLERANCE = 1e-3
 """How far from one a row of probabilities may sum: published distributions are often rounded."""
 
+WEIGHT_RANGE = (1e-100, 1e100)
+"""Positive weights: no sum of them, nor product with powers of logits, leaves the floats."""
+
+WEIGHT_SPAN = 1e-12
+"""The smallest positive weight relative to the largest. Below it, a class with such weights alone
+would drown in the round-off of the sum of all, and with it the digits of its endpoints.
+"""
 
 LARGEST_LOGIT = 1e300
 """Logits of this size are refused, and masks if negative: their differences could overflow."""
@@ -37,6 +44,7 @@ def to_numpy(values: Any, name: str) -> NDArray[Any]:
     """A NumPy array of the same numbers; tensors are detached and brought to the host."""
     if type(values) is np.ndarray and values.dtype in FLOATS:
         return values
+    _require_unmasked(values, name)
     if hasattr(values, "detach"):  # a torch tensor, perhaps on a device, perhaps in bfloat16
         values = values.detach().cpu()
         if str(values.dtype) == "torch.bfloat16":
@@ -46,6 +54,21 @@ def to_numpy(values: Any, name: str) -> NDArray[Any]:
         return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name} must be an array of numbers: got {error}.") from error
+
+
+def _require_unmasked(values: Any, name: str) -> None:
+    """ValueError if an entry is masked: NumPy would go on with the value that it hides."""
+    rows = enumerate(values) if isinstance(values, list | tuple) else [(None, values)]
+    for row, part in rows:
+        if not isinstance(part, np.ma.MaskedArray) or not np.ma.is_masked(part):
+            continue
+        index = [] if row is None else [row]
+        index += np.argwhere(np.ma.getmaskarray(part))[0].tolist()
+        raise ValueError(
+            f"{name} must not be masked: got a masked entry at index "
+            f"{index[0] if len(index) == 1 else tuple(index)}. "
+            "Leave such rows out, or fill them in, first."
+        )
 
 
 # Labelled logits
@@ -183,7 +206,10 @@ def check_weights(
     place: Place = IN_ARRAY,
     all_zero: bool = False,
 ) -> Array | None:
-    """(rows,) numbers, not negative, or None; with a positive sum unless they may be `all_zero`."""
+    """(rows,) numbers, not negative, or None; with a positive sum unless they may be `all_zero`.
+
+    Positive ones lie in WEIGHT_RANGE and span no more than WEIGHT_SPAN.
+    """
     if weights is None:
         return None
     array = to_numpy(weights, name)
@@ -197,6 +223,16 @@ def check_weights(
     require_all(fine, array, name, "be finite and not negative", place=place)
     if not all_zero and not array.any():
         raise place.error(f"{name} must be positive somewhere: got only zeros{place.within}.")
+    least, most = WEIGHT_RANGE
+    fine = (array == 0) | ((array >= least) & (array <= most))
+    rule = f"be 0 or lie in {least:g} to {most:g}"
+    advice = "Divide all weights by the largest."
+    require_all(fine, array, name, rule, place=place, advice=advice)
+    largest = array.max(initial=0.0)
+    fine = (array == 0) | (array >= WEIGHT_SPAN * largest)
+    rule = f"be 0 or at least {WEIGHT_SPAN:g} of the largest, {largest}"
+    advice = "Set weights that should not count to 0."
+    require_all(fine, array, name, rule, place=place, advice=advice)
     return array
 
 
@@ -249,6 +285,8 @@ def check_alpha(alpha: Any, name: str = "alpha") -> float:
         value = float(alpha)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be one number from 0 to 1: got {alpha!r}.") from error
+    except OverflowError as error:  # a whole number beyond the floats, of hundreds of digits
+        raise ValueError(f"{name} must lie between 0 and 1: got a larger number.") from error
     if not 0 <= value <= 1:  # also false for NaN
         raise ValueError(f"{name} must lie between 0 and 1: got {value}.")
     return value

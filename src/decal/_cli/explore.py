@@ -14,6 +14,7 @@ import decal
 from decal import explorer
 from decal._base.places import listing
 from decal._cli.options import (
+    ColumnsOption,
     FloorOption,
     ForceOption,
     IgnoreOption,
@@ -134,6 +135,7 @@ def explore(
     logits_key: LogitsKeyOption = None,
     labels_key: LabelsKeyOption = None,
     truth_key: TruthKeyOption = None,
+    columns: ColumnsOption = "",
     ignore: IgnoreOption = "",
     probabilities: ProbabilitiesOption = False,
     floor: FloorOption = 0.0,
@@ -155,6 +157,8 @@ def explore(
     def open_logits(path: Path, classes: tuple[str, ...] | None, **companions: Any) -> LogitSource:
         return open_source(
             path,
+            # A model that knows its classes finds them by name, also in logits of another model.
+            columns=None if path != logits and classes else split(columns) or None,
             ignore=[*split(ignore), *([labels_key] if labels_key else [])],
             classes=classes,
             probabilities=probabilities,

@@ -13,8 +13,10 @@ from rich.text import Text
 
 import decal
 from decal._base.checks import check_alpha
+from decal._base.places import listing
 from decal._cli.digits import PAPER_ALPHAS
 from decal._cli.options import (
+    ColumnsOption,
     FilesArgument,
     FloorOption,
     ForceOption,
@@ -35,6 +37,7 @@ from decal._cli.options import (
 from decal._cli.terminal import output, say, score_table, with_progress
 from decal._cli.watching import watched
 from decal._io.checkpoints import EVERY, FitCheckpoint, learn
+from decal._io.columns import labels_are_names, unlabelled_refusal
 from decal._io.folders import Folder, Layout, open_folder
 from decal._io.formats import TABLES
 from decal._io.predictions import predict_folder
@@ -54,6 +57,8 @@ FIT_EXAMPLES = """[bold]Examples[/]
 
     decal fit scores.csv --label-column species --probabilities -o model.npz
 
+    decal fit frame.csv --columns cat,dog,eel -o model.npz
+
     decal fit all.npz --logits-key train_logits --labels-key train_labels -o model.npz
 
     decal fit parquet_files/ --labels-key label -o model.npz
@@ -71,7 +76,8 @@ PREDICT_EXAMPLES = """[bold]Examples[/]
 
     [bold]Output[/]
 
-    .csv, .parquet: a line per input and class with row, class, lower, upper, point
+    .csv, .parquet: a line per input and class with row, class, lower, upper, point; in a .csv,
+    names of classes that a spreadsheet would take for formulas get an apostrophe in front
 
     .npz: arrays lower, upper, point (n × K) and classes; .npy: one array (n × K × 2)
 
@@ -115,6 +121,7 @@ def fit(
     weights_key: WeightsKeyOption = None,
     logits_key: LogitsKeyOption = None,
     labels_key: LabelsKeyOption = None,
+    columns: ColumnsOption = "",
     ignore: IgnoreOption = "",
     probabilities: ProbabilitiesOption = False,
     floor: FloorOption = 0.0,
@@ -150,6 +157,7 @@ def fit(
         labels=labels,
         weights=weights,
         keys={"logits": logits_key, "labels": labels_key, "weights": weights_key},
+        columns=split(columns) or None,
         ignore=split(ignore),
         needed=("labels",),
         probabilities=probabilities,
@@ -162,6 +170,9 @@ def fit(
     if reference == "best":
         with folder.open(folder.parts[0]) as source:
             data = source.all()
+        assert data.labels is not None
+        counts = np.bincount(data.labels, data.weights, minlength=data.logits.shape[1])
+        warning = _about_labels(counts, source.classes, folder, faults)
         fitted.fit(data.logits, data.labels, sample_weight=data.weights, classes=source.classes)
     else:
         with watched("Fitting") as monitor:
@@ -173,9 +184,12 @@ def fit(
                 skip_bad=skip_bad,
                 monitor=monitor,
             )
+        warning = _about_labels(fitted.class_weights, fitted.classes, folder, faults)
     fitted.save(model)
     output.print(_shifts_table(fitted))
     say(f"Wrote {model}: {fitted!r}", style="green")
+    if warning:
+        say(warning, style="bold red")
     if faults:
         _list_skipped(faults)
         say(
@@ -203,6 +217,7 @@ def predict(
     ] = None,
     logits_key: LogitsKeyOption = None,
     labels_key: LabelsKeyOption = None,
+    columns: ColumnsOption = "",
     ignore: IgnoreOption = "",
     probabilities: ProbabilitiesOption = False,
     floor: FloorOption = 0.0,
@@ -219,6 +234,7 @@ def predict(
     folder = open_folder(
         logits,
         keys={"logits": logits_key},
+        columns=split(columns) or None,
         ignore=[*split(ignore), *([labels_key] if labels_key else [])],
         classes=fitted.classes,
         wanted=(),
@@ -273,6 +289,7 @@ def evaluate(
     truth_key: TruthKeyOption = None,
     logits_key: LogitsKeyOption = None,
     labels_key: LabelsKeyOption = None,
+    columns: ColumnsOption = "",
     ignore: IgnoreOption = "",
     probabilities: ProbabilitiesOption = False,
     floor: FloorOption = 0.0,
@@ -293,6 +310,7 @@ def evaluate(
         labels=labels,
         truth=truth,
         keys={"logits": logits_key, "labels": labels_key, "truth": truth_key},
+        columns=split(columns) or None,
         ignore=split(ignore),
         classes=fitted.classes,
         wanted=("labels",),
@@ -309,10 +327,48 @@ def evaluate(
             highlight=False,
         )
     if out is not None:
-        columns = {"alpha": alphas, "coverage": coverage, "efficiency": efficiency}
+        scores = {"alpha": alphas, "coverage": coverage, "efficiency": efficiency}
         same = {name: [value] * len(alphas) for name, value in point.items()}
-        write_columns(out, columns | same)
+        write_columns(out, scores | same)
         say(f"Wrote {out}", style="green")
+
+
+def _about_labels(
+    weights: Any, classes: tuple[str, ...] | None, folder: Folder, faults: dict[str, str]
+) -> str:
+    """A warning of classes that no label names; ValueError if the columns may be no classes.
+
+    Parameters
+    ----------
+    weights : (K,) array
+        Weight of the labels of every class.
+    classes : tuple of str or None
+        Their names.
+    folder : Folder
+        The files that were read.
+    faults : dict of str to str
+        Those of its files, by name, that could not be read.
+    """
+    names = classes or tuple(str(k) for k in range(len(weights)))
+    labelled = [name for name, weight in zip(names, weights, strict=True) if weight > 0]
+    never = [name for name, weight in zip(names, weights, strict=True) if weight == 0]
+    if len(labelled) == 1:
+        raise ValueError(
+            f"labels must be of two classes or more: got only {labelled[0]} in {folder.path}. "
+            "One class alone does not tell how far logits may move: fit on data of all classes."
+        )
+    if not never or not labelled:  # without any, weights are the fault
+        return ""
+    part = next(part for part in folder.parts if part.name not in faults)
+    with folder.open(part) as source:
+        assert source.labels is not None
+        if source.guessed and labels_are_names(source.labels, source.classes):
+            raise unlabelled_refusal(folder.path, never, labelled)
+    return (
+        f"Warning: {len(never):,} of {len(names):,} classes {'are' if len(never) > 1 else 'is'} "
+        f"never labelled in {folder.path}: {listing(never)}. Nothing bounds how far their logits "
+        "may fall. If columns are no classes, leave them out with --ignore."
+    )
 
 
 def _list_skipped(faults: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,6 +61,14 @@ TruthKeyOption = Annotated[str | None, _key("Array of an .npz that holds the tru
 WeightsKeyOption = Annotated[
     str | None, _key("Array of an .npz, or column of a table, of weights.")
 ]
+ColumnsOption = Annotated[
+    str,
+    typer.Option(
+        metavar="A,B,…",
+        help="Columns of a table that are the classes; '*' for all but the labels. Default: all "
+        "but the labels, if none looks like an index or like row numbers.",
+    ),
+]
 IgnoreOption = Annotated[
     str,
     typer.Option(metavar="A,B,…", help="Columns of a table that are neither classes nor labels."),
@@ -80,8 +89,9 @@ ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Overwrite the 
 
 
 def split(names: str) -> list[str]:
-    """The names in a text that separates them by commas."""
-    return [name.strip() for name in names.split(",") if name.strip()]
+    """The names in a text that separates them by commas; a name in "" may hold commas itself."""
+    found = next(csv.reader([names], skipinitialspace=True), [])
+    return [name.strip() for name in found if name.strip()]
 
 
 def levels(text: str) -> list[float]:

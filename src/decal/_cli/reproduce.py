@@ -74,8 +74,9 @@ def reproduce(
 ) -> None:
     """Run experiments on the data available, and write rows of results, tables and figures.
 
-    Results that are already in the folder are not computed again, so a stopped run continues where
-    it was. Data that are not available are listed and left out.
+    Results that are already in the folder are not computed again unless their data or settings
+    have changed, so a stopped run continues where it was. Data that are not available are listed
+    and left out.
     """
     if listed:
         _print_list()

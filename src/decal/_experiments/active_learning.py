@@ -127,6 +127,10 @@ def _experiment(title: str, strategies: Sequence[Strategy], request: Request) ->
         task, _, most = plans[cell]
         return task.counts(most)
 
+    def inputs(cell: Cell) -> dict[str, Any]:
+        task, strategy, _ = plans[cell]
+        return {"data": (task.X, task.y), "settings": (strategy.measure, strategy.alpha)}
+
     def rows(cell: Cell) -> Iterator[Row]:
         task, strategy, most = plans[cell]
         return task.curve(strategy, cell.seed, most)
@@ -138,6 +142,7 @@ def _experiment(title: str, strategies: Sequence[Strategy], request: Request) ->
         level="labelled",
         cells=list(plans),
         levels=levels,
+        inputs=inputs,
         rows=rows,
         findings=partial(findings, title, strategies, published=published, seeds=seeds),
         seeds=seeds,

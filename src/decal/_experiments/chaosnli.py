@@ -88,6 +88,10 @@ class ChaosPlan(Plan):
         fitted = x[train], drawn[train]
         return InputSplit(fitted, fitted, (x[test], drawn[test]), human[test], {})
 
+    def contents(self, labels: str, folder: Path) -> dict[str, Any]:  # noqa: ARG002
+        """The pairs of sentences, and people's judgements of them."""
+        return {"data": pairs(folder, self.inputs)}
+
     def data(self, labels: str) -> str:
         """The name of the data in rows, which includes the kind of inputs."""
         return "/".join(filter(None, (self.source, self.inputs, labels, self.name)))

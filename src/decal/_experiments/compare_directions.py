@@ -97,6 +97,10 @@ def experiment(request: Request) -> Experiment:
         level="alpha",
         cells=[Cell(d.name, method, s) for d in found for s in request.seeds for method in METHODS],
         levels=lambda _: alphas,
+        inputs=lambda cell: {
+            "data": request.data / named(cell.data).file,
+            "settings": METHODS[cell.method],
+        },
         rows=rows,
         findings=partial(findings, seeds=request.seeds),
         seeds=request.seeds,

@@ -26,6 +26,7 @@ from decal._experiments.harness.logit_sets import (
     TITLES,
     LogitSplit,
     available,
+    contents,
     human_labels,
     named,
     own_split,
@@ -189,6 +190,10 @@ def experiment(request: Request) -> Experiment:
             for method in source.methods()
         ],
         levels=lambda _: ALPHAS,
+        inputs=lambda cell: {
+            "data": contents(request.data, found[cell.data].file),
+            "settings": (METHODS | READINGS)[cell.method],
+        },
         rows=rows,
         findings=partial(findings, published=published, seeds=request.seeds),
         seeds=(0, *request.seeds),

@@ -165,6 +165,8 @@ def experiment(request: Request) -> Experiment:
         for method in METHODS
     ]
 
+    parts = (networks.logits, networks.labels, networks.human)
+
     def rows(cell: Cell) -> Iterator[Row]:
         return networks.together(cell.seed) if cell in together else networks.alone(cell)
 
@@ -174,6 +176,7 @@ def experiment(request: Request) -> Experiment:
         level="discarded",
         cells=cells,
         levels=lambda _: DISCARDED,
+        inputs=lambda cell: {"data": parts, "settings": METHODS.get(cell.method)},
         rows=rows,
         findings=partial(findings, cells=cells, seeds=request.seeds),
         seeds=request.seeds,

@@ -83,7 +83,8 @@ def experiment(request: Request) -> Experiment:
     Seeds draw the rows for SLSQP; the other scores use all rows, whatever the seed. A quick run
     calls SLSQP at two alphas only.
     """
-    with np.load(require_file(request.data, FILE), allow_pickle=False) as archive:
+    path = require_file(request.data, FILE)
+    with np.load(path, allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
     sampled = QUICK_SLSQP_ALPHAS if request.quick else SLSQP_ALPHAS
     alphas: dict[str, tuple[float, ...]] = dict.fromkeys(DIRECTIONS, ALPHAS)
@@ -115,6 +116,7 @@ def experiment(request: Request) -> Experiment:
             if name in arrays
         ],
         levels=lambda cell: alphas[cell.method],
+        inputs=lambda cell: {"data": path, "settings": DIRECTIONS.get(cell.method)},
         rows=rows,
         findings=partial(findings, published=Published(request.data), seeds=request.seeds),
         seeds=request.seeds,

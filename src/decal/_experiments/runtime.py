@@ -81,6 +81,7 @@ def experiment(request: Request) -> Experiment:
             for seed in request.seeds
         ],
         levels=lambda cell: STEPS[cell.method],
+        inputs=lambda cell: {"data": path, "settings": MATRICES[cell.data]},
         rows=lambda cell: TIMED[cell.method](cell.method, *load(*MATRICES[cell.data])),
         findings=partial(findings, seeds=request.seeds, trained=trained),
         seeds=request.seeds,

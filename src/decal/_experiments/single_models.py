@@ -112,6 +112,7 @@ def experiment(request: Request) -> Experiment:
         level="measure",
         cells=[cell for source in models for cell in cells_of(source, request.seeds)],
         levels=lambda _: MEASURES,
+        inputs=lambda cell: {"data": request.data / f"{cell.data}.npz"},
         rows=rows,
         findings=partial(findings, models=models, published=published, seeds=request.seeds),
         seeds=(0, *request.seeds),

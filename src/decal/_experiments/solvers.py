@@ -23,6 +23,7 @@ from decal._experiments.harness.logit_sets import (
     RESNET20,
     LogitSplit,
     available,
+    contents,
     own_split,
     resnet20_split,
     same_rows,
@@ -114,6 +115,9 @@ def experiment(request: Request) -> Experiment:
         # The number of classes is known once a file is read. A cell is complete or absent, so one
         # endpoint of the first alpha and one of the last show that it is there.
         levels=lambda _: (f"{ALPHAS[0]:g} 0 lower", f"{ALPHAS[-1]:g} 2 upper"),
+        inputs=lambda cell: {
+            "data": contents(request.data, MODELS[cell.data.partition("/")[0]].file)
+        },
         rows=partial(endpoint_rows, folder=request.data),
         findings=findings,
         seeds=(0,),

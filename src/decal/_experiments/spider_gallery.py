@@ -95,6 +95,7 @@ def experiment(request: Request) -> Experiment:
             if method == SPIDER or (name in CIFAR and name.endswith("_en"))
         ],
         levels=_first_place,
+        inputs=lambda cell: {"data": request.data / f"{cell.data}.npz"},
         rows=rows,
         findings=findings,
         seeds=(0,),

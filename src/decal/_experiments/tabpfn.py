@@ -81,6 +81,12 @@ def experiment(request: Request) -> Experiment:
     cells = [*stored, *live]
     require_some(cells, "logits of TabPFN", data, needs=needs)
 
+    def inputs(cell: Cell) -> dict[str, Any]:
+        if cell in stored:
+            return {"data": stored[cell]}
+        assert model is not None
+        return {"data": tables[int(cell.data)], "settings": (model.name, MEMBERS)}
+
     def rows(cell: Cell) -> list[Row]:
         if cell in stored:
             keys = ("train_logits", "train_labels", "test_logits", "truth")
@@ -96,6 +102,7 @@ def experiment(request: Request) -> Experiment:
         level="alpha",
         cells=cells,
         levels=lambda _: ALPHAS,
+        inputs=inputs,
         rows=rows,
         findings=partial(findings, published=Published(data)),
         seeds=SEEDS,

@@ -84,6 +84,7 @@ def experiment(request: Request) -> Experiment:
         level="measure",
         cells=[Cell(name, METHOD, 0) for name in found],
         levels=levels,
+        inputs=lambda cell: {"data": request.data / f"{cell.data}.npz"},
         rows=rows,
         findings=partial(findings, published=published),
         seeds=(0,),

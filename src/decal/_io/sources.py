@@ -11,7 +11,8 @@ What the files hold:
 
 A label is the name of a class or, where no class is called by a whole number, the number of its
 column counted from 0. Columns are matched to the classes of a model, or of another file, by name
-where both have names, by position otherwise.
+where both have names, by position otherwise. Which columns of a table are classes:
+`decal._io.columns`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from decal._base.checks import (
 )
 from decal._base.numerics import Array, Logits
 from decal._base.places import listing, require_all
+from decal._io.columns import ALL, chosen_classes, without_row_numbers
 from decal._io.formats import (
     CHUNK_ELEMENTS,
     Block,
@@ -87,6 +89,8 @@ class LogitSource:
     floor : float or None
         None for logits. For probabilities, whose logarithm is taken, the number that smaller ones
         are raised to; 0 refuses zeros.
+    guessed : bool
+        Whether the classes are all columns of a table about which the user said nothing.
     """
 
     files: tuple[DataFile, ...]
@@ -96,6 +100,7 @@ class LogitSource:
     truth: Stream | None = None
     classes: tuple[str, ...] | None = None
     floor: float | None = None
+    guessed: bool = False
 
     def __enter__(self) -> Self:
         return self
@@ -211,6 +216,7 @@ def open_source(
     weights: Path | None = None,
     truth: Path | None = None,
     keys: Mapping[str, str | None] | None = None,
+    columns: Sequence[str] | None = None,
     ignore: Collection[str] = (),
     classes: Sequence[str] | None = None,
     wanted: Collection[str] = ("labels",),
@@ -231,6 +237,9 @@ def open_source(
         Files of their own; by default they are looked for in `path`.
     keys : mapping of str to str, optional
         For "logits", "labels", "weights" or "truth" the key of an .npz or the column of a table.
+    columns : sequence of str, optional
+        The columns of tables that are the classes; ("*",) for all but labels and those to ignore.
+        By default all of these, too, but none may look like an index or like row numbers.
     ignore : collection of str
         Columns of tables that are neither classes nor labels.
     classes : sequence of str, optional
@@ -254,7 +263,10 @@ def open_source(
     separate = {"labels": labels, "weights": weights, "truth": truth}
     files = {name: open_file(other) for name, other in separate.items() if other is not None}
     skip = {*ignore, *USUAL_KEYS["labels"], *filter(None, keys.values())}
-    matrix = _open_matrix(kind, file, keys.get("logits"), classes, skip)
+    chosen = tuple(columns or ())
+    if chosen not in ((), (ALL,)) and not file.is_table:
+        raise ValueError(f"columns must be those of a table: got {path}. Leave --columns out.")
+    matrix = _open_matrix(kind, file, keys.get("logits"), classes, skip, chosen)
     names = tuple(classes) if classes else matrix.columns
     asked = {*wanted, *needed, *(name for name in separate if keys.get(name)), *files}
 
@@ -272,7 +284,7 @@ def open_source(
                 return None
         holder = files.get(name, file)
         if name == "truth":
-            return _open_matrix(name, holder, key, names, skip)
+            return _open_matrix(name, holder, key, names, skip, chosen)
         return _open_vector(name, holder, key)
 
     source = LogitSource(
@@ -283,6 +295,7 @@ def open_source(
         companion("truth"),
         names,
         floor if probabilities else None,
+        file.is_table and matrix.columns is not None and not classes and not chosen,
     )
     _require_shapes(source)
     return source
@@ -325,17 +338,19 @@ def _open_matrix(
     key: str | None,
     classes: Sequence[str] | None,
     skip: Collection[str],
+    chosen: Sequence[str],
 ) -> Stream:
     """A matrix with a column per class, in the order of `classes` where the file has names."""
     if file.is_table:
         if file.types and key is not None:
             return open_lists(name, file, _required_key(name, file, key) or "")
-        column = _list_column(name, file)
+        column = None if chosen else _list_column(name, file)
         if column is not None:
             return open_lists(name, file, column)
-        columns = tuple(classes or (column for column in file.names if column not in skip))
+        columns = chosen_classes(name, file, chosen, classes, skip)
         _require_names(name, file, columns, file.names)
-        return open_table(name, file, columns)
+        table = open_table(name, file, columns)
+        return table if classes or chosen else without_row_numbers(table, file)
     stream = open_array(name, file, _required_key(name, file, key), dimensions=2)
     if stream.columns is None or classes is None or stream.columns == tuple(classes):
         return stream

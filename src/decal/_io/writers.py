@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,11 @@ Append = Callable[[IntervalCredalSet], None]
 """Writes the credal sets of the next rows."""
 
 BOUNDS = ("lower", "upper", "point")
+
+FORMULA = re.compile(r"'*(\s*[=+\-@]|[\t\r])")
+"""How a text begins that a spreadsheet would run, or that was kept from that by apostrophes."""
+
+NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
 
 
 def check_output(
@@ -61,7 +67,8 @@ def credal_writer(path: Path, *, file_format: str | None = None) -> Iterator[App
 
     * ``.npz``: lower, upper, point (n, K), and classes if they have names.
     * ``.npy``: (n, K, 2), the lower and the upper bound.
-    * ``.csv``, ``.parquet``: a line per row and class: row, class, lower, upper, point.
+    * ``.csv``, ``.parquet``: a line per row and class: row, class, lower, upper, point. In a .csv,
+      names that a spreadsheet would take for formulas have an apostrophe before them.
 
     Parameters
     ----------
@@ -210,7 +217,7 @@ def _table(path: Path, kind: str) -> Iterator[Callable[[Any], None]]:
             if writer is None:  # the first batch tells the columns
                 begin = _parquet_writer if kind == ".parquet" else _csv_writer
                 writer = stack.enter_context(begin(path, batch.schema))
-            writer.write_batch(batch)
+            writer.write_batch(batch if kind == ".parquet" else _without_formulas(batch))
 
         yield write
 
@@ -234,6 +241,23 @@ def _csv_writer(path: Path, schema: Any) -> Iterator[Any]:
         file.write(header.getvalue().encode())
         with pa.csv.CSVWriter(file, schema, write_options=options) as writer:
             yield writer
+
+
+def _without_formulas(batch: Any) -> Any:
+    """The same with an apostrophe before every text that a spreadsheet would take for a formula."""
+    pa = arrow()
+    columns = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        columns[name] = column
+        if pa.types.is_string(column.type):
+            texts = column.dictionary_encode()  # names repeat
+            safe = pa.array([_harmless(text) for text in texts.dictionary.to_pylist()], pa.string())
+            columns[name] = pa.DictionaryArray.from_arrays(texts.indices, safe).cast(pa.string())
+    return pa.record_batch(columns)
+
+
+def _harmless(text: str) -> str:
+    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
 
 
 def _line_per_class(sets: IntervalCredalSet, first_row: int) -> Any:

@@ -158,7 +158,8 @@ def largest_alpha(
     if enough(settled):
         return 1.0, settled
     open_ = every[~now]
-    open_ = open_[inside(open_, 0.0)]
+    if open_.size:  # no model predicts no rows
+        open_ = open_[inside(open_, 0.0)]
     if not enough(settled + len(open_)):
         return None
     narrow, wide = 0, SEARCH_LEVELS

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import decal
@@ -19,6 +23,7 @@ from decal._experiments import (
 from decal._experiments import zero_shot_models as zero_shot
 from decal._experiments.harness.curves import levels
 from decal._experiments.harness.experiment import Request, run
+from decal._experiments.harness.fingerprints import Fingerprints
 from decal._experiments.harness.logit_sets import NoDataAvailableError
 from decal._experiments.harness.rows import RowStore
 from helpers.experiment_runs import Stopped, numbers, table
@@ -119,6 +124,127 @@ def test_rows_of_another_version_are_kept_and_said(every_family, directions_copy
     assert "rows were computed by decal 0.0.1" in note
     assert f"and decal {decal.__version__}" in note
     assert (directions_copy / "rows.csv").read_text() == old
+
+
+def changed(folder, target, name="clip_cifar10_en.npz"):
+    """A copy of a folder of data in which one file has other logits, of the same size and time."""
+    copy = Path(shutil.copytree(folder, target))
+    with np.load(copy / name) as archive:
+        arrays = dict(archive)
+    arrays["logits"] = arrays["logits"][::-1]
+    before = (copy / name).stat()
+    np.savez(copy / name, **arrays)
+    os.utime(copy / name, ns=(before.st_atime_ns, before.st_mtime_ns))
+    return copy
+
+
+@pytest.mark.slow
+@undrawn()
+def test_cells_of_changed_data_are_computed_again_and_others_are_not(
+    every_family, directions_copy, tmp_path
+):
+    other = changed(every_family, tmp_path / "other")
+    counted = Stopped()
+    report = run(directions.experiment, other, directions_copy, quick=True, track=counted)
+    assert {cell.data for cell in counted.cells} == {"clip_cifar10_en"}
+    assert len(counted.cells) == len(directions.METHODS)
+    (note,) = report.notes
+    assert note == (
+        "4 cells of an earlier run were computed again, as their data or settings had changed: "
+        "clip_cifar10_en"
+    )
+    run(directions.experiment, other, tmp_path / "fresh", quick=True)
+    for name in TABLES:
+        assert (directions_copy / name).read_bytes() == (tmp_path / "fresh" / name).read_bytes()
+    assert sorted(map(str, numbers(directions_copy / "rows.csv"))) == sorted(
+        map(str, numbers(tmp_path / "fresh" / "rows.csv"))
+    )
+    counted = Stopped()
+    assert run(directions.experiment, other, directions_copy, quick=True, track=counted).notes == ()
+    assert counted.cells == []
+
+
+@undrawn()
+def test_rows_of_data_that_are_gone_are_told(one_file, directions_copy):
+    report = run(directions.experiment, one_file, directions_copy, quick=True)
+    (note,) = report.notes
+    assert note.startswith("rows of cnn_vgg_15_BN_64, ")
+    assert note.endswith("are of an earlier run: their data are not here to be compared")
+
+
+@undrawn()
+def test_cells_of_changed_settings_are_computed_again(one_file, tmp_path, monkeypatch):
+    run(directions.experiment, one_file, tmp_path, quick=True)
+    method = next(iter(directions.METHODS))
+    other = directions.METHODS | {method: ("temperature",)}
+    monkeypatch.setattr(directions, "METHODS", other)
+    counted = Stopped()
+    run(directions.experiment, one_file, tmp_path, quick=True, track=counted)
+    assert [cell.method for cell in counted.cells] == [method]
+
+
+@undrawn()
+def test_rows_without_a_fingerprint_are_computed_again(one_file, tmp_path):
+    run(directions.experiment, one_file, tmp_path, quick=True)
+    wanted = numbers(tmp_path / "rows.csv")
+    lines = (tmp_path / "rows.csv").read_text().splitlines()
+    assert lines[0].endswith(",fingerprint")
+    old = "".join(line.rpartition(",")[0] + "\n" for line in lines)
+    (tmp_path / "rows.csv").write_text(old)
+    counted = Stopped()
+    run(directions.experiment, one_file, tmp_path, quick=True, track=counted)
+    assert len(counted.cells) == len(directions.METHODS)
+    assert numbers(tmp_path / "rows.csv") == wanted
+
+
+@pytest.mark.parametrize("module", EVERY)
+def test_every_cell_depends_on_some_file_and_no_file_concerns_all(paper_folder, module, tmp_path):
+    def fingerprints():
+        found = module.experiment(Request(copy, tmp_path, quick=True))
+        return {cell: Fingerprints().of(found.inputs(cell)) for cell in found.cells}
+
+    copy = Path(shutil.copytree(paper_folder, tmp_path / "copy"))
+    before, noticed = fingerprints(), set()
+    for path in copy.glob("*.npz"):
+        content = path.read_bytes()
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr("more", "")
+        different = {cell for cell, now in fingerprints().items() if now != before[cell]}
+        assert len({cell.data for cell in different}) <= 2  # files of NLI hold two data sets
+        noticed |= different
+        path.write_bytes(content)
+    assert noticed == before.keys()
+
+
+RUNNING = (
+    "import sys; from pathlib import Path\n"
+    "from decal._experiments.compare_directions import experiment\n"
+    "from decal._experiments.harness.experiment import run\n"
+    "def track(cells):\n"
+    "    print('running', flush=True); sys.stdin.readline(); yield from cells\n"
+    "run(experiment, Path(sys.argv[1]), Path(sys.argv[2]), quick=True, track=track)\n"
+)
+
+
+def test_of_two_runs_at_once_the_second_is_refused(one_file, tmp_path):
+    pytest.importorskip("fcntl", reason="Windows has no such locks")
+    first = subprocess.Popen(
+        [sys.executable, "-c", RUNNING, one_file, tmp_path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert first.stdout.readline() == b"running\n"
+        with pytest.raises(ValueError, match="must be written by one run at a time"):
+            run(directions.experiment, one_file, tmp_path, quick=True)
+        first.communicate(b"\n")
+        assert first.returncode == 0
+    finally:
+        first.kill()
+        first.communicate()
+    rows = [tuple(row.values())[:4] for row in table(tmp_path / "rows.csv")]
+    assert len(rows) == len(set(rows))
+    assert len(rows) == len(directions.METHODS) * len(levels(quick=True))
 
 
 def test_without_matplotlib_the_tables_are_still_written(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import decal.datasets as sets
 from decal._experiments.comparison.plan import DRAWN, OUTSIDE, Inputs, InputSplit, Plan
+from decal._experiments.harness.fingerprints import Fingerprints
 from decal._experiments.harness.logit_sets import draw_labels
 
 Array = NDArray[np.float64]
@@ -91,6 +92,13 @@ class FashionPlan(Plan):
         pairs = [(_scaled(images), y.astype(np.intp)) for images, y in parts]
         return InputSplit(pairs[0], pairs[1], pairs[2], truth, outside)
 
+    def contents(self, labels: str, folder: Path) -> dict[str, Any]:
+        """All images that are available; those out of distribution only serve real labels."""
+        outside = OUTSIDE.values() if labels != DRAWN else ()
+        found = {name: load(name, "test", folder) for name in outside}
+        splits = [load("Fashion-MNIST", split, folder) for split in ("train", "test")]
+        return {"data": splits} | {name: images for name, images in found.items() if images}
+
 
 FULL = FashionPlan()
 QUICK = FashionPlan(
@@ -151,6 +159,8 @@ def _truth(
     path: Path,
 ) -> Array:
     """(n, K) predictions of a random forest for other images, which are kept in a file."""
+    digest = Fingerprints().digest((images, labels, others))
+    path = path.with_name(f"{path.stem}-{digest}{path.suffix}")
     if not path.exists():
         from sklearn.ensemble import RandomForestClassifier  # type: ignore[import-untyped]
 

@@ -43,6 +43,7 @@ from decal._experiments.comparison.plan import (
     Plan,
     TrainingTask,
 )
+from decal._experiments.harness.fingerprints import Fingerprints
 from decal._experiments.harness.rows import Row
 from decal.torch import collect_logits
 
@@ -320,7 +321,9 @@ def judge(fitted: Fitted, alpha: float, split: InputSplit) -> Row:
 def work(task: TrainingTask, plan: Plan, data: Path, out: Path) -> dict[str, list[Row]]:
     """Train the networks of a task, or find them in `out`, and judge its methods."""
     split = plan.prepare(task.labels, task.seed, data, out)
-    name = f"{plan.data(task.labels).replace('/', '-')}-{task.seed}"
+    # Networks are found again only if they were trained on the same inputs and labels.
+    digest = Fingerprints().digest((split.train, split.held_out))
+    name = f"{plan.data(task.labels).replace('/', '-')}-{task.seed}-{digest}"
     ground = Ground(plan, task, split, out / "members" / name / task.family)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", methods.ConvergenceWarning)

@@ -9,11 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decal._experiments.harness.curves import levels
+from decal._experiments.harness.rows import FINGERPRINT
 
 Inputs = NDArray[np.float32]
 
@@ -78,6 +80,7 @@ COLUMNS = {
     "numpy": str,
     "commit": str,
     "torch": str,
+    **FINGERPRINT,
 }
 
 
@@ -140,6 +143,10 @@ class Plan(ABC):
     @abstractmethod
     def prepare(self, labels: str, seed: int, folder: Path, out: Path) -> InputSplit:
         """The inputs of a seed with this kind of labels; results may be kept in `out`."""
+
+    @abstractmethod
+    def contents(self, labels: str, folder: Path) -> dict[str, Any]:
+        """The available data that rows with this kind of labels depend on, by name."""
 
     def data(self, labels: str) -> str:
         """The name in rows of the data with one kind of labels."""

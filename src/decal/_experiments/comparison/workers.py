@@ -8,12 +8,13 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 
 from decal._experiments.comparison.plan import COLUMNS, OUTSIDE, REAL, Plan, TrainingTask, tasks
 from decal._experiments.harness.experiment import Experiment, Findings, Request
+from decal._experiments.harness.fingerprints import Fingerprints
 from decal._experiments.harness.rows import Cell, Row
 
 
@@ -52,6 +53,13 @@ def comparison(
         for method in task.methods
     }
     pool = Workers(every, plan, request)
+    known = Fingerprints()
+
+    @lru_cache  # the images of all cells are the same
+    def inputs(labels: str) -> dict[str, str]:
+        parts = plan.contents(labels, request.data) | {"settings": plan}
+        return {name: known.digest(part) for name, part in parts.items()}
+
     columns = [column for column, name in OUTSIDE.items() if name in outside]
 
     def stale(row: Row) -> bool:
@@ -62,6 +70,7 @@ def comparison(
         level="alpha",
         cells=list(every),
         levels=lambda cell: every[cell].levels(cell.method),
+        inputs=lambda cell: inputs(every[cell].labels),
         rows=pool.rows,
         findings=partial(findings, plan=plan, seeds=seeds),
         seeds=seeds,

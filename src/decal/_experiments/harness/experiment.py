@@ -8,13 +8,14 @@ claims. `run` does the rest, in the same way for all of them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from decal._experiments.harness.figures import save_all
+from decal._experiments.harness.fingerprints import Fingerprints, is_current
 from decal._experiments.harness.reports import Report, latex_report, markdown_report
 from decal._experiments.harness.rows import (
     Cell,
@@ -25,8 +26,12 @@ from decal._experiments.harness.rows import (
     replacing,
     untracked,
 )
+from decal._io.locks import only_writer
 
 ROWS_FILE = "rows.csv"
+
+NAMES_SHOWN = 12
+"""Data sets that a note lists."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,9 @@ class Experiment:
         All cells, in the order in which they are computed.
     levels : callable
         From a cell to the values of the column `level` that a finished cell has.
+    inputs : callable
+        From a cell to what its rows depend on besides the cell: data (paths or arrays) and
+        settings, by name. A finished cell is computed again if one of them has changed.
     rows : callable
         From a cell to its rows, without the columns of CELL and ORIGIN.
     findings : callable
@@ -118,6 +126,7 @@ class Experiment:
     level: str
     cells: Sequence[Cell]
     levels: Callable[[Cell], Collection[Hashable]]
+    inputs: Callable[[Cell], Mapping[str, Any]]
     rows: Callable[[Cell], Iterable[Row]]
     findings: Callable[[RowStore], Findings]
     seeds: tuple[int, ...]
@@ -141,6 +150,9 @@ def run(
 ) -> Report:
     """Compute the cells that are missing, then write tables and figures of all rows.
 
+    A cell is missing, too, if it was computed from other data or with other settings. ValueError if
+    another run writes into the same folder.
+
     Parameters
     ----------
     design : callable
@@ -155,22 +167,61 @@ def run(
         Yields the cells to compute one by one, and may draw a progress bar.
     """
     experiment = design(Request(data, out, seeds, quick))
-    store = RowStore(out / ROWS_FILE, experiment.columns, level=experiment.level)
-    missing = [
-        cell
-        for cell in experiment.cells
-        if not store.finished(cell, experiment.levels(cell))
-        or any(map(experiment.stale, store.cells[cell]))
-    ]
-    origin = provenance()
-    with experiment.begin(missing):
-        for cell in track(missing):
-            start = time.perf_counter()
-            rows = list(experiment.rows(cell))
-            same = {**vars(cell), **origin, "seconds": round(time.perf_counter() - start, 4)}
-            store.add(cell, [same | row for row in rows])
-    found = experiment.findings(store)
-    return write(found, store, out, seeds=experiment.seeds, needs=experiment.needs)
+    out.mkdir(parents=True, exist_ok=True)
+    with only_writer(out):
+        store = RowStore(out / ROWS_FILE, experiment.columns, level=experiment.level)
+        known = Fingerprints()
+        prints = {cell: known.of(experiment.inputs(cell)) for cell in experiment.cells}
+        changed = [
+            cell
+            for cell, now in prints.items()
+            if not all(is_current(row["fingerprint"], now) for row in store.cells.get(cell, ()))
+        ]
+        missing = [
+            cell
+            for cell in experiment.cells
+            if not store.finished(cell, experiment.levels(cell))
+            or cell in changed
+            or any(map(experiment.stale, store.cells[cell]))
+        ]
+        origin = provenance()
+        with experiment.begin(missing):
+            for cell in track(missing):
+                start = time.perf_counter()
+                rows = list(experiment.rows(cell))
+                same = {**vars(cell), **origin, "seconds": round(time.perf_counter() - start, 4)}
+                same["fingerprint"] = prints[cell]
+                store.add(cell, [same | row for row in rows])
+        found = experiment.findings(store)
+        notes = _about_earlier_runs(experiment, store, changed)
+        found = replace(found, notes=(*found.notes, *notes))
+        return write(found, store, out, seeds=experiment.seeds, needs=experiment.needs)
+
+
+def _about_earlier_runs(
+    experiment: Experiment, store: RowStore, changed: Sequence[Cell]
+) -> Iterator[str]:
+    """Which cells were computed again, and which were not compared with their data."""
+    if changed:
+        cells, were = ("cell", "was") if len(changed) == 1 else ("cells", "were")
+        yield (
+            f"{len(changed):,} {cells} of an earlier run {were} computed again, as their data or "
+            f"settings had changed: {_listed(cell.data for cell in changed)}"
+        )
+    here = {cell.data for cell in experiment.cells}
+    seeds = set(experiment.seeds)
+    gone = [cell.data for cell in store.cells if cell.data not in here and cell.seed in seeds]
+    if gone:
+        yield (
+            f"rows of {_listed(gone)} are of an earlier run: their data are not here to be compared"
+        )
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Names, each once, not too many of them."""
+    distinct = list(dict.fromkeys(names))
+    more = len(distinct) - NAMES_SHOWN
+    return ", ".join(distinct[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def write(

@@ -218,6 +218,18 @@ def human_labels(folder: Path, labels: NDArray[Any]) -> NDArray[Any] | None:
     return None
 
 
+def contents(folder: Path, file: str) -> tuple[Any, ...]:
+    """What the splits of a file, without .npz, are made of: itself, and what they take elsewhere.
+
+    ResNet-20's file has no truth of its own, see `resnet20_split`.
+    """
+    path = folder / f"{file}.npz"
+    if file != RESNET20:
+        return (path,)
+    (labels,) = read(path, "test_labels")
+    return path, human_labels(folder, labels)
+
+
 def same_rows(folder: Path, file: str) -> LogitSplit:
     """All rows of a file to fit on and, with CIFAR-10H, to evaluate on."""
     logits, labels, human = read(folder / f"{file}.npz", "logits", "labels", "human")

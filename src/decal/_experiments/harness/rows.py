@@ -19,8 +19,10 @@ import decal
 Row = dict[str, Any]
 
 CELL = {"data": str, "method": str, "seed": int}
-ORIGIN = {"seconds": float, "decal": str, "numpy": str, "commit": str}
-"""Columns of every experiment: the cell; the seconds it took, and which versions computed it."""
+FINGERPRINT = {"fingerprint": str}
+ORIGIN = {"seconds": float, "decal": str, "numpy": str, "commit": str} | FINGERPRINT
+"""Columns of every experiment: the cell; the seconds it took, which versions computed it, and from
+which data and settings."""
 
 
 @dataclass(frozen=True)
@@ -102,19 +104,22 @@ class RowStore:
         with self.path.open(newline="", encoding="utf-8") as file:
             text = file.read()
         lines = csv.reader(io.StringIO(text, newline=""))
-        if next(lines, None) != list(self.columns):
+        columns, header = list(self.columns), next(lines, None)
+        unknown = [""] if header == columns[:-1] and columns[-1:] == list(FINGERPRINT) else []
+        if header is None or header != columns[: len(columns) - len(unknown)]:
             raise ValueError(
                 f"{self.path} must hold the columns {', '.join(self.columns)}: got others. "
                 "Choose another folder, or delete the file to compute its rows again."
             )
         # A last line without a line break was cut off, possibly within a number.
-        self._damaged = not text.endswith("\n")
+        self._damaged = not text.endswith("\n") or bool(unknown)
         found = list(lines)
-        for fields in found[:-1] if self._damaged else found:
+        for fields in found[:-1] if not text.endswith("\n") else found:
+            values = [*fields, *unknown]
             try:
                 row = {
-                    name: kind(field)
-                    for (name, kind), field in zip(self.columns.items(), fields, strict=True)
+                    name: kind(value)
+                    for (name, kind), value in zip(self.columns.items(), values, strict=True)
                 }
             except ValueError:
                 self._damaged = True
