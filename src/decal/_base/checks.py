@@ -522,8 +522,8 @@ def require_finite(array: Logits, name: str, place: Place = IN_ARRAY) -> None:
 
 def extremes(array: Logits) -> tuple[float, float]:
     """The smallest entry, or 0 if that is smaller, and the largest one, or 0; NaN if one is NaN."""
-    found = [f.reduce(array, axis=None, initial=0.0) for f in (np.minimum, np.maximum)]
-    return float(found[0]), float(found[1])
+    lowest = np.minimum.reduce(array, axis=None, initial=0.0)
+    return float(lowest), float(np.maximum.reduce(array, axis=None, initial=0.0))
 
 
 def _require_in_blocks(

@@ -91,9 +91,10 @@ class IntervalCredalSet(CredalSet):
     def _hold(
         self, lower: Array, upper: Array, point: Array | None, classes: tuple[str, ...] | None
     ) -> None:
-        for name, array in (("lower", lower), ("upper", upper), ("point", point)):
-            object.__setattr__(self, name, None if array is None else read_only(array))
-        object.__setattr__(self, "classes", classes)
+        kept = None if point is None else read_only(point)
+        vars(self).update(
+            lower=read_only(lower), upper=read_only(upper), point=kept, classes=classes
+        )
 
     def __getitem__(self, rows: Any) -> Self:
         """The credal set of the chosen rows: an integer, a slice, a mask or a list of integers."""

@@ -236,12 +236,17 @@ def _of_block(
     n, K = d.shape
     w = np.ones(n) if weights is None else weights
     weight, label_sum = float(w.sum()), float(w @ d[np.arange(n), y])
-    masked = np.isneginf(d)
-    d[masked] = 0.0
-    possible = K - np.count_nonzero(masked, axis=1)
-    at_zero = np.array([float(w @ np.log(possible)), float(w @ (d.sum(axis=1) / possible))])
-    spread = max(float(-d.min()), SMALLEST_SPREAD)
-    d[masked] = -BEYOND_THE_LADDER * spread
+    lowest = float(d.min())
+    if lowest > -np.inf:
+        at_zero = np.array([weight * np.log(K), float((w @ d).mean())])
+        spread = max(-lowest, SMALLEST_SPREAD)
+    else:
+        masked = np.isneginf(d)
+        d[masked] = 0.0
+        possible = K - np.count_nonzero(masked, axis=1)
+        at_zero = np.array([float(w @ np.log(possible)), float(w @ (d.sum(axis=1) / possible))])
+        spread = max(float(-d.min()), SMALLEST_SPREAD)
+        d[masked] = -BEYOND_THE_LADDER * spread
     count = np.count_nonzero(d == 0, axis=1)
     ties = float(w @ np.log(count))
     first = int(np.floor(np.log(NEAR_ZERO / spread) / RUNG))

@@ -192,6 +192,16 @@ class MarginSummary:
         return middle
 
     @cached_property
+    def below_zero(self) -> Array:
+        """(B,) min(c, 0) of every center c."""
+        return np.minimum(self.centers, 0.0)
+
+    @cached_property
+    def above_zero(self) -> Array:
+        """(B,) -max(c, 0) of every center c."""
+        return -np.maximum(self.centers, 0.0)
+
+    @cached_property
     def series(self) -> Array:
         """(6, B) the power sums about the centers."""
         if not self.far.any():
@@ -321,10 +331,13 @@ class MarginSummary:
         Without a shift, of those of w softplus(m) and of w softplus(-m); and the sums of w m.
         """
         weight, first = self.series[:2]
-        c = self.centers
-        terms = (weight * np.maximum(c, 0.0), weight * np.maximum(-c, 0.0), weight * c + first)
+        terms = (
+            -weight * self.above_zero,
+            -weight * self.below_zero - first,
+            weight * self.centers + first,
+        )
         above, below, sums = (np.add.reduceat(term, self.starts) for term in terms)
-        return above, below + np.add.reduceat(-first, self.starts), sums
+        return above, below, sums
 
     def softplus_sum(self, shifts: Array, times: int = EVALUATIONS) -> tuple[Array, Array]:
         """Sum over the data of w [softplus(m + t) - max(c, 0)], and its derivative in t.
@@ -368,7 +381,7 @@ class MarginSummary:
             np.multiply(d2, r, out=d1)
             np.copyto(s, np.where(x >= 0, r, d2))
             np.log1p(e, out=f)
-            f += np.maximum(t + np.minimum(c, 0.0), -np.maximum(c, 0.0), out=x)
+            f += np.maximum(t + self.below_zero[bins], self.above_zero[bins], out=x)
             np.multiply(d1, 1.0 - 2.0 * s, out=d2)
             np.multiply(d1, 1.0 - 6.0 * d1, out=d3)
             np.multiply(d2, 1.0 - 12.0 * d1, out=d4)
