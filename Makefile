@@ -14,7 +14,12 @@ CORE := $(addprefix tests/,base coupled credal directions io helpers test_archit
 	test_decisions.py test_metrics.py test_selection.py test_smoke.py)
 PYTEST := $(BIN)/python -m pytest -q --numprocesses
 
-.PHONY: help demo quick test docs bench clean
+# Another Python than PYTHON: from the path, or one of pyenv's.
+OTHER_PYTHON ?= $(firstword $(foreach v,3.13 3.12 3.11,$(foreach p,python$(v) $(wildcard $(HOME)/.pyenv/versions/$(v).*/bin/python$(v)),$(shell $(p) -c 'import venv; print("$(p)")' 2>/dev/null))))
+OTHER := .venv-other/bin
+PORTABLE := $(CORE) tests/test_sklearn.py tests/test_docs.py tests/test_docstrings.py
+
+.PHONY: help demo quick test portable docs bench clean
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 8
 
@@ -33,6 +38,12 @@ test: .venv/.types .venv/.browser  ## everything CI runs: formatting, types, tes
 	$(BIN)/mypy
 	$(PYTEST) 3 --dist loadfile --no-loadscope-reorder --durations 15
 
+portable: .venv/.test .venv-other/.core  ## what another Python and older instruction sets make of the core
+	$(OTHER)/python --version
+	$(OTHER)/python -m pytest -q --numprocesses 2 --dist worksteal --hypothesis-profile quick $(PORTABLE)
+	for kernels in Haswell Prescott; do \
+		OPENBLAS_CORETYPE=$$kernels $(PYTEST) 2 --dist worksteal --hypothesis-profile quick $(PORTABLE) || exit 1; done
+
 docs: .venv/.docs  ## build the documentation site into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
@@ -42,7 +53,7 @@ bench: .venv/.test  ## time decal against the alternatives; prints ratios
 	$(BIN)/python benchmarks/measures.py
 
 clean:
-	rm -rf .venv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-other docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/.base:
 	@test -n "$(PYTHON)" || { echo "decal needs Python 3.11 or newer with its venv module (Debian: apt-get install python3-venv)"; exit 1; }
@@ -70,6 +81,13 @@ clean:
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { command -v chromium && fc-list :lang=zh | grep -q .; } >/dev/null 2>&1; then \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fontconfig fonts-noto-cjk >/dev/null; fi || true
 	@command -v npm >/dev/null && npm install --silent --no-fund --no-audit --prefix .venv/node axe-core@4 || true
+	@touch $@
+
+.venv-other/.core: pyproject.toml constraints.txt
+	@test -n "$(OTHER_PYTHON)" || { echo "make portable needs a second Python, 3.11 or newer: name it with OTHER_PYTHON=python3.13"; exit 1; }
+	$(OTHER_PYTHON) -m venv .venv-other
+	$(OTHER)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(OTHER)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt -e '.[cli,explore,fast,pandas,plot,sklearn]' --group core
 	@touch $@
 
 .venv/.docs: .venv/.base pyproject.toml constraints.txt

@@ -40,3 +40,17 @@ def test_snippets_print_what_the_page_says(page, tmp_path, monkeypatch):
             exec(compile(code, str(page), "exec"), names)
         if expected is not None and not lines_agree(expected, printed.getvalue()):
             assert printed.getvalue() == expected  # fails, and pytest shows the difference
+
+
+NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+
+
+def test_the_tests_that_hold_promises_exist():
+    named = NAMED_TEST.findall((ROOT / "docs/guarantees.md").read_text(encoding="utf-8"))
+    assert len(named) > 15
+    missing = []
+    for file, name in named:
+        code = (ROOT / file).read_text(encoding="utf-8") if (ROOT / file).exists() else ""
+        if f"\ndef {name}(" not in code:
+            missing.append(f"{file}::{name}")
+    assert missing == []
