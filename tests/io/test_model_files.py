@@ -24,24 +24,6 @@ def test_settings_and_arrays_come_back_from_a_path_and_from_an_open_file(tmp_pat
         np.testing.assert_array_equal(read["center"], arrays["center"])
 
 
-def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
-    path = tmp_path / "model.npz"
-    path.write_text("old")
-
-    def fail():
-        with model_files.replacing(path) as partial:
-            partial.write_text("new")
-            raise RuntimeError("no more")
-
-    with pytest.raises(RuntimeError, match="no more"):
-        fail()
-    assert path.read_text() == "old"
-    with model_files.replacing(path) as partial:
-        partial.write_text("new")
-    assert path.read_text() == "new"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_other_files_are_refused(tmp_path):
     path = tmp_path / "x.npz"
     with pytest.raises(FileNotFoundError):

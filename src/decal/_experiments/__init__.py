@@ -2,10 +2,10 @@
 
 Such a file defines a function `experiment` that looks for its data and returns an `Experiment`:
 cells, how to compute one, and what the rows show. `harness` runs it; `comparison` trains all
-methods. A new experiment is a new file, and a line in the table below. All of them use public names
-of decal only, so that a user can repeat them without the command.
+methods. A new experiment is a new file, and a line in the table below. All of them compute with
+public names of decal only, so that a user can repeat them without the command.
 
-Imports from `public names`, `torch`, `plot`, `datasets` and `baselines`.
+Imports from `public names`, `_io` (to write files), `torch`, `plot`, `datasets` and `baselines`.
 """
 
 from __future__ import annotations

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+
+from decal._io import whole_files
 
 FORMAT = "decal-model"
 VERSION = 2
@@ -23,17 +23,6 @@ PathOrFile = Path | BinaryIO
 """Where a model is: a path, or a file open for bytes."""
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path that takes the place of `path` if all goes well and vanishes otherwise."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 def write(file: PathOrFile, settings: dict[str, Any], arrays: Arrays, *, compressed: bool) -> None:
     """Write a model file. If anything fails, a path keeps what was there before."""
     header = np.array(json.dumps({"format": FORMAT, "version": VERSION, **settings}))
@@ -41,7 +30,7 @@ def write(file: PathOrFile, settings: dict[str, Any], arrays: Arrays, *, compres
     if not isinstance(file, Path):
         save(file, allow_pickle=False, header=header, **arrays)
         return
-    with replacing(file) as partial, open(partial, "wb") as opened:
+    with whole_files.replacing(file) as partial, open(partial, "wb") as opened:
         save(opened, allow_pickle=False, header=header, **arrays)
 
 

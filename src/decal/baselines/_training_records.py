@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from decal._io.model_files import replacing
+from decal._io.whole_files import replacing
 
 __all__ = ["MemberFiles", "Training", "TrainingCheckpoint", "TrainingState"]
 
