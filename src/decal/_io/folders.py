@@ -165,7 +165,8 @@ class Folder:
         if layout is None:
             return source
         if source.classes and layout.classes:
-            extra = [name for name in source.classes if name not in layout.classes]
+            expected = set(layout.classes)
+            extra = [name for name in source.classes if name not in expected]
             if extra:
                 raise ValueError(
                     f"{source.logits.name} must have the same {layout.width} classes in every "
