@@ -147,6 +147,15 @@ def read_exactly(file: IO[bytes], count: int) -> bytearray:
     return data
 
 
+def require_modest(held: int, packed: int) -> None:
+    """ValueError if so many bytes are too much to hold for the bytes that they are packed into.
+
+    A few bytes can unpack to a thousand times as many, which would fill the memory.
+    """
+    if held > SMALL + LARGEST_RATIO * packed:
+        raise ValueError(f"it says that {packed:,} bytes unpack to {held:,}")
+
+
 class Archive:
     """The arrays in an .npz file, none of which is unpacked before it is asked for.
 
@@ -202,17 +211,11 @@ class Archive:
             yield opened
 
     def require_modest(self, held: int, *names: str) -> None:
-        """ValueError if `held` bytes are too much to hold for what some members take in the file.
-
-        A few bytes can unpack to a thousand times as many, which would fill the memory.
-        """
+        """ValueError if `held` bytes are too much for what some members take in the file."""
         # What the directory says of the packed sizes is a claim, too.
         packed = sum(self._members[name].compress_size for name in names)
         packed = min(packed, getattr(self._zip, "start_dir", packed))
-        if held > SMALL + LARGEST_RATIO * packed:
-            raise ValueError(
-                f"it says that {', '.join(names)} are {held:,} bytes, packed into {packed:,}"
-            )
+        require_modest(held, packed)
 
     def read(self, name: str) -> NDArray[Any]:
         """A whole array."""
