@@ -378,8 +378,7 @@ def test_two_fits_cannot_write_one_model_at_once():
     process.kill()
     process.communicate()
     assert message.startswith(
-        "model.npz.checkpoint must be written by one process at a time: "
-        f"got process {process.pid} on "
+        f"model.npz.checkpoint must be written by one run at a time: got process {process.pid} on "
     )
     succeed(*fit)  # the lock ended with the process that was killed
     assert not Path(".model.npz.checkpoint.lock").exists()

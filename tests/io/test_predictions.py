@@ -95,7 +95,7 @@ def test_two_predicts_cannot_write_one_folder_at_once():
     process.kill()
     process.communicate()
     assert message.startswith(
-        f"out must be written by one process at a time: got process {process.pid} on "
+        f"out must be written by one run at a time: got process {process.pid} on "
     )
     succeed(*predict)
     assert [p.name for p in sorted(Path("out").iterdir()) if p.name.startswith(".")] == []

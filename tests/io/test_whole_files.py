@@ -107,14 +107,17 @@ def test_partial_files_of_other_machines_are_removed_only_when_they_are_old(tmp_
     path = tmp_path / "model.npz"
     kill(start(path, 600))
     (partial,) = tmp_path.iterdir()
-    elsewhere = tmp_path / ".model.npz.0123456789ab-00112233.partial"
+    elsewhere = tmp_path / ".model.npz.0123456789ab-0011223344556677.partial"
     partial.rename(elsewhere)
     write(path)
     assert elsewhere.exists()
     two_days_ago = time.time() - 2 * 24 * 3600
-    os.utime(elsewhere, (two_days_ago, two_days_ago))
+    foreign = tmp_path / ".film.partial"  # of another program
+    foreign.touch()
+    for partial in (elsewhere, foreign):
+        os.utime(partial, (two_days_ago, two_days_ago))
     write(path)
-    assert list(tmp_path.iterdir()) == [path]
+    assert sorted(tmp_path.iterdir()) == [foreign, path]
 
 
 @pytest.mark.slow
@@ -215,61 +218,3 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
         model_files.write(path, SETTINGS, {"a": np.array([{}], dtype=object)}, compressed=False)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
-
-
-# Locks
-
-HOLDER = """
-import sys, time
-from pathlib import Path
-from decal._io.whole_files import alone
-with alone(Path(sys.argv[1]), "the results"):
-    print("begun", flush=True)
-    time.sleep(600)
-"""
-
-
-def test_a_lock_names_its_holder_and_ends_with_it(tmp_path):
-    from decal._io.whole_files import alone
-
-    lock = tmp_path / ".lock"
-    holder = start(lock, code=HOLDER)
-    with (
-        pytest.raises(
-            ValueError,
-            match="the results must be written by one process at a time: "
-            f"got process {holder.pid} on .*, which writes it now. Wait for it",
-        ),
-        alone(lock, "the results"),
-    ):
-        pass
-    kill(holder)
-    assert lock.exists()  # and holds nobody
-    with alone(lock, "the results"):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_threads_enter_a_lock_one_after_the_other(tmp_path):
-    from decal._io.whole_files import alone
-
-    lock, inside, entered = tmp_path / ".lock", [], []
-
-    def work():
-        for _ in range(100):
-            try:
-                with alone(lock, "the results"):
-                    inside.append(1)
-                    entered.append(len(inside))
-                    inside.pop()
-            except ValueError:
-                continue
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert entered
-    assert set(entered) == {1}
-    assert list(tmp_path.iterdir()) == []

@@ -24,8 +24,9 @@ from uuid import uuid4
 
 from decal._base.places import listing
 from decal._io.folders import CHECKPOINT_ENDING, Folder, Layout, Part, UnreadableError
+from decal._io.locks import alone
 from decal._io.sources import LogitSource
-from decal._io.whole_files import alone, replacing
+from decal._io.whole_files import replacing
 
 FORMAT = "decal-checkpoint"
 VERSION = 1

@@ -17,16 +17,14 @@ from decal._base.checks import check_alpha
 from decal._io.checkpoints import Monitor, Stopped
 from decal._io.folders import Folder, Layout, Part, UnreadableError
 from decal._io.formats import arrow
+from decal._io.locks import only_writer
 from decal._io.sources import LogitSource
-from decal._io.whole_files import alone, replacing, sweep
+from decal._io.whole_files import replacing, sweep
 from decal._io.writers import list_writer
 from decal.credal._boxes import IntervalCredalSet
 
 MANIFEST = "_SUCCESS.json"
 """The file whose presence tells that a folder of predictions is complete."""
-
-LOCK = ".decal.lock"
-"""The file by which a process keeps others from writing into the folder."""
 
 
 class FittedModel(Protocol):
@@ -93,7 +91,7 @@ def predict_folder(
     run = _Run(folder, out, _origin(model, model_file, folder, level))
     run.require_no_strangers()
     out.mkdir(exist_ok=True)
-    with alone(out / LOCK, str(out)):
+    with only_writer(out):
         run.find_finished(overwrite=overwrite)
         _predict_missing(model, run, level, skip_bad=skip_bad, monitor=monitor)
         return run.finish()

@@ -1,4 +1,4 @@
-"""Writing whole files or none, and folders that one process at a time writes into.
+"""Writing whole files or none.
 
 `replacing` is the one way in which decal writes files. The new content goes to a partial file of a
 random name in the same folder, is brought to the disk, and takes the place of the old file in one
@@ -7,35 +7,32 @@ step. Whoever reads sees the old file or the new one, and of several writers the
 A writer holds a lock on its partial file for as long as it lives. A partial file of this machine
 that nobody holds is what a killed process left: the next writer removes it. Locks do not reach
 other machines on every network drive, so partial files of other machines are only removed when
-nobody has written to them for a day.
+nobody has written to them for a day. Where no locks are known (Windows), nothing is removed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
 import platform
+import re
 import secrets
 import stat
 import time
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
-KNOWS_LOCKS = find_spec("fcntl") is not None
-"""On Windows files are replaced whole, too, but neither locked nor swept."""
+from decal._io.locks import KNOWS_LOCKS, try_lock
 
-PARTIAL = ".partial"
+PARTIAL = re.compile(r"\..*\.([0-9a-f]{12})-[0-9a-f]{16}\.partial", re.DOTALL)
+"""The names of partial files, which name the machine of their writer."""
+
 LONGEST_NAME = 160
 """Bytes of the target's name that the name of its partial file repeats, so that it fits."""
 
 ABANDONED_SECONDS = 24 * 3600.0
 """A partial file of another machine is given up after this time without a change."""
-
-UNLOCKABLE = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
-"""What drives say that know no locks."""
 
 
 @contextlib.contextmanager
@@ -79,55 +76,9 @@ def sweep(folder: Path) -> None:
     if not KNOWS_LOCKS:
         return
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        found = [Path(e.path) for e in entries if e.name[:1] == "." and e.name.endswith(PARTIAL)]
-        for partial in found:
-            _remove_if_abandoned(partial)
-
-
-@contextlib.contextmanager
-def alone(lock: Path, what: str) -> Iterator[None]:
-    """A context that one process at a time can be in; ValueError, with its number, for others.
-
-    The lock ends with the process, however that ends. Where a drive knows no locks, all may enter.
-
-    Parameters
-    ----------
-    lock : path
-        A file that is made for this purpose, and removed afterwards.
-    what : str
-        What is written, for the message.
-    """
-    if not KNOWS_LOCKS:
-        yield
-        return
-    handle = _locked(lock, what)
-    try:
-        yield
-    finally:
-        lock.unlink(missing_ok=True)  # before it is unlocked: see `_locked`
-        os.close(handle)
-
-
-def _locked(lock: Path, what: str) -> int:
-    """The open lock file, locked by this process."""
-    while True:
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        handle = os.open(lock, flags, 0o666)
-        try:
-            if not _lock(handle):
-                holder = os.pread(handle, 200, 0).decode(errors="replace") or "another process"
-                raise ValueError(
-                    f"{what} must be written by one process at a time: got {holder}, which writes "
-                    "it now. Wait for it to end, or choose another place."
-                )
-            if os.fstat(handle).st_nlink:  # else its holder has just left and removed it
-                os.ftruncate(handle, 0)
-                os.pwrite(handle, f"process {os.getpid()} on {platform.node()}".encode(), 0)
-                return handle
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)
+        for name in [entry.name for entry in entries]:
+            if writer := PARTIAL.fullmatch(name):
+                _remove_if_abandoned(folder / name, writer[1])
 
 
 def _status(target: Path) -> os.stat_result | None:
@@ -147,46 +98,30 @@ def _begin(target: Path, *, private: bool) -> tuple[Path, int]:
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     name = os.fsdecode(os.fsencode(target.name)[:LONGEST_NAME])
     while True:  # as mkstemp does, but with the permissions of a new file
-        middle = f"{_machine()}-{secrets.token_hex(8)}"
-        partial = target.with_name(f".{name}.{middle}{PARTIAL}")
+        partial = target.with_name(f".{name}.{_machine()}-{secrets.token_hex(8)}.partial")
         try:
             handle = os.open(partial, flags, 0o600 if private else 0o666)
         except FileExistsError:
             continue
         # Another process may have swept the file away before the lock was on it.
-        if not KNOWS_LOCKS or (_lock(handle) and os.fstat(handle).st_nlink):
+        if not KNOWS_LOCKS or (try_lock(handle) and os.fstat(handle).st_nlink):
             return partial, handle
         os.close(handle)
 
 
-def _remove_if_abandoned(partial: Path) -> None:
+def _remove_if_abandoned(partial: Path, machine: str) -> None:
     try:
         handle = os.open(partial, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:  # gone, or not ours
         return
     try:
         status = os.fstat(handle)
-        here = partial.name.removesuffix(PARTIAL).rpartition(".")[2].startswith(f"{_machine()}-")
+        here = machine == _machine()
         old = time.time() - status.st_mtime > ABANDONED_SECONDS
-        if stat.S_ISREG(status.st_mode) and (here or old) and _lock(handle, if_unknown=old):
+        if stat.S_ISREG(status.st_mode) and (here or old) and try_lock(handle, if_unknown=old):
             partial.unlink(missing_ok=True)
     finally:
         os.close(handle)
-
-
-def _lock(handle: int, *, if_unknown: bool = True) -> bool:
-    """Whether a file is now locked by this handle; `if_unknown` where the drive knows no locks."""
-    import fcntl
-
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        if error.errno not in UNLOCKABLE:
-            raise
-        return if_unknown
-    return True
 
 
 def _machine() -> str:
