@@ -314,6 +314,7 @@ def read(kind, path):
     """Read a file as a user does, and use what it holds."""
     if kind in ("model", "coupled"):
         model = (decal.Decalibrator if kind == "model" else decal.CoupledDecalibrator).load(path)
+        model.predict(data()[0][:3])
         model.save(path)
         return
     labels = {"labels": path.with_name("labels.npy")} if kind == "npy" else {}

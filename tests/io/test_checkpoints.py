@@ -310,11 +310,16 @@ def test_evidence_of_other_options_is_not_mixed_in(options, message):
 def test_a_damaged_checkpoint_is_refused():
     state = Path("model.npz.checkpoint/state.json")
     kept = json.loads(state.read_text())
-    (state.parent / kept["evidence"]).write_bytes(b"hello")
+    evidence = state.parent / kept["evidence"]
+    intact = evidence.read_bytes()
+    evidence.write_bytes(b"hello")
     message = fail("fit", "in", "-o", "model.npz")
     assert message.startswith("checkpoint must be intact: got model.npz.checkpoint (")
     assert message.endswith("Start over with --restart.")
-    for text in ("{", "[]", json.dumps(kept | {"version": 2}), json.dumps(kept | {"done": [{}]})):
+    evidence.write_bytes(intact)
+    changes = [{"version": 2}, {"done": [{}]}, {"layout": 3}, {"settings": None}, {"done": None}]
+    changes.append({"current": kept["current"] | {"rows": -1}})
+    for text in ("{", "[]", "[" * 10**5, *(json.dumps(kept | change) for change in changes)):
         state.write_text(text)
         assert "checkpoint must be intact" in fail("fit", "in", "-o", "model.npz")
     succeed("fit", "in", "-o", "model.npz", "--restart")

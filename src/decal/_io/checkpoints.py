@@ -201,7 +201,7 @@ class FitCheckpoint:
             return None
         try:
             state = self._parsed(text, load)
-        except (KeyError, TypeError, ValueError, OSError) as error:
+        except Exception as error:  # whatever damage causes
             raise ValueError(
                 f"checkpoint must be intact: got {self.path} ({error}). Start over with --restart."
             ) from error
@@ -218,6 +218,8 @@ class FitCheckpoint:
         kept = json.loads(text)
         if (kept["format"], kept["version"]) != (FORMAT, VERSION):
             raise ValueError("of another format or version")
+        if not isinstance(kept["settings"], dict):
+            raise ValueError("settings are damaged")
         layout = kept["layout"]
         classes = layout and layout["classes"] and tuple(layout["classes"])
         models = {
@@ -281,7 +283,9 @@ class FitCheckpoint:
 
 def _checked(part: dict[str, Any]) -> dict[str, Any]:
     kinds = {"name": str, "size": int, "modified": int, "rows": int}
-    if set(part) != set(kinds) or not all(isinstance(part[k], kinds[k]) for k in kinds):
+    if set(part) != set(kinds) or not all(type(part[k]) is kinds[k] for k in kinds):
+        raise ValueError("fingerprints are damaged")
+    if part["rows"] < 0:
         raise ValueError("fingerprints are damaged")
     return part
 

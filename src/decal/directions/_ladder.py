@@ -58,6 +58,9 @@ STENCIL = 10
 ROUND_OFF = 1e-12
 """Nats per row below which a model that claims to know something knows nothing."""
 
+ROUND_OFF_IN_FILES = 1e-6
+"""Share by which sums in a file may exceed their bounds."""
+
 
 @dataclass(frozen=True)
 class ScaleSummary:
@@ -118,6 +121,10 @@ class ScaleSummary:
         sound = classes >= 2 and weight > 0 and label_sum <= 0 <= ties and ladder.shape[1] >= LOWEST
         sound = sound and first >= LOWEST_RUNG and first + ladder.shape[1] <= LAST_RUNG
         if not sound or int(first) != first or int(classes) != classes:
+            raise ValueError("numbers are damaged")
+        # A row's log-partition function and its slope by log s lie within log K of 0.
+        largest = max(np.abs(ladder).max(), abs(at_zero[0]), ties)
+        if largest > (1 + ROUND_OFF_IN_FILES) * weight * np.log(classes):
             raise ValueError("numbers are damaged")
         values, slopes = ladder
         return cls(int(first), values, slopes, at_zero, int(classes), ties, label_sum, weight)

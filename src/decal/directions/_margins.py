@@ -206,6 +206,11 @@ class MarginSummary:
         weight = np.add.reduceat(moments[0], summary.starts)
         if not np.allclose(weight, summary.total_weight, rtol=SAME_WEIGHT):
             raise ValueError("numbers are damaged")
+        # Margins lie in their bins, so the j-th power sum is at most (h / 2)^j times the weight.
+        reach = (bin_width / 2) ** np.arange(ORDER + 1)[:, None]
+        beyond = np.abs(moments) - reach * moments[0]
+        if (beyond > SAME_WEIGHT * reach * summary.total_weight).any():
+            raise ValueError("numbers are damaged")
         return summary
 
     @cached_property
