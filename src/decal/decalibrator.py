@@ -33,7 +33,7 @@ from decal.directions import (
     parse_directions,
 )
 from decal.directions._direction import Box, Inputs, require, require_masks_taken
-from decal.directions._learnt import Labels, Learnt, upgrade
+from decal.directions._learnt import Labels, Learnt, is_known, upgrade
 from decal.directions._top_logits import top_box
 
 __all__ = ["Decalibrator", "ReferenceWarning", "decalibrate"]
@@ -427,8 +427,9 @@ class Decalibrator:
     @classmethod
     def load(cls, path: str | Path | BinaryIO) -> Self:
         """Read what `save` wrote. Runs no code from the file, so files of strangers are safe."""
-        settings, arrays = model_files.read(Path(path) if isinstance(path, str) else path)
-        try:
+        file = Path(path) if isinstance(path, str) else path
+        settings, arrays = model_files.read(file, is_known)
+        with model_files.intact(file):
             if settings.pop("version") == 1:
                 upgrade(settings, arrays)
             model = cls(
@@ -439,8 +440,6 @@ class Decalibrator:
                 directions=[direction_named(*d) for d in settings.pop("directions")],
             )
             model._learnt = Learnt.restore(model.directions, settings, arrays)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"path must be an intact model file: got {path} ({error}).") from error
         unknown = sorted([*settings, *arrays])
         if unknown:
             raise ValueError(f"path must hold nothing unknown: got {path} with {unknown}.")

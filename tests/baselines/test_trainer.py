@@ -162,6 +162,22 @@ def test_an_interrupted_training_ends_in_the_same_weights(tmp_path, break_at, op
     assert again.given == 0
 
 
+def test_two_trainings_cannot_write_one_checkpoint_at_once(tmp_path):
+    path = tmp_path / "kept.checkpoint"
+    refusals = []
+
+    def stop(module, epoch):  # noqa: ARG001
+        with pytest.raises(ValueError, match=r"kept.checkpoint must be written by one run") as why:
+            trainer.train(network(), shuffled(), checkpoint=path)
+        refusals.append(why)
+        return True
+
+    trainer = Trainer(epochs=2)
+    trainer.train(network(), shuffled(), checkpoint=path, stop=stop)
+    assert len(refusals) == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["kept.checkpoint"]
+
+
 # Trainings that go wrong
 
 

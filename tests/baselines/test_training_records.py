@@ -107,12 +107,14 @@ def test_a_killed_process_loses_one_epoch_at_most(tmp_path):
     killed = subprocess.run([sys.executable, "-W", "ignore", "-c", code, tests, str(tmp_path)])
     assert killed.returncode == -signal.SIGKILL
     assert sorted(p.name for p in tmp_path.iterdir()) == [
+        ".member-001.checkpoint.lock",  # which nobody holds any more
         "member-000.json",
         "member-000.pt",
         "member-001.checkpoint",
     ]
     rest = Counting(shuffled())
     found = train_members(network, rest, members=3, trainer=Trainer(epochs=2), folder=tmp_path)
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
     assert rest.given == 6 + 12  # six batches per epoch: one of member 1, two of member 2
     whole = train_members(network, shuffled(), members=3, trainer=Trainer(epochs=2))
     assert all(same_weights(a.module, b.module) for a, b in zip(found, whole, strict=True))

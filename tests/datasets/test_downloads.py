@@ -30,6 +30,7 @@ class Site:
         self.lengths = True
         self.breaks = []  # how many bytes to send before closing, one per request, then all
         self.answers = []  # status codes to give first
+        self.moved = None  # the address to go to instead
         self.log, self.sent = [], []
 
 
@@ -38,6 +39,11 @@ def handler(site):
         def do_GET(self):
             asked = self.headers.get("Range")
             site.log.append(asked)
+            if site.moved:
+                self.send_response(302)
+                self.send_header("Location", site.moved)
+                self.end_headers()
+                return
             if site.answers:
                 site.sent.append(0)
                 self.send_error(site.answers.pop(0))
@@ -74,12 +80,12 @@ def handler(site):
 
 
 @contextmanager
-def serving(site):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler(site))
+def serving(site, host="127.0.0.1"):
+    server = ThreadingHTTPServer((host, 0), handler(site))
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/data/file.bin"
+        yield f"http://{host}:{server.server_port}/data/file.bin"
     finally:
         server.shutdown()
         thread.join()
@@ -245,6 +251,52 @@ def test_a_file_replaced_by_hand_later_is_checked_again(url, tmp_path):
         fetch(url, path, md5=MD5)
 
 
+@pytest.mark.parametrize("known", [{"md5": MD5}, {"sha256": SHA256}, {}])
+def test_a_file_altered_with_its_times_kept_is_noticed(url, tmp_path, known):
+    path = fetch(url, tmp_path / "file.bin", **known)
+    before = path.stat()
+    path.write_bytes(CONTENT[:-1] + b"!")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(DamagedDataError, match="file.bin must"):
+        fetch(url, path, **known)
+
+
+def test_a_download_that_may_be_cut_short_is_not_kept(url, site, tmp_path):
+    site.lengths, site.breaks = False, [300_000]
+    message = "says neither how long the file is nor is a digest known"
+    with pytest.raises(MissingDataError, match=message):
+        fetch(url, tmp_path / "file.bin", pause=0)
+    assert files_in(tmp_path) == []
+
+
+def test_a_link_at_the_name_of_the_part_is_not_followed(url, tmp_path):
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "file.bin.part").symlink_to(tmp_path / "victim")
+    with pytest.raises(MissingDataError, match="file.bin.part"):
+        fetch(url, tmp_path / "file.bin", md5=MD5, pause=0)
+    assert (tmp_path / "victim").read_text() == "precious"
+
+
+def test_what_anybody_on_the_way_could_alter_needs_a_digest(tmp_path):
+    for known in ({}, {"size": 5, "start": b"PK"}):
+        with pytest.raises(
+            ValueError, match="url must start with https:// where no digest is known: got 'http://"
+        ):
+            fetch("http://no-such-host.invalid/file.bin", tmp_path / "file.bin", **known)
+    with pytest.raises(MissingDataError):
+        fetch("http://no-such-host.invalid/file.bin", tmp_path / "file.bin", md5=MD5)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a second address of this machine")
+def test_an_address_that_leads_to_an_open_one_needs_a_digest(url, site, tmp_path):
+    with serving(Site(), "127.0.0.2") as elsewhere:
+        site.moved = elsewhere
+        with pytest.raises(MissingDataError, match="led to http://127.0.0.2.*on the way"):
+            fetch(url, tmp_path / "file.bin", pause=0)
+        assert files_in(tmp_path) == []
+        assert fetch(url, tmp_path / "file.bin", sha256=SHA256).read_bytes() == CONTENT
+
+
 def test_an_absent_file_says_what_to_put_where(url, site, tmp_path):
     site.answers = [404]
     message = (
@@ -295,7 +347,7 @@ def test_the_next_address_is_tried_when_the_first_has_another_file(url, tmp_path
 
 def test_without_a_network_the_answer_comes_at_once(tmp_path):
     with pytest.raises(MissingDataError, match=r"could not be downloaded \(no network\?\)"):
-        fetch("http://no-such-host.invalid/file.bin", tmp_path / "file.bin", pause=1000)
+        fetch("https://no-such-host.invalid/file.bin", tmp_path / "file.bin", pause=1000)
 
 
 def test_only_web_addresses_are_opened(tmp_path):

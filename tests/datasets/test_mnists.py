@@ -11,6 +11,7 @@ import pytest
 from decal import datasets
 from decal.datasets import DamagedDataError, MissingDataError
 from helpers.dataset_files import idx, tar_gz, write_idx
+from helpers.memory import limited_memory
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")
 
@@ -83,6 +84,27 @@ def test_damaged_idx_files_are_named(tmp_path, content, message):
     write_idx(tmp_path, "t10k", np.zeros((2, 28, 28)), np.array([0, 1]))
     (tmp_path / "t10k-images-idx3-ubyte").write_bytes(content)
     with pytest.raises(DamagedDataError, match=f"t10k-images-idx3-ubyte {message}"):
+        datasets.mnist(folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ((2, 28, 28), r"must have 1,584 bytes for \(2, 28, 28\): got more"),
+        ((1 << 18, 28, 28), r"is damaged: it says that [\d,]+ bytes unpack to 205,520,896"),
+        ((255,) * 255, r"is damaged: it says that [\d,]+ bytes unpack to"),
+    ],
+)
+def test_a_small_idx_file_cannot_fill_the_memory(tmp_path, told, message):
+    write_idx(tmp_path, "t10k", np.zeros((2, 28, 28)), np.array([0, 1]))
+    path = tmp_path / "t10k-images-idx3-ubyte"
+    header = bytes([0, 0, 8, len(told)]) + b"".join(n.to_bytes(4, "big") for n in told)
+    with gzip.open(path, "wb") as packed:
+        packed.write(header)
+        for _ in range(256):
+            packed.write(bytes(1 << 20))
+    assert path.stat().st_size < 1 << 19
+    with limited_memory(128), pytest.raises(DamagedDataError, match=message):
         datasets.mnist(folder=tmp_path)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -309,14 +310,83 @@ def test_evidence_of_other_options_is_not_mixed_in(options, message):
 def test_a_damaged_checkpoint_is_refused():
     state = Path("model.npz.checkpoint/state.json")
     kept = json.loads(state.read_text())
-    (state.parent / kept["evidence"]).write_bytes(b"hello")
+    evidence = state.parent / kept["evidence"]
+    intact = evidence.read_bytes()
+    evidence.write_bytes(b"hello")
     message = fail("fit", "in", "-o", "model.npz")
     assert message.startswith("checkpoint must be intact: got model.npz.checkpoint (")
     assert message.endswith("Start over with --restart.")
-    for text in ("{", "[]", json.dumps(kept | {"version": 2}), json.dumps(kept | {"done": [{}]})):
+    evidence.write_bytes(intact)
+    changes = [{"version": 2}, {"done": [{}]}, {"layout": 3}, {"settings": None}, {"done": None}]
+    changes.append({"current": kept["current"] | {"rows": -1}})
+    for text in ("{", "[]", "[" * 10**5, *(json.dumps(kept | change) for change in changes)):
         state.write_text(text)
         assert "checkpoint must be intact" in fail("fit", "in", "-o", "model.npz")
     succeed("fit", "in", "-o", "model.npz", "--restart")
+
+
+# Writing
+
+
+@pytest.mark.parametrize("skip_bad", [True, False])
+def test_a_checkpoint_that_cannot_be_written_never_drops_a_good_file(monkeypatch, skip_bad):
+    monkeypatch.setattr(checkpoints, "CHUNK_ELEMENTS", 60)
+    write_folder(Path("in"))
+    kept = Path("model.npz.checkpoint")
+
+    class Obstacle(Monitor):
+        def advance(self, rows):  # noqa: ARG002
+            kept.touch()  # where the folder would be made
+
+    with pytest.raises(FileExistsError, match=r"model\.npz\.checkpoint"):
+        learn(
+            decal.Decalibrator(),
+            open_folder(Path("in"), needed=("labels",)),
+            FitCheckpoint(kept),
+            every=0,
+            skip_bad=skip_bad,
+            monitor=Obstacle(),
+        )
+
+
+def test_errors_of_the_machine_never_drop_a_good_file():
+    write_folder(Path("in"))
+    resource = pytest.importorskip("resource", reason="needs POSIX")
+    folder = open_folder(Path("in"), needed=("labels",))
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    class Exhaust(Monitor):
+        def start(self, rows, done):  # noqa: ARG002
+            os.close(lowest_free := os.dup(0))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, before[1]))
+
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            learn(
+                decal.Decalibrator(),
+                folder,
+                FitCheckpoint(Path("kept")),
+                skip_bad=True,
+                monitor=Exhaust(),
+            )
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_two_fits_cannot_write_one_model_at_once():
+    write_folder(Path("in"), rows=20_000)
+    fit = ["fit", "in", "-o", "model.npz"]
+    process = program(*fit, elements=60)
+    wait_until(Path(".model.npz.checkpoint.lock").exists, process)
+    wait_until(lambda: Path(".model.npz.checkpoint.lock").read_text(), process)
+    message = fail(*fit)
+    process.kill()
+    process.communicate()
+    assert message.startswith(
+        f"model.npz.checkpoint must be written by one run at a time: got process {process.pid} on "
+    )
+    succeed(*fit)  # the lock ended with the process that was killed
+    assert not Path(".model.npz.checkpoint.lock").exists()
 
 
 # Merging

@@ -18,6 +18,7 @@ from decal._io import writers  # noqa: E402
 from helpers.commands import succeed  # noqa: E402
 from helpers.logit_files import ALL, NAMES, make_labelled, opened, write_logits  # noqa: E402
 from helpers.logit_folders import PROGRAM, make_data, table, write  # noqa: E402
+from helpers.memory import limited_memory  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -88,9 +89,9 @@ def test_a_file_is_opened_once_and_its_names_are_listed_once(tmp_path, data, mon
             super().__init__(*arguments, **options)
             calls.append(("opened", self.filename))
 
-        def namelist(self):
+        def infolist(self):
             calls.append(("listed", self.filename))
-            return super().namelist()
+            return super().infolist()
 
     monkeypatch.setattr(zipfile, "ZipFile", Archive)
     monkeypatch.chdir(tmp_path)
@@ -130,7 +131,7 @@ def test_damaged_files_are_refused(tmp_path, data, kind):
 
 def test_pickles_are_never_loaded(tmp_path):
     np.save(tmp_path / "x.npy", np.array([[{}, {}]], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match="logits must be numbers: got dtype object"):
+    with pytest.raises(ValueError, match="x.npy .it holds pickled objects"):
         files.open_source(tmp_path / "x.npy")
 
 
@@ -199,3 +200,114 @@ def test_memory_does_not_grow_with_the_file(kind):
     small, large = ([peak_megabytes(*c) for c in commands(s)] for s in ("small", "large"))
     for of_small, of_large in zip(small, large, strict=True):
         assert of_large - of_small < 40, (small, large)
+
+
+# Files of strangers
+
+READ = """
+import sys
+from pathlib import Path
+from decal._io.sources import open_source
+for path in map(Path, sys.argv[1:]):
+    try:
+        with open_source(path, needed=("labels",)) as source:
+            source.all()
+    except ValueError as error:
+        assert path.name in str(error), error
+    else:
+        raise SystemExit(f"{path} was read")
+"""
+
+
+def assert_refused(*paths):
+    """In a process of its own: what these files did before would end it."""
+    run = subprocess.run(
+        [sys.executable, "-c", READ, *map(str, paths)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, (run.returncode, run.stderr)
+
+
+def replaced(path, old, new):
+    content = path.read_bytes()
+    assert content.count(old) == 1
+    path.write_bytes(content.replace(old, new))
+
+
+@pytest.mark.parametrize("kind", ["feather", "arrow"])
+def test_arrow_files_that_point_beyond_their_end_do_not_end_the_process(kind):
+    rows = np.arange(101, dtype=np.int32)
+    far = np.int32(1 << 29)
+
+    def write(path, columns):
+        written = pa.table(columns)
+        open_ = pa.ipc.new_file if kind == "feather" else pa.ipc.new_stream
+        with open_(str(path), written.schema) as writer:
+            writer.write_table(written)
+        return path
+
+    logits = {"a": rows[1:] / 7, "b": rows[1:] / 3}
+    lists = pa.ListArray.from_arrays(3 * rows, pa.array(np.arange(300.0)))
+    paths = [
+        write(Path(f"lists.{kind}"), {"logits": lists, "label": rows[1:] % 3}),
+        write(Path(f"texts.{kind}"), {**logits, "label": pa.array(["a", "b"] * 50)}),
+        write(
+            Path(f"coded.{kind}"),
+            {**logits, "label": pa.array(["a", "b"] * 50).dictionary_encode()},
+        ),
+    ]
+    replaced(paths[0], (3 * rows).tobytes(), (3 * rows + far).tobytes())
+    replaced(paths[1], rows.tobytes(), (rows + far).tobytes())
+    coded = np.tile(np.array([0, 1], np.int32), 50)
+    replaced(paths[2], coded.tobytes(), (coded + far).tobytes())
+    assert_refused(*paths)
+
+
+@pytest.mark.parametrize("key", ["logits", "labels", "classes"])
+def test_arrays_that_claim_more_than_the_file_holds_ask_for_no_memory(tmp_path, data, key):
+    logits, labels = data
+    arrays = {"logits": np.asfortranarray(logits), "labels": labels, "classes": np.array(NAMES)}
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w") as member:
+                if name != key:
+                    np.save(member, array)
+                    continue
+                shape = (10**9 // array[:1].nbytes * 8, *array.shape[1:])
+                header = {"descr": array.dtype.str, "fortran_order": True, "shape": shape}
+                np.lib.format.write_array_header_1_0(member, header)
+    with (
+        limited_memory(512),
+        pytest.raises(ValueError, match="x.npz .it says that it holds"),
+    ):
+        files.open_source(path).all()
+
+
+def test_a_shape_that_was_made_smaller_is_noticed(tmp_path, data):
+    path = write_logits(tmp_path, "npy", *data)
+    replaced(path, b"(50, 3)", b"(10, 3)")
+    with pytest.raises(ValueError, match="it says that it holds 240 bytes of numbers: got 1,200"):
+        files.open_source(path, labels=tmp_path / "labels.npy")
+
+
+def test_a_bomb_in_an_archive_is_refused_and_one_that_nobody_asks_for_is_not_unpacked(
+    tmp_path, data
+):
+    logits, labels = data
+    path = tmp_path / "x.npz"
+    np.savez(path, logits=logits, labels=labels)
+    with (
+        zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("bomb.npy", "w") as member,
+    ):
+        header = {"descr": "<f8", "fortran_order": False, "shape": (1, 1 << 25)}
+        np.lib.format.write_array_header_1_0(member, header)
+        for _ in range(256):
+            member.write(bytes(1 << 20))
+    assert len(files.open_source(path).all()) == 50
+    with pytest.raises(ValueError, match=r"it says that [\d,]+ bytes unpack to 268,435,456"):
+        files.open_source(path, keys={"logits": "bomb"})

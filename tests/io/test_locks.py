@@ -6,10 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from decal._io.locks import only_writer
+from decal._io.locks import alone, only_writer
 
 pytest.importorskip("fcntl", reason="Windows has no such locks")
 
@@ -28,7 +29,11 @@ def test_a_second_process_is_refused_until_the_first_ends(tmp_path, end):
     )
     try:
         assert other.stdout.readline() == b"in\n"
-        with pytest.raises(ValueError, match="must be written by one run at a time"):
+        with pytest.raises(
+            ValueError,
+            match=f"{tmp_path.name} must be written by one run at a time: got process {other.pid} "
+            "on .*, which writes it now. Wait for it",
+        ):
             only_writer(tmp_path).__enter__()
         if end is None:
             other.communicate(b"")
@@ -40,13 +45,46 @@ def test_a_second_process_is_refused_until_the_first_ends(tmp_path, end):
     finally:
         other.kill()
         other.communicate()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_left_in_the_folder_and_it_can_be_entered_again(tmp_path):
     for _ in range(2):
         with only_writer(tmp_path):
-            assert list(tmp_path.iterdir()) == []
+            pass
+        assert list(tmp_path.iterdir()) == []
     with pytest.raises(KeyError), only_writer(tmp_path):
         raise KeyError
     with only_writer(tmp_path), pytest.raises(ValueError, match="one run at a time"):
         only_writer(tmp_path).__enter__()
+
+
+def test_threads_enter_a_lock_one_after_the_other(tmp_path):
+    lock, inside, entered = tmp_path / ".lock", [], []
+
+    def work():
+        for _ in range(100):
+            try:
+                with alone(lock, "the results"):
+                    inside.append(1)
+                    entered.append(len(inside))
+                    inside.pop()
+            except ValueError:
+                continue
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert entered
+    assert set(entered) == {1}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path):
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / ".decal.lock").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match=r"\.decal\.lock"):
+        only_writer(tmp_path).__enter__()
+    assert (tmp_path / "victim").read_text() == "precious"

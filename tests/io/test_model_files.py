@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
 
+import decal
 from decal._io import model_files
+from helpers.memory import limited_memory
 
 
 @pytest.mark.parametrize("compressed", [True, False])
@@ -22,24 +26,6 @@ def test_settings_and_arrays_come_back_from_a_path_and_from_an_open_file(tmp_pat
         found, read = model_files.read(file)
         assert found == settings | {"version": model_files.VERSION}
         np.testing.assert_array_equal(read["center"], arrays["center"])
-
-
-def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
-    path = tmp_path / "model.npz"
-    path.write_text("old")
-
-    def fail():
-        with model_files.replacing(path) as partial:
-            partial.write_text("new")
-            raise RuntimeError("no more")
-
-    with pytest.raises(RuntimeError, match="no more"):
-        fail()
-    assert path.read_text() == "old"
-    with model_files.replacing(path) as partial:
-        partial.write_text("new")
-    assert path.read_text() == "new"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_other_files_are_refused(tmp_path):
@@ -59,3 +45,131 @@ def test_other_files_are_refused(tmp_path):
     np.savez(path, header=np.array([{}], dtype=object))
     with pytest.raises(ValueError, match="which is not one, or is damaged"):
         model_files.read(path)
+
+
+# Models of strangers
+
+
+@pytest.fixture
+def model(tmp_path):
+    """The path of a saved model, and its settings and arrays."""
+    rng = np.random.default_rng(0)
+    logits = rng.standard_normal((200, 3))
+    labels = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+    fitted = decal.Decalibrator(
+        0.8, reference="best", directions=("class", "temperature"), likelihood="mean"
+    )
+    path = tmp_path / "model.npz"
+    fitted.fit(logits, labels).save(path)
+    return path, *model_files.read(path)
+
+
+def changed(model, **numbers):
+    """Save the model again with other settings, or with arrays of which one number is another."""
+    path, settings, arrays = model
+    settings, arrays = dict(settings), {k: v.copy() for k, v in arrays.items()}
+    for name, value in numbers.items():
+        name = name.replace("__", ".")
+        if name in settings:
+            settings[name] = value
+        else:
+            arrays[name].reshape(-1)[0] = value
+    settings.pop("version")
+    model_files.write(path, settings, arrays, compressed=True)
+    return path
+
+
+IMPOSSIBLE = [
+    *({"scale": x} for x in (np.nan, -1.0, 0.0, np.inf, 1e308, "1", True, None)),
+    *({"distance": x} for x in (np.nan, -1.0, np.inf)),
+    *({"best": x} for x in (0, "yes", None)),
+    {"best": False},
+    *({"rows": x} for x in (0, -1, 1.5, 10**400)),
+    *({"alpha": x} for x in (np.nan, 2, "x", 10**400)),
+    *({"center": x} for x in (np.nan, np.inf, 1e308)),
+    *({"label_weight": x} for x in (np.nan, -1.0, 1e308, 1e6)),
+    *({"class__bin_width": x} for x in (np.nan, 2.0**-600, 2.0**600, 0.1)),
+    *({"class__moments": x} for x in (np.nan, -1.0, 0.0, 1e308)),
+    *({"class__keys": x} for x in (-(2**62), 2**62)),
+    *({"class__label_weight": x} for x in (np.nan, -1.0, 1e6)),
+    *({"temperature__numbers": x} for x in (np.nan, 1e15, -1e15, 0.5)),
+    *({"temperature__rungs": x} for x in (np.nan, np.inf, 1e308, -1e4)),
+    *({"temperature__at_zero": x} for x in (np.nan, 1e308)),
+    {"directions": [["class", {}]]},
+    {"directions": [["temperature", {"ratio": -1}]]},
+    {"directions": "class"},
+    {"classes": ["a", "a", "b"]},
+    {"classes": 7},
+]
+
+
+@pytest.mark.parametrize("wrong", IMPOSSIBLE, ids=lambda wrong: str(wrong)[:40])
+def test_numbers_that_no_fit_writes_are_refused_by_name(model, wrong):
+    path = changed(model, **wrong)
+    with pytest.raises(ValueError, match=r"model\.npz"):
+        decal.Decalibrator.load(path)
+
+
+def test_what_was_not_changed_is_read(model):
+    assert decal.Decalibrator.load(changed(model)).examples == 200
+
+
+def write_archive(path, arrays):
+    """An .npz of arrays, or of headers of arrays followed by so many zeros."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w") as member:
+                if isinstance(array, np.ndarray):
+                    np.save(member, array)
+                    continue
+                shape, megabytes = array
+                header = {"descr": "<f8", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(member, header)
+                for _ in range(megabytes):
+                    member.write(bytes(1 << 20))
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ({"label_weight": ((10**9,), 0)}, "got .*model.npz.*it says that it holds 8,000,000,000"),
+        ({"surprise": ((1 << 25,), 256)}, "nothing unknown: got .*model.npz with .*surprise"),
+        ({"class.keys": ((1 << 25,), 256)}, "got .*model.npz.*it says that .* bytes unpack to"),
+    ],
+)
+def test_a_small_model_file_cannot_fill_the_memory(model, extra, message):
+    path, _, arrays = model
+    with np.load(path) as archive:
+        header = archive["header"]
+    write_archive(path, {"header": header, **arrays, **extra})
+    assert path.stat().st_size < 1 << 21
+    with limited_memory(128), pytest.raises(ValueError, match=message):
+        decal.Decalibrator.load(path)
+
+
+class NamedError(Exception):
+    """An error whose message names the file."""
+
+
+@contextmanager
+def named(name):
+    try:
+        yield
+    except ValueError as error:
+        if name in str(error):
+            raise NamedError from error
+        raise
+
+
+@pytest.mark.parametrize("where", ["path", "file"])
+def test_any_damage_becomes_one_error_that_names_the_file(model, where):
+    path, *_ = model
+    content = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        damaged = bytearray(content)
+        damaged[rng.integers(len(content))] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged)
+        # Bits that nothing depends on, such as the time of a member, may be anything.
+        with suppress(NamedError), path.open("rb") as opened, named("model.npz"):
+            decal.Decalibrator.load(path if where == "path" else opened)

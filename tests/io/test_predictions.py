@@ -15,7 +15,7 @@ pytest.importorskip("typer", reason="needs decal[cli]")
 pa = pytest.importorskip("pyarrow", reason="needs decal[cli]")
 import pyarrow.parquet as pq  # noqa: E402
 
-from helpers.commands import succeed  # noqa: E402
+from helpers.commands import run, succeed  # noqa: E402
 from helpers.logit_folders import (  # noqa: E402
     PARTS,
     fail,
@@ -72,3 +72,30 @@ def test_predictions_of_another_model_are_not_mixed_in():
     shutil.copy("out/part-0000.parquet", "out/other.parquet")
     message = fail("predict", "model.npz", "in", "-o", "out", "--alpha", 0.6)
     assert message.startswith("output must hold no other predictions: got out/other.parquet,")
+
+
+def test_an_output_that_cannot_be_written_never_drops_a_good_file():
+    write_folder(Path("in"))
+    succeed("fit", "in", "-o", "model.npz")
+    Path("out/part-0001.parquet").mkdir(parents=True)
+    result = run("predict", "model.npz", "in", "-o", "out", "--force", "--skip-bad")
+    assert result.exit_code != 0
+    assert "part-0001.parquet, which is a folder" in result.stderr
+    assert not Path("out/_SUCCESS.json").exists()
+
+
+def test_two_predicts_cannot_write_one_folder_at_once():
+    write_folder(Path("in"), rows=20_000)
+    succeed("fit", "in", "-o", "model.npz")
+    predict = ["predict", "model.npz", "in", "-o", "out"]
+    process = program(*predict, elements=60)
+    lock = Path("out/.decal.lock")
+    wait_until(lambda: lock.exists() and lock.read_text(), process)
+    message = fail(*predict)
+    process.kill()
+    process.communicate()
+    assert message.startswith(
+        f"out must be written by one run at a time: got process {process.pid} on "
+    )
+    succeed(*predict)
+    assert [p.name for p in sorted(Path("out").iterdir()) if p.name.startswith(".")] == []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -107,6 +109,28 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, credal, kind):
     with pytest.raises(RuntimeError, match="no more"):
         writers.write_credal(path, broken())
     assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np, decal
+from decal._io.writers import credal_writer
+with credal_writer(Path(sys.argv[1])) as append:
+    append(decal.IntervalCredalSet(np.zeros((9, 3)), np.ones((9, 3))))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing is swept there")
+@pytest.mark.parametrize("kind", ALL)
+def test_what_a_killed_writer_leaves_the_next_one_removes(tmp_path, credal, kind):
+    path = tmp_path / f"out.{kind}"
+    killed = subprocess.run([sys.executable, "-c", KILLED, path], check=False)
+    assert killed.returncode == -9
+    assert all(p.is_file() and p.name.startswith(".") for p in tmp_path.iterdir())
+    writers.write_credal(path, [credal])
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from decal import metrics, selection
 from decal._base.numerics import Array
+from decal._io.whole_files import replacing
 from decal._io.writers import write_columns, write_credal
 from decal.credal._boxes import IntervalCredalSet
 from decal.decalibrator import Decalibrator, decalibrate
@@ -203,7 +204,8 @@ def _draw_spiders(demo: Demo, logits: Array, path: Path) -> None:  # noqa: ARG00
         picture.set_title(f"test row {row}, label {demo.labels[row]}", fontsize="medium")
         spider = spiders.add_subplot(1, SHOWN, column, projection="polar")
         plot.spider(demo.credal, row, ax=spider, truth=demo.truth, legend=column == 3)
-    figure.savefig(path, dpi=150, bbox_inches="tight")
+    with replacing(path) as partial:
+        figure.savefig(partial, format="png", dpi=150, bbox_inches="tight")
 
 
 def _draw_tradeoff(demo: Demo, logits: Array, path: Path) -> None:
@@ -216,7 +218,8 @@ def _draw_tradeoff(demo: Demo, logits: Array, path: Path) -> None:
     alphas = np.union1d(PAPER_ALPHAS, 1 - np.linspace(0, 1, 33) ** 2)  # dense near 1
     curve = selection.path(demo.model, logits, distributions=demo.truth, alphas=alphas)
     plot.tradeoff({"class shifts": curve}, ax=figure.add_subplot(), mark=PAPER_ALPHAS, front=False)
-    figure.savefig(path, dpi=150)
+    with replacing(path) as partial:
+        figure.savefig(partial, format="png", dpi=150)
 
 
 def _write_explorer(demo: Demo, logits: Array, path: Path) -> None:

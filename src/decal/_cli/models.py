@@ -164,28 +164,31 @@ def fit(
         floor=floor,
     )
     checkpoint = FitCheckpoint.next_to(model)
-    if restart:
-        checkpoint.remove()
-    faults: dict[str, str] = {}
-    if reference == "best":
-        with folder.open(folder.parts[0]) as source:
-            data = source.all()
-        assert data.labels is not None
-        counts = np.bincount(data.labels, data.weights, minlength=data.logits.shape[1])
-        warning = _about_labels(counts, source.classes, folder, faults)
-        fitted.fit(data.logits, data.labels, sample_weight=data.weights, classes=source.classes)
-    else:
-        with watched("Fitting") as monitor:
-            faults = learn(
-                fitted,
-                folder,
-                checkpoint,
-                every=checkpoint_every,
-                skip_bad=skip_bad,
-                monitor=monitor,
-            )
-        warning = _about_labels(fitted.class_weights, fitted.classes, folder, faults)
-    fitted.save(model)
+    with checkpoint.alone():
+        if restart:
+            checkpoint.remove()
+        faults: dict[str, str] = {}
+        if reference == "best":
+            with folder.open(folder.parts[0]) as source:
+                data = source.all()
+            assert data.labels is not None
+            counts = np.bincount(data.labels, data.weights, minlength=data.logits.shape[1])
+            warning = _about_labels(counts, source.classes, folder, faults)
+            fitted.fit(data.logits, data.labels, sample_weight=data.weights, classes=source.classes)
+        else:
+            with watched("Fitting") as monitor:
+                faults = learn(
+                    fitted,
+                    folder,
+                    checkpoint,
+                    every=checkpoint_every,
+                    skip_bad=skip_bad,
+                    monitor=monitor,
+                )
+            warning = _about_labels(fitted.class_weights, fitted.classes, folder, faults)
+        fitted.save(model)
+        if not faults:
+            checkpoint.remove()
     output.print(_shifts_table(fitted))
     say(f"Wrote {model}: {fitted!r}", style="green")
     if warning:
@@ -197,8 +200,6 @@ def fit(
             "same command with --force to add them.",
             style="yellow",
         )
-    else:
-        checkpoint.remove()
 
 
 def predict(

@@ -15,6 +15,7 @@ import platform
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,9 +23,10 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from decal._base.places import listing
-from decal._io.folders import CHECKPOINT_ENDING, Folder, Layout, Part
-from decal._io.model_files import replacing
+from decal._io.folders import CHECKPOINT_ENDING, Folder, Layout, Part, UnreadableError
+from decal._io.locks import alone
 from decal._io.sources import LogitSource
+from decal._io.whole_files import replacing
 
 FORMAT = "decal-checkpoint"
 VERSION = 1
@@ -199,7 +201,7 @@ class FitCheckpoint:
             return None
         try:
             state = self._parsed(text, load)
-        except (KeyError, TypeError, ValueError, OSError) as error:
+        except Exception as error:  # whatever damage causes
             raise ValueError(
                 f"checkpoint must be intact: got {self.path} ({error}). Start over with --restart."
             ) from error
@@ -216,6 +218,8 @@ class FitCheckpoint:
         kept = json.loads(text)
         if (kept["format"], kept["version"]) != (FORMAT, VERSION):
             raise ValueError("of another format or version")
+        if not isinstance(kept["settings"], dict):
+            raise ValueError("settings are damaged")
         layout = kept["layout"]
         classes = layout and layout["classes"] and tuple(layout["classes"])
         models = {
@@ -265,6 +269,13 @@ class FitCheckpoint:
         model.save(self.path / name)
         return name
 
+    def alone(self) -> AbstractContextManager[None]:
+        """Keeps other processes from the checkpoint, and from the model that it belongs to.
+
+        ValueError if another process is in this context.
+        """
+        return alone(self.path.with_name(f".{self.path.name}.lock"), str(self.path))
+
     def remove(self) -> None:
         """Forget the state."""
         shutil.rmtree(self.path, ignore_errors=True)
@@ -272,7 +283,9 @@ class FitCheckpoint:
 
 def _checked(part: dict[str, Any]) -> dict[str, Any]:
     kinds = {"name": str, "size": int, "modified": int, "rows": int}
-    if set(part) != set(kinds) or not all(isinstance(part[k], kinds[k]) for k in kinds):
+    if set(part) != set(kinds) or not all(type(part[k]) is kinds[k] for k in kinds):
+        raise ValueError("fingerprints are damaged")
+    if part["rows"] < 0:
         raise ValueError("fingerprints are damaged")
     return part
 
@@ -341,9 +354,9 @@ def learn(
         try:
             with survey.open(part) as source:
                 _learn_part(model, part, source, state, keeper, monitor)
-        except (ValueError, OSError) as error:
+        except UnreadableError as error:
             state.abandon()
-            faults[part.name] = part.fault(error)
+            faults[part.name] = str(error)
             if skip_bad:
                 continue
             if state.done:
@@ -367,7 +380,7 @@ def _learn_part(
 ) -> None:
     """Learn from the rows of one file that were not read before."""
     current = state.begin(part)
-    for chunk in source.chunks(CHUNK_ELEMENTS, current["rows"]):
+    for chunk in part.chunks(source, CHUNK_ELEMENTS, current["rows"]):
         if chunk.weights is None or chunk.weights.any():
             state.partial = state.partial or model._unfitted()
             learnt = model._learn_checked(chunk.logits, chunk.labels, chunk.weights, source.classes)

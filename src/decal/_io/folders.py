@@ -10,7 +10,9 @@ A single file is a folder of one part.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import errno
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +20,31 @@ from urllib.parse import unquote
 
 from decal._base.places import listing
 from decal._io.formats import READABLE, either
-from decal._io.sources import LogitSource, open_source
+from decal._io.sources import Chunk, LogitSource, open_source
 
 CHECKPOINT_ENDING = ".checkpoint"
 """How the names of folders end that keep an unfinished fit."""
 
 COMPANIONS = ("labels", "weights", "truth")
 """What may come in files of its own, if the logits are one file."""
+
+FAULTS_OF_A_FILE = (
+    None,
+    errno.ENOENT,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EISDIR,
+    errno.EINVAL,
+    errno.EIO,
+)
+"""Errors of the system that concern one file alone. (pyarrow's own have no number.)"""
+
+
+class UnreadableError(ValueError):
+    """One file of a folder cannot be read, or holds what cannot be; the message names it.
+
+    No other error may let a file be left out.
+    """
 
 
 @dataclass(frozen=True)
@@ -65,14 +85,40 @@ class Part:
         return {key: unquote(value) for key, equals, value in pairs if equals}
 
     def require_unchanged(self) -> None:
-        """ValueError if the file is no longer what it was when it was listed."""
-        if Part.of(self.path, self.name) != self:
-            raise ValueError(f"{self.path} must stay as it is while it is read: got a change.")
+        """UnreadableError if the file is no longer what it was when it was listed."""
+        with self.reading():
+            if Part.of(self.path, self.name) != self:
+                raise ValueError(f"{self.path} must stay as it is while it is read: got a change.")
 
-    def fault(self, error: Exception) -> str:
-        """What is wrong with this file, in words that name it."""
-        text = str(error)
-        return text if self.path.name in text else f"{self.path} must be readable: got {text}"
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turn errors that this file causes while it is read into one that names it.
+
+        Errors that the machine causes, such as too many open files, are no fault of the file.
+        """
+        try:
+            yield
+        except (ValueError, OSError) as error:
+            if isinstance(error, OSError) and error.errno not in FAULTS_OF_A_FILE:
+                raise
+            text = str(error)
+            named = self.path.name in text
+            raise UnreadableError(
+                text if named else f"{self.path} must be readable: got {text}"
+            ) from error
+
+    def chunks(self, source: LogitSource, *arguments: int) -> Iterator[Chunk]:
+        """`source.chunks`, a source that reads this file; UnreadableError if that fails.
+
+        Only reading is guarded, not what the caller does with a chunk.
+        """
+        found = source.chunks(*arguments)
+        while True:
+            with self.reading():
+                chunk = next(found, None)
+            if chunk is None:
+                return
+            yield chunk
 
 
 @dataclass(frozen=True)
@@ -119,7 +165,8 @@ class Folder:
         if layout is None:
             return source
         if source.classes and layout.classes:
-            extra = [name for name in source.classes if name not in layout.classes]
+            expected = set(layout.classes)
+            extra = [name for name in source.classes if name not in expected]
             if extra:
                 raise ValueError(
                     f"{source.logits.name} must have the same {layout.width} classes in every "
@@ -144,9 +191,10 @@ class Folder:
         first: dict[str, LogitSource] = {}
         for part in parts:
             try:
-                source = self.open(part, layout)
-            except (ValueError, OSError) as error:
-                faults[part.name] = part.fault(error)
+                with part.reading():
+                    source = self.open(part, layout)
+            except UnreadableError as error:
+                faults[part.name] = str(error)
                 continue
             layout = layout or Layout(source.logits.width, source.classes)
             rows[part.name] = source.rows
@@ -187,9 +235,10 @@ class Survey:
         return sum(known) if len(known) == len(self.rows) else None
 
     def open(self, part: Part) -> LogitSource:
-        """A part, with the columns of all."""
+        """A part, with the columns of all; UnreadableError if it cannot be opened."""
         source = self.still_open.pop(part.name, None)
-        return self.folder.open(part, self.layout) if source is None else source
+        with part.reading():
+            return self.folder.open(part, self.layout) if source is None else source
 
 
 def open_folder(path: Path, **options: Any) -> Folder:

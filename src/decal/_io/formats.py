@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import csv
 import math
-import os
 import re
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -24,6 +21,7 @@ from numpy.typing import NDArray
 from decal._base.checks import check_class_names
 from decal._base.numerics import row_blocks
 from decal._base.places import TablePlace, is_whole_number, listing
+from decal._io import gate
 
 FORMATS = (".npz", ".npy", ".csv", ".parquet")
 """The formats that decal writes."""
@@ -43,6 +41,12 @@ MOST_ROWS = 1 << 16
 
 READ_BUFFER = 1 << 16
 """Bytes buffered per column of a .parquet file. Without a buffer, a whole row group is held."""
+
+CSV_BLOCK = 1 << 20
+"""Bytes of a .csv file read at once..."""
+
+CELL_BYTES = 64
+"""...or this many per column, if they are more."""
 
 IGNORE_ADVICE = "Leave out columns that are not classes with --ignore."
 
@@ -64,7 +68,7 @@ class DataFile:
         The types of the columns of a .parquet or Arrow file; empty for other formats.
     rows : int or None
         The number of rows of a .parquet or Arrow file, where it is known in advance.
-    archive : zipfile.ZipFile or None
+    archive : Archive or None
         The archive of an .npz, which stays open so that its members can be read.
     """
 
@@ -73,7 +77,7 @@ class DataFile:
     names: tuple[str, ...] = ()
     types: Mapping[str, Any] = field(default_factory=dict)
     rows: int | None = None
-    archive: zipfile.ZipFile | None = None
+    archive: gate.Archive | None = None
 
     @property
     def is_table(self) -> bool:
@@ -162,18 +166,16 @@ def open_file(path: Path) -> DataFile:
     kind = file_format(path)
     if kind == ".npz":
         with _intact("arrays", path):
-            archive = zipfile.ZipFile(path)
-        names = tuple(name.removesuffix(".npy") for name in archive.namelist())
-        return DataFile(path, kind, names, archive=archive)
+            archive = gate.Archive(path)
+        return DataFile(path, kind, archive.names, archive=archive)
     if kind == ".npy":
         return DataFile(path, kind)
     if kind == ".csv":
         return DataFile(path, kind, _csv_header(path))
     with _intact("columns", path):
         schema, rows = _parquet_schema(path) if kind == ".parquet" else _arrow_schema(path)
-    return DataFile(
-        path, kind, tuple(schema.names), dict(zip(schema.names, schema.types, strict=True)), rows
-    )
+        names = tuple(schema.names)  # may be no text
+    return DataFile(path, kind, names, dict(zip(names, schema.types, strict=True)), rows)
 
 
 def _csv_header(path: Path) -> tuple[str, ...]:
@@ -238,8 +240,11 @@ def _is_number(name: str) -> bool:
 def open_array(name: str, file: DataFile, key: str | None, *, dimensions: int) -> Stream:
     """An .npy file, or the member `key` of an .npz."""
     path = file.path
-    with _intact(name, path), _npy_member(file, key) as member:
-        shape, fortran, dtype = _npy_header(member)
+    with _intact(name, path), _npy_member(file, key) as (member, size):
+        header = gate.read_header(member, size)
+        start_of_numbers = size - header.size
+    shape, dtype = header.shape, header.dtype
+    by_columns = header.fortran and dimensions > 1
     what = f"{path}, key {key}" if key else str(path)
     if len(shape) != dimensions:
         kind = "a matrix with a column per class" if dimensions == 2 else "a vector"
@@ -247,56 +252,71 @@ def open_array(name: str, file: DataFile, key: str | None, *, dimensions: int) -
     if dtype.kind not in ("iufbU" if name == "labels" else "iufb"):
         raise ValueError(f"{name} must be numbers: got dtype {dtype} in {what}.")
     width = math.prod(shape[1:])
+    row_bytes = width * dtype.itemsize
+    if file.archive is not None and key:
+        with _intact(name, path):
+            file.archive.require_modest(header.size if by_columns else row_bytes, key)
+
+    def row_slices(start: int) -> Iterator[slice]:
+        # Texts may be long: as many bytes at once as of numbers.
+        elements = CHUNK_ELEMENTS * 8 // max(8, dtype.itemsize)
+        return row_blocks(shape[0] - start, width, elements)
 
     def mapped(start: int) -> Iterator[Block]:
-        for rows in row_blocks(shape[0] - start, width, CHUNK_ELEMENTS):
+        for rows in row_slices(start):
             with _intact(name, path):
-                whole = np.load(path, mmap_mode="r", allow_pickle=False)
+                whole = np.memmap(path, dtype, "r", start_of_numbers, shape, "F")
                 block = np.array(whole[start + rows.start : start + rows.stop], order="C")
                 del whole  # a map kept open would count its pages as memory of this process
             yield block
 
-    def unpacked(start: int) -> Iterator[Block]:
-        with _intact(name, path), _npy_member(file, key) as member:
-            if fortran and dimensions > 1:
-                yield np.lib.format.read_array(member, allow_pickle=False)[start:]
-                return
-            _npy_header(member)
-            member.seek(start * width * dtype.itemsize, os.SEEK_CUR)
-            for rows in row_blocks(shape[0] - start, width, CHUNK_ELEMENTS):
+    def whole(start: int) -> Iterator[Block]:
+        with _intact(name, path), _npy_member(file, key) as (member, size):
+            yield gate.read_array(member, size)[start:]
+
+    def in_order(start: int) -> Iterator[Block]:
+        with _intact(name, path), _npy_member(file, key) as (member, _):
+            member.seek(start_of_numbers + start * row_bytes)
+            for rows in row_slices(start):
                 count = rows.stop - rows.start
-                data = member.read(count * width * dtype.itemsize)
-                if len(data) < count * width * dtype.itemsize:
-                    raise EOFError("it ends too early")
+                data = gate.read_exactly(member, count * row_bytes)
                 yield np.frombuffer(data, dtype).reshape(count, *shape[1:])
 
     columns = None
     if dimensions == 2 and key and "classes" in file.names:
-        columns = check_class_names(load_array("classes", file, "classes").tolist(), width)
-    return Stream(name, path, shape[0], width, columns, unpacked if key else mapped)
+        columns = _class_names(file, width)
+    read = in_order if not by_columns else whole if key else mapped
+    return Stream(name, path, shape[0], width, columns, read)
+
+
+def _class_names(file: DataFile, count: int) -> tuple[str, ...] | None:
+    """The names that an .npz gives the columns of its logits."""
+    assert file.archive is not None
+    with _intact("classes", file.path):
+        names = file.archive.read("classes")
+        if names.ndim != 1:
+            raise ValueError(f"it holds classes of shape {names.shape}")
+    return check_class_names(names.tolist(), count)
 
 
 def load_array(name: str, file: DataFile, key: str | None) -> NDArray[Any]:
     """All of an .npy file, or of the member `key` of an .npz."""
-    with _intact(name, file.path), _npy_member(file, key) as member:
-        array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
-        return array
+    with _intact(name, file.path):
+        if file.archive is not None:
+            return file.archive.read(str(key))
+        with open(file.path, "rb") as opened:
+            return gate.read_array(opened, gate.length(opened))
 
 
 @contextmanager
-def _npy_member(file: DataFile, key: str | None) -> Iterator[IO[bytes]]:
+def _npy_member(file: DataFile, key: str | None) -> Iterator[tuple[IO[bytes], int]]:
+    """An .npy file or the member of an .npz, and its bytes."""
     if file.archive is None:
         with open(file.path, "rb") as opened:
-            yield opened
+            yield opened, gate.length(opened)
     else:
-        with file.archive.open(f"{key}.npy") as member:
-            yield member
-
-
-def _npy_header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    if np.lib.format.read_magic(member) == (1, 0):
-        return np.lib.format.read_array_header_1_0(member)
-    return np.lib.format.read_array_header_2_0(member)
+        with file.archive.open(str(key)) as member:
+            yield member, file.archive.size(str(key))
 
 
 # Tables
@@ -394,6 +414,7 @@ def _arrow_batches(
         count = getattr(reader, "num_record_batches", None)
         batches = reader if count is None else map(reader.get_batch, range(count))
         for batch in batches:
+            batch.validate(full=True)  # flipped bits can point anywhere in memory
             for first in range(start, len(batch), rows):
                 yield batch.slice(first, rows)
             start = max(0, start - len(batch))
@@ -410,6 +431,7 @@ def _parquet_batches(
         if not groups:
             return
         for batch in opened.iter_batches(rows, row_groups=groups, columns=columns):
+            batch.validate(full=True)
             yield batch.slice(min(start, len(batch)))
             start = max(0, start - len(batch))
 
@@ -418,7 +440,8 @@ def _parquet_batches(
 def _arrow_reader(path: Path, columns: Sequence[str] | None = None) -> Iterator[Any]:
     """A reader of Arrow's file format or of its stream format, whichever the file has."""
     pa = arrow()
-    with pa.memory_map(str(path)) as source:
+    # Read, not mapped: a mapped file that another program cuts short would end this process.
+    with pa.OSFile(str(path)) as source:
         is_file = source.read(6) == b"ARROW1"
         source.seek(0)
         open_ = pa.ipc.open_file if is_file else pa.ipc.open_stream
@@ -434,8 +457,10 @@ def _arrow_reader(path: Path, columns: Sequence[str] | None = None) -> Iterator[
 
 def _csv_batches(name: str, file: DataFile, columns: Sequence[str], text: bool) -> Iterator[Any]:
     pa, path = arrow(), file.path
+    # pyarrow needs blocks that hold the header and a row: of wide tables these are long.
+    block = max(CSV_BLOCK, CELL_BYTES * len(file.names) + 2 * sum(map(len, file.names)))
     # One thread, because only then do pyarrow's messages name the row.
-    reading = pa.csv.ReadOptions(use_threads=False)
+    reading = pa.csv.ReadOptions(use_threads=False, block_size=block)
     types = dict.fromkeys(columns, pa.string() if text else pa.float64())
     converting = pa.csv.ConvertOptions(include_columns=columns, column_types=types)
     try:
@@ -451,18 +476,12 @@ def _csv_batches(name: str, file: DataFile, columns: Sequence[str], text: bool) 
         ) from error
 
 
-@contextmanager
-def _intact(name: str, path: Path) -> Iterator[None]:
-    """Turn the many errors that a damaged file causes into one message."""
-    try:
-        yield
-    except Exception as error:
-        known = isinstance(error, ValueError | EOFError | zipfile.BadZipFile | zlib.error)
-        # pyarrow reports damage as an OSError that no operating system knows.
-        known |= isinstance(error, OSError) and error.errno is None
-        if not known and not type(error).__module__.startswith("pyarrow"):
-            raise
-        reason = " ".join(str(error).split())
-        raise ValueError(
+def _intact(name: str, path: Path) -> AbstractContextManager[None]:
+    """A context that turns the many errors that a damaged file causes into one message."""
+
+    def complaint(reason: str) -> ValueError:
+        return ValueError(
             f"{name} must be in an intact {file_format(path)} file: got {path} ({reason})."
-        ) from error
+        )
+
+    return gate.intact(path, complaint)

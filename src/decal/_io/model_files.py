@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+
+from decal._io import gate, whole_files
 
 FORMAT = "decal-model"
 VERSION = 2
@@ -22,16 +22,8 @@ Arrays = dict[str, NDArray[Any]]
 PathOrFile = Path | BinaryIO
 """Where a model is: a path, or a file open for bytes."""
 
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path that takes the place of `path` if all goes well and vanishes otherwise."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+Known = Callable[[str, dict[str, Any]], bool]
+"""From the name of an array, and the settings of a model, to whether such a model has it."""
 
 
 def write(file: PathOrFile, settings: dict[str, Any], arrays: Arrays, *, compressed: bool) -> None:
@@ -41,28 +33,48 @@ def write(file: PathOrFile, settings: dict[str, Any], arrays: Arrays, *, compres
     if not isinstance(file, Path):
         save(file, allow_pickle=False, header=header, **arrays)
         return
-    with replacing(file) as partial, open(partial, "wb") as opened:
+    with whole_files.replacing(file) as partial, open(partial, "wb") as opened:
         save(opened, allow_pickle=False, header=header, **arrays)
 
 
-def read(file: PathOrFile) -> tuple[dict[str, Any], Arrays]:
-    """Settings, with the "version" of the format, and arrays; ValueError if it is no model file."""
-    path = file if isinstance(file, Path) else getattr(file, "name", "a file without a name")
-    try:
-        with (
-            open(file, "rb") if isinstance(file, Path) else nullcontext(file) as opened,
-            np.load(opened, allow_pickle=False) as archive,
-        ):
-            if not hasattr(archive, "files") or "header" not in archive.files:
-                raise KeyError("header")
-            settings = json.loads(str(archive["header"]))
-            arrays = {name: archive[name] for name in archive.files if name != "header"}
-    except FileNotFoundError:
-        raise
-    except (ValueError, OSError, EOFError, KeyError, TypeError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"path must be a file that `save` wrote: got {path}, which is not one, or is damaged."
-        ) from error
+def read(file: PathOrFile, known: Known | None = None) -> tuple[dict[str, Any], Arrays]:
+    """Settings, with the "version" of the format, and arrays; ValueError if it is no model file.
+
+    Parameters
+    ----------
+    file : path or file
+        The model file.
+    known : callable, optional
+        Whether a file with these settings may hold an array of this name. What is not known is
+        refused before it is unpacked.
+    """
+    path = _name(file)
+
+    def complaint(reason: str) -> ValueError:
+        return ValueError(
+            f"path must be a file that `save` wrote: got {path}, which is not one, or is damaged "
+            f"({reason})."
+        )
+
+    with ExitStack() as stack:
+        with gate.intact(path, complaint):
+            archive = stack.enter_context(gate.Archive(file))
+            if "header" not in archive.names:
+                raise ValueError("it has no header")
+            settings = json.loads(str(archive.read("header")))
+        _require_format(settings, path)
+        names = [name for name in archive.names if name != "header"]
+        with gate.intact(path, complaint):
+            unknown = [name for name in names if known and not known(name, settings)]
+        if unknown:
+            raise ValueError(f"path must hold nothing unknown: got {path} with {unknown}.")
+        with gate.intact(path, complaint):
+            archive.require_modest(sum(map(archive.size, names)), *names)
+            arrays = {name: archive.read(name) for name in names}
+    return settings, arrays
+
+
+def _require_format(settings: Any, path: object) -> None:
     if not isinstance(settings, dict) or settings.pop("format", None) != FORMAT:
         raise ValueError(f"path must be a file that `save` wrote: got {path}, of another format.")
     if settings.get("version") not in READABLE:
@@ -70,4 +82,17 @@ def read(file: PathOrFile) -> tuple[dict[str, Any], Arrays]:
             f"path must be of model format {VERSION} or older: got {path}, of format "
             f"{settings.get('version')}. Upgrade decal to read it."
         )
-    return settings, arrays
+
+
+def intact(file: PathOrFile) -> AbstractContextManager[None]:
+    """A context in which whatever is wrong becomes a ValueError that names the model file."""
+    path = _name(file)
+
+    def complaint(reason: str) -> ValueError:
+        return ValueError(f"path must be an intact model file: got {path} ({reason}).")
+
+    return gate.intact(path, complaint)
+
+
+def _name(file: PathOrFile) -> object:
+    return file if isinstance(file, Path) else getattr(file, "name", "a file without a name")

@@ -6,7 +6,6 @@ finished. Files take their names in one step when they are complete, so none is 
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 from collections.abc import Mapping
@@ -16,10 +15,11 @@ from typing import Any, Protocol
 
 from decal._base.checks import check_alpha
 from decal._io.checkpoints import Monitor, Stopped
-from decal._io.folders import Folder, Layout, Part
+from decal._io.folders import Folder, Layout, Part, UnreadableError
 from decal._io.formats import arrow
-from decal._io.model_files import replacing
+from decal._io.locks import only_writer
 from decal._io.sources import LogitSource
+from decal._io.whole_files import replacing, sweep
 from decal._io.writers import list_writer
 from decal.credal._boxes import IntervalCredalSet
 
@@ -59,6 +59,7 @@ def predict_folder(
 
     Every line of them is a row of the input, in its order: row, counted from 0, and lists of K
     numbers lower, upper and point. Files that an earlier call has finished are left as they are.
+    Only one process at a time can write into the folder.
 
     Parameters
     ----------
@@ -89,28 +90,39 @@ def predict_folder(
     level = model.alpha if alpha is None else check_alpha(alpha)
     run = _Run(folder, out, _origin(model, model_file, folder, level))
     run.require_no_strangers()
-    run.find_finished(overwrite=overwrite)
     out.mkdir(exist_ok=True)
+    with only_writer(out):
+        run.find_finished(overwrite=overwrite)
+        _predict_missing(model, run, level, skip_bad=skip_bad, monitor=monitor)
+        return run.finish()
+
+
+def _predict_missing(
+    model: FittedModel, run: _Run, level: float, *, skip_bad: bool, monitor: Monitor
+) -> None:
+    """Predict the parts that no earlier run has finished."""
+    folder, out = run.folder, run.out
     todo = [part for part in folder.parts if part.name not in run.rows]
     survey = folder.survey(todo, Layout(len(model.class_weights), model.classes))
     if todo:
         (out / MANIFEST).unlink(missing_ok=True)
+    for place in {run.target(part).parent for part in todo}:
+        sweep(place)
     done = sum(run.rows.values())
     monitor.start(None if todo and survey.total is None else done + (survey.total or 0), done)
     for part in todo:
         try:
             if part.name in survey.faults:
-                raise ValueError(survey.faults[part.name])
+                raise UnreadableError(survey.faults[part.name])
             with survey.open(part) as source:
                 run.rows[part.name] = _predict_part(model, source, part, run, level, monitor)
-        except (ValueError, OSError) as error:
-            run.faults[part.name] = part.fault(error)
+        except UnreadableError as error:
+            run.faults[part.name] = str(error)
             if not skip_bad:
                 raise ValueError(
                     f"{run.faults[part.name]} {run}. Repair or remove it and run the same command "
                     "again, or add --skip-bad."
                 ) from error
-    return run.finish()
 
 
 def _predict_part(
@@ -124,13 +136,13 @@ def _predict_part(
     """Write the predictions for one file; returns the number of its rows."""
     rows = 0
     with list_writer(run.new_target(part), {"decal": json.dumps(run.note(part))}) as append:
-        for chunk in source.chunks():
+        for chunk in part.chunks(source):
             if monitor.stopping():
                 raise Stopped(str(run))
             append(model._predict_checked(chunk.logits, alpha))
             rows += len(chunk)
             monitor.advance(len(chunk))
-    part.require_unchanged()
+        part.require_unchanged()
     return rows
 
 
@@ -210,11 +222,9 @@ class _Run:
                 )
 
     def new_target(self, part: Part) -> Path:
-        """As `target`, after making its folder and removing what an abandoned attempt left."""
+        """As `target`, after making its folder."""
         target = self.target(part)
         target.parent.mkdir(parents=True, exist_ok=True)
-        for abandoned in target.parent.glob(f".{glob.escape(target.name)}.*.partial"):
-            abandoned.unlink(missing_ok=True)
         return target
 
     def finish(self) -> dict[str, Any]:

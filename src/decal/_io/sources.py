@@ -17,6 +17,7 @@ where both have names, by position otherwise. Which columns of a table are class
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -355,7 +356,8 @@ def _open_matrix(
     if stream.columns is None or classes is None or stream.columns == tuple(classes):
         return stream
     _require_names(name, file, classes, stream.columns)
-    order = [stream.columns.index(column) for column in classes]
+    places = {column: place for place, column in enumerate(stream.columns)}
+    order = [places[column] for column in classes]
     return replace(
         stream,
         columns=tuple(classes),
@@ -431,9 +433,10 @@ def _holds(name: str, file: DataFile, key: str | None) -> bool:
 def _require_names(
     name: str, file: DataFile, wanted: Sequence[str], present: Sequence[str]
 ) -> None:
+    times_present = Counter(present)
     for column in wanted:
-        if list(present).count(column) != 1:
-            times = "no column" if column not in present else "more than one column"
+        if times_present[column] != 1:
+            times = "more than one column" if times_present[column] else "no column"
             raise ValueError(
                 f"{name} must have one column for every class: "
                 f"got {times} {column!r} in {file.path}{_contents(file)}."

@@ -9,18 +9,19 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from decal._base.numerics import Array
 from decal._io.formats import FORMATS, arrow, either, file_format
-from decal._io.model_files import replacing
+from decal._io.whole_files import replacing
 from decal.credal._boxes import IntervalCredalSet
 
 Append = Callable[[IntervalCredalSet], None]
@@ -32,6 +33,8 @@ FORMULA = re.compile(r"'*(\s*[=+\-@]|[\t\r])")
 """How a text begins that a spreadsheet would run, or that was kept from that by apostrophes."""
 
 NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
+
+COPY_BYTES = 1 << 20
 
 
 def check_output(
@@ -83,7 +86,7 @@ def credal_writer(path: Path, *, file_format: str | None = None) -> Iterator[App
             with _npz_members(partial) as append:
                 yield append
         elif suffix == ".npy":
-            with _growing_npy(partial) as append_rows:
+            with partial.open("wb") as file, _growing_npy(file) as append_rows:
                 yield lambda sets: append_rows(np.stack([sets.lower, sets.upper], axis=-1))
         else:
             with _credal_table(partial, suffix, _line_per_class) as append:
@@ -94,7 +97,8 @@ def credal_writer(path: Path, *, file_format: str | None = None) -> Iterator[App
 def list_writer(path: Path, note: Mapping[str, str]) -> Iterator[Append]:
     """As `credal_writer`, to a .parquet with one line per row, which takes a tenth of the time.
 
-    The columns are row, and lists of K numbers: lower, upper, point.
+    The columns are row, and lists of K numbers: lower, upper, point. Callers write many files into
+    one folder, so they call `sweep` once themselves.
 
     Parameters
     ----------
@@ -107,7 +111,10 @@ def list_writer(path: Path, note: Mapping[str, str]) -> Iterator[Append]:
     def lines(sets: IntervalCredalSet, first_row: int) -> Any:
         return _line_per_row(sets, first_row).replace_schema_metadata(dict(note))
 
-    with replacing(path) as partial, _credal_table(partial, ".parquet", lines) as append:
+    with (
+        replacing(path, sweep_first=False) as partial,
+        _credal_table(partial, ".parquet", lines) as append,
+    ):
         yield append
 
 
@@ -138,32 +145,37 @@ def write_columns(path: Path, columns: Mapping[str, Any]) -> None:
 @contextmanager
 def _npz_members(path: Path) -> Iterator[Append]:
     """Appends to the members of a new .npz."""
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=path.name) as folder:
-        # Rows arrive together but members are stored one after the other: gather them in files.
-        members: dict[str, Callable[[Array], None]] = {}
-        classes: tuple[str, ...] | None = None
-        with ExitStack() as stack:
+    # Rows arrive together but members are stored one after the other: gather them in files, which
+    # have no names, so that nothing of them is left if the process is killed.
+    files: dict[str, IO[bytes]] = {}
+    members: dict[str, Callable[[Array], None]] = {}
+    classes: tuple[str, ...] | None = None
+    with ExitStack() as gathered:
+        with ExitStack() as growing:
 
             def append(sets: IntervalCredalSet) -> None:
                 nonlocal classes
                 classes = sets.classes
                 for name, values in _bounds(sets).items():
                     if name not in members:
-                        member = _growing_npy(Path(folder, name))
-                        members[name] = stack.enter_context(member)
+                        file = gathered.enter_context(tempfile.TemporaryFile(dir=path.parent))
+                        files[name] = file
+                        members[name] = growing.enter_context(_growing_npy(file))
                     members[name](values)
 
             yield append
         with zipfile.ZipFile(path, "w") as archive:
-            for name in members:
-                archive.write(Path(folder, name), f"{name}.npy")
+            for name, file in files.items():
+                file.seek(0)
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as opened:
+                    shutil.copyfileobj(file, opened, COPY_BYTES)
             if classes:
                 with archive.open("classes.npy", "w") as opened:
                     np.lib.format.write_array(opened, np.array(classes), allow_pickle=False)
 
 
 @contextmanager
-def _growing_npy(path: Path) -> Iterator[Callable[[Array], None]]:
+def _growing_npy(file: IO[bytes]) -> Iterator[Callable[[Array], None]]:
     """A function that appends rows to a new .npy file, whose header is completed at the end."""
     shape: tuple[int, ...] = ()
 
@@ -182,9 +194,8 @@ def _growing_npy(path: Path) -> Iterator[Callable[[Array], None]]:
         file.write(rows.astype("<f8").tobytes())
         shape = (shape[0] + len(rows), *shape[1:])
 
-    with open(path, "wb") as file:
-        yield append
-        write_header()
+    yield append
+    write_header()
 
 
 # Tables

@@ -12,6 +12,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -210,23 +211,26 @@ class Trainer:
         device = torch.device(self.device)
         module.to(device)
         optimizer = self._optimizer(module)
-        state, keeper = TrainingState(), None
+        state, keeper, locked = TrainingState(), None, ExitStack()
         if checkpoint is not None:
             facts = {**self.settings, **_facts(module, loss), **(settings or {}), "seed": seed}
             keeper = TrainingCheckpoint(Path(checkpoint), facts, module, optimizer)
-            found = keeper.resume()
-            state = found or state
-            if found is None:  # the first epoch, too, may be interrupted
-                keeper.save(state)
         running = RunningAccuracy(predicted)
-        bar = progress_bar(
-            title,
-            self.epochs,
-            unit="epochs",
-            show=self.progress and on_terminal(),
-            done=len(state.losses),
-        )
-        with running.observing(module), bar as shown:
+        with locked, running.observing(module):
+            if keeper is not None:
+                locked.enter_context(keeper.alone())
+                found = keeper.resume()
+                state = found or state
+                if found is None:  # the first epoch, too, may be interrupted
+                    keeper.save(state)
+            bar = progress_bar(
+                title,
+                self.epochs,
+                unit="epochs",
+                show=self.progress and on_terminal(),
+                done=len(state.losses),
+            )
+            shown = locked.enter_context(bar)
             while not state.reason:
                 began, epoch = time.perf_counter(), len(state.losses)
                 with randomness(derived_seed(seed, epoch), device, loader, validation):

@@ -9,6 +9,7 @@ import json
 import math
 import pickle
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from decal._io.model_files import replacing
+from decal._io.locks import alone
+from decal._io.whole_files import replacing
 
 __all__ = ["MemberFiles", "Training", "TrainingCheckpoint", "TrainingState"]
 
@@ -107,6 +109,11 @@ class TrainingCheckpoint:
         }
         with replacing(self.path) as partial:
             torch.save(contents, partial)
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Keeps other processes from the file; ValueError if one is in this context."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        return alone(self.path.with_name(f".{self.path.name}.lock"), str(self.path))
 
     def resume(self) -> TrainingState | None:
         """Load module and optimizer from the file and return the state; None without a file."""

@@ -409,11 +409,10 @@ class CoupledDecalibrator:
         path : path or file
             What `save` wrote; or such a file open for reading bytes.
         """
-        settings, arrays = model_files.read(Path(path) if isinstance(path, str) else path)
-        try:
-            del settings["version"]
-            if settings.pop("model", None) != MODEL:
-                raise ValueError("it is of another kind of model")
+        file = Path(path) if isinstance(path, str) else path
+        settings, arrays = model_files.read(file, _is_known)
+        with model_files.intact(file):
+            del settings["version"], settings["model"]
             names, gain = settings.pop("classes"), float(settings.pop("gain"))
             if not 0 <= gain < np.inf:
                 raise ValueError(f"gain must be finite and not negative: got {gain}")
@@ -421,8 +420,6 @@ class CoupledDecalibrator:
             data = ShiftLoss.from_parts(arrays)
             model.classes = check_class_names(names, len(data.center))
             model._data, model._gain = data, gain
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"path must be an intact model file: got {path} ({error}).") from error
         return model
 
     def __repr__(self) -> str:
@@ -499,3 +496,10 @@ def _single(logits: Array, shift: Array) -> Bounds:
     g = np.repeat(log_odds_of_rest(logits, shift)[:, :, None], 2, axis=2)
     status = np.full((n, K, 2), Status.POINT, dtype=np.int8)
     return Bounds(g, g, status, np.broadcast_to(shift, (n, K, 2, K)))
+
+
+def _is_known(name: str, settings: dict[str, Any]) -> bool:
+    """Whether a model file with these settings may hold an array of this name."""
+    if settings.get("model") != MODEL:
+        raise ValueError("it is of another kind of model")
+    return name in ShiftLoss.part_names()

@@ -107,9 +107,14 @@ class ShiftLoss:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @classmethod
+    def part_names(cls) -> set[str]:
+        """The names of `parts`."""
+        return {f.name for f in fields(cls)}
+
+    @classmethod
     def from_parts(cls, arrays: dict[str, NDArray[Any]]) -> Self:
         """The loss of arrays from `parts`; ValueError if they cannot come from labelled data."""
-        if arrays.keys() != {f.name for f in fields(cls)}:
+        if arrays.keys() != cls.part_names():
             raise ValueError(f"it holds {', '.join(sorted(arrays))}")
         found = cls(**arrays)
         n, K = found.log_odds.shape

@@ -11,18 +11,17 @@ import os
 import tarfile
 import threading
 import zipfile
-import zlib
 from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path, PurePosixPath
 from typing import IO, Protocol, cast
 
+from decal._io import gate
 from decal.datasets._downloads import DamagedDataError, MissingDataError
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
 GZIP = b"\x1f\x8b"
 """The first bytes of a compressed file."""
-
-BROKEN_TAR = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
 
 
 class Tree(Protocol):
@@ -78,21 +77,22 @@ class ZipTree:
 
     def read(self, name: str) -> bytes:
         """The content of a file."""
-        try:
-            with self._lock:
-                return self._archive().read(name)
-        except KeyError as error:
-            raise MissingDataError(f"{self.path} must hold {name}: got no such file.") from error
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-            raise damaged(self.path / name, error) from error
+        with self._lock:
+            try:
+                member = self._archive().getinfo(name)
+            except KeyError as error:
+                raise MissingDataError(
+                    f"{self.path} must hold {name}: got no such file."
+                ) from error
+            with intact(self.path / name):
+                gate.require_modest(member.file_size, member.compress_size)
+                return self._archive().read(member)
 
     def _archive(self) -> zipfile.ZipFile:
         """The archive, opened by this process: forked processes must not share a position."""
         if self._open is None or self._open[0] != os.getpid():
-            try:
+            with intact(self.path):
                 self._open = os.getpid(), zipfile.ZipFile(self.path)
-            except zipfile.BadZipFile as error:
-                raise damaged(self.path, error) from error
         return self._open[1]
 
     def __reduce__(self) -> tuple[type[ZipTree], tuple[Path]]:
@@ -114,11 +114,8 @@ class TarTree:
         self.path = path
         self._lock = threading.Lock()
         self._open: tuple[int, IO[bytes]] | None = None
-        try:
-            with tarfile.open(path) as archive:
-                members = [m for m in archive if m.isreg() and not m.issparse()]
-        except BROKEN_TAR as error:
-            raise damaged(path, error) from error
+        with intact(path), tarfile.open(path) as archive:
+            members = [m for m in archive if m.isreg() and not m.issparse()]
         with path.open("rb") as file:
             self._packed = file.read(2) == GZIP
         self._places = {str(PurePosixPath(m.name)): (m.offset_data, m.size) for m in members}
@@ -132,16 +129,11 @@ class TarTree:
         if name not in self._places:
             raise MissingDataError(f"{self.path} must hold {name}: got no such file.")
         start, size = self._places[name]
-        try:
-            with self._lock:
-                stream = self._stream()
-                stream.seek(start)
-                content = stream.read(size)
-        except BROKEN_TAR as error:
-            raise damaged(self.path / name, error) from error
-        if len(content) != size:
-            raise damaged(self.path / name, "it is cut short")
-        return content
+        with self._lock, intact(self.path / name):
+            gate.require_modest(size, self.path.stat().st_size)
+            stream = self._stream()
+            stream.seek(start)
+            return bytes(gate.read_exactly(stream, size))
 
     def _stream(self) -> IO[bytes]:
         """The archive, unpacked, opened by this process: see ZipTree."""
@@ -205,6 +197,11 @@ def file_in(folder: Path, names: tuple[str, ...], under: tuple[str, ...] = ("",)
 def candidates(folder: Path, names: tuple[str, ...], under: tuple[str, ...]) -> Iterator[Path]:
     """Where the files may be, most usual place first."""
     return (folder / sub / name for sub in under for name in names)
+
+
+def intact(path: Path) -> AbstractContextManager[None]:
+    """A context in which whatever damage causes becomes a DamagedDataError that names the file."""
+    return gate.intact(path, lambda reason: damaged(path, reason))
 
 
 def damaged(path: Path, reason: object) -> DamagedDataError:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from decal._io import gate
 from decal.datasets import _image_arrays as images
 from decal.datasets import _image_folders as folders
 from decal.datasets import _mnists as mnists
@@ -154,6 +154,6 @@ def _lines(path: Path) -> int:
 
 
 def _npz_rows(path: Path) -> int:
-    with zipfile.ZipFile(path) as archive:
-        key = "labels" if "labels.npy" in archive.namelist() else "test_labels"
+    with gate.Archive(path) as archive:
+        key = "labels" if "labels" in archive.names else "test_labels"
     return len(read_npz(path, [key])[key])

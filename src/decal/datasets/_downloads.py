@@ -24,6 +24,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from decal._io.progress import ByteProgress, byte_progress
+from decal._io.whole_files import replacing
 
 CHUNK_BYTES = 1 << 18
 TRIES = 4
@@ -136,13 +137,13 @@ def fetch(
     """The file at `path`, downloaded there unless it is there already.
 
     A download that broke off goes on where it stopped, if the server can (HTTP Range) and the
-    result can be checked by a digest or a size; otherwise it starts again. A file that somebody put
-    there by hand is checked once, too.
+    result can be checked by a digest or a size; otherwise it starts again. A file that is there,
+    downloaded or put there by hand, is checked every time.
 
     Parameters
     ----------
     url : str or sequence of str
-        The address, http or https, or several of the same file.
+        The address, https, or several of the same file. Plain http needs a digest.
     path : path
         The file to have; folders are made as needed.
     md5, sha256 : str, optional
@@ -175,6 +176,11 @@ def fetch(
     for address in urls:
         if urlsplit(address).scheme not in ("http", "https"):
             raise ValueError(f"url must start with http:// or https://: got {address!r}.")
+        if not wanted.has_digest and not _private(address):
+            raise ValueError(
+                f"url must start with https:// where no digest is known: got {address!r}, and "
+                "anybody on the way could alter the file. Give its sha256."
+            )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -228,32 +234,40 @@ class _Wanted:
         return self.path.with_name(self.path.name + ".sha256")
 
     @property
+    def has_digest(self) -> bool:
+        return bool(self.md5 or self.sha256)
+
+    @property
     def resumable(self) -> bool:
         """Whether a part of unknown age may be continued, since a wrong result would be noticed."""
-        return bool(self.md5 or self.sha256 or self.size or self.record.exists())
+        return bool(self.has_digest or self.size or self.record.exists())
 
     def is_there(self) -> bool:
         if not self.path.exists():
             return False
-        record = self.record
-        if record.exists() and record.stat().st_mtime_ns >= self.path.stat().st_mtime_ns:
-            return True
-        digest = self._checked(self.path, "Remove it, or put the right file in its place.")
-        with contextlib.suppress(OSError):  # a cache that others share may be read-only
-            _write(record, f"{digest}  {self.path.name}\n")
+        # Every time: nothing but its content tells whether it is still the file that it was.
+        self._check(self.path, "Remove it, or put the right file in its place.")
+        if not self.record.exists():
+            with contextlib.suppress(OSError):  # a cache that others share may be read-only
+                self._note(self.path)
         return True
 
     def accept(self) -> None:
         """Give the part its name, or remove it and say what is wrong with it."""
         try:
-            digest = self._checked(self.part, "It was not kept. Try again, or pass folder=….")
+            self._check(self.part, "It was not kept. Try again, or pass folder=….")
         except DamagedDataError:
             self.part.unlink()
             raise
-        _write(self.record, f"{digest}  {self.path.name}\n")
+        self._note(self.part)
         self.part.replace(self.path)
 
-    def _checked(self, path: Path, advice: str) -> str:
+    def _note(self, path: Path) -> None:
+        """Record the digest of what is there, for later downloads."""
+        with replacing(self.record) as partial:
+            partial.write_text(f"{_digest(path, 'sha256')}  {self.path.name}\n", encoding="utf-8")
+
+    def _check(self, path: Path, advice: str) -> None:
         if self.size is not None and path.stat().st_size != self.size:
             raise DamagedDataError(
                 f"{self.path} must have {self.size:,} bytes: got {path.stat().st_size:,}. {advice}"
@@ -264,22 +278,19 @@ class _Wanted:
             raise DamagedDataError(
                 f"{self.path} must begin with {self.start!r}: got {start!r}. {advice}"
             )
-        digest = _digest(path, "sha256")
         known = {"sha256": self.sha256, "md5": self.md5}
         for kind, expected in known.items():
-            found = digest if kind == "sha256" else _digest(path, "md5") if expected else ""
-            if expected and found != expected.lower():
+            if expected and (found := _digest(path, kind)) != expected.lower():
                 raise DamagedDataError(
                     f"{self.path} must have the {kind} {expected}: got {found}. {advice}"
                 )
-        if not any(known.values()) and self.record.exists():
-            expected = self.record.read_text(encoding="utf-8").split()[0]
-            if digest != expected:
+        if not self.has_digest and self.record.exists():
+            expected = self.record.read_text(encoding="utf-8").strip().partition(" ")[0]
+            if (found := _digest(path, "sha256")) != expected:
                 raise DamagedDataError(
                     f"{self.path} must be the file first downloaded, with the sha256 {expected}: "
-                    f"got {digest}. Remove {self.record.name} next to it to accept the new one."
+                    f"got {found}. Remove {self.record.name} next to it to accept the new one."
                 )
-        return digest
 
 
 @dataclass
@@ -297,7 +308,7 @@ def _download(url: str, wanted: _Wanted, report: ByteProgress, pause: float) -> 
             wanted.part.unlink(missing_ok=True)
         before = _length(wanted.part)
         try:
-            _continue(url, wanted.part, before, version, report)
+            _continue(url, wanted, before, version, report)
             return
         except urllib.error.HTTPError as error:
             error.close()
@@ -318,7 +329,9 @@ def _download(url: str, wanted: _Wanted, report: ByteProgress, pause: float) -> 
         time.sleep(pause * 2 ** max(idle - 1, 0))
 
 
-def _continue(url: str, part: Path, start: int, version: _Version, report: ByteProgress) -> None:
+def _continue(
+    url: str, wanted: _Wanted, start: int, version: _Version, report: ByteProgress
+) -> None:
     """Download the rest of a part, and note which version of the file it belongs to."""
     headers = {"User-Agent": "decal.datasets", "Accept-Encoding": "identity"}
     if start:
@@ -332,17 +345,23 @@ def _continue(url: str, part: Path, start: int, version: _Version, report: ByteP
         )
         if response.status == 206 and not continues:
             raise http.client.HTTPException("answered with another range than asked for")
+        if not wanted.has_digest and not _private(response.url):
+            raise _FailedError(f"led to {response.url}, which anybody on the way could alter")
         tag = response.headers.get("ETag") or ""
         version.tag = tag if tag.startswith('"') else None  # weak tags do not promise equal bytes
         done = start if continues else 0
         length = response.headers.get("Content-Length")
         total = done + int(length) if length else None
-        with part.open("ab" if continues else "wb") as file:
+        if total is None and not response.chunked and not wanted.resumable:
+            raise _FailedError("says neither how long the file is nor is a digest known")
+        with open(wanted.part, "ab" if continues else "wb", opener=_not_a_link) as file:
             report(done, total)
             while chunk := response.read(CHUNK_BYTES):
                 file.write(chunk)
                 done += len(chunk)
                 report(done, total)
+            file.flush()
+            os.fsync(file.fileno())
         if total is not None and done != total:
             raise http.client.HTTPException(f"broke off after {done:,} of {total:,} bytes")
 
@@ -367,10 +386,15 @@ def _digest(path: Path, kind: str) -> str:
         ).hexdigest()
 
 
-def _write(path: Path, text: str) -> None:
-    new = path.with_name(path.name + ".new")
-    new.write_text(text, encoding="utf-8")
-    new.replace(path)
+def _not_a_link(path: str, flags: int) -> int:
+    """Opens a file of a name that everybody knows, but follows no link there."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+def _private(url: str) -> bool:
+    """Whether nobody on the way to an address can alter what comes from there."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or parts.hostname in ("localhost", "127.0.0.1", "::1")
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from decal.datasets._archives import (
     damaged,
     existing_folder,
     file_in,
+    intact,
     open_tree,
     read_all,
 )
@@ -233,12 +233,9 @@ def svhn(
     else:
         path = file_in(existing_folder(folder), (remote.name,), ("", "svhn", "SVHN"))
     from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
 
-    try:
+    with intact(path):
         content = loadmat(path, variable_names=("X", "y"))
-    except (MatReadError, ValueError, OSError, EOFError, TypeError, zlib.error) as error:
-        raise damaged(path, error) from error
     if not {"X", "y"} <= set(content):
         raise DamagedDataError(f"{path} must hold X and y: got {sorted(content)}.")
     pixels, numbers = content["X"], content["y"].ravel()

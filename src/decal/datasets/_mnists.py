@@ -114,10 +114,8 @@ FASHION_MNIST = _Idx(
 NOTMNIST = Remote(
     "notmnist",
     "notMNIST_small.tar.gz",
-    (
-        "http://yaroslavvb.com/upload/notMNIST/notMNIST_small.tar.gz",
-        "https://commondatastorage.googleapis.com/books1000/notMNIST_small.tar.gz",
-    ),
+    # Its author's own page, yaroslavvb.com, has no https, and no digest is known to us.
+    ("https://commondatastorage.googleapis.com/books1000/notMNIST_small.tar.gz",),
     size=8_458_043,
     start=GZIP,
 )
@@ -182,8 +180,8 @@ def fashion_mnist(
 def notmnist(*, folder: str | Path | None = None, download: bool = True) -> ImageSet:
     """Letters A to J in 18,724 strange typefaces, 28 × 28, grey: inputs foreign to MNIST models.
 
-    No digest of the original is known to us: its length is checked, and the digest of the first
-    download recorded and expected of later ones. Needs Pillow.
+    No digest of the original is known to us, so it is only fetched over https: its length is
+    checked, and the digest of the first download recorded and expected of later ones. Needs Pillow.
 
     Parameters
     ----------

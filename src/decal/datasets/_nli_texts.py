@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from decal._base.checks import check_choice, check_distributions
-from decal.datasets._archives import damaged, existing_folder, file_in, open_tree, read_all
+from decal.datasets._archives import existing_folder, file_in, intact, open_tree, read_all
 from decal.datasets._array_files import read_npz
 from decal.datasets._data_sets import EmbeddingSet, TextSet
 from decal.datasets._downloads import DamagedDataError, MissingDataError, Remote, cache_folder
@@ -136,7 +136,9 @@ def chaosnli_embeddings(subset: str = "snli", *, folder: str | Path | None = Non
 def _parsed(content: bytes, path: Path, subset: str) -> TextSet:
     codes, parts = CODES[subset], PARTS[subset]
     texts, labels, counts, uids, old = [], [], [], [], []
-    for number, line in enumerate(content.decode("utf-8").splitlines(), start=1):
+    with intact(path):
+        lines = content.decode("utf-8").splitlines()
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
@@ -186,11 +188,8 @@ class _ArraysOnly(pickle.Unpickler):
 
 
 def _pickled_arrays(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            content = _ArraysOnly(file).load()
-    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, IndexError) as error:
-        raise damaged(path, error) from error
+    with intact(path), path.open("rb") as file:
+        content = _ArraysOnly(file).load()
     if not isinstance(content, dict):
         raise DamagedDataError(f"{path} must hold a dictionary: got {type(content).__name__}.")
     return content

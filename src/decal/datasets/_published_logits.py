@@ -10,7 +10,6 @@ import csv
 import io
 import os
 import re
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_distributions, check_labels, check_logits
-from decal.datasets._archives import damaged, existing_folder
+from decal._io import gate
+from decal.datasets._archives import damaged, existing_folder, intact
 from decal.datasets._array_files import read_npz
 from decal.datasets._data_sets import Labels, LogitSet
 from decal.datasets._downloads import DamagedDataError, MissingDataError, Remote
@@ -84,11 +84,8 @@ def published_names(folder: str | Path | None = None) -> tuple[str, ...]:
         return ()
     found = []
     for path in sorted(home.glob("*.npz")):
-        try:
-            with zipfile.ZipFile(path) as archive:
-                keys = {member.removesuffix(".npy") for member in archive.namelist()}
-        except zipfile.BadZipFile as error:
-            raise damaged(path, error) from error
+        with intact(path), gate.Archive(path) as archive:
+            keys = set(archive.names)
         if keys & {"logits", "test_logits", "cifar10_test"}:
             found.append(path.stem)
     return tuple(found)
@@ -191,8 +188,9 @@ def _from_sheets(
 
 def _read_sheet(path: Path) -> tuple[NDArray[Any], NDArray[np.float32], Labels]:
     """Class names, logits and labels of one of the paper's .csv files."""
-    text = path.read_text(encoding="utf-8-sig")
-    header = next(csv.reader(io.StringIO(text)), [])
+    with intact(path):
+        text = path.read_text(encoding="utf-8-sig")
+        header = next(csv.reader(io.StringIO(text)), [])
     if header[-2:] != ["target-0", "instance_id"]:
         raise DamagedDataError(
             f"{path} must end with the columns target-0 and instance_id: got {header[-2:]}."

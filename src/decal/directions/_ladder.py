@@ -44,6 +44,12 @@ SATURATED_SUM = 1e-13
 HIGHEST_RUNG = 1000 * RUNGS_PER_OCTAVE
 """A scale of 2^1000: no two logits that differ are still alike there."""
 
+LOWEST_RUNG = -1100 * RUNGS_PER_OCTAVE
+"""No two finite logits differ so much that the ladder begins further down."""
+
+LAST_RUNG = HIGHEST_RUNG + 100
+"""No ladder ends further up, with any two logits that differ."""
+
 COMPILED_CLASSES = 24
 """With fewer, matrix products over many rows are faster than compiled loops over single rows."""
 
@@ -55,6 +61,9 @@ STENCIL = 10
 
 ROUND_OFF = 1e-12
 """Nats per row below which a model that claims to know something knows nothing."""
+
+ROUND_OFF_IN_FILES = 1e-6
+"""Share by which sums in a file may exceed their bounds."""
 
 
 @dataclass(frozen=True)
@@ -109,11 +118,17 @@ class ScaleSummary:
         parts = (ladder, at_zero, numbers)
         if any(a.dtype != np.float64 or not np.isfinite(a).all() for a in parts):
             raise ValueError("numbers are damaged")
-        if ladder.shape[:1] != (2,) or at_zero.shape != (2,) or len(numbers) != 5:
+        shapes = ladder.shape[:1], at_zero.shape, numbers.shape
+        if shapes != ((2,), (2,), (5,)) or ladder.ndim != 2:
             raise ValueError("shapes do not match")
         first, classes, ties, label_sum, weight = (float(x) for x in numbers)
         sound = classes >= 2 and weight > 0 and label_sum <= 0 <= ties and ladder.shape[1] >= LOWEST
+        sound = sound and first >= LOWEST_RUNG and first + ladder.shape[1] <= LAST_RUNG
         if not sound or int(first) != first or int(classes) != classes:
+            raise ValueError("numbers are damaged")
+        # A row's log-partition function and its slope by log s lie within log K of 0.
+        largest = max(np.abs(ladder).max(), abs(at_zero[0]), ties)
+        if largest > (1 + ROUND_OFF_IN_FILES) * weight * np.log(classes):
             raise ValueError("numbers are damaged")
         values, slopes = ladder
         return cls(int(first), values, slopes, at_zero, int(classes), ties, label_sum, weight)

@@ -20,6 +20,8 @@ from decal.directions._direction import (
     Reference,
     require_masks_taken,
 )
+from decal.directions._ladder import ScaleSummary
+from decal.directions._margins import MarginSummary
 from decal.directions._top_logits import TopLogits, summarise_top
 
 RESIDUAL_TOLERANCE = 1e-9
@@ -30,6 +32,12 @@ KEPT_LEVELS = 64
 
 KEPT_NUMBERS = 1 << 21
 """...or fewer, if their endpoints are more numbers than these in all."""
+
+LARGEST = 1e100
+"""No shift or scale of a reference is larger, or it would not be of logits."""
+
+SAME = 1e-6
+"""Share of all weight by which sums of the same weights may differ: those of float32 add up so."""
 
 Labels = NDArray[np.intp]
 
@@ -194,12 +202,7 @@ class Learnt:
         directions = tuple(directions)
         label_weight = check_label_weight(arrays.pop("label_weight"))
         K = len(label_weight)
-        reference = Reference(
-            check_center(arrays.pop("center"), K),
-            float(settings.pop("scale")),
-            float(settings.pop("distance")),
-            bool(settings.pop("best")),
-        )
+        reference = _restored_reference(check_center(arrays.pop("center"), K), settings)
         evidence = []
         for direction in directions:
             prefix = f"{direction.name}."
@@ -207,9 +210,56 @@ class Learnt:
             evidence.append(direction.restore(own))
             if own:
                 raise ValueError(f"unknown arrays {sorted(own)}")
+            _require_same_data(evidence[-1], label_weight)
         classes = check_class_names(settings.pop("classes"), K)
         rows = check_count(settings.pop("rows"), "rows")
+        if rows > np.iinfo(np.int64).max:
+            raise ValueError(f"rows must be a number of examples: got {rows:.3g}")
         return cls(directions, reference, rows, label_weight, tuple(evidence), classes)
+
+
+def _restored_reference(center: Array, settings: dict[str, Any]) -> Reference:
+    """The reference of a saved model; ValueError if its numbers cannot be."""
+    best, scale, distance = (settings.pop(name) for name in ("best", "scale", "distance"))
+    if type(best) is not bool:
+        raise ValueError(f"best must be true or false: got {best!r}")
+    ranges = {"scale": (scale, 1 / LARGEST), "distance": (distance, -RESIDUAL_TOLERANCE)}
+    for name, (value, least) in ranges.items():
+        if type(value) not in (int, float) or not least <= value <= LARGEST:
+            raise ValueError(f"{name} must be a number from {least:g} to {LARGEST:g}: got {value}")
+    if np.abs(center[np.isfinite(center)]).max() > LARGEST:
+        raise ValueError(f"center must hold shifts up to {LARGEST:g}")
+    if not best and (center.any() or scale != 1 or distance != 0):
+        raise ValueError("center, scale and distance must be those of the model itself")
+    return Reference(center, float(scale), float(distance), best)
+
+
+def _require_same_data(evidence: Any, label_weight: Array) -> None:
+    """ValueError if the evidence of one of decal's directions is of other data than the labels."""
+    K, W = len(label_weight), float(label_weight.sum())
+    if isinstance(evidence, MarginSummary):
+        found = evidence.label_weight
+        fits = len(found) == K and np.allclose(found, label_weight, rtol=0, atol=SAME * W)
+    elif isinstance(evidence, ScaleSummary):
+        fits = evidence.classes <= K and abs(evidence.weight - W) <= SAME * W
+    else:
+        return
+    if not fits:
+        raise ValueError("evidence and labels must be of the same data")
+
+
+FORMAT_1 = {"center", "label_weight", "keys", "moments", "ladder", "at_zero", "ladder_numbers"}
+"""The arrays of a model file of format 1."""
+
+
+def is_known(name: str, settings: dict[str, Any]) -> bool:
+    """Whether a model file with these settings may hold an array of this name."""
+    if settings["version"] == 1:
+        return name in FORMAT_1
+    if "directions" not in settings:
+        raise ValueError("it is of another kind of model")
+    prefixes = tuple(f"{direction}." for direction, _ in settings["directions"])
+    return name in ("center", "label_weight") or name.startswith(prefixes)
 
 
 def upgrade(settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:

@@ -93,6 +93,9 @@ CACHE_LINE = 8
 
 INVERSE_FACTORIALS = np.array([[1.0 / factorial(j)] for j in range(ORDER + 1)])
 
+SAME_WEIGHT = 1e-6
+"""Share by which the weight of a class's bins in a file may miss that of all rows, by round-off."""
+
 _POWERS = range(ORDER + 1)
 _SPAN = np.int64(1) << 40  # keys are class * _SPAN + bin, with |bin| < _SPAN / 2
 
@@ -263,7 +266,7 @@ class MarginSummary:
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> MarginSummary:
         """Take the arrays out of the dictionary; ValueError if they do not fit together."""
-        bin_width = float(arrays.pop("bin_width"))
+        bin_width = _one_number(arrays.pop("bin_width"))
         keys, moments, label_weight = (
             arrays.pop(name) for name in ("keys", "moments", "label_weight")
         )
@@ -290,6 +293,15 @@ class MarginSummary:
             and summary.total_weight > 0
         )
         if not sound:
+            raise ValueError("numbers are damaged")
+        # Every row has a margin in every class, so every class has the weight of all rows.
+        weight = np.add.reduceat(moments[0], summary.starts)
+        if not np.allclose(weight, summary.total_weight, rtol=SAME_WEIGHT):
+            raise ValueError("numbers are damaged")
+        # Margins lie in their bins, so the j-th power sum is at most (h / 2)^j times the weight.
+        reach = (bin_width / 2) ** np.arange(ORDER + 1)[:, None]
+        beyond = np.abs(moments) - reach * moments[0]
+        if (beyond > SAME_WEIGHT * reach * summary.total_weight).any():
             raise ValueError("numbers are damaged")
         return summary
 
@@ -395,6 +407,13 @@ class MarginSummary:
         work = evaluate if kernels is None else evaluate_compiled
         for_each_block(work, K, len(shifts) * len(self.keys) // K, SOLVER_ELEMENTS)
         return value, slope
+
+
+def _one_number(array: NDArray[Any]) -> float:
+    """The number in an array of no dimension; ValueError if it holds anything else."""
+    if array.shape != () or array.dtype != np.float64:
+        raise ValueError("arrays are not of the expected types")
+    return float(array)
 
 
 class Summariser:

@@ -32,7 +32,7 @@ from decal._base.checks import (
     check_labels,
     check_logits,
 )
-from decal._io.model_files import replacing
+from decal._io.whole_files import replacing
 from decal.credal import CredalSet
 from decal.explorer._media import open_media
 from decal.explorer._page import html_page

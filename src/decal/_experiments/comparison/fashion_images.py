@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import decal.datasets as sets
 from decal._experiments.comparison.plan import DRAWN, OUTSIDE, Inputs, InputSplit, Plan
 from decal._experiments.harness.fingerprints import Fingerprints
 from decal._experiments.harness.logit_sets import draw_labels
+from decal._io.whole_files import replacing
 
 Array = NDArray[np.float64]
 
@@ -169,9 +169,8 @@ def _truth(
         predicted = np.zeros((len(others), 1 + labels.max()))
         predicted[:, forest.classes_] = forest.predict_proba(others.reshape(len(others), -1))
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.stem}.{os.getpid()}.npy")
-        np.save(partial, predicted / predicted.sum(axis=1, keepdims=True))
-        partial.replace(path)
+        with replacing(path) as partial, partial.open("wb") as file:
+            np.save(file, predicted / predicted.sum(axis=1, keepdims=True))
     found: Array = np.load(path, allow_pickle=False)
     return found
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decal._io.whole_files import replacing
+
 LIGHT = {"figure.facecolor": "white", "axes.facecolor": "white"}
 DARK = (
     dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "#16181d")
@@ -52,7 +54,14 @@ def save(draw: Callable[[], Any], folder: Path, name: str) -> list[Path]:
             for suffix in suffixes:
                 path = folder / f"{name}{suffix}"
                 dated = {"Date": None} if path.suffix == ".svg" else None
-                figure.savefig(path, dpi=DOTS_PER_INCH, metadata=dated, bbox_inches="tight")
+                with replacing(path) as partial:
+                    figure.savefig(
+                        partial,
+                        format=path.suffix[1:],
+                        dpi=DOTS_PER_INCH,
+                        metadata=dated,
+                        bbox_inches="tight",
+                    )
                 written.append(path)
             plt.close(figure)
     return written

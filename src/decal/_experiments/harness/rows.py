@@ -15,6 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 import decal
+from decal._io import whole_files
 
 Row = dict[str, Any]
 
@@ -142,14 +143,11 @@ class RowStore:
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[str]]:
     """A file to write that takes the place of another only once it is complete."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("w", newline="", encoding="utf-8") as file:
-            yield file
-            _to_disk(file)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with (
+        whole_files.replacing(path) as partial,
+        partial.open("w", newline="", encoding="utf-8") as file,
+    ):
+        yield file
 
 
 def provenance() -> dict[str, str]:

@@ -1,0 +1,154 @@
+"""Writing whole files or none.
+
+`replacing` is the one way in which decal writes files. The new content goes to a partial file of a
+random name in the same folder, is brought to the disk, and takes the place of the old file in one
+step. Whoever reads sees the old file or the new one, and of several writers the last one wins.
+
+A writer holds a lock on its partial file for as long as it lives. A partial file of this machine
+that nobody holds is what a killed process left: the next writer removes it. Locks do not reach
+other machines on every network drive, so partial files of other machines are only removed when
+nobody has written to them for a day. Where no locks are known (Windows), nothing is removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import re
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from decal._io.locks import KNOWS_LOCKS, try_lock
+
+PARTIAL = re.compile(r"\..*\.([0-9a-f]{12})-[0-9a-f]{16}\.partial", re.DOTALL)
+"""The names of partial files, which name the machine of their writer."""
+
+LONGEST_NAME = 160
+"""Bytes of the target's name that the name of its partial file repeats, so that it fits."""
+
+ABANDONED_SECONDS = 24 * 3600.0
+"""A partial file of another machine is given up after this time without a change."""
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path, *, sweep_first: bool = True) -> Iterator[Path]:
+    """A partial file that takes the place of `path` if all goes well and vanishes otherwise.
+
+    A file that was there keeps its permissions; a new one gets those that the umask leaves. Where
+    `path` is a link, the file it leads to is replaced, and the link stays.
+
+    Parameters
+    ----------
+    path : path
+        The file to write, in a folder that exists.
+    sweep_first : bool
+        Remove what killed writers left in the folder. That lists the folder: whoever writes very
+        many files into one calls `sweep` once instead.
+    """
+    target = Path(os.path.realpath(path))
+    old = _status(target)
+    if sweep_first:
+        sweep(target.parent)
+    partial, handle = _begin(target, private=old is not None)
+    try:
+        yield partial
+        if old is not None:
+            _take_over(handle, old)
+        os.fsync(handle)
+        if not KNOWS_LOCKS:
+            os.close(handle)  # Windows moves no open files
+            handle = -1
+        os.replace(partial, target)
+        _folder_to_disk(target.parent)
+    finally:
+        partial.unlink(missing_ok=True)  # while the lock is held, so that nobody else takes it
+        if handle >= 0:
+            os.close(handle)
+
+
+def sweep(folder: Path) -> None:
+    """Remove the partial files that killed writers left in a folder."""
+    if not KNOWS_LOCKS:
+        return
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for name in [entry.name for entry in entries]:
+            if writer := PARTIAL.fullmatch(name):
+                _remove_if_abandoned(folder / name, writer[1])
+
+
+def _status(target: Path) -> os.stat_result | None:
+    """That of the file to be replaced; None if there is none."""
+    try:
+        found = target.lstat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError(f"path must be a file: got {target}, which is a folder, link or device.")
+    return found
+
+
+def _begin(target: Path, *, private: bool) -> tuple[Path, int]:
+    """A new partial file, open and locked."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    name = os.fsdecode(os.fsencode(target.name)[:LONGEST_NAME])
+    while True:  # as mkstemp does, but with the permissions of a new file
+        partial = target.with_name(f".{name}.{_machine()}-{secrets.token_hex(8)}.partial")
+        try:
+            handle = os.open(partial, flags, 0o600 if private else 0o666)
+        except FileExistsError:
+            continue
+        # Another process may have swept the file away before the lock was on it.
+        if not KNOWS_LOCKS or (try_lock(handle) and os.fstat(handle).st_nlink):
+            return partial, handle
+        os.close(handle)
+
+
+def _remove_if_abandoned(partial: Path, machine: str) -> None:
+    try:
+        handle = os.open(partial, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:  # gone, or not ours
+        return
+    try:
+        status = os.fstat(handle)
+        here = machine == _machine()
+        old = time.time() - status.st_mtime > ABANDONED_SECONDS
+        if stat.S_ISREG(status.st_mode) and (here or old) and try_lock(handle, if_unknown=old):
+            partial.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
+
+
+def _machine() -> str:
+    """Names the machine since it was started: a lock that survives a restart holds nothing."""
+    try:
+        name = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+    except OSError:
+        name = platform.node()
+    return hashlib.sha256(name.encode()).hexdigest()[:12]
+
+
+def _take_over(handle: int, old: os.stat_result) -> None:
+    """Give a new file the owner, where that is allowed, and the permissions of the old one."""
+    if not hasattr(os, "fchmod"):
+        return
+    now = os.fstat(handle)
+    if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid):
+        with contextlib.suppress(OSError):
+            os.fchown(handle, old.st_uid, old.st_gid)
+    os.fchmod(handle, stat.S_IMODE(old.st_mode))
+
+
+def _folder_to_disk(folder: Path) -> None:
+    """Bring the new name to the disk, too, where the system can."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
