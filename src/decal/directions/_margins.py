@@ -295,11 +295,12 @@ class MarginSummary:
         if not sound:
             raise ValueError("numbers are damaged")
         # Every row has a margin in every class, so every class has the weight of all rows.
-        weight = np.add.reduceat(moments[0], summary.starts)
+        weight = np.add.reduceat(moments[0], summary.starts) + masked + certain
         if not np.allclose(weight, summary.total_weight, rtol=SAME_WEIGHT):
             raise ValueError("numbers are damaged")
         # Margins lie in their bins, so the j-th power sum is at most (h / 2)^j times the weight.
-        reach = (bin_width / 2) ** np.arange(ORDER + 1)[:, None]
+        half = np.where(summary.far, 0.5, bin_width / 2)
+        reach = half ** np.arange(ORDER + 1)[:, None]
         beyond = np.abs(moments) - reach * moments[0]
         if (beyond > SAME_WEIGHT * reach * summary.total_weight).any():
             raise ValueError("numbers are damaged")
