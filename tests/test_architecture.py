@@ -64,6 +64,8 @@ TESTS_ELSEWHERE = {
     "datasets._array_files": "datasets/test_mnists.py",
     "datasets._data_sets": "datasets/test_image_arrays.py",
     "datasets._pictures": "datasets/test_image_folders.py",
+    "directions._binning": "directions/test_margins.py",
+    "directions._bins": "directions/test_margins.py",
     "directions._direction": "directions/test_directions.py",
     "directions._tensors": "test_torch.py",
     "distributed": "distributed/test_dask.py",

@@ -21,6 +21,7 @@ from decal._base.numerics import (
     sigmoid,
     softplus,
 )
+from decal.directions._binning import summarise_margins
 from decal.directions._direction import (
     Box,
     Direction,
@@ -34,7 +35,6 @@ from decal.directions._margins import (
     TANGENT_SHIFTS,
     DataSummary,
     MarginSummary,
-    summarise_margins,
 )
 
 if TYPE_CHECKING:

@@ -22,16 +22,15 @@ from numpy.typing import NDArray
 from decal._base.checks import check_count, check_remainder, check_top_classes, check_top_values
 from decal._base.numerics import Array, margins, row_blocks, sigmoid
 from decal.credal import IntervalCredalSet
-from decal.directions._class_shifts import log_box
-from decal.directions._margins import (
+from decal.directions._bins import (
     BIN_WIDTH,
     WIDEST_BIN,
-    MarginSummary,
     bin_budget,
-    merge,
     repeated_bins,
     sparse_bins,
 )
+from decal.directions._class_shifts import log_box
+from decal.directions._margins import MarginSummary, merge
 
 SMALLEST_REMAINDER = 1e-20
 """Mass that the classes not listed share at least: nothing that is plausible depends on less."""
