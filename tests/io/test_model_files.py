@@ -47,6 +47,27 @@ def test_other_files_are_refused(tmp_path):
         model_files.read(path)
 
 
+@pytest.mark.parametrize("directions", [("class",), ("temperature",), ("class", "temperature")])
+@pytest.mark.parametrize("scale", [0.0, 1e-9, 1.0, 30.0, 1e4, 1e12, 1e15])
+@pytest.mark.parametrize("mask", [None, -np.inf, -1e9, -1e15])
+def test_whatever_was_fitted_is_read_again(directions, scale, mask):
+    rng = np.random.default_rng(0)
+    logits, labels = scale * rng.standard_normal((50, 4)), rng.integers(4, size=50)
+    weights = 10 ** rng.uniform(-6, 0, 50)
+    if mask is not None:
+        masked = rng.random(logits.shape) < 0.3
+        masked[np.arange(50), labels] = False
+        masked[0] = np.arange(4) != labels[0]  # only one class is left
+        logits[masked] = mask
+    model = decal.Decalibrator(0.8, directions=directions)
+    model.fit(logits, labels, sample_weight=weights)
+    opened = io.BytesIO()
+    model.save(opened)
+    opened.seek(0)
+    found = decal.Decalibrator.load(opened).predict(logits)
+    np.testing.assert_array_equal(found.lower, model.predict(logits).lower)
+
+
 # Models of strangers
 
 

@@ -263,17 +263,24 @@ class MarginSummary:
         )
         if not sound:
             raise ValueError("numbers are damaged")
-        # Every row has a margin in every class, so every class has the weight of all rows.
-        weight = np.add.reduceat(moments[0], summary.starts) + masked + certain
-        if not np.allclose(weight, summary.total_weight, rtol=SAME_WEIGHT):
-            raise ValueError("numbers are damaged")
-        # Margins lie in their bins, so the j-th power sum is at most (h / 2)^j times the weight.
-        half = np.where(summary.far, 0.5, bin_width / 2)
-        reach = half ** np.arange(ORDER + 1)[:, None]
-        beyond = np.abs(moments) - reach * moments[0]
-        if (beyond > SAME_WEIGHT * reach * summary.total_weight).any():
-            raise ValueError("numbers are damaged")
+        summary._require_plausible()
         return summary
+
+    def _require_plausible(self) -> None:
+        """ValueError if the sums cannot be of margins."""
+        round_off = SAME_WEIGHT * self.total_weight
+        # Every row has a margin in every class, finite or not.
+        weight = np.add.reduceat(self.moments[0], self.starts) + self.masked + self.certain
+        # Margins lie in their bins, so the j-th power sum is at most (h / 2)^j times the weight.
+        half = np.where(self.far, 0.5, self.bin_width / 2)
+        reach = half ** np.arange(ORDER + 1)[:, None]
+        beyond = np.abs(self.moments) - reach * self.moments[0]
+        if (
+            (np.abs(weight - self.total_weight) > round_off).any()
+            or (beyond > round_off * reach).any()
+            or not np.isfinite(self.centers[self.moments[0] > 0]).all()
+        ):
+            raise ValueError("numbers are damaged")
 
     @cached_property
     def edges(self) -> NDArray[np.intp]:
