@@ -46,6 +46,8 @@ def spark():
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
         "spark.ui.showConsoleProgress": "false",
+        # A virtual machine that lives for a minute: optimising its code costs more than it saves.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

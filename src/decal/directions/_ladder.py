@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -140,27 +140,31 @@ class ScaleSummary:
 
     def rungs(self, index: NDArray[np.int64]) -> tuple[Array, Array]:
         """R and dR / d log s at any rungs, stored or not."""
-        s = np.exp(RUNG * index)
-        value, rate = self.near_zero(s)
-        slope = s * rate
-        inside = (index >= self.first) & (index <= self.last)
-        above = index > self.last
         at = np.clip(index - self.first, 0, len(self.values) - 1)
-        value = np.where(inside, self.values[at], np.where(above, self.ties, value))
-        slope = np.where(inside, self.slopes[at], np.where(above, 0.0, slope))
+        above, below = index > self.last, index < self.first
+        value = np.where(above, self.ties, self.values[at])
+        slope = np.where(above, 0.0, self.slopes[at])
+        if below.any():
+            s = np.exp(RUNG * index[below])
+            value[below], rate = self.near_zero(s)
+            slope[below] = s * rate
         return value, slope
 
     def near_zero(self, s: Array) -> tuple[Array, Array]:
         """R and dR / ds below the lowest rung, by the polynomial through it and s = 0."""
+        lowest, half, coefficients = self._polynomial
+        value, rate = chebyshev.chebval(np.minimum(s, lowest) / half - 1, coefficients)
+        return value, rate / half
+
+    @cached_property
+    def _polynomial(self) -> tuple[float, float, Array]:
+        """The lowest rung, half of the last that the polynomial meets, and its coefficients."""
         rungs = np.exp(RUNG * (self.first + np.arange(LOWEST)))
         half = rungs[-1] / 2  # from 0 to the last of them is [-1, 1] in this unit
         values = np.append(self.at_zero[0], self.values[:LOWEST])
         rates = np.append(self.at_zero[1], self.slopes[:LOWEST] / rungs)
         coefficients = _hermite(_FROM_ZERO) @ np.concatenate([values, rates * half])
-        x = np.minimum(s, rungs[0]) / half - 1
-        value = chebyshev.chebval(x, coefficients)
-        rate = chebyshev.chebval(x, chebyshev.chebder(coefficients)) / half
-        return np.asarray(value, dtype=np.float64), np.asarray(rate, dtype=np.float64)
+        return float(rungs[0]), float(half), _with_derivative(coefficients)
 
     @property
     def knowledge(self) -> float:
@@ -179,11 +183,11 @@ class ScaleSummary:
         nodes = tuple(np.arange(stencil) / half - 1)
         coefficients = _hermite(nodes) @ np.concatenate([value, slope * RUNG * half])
         x = (u - start) / half - 1
-        found = chebyshev.chebval(x, coefficients, tensor=False)
-        rate = chebyshev.chebval(x, chebyshev.chebder(coefficients), tensor=False)
+        found, rate = chebyshev.chebval(x, _with_derivative(coefficients), tensor=False)
         rate = rate / half / RUNG / np.where(low, 1.0, scale)
-        small, small_rate = self.near_zero(scale)
-        return np.where(low, small, found), np.where(low, small_rate, rate)
+        if low.any():
+            found[low], rate[low] = self.near_zero(scale[low])
+        return found, rate
 
 
 _FROM_ZERO = (-1.0, *(2 * np.exp(RUNG * (np.arange(LOWEST) - LOWEST + 1)) - 1))
@@ -200,6 +204,13 @@ def _hermite(nodes: tuple[float, ...]) -> Array:
     values = chebyshev.chebvander(x, degree)
     slopes = [chebyshev.chebval(x, chebyshev.chebder(row)) for row in np.eye(degree + 1)]
     return np.linalg.inv(np.concatenate([values, np.stack(slopes, axis=1)]))
+
+
+def _with_derivative(coefficients: Array) -> Array:
+    """(m, 2, …) Chebyshev coefficients (m, …) beside those of the derivative: one evaluation."""
+    both = np.zeros((len(coefficients), 2, *coefficients.shape[1:]))
+    both[:, 0], both[:-1, 1] = coefficients, chebyshev.chebder(coefficients)
+    return both
 
 
 def summarise_scales(
