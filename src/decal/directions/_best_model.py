@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,7 +130,7 @@ class LogLikelihood:
     weights: Array
     columns: NDArray[np.intp]
 
-    @property
+    @cached_property
     def gap(self) -> float:
         """By how much logits differ where it matters: labels from the largest, and others."""
         below, typical = 0.0, []
