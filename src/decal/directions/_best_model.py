@@ -15,6 +15,9 @@ MAX_NEWTON_STEPS = 100
 SHORTEST_STEP = 1e-11
 """Steps shorter than this, in nats and relative to the shifts, are the last ones."""
 
+FIRST_RADIUS = 16.0
+"""Nats that the first step may go."""
+
 LEAST_SHARE = 1e-4
 """Share of the gain that a Newton step promises which it must bring."""
 
@@ -211,7 +214,7 @@ def _climbed(likelihood: LogLikelihood, model: Array, *, scale: bool) -> Likelih
     Newton's method, with a curvature added that keeps steps shorter than a radius and vanishes as
     the gradient does. The radius adapts to what steps bring.
     """
-    W, radius = float(likelihood.weights.sum()), 1.0
+    W, radius = float(likelihood.weights.sum()), FIRST_RADIUS
     unit = np.ones(len(model))
     unit[-1] = 1.0 / likelihood.gap if scale else 0.0
     here = likelihood(model)
