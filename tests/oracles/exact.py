@@ -10,6 +10,9 @@ import mpmath
 DIGITS = 50
 """Beyond those that the logits themselves need."""
 
+NATS_PER_DIGIT = 4
+"""exp(-4 d) is smaller than 10^-d squared: what is so much smaller leaves no trace in d digits."""
+
 
 def precise(logits):
     """A context with digits enough for logits of this size to differ by far less than one."""
@@ -20,18 +23,28 @@ def precise(logits):
 
 
 def numbers(row):
-    return [mpmath.mpf(float(z)) for z in row]
+    return [z if isinstance(z, mpmath.mpf) else mpmath.mpf(float(z)) for z in row]
 
 
 def softplus(x):
+    if abs(x) > NATS_PER_DIGIT * mpmath.mp.dps:
+        return max(x, mpmath.mpf(0))
     if x > 0:
         return x + mpmath.log1p(mpmath.exp(-x))
     return mpmath.log1p(mpmath.exp(x))
 
 
+def sigmoid(x):
+    if abs(x) == mpmath.inf:
+        return mpmath.mpf(int(x > 0))
+    return 1 / (1 + mpmath.exp(-x)) if x > 0 else mpmath.exp(x) / (1 + mpmath.exp(x))
+
+
 def log_sum(values):
     top = max(values)
-    return top + mpmath.log(sum(mpmath.exp(v - top) for v in values))
+    seen = (v - top for v in values)
+    seen = [d for d in seen if d > -NATS_PER_DIGIT * mpmath.mp.dps]
+    return top + mpmath.log(sum(mpmath.exp(d) for d in seen))
 
 
 def margin(row, k):
@@ -45,13 +58,24 @@ def margin(row, k):
 
 def gain(logits, labels, k, t, weights):
     """What shifting class k by t changes in the log-likelihood of the labels."""
-    total, t = mpmath.mpf(0), mpmath.mpf(float(t))
-    for row, y, w in zip(logits, labels, weights, strict=True):
-        m = margin(row, k)
+    of_k = [margin(row, k) for row in logits]
+    return gain_of_margins(of_k, [y == k for y in labels], t, weights)
+
+
+def gain_of_margins(margins, own, t, weights):
+    """The same for given margins of a class, and whether each label is of that class."""
+    total, t = mpmath.mpf(0), mpmath.mpf(t)
+    for m, labelled, w in zip(margins, own, weights, strict=True):
         if abs(m) == mpmath.inf:
             continue
-        total += mpmath.mpf(float(w)) * ((t if y == k else 0) - (softplus(m + t) - softplus(m)))
+        total += mpmath.mpf(float(w)) * ((t if labelled else 0) - (softplus(m + t) - softplus(m)))
     return total
+
+
+def loss_from_nothing(margins, t, weights):
+    """What a class that no label has costs at t, against a model without it, given its margins."""
+    finite = [(m, w) for m, w in zip(margins, weights, strict=True) if abs(m) < mpmath.inf]
+    return sum((mpmath.mpf(float(w)) * softplus(m + mpmath.mpf(t)) for m, w in finite), 0)
 
 
 def log_probabilities(row, shifts):

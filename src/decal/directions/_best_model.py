@@ -247,6 +247,8 @@ def _newton_step(gradient: Array, hessian: Array, radius: float) -> Array:
         return step
     curvature = hessian[np.ix_(free, free)] + np.diag(np.full(len(free), steepest / radius))
     size = np.sqrt(np.diag(curvature))
-    step[free] = np.linalg.solve(curvature / np.outer(size, size), gradient[free] / size) / size
+    # Where masks leave groups of classes that never compete, only round-off ties these together.
+    scaled = curvature / np.outer(size, size) + ROUND_OFF * np.eye(len(free))
+    step[free] = np.linalg.solve(scaled, gradient[free] / size) / size
     step[:-1] -= step[:-1].mean()
     return step

@@ -160,7 +160,9 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
 
     exact = None if summary.data is None else DataSummary(summary.data)
     stages = [stage for stage in (summary.coarse, summary, exact) if stage is not None]
+    nearest = np.where(left_out, -FURTHEST, 0.0)
     t = np.where(solve, _closest_roots(summary.coarse or summary, left_out, b, outside), 0.0)
+    t = side * np.clip(side * t, nearest, FURTHEST)
     for stage in stages:
         base = stage.start(left_out)
         last_step = LAST_STEP if stage is stages[-1] else LAST_COARSE_STEP
@@ -173,14 +175,17 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
             # The terms of the gain may be large and cancel: what they leave is round-off.
             off = solve & (short > TOLERANCE * (W + np.abs(lift) + np.abs(value)))
             off &= side * rise < 0  # elsewhere a step would lead away
-            np.divide(left, rise, out=step, where=off)
-            t -= step
+            with np.errstate(over="ignore"):
+                np.divide(left, rise, out=step, where=off)
+            t = side * np.clip(side * (t - step), nearest, FURTHEST)
             size = np.abs(step)
-            if (size <= last_step + TOLERANCE * np.abs(t)).all():
+            settled = size <= last_step + TOLERANCE * np.abs(t)
+            if settled.all():
                 break
-    missed = np.where(off, np.minimum(W / 8 * size**2, short), np.where(solve, short, 0.0))
+    after_step = np.minimum(W / 8 * np.minimum(size, 1.0) ** 2, short)
+    missed = np.where(off, after_step, np.where(solve, short, 0.0))
     room = W * np.maximum(np.abs(t) / LONG_SHIFT, 1.0)
-    lost = missed > LOST * room
+    lost = ~settled | (missed > LOST * room)
     if lost.any():
         found, short = _bisected(stages[-1], w, base - b, side, left_out)
         t, missed = np.where(lost, found, t), np.where(lost, short, missed)
@@ -191,7 +196,6 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
     residual = float((missed / room).max())
     error = 0.0 if exact else float((np.where(solve, hidden, 0.0) / room).max())
     start = np.where(left_out, -np.inf, 0.0)
-    t = np.where(left_out, t, side * np.maximum(side * t, 0.0))
     t = np.where(infinite, side * np.inf, np.where(still, start, t))
     return Endpoints(t[:A], t[A:], reference.center, None, residual, error)
 
@@ -275,10 +279,12 @@ def _closest_roots(
         rise = w - slope
         falls = side * rise < 0
         for row, wanted in zip(t[rows], b[rows], strict=True):
-            root = np.divide(
-                wanted - gain, rise, out=np.full_like(rise, side * np.inf), where=falls
-            )
+            with np.errstate(over="ignore"):  # a tangent that hardly falls meets it nowhere
+                root = np.divide(
+                    wanted - gain, rise, out=np.full_like(rise, side * np.inf), where=falls
+                )
             root += at
+            root[side * root == -np.inf] = side * np.inf
             row[:] = side * np.minimum(side * row, (side * root).min(axis=0))
     return t
 

@@ -172,8 +172,9 @@ class MarginSummary:
     @cached_property
     def open_others(self) -> Array:
         """(K,) weight of the examples labelled otherwise that a shift of class k can change."""
-        w = self.label_weight
-        before, after = np.cumsum(w) - w, np.cumsum(w[::-1])[::-1] - w
+        # Sums of the others alone: nothing is subtracted from a total that a large one dominates.
+        before = np.append(0.0, np.cumsum(self.label_weight[:-1]))
+        after = np.append(0.0, np.cumsum(self.label_weight[:0:-1]))[::-1]
         return _difference(before + after, self.masked)
 
     @cached_property
@@ -276,7 +277,7 @@ class MarginSummary:
             and np.isfinite(moments).all()
             and (moments[0] >= 0).all()
             and all((np.isfinite(w) & (w >= 0)).all() for w in weights)
-            and (certain <= label_weight).all()
+            and (certain <= label_weight * (1 + NO_WEIGHT)).all()
             and summary.total_weight > 0
         )
         if not sound:
@@ -496,8 +497,9 @@ class Summariser:
         """All evidence added so far."""
         self._close_grid()
         K = len(self.label_weight)
-        # A class that is masked in every row has no margins, but sums over its bins are taken.
-        keys = np.flatnonzero(self.masked) * _SPAN
+        # A class that is masked, or alone, in every row has no margins, but sums over its bins are
+        # taken.
+        keys = np.flatnonzero((self.masked > 0) | (self.certain > 0)) * _SPAN
         if keys.size:
             empty = np.zeros((ORDER + 1, len(keys)))
             self._done.append(MarginSummary.of_bins(BIN_WIDTH, keys, empty, K))
