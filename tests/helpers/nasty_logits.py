@@ -114,6 +114,11 @@ class Problem:
         return np.where(z <= MASKED, -np.inf, z)
 
     @property
+    def logits_as_checked(self):
+        """The same in their own dtype, as decal hands them on after its checks."""
+        return self.meant.astype(self.dtype)
+
+    @property
     def present(self):
         """(K,) True for classes with labels of positive weight."""
         return np.bincount(self.labels, self.counted_weights, minlength=self.classes) > 0

@@ -92,3 +92,75 @@ def slope(logits, labels, k, shifts, weights):
         p = mpmath.exp(log_probabilities(row, shifts)[k])
         total += mpmath.mpf(float(w)) * ((1 if y == k else 0) - p)
     return total
+
+
+def softmax(row, shifts):
+    """Probabilities of a row of logits plus shifts, each of them perhaps infinite.
+
+    A shift of -inf leaves its class out, unless no other is left; one of inf leaves all others out,
+    unless it is masked itself.
+    """
+    z, c = numbers(row), numbers(shifts)
+    possible = [j for j, v in enumerate(z) if v > -mpmath.inf]
+    lifted = [j for j in possible if c[j] == mpmath.inf]
+    kept = [j for j in possible if c[j] > -mpmath.inf]
+    chosen = lifted or kept or possible
+    moved = {j: z[j] + (c[j] if abs(c[j]) < mpmath.inf else 0) for j in chosen}
+    total = log_sum(list(moved.values()))
+    return [mpmath.exp(moved[j] - total) if j in moved else mpmath.mpf(0) for j in range(len(z))]
+
+
+def shift_box(row, center, lower, upper, *, joint):
+    """Bounds and point of a row while one class at a time is shifted to its endpoints.
+
+    A class whose center is -inf is left out, unless it is the one that moves: then its shift is
+    measured from its logit itself.
+    """
+    K = len(center)
+    point = softmax(row, center)
+    low, high = list(point), list(point)
+    for k in range(K):
+        for t in (lower[k], upper[k]):
+            moved = numbers(center)
+            moved[k] = numbers([t])[0] + (moved[k] if moved[k] > -mpmath.inf else 0)
+            p = softmax(row, moved)
+            for j in range(K) if joint else [k]:
+                low[j], high[j] = min(low[j], p[j]), max(high[j], p[j])
+    return low, high, point
+
+
+def loss_of_labels(logits, labels, weights, scale):
+    """Nats lost by scaling the logits: log-likelihood of the labels at 1 less that at the scale."""
+    total = mpmath.mpf(0)
+    for row, y, w in zip(logits, labels, weights, strict=True):
+        at_one, scaled = (log_softmax(row, s)[y] for s in (1, scale))
+        total += mpmath.mpf(float(w)) * (at_one - scaled)
+    return total
+
+
+def loss_of_the_softer(logits, weights, scale):
+    """KL divergence of the softer from the sharper of the models at scales 1 and `scale`."""
+    total = mpmath.mpf(0)
+    for row, w in zip(logits, weights, strict=True):
+        sharper, softer = (log_softmax(row, s) for s in sorted((mpmath.mpf(1), scale), reverse=True))
+        for p, q in zip(sharper, softer, strict=True):
+            if p > -mpmath.inf:
+                total += mpmath.mpf(float(w)) * mpmath.exp(p) * (p - q)
+    return total
+
+
+def log_softmax(row, scale):
+    """Log-probabilities of a row of logits times a finite scale; those of masked classes are -inf."""
+    scale = mpmath.mpf(scale)
+    z = [scale * v if v > -mpmath.inf else v for v in numbers(row)]
+    total = log_sum([v for v in z if v > -mpmath.inf])
+    return [v - total for v in z]
+
+
+def knowledge(logits, weights):
+    """Mean of the logarithm of the number of classes not masked, less the entropy."""
+    total = mpmath.mpf(0)
+    for row, w in zip(logits, weights, strict=True):
+        p = [v for v in log_softmax(row, 1) if v > -mpmath.inf]
+        total += mpmath.mpf(float(w)) * (mpmath.log(len(p)) + sum(mpmath.exp(v) * v for v in p))
+    return total / mpmath.fsum(map(float, weights))

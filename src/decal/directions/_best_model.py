@@ -12,7 +12,10 @@ from decal.directions._direction import Reference
 
 MAX_NEWTON_STEPS = 100
 SHORTEST_STEP = 1e-11
-"""Steps shorter than this, in nats and relative to the shifts, are the last ones."""
+"""Steps shorter than this, in nats, are not taken any more..."""
+
+SHORTEST_SHARE = 4 * float(np.finfo(np.float64).eps)
+"""...nor those shorter than this share of the shifts: they round away."""
 
 LEAST_SHARE = 1e-4
 """Share of the gain that a Newton step promises which it must bring."""
@@ -179,11 +182,13 @@ class LogLikelihood:
             hessian[:K, :K] -= weighted.T @ p
             hessian[:K, K] += mixed
             hessian[K, :K] += mixed
-            hessian[K, K] += float((weighted * centered**2).sum())
+            with np.errstate(over="ignore"):
+                hessian[K, K] += float((weighted * centered**2).sum())
             weighted[each, y] = 0.0
             wrong = weighted.sum(axis=1)
             gradient[:K] += np.bincount(y, wrong, minlength=K) - weighted.sum(axis=0)
             gradient[K] += float(wrong @ z[each, y] - (weighted * z).sum())
+        hessian[K, K] = min(hessian[K, K], float(np.finfo(np.float64).max))
         # Shifting all classes together changes nothing: every row of the Hessian sums to zero.
         inner = hessian[:K, :K]
         np.fill_diagonal(inner, 0.0)
@@ -219,7 +224,7 @@ def _climbed(likelihood: LogLikelihood, model: Array, *, scale: bool) -> Likelih
             here.gradient * unit, here.hessian * np.outer(unit, unit), radius
         )
         length = float(np.abs(step / np.where(unit > 0, unit, 1.0)).max())
-        if length <= SHORTEST_STEP * (1.0 + float(np.abs(here.model).max())):
+        if length <= SHORTEST_STEP + SHORTEST_SHARE * float(np.abs(here.model).max()):
             break
         promised = float(here.gradient @ step - step @ here.hessian @ step / 2)
         there = likelihood(here.model + step)

@@ -357,9 +357,15 @@ def shift_box(logits: Logits, plan: ShiftPlan, *, joint: bool) -> tuple[Array, A
 
     def in_logarithms(deep: NDArray[np.intp]) -> None:
         if deep.size:
-            m = margins(logits[deep], plan.center).T
-            found = log_box(m, *plan.shifts, absent=plan.absent, joint=joint)
-            low[deep], high[deep], point[deep] = found
+            z = logits[deep].astype(np.float64)
+            m = margins(z, plan.center).T
+            low[deep], high[deep], point[deep] = log_box(
+                m, *plan.shifts, absent=plan.absent, joint=joint
+            )
+            if joint:
+                moved = _when_the_largest_moves(z + plan.center, m, plan.shifts)
+                low[deep] = np.minimum(low[deep], moved[0])
+                high[deep] = np.maximum(high[deep], moved[1])
 
     kernels = compiled(n * K)
     if kernels is None:
@@ -450,6 +456,37 @@ def _extremes_of_others(after: Array, unmoved: Array | float) -> Array:
     return extremes
 
 
+def _when_the_largest_moves(z: Array, m: Array, shifts: Array) -> tuple[Array, Array]:
+    """The least and the greatest probability of every other class when the largest one moves.
+
+    The others share what it leaves, in proportions that its shift does not change. They are taken
+    from the logits of the others alone: relative to the largest, logits that are much smaller
+    round to the same number.
+
+    Parameters
+    ----------
+    z, m : (n, K) arrays
+        Logits at the center, and margins. Others than the largest are far below it.
+    shifts : (2, K) array
+        The endpoints.
+
+    Returns
+    -------
+    low, high : (n, K) arrays
+        1 and 0 for the largest class itself.
+    """
+    each, top = np.arange(len(z)), z.argmax(axis=1)
+    others = z.copy()
+    others[each, top] = -np.inf
+    second = others.max(axis=1, keepdims=True)
+    e = np.exp(others - np.where(np.isneginf(second), 0.0, second))
+    share = e / np.maximum(e.sum(axis=1, keepdims=True), 1.0)
+    down, up = (sigmoid(-_moved(m[each, top], shift[top]))[:, None] for shift in shifts)
+    low, high = share * up, share * down
+    low[each, top] = 1.0
+    return low, high
+
+
 def log_box(
     m: Array, lower: Array, upper: Array, *, absent: NDArray[np.bool_], joint: bool
 ) -> tuple[Array, Array, Array]:
@@ -475,6 +512,8 @@ def log_box(
         log_own = np.where(absent, m, log_p)
         own = np.stack([_moved(log_own, lower), _moved(log_own, upper)])
         after = np.logaddexp(log_rest, own)
+        # Where a class is certain but for less than a float can tell, see the caller.
+        after[:, log_rest < -DEEPEST_LOGIT] = 0.0
         log_down, log_up = _extremes_of_others(after, 0.0)
         low = np.minimum(low, np.exp(_moved(log_p, -log_up)))
         high = np.maximum(high, np.exp(_moved(log_p, -log_down)))
