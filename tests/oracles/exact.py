@@ -164,3 +164,33 @@ def knowledge(logits, weights):
         p = [v for v in log_softmax(row, 1) if v > -mpmath.inf]
         total += mpmath.mpf(float(w)) * (mpmath.log(len(p)) + sum(mpmath.exp(v) * v for v in p))
     return total / mpmath.fsum(map(float, weights))
+
+
+def scaled_softmax(row, scale):
+    """Probabilities of a row of logits times a scale, from 0 to infinity."""
+    if scale == mpmath.inf:
+        z = numbers(row)
+        ties = [v == max(z) for v in z]
+        return [mpmath.mpf(int(tie)) / sum(ties) for tie in ties]
+    return [mpmath.exp(v) if v > -mpmath.inf else mpmath.mpf(0) for v in log_softmax(row, scale)]
+
+
+def largest_scaled(row, j, first, last, halvings=90):
+    """The largest probability of class j at scales between two finite ones, the first positive.
+
+    log p_j is concave in the scale, and rises where the expected logit is below that of class j.
+    """
+    z = numbers(row)
+    finite = [i for i, v in enumerate(z) if v > -mpmath.inf]
+
+    def rises(s):
+        p = scaled_softmax(row, s)
+        return sum(p[i] * (z[i] - z[j]) for i in finite) < 0
+
+    low, high = mpmath.mpf(first), mpmath.mpf(last)
+    if rises(high):
+        return scaled_softmax(row, high)[j]
+    for _ in range(halvings):
+        middle = mpmath.sqrt(low * high)
+        low, high = (middle, high) if rises(middle) else (low, middle)
+    return scaled_softmax(row, low)[j]
