@@ -89,6 +89,8 @@ def slope(logits, labels, k, shifts, weights):
     """The derivative of the log-likelihood by the shift of class k."""
     total = mpmath.mpf(0)
     for row, y, w in zip(logits, labels, weights, strict=True):
+        if w == 0:  # perhaps all its classes are left out
+            continue
         p = mpmath.exp(log_probabilities(row, shifts)[k])
         total += mpmath.mpf(float(w)) * ((1 if y == k else 0) - p)
     return total
@@ -175,7 +177,7 @@ def scaled_softmax(row, scale):
     return [mpmath.exp(v) if v > -mpmath.inf else mpmath.mpf(0) for v in log_softmax(row, scale)]
 
 
-def largest_scaled(row, j, first, last, halvings=90):
+def largest_scaled(row, j, first, last, halvings=60):
     """The largest probability of class j at scales between two finite ones, the first positive.
 
     log p_j is concave in the scale, and rises where the expected logit is below that of class j.
