@@ -1,6 +1,5 @@
 """Compiled loops and NumPy give the same numbers, on one thread or many, and neither is needed."""
 
-import os
 import subprocess
 import sys
 
@@ -10,7 +9,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import decal
-from decal._base import numerics as _numerics
 from decal._base.numerics import margins
 from decal.directions import _ladder as temperature
 from decal.directions._binning import Summariser, summarise_margins
@@ -18,36 +16,12 @@ from decal.directions._class_shifts import ShiftPlan, shift_box
 from decal.directions._direction import LabelledLogits
 from decal.directions._margins import MarginSummary, merge
 from decal.directions._peaks import scale_peaks
+from helpers.compiled import both, using
 from helpers.strategies import at_most, labelled_logits
 
 kernels = pytest.importorskip("decal._base.kernels", reason="needs Numba", exc_type=ImportError)
 
 LEVELS = (0.0, 0.3, 0.8, 0.95, 1.0)
-NEVER = 1 << 62
-
-
-class using:  # noqa: N801
-    """Compiled loops always or never, and this many threads, while the block runs."""
-
-    def __init__(self, compiled, threads=None):
-        self.compiled, self.threads = compiled, threads
-
-    def __enter__(self):
-        self.before = _numerics.COMPILED_ELEMENTS, os.cpu_count
-        _numerics.COMPILED_ELEMENTS = 0 if self.compiled else NEVER
-        if self.threads:
-            os.cpu_count = lambda: self.threads
-
-    def __exit__(self, *_):
-        _numerics.COMPILED_ELEMENTS, os.cpu_count = self.before
-
-
-def both(work):
-    """What `work` gives compiled, and what it gives in NumPy."""
-    with using(True):
-        first = work()
-    with using(False):
-        return first, work()
 
 
 def random_logits(n, K, *, scale=3.0, seed=0, dtype=np.float32):

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp, softmax
 
 from decal.directions._lines import widen_along
-from decal.directions._peaks import scale_peaks
+from decal.directions._peaks import _from_a_scale_of_zero, scale_peaks
 from helpers.strategies import at_most
 
 
@@ -68,7 +68,7 @@ def test_boxes_are_those_of_a_search_class_by_class(first, last):
     boxes = []
     for peaks in (partial(scale_peaks, first=first, last=last), None):
         low, high = np.ones_like(logits), np.zeros_like(logits)
-        widen_along(low, high, logits, lambda z: z, first - 1, last - 1, peaks=peaks)
+        widen_along(low, high, logits, _from_a_scale_of_zero, first, last, peaks=peaks)
         boxes.append((low, high))
     (low, high), (expected_low, expected_high) = boxes
     np.testing.assert_array_equal(low, expected_low)

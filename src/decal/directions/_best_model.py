@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,7 +13,10 @@ from decal.directions._direction import Reference
 
 MAX_NEWTON_STEPS = 100
 SHORTEST_STEP = 1e-11
-"""Steps shorter than this, in nats and relative to the shifts, are the last ones."""
+"""Steps shorter than this, in nats, are not taken any more..."""
+
+SHORTEST_SHARE = 4 * float(np.finfo(np.float64).eps)
+"""...nor those shorter than this share of the shifts: they round away."""
 
 FIRST_RADIUS = 16.0
 """Nats that the first step may go."""
@@ -32,6 +35,10 @@ COOLING = 4.0
 
 OPTIMAL = 1e-9
 """Slope of the log-likelihood, per unit of weight and nat, that may be left at its maximum."""
+
+OUT_OF_REACH = 1e6
+"""Logits this many gaps below the largest are masks: they do not count while a scale is sought, or
+they would keep it from 0, where logits that tell nothing about the labels send it."""
 
 PERFECT = 1e-9
 """Mean loss, in nats, at which labels count as perfectly predicted: the best scale is infinite."""
@@ -80,7 +87,9 @@ def best_model(
         )
     everything = LogLikelihood(logits, labels, weights, np.arange(logits.shape[1]))
     at_model = everything(np.append(np.zeros(logits.shape[1]), 1.0)).value
-    likelihood = LogLikelihood(logits, labels, weights, present)
+    whole = likelihood = LogLikelihood(logits, labels, weights, present)
+    if scale:
+        likelihood = replace(whole, floor=-OUT_OF_REACH * whole.gap)
     K, W = len(present), float(label_weight.sum())
     found = _climbed(likelihood, np.append(np.zeros(K), 1.0), scale=scale)
     left = likelihood.slope(found, scale=scale)
@@ -96,15 +105,16 @@ def best_model(
             "labels must not be perfectly predictable for reference='best' with the "
             "temperature: the best scale is infinite. Use reference='model', or more data."
         )
-    if left > OPTIMAL:
-        raise ArithmeticError(
-            f"reference='best' was not found: the log-likelihood still rises by {left:.2g} nats "
-            "per example and nat. Use reference='model', and please report it with your data."
-        )
     if found.model[-1] <= 0:
         raise ValueError(
             "logits must tell more about the labels than chance for reference='best' with the "
             f"temperature: got a best scale of {found.model[-1]:.3g}. Use reference='model'."
+        )
+    left = max(left, whole.slope(whole(found.model), scale=scale))
+    if left > OPTIMAL:
+        raise ArithmeticError(
+            f"reference='best' was not found: the log-likelihood still rises by {left:.2g} nats "
+            "per example and nat. Use reference='model', and please report it with your data."
         )
     center = np.full(logits.shape[1], -np.inf)
     center[present] = found.model[:K]
@@ -125,13 +135,15 @@ class LikelihoodAt:
 class LogLikelihood:
     """Sum of w log p_y as a function of a model: a shift for each of some columns, then the scale.
 
-    p is the softmax over these columns of scale * logits + shifts.
+    p is the softmax over these columns of scale * logits + shifts. Logits further below the largest
+    of their row than the floor are masked.
     """
 
     logits: Logits
     labels: NDArray[np.intp]
     weights: Array
     columns: NDArray[np.intp]
+    floor: float = -np.inf
 
     @cached_property
     def gap(self) -> float:
@@ -155,6 +167,7 @@ class LogLikelihood:
         """Logits less the largest of their row, labels and weights of some rows."""
         z = self.logits[rows][:, self.columns].astype(np.float64)
         z -= z.max(axis=1, keepdims=True)
+        z[z < self.floor] = -np.inf
         return z, np.searchsorted(self.columns, self.labels[rows]), self.weights[rows]
 
     def __call__(self, model: Array) -> LikelihoodAt:
@@ -183,11 +196,13 @@ class LogLikelihood:
             hessian[:K, :K] -= weighted.T @ p
             hessian[:K, K] += mixed
             hessian[K, :K] += mixed
-            hessian[K, K] += float((weighted * centered**2).sum())
+            with np.errstate(over="ignore"):
+                hessian[K, K] += float((weighted * centered * centered).sum())
             weighted[each, y] = 0.0
             wrong = weighted.sum(axis=1)
             gradient[:K] += np.bincount(y, wrong, minlength=K) - weighted.sum(axis=0)
             gradient[K] += float(wrong @ z[each, y] - (weighted * z).sum())
+        hessian[K, K] = min(hessian[K, K], float(np.finfo(np.float64).max))
         # Shifting all classes together changes nothing: every row of the Hessian sums to zero.
         inner = hessian[:K, :K]
         np.fill_diagonal(inner, 0.0)
@@ -223,7 +238,7 @@ def _climbed(likelihood: LogLikelihood, model: Array, *, scale: bool) -> Likelih
             here.gradient * unit, here.hessian * np.outer(unit, unit), radius
         )
         length = float(np.abs(step / np.where(unit > 0, unit, 1.0)).max())
-        if length <= SHORTEST_STEP * (1.0 + float(np.abs(here.model).max())):
+        if length <= SHORTEST_STEP + SHORTEST_SHARE * float(np.abs(here.model).max()):
             break
         promised = float(here.gradient @ step - step @ here.hessian @ step / 2)
         there = likelihood(here.model + step)
@@ -251,6 +266,8 @@ def _newton_step(gradient: Array, hessian: Array, radius: float) -> Array:
         return step
     curvature = hessian[np.ix_(free, free)] + np.diag(np.full(len(free), steepest / radius))
     size = np.sqrt(np.diag(curvature))
-    step[free] = np.linalg.solve(curvature / np.outer(size, size), gradient[free] / size) / size
+    # Where masks leave groups of classes that never compete, only round-off ties these together.
+    scaled = curvature / size / size[:, None] + ROUND_OFF * np.eye(len(free))
+    step[free] = np.linalg.solve(scaled, gradient[free] / size) / size
     step[:-1] -= step[:-1].mean()
     return step

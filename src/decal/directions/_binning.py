@@ -182,8 +182,9 @@ class Summariser:
         """All evidence added so far."""
         self._close_grid()
         K = len(self.label_weight)
-        # A class that is masked in every row has no margins, but sums over its bins are taken.
-        keys = np.flatnonzero(self.masked) * SPAN
+        # A class that is masked, or alone, in every row has no margins, but sums over its bins are
+        # taken.
+        keys = np.flatnonzero((self.masked > 0) | (self.certain > 0)) * SPAN
         if keys.size:
             empty = np.zeros((ORDER + 1, len(keys)))
             self._done.append(MarginSummary.of_bins(BIN_WIDTH, keys, empty, K))

@@ -160,7 +160,9 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
 
     exact = None if summary.data is None else DataSummary(summary.data)
     stages = [stage for stage in (summary.coarse, summary, exact) if stage is not None]
+    nearest = np.where(left_out, -FURTHEST, 0.0)
     t = np.where(solve, _closest_roots(summary.coarse or summary, left_out, b, outside), 0.0)
+    t = side * np.clip(side * t, nearest, FURTHEST)
     for stage in stages:
         base = stage.start(left_out)
         last_step = LAST_STEP if stage is stages[-1] else LAST_COARSE_STEP
@@ -173,14 +175,17 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
             # The terms of the gain may be large and cancel: what they leave is round-off.
             off = solve & (short > TOLERANCE * (W + np.abs(lift) + np.abs(value)))
             off &= side * rise < 0  # elsewhere a step would lead away
-            np.divide(left, rise, out=step, where=off)
-            t -= step
+            with np.errstate(over="ignore"):
+                np.divide(left, rise, out=step, where=off)
+            t = side * np.clip(side * (t - step), nearest, FURTHEST)
             size = np.abs(step)
-            if (size <= last_step + TOLERANCE * np.abs(t)).all():
+            settled = size <= last_step + TOLERANCE * np.abs(t)
+            if settled.all():
                 break
-    missed = np.where(off, np.minimum(W / 8 * size**2, short), np.where(solve, short, 0.0))
+    after_step = np.minimum(W / 8 * np.minimum(size, 1.0) ** 2, short)
+    missed = np.where(off, after_step, np.where(solve, short, 0.0))
     room = W * np.maximum(np.abs(t) / LONG_SHIFT, 1.0)
-    lost = missed > LOST * room
+    lost = ~settled | (missed > LOST * room)
     if lost.any():
         found, short = _bisected(stages[-1], w, base - b, side, left_out)
         t, missed = np.where(lost, found, t), np.where(lost, short, missed)
@@ -191,7 +196,6 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
     residual = float((missed / room).max())
     error = 0.0 if exact else float((np.where(solve, hidden, 0.0) / room).max())
     start = np.where(left_out, -np.inf, 0.0)
-    t = np.where(left_out, t, side * np.maximum(side * t, 0.0))
     t = np.where(infinite, side * np.inf, np.where(still, start, t))
     return Endpoints(t[:A], t[A:], reference.center, None, residual, error)
 
@@ -275,10 +279,12 @@ def _closest_roots(
         rise = w - slope
         falls = side * rise < 0
         for row, wanted in zip(t[rows], b[rows], strict=True):
-            root = np.divide(
-                wanted - gain, rise, out=np.full_like(rise, side * np.inf), where=falls
-            )
+            with np.errstate(over="ignore"):  # a tangent that hardly falls meets it nowhere
+                root = np.divide(
+                    wanted - gain, rise, out=np.full_like(rise, side * np.inf), where=falls
+                )
             root += at
+            root[side * root == -np.inf] = side * np.inf
             row[:] = side * np.minimum(side * row, (side * root).min(axis=0))
     return t
 
@@ -351,9 +357,15 @@ def shift_box(logits: Logits, plan: ShiftPlan, *, joint: bool) -> tuple[Array, A
 
     def in_logarithms(deep: NDArray[np.intp]) -> None:
         if deep.size:
-            m = margins(logits[deep], plan.center).T
-            found = log_box(m, *plan.shifts, absent=plan.absent, joint=joint)
-            low[deep], high[deep], point[deep] = found
+            z = logits[deep].astype(np.float64)
+            m = margins(z, plan.center).T
+            low[deep], high[deep], point[deep] = log_box(
+                m, *plan.shifts, absent=plan.absent, joint=joint
+            )
+            if joint:
+                moved = _when_the_largest_moves(z + plan.center, m, plan.shifts)
+                low[deep] = np.minimum(low[deep], moved[0])
+                high[deep] = np.maximum(high[deep], moved[1])
 
     kernels = compiled(n * K)
     if kernels is None:
@@ -444,6 +456,37 @@ def _extremes_of_others(after: Array, unmoved: Array | float) -> Array:
     return extremes
 
 
+def _when_the_largest_moves(z: Array, m: Array, shifts: Array) -> tuple[Array, Array]:
+    """The least and the greatest probability of every other class when the largest one moves.
+
+    The others share what it leaves, in proportions that its shift does not change. They are taken
+    from the logits of the others alone: relative to the largest, logits that are much smaller
+    round to the same number.
+
+    Parameters
+    ----------
+    z, m : (n, K) arrays
+        Logits at the center, and margins. Others than the largest are far below it.
+    shifts : (2, K) array
+        The endpoints.
+
+    Returns
+    -------
+    low, high : (n, K) arrays
+        1 and 0 for the largest class itself.
+    """
+    each, top = np.arange(len(z)), z.argmax(axis=1)
+    others = z.copy()
+    others[each, top] = -np.inf
+    second = others.max(axis=1, keepdims=True)
+    e = np.exp(others - np.where(np.isneginf(second), 0.0, second))
+    share = e / np.maximum(e.sum(axis=1, keepdims=True), 1.0)
+    down, up = (sigmoid(-_moved(m[each, top], shift[top]))[:, None] for shift in shifts)
+    low, high = share * up, share * down
+    low[each, top] = 1.0
+    return low, high
+
+
 def log_box(
     m: Array, lower: Array, upper: Array, *, absent: NDArray[np.bool_], joint: bool
 ) -> tuple[Array, Array, Array]:
@@ -469,6 +512,8 @@ def log_box(
         log_own = np.where(absent, m, log_p)
         own = np.stack([_moved(log_own, lower), _moved(log_own, upper)])
         after = np.logaddexp(log_rest, own)
+        # Where a class is certain but for less than a float can tell, see the caller.
+        after[:, log_rest < -DEEPEST_LOGIT] = 0.0
         log_down, log_up = _extremes_of_others(after, 0.0)
         low = np.minimum(low, np.exp(_moved(log_p, -log_up)))
         high = np.maximum(high, np.exp(_moved(log_p, -log_down)))

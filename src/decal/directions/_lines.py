@@ -43,6 +43,9 @@ WORTHWHILE = 1e-12
 Move = Callable[[Array], Array]
 """Logits (n, K) to what one unit of a parameter adds to them."""
 
+Ray = Callable[[Array], tuple[Array, Array]]
+"""Logits (n, K) to those at a parameter of 0, and to what one unit of it adds to them."""
+
 Peaks = Callable[[Array, NDArray[np.intp], NDArray[np.intp]], Array]
 """Logits (n, K), rows (m,) and classes (m,) to the largest probabilities (m,) of these."""
 
@@ -111,7 +114,7 @@ class Line(Direction):
         """Widen to the range of every probability along the line."""
         box = box or Box.at_point(inputs)
         steps = endpoints.lower, endpoints.upper
-        widen_along(box.low, box.high, inputs.recentered, self.move, *steps)
+        widen_along(box.low, box.high, inputs.recentered, lambda z: (z, self.move(z)), *steps)
         return box
 
 
@@ -194,7 +197,7 @@ def widen_along(
     low: Array,
     high: Array,
     logits: Logits,
-    move: Move,
+    ray: Ray,
     first: float,
     last: float,
     columns: NDArray[np.intp] | None = None,
@@ -202,7 +205,7 @@ def widen_along(
 ) -> None:
     """Widen bounds (n, K), in place, to the range of probabilities while theta is in [first, last].
 
-    Both endpoints may be infinite, and 0 lies between them. `columns` are the classes to consider,
+    Both endpoints may be infinite. `columns` are the classes to consider,
     all by default; the others have probability 0, and so has a class whose logit is -inf. O(K) per
     row and endpoint, and O(K) more for every class whose bound a peak between the endpoints may
     raise, unless `peaks` knows better.
@@ -213,22 +216,21 @@ def widen_along(
     def block(rows: slice) -> None:
         z = logits[rows].astype(np.float64)[:, pick]
         masked = np.isneginf(z)
-        D = np.where(masked, 0.0, move(z)) if masked.any() else move(z)
+        start, D = ray(z)
+        if masked.any():
+            start, D = np.where(masked, -np.inf, start), np.where(masked, 0.0, D)
         floor, ceiling = low[rows][:, pick], high[rows][:, pick]
         lines = []
         for theta in (first, last):
-            log_p, expected = _at(z, D, theta)
+            log_p, expected = _at(start, D, theta)
             p = np.exp(log_p)
             np.minimum(floor, p, out=floor)
             np.maximum(ceiling, p, out=ceiling)
-            # The tangent there: log p_j <= intercept + slope * theta, for every theta.
-            slope = D - expected[:, None]
-            if np.isinf(theta):
-                log_p = z - log_sum_exp(np.where(expected[:, None] == D, z, -np.inf))[:, None]
-                intercept = log_p
-            else:
-                intercept = log_p - theta * slope
-            lines.append((intercept, slope))
+            # The tangent there: log p_j <= intercept + slope * theta, for every theta. What is
+            # taken off the start is a mean of moderate numbers, however large theta and D are.
+            seen = p > 0
+            below = np.sum(p * np.subtract(start, log_p, where=seen, out=np.zeros_like(p)), axis=1)
+            lines.append((start - below[:, None], D - expected[:, None]))
         (rise_at, rise), (fall_at, fall) = lines
         with np.errstate(divide="ignore", invalid="ignore"):
             crossing = (fall_at - rise_at) / (rise - fall)
@@ -240,7 +242,7 @@ def widen_along(
         else:
             for part in row_blocks(len(row), z.shape[1], PEAK_ELEMENTS):
                 r, k = row[part], j[part]
-                peak = _peak(z[r], D[r], k, crossing[r, k], first, last)
+                peak = _peak(start[r], D[r], k, crossing[r, k], first, last)
                 ceiling[r, k] = np.maximum(ceiling[r, k], peak)
         low[rows, pick], high[rows, pick] = floor, ceiling
 
@@ -254,7 +256,8 @@ def _at(z: Array, D: Array, theta: float) -> tuple[Array, Array]:
         extreme = side * np.where(np.isneginf(z), -np.inf, side * D).max(axis=1)
         moved = np.where(extreme[:, None] == D, z, -np.inf)
         return moved - log_sum_exp(moved)[:, None], extreme
-    moved = z + theta * D
+    with np.errstate(over="ignore"):
+        moved = z + theta * D
     log_p = moved - log_sum_exp(moved)[:, None]
     return log_p, (np.exp(log_p) * D).sum(axis=1)
 

@@ -144,8 +144,9 @@ class MarginSummary:
     @cached_property
     def open_others(self) -> Array:
         """(K,) weight of the examples labelled otherwise that a shift of class k can change."""
-        w = self.label_weight
-        before, after = np.cumsum(w) - w, np.cumsum(w[::-1])[::-1] - w
+        # Sums of the others alone: nothing is subtracted from a total that a large one dominates.
+        before = np.append(0.0, np.cumsum(self.label_weight[:-1]))
+        after = np.append(0.0, np.cumsum(self.label_weight[:0:-1]))[::-1]
         return _difference(before + after, self.masked)
 
     @cached_property
@@ -258,7 +259,7 @@ class MarginSummary:
             and np.isfinite(moments).all()
             and (moments[0] >= 0).all()
             and all((np.isfinite(w) & (w >= 0)).all() for w in weights)
-            and (certain <= label_weight).all()
+            and (certain <= label_weight * (1 + NO_WEIGHT)).all()
             and summary.total_weight > 0
         )
         if not sound:

@@ -124,8 +124,12 @@ def widen_by_scale(
         0 <= first <= 1 <= last <= inf.
     """
     peaks = partial(scale_peaks, first=first, last=last)
-    # Scaling by s is moving by s - 1 along the logits themselves.
-    widen_along(low, high, logits, lambda z: z, first - 1, last - 1, columns, peaks)
+    widen_along(low, high, logits, _from_a_scale_of_zero, first, last, columns, peaks)
+
+
+def _from_a_scale_of_zero(z: Array) -> tuple[Array, Array]:
+    """The logits s z, but for a constant per row, as a line in s."""
+    return np.zeros_like(z), z - z.max(axis=1, keepdims=True)
 
 
 def scale_peaks(
@@ -157,7 +161,9 @@ def scale_peaks(
     high = Nodes.at(d, rows, np.log(np.maximum(most, np.maximum(least, first))))
     found = np.full(len(row), -np.inf)
     below = target <= low.mean[of]
-    found[below] = _near_zero(d, masked, of[below], target[below], first)
+    # Where the first scale is beyond the series about 0, what peaks before it is not found here.
+    near = below & (least[of] >= first)
+    found[near] = _near_zero(d, masked, of[near], target[near], first)
     pair = np.flatnonzero(~below)
     at = of[pair]  # the interval that holds a pair's peak
     for _ in range(MOST_HALVINGS):

@@ -34,8 +34,12 @@ LABEL_RATIO = 16.0
 """Log-budget of the scale in units of that of the shifts, when labels judge it."""
 
 FALSE_POSITION_STEPS = 100
+BISECTION_STEPS = 40
 LOSS_TOLERANCE = 1e-14
 """Nats per unit of weight by which the loss at an endpoint may miss its budget."""
+
+SCALE_ROUNDING = 4 * float(np.finfo(np.float64).eps)
+"""Scales closer than this, relative to each other, are hardly told apart."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,10 @@ class LabelLoss:
         """Of scales s and R(s)."""
         return (s - 1) * self.final_slope + value - self.at_one
 
+    def rate(self, rate: Array) -> Array:
+        """The derivative in s, of R'(s)."""
+        return self.final_slope + rate
+
 
 def plausible_scales(
     summary: ScaleSummary, loss: ExpectedLoss | LabelLoss, budgets: Array, center: float = 1.0
@@ -200,12 +208,35 @@ def plausible_scales(
     still = (b == 0) & (side * loss.slope >= 0)
     scales = np.where(still, 1.0, limit)
     solve = reached & ~still
-    found, missed = _between(summary, loss, b[solve], rungs[inner[solve]], rungs[outer[solve]])
+    inside, outside = rungs[inner[solve]], rungs[outer[solve]]
+    if isinstance(loss, LabelLoss):
+        # Between 1 and its rung the loss may fall before it rises: then s = 1 is no endpoint.
+        dips = (inner[solve] == one) & (side[solve] * loss.slope < 0)
+        inside[dips] = _bottom(summary, loss, outside[dips])
+    found, missed = _between(summary, loss, b[solve], inside, outside)
     scales[solve] = found
+    missed = np.maximum(missed - _written(summary, loss, found), 0.0)
     rough = loss(found, *summary(found, STENCIL - 2)) - b[solve]
     hidden = np.abs(np.abs(rough) - missed)
     residual, error = (float(lost.max(initial=0)) / W for lost in (missed, hidden))
     return Endpoints(scales[:A], scales[A:], center, None, residual, error)
+
+
+def _bottom(summary: ScaleSummary, loss: LabelLoss, outside: Array) -> Array:
+    """Scales between 1 and `outside` at which the loss is least, to a few digits."""
+    near, far = np.ones_like(outside), outside
+    for _ in range(BISECTION_STEPS):
+        middle = (near + far) / 2
+        falls = (far - near) * loss.rate(summary(middle)[1]) < 0
+        near, far = np.where(falls, middle, near), np.where(falls, far, middle)
+    return near
+
+
+def _written(summary: ScaleSummary, loss: ExpectedLoss | LabelLoss, scales: Array) -> Array:
+    """By how much the loss changes while scales change by no more than a few roundings."""
+    ends = [scales * (1 + side * SCALE_ROUNDING) for side in (-1, 1)]
+    low, high = (loss(s, *summary(s)) for s in ends)
+    return np.abs(high - low)
 
 
 def _between(
