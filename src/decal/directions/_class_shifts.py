@@ -113,6 +113,7 @@ class ClassShifts(Direction):
         return wider(*bounds, *shift_box(*inputs[:2], lower, upper, joint=inputs.joint))
 
 
+@np.errstate(over="ignore")  # of steps along lines that hardly fall: they are cut off
 def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Reference) -> Endpoints:
     """The interval of shifts that lose at most the budget, for every budget and class.
 
@@ -160,24 +161,25 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
 
     exact = None if summary.data is None else DataSummary(summary.data)
     stages = [stage for stage in (summary.coarse, summary, exact) if stage is not None]
-    nearest = np.where(left_out, -FURTHEST, 0.0)
+    least = np.where((side < 0) | left_out, -FURTHEST, 0.0)
+    most = np.where((side < 0) & ~left_out, 0.0, FURTHEST)
     t = np.where(solve, _closest_roots(summary.coarse or summary, left_out, b, outside), 0.0)
-    t = side * np.clip(side * t, nearest, FURTHEST)
+    t = np.minimum(np.maximum(t, least), most)
     for stage in stages:
         base = stage.start(left_out)
         last_step = LAST_STEP if stage is stages[-1] else LAST_COARSE_STEP
+        left_of_budget = base - b
         for _ in range(MAX_NEWTON_STEPS):
             value, slope = stage.softplus_sum(t)
             lift, rise = w * t, w - slope
             left = lift - value
-            left += base - b
+            left += left_of_budget
             short, step = np.abs(left), np.zeros_like(t)
             # The terms of the gain may be large and cancel: what they leave is round-off.
             off = solve & (short > TOLERANCE * (W + np.abs(lift) + np.abs(value)))
             off &= side * rise < 0  # elsewhere a step would lead away
-            with np.errstate(over="ignore"):
-                np.divide(left, rise, out=step, where=off)
-            t = side * np.clip(side * (t - step), nearest, FURTHEST)
+            np.divide(left, rise, out=step, where=off)
+            t = np.minimum(np.maximum(t - step, least), most)
             size = np.abs(step)
             settled = size <= last_step + TOLERANCE * np.abs(t)
             if settled.all():
@@ -187,7 +189,7 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
     room = W * np.maximum(np.abs(t) / LONG_SHIFT, 1.0)
     lost = ~settled | (missed > LOST * room)
     if lost.any():
-        found, short = _bisected(stages[-1], w, base - b, side, left_out)
+        found, short = _bisected(stages[-1], w, left_of_budget, side, left_out)
         t, missed = np.where(lost, found, t), np.where(lost, short, missed)
         room = W * np.maximum(np.abs(t) / LONG_SHIFT, 1.0)
     # Both softplus sums of a gain carry a remainder; they cancel as t goes to 0.
@@ -276,16 +278,12 @@ def _closest_roots(
     ):
         at = side * TANGENT_SHIFTS[:, None]
         gain = w * at - value + base
-        rise = w - slope
-        falls = side * rise < 0
+        fall = side * (slope - w)
         for row, wanted in zip(t[rows], b[rows], strict=True):
-            with np.errstate(over="ignore"):  # a tangent that hardly falls meets it nowhere
-                root = np.divide(
-                    wanted - gain, rise, out=np.full_like(rise, side * np.inf), where=falls
-                )
-            root += at
-            root[side * root == -np.inf] = side * np.inf
-            row[:] = side * np.minimum(side * row, (side * root).min(axis=0))
+            further = np.divide(gain - wanted, fall, out=np.full_like(fall, np.inf), where=fall > 0)
+            root = TANGENT_SHIFTS[:, None] + further
+            root[root == -np.inf] = np.inf
+            row[:] = side * np.minimum(side * row, root.min(axis=0))
     return t
 
 

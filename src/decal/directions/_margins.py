@@ -57,7 +57,7 @@ NO_WEIGHT = 1e-12
 SAME_WEIGHT = 1e-6
 """Share by which the weight of a class's bins in a file may miss that of all rows, by round-off."""
 
-TANGENT_SHIFTS = 4.0 ** np.arange(-3, 2)
+TANGENT_SHIFTS = 2.0 ** np.arange(-5, 4)
 """Where tangents of the gain are taken, on both sides of 0: the solver starts from their roots."""
 
 EVALUATIONS = 6
