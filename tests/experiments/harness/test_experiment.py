@@ -115,6 +115,7 @@ def test_seeds_do_not_mix(one_file, tmp_path):
     assert len({text.replace(",1,", ",0,") for text in tables}) == 2  # other halves
 
 
+@undrawn()
 def test_rows_of_another_version_are_kept_and_said(every_family, directions_copy):
     text = (directions_copy / "rows.csv").read_text()
     old = text.replace(f",{decal.__version__},", ",0.0.1,", 5)
