@@ -5,6 +5,7 @@
 
 import os
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,17 +24,27 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 # `make test` distributes by file: what the tests of a file share, a trained network or a Spark
-# session, is then made once. (Marks `xdist_group` would say so too, but pytest-xdist 3.8 ignores
-# them with pytest 9.2.)
+# session, is then made once. Some files share even that. (Marks `xdist_group` would say so too, but
+# pytest-xdist 3.8 ignores them with pytest 9.2.)
+
+BROWSER = "tests/explorer/browser/"
+RUNS = "paper_runs", "directions_run", "directions_copy"
+"""Fixtures with runs of experiments that several files share."""
+
+
+@cache
+def group_of(file):
+    """What stays in one process with this file, by a name."""
+    if file.startswith(BROWSER):
+        return BROWSER
+    path = Path(__file__).parents[1] / file
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return "runs of experiments" if any(name in text for name in RUNS) else file
 
 
 def together(nodeid):
-    """What stays in one process: the tests of a file, and all tests in a browser."""
-    file = nodeid.partition("::")[0]
-    return BROWSER if file.startswith(BROWSER) else file
-
-
-BROWSER = "tests/explorer/browser/"
+    """What stays in one process: a file, all tests in a browser, those of the same runs."""
+    return group_of(nodeid.partition("::")[0])
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -49,7 +60,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Distribute by file, and give all tests in a browser to one process."""
+    """Distribute by file, or by group of files."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling

@@ -79,21 +79,26 @@ def test_the_pictures_are_figures_and_a_page(demo):
     assert "Handwritten digits" in page.read_text(encoding="utf-8")
 
 
-def test_what_cannot_be_drawn_is_said(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    for name in [name for name in sys.modules if name.startswith("decal.plot")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr(decal, "plot", raising=False)
-    bare = run_demo(0, tmp_path)
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """The same demo again, without matplotlib."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "matplotlib", None)
+        for name in [name for name in sys.modules if name.startswith("decal.plot")]:
+            patch.delitem(sys.modules, name)
+        patch.delattr(decal, "plot", raising=False)
+        return run_demo(0, tmp_path_factory.mktemp("bare"))
+
+
+def test_what_cannot_be_drawn_is_said(bare):
     assert [path.name for path in bare.pictures] == ["explorer.html"]
     assert bare.notes[0].startswith("spiders.png is missing: decal.plot needs matplotlib")
 
 
-def test_the_seed_decides_everything(demo, tmp_path):
-    again = run_demo(0, tmp_path / "again")
-    other = run_demo(1, tmp_path / "again")  # replaces the files
-    assert again.coverage == demo.coverage
-    assert again.most_uncertain == demo.most_uncertain
+def test_the_seed_decides_everything(demo, bare):
+    other = run_demo(1, bare.folder)  # replaces the files
+    assert bare.coverage == demo.coverage
+    assert bare.most_uncertain == demo.most_uncertain
     assert other.efficiency != demo.efficiency
 
 

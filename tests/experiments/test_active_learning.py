@@ -14,6 +14,7 @@ from decal._experiments.harness import tabular_models as tables
 from decal._experiments.harness.experiment import run
 from decal._experiments.harness.logit_sets import NoDataAvailableError
 from helpers.experiment_runs import Stopped, numbers, table
+from helpers.undrawn import undrawn
 from oracles import boxes as box_oracles
 from oracles import class_shifts as oracles
 
@@ -28,6 +29,13 @@ FOREVER = 10_000
 def task(tables_folder):
     pytest.importorskip("sklearn", reason="needs scikit-learn")
     return active_learning.TableTask(tables.load(tables_folder, 46941), tables.logistic())
+
+
+@pytest.fixture(scope="module")
+def finished(tables_folder, tmp_path_factory):
+    """The results of a run, and its report."""
+    out = tmp_path_factory.mktemp("results") / "active"
+    return out, run(active_learning.experiment, tables_folder, out, seeds=(1, 2))
 
 
 def test_the_split_has_two_of_each_class_a_test_share_and_the_rest(task):
@@ -76,15 +84,17 @@ def test_random_choice_takes_the_pool_in_its_random_order(task):
 
 
 @needs_sklearn
-def test_a_killed_run_resumes_and_the_same_seeds_give_the_same_rows(tables_folder, tmp_path):
-    once, twice = tmp_path / "once", tmp_path / "twice"
-    report = run(active_learning.experiment, tables_folder, once, seeds=(1, 2))
+def test_a_killed_run_resumes_and_the_same_seeds_give_the_same_rows(
+    finished, tables_folder, tmp_path
+):
+    (once, report), twice = finished, tmp_path / "twice"
     with pytest.raises(KeyboardInterrupt):
         run(active_learning.experiment, tables_folder, twice, seeds=(1, 2), track=Stopped(after=2))
     text = (twice / "rows.csv").read_text()
     (twice / "rows.csv").write_text(text[:-15])
     counted = Stopped()
-    run(active_learning.experiment, tables_folder, twice, seeds=(1, 2), track=counted)
+    with undrawn():  # the same rows as those of `finished`, whose figures are drawn
+        run(active_learning.experiment, tables_folder, twice, seeds=(1, 2), track=counted)
     assert len(counted.cells) == 2 * 3 - 1
     assert sorted(numbers(twice / "rows.csv"), key=str) == sorted(
         numbers(once / "rows.csv"), key=str
@@ -94,14 +104,14 @@ def test_a_killed_run_resumes_and_the_same_seeds_give_the_same_rows(tables_folde
 
 
 @needs_sklearn
-def test_gains_over_random_stand_beside_the_published_ones(tables_folder, tmp_path):
-    report = run(active_learning.experiment, tables_folder, tmp_path, seeds=(1, 2))
+def test_gains_over_random_stand_beside_the_published_ones(finished):
+    out, report = finished
     means = active_learning.means_of(
-        active_learning.RowStore(tmp_path / "rows.csv", active_learning.COLUMNS, level="labelled"),
+        active_learning.RowStore(out / "rows.csv", active_learning.COLUMNS, level="labelled"),
         (1, 2),
     )
     curves = {}
-    for row in table(tmp_path / "rows.csv"):
+    for row in table(out / "rows.csv"):
         name = row["method"].partition(": ")[2]
         curves.setdefault((name, row["seed"]), []).append(float(row["accuracy"]))
     pair = np.array([curves["entropy, alpha 0.8", seed] for seed in "12"])

@@ -12,6 +12,7 @@ from decal._experiments import (
 from decal._experiments.harness.experiment import run
 from decal._experiments.harness.rows import RowStore
 from helpers.experiment_runs import table
+from helpers.undrawn import undrawn
 
 
 def test_spiders_are_rebuilt_from_their_rows(paper_runs, paper_folder):
@@ -60,6 +61,7 @@ def test_rankings_are_by_the_exact_entropies(paper_runs, paper_folder):
 
 @pytest.mark.data
 @pytest.mark.slow
+@undrawn()
 def test_the_most_epistemic_images_of_siglip_are_the_published_ones(data_folder, tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()

@@ -38,6 +38,7 @@ EVERY = [coverage_efficiency, solvers, zero_shot, spider_gallery, single_models]
 TEXTS = {"rows.csv", "table.md", "table.tex"}
 
 
+@pytest.mark.slow
 def test_a_second_run_computes_nothing_and_changes_nothing(every_family, directions_copy):
     before = {path.name: path.read_bytes() for path in directions_copy.iterdir()}
     counted = Stopped()
@@ -46,6 +47,7 @@ def test_a_second_run_computes_nothing_and_changes_nothing(every_family, directi
     assert {path.name: path.read_bytes() for path in directions_copy.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_a_run_whose_rows_were_cut_off_resumes_to_the_same_tables(every_family, directions_copy):
     wanted = {path.name: path.read_bytes() for path in directions_copy.iterdir()}
     rows = wanted.pop("rows.csv")
@@ -115,6 +117,7 @@ def test_seeds_do_not_mix(one_file, tmp_path):
     assert len({text.replace(",1,", ",0,") for text in tables}) == 2  # other halves
 
 
+@undrawn()
 def test_rows_of_another_version_are_kept_and_said(every_family, directions_copy):
     text = (directions_copy / "rows.csv").read_text()
     old = text.replace(f",{decal.__version__},", ",0.0.1,", 5)
@@ -264,6 +267,7 @@ def test_a_lone_seed_stands_for_several_and_others_for_themselves():
     assert Request(Path(), Path(), (0, 7)).extended_seeds(3) == (0, 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", EVERY)
 def test_rows_tables_and_figures_are_left_and_told(paper_runs, module):
     pytest.importorskip("matplotlib", reason="needs decal[plot]")
@@ -283,6 +287,7 @@ def test_rows_tables_and_figures_are_left_and_told(paper_runs, module):
             assert all(isinstance(cell, str) for row in rows for cell in row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", EVERY)
 def test_a_second_run_computes_nothing_and_the_same_seed_gives_the_same_rows(
     paper_runs, module, paper_folder, tmp_path
