@@ -229,7 +229,8 @@ def newton(
         if iteration >= CAUTIOUS_STEPS:
             widest = WIDEST_STEP * STEP_DECAY ** (iteration - CAUTIOUS_STEPS)
         size = np.maximum(np.ptp(step, axis=1), np.finfo(np.float64).tiny)
-        step *= np.minimum(1.0, widest / size)[:, None]
+        with np.errstate(over="ignore"):
+            step *= np.minimum(1.0, widest / size)[:, None]
         sound = np.isfinite(step).all(axis=1)
         active, moved = active[sound], (now.at.shift + step)[sound]
         endpoints.at.put(active, data.evaluate(moved, curvature=curvature))
