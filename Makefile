@@ -14,7 +14,7 @@ CORE := $(addprefix tests/,base coupled credal directions io helpers test_archit
 	test_decisions.py test_metrics.py test_selection.py test_smoke.py)
 PYTEST := $(BIN)/python -m pytest -q --numprocesses
 
-.PHONY: help demo quick test docs bench clean
+.PHONY: help demo quick test attack docs bench clean
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 8
 
@@ -32,6 +32,14 @@ test: .venv/.types .venv/.browser  ## everything CI runs: formatting, types, tes
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(PYTEST) 3 --dist loadfile --no-loadscope-reorder --durations 15
+
+# So many times the problems of CI: 400 is about 10^5 per fast algorithm, and five hours of one core.
+FACTOR ?= 400
+SEED ?= $(shell date +%s)
+PROCESSES ?= auto
+attack: .venv/.test  ## 10^5 nasty problems per algorithm against exact arithmetic (FACTOR=, SEED=, PROCESSES=)
+	DECAL_ATTACK=$(FACTOR) DECAL_ATTACK_TABLE=attack.json $(PYTEST) $(PROCESSES) --dist worksteal \
+		--hypothesis-seed $(SEED) tests/attack
 
 docs: .venv/.docs  ## build the documentation site into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
