@@ -23,6 +23,9 @@ LEAST_SHARE = 1e-4
 ROUND_OFF = 1e-14
 """Error of a log-likelihood, relative to its size and per unit of weight."""
 
+SINGULAR = 1e-12
+"""Eigenvalues of a Hessian, scaled to ones on its diagonal, that are round-off."""
+
 SMOOTH_GAP = 4.0
 """Logits that differ by no more than this many nats make a problem that is easy to solve."""
 
@@ -262,8 +265,13 @@ def _newton_step(gradient: Array, hessian: Array, radius: float) -> Array:
         return step
     curvature = hessian[np.ix_(free, free)] + np.diag(np.full(len(free), steepest / radius))
     size = np.sqrt(np.diag(curvature))
-    # Where masks leave groups of classes that never compete, only round-off ties these together.
-    scaled = curvature / size / size[:, None] + ROUND_OFF * np.eye(len(free))
-    step[free] = np.linalg.solve(scaled, gradient[free] / size) / size
+    scaled = curvature / size / size[:, None]
+    try:
+        found = np.linalg.solve(scaled, gradient[free] / size)
+    except np.linalg.LinAlgError:
+        # Masks leave groups of classes that never compete, or one that only the scale moves: along
+        # what round-off alone decides, there is no step.
+        found = np.linalg.lstsq(scaled, gradient[free] / size, rcond=SINGULAR)[0]
+    step[free] = found / size
     step[:-1] -= step[:-1].mean()
     return step
