@@ -244,3 +244,9 @@ def test_a_search_among_logits_of_1e290_overflows_nowhere():
     best = decal.decalibrate(logits, labels, alpha=0.5, reference="best").reference_model
     assert np.isfinite(best.center).all()
     assert best.distance > 0
+
+
+def test_slopes_so_small_that_they_underflow_end_the_search():
+    logits = np.array([[-1e4, -522.7484414807474], [-413.06354339189346, -1e4], [1799.7, 1144.2]])
+    with pytest.raises(ValueError, match="perfectly predictable"):
+        decal.decalibrate(logits, [1, 0, 1], alpha=0.5, reference="best", directions=BOTH)

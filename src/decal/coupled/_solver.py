@@ -328,7 +328,7 @@ def _meet_budget(
     b = (gradient * along).sum(axis=1) + (along * h_base).sum(axis=1)
     c = now.at.loss - budget + (gradient * base).sum(axis=1) + (base * h_base).sum(axis=1) / 2
     root = np.sqrt(np.maximum(b * b - 4 * a * c, 0.0))
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         t = np.where(b > 0, -2 * c / (b + root), (root - b) / (2 * a))
     t = np.where(np.isfinite(t), t, 0.0)
     return base + t[:, None] * along

@@ -39,6 +39,9 @@ OUT_OF_REACH = 1e6
 """Logits this many gaps below the largest are masks: they do not count while a scale is sought, or
 they would keep it from 0, where logits that tell nothing about the labels send it."""
 
+NO_SLOPE = 1e-290
+"""Nats per nat below which a derivative leads nowhere: its quotients would underflow."""
+
 PERFECT = 1e-9
 """Mean loss, in nats, at which labels count as perfectly predicted: the best scale is infinite."""
 
@@ -257,7 +260,7 @@ def _newton_step(gradient: Array, hessian: Array, radius: float) -> Array:
     """
     steepest = float(np.abs(gradient).max())
     step = np.zeros(len(gradient))
-    if steepest == 0.0:
+    if steepest <= NO_SLOPE:
         return step
     fixed = int(np.diag(hessian)[:-1].argmax())
     free = np.flatnonzero((np.arange(len(gradient)) != fixed) & (gradient != 0))
