@@ -19,7 +19,7 @@ OTHER_PYTHON ?= $(firstword $(foreach v,3.13 3.12 3.11,$(foreach p,python$(v) $(
 OTHER := .venv-other/bin
 PORTABLE := $(CORE) tests/test_sklearn.py tests/test_docs.py tests/test_docstrings.py
 
-.PHONY: help demo quick test portable docs bench clean
+.PHONY: help demo quick test portable attack docs bench clean
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 8
 
@@ -43,6 +43,14 @@ portable: .venv/.test .venv-other/.core  ## what another Python and older instru
 	$(OTHER)/python -m pytest -q --numprocesses 2 --dist worksteal --hypothesis-profile quick -m "not slow" $(PORTABLE)
 	for kernels in Haswell Prescott; do \
 		OPENBLAS_CORETYPE=$$kernels $(PYTEST) 2 --dist worksteal --hypothesis-profile quick -m "not slow" $(PORTABLE) || exit 1; done
+
+# So many times the problems of CI: 400 is about 10^5 per fast algorithm, and five hours of one core.
+FACTOR ?= 400
+SEED ?= $(shell date +%s)
+PROCESSES ?= auto
+attack: .venv/.test  ## 10^5 nasty problems per algorithm against exact arithmetic (FACTOR=, SEED=, PROCESSES=)
+	DECAL_ATTACK=$(FACTOR) DECAL_ATTACK_TABLE=attack.json $(PYTEST) $(PROCESSES) --dist worksteal \
+		--hypothesis-seed $(SEED) tests/attack
 
 docs: .venv/.docs  ## build the documentation site into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

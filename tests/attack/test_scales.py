@@ -57,7 +57,9 @@ def check_scales(losses, found):
         limit = 0.0 if side < 0 else np.inf
         at = losses(min(s, FAR))
         if s != limit:
-            blur = abs(losses(mpmath.mpf(s) * (1 + 8 * EPS)) - losses(mpmath.mpf(s) * (1 - 8 * EPS)))
+            blur = abs(
+                losses(mpmath.mpf(s) * (1 + 8 * EPS)) - losses(mpmath.mpf(s) * (1 - 8 * EPS))
+            )
             room += float(blur)
             assert float(at - losses.allowed) >= -room or s == 1, (side, s, "could be further")
             further = mpmath.mpf(s) * (1 + side * mpmath.mpf("1e-3"))
@@ -75,9 +77,7 @@ def check_scales(losses, found):
     ratio=st.sampled_from((None, None, 0.0, 1.0, 30.0)),
     compiled=st.booleans(),
 )
-def test_losses_at_endpoints_are_the_budget(
-    problem, alpha, likelihood, evidence, ratio, compiled
-):
+def test_losses_at_endpoints_are_the_budget(problem, alpha, likelihood, evidence, ratio, compiled):
     directions = [decal.Temperature(ratio, evidence)]
     model = decal.Decalibrator(alpha, likelihood=likelihood, directions=directions)
     with using(compiled):

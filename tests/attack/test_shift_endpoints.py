@@ -54,9 +54,7 @@ class Gains:
         shift = exact.numbers(np.where(self.absent, 0.0, center))
         for k in range(K):
             columns = [j for j in range(K) if j == k or not self.absent[j]]
-            self.margins.append(
-                [self._margin(row, shift, columns, k) for row in rows]
-            )
+            self.margins.append([self._margin(row, shift, columns, k) for row in rows])
 
     @staticmethod
     def _margin(row, shift, columns, k):

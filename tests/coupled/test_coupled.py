@@ -679,3 +679,30 @@ def test_logits_so_confident_that_the_loss_hardly_bends_have_bounds():
     credal = model.predict(logits[:3])
     assert np.isfinite(credal.lower).all()
     assert (credal.lower <= credal.upper).all()
+
+
+# What tests/attack found
+
+
+def test_a_direction_that_the_data_hardly_bend_limits_no_other_pair_of_classes():
+    logits = np.array(
+        [
+            [99526.37, 100435.5, 99889.89, 100192.62],
+            [-100114.945, -99571.95, -100171.336, -99754.96],
+            [-100394.82, -99687.11, -100316.26, -99735.08],
+            [-99999.38, -99581.21, -99861.32, -99441.7],
+            [99782.984, 99841.445, 99955.35, 100198.65],
+        ]
+    )
+    labels, weights = np.array([1, 1, 2, 1, 3]), np.array([1.0, 1.0, 2.0, 3.0, 2.0])
+    plausible = np.array([-106.5394593254, 60.7793872061, 633.2242345832, 246.0051030229])
+    lost = log_likelihood(logits, labels, weights, np.zeros(4)) - log_likelihood(
+        logits, labels, weights, plausible
+    )
+    assert lost < -np.log(0.1)
+    settings = {"alpha": 0.1, "likelihood": "sum", "reference": "model", "certify": "full"}
+    found = fitted(logits, labels, weights, **settings).predict(logits[1:2])
+    p = softmax(logits[1] + plausible)
+    assert p[3] > 0.9
+    assert (p <= found.upper_outer[0] + 1e-9).all()
+    assert (p >= found.lower_outer[0] - 1e-9).all()

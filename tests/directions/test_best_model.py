@@ -202,3 +202,51 @@ def test_a_constant_on_all_logits_costs_no_digits(data, directions):
     a, b = plain.predict(logits), moved.predict(logits + np.float32(1e5))
     np.testing.assert_allclose(a.lower, b.lower, atol=1e-9)
     np.testing.assert_allclose(a.upper, b.upper, atol=1e-9)
+
+
+# What tests/attack found
+
+
+@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+def test_the_last_digits_of_long_shifts_are_found():
+    logits = np.array([[18905.338179, -1e4], [-1e4, -244146.738264]])
+    d = decal.Decalibrator(0.5, reference="best").fit(logits, [0, 1], sample_weight=[1.0, 2.0])
+    slopes = literal_slopes(
+        logits.repeat([1, 2], axis=0), np.array([0, 1, 1]), d.reference_model.center
+    )
+    assert np.abs(slopes).max() < 1e-9
+
+
+@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+def test_groups_of_classes_that_never_compete_have_a_best_model():
+    possible = ["010000", "000101", "100000", "001001", "001101", "001011", "010000", "000111"]
+    possible.append("110000")
+    logits = np.where(np.array([[c == "1" for c in row] for row in possible]), 0.0, -1e15)
+    labels = np.array([1, 5, 0, 2, 2, 5, 1, 5, 0])
+    center = decal.decalibrate(logits, labels, alpha=0.5, reference="best").reference_model.center
+    assert np.abs(literal_slopes(logits, labels, center)).max() < 1e-8
+
+
+@pytest.mark.parametrize("mask", [-1e15, float(np.finfo(np.float32).min), -np.inf])
+def test_masks_do_not_keep_useless_logits_from_being_refused(mask):
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(12, 4)), np.arange(12) % 4
+    logits[np.arange(12), labels] -= 1.0  # worse than chance
+    logits[np.arange(12), (labels + 1) % 4] = mask
+    with pytest.raises(ValueError, match="tell more about the labels than chance"):
+        decal.decalibrate(logits, labels, alpha=0.5, reference="best", directions=BOTH)
+
+
+@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+def test_a_search_among_logits_of_1e290_overflows_nowhere():
+    rng = np.random.default_rng(0)
+    logits, labels = 1e290 * rng.normal(size=(9, 3)), np.arange(9) % 3
+    best = decal.decalibrate(logits, labels, alpha=0.5, reference="best").reference_model
+    assert np.isfinite(best.center).all()
+    assert best.distance > 0
+
+
+def test_slopes_so_small_that_they_underflow_end_the_search():
+    logits = np.array([[-1e4, -522.7484414807474], [-413.06354339189346, -1e4], [1799.7, 1144.2]])
+    with pytest.raises(ValueError, match="perfectly predictable"):
+        decal.decalibrate(logits, [1, 0, 1], alpha=0.5, reference="best", directions=BOTH)

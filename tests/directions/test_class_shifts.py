@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import decal
+from decal.directions._class_shifts import ShiftPlan, shift_box
 from helpers.strategies import alphas, at_most, endpoints, labelled_logits
 from oracles import class_shifts as oracles
 from oracles import exact
@@ -371,3 +372,95 @@ def test_endpoints_are_exact_for_weights_of_every_size_and_span(span):
         shifts = fitted.shifts()
         found = [(shifts.lower if side < 0 else shifts.upper)[k] for k, side in ends]
         assert found == pytest.approx(wanted, rel=1e-8)
+
+
+# What tests/attack found
+
+
+def test_a_class_that_is_alone_wherever_it_is_not_masked_may_move_without_limit(tmp_path):
+    logits = np.array([[0.0, -np.inf, -np.inf], [-np.inf, 1.0, 0.5], [-np.inf, 0.2, 0.3]])
+    d = decal.decalibrate(logits, [0, 1, 2], alpha=0.5)
+    assert (d.shifts().lower[0], d.shifts().upper[0]) == (-np.inf, np.inf)
+    assert np.isfinite([d.shifts().lower[1:], d.shifts().upper[1:]]).all()
+    only = decal.decalibrate(logits[:1], [0], alpha=0.5)
+    only.save(tmp_path / "m.npz")
+    loaded = decal.Decalibrator.load(tmp_path / "m.npz")
+    assert loaded.shifts().upper.tolist() == [np.inf] * 3
+
+
+def test_a_dominant_weight_does_not_hide_that_all_others_are_masked():
+    # Class 0 is masked wherever the label is another one: nothing limits it above.
+    logits = np.array([[0.0, 1.0, 2.0], [-np.inf, 1.0, 0.0], [-np.inf, 0.0, 0.0]])
+    d = decal.Decalibrator(0.5).fit(logits, [0, 1, 2], sample_weight=[1.0, 3e-10, 7e-11])
+    assert d.shifts().upper[0] == np.inf
+    assert np.isfinite(d.shifts().lower[0])
+
+
+def test_weights_that_add_up_in_another_order_do_not_damage_a_saved_model(tmp_path):
+    rng = np.random.default_rng(0)
+    logits = np.where(np.eye(3)[np.arange(40) % 3] > 0, 0.0, -np.inf)
+    for _ in range(20):
+        d = decal.Decalibrator(0.5)
+        d.fit(logits, np.arange(40) % 3, sample_weight=10.0 ** rng.uniform(-10, 0, 40))
+        d.save(tmp_path / "m.npz")
+        assert decal.Decalibrator.load(tmp_path / "m.npz").shifts().upper[0] == np.inf
+
+
+def test_an_endpoint_is_found_among_margins_of_every_size():
+    # The gain of class 1 is flat from 0 to 9,990, and all other margins are 5e289 or more.
+    logits = 5e289 * np.array(
+        [
+            [-2, 0, -1, 0, 0],
+            [1, -1, 0, 1, 1],
+            [2, 0, 0, 0, 0],
+            [1, -5, 0, 1, 1],
+            [-2, 0, 0, -1, 5],
+            [-2, 2, 0, -1, 1],
+            [1, 0, 1, 0, 0],
+            [-1, 0, 1, -3, -2],
+            [-1, 3, -4, -1, 0],
+            [-3, -2, 0, 0, 0],
+        ]
+    )
+    rows = [0, 2, 2, 3, 4, 4, 5, 6, 6, 8, 9, 9]
+    logits[rows, [1, 1, 3, 2, 1, 2, 2, 1, 3, 4, 2, 3]] = -1e4
+    labels = np.array([3, 0, 0, 0, 4, 1, 0, 2, 1, 4])
+    shifts = decal.decalibrate(logits, labels, alpha=0.33).shifts()
+    with exact.precise(logits):
+        for t in (shifts.lower[1], shifts.upper[1]):
+            missed = exact.gain(logits, labels, 1, t, np.ones(10)) - 10 * np.log(0.33)
+            assert abs(float(missed)) <= 1e-9 + 40 * np.spacing(abs(t))
+
+
+@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+def test_a_class_left_out_returns_as_far_as_its_own_rows_allow_among_masks():
+    mask = float(np.finfo(np.float32).min)
+    logits = np.array(
+        [
+            [mask, 1.4e-3, mask, 5.6e-4, 6.8e-4, -8.3e-4],
+            [mask, mask, 1.2e-2, mask, mask, mask],
+            [-8e-6, mask, mask, -4.8e-5, mask, mask],
+        ]
+    )
+    labels = np.array([4, 2, 3])
+    d = decal.decalibrate(logits, labels, alpha=0.014, likelihood="sum", reference="best")
+    center, upper = d.reference_model.center, d.shifts().upper
+    present = np.flatnonzero(np.isfinite(center))
+    with exact.precise(logits):
+        for k in (0, 1, 5):
+            moved = [[row[j] + center[j] for j in present] + [row[k]] for row in logits]
+            margins = [exact.margin(row, len(present)) for row in moved]
+            lost = exact.loss_from_nothing(margins, upper[k], np.ones(3))
+            assert float(lost) == pytest.approx(-np.log(0.014), abs=1e-9)
+
+
+@pytest.mark.parametrize("depth", [1e3, 1e9, 1e15, 1e35])
+def test_what_the_largest_class_leaves_is_shared_as_the_others_say(depth):
+    # Class 0 never occurs, so it may vanish; then equal logits are equally probable.
+    plan = ShiftPlan.of(
+        decal.Endpoints(np.array([-np.inf, 0, 0, 0]), np.array([0.0, 0, 0, 0]), np.zeros(4), 0.5, 0)
+    )
+    logits = np.array([[0.0, -depth, -depth, -depth], [0.0, -depth, -depth, -2 * depth]])
+    _, high, _ = shift_box(logits, plan, joint=True)
+    expected = [[1.0, 1 / 3, 1 / 3, 1 / 3], [1.0, 0.5, 0.5, 0.0]]
+    np.testing.assert_allclose(high, expected, rtol=0, atol=1e-12)

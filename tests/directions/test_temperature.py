@@ -9,10 +9,13 @@ from scipy.special import rel_entr, softmax
 
 import decal
 from decal.directions._ladder import summarise_scales
+from decal.directions._peaks import widen_by_scale
 from decal.directions._temperature import ExpectedLoss, plausible_scales
 from helpers.strategies import alphas, at_most, labelled_logits
 from oracles import class_shifts as oracles
+from oracles import exact
 
+AROUND = 1 - 1e-15, 1 + 1e-15
 BOTH = ("class", "temperature")
 LABELS = ("class", decal.Temperature(evidence="labels"))
 
@@ -286,3 +289,52 @@ def test_boxes_of_masked_rows_are_those_of_the_classes_left(alpha):
         np.testing.assert_allclose(credal.lower[i, left], low[0], atol=1e-6)
         np.testing.assert_allclose(credal.upper[i, left], high[0], atol=1e-6)
         assert not credal.upper[i, ~left].any()
+
+
+# What tests/attack found
+
+
+def test_where_labels_ask_for_a_slightly_smaller_scale_one_is_no_endpoint():
+    rng = np.random.default_rng(0)
+    logits = 3 * rng.normal(size=(60, 3))
+    labels = np.argmax(0.97 * logits + rng.gumbel(size=logits.shape), axis=1)
+    best = decal.Decalibrator(directions=BOTH, reference="best").fit(logits, labels)
+    flat = best.reference_model.scale
+    # From a model a little sharper, or softer, than its best scale, what is better is plausible.
+    for sharper in (1.01, 0.99):
+        z = sharper * flat * logits + best.reference_model.center
+        d = decal.Decalibrator(1.0, directions=[decal.Temperature(1.0, "labels")]).fit(z, labels)
+        ends = sorted((float(d.scales().lower), float(d.scales().upper)), key=lambda s: abs(s - 1))
+        assert ends[0] == 1.0
+        assert ends[1] == pytest.approx(1 / sharper**2, rel=1e-3)
+
+
+@pytest.mark.parametrize("size", [1e6, 1e9, 1e15, 1e30])
+def test_scales_of_huge_logits_are_as_exact_as_they_can_be_written(size):
+    logits = size * np.array([[1.0, 0.0, -1.0], [0.3, 0.5, -0.2], [0.1, 0.0, 0.2]])
+    d = decal.Decalibrator(0.5, directions=[decal.Temperature(1.0, "labels")])
+    scales = d.fit(logits, [1, 1, 0]).scales()
+    assert 0 <= scales.lower <= 1 <= scales.upper
+    with exact.precise(logits):
+        for s in (float(scales.lower), float(scales.upper)):
+            near = [exact.loss_of_labels(logits, [1, 1, 0], np.ones(3), s * x) for x in AROUND]
+            low, high = sorted(float(x) for x in near)
+            assert low - 1e-8 <= 3 * np.log(2) <= high + 1e-8 or (s == 0 and high <= 3 * np.log(2))
+
+
+def test_a_tiny_scale_of_huge_logits_is_not_zero():
+    low, high = np.ones((1, 3)), np.zeros((1, 3))
+    logits = np.array([[1e30, 0.0, -2e30]])
+    widen_by_scale(low, high, logits, 1e-30, 1.0, np.arange(3))
+    at_first = np.exp([1.0, 0.0, -2.0]) / np.exp([1.0, 0.0, -2.0]).sum()
+    np.testing.assert_allclose(high[0, 1:], at_first[1:], rtol=1e-12)
+    np.testing.assert_allclose(low[0, 0], at_first[0], rtol=1e-12)
+
+
+def test_equal_logits_have_the_same_probability_at_every_scale():
+    for row in ([1e5] * 3, [1e9, 1e9, float(np.finfo(np.float32).min)], [0.0, 0.0, -np.inf]):
+        low, high = np.ones((1, 3)), np.zeros((1, 3))
+        widen_by_scale(low, high, np.array([row]), 0.5, 80.0, np.arange(3))
+        expected = np.array(row) == max(row)
+        np.testing.assert_allclose(low[0], expected / expected.sum(), atol=1e-12)
+        np.testing.assert_allclose(high[0], expected / expected.sum(), atol=1e-12)

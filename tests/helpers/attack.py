@@ -10,6 +10,7 @@ import os
 
 import numpy as np
 from hypothesis import HealthCheck, given, note, settings
+from hypothesis.errors import UnsatisfiedAssumption
 
 FACTOR = int(os.environ.get("DECAL_ATTACK", "1"))
 """How many times as many problems as in CI."""
@@ -38,14 +39,16 @@ def attack(algorithm, count, /, **strategies):
             run.cases += 1
             try:
                 test(**drawn)
-            except AssertionError:
+            except UnsatisfiedAssumption:
+                run.cases -= 1
+                raise
+            except Exception:
                 note("\n".join(code(name, value) for name, value in drawn.items()))
                 raise
 
         functools.update_wrapper(run, test, assigned=("__name__", "__doc__", "__module__"))
-        run.algorithm, run.cases = algorithm, 0
         del run.__wrapped__  # pytest would ask for its arguments as fixtures
-        run.raw = test
+        run.algorithm, run.cases, run.raw = algorithm, 0, test
         return run
 
     return decorate

@@ -144,7 +144,9 @@ def loss_of_the_softer(logits, weights, scale):
     """KL divergence of the softer from the sharper of the models at scales 1 and `scale`."""
     total = mpmath.mpf(0)
     for row, w in zip(logits, weights, strict=True):
-        sharper, softer = (log_softmax(row, s) for s in sorted((mpmath.mpf(1), scale), reverse=True))
+        sharper, softer = (
+            log_softmax(row, s) for s in sorted((mpmath.mpf(1), scale), reverse=True)
+        )
         for p, q in zip(sharper, softer, strict=True):
             if p > -mpmath.inf:
                 total += mpmath.mpf(float(w)) * mpmath.exp(p) * (p - q)
@@ -152,7 +154,7 @@ def loss_of_the_softer(logits, weights, scale):
 
 
 def log_softmax(row, scale):
-    """Log-probabilities of a row of logits times a finite scale; those of masked classes are -inf."""
+    """Log-probabilities of a row of logits times a finite scale: -inf for masked classes."""
     scale = mpmath.mpf(scale)
     z = [scale * v if v > -mpmath.inf else v for v in numbers(row)]
     total = log_sum([v for v in z if v > -mpmath.inf])

@@ -7,7 +7,7 @@ rational has, are taken by mpmath in the end.
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import mpmath
 
@@ -115,7 +115,7 @@ def most_level(lower, upper):
         return [min(max(t, a), b) for a, b in zip(low, high, strict=True)]
 
     knots = sorted({*low, *high})
-    for start, end in zip(knots, knots[1:], strict=False):
+    for start, end in pairwise(knots):
         below, above = sum(clipped(start)), sum(clipped(end))
         if below <= 1 <= above:
             t = start if below == above else start + (end - start) * (1 - below) / (above - below)

@@ -284,7 +284,8 @@ def _lifts(data: ShiftLoss, region: Region, reach: Array) -> Array:
         costs = [data.weights @ softplus(np.log(x) + log_ratio) for x in share_of_highest]
         spent = NEXT_SHARES * region.problem.budget
         chord = np.interp(spent, np.append(0.0, costs), np.append(0.0, share_of_highest))
-        found[k] += np.log(chord) + MARGIN
+        # A share that underflows bounds nothing.
+        found[k] += np.log(np.maximum(chord, np.finfo(np.float64).tiny)) + MARGIN
     return found
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.numerics import Array
-from decal.coupled._loss import VANISHING, safe_inverse
-from decal.coupled._region import Region, bulge, item_spreads, psi
+from decal.coupled._loss import ROUND_OFF, VANISHING, safe_inverse
+from decal.coupled._region import Region, bulge, distances, item_spreads, psi
 from decal.coupled._solver import EndpointBatch, Slope
 
 SHRINKINGS = 12
@@ -203,9 +203,9 @@ def _cap_widths(inverse: Array, d: Array, delta: Array, slack: Array) -> Array:
     along = np.einsum("pij,pj->pi", inverse, d)
     m = (along * d).sum(axis=1)[:, None, None]
     a = (along[:, :, None] - along[:, None, :]) / m
-    diagonal = np.einsum("pii->pi", inverse)
-    across = diagonal[:, :, None] + diagonal[:, None, :] - 2 * inverse - a * a * m
-    across = np.maximum(across, 0.0)
+    across = distances(inverse)
+    hidden = ROUND_OFF * a * a * m  # what their difference, too, may lose in round-off
+    across = np.maximum(across - a * a * m, 0.0) + hidden
     h = np.sqrt(across * m)
     widest = np.arccos(np.clip(1 - delta[:, None, None] / m, -1.0, 1.0))
     angle = np.minimum(np.arctan2(h, a * m), widest)

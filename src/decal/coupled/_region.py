@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from decal._base.numerics import Array
-from decal.coupled._loss import Evaluated, ShiftLoss
+from decal.coupled._loss import ROUND_OFF, Evaluated, ShiftLoss
 from decal.coupled._solver import (
     BUDGET_TOLERANCE,
     LOWER,
@@ -193,7 +193,14 @@ def _ellipsoid_reaches(data: ShiftLoss, budget: float) -> Array:
 
 
 def distances(inverse: Array) -> Array:
-    """(..., K, K) squared distances (e_i - e_j)' inverse (e_i - e_j)."""
+    """(..., K, K) squared distances (e_i - e_j)' inverse (e_i - e_j), and what round-off may hide.
+
+    Where the data hardly bend the loss, entries are huge and cancel: the distance of two classes
+    among them is known to the round-off of the entries only. It is added, so that bounds hold.
+    """
     diagonal = np.einsum("...ii->...i", inverse)
-    found: Array = np.maximum(diagonal[..., :, None] + diagonal[..., None, :] - 2 * inverse, 0.0)
+    total = diagonal[..., :, None] + diagonal[..., None, :]
+    hidden = ROUND_OFF * inverse.shape[-1] * (total + 2 * np.abs(inverse))
+    hidden[..., np.arange(inverse.shape[-1]), np.arange(inverse.shape[-1])] = 0.0
+    found: Array = np.maximum(total - 2 * inverse, 0.0) + hidden
     return found

@@ -229,7 +229,8 @@ def newton(
         if iteration >= CAUTIOUS_STEPS:
             widest = WIDEST_STEP * STEP_DECAY ** (iteration - CAUTIOUS_STEPS)
         size = np.maximum(np.ptp(step, axis=1), np.finfo(np.float64).tiny)
-        step *= np.minimum(1.0, widest / size)[:, None]
+        with np.errstate(over="ignore"):
+            step *= np.minimum(1.0, widest / size)[:, None]
         sound = np.isfinite(step).all(axis=1)
         active, moved = active[sound], (now.at.shift + step)[sound]
         endpoints.at.put(active, data.evaluate(moved, curvature=curvature))
@@ -327,7 +328,7 @@ def _meet_budget(
     b = (gradient * along).sum(axis=1) + (along * h_base).sum(axis=1)
     c = now.at.loss - budget + (gradient * base).sum(axis=1) + (base * h_base).sum(axis=1) / 2
     root = np.sqrt(np.maximum(b * b - 4 * a * c, 0.0))
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         t = np.where(b > 0, -2 * c / (b + root), (root - b) / (2 * a))
     t = np.where(np.isfinite(t), t, 0.0)
     return base + t[:, None] * along

@@ -27,6 +27,9 @@ LEAST_SHARE = 1e-4
 ROUND_OFF = 1e-14
 """Error of a log-likelihood, relative to its size and per unit of weight."""
 
+SINGULAR = 1e-12
+"""Eigenvalues of a Hessian, scaled to ones on its diagonal, that are round-off."""
+
 SMOOTH_GAP = 4.0
 """Logits that differ by no more than this many nats make a problem that is easy to solve."""
 
@@ -39,6 +42,9 @@ OPTIMAL = 1e-9
 OUT_OF_REACH = 1e6
 """Logits this many gaps below the largest are masks: they do not count while a scale is sought, or
 they would keep it from 0, where logits that tell nothing about the labels send it."""
+
+NO_SLOPE = 1e-290
+"""Nats per nat below which a derivative leads nowhere: its quotients would underflow."""
 
 PERFECT = 1e-9
 """Mean loss, in nats, at which labels count as perfectly predicted: the best scale is infinite."""
@@ -258,7 +264,7 @@ def _newton_step(gradient: Array, hessian: Array, radius: float) -> Array:
     """
     steepest = float(np.abs(gradient).max())
     step = np.zeros(len(gradient))
-    if steepest == 0.0:
+    if steepest <= NO_SLOPE:
         return step
     fixed = int(np.diag(hessian)[:-1].argmax())
     free = np.flatnonzero((np.arange(len(gradient)) != fixed) & (gradient != 0))
@@ -266,8 +272,13 @@ def _newton_step(gradient: Array, hessian: Array, radius: float) -> Array:
         return step
     curvature = hessian[np.ix_(free, free)] + np.diag(np.full(len(free), steepest / radius))
     size = np.sqrt(np.diag(curvature))
-    # Where masks leave groups of classes that never compete, only round-off ties these together.
-    scaled = curvature / size / size[:, None] + ROUND_OFF * np.eye(len(free))
-    step[free] = np.linalg.solve(scaled, gradient[free] / size) / size
+    scaled = curvature / size / size[:, None]
+    try:
+        found = np.linalg.solve(scaled, gradient[free] / size)
+    except np.linalg.LinAlgError:
+        # Masks leave groups of classes that never compete, or one that only the scale moves: along
+        # what round-off alone decides, there is no step.
+        found = np.linalg.lstsq(scaled, gradient[free] / size, rcond=SINGULAR)[0]
+    step[free] = found / size
     step[:-1] -= step[:-1].mean()
     return step
