@@ -190,7 +190,7 @@ def entropy_bracket(v, steps=100):
     w = np.full(len(v), 1 / len(v))
     attained, bound = 0.0, np.inf
     for _ in range(steps):
-        p = w @ v
+        p = np.maximum(w @ v, 1e-300)  # weights may have gone to 0
         entropy = float(-(p * np.log(p)).sum())
         cross = -(v * np.log(p)).sum(axis=1)
         attained, bound = max(attained, entropy), min(bound, float(cross.max()))

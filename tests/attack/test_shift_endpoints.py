@@ -88,7 +88,8 @@ def check_endpoints(gains, shifts, b, blur=0.0):
         Nats by which logits are rounded before their margins are formed.
     """
     W = float(np.sum(gains.weights))
-    for k, lower, upper in zip(range(len(shifts.lower)), shifts.lower, shifts.upper, strict=True):
+    ends = zip(shifts.lower.tolist(), shifts.upper.tolist(), strict=True)
+    for k, (lower, upper) in enumerate(ends):
         assert not np.isnan([lower, upper]).any()
         assert lower <= upper
         if not gains.absent[k]:

@@ -464,3 +464,16 @@ def test_what_the_largest_class_leaves_is_shared_as_the_others_say(depth):
     _, high, _ = shift_box(logits, plan, joint=True)
     expected = [[1.0, 1 / 3, 1 / 3, 1 / 3], [1.0, 0.5, 0.5, 0.0]]
     np.testing.assert_allclose(high, expected, rtol=0, atol=1e-12)
+
+
+def test_at_alpha_one_zero_is_no_endpoint_if_the_gain_rises_from_it():
+    mask = float(np.finfo(np.float32).min)
+    logits = np.array([[mask, 0.0, mask], [0.0, mask, 0.0], [0.0, mask, 0.0]])
+    labels, weights = np.array([1, 2, 0]), np.array([1.9e-10, 1.7e-9, 5.1e-4])
+    d = decal.Decalibrator(1.0).fit(logits, labels, sample_weight=weights)
+    t = float(d.shifts().upper[0])
+    assert t > 1e5
+    with exact.precise(logits):
+        assert (
+            abs(float(exact.gain(logits, labels, 0, t, weights))) <= 1e-9 * weights.sum() * t / 1e5
+        )

@@ -22,6 +22,7 @@ from decal._base.numerics import (
     softplus,
 )
 from decal.directions._binning import summarise_margins
+from decal.directions._bins import FAR
 from decal.directions._direction import (
     Box,
     Direction,
@@ -60,8 +61,10 @@ LONG_SHIFT = 1e5
 therefore counted relative to it."""
 
 LOST = 1e-10
-"""Nats per unit of weight, and of LONG_SHIFT, by which no endpoint misses its budget if all went
-well."""
+"""Nats per unit of weight by which no endpoint misses its budget if all went well..."""
+
+ROUNDINGS = 16.0
+"""...but for so many roundings of the terms of its gain, and of the endpoint itself."""
 
 FURTHEST = 1e300
 """No finite shift is larger."""
@@ -176,7 +179,8 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
             left += left_of_budget
             short, step = np.abs(left), np.zeros_like(t)
             # The terms of the gain may be large and cancel: what they leave is round-off.
-            off = solve & (short > TOLERANCE * (W + np.abs(lift) + np.abs(value)))
+            noise = TOLERANCE * (W + np.abs(lift) + np.abs(value))
+            off = solve & (short > noise)
             off &= side * rise < 0  # elsewhere a step would lead away
             np.divide(left, rise, out=step, where=off)
             t = np.minimum(np.maximum(t - step, least), most)
@@ -186,15 +190,18 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
                 break
     after_step = np.minimum(W / 8 * np.minimum(size, 1.0) ** 2, short)
     missed = np.where(off, after_step, np.where(solve, short, 0.0))
-    room = W * np.maximum(np.abs(t) / LONG_SHIFT, 1.0)
-    lost = ~settled | (missed > LOST * room)
+    # An endpoint from which the gain still rises outwards is none: it only has the same gain.
+    lost = ~settled | (solve & (side * rise > TOLERANCE * W))
+    lost |= missed > LOST * W + ROUNDINGS * (noise + TOLERANCE * np.abs(t * rise))
     if lost.any():
         found, short = _bisected(stages[-1], w, left_of_budget, side, left_out)
         t, missed = np.where(lost, found, t), np.where(lost, short, missed)
-        room = W * np.maximum(np.abs(t) / LONG_SHIFT, 1.0)
+    room = W * np.maximum(np.abs(t) / LONG_SHIFT, 1.0)
     # Both softplus sums of a gain carry a remainder; they cancel as t goes to 0.
     rate = LARGEST_SEVENTH_DERIVATIVE / LARGEST_SIXTH_DERIVATIVE
-    hidden = np.minimum(rate * np.abs(t), 2.0) * summary.remainder + 2 * summary.far_remainder
+    hidden = np.minimum(rate * np.abs(t), 2.0) * summary.remainder
+    # A shift much shorter than the margins beyond FAR changes nothing that their bins hide.
+    hidden += np.where(np.abs(t) >= FAR / 2, 2 * summary.far_remainder, 0.0)
     residual = float((missed / room).max())
     error = 0.0 if exact else float((np.where(solve, hidden, 0.0) / room).max())
     start = np.where(left_out, -np.inf, 0.0)
@@ -234,8 +241,10 @@ def _bisected(
     for _ in range(64):
         middle = (inside >> 1) + (outside >> 1) + (inside & outside & 1)
         t = _ranked(middle)
-        left = w * t - stage.softplus_sum(t)[0] + start
-        within = left >= 0
+        lift, value = w * t, stage.softplus_sum(t)[0]
+        left = lift - value + start
+        # Where the gain is flat and its terms are large, round-off has either sign.
+        within = left >= -TOLERANCE * (np.abs(lift) + np.abs(value))
         inside, outside = np.where(within, middle, inside), np.where(within, outside, middle)
     return t, np.abs(left)
 

@@ -139,7 +139,9 @@ class MarginSummary:
     @cached_property
     def open_labels(self) -> Array:
         """(K,) weight of the examples labelled k that a shift of class k can change."""
-        return _difference(self.label_weight, self.certain)
+        # Where there are no others it is all that the bins hold, to the last digit.
+        found = _difference(self.label_weight, self.certain)
+        return np.where(self.open_others == 0, self._binned, found)
 
     @cached_property
     def open_others(self) -> Array:
@@ -148,6 +150,11 @@ class MarginSummary:
         before = np.append(0.0, np.cumsum(self.label_weight[:-1]))
         after = np.append(0.0, np.cumsum(self.label_weight[:0:-1]))[::-1]
         return _difference(before + after, self.masked)
+
+    @cached_property
+    def _binned(self) -> Array:
+        """(K,) weight of the examples in the bins of every class."""
+        return np.add.reduceat(self.moments[0], self.starts)
 
     @cached_property
     def far(self) -> NDArray[np.bool_]:
