@@ -341,10 +341,10 @@ REFUSALS = {
 
 def require_masks_taken(directions: Iterable[Direction], logits: Logits) -> None:
     """ValueError if classes are masked and a direction cannot work with that."""
-    if all(direction.takes_masks for direction in directions) or not np.isneginf(logits).any():
-        return
-    advice = "Replace -inf by a large negative number, or leave this direction out."
-    require(directions, "takes_masks", "masked classes (logits of -inf)", advice)
+    for direction in directions:
+        if not direction.takes_masks and np.isneginf(logits).any():
+            advice = "Replace -inf by a large negative number, or leave this direction out."
+            require([direction], "takes_masks", "masked classes (logits of -inf)", advice)
 
 
 def require(directions: Iterable[Direction], capability: str, purpose: str, advice: str) -> None:
