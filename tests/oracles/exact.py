@@ -116,13 +116,14 @@ def shift_box(row, center, lower, upper, *, joint):
     """Bounds and point of a row while one class at a time is shifted to its endpoints.
 
     A class whose center is -inf is left out, unless it is the one that moves: then its shift is
-    measured from its logit itself.
+    measured from its logit itself. A class that is alone stays, wherever it moves.
     """
     K = len(center)
+    kept = [k for k in range(K) if row[k] > -mpmath.inf and center[k] > -mpmath.inf]
     point = softmax(row, center)
     low, high = list(point), list(point)
     for k in range(K):
-        for t in (lower[k], upper[k]):
+        for t in (lower[k], upper[k]) if kept != [k] else ():
             moved = numbers(center)
             moved[k] = numbers([t])[0] + (moved[k] if moved[k] > -mpmath.inf else 0)
             p = softmax(row, moved)
