@@ -155,7 +155,7 @@ def test_bad_rows_are_named_by_partition_row_and_column(spark):
     wrong[[130, 300]] = 4
     data = in_partitions(spark, table(bad, labels, weights), 4)
     with pytest.raises(
-        ValueError, match=r"finite: got nan in partition 3, row 107, column eel\.one"
+        ValueError, match=r"finite or -inf: got nan in partition 3, row 107, column eel\.one"
     ):
         fit(data, logits=NAMES, alpha=0.8)
     model = decal.decalibrate(logits, labels, alpha=0.8)
