@@ -5,6 +5,9 @@ PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11,$(she
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
+# Three processes import the same tests: one of them compiles, the others read what it wrote.
+unexport PYTHONDONTWRITEBYTECODE
+
 ifneq ($(wildcard ../shared/data),)
 export DECAL_DATA ?= $(abspath ../shared/data)
 endif
