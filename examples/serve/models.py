@@ -97,12 +97,18 @@ class OnnxModel:
             )
         with np.errstate(over="ignore"):
             narrow = np.ascontiguousarray(z, dtype=np.float32)
-        finite = np.isfinite(narrow)
-        if not finite.all():
-            row, column = np.argwhere(~finite)[0]
+        fine = narrow < np.inf  # false for NaN, too; -inf masks a class
+        if not fine.all():
+            row, column = np.argwhere(~fine)[0]
             raise ValueError(
-                f"logits must be finite: got {z[row, column]} at index ({row}, {column}). "
+                f"logits must be finite or -inf: got {z[row, column]} at index ({row}, {column}). "
                 "Mask or repair such rows first."
+            )
+        alone = np.isneginf(narrow).all(axis=1)
+        if alone.any():
+            raise ValueError(
+                "logits must leave a class unmasked in every row: "
+                f"got only -inf in row {alone.argmax()}. Mask or repair such rows first."
             )
         lower, upper = self._session.run(None, {self._input: narrow})
         return lower, upper

@@ -124,7 +124,8 @@ class Slope:
         missed = np.abs(self.residual).sum(axis=1) + self.w.shape[1] * noise
         room = np.abs(problem.budget - endpoints.at.loss) + noise + missed * problem.diameter / 2
         slack: Array = np.full_like(room, np.inf)
-        np.divide(room, self.tau, out=slack, where=self.tau > 0)
+        with np.errstate(over="ignore"):  # then nothing is known
+            np.divide(room, self.tau, out=slack, where=self.tau > 0)
         return slack
 
 
