@@ -19,7 +19,7 @@ from decal._io.progress import on_terminal, tracked
 
 __all__ = [
     "at_least_float32",
-    "check_finite",
+    "check_rows",
     "evaluating",
     "label_tensor",
     "labelled_logits",
@@ -70,7 +70,7 @@ def labelled_logits(
         # Entered for each batch: a generator must not leave its caller in inference mode.
         with torch.inference_mode():
             logits = model_logits(model, move(inputs, device), len(labels))
-            check_finite(logits, row)
+            check_rows(logits, row)
             logits = at_least_float32(logits).cpu()
         if K is not None and logits.shape[1] != K:
             raise ValueError(
@@ -177,7 +177,7 @@ def label_tensor(labels: Any) -> Tensor:
     return tensor.to(torch.int64)
 
 
-def check_finite(logits: Tensor, first_row: int) -> None:
+def check_rows(logits: Tensor, first_row: int) -> None:
     """Refuse logits that are NaN or inf; their rows start at `first_row` of all data."""
     if not torch.isfinite(logits).all():
         check_logits(logits, place=Place(first_row), masked=True)

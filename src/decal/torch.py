@@ -21,7 +21,7 @@ with needs("torch", message="decal.torch needs PyTorch: pip install 'decal[torch
 
 from decal._torch_models import (
     at_least_float32,
-    check_finite,
+    check_rows,
     evaluating,
     label_tensor,
     labelled_logits,
@@ -184,7 +184,7 @@ def fit(
     check_labels(labels, rows=n, classes=K)
     weights = check_weights(sample_weight, rows=n)
     for start in starts:  # before any chunk is learnt from, so that a refusal changes nothing
-        check_finite(logits[start : start + rows].detach(), start)
+        check_rows(logits[start : start + rows].detach(), start)
     learn = decalibrator.fit
     for start in starts:
         chunk = slice(start, start + rows)

@@ -9,6 +9,7 @@ from scipy.special import logsumexp, softmax
 import decal
 from helpers.attack import attack
 from helpers.nasty_logits import likelihoods, problems
+from oracles.rays import reach
 
 RAYS = 60
 SURE = 1e-10
@@ -40,17 +41,11 @@ class Region:
 
     def furthest(self, start, rays):
         """Where rays leave the region, and points on the way."""
-        near, far = np.zeros(len(rays)), np.ones(len(rays))
 
         def plausible(t):
             return self.log_likelihood(start + t[:, None] * rays) >= self.level
 
-        for _ in range(14):
-            far = np.where(plausible(far), 2 * far, far)
-        for _ in range(40):
-            middle = (near + far) / 2
-            inside = plausible(middle)
-            near, far = np.where(inside, middle, near), np.where(inside, far, middle)
+        near = reach(plausible, len(rays))
         ends = start + near[:, None] * rays
         return np.concatenate([ends, start + 0.7 * near[:, None] * rays])
 

@@ -20,6 +20,7 @@ import decal
 from decal.coupled import CoupledDecalibrator
 from helpers.archives import read_npz
 from helpers.strategies import alphas, at_most, few, labelled_logits
+from oracles.rays import reach
 
 PROBLEMS = int(os.environ.get("DECAL_STRESS") or few(40))
 
@@ -66,14 +67,7 @@ def boundary_points(logits, labels, weights, level, center, rays):
         value = moved[:, np.arange(len(labels)), labels] - np.log(np.exp(moved).sum(axis=2))
         return value @ weights >= level
 
-    near, far = np.zeros(len(rays)), np.ones(len(rays))
-    for _ in range(12):
-        far = np.where(plausible(far), 2 * far, far)
-    for _ in range(45):
-        middle = (near + far) / 2
-        inside = plausible(middle)
-        near, far = np.where(inside, middle, near), np.where(inside, far, middle)
-    return center + near[:, None] * rays
+    return center + reach(plausible, len(rays))[:, None] * rays
 
 
 def slsqp_lower(logits, labels, weights, level, query, k, start):

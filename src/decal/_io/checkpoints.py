@@ -24,7 +24,7 @@ from uuid import uuid4
 
 from decal._base.places import listing
 from decal._io.folders import CHECKPOINT_ENDING, Folder, Layout, Part, UnreadableError
-from decal._io.locks import alone
+from decal._io.locks import only_writer_of
 from decal._io.sources import LogitSource
 from decal._io.whole_files import replacing
 
@@ -274,7 +274,7 @@ class FitCheckpoint:
 
         ValueError if another process is in this context.
         """
-        return alone(self.path.with_name(f".{self.path.name}.lock"), str(self.path))
+        return only_writer_of(self.path)
 
     def remove(self) -> None:
         """Forget the state."""

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_class_names
+from decal._base.extras import needs
 from decal._base.numerics import row_blocks
 from decal._base.places import TablePlace, is_whole_number, listing
 from decal._io import gate
@@ -146,15 +147,12 @@ class Stream:
 
 def arrow() -> Any:
     """The module pyarrow, imported when first needed; its import takes longer than decal's."""
-    try:
+    message = ".csv, .parquet and Arrow files need pyarrow: pip install 'decal[cli]'"
+    with needs("pyarrow", message=message):
         import pyarrow  # type: ignore[import-untyped]
         import pyarrow.compute  # type: ignore[import-untyped]
         import pyarrow.csv  # type: ignore[import-untyped]
         import pyarrow.parquet  # type: ignore[import-untyped]
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            ".csv, .parquet and Arrow files need pyarrow: pip install 'decal[cli]'"
-        ) from error
     return pyarrow
 
 

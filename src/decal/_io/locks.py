@@ -28,6 +28,11 @@ def only_writer(folder: Path) -> AbstractContextManager[None]:
     return alone(folder / LOCK, str(folder))
 
 
+def only_writer_of(path: Path) -> AbstractContextManager[None]:
+    """The same for one file, or a folder that comes and goes: the lock is next to it."""
+    return alone(path.with_name(f".{path.name}.lock"), str(path))
+
+
 @contextmanager
 def alone(lock: Path, what: str) -> Iterator[None]:
     """A context that one process at a time can be in; ValueError, with its number, for others.

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from decal._io.locks import alone
+from decal._io.locks import only_writer_of
 from decal._io.whole_files import replacing
 
 __all__ = ["MemberFiles", "Training", "TrainingCheckpoint", "TrainingState"]
@@ -113,7 +113,7 @@ class TrainingCheckpoint:
     def alone(self) -> AbstractContextManager[None]:
         """Keeps other processes from the file; ValueError if one is in this context."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        return alone(self.path.with_name(f".{self.path.name}.lock"), str(self.path))
+        return only_writer_of(self.path)
 
     def resume(self) -> TrainingState | None:
         """Load module and optimizer from the file and return the state; None without a file."""

@@ -9,18 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from decal._base.extras import needs
 from decal.datasets._data_sets import Images
 from decal.datasets._downloads import DamagedDataError
 
 
 def pillow() -> ModuleType:
     """Pillow's Image module."""
-    try:
+    with needs("PIL", message="Image files need Pillow: pip install 'decal[explore]'"):
         from PIL import Image
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            "Image files need Pillow: pip install 'decal[explore]'", name="PIL"
-        ) from error
     return Image
 
 

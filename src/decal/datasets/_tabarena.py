@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decal._base.extras import needs
 from decal.datasets._archives import damaged, existing_folder
 from decal.datasets._data_sets import TableSet
 from decal.datasets._downloads import DamagedDataError, MissingDataError, cache_folder
@@ -112,14 +113,10 @@ def _from_csv(path: Path, number: int, target: str | None) -> TableSet:
 
 
 def _from_openml(number: int, target: str | None) -> TableSet:
-    try:
+    message = "Tables of OpenML need scikit-learn and pandas: pip install 'decal[sklearn,pandas]'"
+    with needs("pandas", "sklearn", message=message):
         import pandas as pd
         from sklearn.datasets import fetch_openml  # type: ignore[import-untyped]
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            "Tables of OpenML need scikit-learn and pandas: pip install 'decal[sklearn,pandas]'",
-            name=error.name,
-        ) from error
     try:
         with warnings.catch_warnings():
             # They warn of broken connections, which the error below explains.

@@ -106,7 +106,7 @@ class Summariser:
             np.max(m[group], axis=1, out=highest[group])
 
         for_each_block(measure, K, n)
-        self._count_decided(m, labels, weights, lowest, highest)
+        self._count_decided(m, weights, lowest, highest)
         strays = self._strays(m, lowest, highest)
         near = np.abs(m[strays]) <= GRID_REACH
         if self._width == 0 or np.count_nonzero(near) > FEW_STRAYS * m.size:
@@ -160,16 +160,9 @@ class Summariser:
         return classes[row], column
 
     def _count_decided(
-        self,
-        m: Array,
-        labels: NDArray[np.intp],
-        weights: Array | None,
-        lowest: Array,
-        highest: Array,
+        self, m: Array, weights: Array | None, lowest: Array, highest: Array
     ) -> None:
-        """Add up the weights of infinite margins; ValueError if that of a label is -inf."""
-        if np.isneginf(m[labels, np.arange(m.shape[1])]).any():
-            raise ValueError("labels must be classes of positive probability: got a masked one.")
+        """Add up the weights of infinite margins, where the extremes (K,) of a class are."""
         w = np.ones(m.shape[1]) if weights is None else weights
         for found, extreme, total in (
             (lowest, -np.inf, self.masked),

@@ -24,6 +24,7 @@ from decal._base.numerics import (
 from decal.directions._binning import summarise_margins
 from decal.directions._bins import FAR
 from decal.directions._direction import (
+    SAME,
     Box,
     Direction,
     Endpoints,
@@ -93,6 +94,13 @@ class ClassShifts(Direction):
     def restore(self, arrays: dict[str, NDArray[Any]]) -> MarginSummary:
         """A summary from its arrays."""
         return MarginSummary.from_arrays(arrays)
+
+    def is_of(self, evidence: MarginSummary, label_weight: Array) -> bool:
+        """Whether the labels of every class have the same weight."""
+        found, room = evidence.label_weight, SAME * label_weight.sum()
+        return found.shape == label_weight.shape and bool(
+            (np.abs(found - label_weight) <= room).all()
+        )
 
     def endpoints(self, evidence: MarginSummary, budgets: Array, reference: Reference) -> Endpoints:
         """Plausible shifts (A, K)."""

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+SAME = 1e-6
+"""Share of all weight by which sums of the same weights may differ: those of float32 add up so."""
+
 
 @dataclass(frozen=True)
 class Reference:
@@ -58,7 +61,7 @@ class Reference:
 
     def require_rivals(self, logits: Logits) -> None:
         """ValueError if only classes that the reference leaves out are not masked in a row."""
-        if not self._left_out.size:
+        if not self._left_out.size or np.minimum.reduce(logits, axis=None) > -np.inf:
             return
         kept = np.delete(logits, self._left_out, axis=1)
         alone = np.isneginf(kept.max(axis=1))
@@ -278,6 +281,10 @@ class Direction(ABC):
     @abstractmethod
     def restore(self, arrays: dict[str, NDArray[Any]]) -> Any:
         """Evidence from its arrays, taken out of the dictionary; ValueError if they are damaged."""
+
+    def is_of(self, evidence: Any, label_weight: Array) -> bool:  # noqa: ARG002
+        """Whether restored evidence can be of data whose labels have these weights (K,)."""
+        return True
 
     @abstractmethod
     def endpoints(self, evidence: Any, budgets: Array, reference: Reference) -> Endpoints:

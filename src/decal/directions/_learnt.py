@@ -20,8 +20,6 @@ from decal.directions._direction import (
     Reference,
     require_masks_taken,
 )
-from decal.directions._ladder import ScaleSummary
-from decal.directions._margins import MarginSummary
 from decal.directions._top_logits import TopLogits, summarise_top
 
 RESIDUAL_TOLERANCE = 1e-9
@@ -35,9 +33,6 @@ KEPT_NUMBERS = 1 << 21
 
 LARGEST = 1e100
 """No shift or scale of a reference is larger, or it would not be of logits."""
-
-SAME = 1e-6
-"""Share of all weight by which sums of the same weights may differ: those of float32 add up so."""
 
 Labels = NDArray[np.intp]
 
@@ -210,7 +205,8 @@ class Learnt:
             evidence.append(direction.restore(own))
             if own:
                 raise ValueError(f"unknown arrays {sorted(own)}")
-            _require_same_data(evidence[-1], label_weight)
+            if not direction.is_of(evidence[-1], label_weight):
+                raise ValueError("evidence and labels must be of the same data")
         classes = check_class_names(settings.pop("classes"), K)
         rows = check_count(settings.pop("rows"), "rows")
         if rows > np.iinfo(np.int64).max:
@@ -232,20 +228,6 @@ def _restored_reference(center: Array, settings: dict[str, Any]) -> Reference:
     if not best and (center.any() or scale != 1 or distance != 0):
         raise ValueError("center, scale and distance must be those of the model itself")
     return Reference(center, float(scale), float(distance), best)
-
-
-def _require_same_data(evidence: Any, label_weight: Array) -> None:
-    """ValueError if the evidence of one of decal's directions is of other data than the labels."""
-    K, W = len(label_weight), float(label_weight.sum())
-    if isinstance(evidence, MarginSummary):
-        found = evidence.label_weight
-        fits = len(found) == K and np.allclose(found, label_weight, rtol=0, atol=SAME * W)
-    elif isinstance(evidence, ScaleSummary):
-        fits = evidence.classes <= K and abs(evidence.weight - W) <= SAME * W
-    else:
-        return
-    if not fits:
-        raise ValueError("evidence and labels must be of the same data")
 
 
 FORMAT_1 = {"center", "label_weight", "keys", "moments", "ladder", "at_zero", "ladder_numbers"}

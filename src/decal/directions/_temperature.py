@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from decal._base.checks import check_choice
 from decal._base.numerics import Array
 from decal.directions._direction import (
+    SAME,
     Box,
     Direction,
     Endpoints,
@@ -89,6 +90,13 @@ class Temperature(Direction):
     def restore(self, arrays: dict[str, NDArray[Any]]) -> ScaleSummary:
         """A summary from its arrays."""
         return ScaleSummary.from_arrays(arrays)
+
+    def is_of(self, evidence: ScaleSummary, label_weight: Array) -> bool:
+        """Whether there are no more classes, and the same weight in all."""
+        weight = float(label_weight.sum())
+        return (
+            evidence.classes <= len(label_weight) and abs(evidence.weight - weight) <= SAME * weight
+        )
 
     def endpoints(self, evidence: ScaleSummary, budgets: Array, reference: Reference) -> Endpoints:
         """Plausible scales (A,), relative to that of the reference."""

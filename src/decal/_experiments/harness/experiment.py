@@ -23,7 +23,7 @@ from decal._experiments.harness.rows import (
     RowStore,
     Track,
     provenance,
-    replacing,
+    replacing_text,
     untracked,
 )
 from decal._io.locks import only_writer
@@ -251,7 +251,7 @@ def write(
     told = replace(found.in_files or report, claims=report.claims, needs=needs)
     texts = {"table.md": markdown_report(told), "table.tex": latex_report(told), **found.texts}
     for name, text in texts.items():
-        with replacing(out / name) as file:
+        with replacing_text(out / name) as file:
             file.write(text)
     figures, complaints = save_all(found.figures, out)
     return replace(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from decal._experiments.harness.reports import saved
-from decal._experiments.harness.rows import replacing
+from decal._experiments.harness.rows import replacing_text
 
 LARGEST_SVG = 3_000_000
 """An .svg figure of more bytes is shown as .png."""
@@ -60,7 +60,7 @@ def write_page(page: Path, results: Path, order: Sequence[str]) -> list[str]:
     places = {name: place for place, name in enumerate(order)}
     found.sort(key=lambda item: places.get(item[1]["name"], len(places)))
     page.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(page) as file:
+    with replacing_text(page) as file:
         file.write(page_of(found))
     return [report["name"] for _, report in found]
 

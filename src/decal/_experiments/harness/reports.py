@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from decal._experiments.harness.rows import replacing
+from decal._experiments.harness.rows import replacing_text
 
 Sections = dict[str, list[tuple[str, ...]]]
 
@@ -114,7 +114,7 @@ def save(report: Report, folder: Path, origin: Mapping[str, Any]) -> Path:
     """
     plain = asdict(report) | {"files": [path.name for path in report.files], **origin}
     path = folder / SAVED
-    with replacing(path) as file:
+    with replacing_text(path) as file:
         # Verdicts and counts may be NumPy scalars.
         json.dump(plain, file, ensure_ascii=False, indent=1, default=lambda x: x.item())
         file.write("\n")

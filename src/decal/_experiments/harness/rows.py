@@ -129,7 +129,7 @@ class RowStore:
             self.cells.setdefault(cell, []).append(row)
 
     def _write_all(self) -> None:
-        with replacing(self.path) as file:
+        with replacing_text(self.path) as file:
             csv.writer(file, lineterminator="\n").writerow(self.columns)
             for rows in self.cells.values():
                 self._write(file, rows)
@@ -141,7 +141,7 @@ class RowStore:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[str]]:
+def replacing_text(path: Path) -> Iterator[IO[str]]:
     """A file to write that takes the place of another only once it is complete."""
     with (
         whole_files.replacing(path) as partial,
