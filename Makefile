@@ -20,9 +20,12 @@ PYTEST := $(BIN)/python -m pytest -q --numprocesses
 # Another Python than PYTHON: from the path, or one of pyenv's.
 OTHER_PYTHON ?= $(firstword $(foreach v,3.13 3.12 3.11,$(foreach p,python$(v) $(wildcard $(HOME)/.pyenv/versions/$(v).*/bin/python$(v)),$(shell $(p) -c 'import venv; print("$(p)")' 2>/dev/null))))
 OTHER := .venv-other/bin
-PORTABLE := $(CORE) tests/test_sklearn.py tests/test_docs.py tests/test_docstrings.py
+PORTABLE := $(CORE) $(addprefix tests/,calibration selection shift test_acquisition.py test_sklearn.py test_docs.py test_docstrings.py)
 
-.PHONY: help demo quick test portable attack docs bench clean
+FLOORS := .venv-floors/bin
+ENVIRONMENT := .venv-uv/bin/python tests/helpers/environments.py
+
+.PHONY: help demo quick test portable floors pages attack docs bench clean
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 8
 
@@ -35,17 +38,26 @@ quick: .venv/.types  ## in a minute: formatting, types, the tests of the core, o
 	$(BIN)/mypy
 	$(PYTEST) 2 --dist worksteal --hypothesis-profile quick -m "not slow" $(CORE)
 
-test: .venv/.types .venv/.browser  ## everything CI runs: formatting, types, tests, documentation snippets
+test: .venv/.types .venv/.browser .venv/.compiled  ## everything CI runs: formatting, types, tests, documentation snippets
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	$(PYTEST) 3 --dist loadfile --no-loadscope-reorder --durations 15
+	$(BIN)/mypy & types=$$!; \
+	$(PYTEST) 3 --dist loadfile --no-loadscope-reorder --durations 15; tests=$$?; \
+	wait $$types && exit $$tests
 
 portable: .venv/.test .venv-other/.core  ## what another Python and older instruction sets make of the core
 	$(OTHER)/python --version
 	$(OTHER)/python -m pytest -q --numprocesses 2 --dist worksteal --hypothesis-profile quick -m "not slow" $(PORTABLE)
 	for kernels in Haswell Prescott; do \
 		OPENBLAS_CORETYPE=$$kernels $(PYTEST) 2 --dist worksteal --hypothesis-profile quick -m "not slow" $(PORTABLE) || exit 1; done
+
+# What older libraries say of each other's names is between them.
+floors: .venv-floors/.core  ## the core and the command line with the lowest versions that pyproject.toml declares
+	$(FLOORS)/python -m pytest -q --numprocesses 2 --dist worksteal --hypothesis-profile quick -m "not slow" \
+		-W ignore::DeprecationWarning $(PORTABLE) tests/cli
+
+pages: .venv-uv/.uv  ## every page's snippets and commands in a fresh environment with what the page installs (PAGES=)
+	.venv-uv/bin/python tests/pages.py $(PAGES)
 
 # So many times the problems of CI: 400 is about 10^5 per fast algorithm, and five hours of one core.
 FACTOR ?= 400
@@ -64,7 +76,7 @@ bench: .venv/.test  ## time decal against the alternatives; prints ratios
 	$(BIN)/python benchmarks/measures.py
 
 clean:
-	rm -rf .venv .venv-other docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-floors .venv-other .venv-uv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/.base:
 	@test -n "$(PYTHON)" || { echo "decal needs Python 3.11 or newer with its venv module (Debian: apt-get install python3-venv)"; exit 1; }
@@ -86,6 +98,14 @@ clean:
 	@$(BIN)/mypy --num-workers 2 >/dev/null 2>&1 || true
 	@touch $@
 
+# Numba compiles the kernels for half a minute, and keeps them; TabPFN is installed, in pytest's
+# cache; pytest reads the test files once. What the tests say is for the targets above to tell.
+.venv/.compiled: .venv/.test $(wildcard src/decal/_base/*.py)
+	@$(PYTEST) 0 --hypothesis-profile quick tests/base/test_kernels.py tests/directions/test_local.py \
+		tests/test_sklearn_tabpfn.py::test_the_packages_and_the_weights_can_be_had >/dev/null 2>&1 || true
+	@$(BIN)/python -m pytest -q --collect-only >/dev/null 2>&1 || true
+	@touch $@
+
 # Beyond PyPI: a browser, a font with Chinese characters, and axe-core. Where they cannot be had, the tests
 # that need them are skipped and say so.
 .venv/.browser: .venv/.base
@@ -99,6 +119,15 @@ clean:
 	$(OTHER_PYTHON) -m venv .venv-other
 	$(OTHER)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
 	$(OTHER)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt -e '.[cli,explore,fast,pandas,plot,sklearn]' --group core
+	@touch $@
+
+.venv-uv/.uv:
+	$(PYTHON) -m venv .venv-uv
+	.venv-uv/bin/python -m pip install --quiet --disable-pip-version-check --upgrade uv
+	@touch $@
+
+.venv-floors/.core: .venv-uv/.uv pyproject.toml
+	$(ENVIRONMENT) .venv-floors --resolution lowest-direct -e '.[cli,explore,fast,pandas,plot,polars,sklearn]' --group core
 	@touch $@
 
 .venv/.docs: .venv/.base pyproject.toml constraints.txt

@@ -107,13 +107,14 @@ def pictures() -> dict[str, Callable[[], Figure]]:
         )
         chinese = half("clip_cifar10_zh", Path(folder))
         scaled = half("clip_cifar10_en", Path(folder), directions=("class", "temperature"))
+        near = half("clip_cifar10_en", Path(folder), directions=("local",))
         triples = entailment(Path(folder))
         panels = {"CLIP, English": images, "CLIP, Chinese": chinese, "SigLIP-2": other}
     else:
         images = digits()
         triples = three(images)
         panels = {"α = 0.9": images}
-        other = chinese = scaled = images
+        other = chinese = scaled = near = images
     row = int(images.contested[3])
     rows = [row, int(images.contested[40])]
     pair = int(triples.contested[20])
@@ -132,6 +133,7 @@ def pictures() -> dict[str, Callable[[], Figure]]:
         paths = {"class shifts": paths["class shifts"]}
     levels = {f"α = {a}": triples.predict(a) for a in (0.99, 0.95, 0.9, 0.8)}
     tumour, kind = tumours()
+    checks = decal.triage.choose(images.logits, images.labels, error_rate=0.02 if folder else 0.1)
     return {
         "spider": lambda: plot.spider(images.predict(), row, truth=images.truth).figure,
         "spider_two": lambda: plot.spider(two, row, truth=images.truth).figure,
@@ -147,7 +149,13 @@ def pictures() -> dict[str, Callable[[], Figure]]:
         "intervals": lambda: plot.intervals(two, row, truth=images.truth, top=7).figure,
         "binary": lambda: plot.binary(tumour, labels=kind).figure,
         "tradeoff": lambda: plot.tradeoff(paths).figure,
+        "risk_coverage": lambda: plot.risk_coverage(checks).figure,
         "decomposition": lambda: plot.decomposition(images.predict(), labels=images.labels).figure,
+        "reliabilities": lambda: (
+            plot.reliabilities(decal.calibration.refute(near.predict(0.95), near.labels))[
+                0, 0
+            ].figure
+        ),
         "alpha_path": lambda: (
             plot.alpha_path(images.model, images.logits[row], truth=images.truth[row]).figure
         ),

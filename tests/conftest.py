@@ -3,6 +3,7 @@
 `make test` runs three processes, `-n 3 --dist loadfile`; without these options there is one.
 """
 
+import gc
 import os
 from collections import Counter
 from functools import cache
@@ -19,8 +20,22 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 # A loaded machine must not fail a test for being slow.
 PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("quick", max_examples=10, **PATIENT)
-settings.register_profile("ci", max_examples=300, **PATIENT)
+settings.register_profile("ci", max_examples=200, **PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_configure():
+    """Look for no garbage while tests are collected: what is imported stays."""
+    gc.disable()
+
+
+def pytest_collection_finish():
+    """Then look rarely: the modules that all tests import are large, and each look passes them all.
+
+    Freezing them (`gc.freeze`) hides who refers to whom, and Hypothesis asks that.
+    """
+    gc.enable()
+    gc.set_threshold(100_000, 20, 20)
 
 
 # `make test` distributes by file: what the tests of a file share, a trained network or a Spark
@@ -28,8 +43,18 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 # pytest-xdist 3.8 ignores them with pytest 9.2.)
 
 BROWSER = "tests/explorer/browser/"
+EXPERIMENTS = "runs of experiments"
 RUNS = "paper_runs", "directions_run", "directions_copy"
 """Fixtures with runs of experiments that several files share."""
+
+LONGEST = (
+    *(EXPERIMENTS, BROWSER, "tests/test_torch.py", "tests/experiments/test_fashion_mnist.py"),
+    *("tests/test_selection.py", "tests/test_sklearn_tabpfn.py", "tests/io/test_checkpoints.py"),
+    *("tests/distributed/test_spark.py", "tests/experiments/test_ood.py"),
+    *("tests/coupled/test_coupled.py", "tests/test_sklearn.py", "tests/io/test_formats.py"),
+    *("tests/selection/test_distributions.py", "tests/test_docs.py", "tests/cli/test_reproduce.py"),
+)
+"""What takes some twenty seconds of a processor or more, about in this order."""
 
 
 @cache
@@ -39,7 +64,7 @@ def group_of(file):
         return BROWSER
     path = Path(__file__).parents[1] / file
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    return "runs of experiments" if any(name in text for name in RUNS) else file
+    return EXPERIMENTS if any(name in text for name in RUNS) else file
 
 
 def together(nodeid):
@@ -50,12 +75,21 @@ def together(nodeid):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Begin with the slow files, so that no process is left alone with one at the end."""
+    rank = {group: place for place, group in enumerate(LONGEST)}
     slow = Counter(
         together(item.nodeid)
         for item in items
         if item.get_closest_marker("slow") or item.get_closest_marker("browser")
     )
-    items.sort(key=lambda item: -slow[together(item.nodeid)])
+
+    def order(item):
+        group = together(item.nodeid)
+        return rank.get(group, len(rank)), -slow[group]
+
+    items.sort(key=order)
+    for item in items:  # drawn logits may look like probabilities, and are none
+        if getattr(getattr(item, "function", None), "is_hypothesis_test", False):
+            item.add_marker(pytest.mark.filterwarnings("ignore::decal.ProbabilityWarning"))
 
 
 @pytest.hookimpl(optionalhook=True)

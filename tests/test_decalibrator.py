@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -204,7 +205,7 @@ def test_alpha_outside_zero_to_one_is_refused(alpha):
     ("setting", "message"),
     [
         ({"likelihood": "total"}, "likelihood must be one of 'mean', 'sum': got 'total'"),
-        ({"reference": None}, "reference must be one of 'model', 'best': got None"),
+        ({"reference": None}, "reference must be one of 'model', 'halfway', 'best': got None"),
         ({"box": "both"}, "box must be one of 'joint', 'own': got 'both'"),
         ({"directions": ("sideways",)}, "directions must be"),
     ],
@@ -331,7 +332,7 @@ def test_saving_fails_whole_and_leaves_the_old_file(tmp_path, clear_data, monkey
     def full_disk(*_args, **_kwargs):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("numpy.savez_compressed", full_disk)
+    monkeypatch.setattr("numpy.lib.format.write_array", full_disk)
     with pytest.raises(OSError, match="No space left"):
         d.save(path)
     assert path.read_bytes() == before
@@ -389,3 +390,38 @@ def test_a_copy_or_a_pickle_learns_on_its_own(clear_data):
         np.testing.assert_array_equal(endpoints(other, 0.8), endpoints(model, 0.8))
         other.partial_fit(*clear_data)
         assert (other.examples, model.examples) == (400, 200)
+
+
+def test_one_default_alpha():
+    from decal._base.checks import DEFAULT_ALPHA
+
+    d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1])
+    coupled = decal.CoupledDecalibrator(likelihood="mean")
+    assert d.alpha == decal.Decalibrator().alpha == coupled.alpha == DEFAULT_ALPHA
+
+
+@pytest.mark.parametrize(
+    ("logits", "labels", "message"),
+    [
+        (np.zeros((2, 3, 4, 4)), np.zeros((2, 4, 4), int), "np.moveaxis(logits, 1, -1).reshape("),
+        (np.zeros((8, 3)), np.zeros((2, 2, 2), int), "For a prediction per pixel or token"),
+        (np.zeros((8, 3)), np.zeros((8, 3), int), "Of one-hot rows take labels.argmax(axis=1)."),
+        (np.zeros((8, 3)), np.zeros((8, 1), int), "Use labels.ravel()."),
+    ],
+    ids=["segmentation", "pixels", "multi-label", "column"],
+)
+def test_labels_and_logits_of_other_tasks_are_told_what_to_do(logits, labels, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        decal.Decalibrator().fit(logits, labels)
+
+
+def test_the_advice_for_pixels_and_for_several_labels_works():
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(2, 3, 4, 4)), rng.integers(0, 3, (2, 4, 4))
+    d = decal.decalibrate(np.moveaxis(logits, 1, -1).reshape(-1, 3), labels.reshape(-1))
+    assert d.examples == 32
+    several = rng.integers(0, 2, (32, 3))
+    flat = np.moveaxis(logits, 1, -1).reshape(-1, 3)
+    for k in range(3):
+        pair = np.column_stack([np.zeros(len(flat)), flat[:, k]])
+        assert decal.decalibrate(pair, several[:, k]).examples == 32

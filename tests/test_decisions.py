@@ -13,9 +13,9 @@ from oracles import decisions as oracle
 
 SET_RULES = ("interval_dominance", "maximality", "e_admissible")
 MARGINS = {
-    "interval_dominance": oracle.dominance_margin,
-    "maximality": oracle.maximality_margin,
-    "e_admissible": oracle.admissible_margin,
+    "interval_dominance": oracle.dominance_margins,
+    "maximality": oracle.maximality_margins,
+    "e_admissible": oracle.admissible_margins,
 }
 UNSURE = 1e-8  # margins that the oracle's linear programs do not resolve
 
@@ -35,8 +35,7 @@ def assert_rules_match_definitions(decision, earned, rules=SET_RULES):
     A = earned.shape[1]
     scale = max(1.0, np.abs(earned).max())
     for rule in rules:
-        for a in range(A):
-            margin = MARGINS[rule](earned, a) / scale
+        for a, margin in enumerate(MARGINS[rule](earned) / scale):
             if abs(margin) > UNSURE:
                 assert decision[rule][a] == (margin > 0), (rule, a, margin)
     regrets = [oracle.regret(earned, a) for a in range(A)]

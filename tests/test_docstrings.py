@@ -32,6 +32,8 @@ def documented(node, name):
     if isinstance(node, DOCUMENTED):
         yield node, name
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue  # defines nothing
         within = f"{name}.{child.name}" if isinstance(child, DOCUMENTED[1:]) else name
         yield from documented(child, within)
 
@@ -41,7 +43,8 @@ def examples():
     for path in sorted(SOURCE.rglob("*.py")):
         parts = path.relative_to(SOURCE).with_suffix("").parts
         module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        for node, name in documented(ast.parse(path.read_text(encoding="utf-8")), module):
+        source = path.read_text(encoding="utf-8")
+        for node, name in documented(ast.parse(source), module) if ">>>" in source else ():
             text = ast.get_docstring(node)
             if text and ">>>" in text:
                 yield pytest.param(module, name, text, path, id=name)

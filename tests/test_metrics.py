@@ -1,5 +1,7 @@
 """Coverage, efficiency, AUROC and calibration error against their definitions."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 import decal
 from helpers.strategies import at_most
 from oracles import class_shifts as oracles
+from oracles import triage as triage_oracle
 
 levels = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
 
@@ -51,3 +54,76 @@ def test_calibration_error_refuses_what_is_not_a_probability():
         decal.metrics.expected_calibration_error([[0.5, 0.4]], [0])
     with pytest.raises(ValueError, match="bins must be a whole number, at least 1: got 0"):
         decal.metrics.expected_calibration_error([[0.5, 0.5]], [0], bins=0)
+
+
+def test_auroc_takes_labels_and_scores_as_scikit_learn_does():
+    rng = np.random.default_rng(0)
+    labels, scores = rng.random(50) < 0.4, rng.integers(0, 9, 50)
+    expected = oracles.auroc(scores[~labels], scores[labels])
+    assert decal.metrics.auroc(labels=labels, scores=scores) == pytest.approx(expected)
+    assert decal.metrics.auroc(labels=labels.astype(int), scores=scores) == pytest.approx(expected)
+    named = {"in_scores": scores[~labels], "out_scores": scores[labels]}
+    assert decal.metrics.auroc(**named) == pytest.approx(expected)
+
+
+def test_labels_passed_as_scores_are_refused():
+    labels, scores = [0, 1, 1, 0] * 3, [0.1, 0.8, 0.7, 0.3] * 3
+    with pytest.raises(ValueError, match=r"in_scores must be scores: got zeros and ones alone"):
+        decal.metrics.auroc(labels, scores)
+    with pytest.raises(ValueError, match=r"out_scores must be scores: got zeros and ones alone"):
+        decal.metrics.auroc(scores, labels)
+    # Scores that happen to be zeros and ones can be named, and both kinds can be such.
+    found = decal.metrics.auroc(in_scores=labels, out_scores=scores)
+    assert found == pytest.approx(oracles.auroc(np.array(labels), np.array(scores)))
+    assert decal.metrics.auroc(labels, labels) == 0.5
+    assert decal.metrics.auroc([0, 1], [0.1, 0.8, 0.7]) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "named", "message"),
+    [
+        ((), {}, "or labels and scores: got nothing."),
+        (([1.0],), {}, "got 1 without a name."),
+        (([1.0],), {"out_scores": [2.0]}, "got 1 without a name, out_scores."),
+        ((), {"labels": [0, 1]}, "got labels."),
+        ((), {"labels": [0, 1], "scores": [1.0, 2, 3]}, "labels must be 3, one for every score"),
+        ((), {"labels": [0, 2], "scores": [1.0, 2]}, "labels must be 0 or 1, and both must occur"),
+        ((), {"labels": [1, 1], "scores": [1.0, 2]}, "both must occur: got [1.0]."),
+    ],
+)
+def test_auroc_refuses_other_choices_of_arguments(vectors, named, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        decal.metrics.auroc(*vectors, **named)
+
+
+@at_most(60)
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from([0, 0, 1, 0.5])), min_size=1, max_size=6)
+)
+def test_the_risk_is_the_mean_over_all_orders_of_equal_scores(rows):
+    scores, losses = zip(*rows, strict=True)
+    curve = decal.metrics.risk_coverage(scores, losses)
+    expected = triage_oracle.risks(scores, losses)
+    assert curve.risk == pytest.approx(np.array(expected, dtype=float))
+    assert curve.area == pytest.approx(float(sum(expected) / len(expected)))
+    best = triage_oracle.risks(losses, losses)
+    assert curve.excess == pytest.approx(float(sum(expected) - sum(best)) / len(best), abs=1e-12)
+    assert decal.metrics.aurc(scores, losses) == curve.area
+    assert decal.metrics.excess_aurc(scores, losses) == curve.excess
+
+
+def test_the_risk_at_a_coverage_is_that_of_so_many_rows():
+    curve = decal.metrics.risk_coverage([1, 2, 3, 4, np.inf], [False, False, True, False, True])
+    assert curve.risk_at(0.6) == pytest.approx(1 / 3)
+    assert curve.risk_at(0.61) == curve.risk_at(0.8) == 0.25
+    assert curve.risk_at(0) == 0
+    assert curve.risk_at(1) == 0.4
+
+
+def test_losses_are_refused_by_name():
+    with pytest.raises(ValueError, match="losses must be 2, one for every score: got 1"):
+        decal.metrics.aurc([0.1, 0.2], [1])
+    with pytest.raises(ValueError, match="losses must be finite and not negative: got -1"):
+        decal.metrics.aurc([0.1, 0.2], [1, -1])
+    with pytest.raises(ValueError, match="scores must not contain NaN"):
+        decal.metrics.aurc([0.1, np.nan], [1, 0])

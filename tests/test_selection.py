@@ -214,7 +214,63 @@ def test_a_coverage_that_only_a_vacuous_set_has_is_noted_and_one_out_of_reach_re
         selection.alpha_for_coverage(OnlyScale(), logits[:20], corners, 0.5)
 
 
+@pytest.mark.parametrize("target", [0.5, 0.8, 0.95])
+def test_a_guaranteed_coverage_counts_the_new_row_as_missed(fitted, target):
+    logits, truth, _ = sample(7, 60)
+    choice = selection.alpha_for_coverage(fitted, logits, truth, target, guaranteed=True)
+    larger = math.exp(math.log(choice.alpha) * (1 - 1e-5))
+    for alpha, enough in ((choice.alpha, True), (larger, False)):
+        missed = 60 - literally_covered(fitted.predict(logits, alpha=alpha), truth, 5e-4)
+        assert ((60 - missed) / 61 >= target) == enough
+    assert choice.alpha <= selection.alpha_for_coverage(fitted, logits, truth, target).alpha
+
+
+def test_too_few_rows_guarantee_only_vacuous_sets(fitted):
+    logits, truth, _ = sample(7, 8)
+    choice = selection.alpha_for_coverage(fitted, logits, truth, 0.9, guaranteed=True)
+    assert (choice.alpha, choice.achieved) == (0, 1)
+    assert "8 are too few for 0.9, nothing is excluded" in repr(choice)
+    corners = np.eye(4)[logits.argmin(axis=1)]
+    with pytest.raises(ValueError, match="target must be at most 0, the coverage of alpha = 0"):
+        selection.alpha_for_coverage(OnlyScale(), logits, corners, 0.5, guaranteed=True)
+
+
+@pytest.mark.slow
+def test_new_distributions_are_covered_as_often_as_guaranteed(fitted):
+    rounds, n = 300, 19
+    pool, truth, _ = sample(23, rounds * (n + 1))
+    score = selection.plausibility(fitted, pool, distributions=truth).reshape(rounds, n + 1)
+    for target in (0.8, 0.9):
+        threshold = np.sort(score[:, :n], axis=1)[:, round((1 - target) * (n + 1)) - 1]
+        covered = (score[:, n] >= threshold).mean()
+        assert covered >= target - 3 * math.sqrt(target * (1 - target) / rounds)
+    for i in range(3):
+        rows = slice(20 * i, 20 * i + 19)
+        choice = selection.alpha_for_coverage(fitted, pool[rows], truth[rows], 0.8, guaranteed=True)
+        levels = selection.contour_levels()
+        fourth = np.sort(score[i, :n])[3]
+        assert fourth <= choice.alpha <= levels[levels > fourth].min(initial=1.0)
+
+
 # With a guarantee, from labels
+
+
+def test_groups_of_inputs_have_an_alpha_each(fitted):
+    logits, _, labels = sample(24, 120)
+    groups = np.where(logits[:, 0] > 1, "sure", "not")
+    groups[:3] = "few"
+    found = selection.alpha_for_labels(fitted, logits, labels, 0.1, groups=groups)
+    assert list(found) == ["few", "not", "sure"]
+    for group in ("not", "sure"):
+        rows = groups == group
+        assert found[group] == selection.alpha_for_labels(fitted, logits[rows], labels[rows], 0.1)
+    assert found["few"].alpha == 0
+    assert "(3 are too few for 0.1, every class is kept)" in repr(found)
+    credal = found.predict(fitted, logits, groups)
+    rows = groups == "sure"
+    alone = fitted.predict(logits[rows], alpha=found["sure"])
+    np.testing.assert_array_equal(credal.lower[rows], alone.lower)
+    assert (credal.upper[:3] == 1).all()
 
 
 @pytest.mark.slow
@@ -245,7 +301,7 @@ def test_new_labels_are_missed_as_rarely_as_promised(rule):
     # with a reference that makes alpha = 1 a point, so that no epsilon is met for nothing.
     logits, _, labels = sample(11, 150, K=3)
     model = Rounded(decal.decalibrate(logits, labels, alpha=0, reference="best"))
-    rounds, n, fresh = 200, 59, 100
+    rounds, n, fresh = 100, 59, 100
     pool, _, y = sample(12, rounds * (n + fresh), K=3)
     pool, y = pool.reshape(rounds, n + fresh, 3), y.reshape(rounds, n + fresh)
     for epsilon in (0.05, 0.1, 0.2):

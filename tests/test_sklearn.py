@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("sklearn")
 
+import joblib
 import sklearn
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -28,6 +29,7 @@ from sklearn.model_selection import (
     cross_val_predict,
     cross_val_score,
 )
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -220,6 +222,8 @@ def test_training_logits_of_an_overfitted_model_mislead():
         ([], "cv must hold out some rows|No.*split"),
         (1.5, "cv must lie between 0 and 1 as a share of rows: got 1.5"),
         (-0.2, "cv must lie between 0 and 1"),
+        ("prefit", "cv must not be text: got 'prefit'. Put the fitted .* sklearn.frozen.FrozenEst"),
+        ("five", "cv must not be text: got 'five'. Pass a number"),
     ],
 )
 def test_a_bad_cv_is_refused(cv, message):
@@ -299,8 +303,17 @@ def test_probabilities_that_are_none_are_refused():
 
 def test_several_targets_at_once_are_refused():
     X, y = data()
-    with pytest.raises(ValueError, match="y should be a 1d array"):
+    message = r"y must be a vector, one label per row: got shape \(240, 2\).*MultiOutputClassifier"
+    with pytest.raises(ValueError, match=message):
         CredalClassifier(KNeighborsClassifier()).fit(X, np.column_stack([y, y]))
+
+
+def test_the_advice_for_several_labels_works():
+    X, y = data()
+    several = np.column_stack([y == name for name in NAMES])
+    models = MultiOutputClassifier(CredalClassifier(GaussianNB(), cv=2)).fit(X, several)
+    sets = [model.predict_credal(X) for model in models.estimators_]
+    assert [s.shape for s in sets] == [(240, 2)] * 3
 
 
 # Zeros
@@ -547,6 +560,8 @@ def test_frames_keep_their_names():
         .predict_credal(flowers.data.to_numpy()),
     )
     assert set(credal.to_pandas().reset_index()["class"]) == set(flowers.target_names)
+    plants = flowers.data[:3].set_axis(["a", "b", "c"])
+    assert clf.predict_credal(plants).index["row"].tolist() == ["a", "b", "c"]
     with pytest.raises(ValueError, match="feature names should match"):
         clf.predict_credal(flowers.data.rename(columns=str.upper))
 
@@ -594,6 +609,100 @@ def test_a_grid_searches_over_its_settings_and_the_estimators():
     assert search.best_params_["alpha"] == 0.99
     accuracy = search.cv_results_["mean_test_accuracy"]
     np.testing.assert_allclose(accuracy[:2], accuracy[2:])
+
+
+def test_sets_are_asked_of_the_best_estimator_and_of_the_last_step():
+    X, y = data()
+    inside = CredalClassifier(make_pipeline(StandardScaler(), LogisticRegression()), cv=2)
+    search = GridSearchCV(inside, {"estimator__logisticregression__C": [0.1, 1.0]}, cv=2).fit(X, y)
+    credal = search.best_estimator_.predict_credal(X)
+    assert credal.contains(search.predict_proba(X)).all()
+    pipeline = make_pipeline(StandardScaler(), CredalClassifier(LogisticRegression(), cv=2))
+    within = GridSearchCV(pipeline, {"credalclassifier__alpha": [0.8, 0.9]}, cv=2).fit(X, y)
+    best = within.best_estimator_
+    credal = best[-1].predict_credal(best[:-1].transform(X))
+    assert credal.contains(within.predict_proba(X)).all()
+
+
+def test_clones_may_be_fitted_at_the_same_time():
+    X, y = data()
+    one = CredalClassifier(GaussianNB(), cv=3).fit(X, y)
+    with joblib.parallel_backend("threading"):
+        several = CredalClassifier(GaussianNB(), cv=3, n_jobs=2).fit(X, y)
+    same(several.predict_credal(X), one.predict_credal(X))
+    assert several.get_params()["n_jobs"] == 2
+
+
+class PredictsColumns(GaussianNB):
+    """As CatBoost's classifier of three classes does."""
+
+    def predict(self, X):
+        return super().predict(X)[:, None]
+
+
+def test_predictions_that_are_columns_become_vectors():
+    X, y = data()
+    clf = CredalClassifier(PredictsColumns(), cv=2).fit(X, y)
+    assert clf.predict(X).shape == (240,)
+    assert clf.score(X, y) > 0.5
+
+
+# Keeping
+
+
+@pytest.mark.parametrize("kind", ["names", "objects", "integers", "booleans"])
+def test_a_saved_classifier_predicts_the_same_around_its_estimator(tmp_path, kind):
+    X, y = data(n_classes=2) if kind == "booleans" else data()
+    made = {"objects": y.astype(object), "integers": columns(y) * 10, "booleans": y == "bee"}
+    y = made.get(kind, y)
+    settings = {"directions": ("class", "temperature"), "reference": "best", "alpha": 0.9}
+    forest = RandomForestClassifier(5, random_state=0)
+    clf = CredalClassifier(forest, floor=1e-3, cv=2, **settings).fit(X, y)
+    clf.save(tmp_path / "credal.npz")
+    again = CredalClassifier.load(tmp_path / "credal.npz", clf.estimator_)
+    same(again.predict_credal(X), clf.predict_credal(X))
+    np.testing.assert_array_equal(again.predict(X), clf.predict(X))
+    assert again.classes_.dtype == clf.classes_.dtype
+    assert again.predict_credal(X).classes == clf.predict_credal(X).classes
+    assert (again.alpha, again.floor_, again.n_features_in_) == (0.9, 1e-3, 6)
+    clf.set_params(alpha=0.5).save(tmp_path / "credal.npz")
+    loaded = CredalClassifier.load(str(tmp_path / "credal.npz"), FrozenEstimator(clf.estimator_))
+    assert loaded.alpha == 0.5
+
+
+def test_the_file_holds_no_pickle_and_no_estimator(tmp_path):
+    X, y = data()
+    clf = CredalClassifier(GaussianNB(), cv=2).fit(X, y)
+    clf.save(tmp_path / "credal.npz")
+    with np.load(tmp_path / "credal.npz", allow_pickle=False) as file:
+        assert sorted(file) == ["classes", "decalibrator", "header"]
+    with pytest.raises(NotFittedError):
+        CredalClassifier(GaussianNB()).save(tmp_path / "none.npz")
+    with pytest.raises(NotFittedError):
+        CredalClassifier.load(tmp_path / "credal.npz", GaussianNB())
+    stranger = GaussianNB().fit(X, np.where(y == "ant", "yak", y))
+    with pytest.raises(ValueError, match="estimator must know the classes of .*'cow'.*'yak'"):
+        CredalClassifier.load(tmp_path / "credal.npz", stranger)
+    clf.decalibrator_.save(tmp_path / "model.npz")
+    with pytest.raises(ValueError, match="path must be a file that `save` wrote.*another format"):
+        CredalClassifier.load(tmp_path / "model.npz", clf.estimator_)
+    with pytest.raises(ValueError, match="another format"):
+        decal.Decalibrator.load(tmp_path / "credal.npz")
+
+
+def test_damaged_files_are_refused(tmp_path):
+    X, y = data()
+    clf = CredalClassifier(GaussianNB(), cv=2).fit(X, y)
+    clf.save(tmp_path / "credal.npz")
+    with np.load(tmp_path / "credal.npz") as file:
+        members = dict(file)
+    np.savez(tmp_path / "more.npz", **members, extra=np.zeros(2))
+    with pytest.raises(ValueError, match="nothing unknown: got .*more.npz with .'extra'."):
+        CredalClassifier.load(tmp_path / "more.npz", clf.estimator_)
+    members["decalibrator"] = members["decalibrator"][:100]
+    np.savez(tmp_path / "cut.npz", **members)
+    with pytest.raises(ValueError, match="path must be an intact model file: got .*cut.npz"):
+        CredalClassifier.load(tmp_path / "cut.npz", clf.estimator_)
 
 
 def test_clones_pickles_and_pictures():

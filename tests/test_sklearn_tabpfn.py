@@ -188,13 +188,6 @@ for kind, method in ((TabPFNClassifier, "predict_proba"), (WithLogits, "predict_
 """
 
 
-def test_the_current_package_gives_its_logits(request):
-    folder = installed(request, CURRENT)
-    ((problem, printed),) = run(folder, [COMPARE + CURRENT_CODE])
-    assert not problem, problem
-    assert printed == "(30, 3)\n"
-
-
 def version_one_weights(folder):
     """The folder that holds the weights, from the source archive of version 0.1."""
     if not (folder / "weights" / WEIGHTS).exists():
@@ -224,6 +217,19 @@ def version_one_weights(folder):
     return folder / "weights"
 
 
+def test_the_packages_and_the_weights_can_be_had(request):
+    """Also run while `make test` sets up, so that nobody waits for downloads later."""
+    assert (installed(request, CURRENT) / "tabpfn").is_dir()
+    assert (version_one_weights(installed(request, FIRST)) / WEIGHTS).is_file()
+
+
+def test_the_current_package_gives_its_logits(request):
+    folder = installed(request, CURRENT)
+    ((problem, printed),) = run(folder, [COMPARE + CURRENT_CODE])
+    assert not problem, problem
+    assert printed == "(30, 3)\n"
+
+
 EXPERIMENT_CODE = """
 import sys
 from pathlib import Path
@@ -241,7 +247,7 @@ apart = [logits(task.X[rows]) for rows in (first, pool[:50], test)]
 together = logits(task.X[np.concatenate([first, pool[:50], test])])
 np.testing.assert_allclose(together, np.concatenate(apart), atol=1e-4)
 curves = [list(task.curve(s, 0, 18)) for s in active_learning.STRATEGIES]
-assert [[row["labelled"] for row in curve] for curve in curves] == [[6, 12, 18]] * 3
+assert [[row["labelled"] for row in curve] for curve in curves] == [[6, 12, 18]] * len(curves)
 assert len({curve[0]["accuracy"] for curve in curves}) == 1
 print(model.name)
 """

@@ -8,6 +8,8 @@ import json
 import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,6 +24,7 @@ pytest.importorskip("PIL")
 from PIL import Image  # noqa: E402
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors  # noqa: E402
 
+from decal._pretrained import NEW_TRANSFORMERS  # noqa: E402
 from decal.zeroshot import (  # noqa: E402
     TEMPLATES,
     OpenClipEncoder,
@@ -36,6 +39,8 @@ LABELS = ("cat", "dog", "bird", "truck")
 ENGLISH = "This is a photo of a {}"
 TWO = ("This is a photo of a {}", "a {} is in this photo")
 KINDS = ("clip", "siglip", "siglip2_fixed", "siglip2")  # SigLIP-2 of fixed size is a SigLIP
+if not NEW_TRANSFORMERS:
+    KINDS = KINDS[:3]  # see test_siglip2_of_any_size_needs_transformers_5
 CAPS = {"clip": 48, "siglip": 16, "siglip2_fixed": 64, "siglip2": 64}
 TOWER = {
     "hidden_size": 32,
@@ -51,7 +56,19 @@ TOWER = {
 def clip_tokenizer():
     letters = "abcdefghijklmnopqrstuvwxyz"
     pieces = [*letters, *(c + "</w>" for c in letters), "<|startoftext|>", "<|endoftext|>"]
-    return transformers.CLIPTokenizer(vocab={p: k for k, p in enumerate(pieces)}, merges=[])
+    vocab = {p: k for k, p in enumerate(pieces)}
+    if NEW_TRANSFORMERS:
+        return transformers.CLIPTokenizer(vocab=vocab, merges=[])
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "vocab.json").write_text(json.dumps(vocab))
+        Path(folder, "merges.txt").write_text("#version: 0.2\n")
+        return transformers.CLIPTokenizerFast(f"{folder}/vocab.json", f"{folder}/merges.txt")
+
+
+def pillow_processor(name):
+    """The class of image processors that work with Pillow: the only one of transformers 4."""
+    kind = f"{name}ImageProcessorPil" if NEW_TRANSFORMERS else f"{name}ImageProcessor"
+    return getattr(transformers, kind)
 
 
 def siglip_tokenizer():
@@ -72,17 +89,29 @@ def siglip_tokenizer():
     )
 
 
-def siglip2_tokenizer(kind):
+def siglip2_tokenizer(name):
     pieces = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", *"abcdefghijklmnopqrstuvwxyz▁"]
-    return kind(
-        vocab={p: k for k, p in enumerate(pieces)},
-        merges=[],
-        padding_side="right",
-        model_input_names=["input_ids"],
-    )
+    vocab = {p: k for k, p in enumerate(pieces)}
+    options = {"padding_side": "right", "model_input_names": ["input_ids"]}
+    if NEW_TRANSFORMERS:
+        return getattr(transformers, name)(vocab=vocab, merges=[], **options)
+    letters = Tokenizer(models.BPE(vocab, [], unk_token="<unk>", fuse_unk=True))
+    letters.normalizer = normalizers.Replace(" ", "▁")
+    return getattr(transformers, f"{name}Fast")(tokenizer_object=letters, **options)
 
 
-def build(kind):
+class Parts:
+    """A processor to save. That of transformers 4 takes one class of tokenizers: save its parts."""
+
+    def __init__(self, kind, images, tokenizer):
+        self.parts = [kind(images, tokenizer)] if NEW_TRANSFORMERS else [images, tokenizer]
+
+    def save_pretrained(self, folder):
+        for part in self.parts:
+            part.save_pretrained(folder)
+
+
+def build(kind, tokenizer=None):
     """A model with random weights, its tokenizer, and its image processor (Pillow's)."""
     torch.manual_seed(0)
     text = TOWER | {"max_position_embeddings": CAPS[kind]}
@@ -90,27 +119,26 @@ def build(kind):
         tokenizer = clip_tokenizer()
         end = tokenizer.eos_token_id
         text |= {"eos_token_id": end, "bos_token_id": end - 1, "pad_token_id": end}
-        images = transformers.CLIPImageProcessorPil(
+        images = pillow_processor("CLIP")(
             size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}
         )
         vision = TOWER | {"image_size": 32, "patch_size": 8}
         made = transformers.CLIPConfig, transformers.CLIPModel, transformers.CLIPProcessor
         extra = {"projection_dim": 24}
     elif kind in ("siglip", "siglip2_fixed"):
-        if kind == "siglip":
-            tokenizer = siglip_tokenizer()
-        else:
-            tokenizer = siglip2_tokenizer(transformers.GemmaTokenizer)
+        if tokenizer is None:
+            fixed = kind == "siglip2_fixed"
+            tokenizer = siglip2_tokenizer("GemmaTokenizer") if fixed else siglip_tokenizer()
         end = tokenizer.eos_token_id
         text |= {"eos_token_id": end, "bos_token_id": end, "pad_token_id": tokenizer.pad_token_id}
-        images = transformers.SiglipImageProcessorPil(size={"height": 32, "width": 32})
+        images = pillow_processor("Siglip")(size={"height": 32, "width": 32})
         vision = TOWER | {"image_size": 32, "patch_size": 8}
         made = transformers.SiglipConfig, transformers.SiglipModel, transformers.SiglipProcessor
         extra = {}
     else:
-        tokenizer = siglip2_tokenizer(transformers.Siglip2Tokenizer)
+        tokenizer = siglip2_tokenizer("Siglip2Tokenizer")
         text |= {"eos_token_id": 1, "bos_token_id": 2, "pad_token_id": 0}
-        images = transformers.Siglip2ImageProcessorPil(patch_size=8, max_num_patches=16)
+        images = pillow_processor("Siglip2")(patch_size=8, max_num_patches=16)
         vision = TOWER | {"num_patches": 16, "patch_size": 8}
         made = transformers.Siglip2Config, transformers.Siglip2Model, transformers.Siglip2Processor
         extra = {}
@@ -124,7 +152,7 @@ def build(kind):
         model.logit_scale.fill_(2.5)
         if kind != "clip":
             model.logit_bias.fill_(-7.0)
-    return model, tokenizer, images, processor_class(images, tokenizer)
+    return model, tokenizer, images, Parts(processor_class, images, tokenizer)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -279,7 +307,7 @@ def test_nobody_can_say_which_head_a_model_has(saved):
         TransformersEncoder(pretender, saved.tokenizer, saved.images)
 
 
-@pytest.mark.parametrize("claimed", ["siglip", "siglip2"])
+@pytest.mark.parametrize("claimed", [kind for kind in ("siglip", "siglip2") if kind in KINDS])
 def test_a_clip_whose_config_claims_to_be_a_siglip_is_refused(clip_folder, tmp_path, claimed):
     folder = shutil.copytree(clip_folder, tmp_path / "liar")
     config = json.loads((folder / "config.json").read_text())
@@ -287,6 +315,15 @@ def test_a_clip_whose_config_claims_to_be_a_siglip_is_refused(clip_folder, tmp_p
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(ValueError, match="weights"):
         ZeroShotClassifier.from_pretrained(folder, LABELS)
+
+
+def test_siglip2_of_any_size_needs_transformers_5(tmp_path, monkeypatch):
+    if not hasattr(transformers, "Siglip2Config"):
+        pytest.skip("this transformers does not know SigLIP-2")
+    transformers.Siglip2Config().save_pretrained(tmp_path)
+    monkeypatch.setattr("decal.zeroshot.NEW_TRANSFORMERS", False)
+    with pytest.raises(ImportError, match=r"needs transformers 5, .*: got \d+\."):
+        ZeroShotClassifier.from_pretrained(tmp_path, LABELS)
 
 
 def test_siglip_without_its_bias_is_refused(tmp_path):
@@ -435,16 +472,17 @@ def test_photographs_are_turned_upright(clip_folder, pictures, tmp_path):
 
 def test_images_are_prepared_by_pillow_even_where_torchvision_is(saved, monkeypatch):
     asked = []
-    load_processor = transformers.AutoProcessor.from_pretrained
+    auto = transformers.AutoProcessor if NEW_TRANSFORMERS else transformers.AutoImageProcessor
+    load_processor = auto.from_pretrained
 
     def spy(name, **options):
         asked.append(options)
         return load_processor(name, **options)
 
-    monkeypatch.setattr(transformers.AutoProcessor, "from_pretrained", spy)
+    monkeypatch.setattr(auto, "from_pretrained", spy)
     encoder = load(saved)._encoder
-    assert asked == [{"backend": "pil"}]
-    assert type(encoder._images).__name__.endswith("ImageProcessorPil")
+    assert asked == [{"backend": "pil"} if NEW_TRANSFORMERS else {"use_fast": False}]
+    assert type(encoder._images) is type(saved.images)
 
 
 def test_a_progress_bar_is_shown_only_if_asked_for(clip_folder, pictures, capsys):
@@ -561,7 +599,7 @@ def test_the_older_layout_of_the_hub_loads_too(clip_folder, pictures, tmp_path):
     (tmp_path / "tokenizer_config.json").write_text(
         json.dumps({"tokenizer_class": "CLIPTokenizer", "model_max_length": 77})
     )
-    settings = transformers.CLIPImageProcessorPil()
+    settings = pillow_processor("CLIP")()
     images = {
         "feature_extractor_type": "CLIPFeatureExtractor",
         "size": 32,
@@ -606,17 +644,16 @@ def test_the_tokenizer_of_siglip_is_the_real_one_where_sentencepiece_is(tmp_path
     tokenizer = transformers.SiglipTokenizer(
         str(tmp_path / "spiece.model"), model_max_length=16, model_input_names=["input_ids"]
     )
-    model, _, images, _ = build("siglip")
-    model.resize_token_embeddings(len(tokenizer))
+    model, _, images, processor = build("siglip", tokenizer)
     folder = tmp_path / "saved"
     model.save_pretrained(folder)
-    transformers.SiglipProcessor(images, tokenizer).save_pretrained(folder)
+    processor.save_pretrained(folder)
     saved = SimpleNamespace(
         kind="siglip", folder=folder, model=model, tokenizer=tokenizer, images=images
     )
-    classifier = load(saved)
+    classifier = load(saved, templates="a photo of a {}")
     assert type(classifier._encoder._tokenizer).__name__ == "SiglipTokenizer"
-    expected = outputs(saved, named(ENGLISH), pictures).logits_per_image.numpy()
+    expected = outputs(saved, named("a photo of a {}"), pictures).logits_per_image.numpy()
     np.testing.assert_allclose(classifier.logits(pictures), expected, atol=1e-5)
 
 
@@ -626,7 +663,8 @@ def test_without_sentencepiece_siglip_says_what_to_install(tmp_path, monkeypatch
     def without(*_, **__):
         raise ImportError("\nSiglipTokenizer requires the SentencePiece library\nbut it was not")
 
-    monkeypatch.setattr(transformers.AutoProcessor, "from_pretrained", without)
+    auto = transformers.AutoProcessor if NEW_TRANSFORMERS else transformers.AutoTokenizer
+    monkeypatch.setattr(auto, "from_pretrained", without)
     with pytest.raises(ImportError, match=r"SiglipTokenizer requires .*decal\[zeroshot\]"):
         ZeroShotClassifier.from_pretrained(folder, LABELS)
 
@@ -670,7 +708,10 @@ def test_gated_and_unknown_models_say_so(monkeypatch, kind, message):
         ZeroShotClassifier.from_pretrained("google/secret", LABELS)
 
 
-@pytest.mark.parametrize("lost", ["config.json", "model.safetensors", "processor_config.json"])
+PROCESSOR = "processor_config.json" if NEW_TRANSFORMERS else "preprocessor_config.json"
+
+
+@pytest.mark.parametrize("lost", ["config.json", "model.safetensors", PROCESSOR])
 def test_an_incomplete_folder_names_what_it_must_hold(clip_folder, tmp_path, lost):
     folder = shutil.copytree(clip_folder, tmp_path / "part")
     (folder / lost).unlink()
@@ -679,12 +720,13 @@ def test_an_incomplete_folder_names_what_it_must_hold(clip_folder, tmp_path, los
 
 
 @pytest.mark.parametrize("absent", ["torch", "transformers", "PIL"])
-def test_a_missing_extra_names_itself(absent):
-    code = f"import sys; sys.modules[{absent!r}] = None; import decal; import decal.zeroshot"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "decal.zeroshot needs transformers and PyTorch: pip install 'decal[zeroshot]'" in (
-        run.stderr
-    )
+def test_a_missing_extra_names_itself(absent, monkeypatch):
+    # Imported anew, here: a fresh Python would import PyTorch for seconds.
+    monkeypatch.delitem(sys.modules, "decal.zeroshot")
+    monkeypatch.setitem(sys.modules, absent, None)
+    message = r"^decal.zeroshot needs transformers and PyTorch: pip install 'decal\[zeroshot\]'$"
+    with pytest.raises(ImportError, match=message):
+        importlib.import_module("decal.zeroshot")
 
 
 def test_importing_decal_imports_none_of_it():

@@ -10,21 +10,41 @@ IntervalCredalSet: 1 input, 2 classes, mean width 0.528
 from importlib import import_module
 from typing import Any
 
-from decal import coupled, credal, decisions, directions, metrics, selection
+from decal import (
+    acquisition,
+    calibration,
+    coupled,
+    credal,
+    decisions,
+    directions,
+    metrics,
+    selection,
+    shift,
+    triage,
+)
 from decal._base.checks import NotFittedError
+from decal._base.inputs import ProbabilityWarning, logits_from_probabilities
 from decal.coupled import CoupledCredalSet, CoupledDecalibrator
-from decal.credal import BracketWarning, HullCredalSet, IntervalCredalSet
+from decal.credal import (
+    BracketWarning,
+    HullCredalSet,
+    IntervalCredalSet,
+    KLCredalSet,
+    SaturationWarning,
+)
 from decal.decalibrator import Decalibrator, ReferenceWarning, decalibrate
 from decal.decisions import abstention_utility
 from decal.directions import (
     Direction,
     Endpoints,
     Line,
+    Local,
     Temperature,
     TopIntervals,
     TopLogits,
 )
 from decal.selection import alpha_from_confidence, confidence_from_alpha
+from decal.shift import LabelShift
 
 __version__ = "0.1.0"
 
@@ -37,22 +57,32 @@ __all__ = [
     "Endpoints",
     "HullCredalSet",
     "IntervalCredalSet",
+    "KLCredalSet",
+    "LabelShift",
     "Line",
+    "Local",
     "NotFittedError",
+    "ProbabilityWarning",
     "ReferenceWarning",
+    "SaturationWarning",
     "Temperature",
     "TopIntervals",
     "TopLogits",
     "abstention_utility",
+    "acquisition",
     "alpha_from_confidence",
+    "calibration",
     "confidence_from_alpha",
     "coupled",
     "credal",
     "decalibrate",
     "decisions",
     "directions",
+    "logits_from_probabilities",
     "metrics",
     "selection",
+    "shift",
+    "triage",
 ]
 
 

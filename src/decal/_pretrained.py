@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import transformers
 from huggingface_hub import constants, errors
 from numpy.typing import NDArray
 from safetensors import SafetensorError
@@ -26,6 +27,8 @@ from decal.credal._boxes import IntervalCredalSet
 from decal.decalibrator import Decalibrator, decalibrate
 
 __all__ = [
+    "NEW_TRANSFORMERS",
+    "SINGLE_PRECISION",
     "PretrainedClassifier",
     "Scores",
     "batches",
@@ -35,6 +38,12 @@ __all__ = [
 ]
 
 Scores = NDArray[np.float32]
+
+NEW_TRANSFORMERS = int(transformers.__version__.partition(".")[0]) >= 5
+"""Version 5 has other names for some options than version 4."""
+
+SINGLE_PRECISION: dict[str, Any] = {"dtype" if NEW_TRANSFORMERS else "torch_dtype": torch.float32}
+"""The option that loads weights as float32."""
 
 
 class PretrainedClassifier(ABC):
@@ -155,7 +164,8 @@ def loading(name: str, files: str, options: dict[str, Any]) -> Iterator[None]:
             f"{name} needs a package that is not installed: {_first_sentence(error)}. "
             "Try pip install 'decal[zeroshot]'."
         ) from error
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError, AttributeError) as error:
+        # An AttributeError is how transformers 4.57 says that there is no tokenizer.json.
         if "mismatch" in str(error):
             raise ValueError(
                 "name_or_path must hold weights that fit the model of its config: got "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import warnings
 from collections.abc import Iterable
@@ -11,18 +12,26 @@ from typing import Any, BinaryIO, Self, overload
 import numpy as np
 
 from decal._base.checks import (
+    DEFAULT_ALPHA,
     NotFittedError,
     check_alpha,
     check_choice,
-    check_class_names,
-    check_labels,
-    check_logits,
-    check_weights,
-    require_unmasked_labels,
+    check_flag,
 )
+from decal._base.data_frames import class_columns, id_columns, index_of, is_frame
+from decal._base.inputs import (
+    REMEDY,
+    check_floor,
+    frames_within_decal,
+    read_labelled,
+    read_logits,
+    require_possible_labels,
+)
+from decal._base.markup import table
 from decal._base.numerics import Array, Logits
+from decal._base.places import IN_ARRAY, Place
 from decal._io import model_files
-from decal.credal import IntervalCredalSet
+from decal.credal import IntervalCredalSet, KLCredalSet
 from decal.directions import (
     Direction,
     Endpoints,
@@ -32,11 +41,16 @@ from decal.directions import (
     direction_named,
     parse_directions,
 )
+from decal.directions._best_model import REFERENCES
 from decal.directions._direction import Box, Inputs, require, require_masks_taken
 from decal.directions._learnt import Labels, Learnt, is_known, upgrade
+from decal.directions._local import Local, local_balls
 from decal.directions._top_logits import top_box
 
 __all__ = ["Decalibrator", "ReferenceWarning", "decalibrate"]
+
+CLASSES_SHOWN = 20
+"""Classes that a notebook lists."""
 
 FAR_FROM_REFERENCE = 10.0
 """Budgets between a model and its reference that are worth a warning."""
@@ -65,7 +79,8 @@ class Decalibrator:
         of examples; see `alpha_from_confidence`.
     reference : str
         "model" measures likelihoods against the model as it is. "best" first recenters the logits
-        at their maximum-likelihood shifts, so that alpha = 1 is a point.
+        at their maximum-likelihood shifts (and scale, with "temperature" or "local"), so that
+        alpha = 1 is a point. "halfway" takes the mean of the logits of both.
     box : str
         "joint" takes the range of each probability over the shifts of all classes, as published;
         "own" over the class's own shift only, the paper's corollary. "joint" contains "own".
@@ -74,6 +89,12 @@ class Decalibrator:
         logits, which gives better sets on nearly all data we tried (see the documentation); or
         objects of your own, see `decal.Direction` and `decal.Temperature`. The box is taken over
         all of them.
+    probabilities : bool
+        Whether this model is given probabilities instead of logits, to learn from and to predict.
+        Their logarithms are taken. A saved model remembers it.
+    floor : float, optional
+        With probabilities: smaller ones are raised to it. By default zeros become 2e-308, unless
+        one belongs to a label, which is refused. See `decal.logits_from_probabilities`.
 
     Notes
     -----
@@ -96,18 +117,27 @@ class Decalibrator:
 
     def __init__(
         self,
-        alpha: float = 0.8,
+        alpha: float = DEFAULT_ALPHA,
         *,
         likelihood: str = "mean",
         reference: str = "model",
         box: str = "joint",
         directions: Iterable[str | Direction] = ("class",),
+        probabilities: bool = False,
+        floor: float | None = None,
     ) -> None:
         self.alpha = check_alpha(alpha)
         self.likelihood = check_choice(likelihood, "likelihood", ("mean", "sum"))
-        self.reference = check_choice(reference, "reference", ("model", "best"))
+        self.reference = check_choice(reference, "reference", tuple(REFERENCES))
         self.box = check_choice(box, "box", ("joint", "own"))
         self.directions = parse_directions(directions)
+        self.probabilities = check_flag(probabilities, "probabilities")
+        self.floor = check_floor(floor)
+        if self.floor is not None and not self.probabilities:
+            raise ValueError(
+                f"floor must go with probabilities: got {floor} for logits. "
+                "Pass probabilities=True if they are probabilities."
+            )
         self._learnt: Learnt | None = None
         self._learning = threading.Lock()
 
@@ -128,24 +158,30 @@ class Decalibrator:
         logits : (n, K) array
             float32 or float64: log-probabilities up to a constant per row, of any size. -inf masks
             a class in a row. Take held-out data if the model fits its training data much better
-            than others. Or a `decal.TopLogits`: only the most probable classes of every row.
+            than others. Or a `decal.TopLogits`: only the most probable classes of every row. Or a
+            data frame (pandas, polars, PyArrow) with a column per class, named after it. Rows of
+            probabilities get a ProbabilityWarning, unless probabilities=True.
         labels : (n,) array
-            Integers 0..K-1.
+            Integers 0..K-1; or names of classes, if these are known. Of a data frame, also the name
+            of a column; whole numbers are names there if a class is called by a whole number.
         sample_weight : (n,) array, optional
             A weight of 2 counts like two equal rows. Positive ones lie in 1e-100 to 1e100, and
-            span at most twelve decades.
+            span at most twelve decades. Of a data frame, also the name of a column.
         classes : iterable, optional
-            K names, handed on to the credal sets.
+            K names, in the order of the columns, handed on to the credal sets. Of a data frame they
+            are the columns, in the order that you want; by default all that are not labels or
+            weights.
 
         Returns
         -------
         self
         """
-        data = self._check(logits, labels, sample_weight, classes)
-        best = self.reference == "best"
-        learnt = Learnt.of(self.directions, *data, best=best, may_be_kept=True)
-        if learnt.reference.is_best:
-            self._warn_if_far(learnt)
+        return self._fit_checked(*self._check(logits, labels, sample_weight, classes, None))
+
+    def _fit_checked(self, *data: Any) -> Self:
+        """Learn from logits, labels, weights and classes that were checked where they were read."""
+        learnt = Learnt.of(self.directions, *data, reference=self.reference, may_be_kept=True)
+        self._warn_if_far(learnt)
         with self._learning:
             self._learnt = learnt
         return self
@@ -160,18 +196,16 @@ class Decalibrator:
     ) -> Self:
         """Learn from one more chunk of labelled data; the result is that of `fit` on all of them.
 
-        Not for reference="best", whose recentering needs all the data at once.
+        Only for reference="model": others need all the data at once.
         """
         self._require_mergeable()
-        learnt = self._learnt
-        K = None if learnt is None else len(learnt.label_weight)
-        data = self._check(logits, labels, sample_weight, classes, K)
+        data = self._check(logits, labels, sample_weight, classes, self._learnt, whole=False)
         return self._add(Learnt.of(self.directions, *data))
 
     def merge(self, other: Decalibrator) -> Self:
         """Add what another Decalibrator has learnt; the result is that of `fit` on both data sets.
 
-        Not for reference="best", whose recentering needs all the data at once.
+        Only for reference="model": others need all the data at once.
         """
         self._require_mergeable()
         other._require_mergeable()
@@ -179,18 +213,34 @@ class Decalibrator:
             raise ValueError(
                 f"other must have the directions {self.directions}: got {other.directions}."
             )
+        if self.probabilities != other.probabilities:
+            raise ValueError(
+                f"other must have probabilities={self.probabilities}: got {other.probabilities}."
+            )
         return self._add(other._known)
 
     def _check(
-        self, logits: Any, labels: Any, sample_weight: Any, classes: Any, K: int | None = None
+        self,
+        logits: Any,
+        labels: Any,
+        sample_weight: Any,
+        classes: Any,
+        known: Learnt | None,
+        whole: bool = True,
     ) -> tuple[Logits | TopLogits, Labels, Array | None, tuple[str, ...] | None]:
-        """Labelled data, of K classes if that is known, after every check."""
-        z = self._checked(logits, K)
-        y = check_labels(labels, rows=len(z), classes=z.shape[1])
+        """Labelled data after every check; of the classes that are `known`, if there are some."""
+        K, names = (len(known.label_weight), known.classes) if known else (None, None)
+        z, y, w, names = read_labelled(
+            logits,
+            labels,
+            sample_weight,
+            names if classes is None else classes,
+            lambda values: self._checked(values, K),
+            whole=whole,
+        )
         if not isinstance(z, TopLogits):
-            require_unmasked_labels(z, y)
-        w = check_weights(sample_weight, rows=len(z))
-        return z, y, w, check_class_names(classes, z.shape[1])
+            require_possible_labels(z, y, probabilities=self.probabilities, floor=self.floor)
+        return z, y, w, names
 
     def _learn_checked(
         self,
@@ -202,10 +252,35 @@ class Decalibrator:
         """What one chunk says that was checked where it was read."""
         return Learnt.of(self.directions, logits, labels, weights, classes)
 
+    def _read(
+        self,
+        logits: Any,
+        K: int | None,
+        *,
+        place: Place = IN_ARRAY,
+        empty: bool = False,
+        warn: bool = True,
+    ) -> Logits:
+        """Logits, of K classes if that is known, from what this model is given."""
+        return read_logits(
+            logits,
+            probabilities=self.probabilities,
+            floor=self.floor,
+            classes=K,
+            place=place,
+            empty=empty,
+            remedy=REMEDY if warn else None,
+        )
+
     def _checked(self, logits: Any, K: int | None) -> Logits | TopLogits:
-        """Logits, of K classes if that is known."""
+        """The same; TopLogits are left as they are."""
         if not isinstance(logits, TopLogits):
-            return check_logits(logits, classes=K, masked=True)
+            return self._read(logits, K)
+        if self.probabilities:
+            raise ValueError(
+                "logits must be probabilities of all classes: got TopLogits, which are logits. "
+                "Leave probabilities=True out."
+            )
         if self.reference != "model":
             raise ValueError(
                 "logits must be a matrix of all classes, unless reference='model': "
@@ -241,11 +316,11 @@ class Decalibrator:
         distance = learnt.reference.distance
         if 0 < budget < distance / FAR_FROM_REFERENCE:
             warnings.warn(
-                f"the model is {distance:.3g} nats per example from its best shift, and alpha = "
+                f"the model is {distance:.3g} nats per example from its reference, and alpha = "
                 f"{self.alpha:g} allows {budget:.2g}: its own predictions are implausible, and the "
                 "credal sets will hardly contain them",
                 ReferenceWarning,
-                stacklevel=3,
+                stacklevel=frames_within_decal(),
             )
 
     # Asking
@@ -288,20 +363,26 @@ class Decalibrator:
         return learnt.at(which, self.likelihood, self._level(alpha))
 
     @overload
-    def predict(self, logits: TopLogits, *, alpha: Any = None) -> TopIntervals: ...
+    def predict(self, logits: TopLogits, *, alpha: Any = None, ids: Any = None) -> TopIntervals: ...
 
     @overload
-    def predict(self, logits: Any, *, alpha: Any = None) -> IntervalCredalSet: ...
+    def predict(self, logits: Any, *, alpha: Any = None, ids: Any = None) -> IntervalCredalSet: ...
 
-    def predict(self, logits: Any, *, alpha: Any = None) -> IntervalCredalSet | TopIntervals:
+    def predict(
+        self, logits: Any, *, alpha: Any = None, ids: Any = None
+    ) -> IntervalCredalSet | TopIntervals:
         """The credal sets of new inputs.
 
         Parameters
         ----------
         logits : (n, K) array
-            Of the same model, -inf where a class is masked; or a `decal.TopLogits`.
+            Of the same model, -inf where a class is masked; or a `decal.TopLogits`. The columns of
+            a data frame are found by the names of the classes, in whatever order they stand.
         alpha : float, optional
             Level in [0, 1]; by default the one given at construction.
+        ids : str, list of str, or (n,) array, optional
+            What names the inputs: columns of a data frame, or values. By default the index of a
+            pandas DataFrame. They stay with the sets, see `CredalSet.index`.
 
         Returns
         -------
@@ -310,11 +391,58 @@ class Decalibrator:
             TopLogits, `decal.TopIntervals`.
         """
         learnt, level = self._known, self._level(alpha)
-        z = self._checked(logits, len(learnt.label_weight))
-        if isinstance(z, TopLogits):
+        if isinstance(logits, TopLogits):
+            self._checked(logits, len(learnt.label_weight))
             shifts = learnt.at(0, self.likelihood, level)
-            return top_box(z, shifts.lower, shifts.upper, joint=self.box == "joint")
-        return self._predict_checked(z, level, learnt)
+            return top_box(logits, shifts.lower, shifts.upper, joint=self.box == "joint")
+        z = self._new_inputs(logits, ids, learnt)
+        return self._predict_checked(z, level, learnt)._named(index_of(logits, ids, rows=len(z)))
+
+    def _new_inputs(self, logits: Any, ids: Any = None, learnt: Learnt | None = None) -> Logits:
+        """Logits to predict from; those of a frame by the names of the classes."""
+        matrix, learnt = logits, learnt or self._known
+        if is_frame(logits):
+            matrix, _ = class_columns(logits, learnt.classes, others=id_columns(logits, ids))
+        return self._read(matrix, len(learnt.label_weight))
+
+    def predict_ball(self, logits: Any, *, alpha: Any = None, ids: Any = None) -> KLCredalSet:
+        """The balls of new inputs, of which `predict` returns the boxes; for local sets only.
+
+        Parameters
+        ----------
+        logits, alpha, ids
+            As for `predict`.
+
+        Returns
+        -------
+        KLCredalSet
+            Smaller than its box, and sharper in its answers. Its center, and point, is the
+            reference model's softmax, with `decal.Local(mix=...)` the mixture. O(n K) time.
+
+        Examples
+        --------
+        >>> import decal
+        >>> d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9, directions="local")
+        >>> d.predict_ball([[0.5, 0.0]])
+        KLCredalSet: 1 input, radius 0.105, 2 classes, mean width 0.437
+          0  0 [0.395, 0.832]  1 [0.168, 0.605]
+        """
+        local = self.directions[0]
+        if len(self.directions) != 1 or not isinstance(local, Local):
+            names = ", ".join(direction.name for direction in self.directions)
+            raise ValueError(
+                f"directions must be 'local', and nothing else, for balls: got {names}. "
+                "Use predict, or directions=('local',)."
+            )
+        learnt, level = self._known, self._level(alpha)
+        z = self._new_inputs(logits, ids, learnt)
+        reference = learnt.reference
+        reference.require_rivals(z)
+        inputs = Inputs(reference.scaled(z), reference.center, self.box == "joint")
+        endpoints = learnt.at(0, self.likelihood, level)
+        balls = local_balls(inputs, endpoints, local.mix, local.by_entropy)
+        sets = KLCredalSet._trusted(*balls, learnt.classes)
+        return sets._named(index_of(logits, ids, rows=len(z)))
 
     def _predict_checked(
         self, logits: Logits, alpha: float, learnt: Learnt | None = None
@@ -366,7 +494,7 @@ class Decalibrator:
 
     @property
     def distance(self) -> float:
-        """Nats per example between the model and its best shift; 0 with reference="model"."""
+        """Nats per example by which the reference is better than the model; 0 if they are one."""
         return self._known.reference.distance
 
     def explore(self, logits: Any, **options: Any) -> Any:
@@ -385,10 +513,28 @@ class Decalibrator:
         names = tuple(direction.name for direction in self.directions)
         if names != ("class",):
             settings += f", directions={names}"
+        if self.probabilities:
+            settings += ", probabilities=True"
+            settings += "" if self.floor is None else f", floor={self.floor:g}"
         if self._learnt is None:
             return f"Decalibrator({settings}), not fitted"
         K = len(self._learnt.label_weight)
         return f"Decalibrator({settings}), fitted on {self.examples:,} examples of {K:,} classes"
+
+    def _repr_html_(self) -> str:
+        title, classes = repr(self), CLASSES_SHOWN
+        if self._learnt is None:
+            return table(title, (), ())
+        names = self.classes or tuple(str(k) for k in range(len(self.class_weights)))
+        columns = [names, [f"{weight:,.6g}" for weight in self.class_weights]]
+        headings = ["class", "labels"]
+        if any(direction.name == "class" for direction in self.directions):
+            shifts = self.shifts()
+            headings += ["least shift", "greatest shift"]
+            columns += [[f"{t:+.3f}" for t in ends] for ends in (shifts.lower, shifts.upper)]
+        more = len(names) - classes
+        note = f"and {more:,} more classes" if more > 0 else ""
+        return table(title, headings, list(zip(*columns, strict=True))[:classes], note=note)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_learning"}
@@ -404,7 +550,17 @@ class Decalibrator:
             reference=self.reference,
             box=self.box,
             directions=self.directions,
+            probabilities=self.probabilities,
+            floor=self.floor,
         )
+
+    def _taking_logits(self) -> Self:
+        """The same model for logits that were converted where they were read."""
+        if not self.probabilities:
+            return self
+        model = copy.copy(self)
+        model.probabilities, model.floor = False, None
+        return model
 
     def save(self, path: str | Path | BinaryIO, *, compressed: bool = True) -> None:
         """Write the fitted model to one small file (.npz, no pickle).
@@ -419,6 +575,8 @@ class Decalibrator:
         learnt = self._known
         require(self.directions, "saves", "save", "Fit again where you need it.")
         settings = {"alpha": self.alpha, "likelihood": self.likelihood, "box": self.box}
+        if self.probabilities:  # a decal that does not know of them must refuse the file
+            settings |= {"probabilities": True, "floor": self.floor}
         file = Path(path) if isinstance(path, str) else path
         model_files.write(
             file, settings | learnt.settings(), learnt.arrays(), compressed=compressed
@@ -430,14 +588,15 @@ class Decalibrator:
         file = Path(path) if isinstance(path, str) else path
         settings, arrays = model_files.read(file, is_known)
         with model_files.intact(file):
-            if settings.pop("version") == 1:
-                upgrade(settings, arrays)
+            upgrade(settings, arrays)
             model = cls(
                 settings.pop("alpha"),
                 likelihood=settings.pop("likelihood"),
-                reference="best" if settings["best"] else "model",
+                reference=settings["reference"],
                 box=settings.pop("box"),
                 directions=[direction_named(*d) for d in settings.pop("directions")],
+                probabilities=settings.pop("probabilities", False),
+                floor=settings.pop("floor", None),
             )
             model._learnt = Learnt.restore(model.directions, settings, arrays)
         unknown = sorted([*settings, *arrays])
@@ -450,7 +609,7 @@ def decalibrate(
     logits: Any,
     labels: Any,
     *,
-    alpha: float,
+    alpha: float = DEFAULT_ALPHA,
     sample_weight: Any = None,
     classes: Iterable[Any] | None = None,
     **settings: Any,

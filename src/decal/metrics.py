@@ -1,16 +1,46 @@
-"""How good credal predictions are: coverage, efficiency, AUROC, calibration error."""
+"""How good credal predictions are: coverage, efficiency, AUROC, calibration error, and the error
+rate of what is kept if the most doubtful rows are handed over.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from decal._base.checks import check_count, check_labels, check_probabilities, check_scores
+from decal._base.checks import (
+    check_alpha,
+    check_class_names,
+    check_count,
+    check_labels,
+    check_losses,
+    check_probabilities,
+    check_scores,
+)
+from decal._base.data_frames import class_columns, is_frame
 from decal._base.numerics import Array
 from decal.credal import CredalSet
 
-__all__ = ["auroc", "calibration_gaps", "coverage", "efficiency", "expected_calibration_error"]
+ROUND_OFF = 1e-9
+"""A number of rows that is a whole one but for round-off."""
+
+__all__ = [
+    "RiskCoverage",
+    "aurc",
+    "auroc",
+    "calibration_gaps",
+    "coverage",
+    "efficiency",
+    "excess_aurc",
+    "expected_calibration_error",
+    "risk_coverage",
+]
+
+
+LEAST_LABELS = 10
+"""Fewer zeros and ones may well be scores."""
 
 
 def coverage(credal: CredalSet, distributions: Any, *, atol: float = 5e-4) -> float:
@@ -56,13 +86,30 @@ def efficiency(credal: CredalSet) -> float:
     return 1.0 - float(np.mean(credal.upper - credal.lower))
 
 
-def auroc(in_scores: Any, out_scores: Any) -> float:
+def auroc(
+    *in_and_out: Any,
+    in_scores: Any = None,
+    out_scores: Any = None,
+    labels: Any = None,
+    scores: Any = None,
+) -> float:
     """Probability that a random outlier scores higher than a random inlier; ties count half.
+
+    Give either the scores of both kinds, or, as scikit-learn's roc_auc_score takes them, a label
+    and a score for every input. Name the arguments. Two vectors without names are in_scores and
+    out_scores, and are refused if one of them looks like labels of the other.
 
     Parameters
     ----------
+    *in_and_out : two vectors
+        The same as in_scores and out_scores.
     in_scores, out_scores : vectors
-        Uncertainty of in-distribution and of out-of-distribution inputs.
+        Uncertainty of in-distribution and of out-of-distribution inputs; or of right and of wrong
+        predictions. They may differ in length.
+    labels : (n,) booleans, or zeros and ones, optional
+        1 for outliers, 0 for inliers.
+    scores : (n,) numbers, optional
+        The uncertainty of each.
 
     Notes
     -----
@@ -71,9 +118,24 @@ def auroc(in_scores: Any, out_scores: Any) -> float:
     Examples
     --------
     >>> import decal
-    >>> decal.metrics.auroc([0.1, 0.2], [0.2, 0.3])
+    >>> decal.metrics.auroc(in_scores=[0.1, 0.2], out_scores=[0.2, 0.3])
+    0.875
+    >>> decal.metrics.auroc(labels=[0, 0, 1, 1], scores=[0.1, 0.2, 0.2, 0.3])
     0.875
     """
+    named = {"in_scores": in_scores, "out_scores": out_scores, "labels": labels, "scores": scores}
+    given = [name for name, values in named.items() if values is not None]
+    if given == ["labels", "scores"] and not in_and_out:
+        in_scores, out_scores = _by_label(labels, scores)
+    elif not given and len(in_and_out) == 2:
+        in_scores, out_scores = in_and_out
+        _require_no_labels(in_scores, out_scores)
+    elif given != ["in_scores", "out_scores"] or in_and_out:
+        got = ", ".join([f"{len(in_and_out)} without a name"] * bool(in_and_out) + given)
+        raise ValueError(
+            "auroc must be given in_scores and out_scores, or labels and scores: got "
+            f"{got or 'nothing'}."
+        )
     inside, outside = check_scores(in_scores, "in_scores"), check_scores(out_scores, "out_scores")
     inside.sort()
     below = np.searchsorted(inside, outside, side="left")
@@ -81,7 +143,37 @@ def auroc(in_scores: Any, out_scores: Any) -> float:
     return float(np.mean(below + not_above) / (2 * len(inside)))
 
 
-def expected_calibration_error(probabilities: Any, labels: Any, *, bins: int = 10) -> float:
+def _by_label(labels: Any, scores: Any) -> tuple[Array, Array]:
+    """Scores of inputs with label 0 and with label 1."""
+    y, s = check_scores(labels, "labels"), check_scores(scores, "scores")
+    if len(y) != len(s):
+        raise ValueError(f"labels must be {len(s)}, one for every score: got {len(y)}.")
+    if set(np.unique(y)) != {0.0, 1.0}:
+        raise ValueError(
+            f"labels must be 0 or 1, and both must occur: got {np.unique(y)[:5].tolist()}."
+        )
+    return s[y == 0], s[y == 1]
+
+
+def _require_no_labels(*vectors: Any) -> None:
+    """ValueError if one of two vectors of equal length looks like labels of the other."""
+    names = ("in_scores", "out_scores")
+    inside, outside = (check_scores(v, name) for v, name in zip(vectors, names, strict=True))
+    if len(inside) != len(outside) or len(inside) < LEAST_LABELS:
+        return
+    binary = [set(np.unique(v)) == {0.0, 1.0} for v in (inside, outside)]
+    if binary[0] != binary[1]:
+        name = "in_scores" if binary[0] else "out_scores"
+        raise ValueError(
+            f"{name} must be scores: got zeros and ones alone, which look like labels. For a label "
+            "and a score per input write auroc(labels=..., scores=...); if they are scores, name "
+            "them in_scores= and out_scores=."
+        )
+
+
+def expected_calibration_error(
+    probabilities: Any, labels: Any, *, bins: int = 10, classes: Iterable[Any] | None = None
+) -> float:
     """Mean gap between confidence and accuracy over bins of equal width of the confidence.
 
     Parameters
@@ -89,9 +181,11 @@ def expected_calibration_error(probabilities: Any, labels: Any, *, bins: int = 1
     probabilities : (n, K) array
         Predictions.
     labels : (n,) integers
-        True classes.
+        True classes; or their names, with `classes` or a data frame.
     bins : int
         Number of bins of (0, 1]; a confidence on an edge falls into the bin below.
+    classes : iterable, optional
+        K names, in the order of the columns; by default those of a data frame.
 
     See Also
     --------
@@ -103,11 +197,13 @@ def expected_calibration_error(probabilities: Any, labels: Any, *, bins: int = 1
     >>> round(decal.metrics.expected_calibration_error([[0.9, 0.1], [0.7, 0.3]], [0, 1]), 3)
     0.4
     """
-    gaps = calibration_gaps(probabilities, labels, bins=bins)
+    gaps = calibration_gaps(probabilities, labels, bins=bins, classes=classes)
     return float(np.abs(gaps).sum() / len(probabilities))
 
 
-def calibration_gaps(probabilities: Any, labels: Any, *, bins: int = 10) -> Array:
+def calibration_gaps(
+    probabilities: Any, labels: Any, *, bins: int = 10, classes: Iterable[Any] | None = None
+) -> Array:
     """(bins,) sums of confidence minus correctness, which add up over chunks of rows.
 
     The expected calibration error is the sum of their absolute values over the number of rows.
@@ -117,19 +213,166 @@ def calibration_gaps(probabilities: Any, labels: Any, *, bins: int = 10) -> Arra
     probabilities : (n, K) array
         Predictions of one chunk.
     labels : (n,) integers
-        Their true classes.
+        Their true classes; or the names of these, with `classes` or a data frame.
     bins : int
         The same number for all chunks.
+    classes : iterable, optional
+        K names, in the order of the columns; by default those of a data frame.
 
     See Also
     --------
     expected_calibration_error : The error itself, for rows that fit into memory.
     """
+    names = None if classes is None else tuple(str(name) for name in classes)
+    framed = is_frame(probabilities)
+    if framed:
+        probabilities, names = class_columns(probabilities, names, name="probabilities")
     p = check_probabilities(probabilities)
-    y = check_labels(labels, rows=len(p), classes=p.shape[1])
+    names = check_class_names(names, p.shape[1])
+    y = check_labels(labels, rows=len(p), classes=p.shape[1], names=names, in_table=framed)
     bins = check_count(bins, "bins")
     confidence = p.max(axis=1)
     gap = confidence - (p.argmax(axis=1) == y)
     bin_of = np.clip(np.ceil(confidence * bins).astype(np.intp) - 1, 0, bins - 1)
     gaps: Array = np.bincount(bin_of, gap, minlength=bins).astype(np.float64)
     return gaps
+
+
+@dataclass(frozen=True, eq=False)
+class RiskCoverage:
+    """The mean loss of what is kept, for every number of rows that may be kept.
+
+    Attributes
+    ----------
+    coverage : (n,) array
+        Share of rows kept: 1/n, 2/n, up to 1. Those of the lowest score are kept first.
+    risk : (n,) array
+        Mean loss of the rows kept; of 0/1 losses, the error rate.
+    best : (n,) array
+        The same for the best order, which keeps the smallest losses first.
+    """
+
+    coverage: Array
+    risk: Array
+    best: Array
+
+    @property
+    def area(self) -> float:
+        """Mean of the risk over all coverages, the AURC. Lower is better."""
+        return float(self.risk.mean())
+
+    @property
+    def excess(self) -> float:
+        """Area above that of the best order: 0 for a perfect score."""
+        return float(self.risk.mean() - self.best.mean())
+
+    def risk_at(self, coverage: float) -> float:
+        """The risk if this share of the rows is kept, rounded up to whole rows; 0 of none.
+
+        Parameters
+        ----------
+        coverage : float
+            In [0, 1].
+        """
+        kept = int(np.ceil(check_alpha(coverage, "coverage") * len(self.risk) - ROUND_OFF))
+        return float(self.risk[kept - 1]) if kept else 0.0
+
+
+def risk_coverage(scores: Any, losses: Any) -> RiskCoverage:
+    """The risk-coverage curve: keep the rows of the lowest scores, hand over the others.
+
+    Parameters
+    ----------
+    scores : (n,) array
+        Doubt about every row. Higher is handed over sooner, as in `auroc`.
+    losses : (n,) array
+        What it costs to keep the row: True or 1 where the prediction is wrong, or any number that
+        is not negative.
+
+    Returns
+    -------
+    RiskCoverage
+        Rows of equal scores count as if their order were drawn: the mean over all their orders.
+
+    See Also
+    --------
+    aurc, excess_aurc : The area alone.
+    decal.triage.choose : Which rows to hand over.
+    decal.plot.risk_coverage : Draws it.
+
+    Notes
+    -----
+    The area is the mean of n risks (Geifman, Uziel and El-Yaniv, 2019). O(n log n).
+
+    Examples
+    --------
+    >>> import decal
+    >>> curve = decal.metrics.risk_coverage([0.1, 0.2, 0.3, 0.4], [0, 0, 1, 0])
+    >>> curve.risk.round(2)
+    array([0.  , 0.  , 0.33, 0.25])
+    >>> round(curve.area, 3), round(curve.excess, 3)
+    (0.146, 0.083)
+    """
+    doubt = check_scores(scores, "scores")
+    loss = check_losses(losses, len(doubt))
+    coverage = np.arange(1, len(loss) + 1) / len(loss)
+    return RiskCoverage(coverage, _risks(doubt, loss), _risks(loss, loss))
+
+
+def aurc(scores: Any, losses: Any) -> float:
+    """Area under the risk-coverage curve: the mean error rate of what is kept. Lower is better.
+
+    Parameters
+    ----------
+    scores : (n,) array
+        Doubt about every row; higher is handed over sooner.
+    losses : (n,) array
+        True or 1 where the prediction is wrong, or any number that is not negative.
+
+    See Also
+    --------
+    risk_coverage : The curve.
+    excess_aurc : The part that a better order could avoid.
+
+    Examples
+    --------
+    >>> import decal
+    >>> decal.metrics.aurc([0.1, 0.9], [False, True])
+    0.25
+    """
+    return risk_coverage(scores, losses).area
+
+
+def excess_aurc(scores: Any, losses: Any) -> float:
+    """Area under the risk-coverage curve above that of the best order: 0 for a perfect score.
+
+    Parameters
+    ----------
+    scores : (n,) array
+        Doubt about every row; higher is handed over sooner.
+    losses : (n,) array
+        True or 1 where the prediction is wrong, or any number that is not negative.
+
+    See Also
+    --------
+    aurc : The whole area, which also depends on how many rows are wrong.
+
+    Examples
+    --------
+    >>> import decal
+    >>> decal.metrics.excess_aurc([0.1, 0.9], [False, True])
+    0.0
+    """
+    return risk_coverage(scores, losses).excess
+
+
+def _risks(scores: Array, losses: Array) -> Array:
+    """(n,) mean loss of the k rows of the lowest scores; ties in the mean over all their orders."""
+    order = np.argsort(scores, kind="stable")
+    s, n = scores[order], len(scores)
+    total = np.concatenate([[0.0], np.cumsum(losses[order])])
+    # Within rows of equal scores, the expected total grows in equal steps.
+    ends = np.concatenate([[0], np.flatnonzero(s[1:] > s[:-1]) + 1, [n]])
+    kept = np.arange(1, n + 1)
+    risks: Array = np.interp(kept, ends, total[ends]) / kept
+    return risks

@@ -6,9 +6,11 @@ follows the conventions of scikit-learn. All the mathematics is in `decal.Decali
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Iterable
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -16,13 +18,15 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
 from decal._base.checks import (
+    DEFAULT_ALPHA,
     check_choice,
-    check_logits,
-    check_probabilities,
     check_weights,
     to_numpy,
 )
+from decal._base.data_frames import index_of
+from decal._base.inputs import SMALLEST, logits_from_probabilities, read_logits
 from decal._base.numerics import Array
+from decal._io import model_files
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.decisions import SET_RULES
@@ -56,6 +60,7 @@ try:
     from sklearn.utils.multiclass import (  # type: ignore[import-untyped]
         check_classification_targets,
     )
+    from sklearn.utils.parallel import Parallel, delayed  # type: ignore[import-untyped]
     from sklearn.utils.validation import (  # type: ignore[import-untyped]
         _check_method_params,
         check_is_fitted,
@@ -72,8 +77,8 @@ Indices = NDArray[np.intp]
 
 METHODS = ("auto", "predict_logits", "predict_proba", "decision_function")
 
-SMALLEST = float(np.finfo(np.float64).tiny)
-"""Replaces a probability of 0 if no label depends on it: its logarithm is about -708."""
+FORMAT = "decal-classifier"
+"""What the header of a file that `save` writes calls its format."""
 
 SPLIT_SEED = 0
 """The seed of the split if cv is a share of rows: it holds out the same rows every time."""
@@ -121,6 +126,9 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         contradicts a zero, zeros become the smallest positive number. A number in (0, 1) is used
         throughout. A class missing from the rows that a model was fitted to gets 1 / (n + K), or
         that number, in any case.
+    n_jobs : int, optional
+        How many of the clones are fitted at the same time, as everywhere in scikit-learn: None is
+        one, -1 as many as there are processors. The results are the same.
 
     Attributes
     ----------
@@ -164,7 +172,7 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         self,
         estimator: Any,
         *,
-        alpha: float = 0.8,
+        alpha: float = DEFAULT_ALPHA,
         directions: Iterable[str | Direction] = ("class",),
         likelihood: str = "mean",
         reference: str = "model",
@@ -172,6 +180,7 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         cv: Any = 5,
         method: str = "auto",
         floor: float | str = "auto",
+        n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.alpha = alpha
@@ -182,6 +191,7 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         self.cv = cv
         self.method = method
         self.floor = floor
+        self.n_jobs = n_jobs
 
     # Learning
 
@@ -209,6 +219,7 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         check_choice(self.method, "method", METHODS)
         floor = _check_floor(self.floor)
         X, y = validate_data(self, X, y, skip_check_array=True)
+        _require_one_label(y)
         X, y = indexable(X, column_or_1d(y, warn=True))
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
@@ -279,14 +290,12 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
                 "cv must hold out some rows, and none more than once: got "
                 f"{times.max()} times for row {times.argmax()}. Take one split, or a partition."
             )
-        parts = []
-        for train, rows in splits:
-            X_train, y_train = _safe_split(self.estimator, X, y, train)
-            model = clone(self.estimator)
-            model.fit(X_train, y_train, **_check_method_params(X, routed.estimator.fit, train))
-            X_rows, _ = _safe_split(self.estimator, X, y, rows, train)
-            parts.append((model, X_rows, np.asarray(rows)))
-        return parts
+        return list(
+            Parallel(n_jobs=self.n_jobs)(
+                delayed(_fit_part)(self.estimator, X, y, train, rows, routed.estimator.fit)
+                for train, rows in splits
+            )
+        )
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Who gets which metadata; see scikit-learn's guide to metadata routing."""
@@ -310,20 +319,21 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     def predict(self, X: Any) -> NDArray[Any]:
         """(n,) most probable classes: the estimator's own predictions.
 
-        With reference="best", those of the recentered model.
+        Unless reference="model", those of the recentered model.
         """
         check_is_fitted(self)
         if self.decalibrator_.reference == "model":
-            return np.asarray(self.estimator_.predict(X))
+            predicted = np.asarray(self.estimator_.predict(X))
+            return predicted.reshape(len(predicted))  # CatBoost predicts a column
         return np.asarray(self.classes_[self._point(X).argmax(axis=1)])
 
     def predict_proba(self, X: Any) -> Array:
         """(n, K) probabilities: the estimator's own, or the softmax of its logits if it has none.
 
-        With reference="best", those of the recentered model: the credal sets' `point`.
+        Unless reference="model", those of the recentered model: the credal sets' `point`.
         """
         check_is_fitted(self)
-        if self.decalibrator_.reference == "best":
+        if self.decalibrator_.reference != "model":
             return self._point(X)
         if not hasattr(self.estimator_, "predict_proba"):
             return np.asarray(softmax(self._new_logits(X), axis=1))
@@ -342,7 +352,8 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         """The credal sets of n inputs, with the classes' names.
 
         Their `point` is the softmax of the logits, which need not be `predict_proba`: TabPFN
-        averages the logits of its members for the one and their probabilities for the other.
+        averages the logits of its members for the one and their probabilities for the other. The
+        index of a pandas DataFrame stays with the sets.
 
         Parameters
         ----------
@@ -374,6 +385,95 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         check_is_fitted(self)
         return np.asarray(self._credal(X, alpha).decide(rule))
 
+    # Keeping
+
+    def save(self, path: str | Path) -> None:
+        """Write what decal has learnt to one small file (.npz, no pickle); not the estimator.
+
+        Estimators know best how to be saved: with joblib, skops, or in a format of their own.
+        Pickles run code when they are loaded, and this file does not.
+
+        Parameters
+        ----------
+        path : path
+            Where to.
+
+        See Also
+        --------
+        load : Puts the two together again.
+        """
+        check_is_fitted(self)
+        classes = self.classes_
+        if classes.dtype.kind == "O" and not all(isinstance(name, str) for name in classes):
+            raise ValueError(
+                f"classes must be numbers or texts to be saved: got {classes.tolist()!r:.60}."
+            )
+        file = io.BytesIO()
+        self.decalibrator_.save(file)
+        names = getattr(self, "feature_names_in_", None)
+        settings = {
+            "alpha": float(self.alpha),
+            "method": self.method_,
+            "floor": float(self.floor_),
+            "unseen": float(self._unseen),
+            "objects": classes.dtype.kind == "O",
+            "features": getattr(self, "n_features_in_", None),
+            "names": None if names is None else [str(name) for name in names],
+        }
+        arrays = {
+            "decalibrator": np.frombuffer(file.getvalue(), dtype=np.uint8),
+            "classes": classes.astype(str) if settings["objects"] else classes,
+        }
+        model_files.write(Path(path), settings, arrays, compressed=False, kind=FORMAT)
+
+    @classmethod
+    def load(cls, path: str | Path, estimator: Any) -> Self:
+        """A fitted classifier: what `save` wrote, around the estimator that it was fitted with.
+
+        Runs no code from the file, so files of strangers are safe; the estimator is yours to load.
+
+        Parameters
+        ----------
+        path : path
+            Written by `save`.
+        estimator
+            The same fitted estimator as ``clf.estimator_``, loaded from where you keep it.
+        """
+        file = Path(path)
+        known = ("decalibrator", "classes")
+        settings, arrays = model_files.read(file, lambda name, _: name in known, kind=FORMAT)
+        with model_files.intact(file):
+            decalibrator = Decalibrator.load(io.BytesIO(arrays["decalibrator"].tobytes()))
+            classes = arrays["classes"]
+            if settings["objects"]:
+                classes = classes.astype(object)
+            clf = cls(
+                estimator if isinstance(estimator, FrozenEstimator) else FrozenEstimator(estimator),
+                alpha=settings["alpha"],
+                directions=decalibrator.directions,
+                likelihood=decalibrator.likelihood,
+                reference=decalibrator.reference,
+                box=decalibrator.box,
+                method=settings["method"],
+                floor=settings["floor"],
+            )
+            clf.decalibrator_, clf.classes_, clf.method_ = decalibrator, classes, clf.method
+            clf.floor_, clf._unseen = settings["floor"], settings["unseen"]
+            if settings["features"] is not None:
+                clf.n_features_in_ = settings["features"]
+            if settings["names"] is not None:
+                clf.feature_names_in_ = np.array(settings["names"], dtype=object)
+        check_is_fitted(estimator)
+        own = _classes_of(estimator)
+        if not np.isin(own, classes).all():
+            raise ValueError(
+                f"estimator must know the classes of {path}, {classes.tolist()!r:.60}: got one of "
+                f"{own.tolist()!r:.60}. Pass the estimator that it was saved with."
+            )
+        _choose_method(estimator, clf.method_)
+        clf.estimator_ = estimator
+        return clf
+
     def _new_logits(self, X: Any) -> Array:
         logits = _logits(self.estimator_, X, self.method_, self.classes_, self._unseen)
         if self.method_ == "predict_proba":
@@ -382,7 +482,8 @@ class CredalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
 
     def _credal(self, X: Any, alpha: float | None) -> IntervalCredalSet:
         level = self.alpha if alpha is None else alpha
-        return self.decalibrator_.predict(self._new_logits(X), alpha=level)
+        sets = self.decalibrator_.predict(self._new_logits(X), alpha=level)
+        return sets._named(index_of(X, rows=len(sets), name="X"))
 
     def _point(self, X: Any) -> Array:
         point = self._credal(X, None).point
@@ -402,15 +503,37 @@ def _logits(model: Any, X: Any, method: str, classes: NDArray[Any], unseen: floa
             f"{type(model).__name__} gave shape {raw.shape}. Choose another method=."
         )
     if method == "predict_proba":
-        with np.errstate(divide="ignore"):
-            scores = np.log(check_probabilities(raw, name=method))
+        scores = logits_from_probabilities(raw, floor=0.0, name=method)
     else:
-        scores = check_logits(raw, name=method).astype(np.float64)
+        remedy = "Set method='predict_proba' if the estimator has that"
+        scores = read_logits(raw, name=method, masked=False, remedy=remedy).astype(np.float64)
     if np.array_equal(known, classes):
         return scores
     logits = np.full((len(scores), len(classes)), np.log(unseen))
     logits[:, _columns(known, classes)] = log_softmax(scores, axis=1)
     return logits
+
+
+def _fit_part(
+    estimator: Any, X: Any, y: NDArray[Any], train: Indices, rows: Indices, params: Any
+) -> tuple[Any, Any, Indices]:
+    """A clone fitted to the rows `train`, and the `rows` held out, with their inputs."""
+    X_train, y_train = _safe_split(estimator, X, y, train)
+    model = clone(estimator)
+    model.fit(X_train, y_train, **_check_method_params(X, params, train))
+    X_rows, _ = _safe_split(estimator, X, y, rows, train)
+    return model, X_rows, np.asarray(rows)
+
+
+def _require_one_label(y: Any) -> None:
+    """ValueError if rows have several labels."""
+    shape = np.asarray(y).shape
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(
+            f"y must be a vector, one label per row: got shape {shape}. Of one-hot rows take "
+            "y.argmax(axis=1). If a row may have several labels, each is a question of its own: "
+            "sklearn.multioutput.MultiOutputClassifier(CredalClassifier(...)) fits one per column."
+        )
 
 
 def _choose_method(model: Any, method: str) -> str:
@@ -446,6 +569,14 @@ def _columns(labels: NDArray[Any], classes: NDArray[Any]) -> Indices:
 
 
 def _splitter(cv: Any, y: NDArray[Any]) -> Any:
+    if isinstance(cv, str):
+        advice = (
+            "Put the fitted estimator into sklearn.frozen.FrozenEstimator, and call fit with rows "
+            "that it has not seen."
+            if cv == "prefit"
+            else "Pass a number, a share of rows, a splitter or pairs of row numbers."
+        )
+        raise ValueError(f"cv must not be text: got {cv!r}. {advice}")
     if isinstance(cv, Real) and not isinstance(cv, Integral):
         if not 0 < float(cv) < 1:
             raise ValueError(f"cv must lie between 0 and 1 as a share of rows: got {cv}.")

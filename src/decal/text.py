@@ -19,6 +19,7 @@ with needs(
     import transformers
 
 from decal._pretrained import (
+    SINGLE_PRECISION,
     PretrainedClassifier,
     Scores,
     batches,
@@ -109,7 +110,7 @@ class TextClassifier(PretrainedClassifier):
         name = str(name_or_path)
         with loading(name, TEXT_FILES, options):
             model, found = transformers.AutoModelForSequenceClassification.from_pretrained(
-                name, dtype=torch.float32, output_loading_info=True, **options
+                name, **SINGLE_PRECISION, output_loading_info=True, **options
             )
             tokenizer: Any = transformers.AutoTokenizer.from_pretrained(name, **options)
         require_weights(model, found, name)

@@ -6,12 +6,14 @@ tensors; `CredalHead` is `Decalibrator.predict` as a module that trains, compile
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from decal._base.checks import check_alpha, check_labels, check_weights
+from decal._base.checks import DEFAULT_ALPHA, check_alpha, check_labels, check_weights
 from decal._base.extras import needs
+from decal._base.inputs import SMALLEST, look_like_probabilities, warn_of_probabilities
 from decal.decalibrator import Decalibrator
 from decal.directions._direction import TensorInputs, require
 
@@ -28,6 +30,14 @@ from decal._torch_models import (
 )
 
 __all__ = ["CredalHead", "collect_logits", "decalibrate_model", "fit"]
+
+LOG_SMALLEST = math.log(SMALLEST)
+"""The logit of a probability of 0."""
+
+SOFTMAX = (
+    "If the network ends in Softmax, cut that layer off, or pass probabilities=True to what learns "
+    "from its outputs"
+)
 
 CHUNK_ELEMENTS = 1 << 22
 """Logits learnt from at once: 16 MB of float32."""
@@ -84,16 +94,17 @@ def collect_logits(
     """
     with evaluating(model, device) as home:
         batches = list(labelled_logits(model, loader, home, progress))
-    logits, labels = zip(*batches, strict=True)
-    # Outside of inference mode: what is made here may enter other computations.
-    return torch.cat(logits), torch.cat(labels)
+    logits, labels = _joined(batches)
+    if look_like_probabilities(logits.numpy()):
+        warn_of_probabilities("the model's outputs", SOFTMAX)
+    return logits, labels
 
 
 def decalibrate_model(
     model: Callable[..., Any],
     loader: Iterable[Any],
     *,
-    alpha: float,
+    alpha: float = DEFAULT_ALPHA,
     classes: Iterable[Any] | None = None,
     device: torch.device | str | None = None,
     progress: bool = True,
@@ -114,7 +125,9 @@ def decalibrate_model(
     classes : iterable, optional
         The names of the K classes.
     **settings
-        Further settings of `Decalibrator`.
+        Further settings of `Decalibrator`. A network that ends in Softmax takes probabilities=True:
+        without it, a ProbabilityWarning says so. One that ends in LogSoftmax needs nothing, as
+        log-probabilities are logits.
 
     See Also
     --------
@@ -131,11 +144,11 @@ def decalibrate_model(
     """
     decalibrator = Decalibrator(alpha, **settings)
     names = None if classes is None else tuple(classes)
-    if not _streams(decalibrator):
-        logits, labels = collect_logits(model, loader, device=device, progress=progress)
-        return decalibrator.fit(logits, labels, classes=names)
     with evaluating(model, device) as home:
-        for logits, labels in _chunks(labelled_logits(model, loader, home, progress)):
+        batches = labelled_logits(model, loader, home, progress)
+        if not _streams(decalibrator):
+            return decalibrator.fit(*_joined(list(batches)), classes=names)
+        for logits, labels in _chunks(batches):
             decalibrator.partial_fit(logits, labels, classes=names)
     return decalibrator
 
@@ -209,10 +222,17 @@ def _chunks(batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, 
         held.append(batch)
         elements += batch[0].numel()
         if elements >= CHUNK_ELEMENTS:
-            yield torch.cat([z for z, _ in held]), torch.cat([y for _, y in held])
+            yield _joined(held)
             held, elements = [], 0
     if held:
-        yield torch.cat([z for z, _ in held]), torch.cat([y for _, y in held])
+        yield _joined(held)
+
+
+def _joined(batches: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Consecutive batches as one."""
+    logits, labels = zip(*batches, strict=True)
+    # Outside of inference mode: what is made here may enter other computations.
+    return torch.cat(logits), torch.cat(labels)
 
 
 # Intervals from logits, as a layer
@@ -222,9 +242,10 @@ class CredalHead(nn.Module):
     """Logits (..., K) to the bounds (lower, upper) of every probability, (..., K) each.
 
     What `Decalibrator.predict` computes, at one alpha, out of PyTorch operations: put it behind a
-    classifier and the network predicts credal sets. Works in the precision of the logits, at least
-    float32; infinite endpoints, logits of ±1e4 and masked ones (-inf) are fine in either. Does not
-    check its input: NaN in, NaN out.
+    classifier and the network predicts credal sets. If the decalibrator has probabilities=True, the
+    head takes probabilities, too, and belongs behind a network that ends in Softmax. Works in the
+    precision of the logits, at least float32; infinite endpoints, logits of ±1e4 and masked ones
+    (-inf) are fine in either. Does not check its input: NaN in, NaN out.
 
     Parameters
     ----------
@@ -239,7 +260,7 @@ class CredalHead(nn.Module):
         Buffers with the shifts and the scale of the reference model.
     class_lower, class_upper, temperature_lower, temperature_upper : tensors
         Buffers with the endpoints of each direction, as in `Decalibrator.steps`.
-    alpha, joint, directions : float, bool and tuple
+    alpha, joint, directions, probabilities, floor
         As they were at construction. They are not in the state_dict: to load one, first build the
         head from a decalibrator with the same settings.
 
@@ -281,6 +302,7 @@ class CredalHead(nn.Module):
         self.joint = decalibrator.box == "joint"
         self.directions = decalibrator.directions
         self.rescaled = reference.scale != 1
+        self.probabilities, self.floor = decalibrator.probabilities, decalibrator.floor
         self.register_buffer("center", torch.tensor(reference.center))
         self.register_buffer("scale", torch.tensor(reference.scale, dtype=torch.float64))
         for direction in self.directions:
@@ -302,6 +324,8 @@ class CredalHead(nn.Module):
                 f"got shape {tuple(logits.shape)}."
             )
         z = at_least_float32(logits)
+        if self.probabilities:
+            z = self._logs(z)
         center = self.center.to(z.dtype)
         absent = torch.isneginf(center)
         # Subtracting the largest logit changes no probability, and makes rounding depend only on
@@ -321,6 +345,14 @@ class CredalHead(nn.Module):
         low, high = bounds
         return low, high.clamp(max=1.0)
 
+    def _logs(self, p: Tensor) -> Tensor:
+        """Logits of probabilities, as `decal.logits_from_probabilities` has them."""
+        if self.floor is not None and self.floor > 0.0:
+            return p.clamp(min=self.floor).log()
+        zero = p <= 0.0
+        logs = p.masked_fill(zero, 1.0).log()  # so that the gradient of a zero is 0, not NaN
+        return logs.masked_fill(zero, LOG_SMALLEST if self.floor is None else -torch.inf)
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Convert the buffers as .to() and its relatives ask, but never below float32."""
 
@@ -339,4 +371,5 @@ class CredalHead(nn.Module):
         box = "joint" if self.joint else "own"
         names = tuple(direction.name for direction in self.directions)
         more = "" if names == ("class",) else f", directions={names}"
+        more += ", probabilities=True" if self.probabilities else ""
         return f"{len(self.center)} classes, alpha={self.alpha:g}, box={box!r}{more}"

@@ -38,6 +38,8 @@ with needs(
 from decal._base.checks import check_logits
 from decal._base.numerics import Array, sigmoid
 from decal._pretrained import (
+    NEW_TRANSFORMERS,
+    SINGLE_PRECISION,
     PretrainedClassifier,
     Scores,
     batches,
@@ -265,19 +267,24 @@ class ZeroShotClassifier(PretrainedClassifier):
         interpolation gives other numbers.
         """
         words, texts = check_words(labels), check_templates(templates)
-        auto_processor: Any = transformers.AutoProcessor  # which has no types
         name = str(name_or_path)
         with loading(name, MODEL_FILES, options):
             config = transformers.AutoConfig.from_pretrained(name, **options)
         head_of(config)  # refuse before downloading gigabytes
+        if config.model_type == "siglip2" and not NEW_TRANSFORMERS:
+            raise ImportError(
+                f"{name}, a SigLIP-2 for images of any size, needs transformers 5, which reads its "
+                f"texts in lower case as in training: got {transformers.__version__}. "
+                "Try pip install --upgrade transformers."
+            )
         with loading(name, MODEL_FILES, options):
             model, found = transformers.AutoModel.from_pretrained(
-                name, config=config, dtype=torch.float32, output_loading_info=True, **options
+                name, config=config, **SINGLE_PRECISION, output_loading_info=True, **options
             )
-            processor = auto_processor.from_pretrained(name, backend="pil", **options)
+            tokenizer, image_processor = _processors(name, options)
         require_weights(model, found, name)
         model = model.to(choose_device(device))
-        encoder = TransformersEncoder(model, processor.tokenizer, processor.image_processor)
+        encoder = TransformersEncoder(model, tokenizer, image_processor)
         return cls(encoder, words, templates=texts)
 
     @classmethod
@@ -526,8 +533,20 @@ def _pixels(image: NDArray[Any], index: int) -> NDArray[np.uint8]:
     return image[:, :, 0] if flat else image
 
 
+def _processors(name: str, options: dict[str, Any]) -> tuple[Any, Any]:
+    """The tokenizer, and the image processor that works with Pillow."""
+    auto: Any = transformers  # whose classes have no types
+    if NEW_TRANSFORMERS:
+        both = auto.AutoProcessor.from_pretrained(name, backend="pil", **options)
+        return both.tokenizer, both.image_processor
+    # Together, version 4 would take the slow tokenizer as well.
+    images = auto.AutoImageProcessor.from_pretrained(name, use_fast=False, **options)
+    return auto.AutoTokenizer.from_pretrained(name, **options), images
+
+
 def _pooled(output: Any) -> torch.Tensor:
-    vectors: torch.Tensor = output.pooler_output
+    # transformers 4 returns the vectors themselves.
+    vectors: torch.Tensor = getattr(output, "pooler_output", output)
     return vectors
 
 

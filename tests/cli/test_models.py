@@ -1,8 +1,7 @@
-"""decal fit, predict and evaluate, as a user runs them."""
+"""decal fit and predict, as a user runs them."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 import decal
-from decal._cli.digits import PAPER_ALPHAS
+from decal._io.writers import write_columns
 from helpers.commands import refused, succeed
 from helpers.logit_files import NAMES
 
@@ -48,6 +47,19 @@ def test_fit_equals_fitting_in_memory(source):
     assert "Wrote model.npz: Decalibrator(alpha=0.9" in result.stderr
 
 
+@pytest.mark.parametrize("direction", ["local", "temperature"])
+def test_models_without_class_shifts_are_fitted_and_predict(direction):
+    settings = ("--directions", direction, "--reference", "halfway")
+    result = succeed("fit", "logits.csv", "-o", "model.npz", *settings)
+    assert "Learnt from" in result.stdout
+    assert "Plausible shifts" not in result.stdout
+    succeed("predict", "model.npz", "logits.npz", "-o", "sets.npz")
+    expected = in_memory(directions=[direction], reference="halfway")
+    wanted = expected.predict(read_npz("logits.npz")["logits"])
+    np.testing.assert_allclose(read_npz("sets.npz")["lower"], wanted.lower, rtol=0, atol=1e-12)
+    assert "efficiency" in succeed("evaluate", "model.npz", "logits.npz").stdout
+
+
 @pytest.mark.parametrize("setting", [{"likelihood": "sum"}, {"reference": "best"}])
 def test_settings_reach_the_model(setting):
     ((name, value),) = setting.items()
@@ -64,7 +76,7 @@ def test_fit_takes_directions():
     found = decal.Decalibrator.load("m.npz").scales(0.95)
     assert found.lower == pytest.approx(expected.lower, abs=1e-6)
     message = refused("fit", "logits.npz", "-o", "n.npz", "--directions", "sideways")
-    assert "directions must be one of 'class', 'temperature'" in message
+    assert "directions must be one of 'class', 'temperature', 'local'" in message
 
 
 def test_weights_count_like_repetition():
@@ -90,8 +102,52 @@ def test_probabilities_fit_like_their_logits():
     np.testing.assert_allclose(found.upper, in_memory().shifts().upper, rtol=0, atol=1e-9)
 
 
+def test_a_model_remembers_that_it_was_fitted_on_probabilities():
+    data = read_npz("logits.npz")
+    p = data["truth"]
+    np.savez("p.npz", probabilities=p, labels=data["labels"], truth=p)
+    succeed("fit", "p.npz", "-o", "model.npz", "--probabilities", "--floor", 1e-6)
+    model = decal.Decalibrator.load("model.npz")
+    assert (model.probabilities, model.floor) == (True, 1e-6)
+    succeed("predict", "model.npz", "p.npz", "-o", "sets.npz")
+    np.testing.assert_array_equal(read_npz("sets.npz")["lower"], model.predict(p).lower)
+    succeed("evaluate", "model.npz", "p.npz")
+    succeed("explore", "model.npz", "p.npz", "--export", "page.html")
+    succeed("decide", "model.npz", "p.npz", "-o", "actions.csv")
+    chosen = succeed("choose-alpha", "model.npz", "p.npz", "--efficiency", 0.5).stdout
+    expected = decal.selection.alpha_for_efficiency(model, p, 0.5)
+    assert float(chosen) == pytest.approx(expected.alpha, abs=1e-9)
+    # Logits of the same model still serve, if one says that they are.
+    succeed("predict", "model.npz", "logits.npz", "--logits", "-o", "same.npz")
+    found = read_npz("same.npz")["lower"]
+    np.testing.assert_allclose(found, read_npz("sets.npz")["lower"], rtol=0, atol=1e-9)
+    message = refused("predict", "model.npz", "logits.npy", "-o", "x.npz")
+    assert "probabilities must lie between 0 and 1: got" in message
+
+
+def test_a_reference_of_its_own_is_fitted_on_probabilities_too():
+    data = read_npz("logits.npz")
+    np.savez("p.npz", probabilities=data["truth"], labels=data["labels"])
+    succeed("fit", "p.npz", "-o", "model.npz", "--probabilities", "--reference", "best")
+    found = decal.Decalibrator.load("model.npz").shifts().upper
+    expected = in_memory(reference="best").shifts().upper
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("default::decal.ProbabilityWarning")
+def test_probabilities_passed_as_logits_get_one_line(model):
+    data = read_npz("logits.npz")
+    columns = {name: data["truth"][:, k] for k, name in enumerate(NAMES)}
+    write_columns(Path("p.csv"), columns | {"label": np.array(NAMES)[data["labels"]]})
+    warning = "Warning: logits must be logits: got rows that are not negative and sum to 1"
+    for command in (["fit", "p.csv"], ["predict", model, "p.csv"]):
+        message = succeed(*command, "-o", "out.npz", "--force").stderr.replace("\n", " ")
+        assert message.count(warning) == 1
+        assert "Add --probabilities if they are" in message
+
+
 def test_many_classes_are_not_all_listed():
-    np.savez("wide.npz", logits=np.eye(30), labels=np.arange(30))
+    np.savez("wide.npz", logits=9 * np.eye(30), labels=np.arange(30))
     assert "and 10 more classes" in succeed("fit", "wide.npz", "-o", "model.npz").stdout
 
 
@@ -217,6 +273,13 @@ def test_names_with_commas_can_be_quoted():
     assert decal.Decalibrator.load("m.npz").classes == ("cat, tabby", "dog")
 
 
+def test_a_share_is_mixed_into_local_sets_alone():
+    succeed("fit", "logits.csv", "-o", "m.npz", "--directions", "local", "--mix", 0.01)
+    assert decal.Decalibrator.load("m.npz").directions == (decal.Local(mix=0.01),)
+    message = refused("fit", "logits.csv", "-o", "n.npz", "--mix", 0.01)
+    assert "mix must go with --directions local: got 0.01 for class." in message
+
+
 # predict
 
 
@@ -245,42 +308,6 @@ def test_the_format_can_be_told_apart_from_the_name(model):
     assert "output must end in .npz, .npy, .csv or .parquet: got xlsx." in message
 
 
-# evaluate
-
-
-def test_evaluate_tells_what_the_metrics_tell(model):
-    alphas = [0.5, 0.9]
-    succeed(
-        "evaluate", model, "logits.csv", "--truth", "truth.csv", "--alpha", "0.5,0.9", "-o", "t.csv"
-    )
-    data = read_npz("logits.npz")
-    sets = [in_memory().predict(data["logits"], alpha=a) for a in alphas]
-    table = pc.read_csv("t.csv").to_pydict()
-    assert table["alpha"] == alphas
-    coverage = [decal.metrics.coverage(c, data["truth"]) for c in sets]
-    efficiency = [decal.metrics.efficiency(c) for c in sets]
-    np.testing.assert_allclose(table["coverage"], coverage)
-    np.testing.assert_allclose(table["efficiency"], efficiency)
-    error = decal.metrics.expected_calibration_error(sets[0].point, data["labels"])
-    np.testing.assert_allclose(table["calibration_error"], [error, error])
-    accuracy = np.mean(sets[0].point.argmax(axis=1) == data["labels"])
-    np.testing.assert_allclose(table["accuracy"], [accuracy, accuracy])
-
-
-def test_evaluate_prints_the_papers_levels_and_finds_truth_in_an_npz(model):
-    printed = succeed("evaluate", model, "logits.npz").stdout
-    found = re.findall(r"│ +([\d.]+) │ +([\d.]+) │ +([\d.]+) │", printed)
-    assert [level for level, _, _ in found] == [f"{level:g}" for level in PAPER_ALPHAS]
-    assert found[0] == ("0", "1.000", "0.000")
-    assert re.search(r"point prediction: accuracy 0\.\d{3}, expected calibration error", printed)
-
-
-def test_evaluate_without_labels_leaves_accuracy_out(model):
-    printed = succeed("evaluate", model, "logits.npy", "--truth", "truth.csv").stdout
-    assert "coverage" in printed
-    assert "accuracy" not in printed
-
-
 # Bad input
 
 
@@ -306,12 +333,6 @@ def test_bad_input_ends_in_one_line_and_no_file(arguments, message):
     assert message in refused(*arguments, "-o", "out.npz")
 
 
-def test_bad_levels_are_refused(model):
-    for levels in ("0.5,x", "0.5,1.5", ","):
-        message = refused("evaluate", model, "logits.npz", "--alpha", levels)
-        assert "alpha must be numbers from 0 to 1, with commas between: got" in message
-
-
 def test_other_numbers_of_classes_are_refused_by_file(model):
     np.save("narrow.npy", np.zeros((5, 2)))
     np.savez("unnamed.npz", logits=np.load("logits.npy"), labels=np.load("labels.npy"))
@@ -321,9 +342,48 @@ def test_other_numbers_of_classes_are_refused_by_file(model):
         assert "logits must have 3 columns, one per class: got 2 in narrow.npy." in message
 
 
-def test_evaluate_asks_for_the_truth(model):
-    message = refused("evaluate", model, "logits.csv")
-    assert "truth must come with the logits: got none in logits.csv" in message
+# Names of inputs
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_columns_that_name_inputs_stand_beside_their_intervals(model, ending):
+    z, patients = np.load("logits.npy"), np.array([f"P-{i}" for i in range(200)])
+    columns = {name: z[:, k] for k, name in enumerate(NAMES)}
+    table = {"site": np.repeat(["A", "B"], 100), "patient": patients, "age": np.arange(200)}
+    write_columns(Path(f"new.{ending}"), table | columns)
+    arguments = ("predict", model, f"new.{ending}", "--id-column", "site,patient")
+    succeed(*arguments, "-o", "sets.csv")
+    found = pc.read_csv("sets.csv").to_pydict()
+    assert list(found) == ["row", "site", "patient", "class", "lower", "upper", "point"]
+    assert found["patient"] == np.repeat(patients, 3).tolist()
+    assert found["site"][:3] == ["A", "A", "A"]
+    expected = decal.Decalibrator.load(model).predict(z)
+    np.testing.assert_allclose(found["upper"], expected.upper.ravel(), rtol=1e-12)
+    succeed("decide", model, f"new.{ending}", "--id-column", "patient", "-o", "actions.csv")
+    actions = pc.read_csv("actions.csv").to_pydict()
+    assert list(actions) == ["row", "patient", "kept", "action", "lower", "upper"]
+    assert actions["patient"] == [f"P-{row}" for row in actions["row"]]
+    succeed(*arguments, "-o", "sets.npz")
+    assert read_npz("sets.npz")["patient"].tolist() == patients.tolist()
+    message = refused(*arguments, "-o", "x.npy")
+    assert "output must be .npz, .csv or .parquet with --id-column: got .npy" in message
+    message = refused("predict", model, f"new.{ending}", "--id-column", "name", "-o", "x.csv")
+    assert f"id must be a column of new.{ending}: got 'name', which holds site, patient" in message
+
+
+def test_a_folder_keeps_the_names_of_inputs(model):
+    z = np.load("logits.npy")
+    Path("in").mkdir()
+    for part in range(2):
+        columns = {name: z[part::2, k] for k, name in enumerate(NAMES)}
+        ids = {"patient": np.array([f"P-{i}" for i in range(part, 200, 2)])}
+        write_columns(Path(f"in/{part}.parquet"), ids | columns)
+    succeed("predict", model, "in", "-o", "out", "--id-column", "patient")
+    found = pq.read_table("out/1.parquet").to_pydict()
+    assert list(found) == ["row", "patient", "lower", "upper", "point"]
+    assert found["patient"][2] == "P-5"
+    expected = decal.Decalibrator.load(model).predict(z[5:6])
+    np.testing.assert_allclose(found["upper"][2], expected.upper[0], rtol=1e-12)
 
 
 def test_nothing_is_overwritten_without_force(model):

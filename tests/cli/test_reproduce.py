@@ -134,3 +134,72 @@ def test_reproduce_says_what_it_needs(monkeypatch):
     )
     message = refused("reproduce", "directions", "--data", ".")
     assert "data must hold files of logits: got none in .. Needs clip_cifar10_en.npz, " in message
+
+
+@pytest.fixture
+def public(monkeypatch, tmp_path):
+    """Where there are no data of one's own: what would be fetched is recorded, and written."""
+    monkeypatch.delenv("DECAL_DATA", raising=False)
+    monkeypatch.setenv("DECAL_CACHE", str(tmp_path / "cache"))
+    command = sys.modules["decal._cli.reproduce"]
+    fetched = []
+
+    def download(names, folder):
+        fetched.extend(names)
+        folder.mkdir(parents=True, exist_ok=True)
+        with np.load("logits.npz") as data:
+            arrays = {"logits": data["logits"], "labels": data["labels"], "human": data["truth"]}
+        np.savez(folder / "clip_cifar10_en.npz", **arrays)
+
+    monkeypatch.setattr(command.public_data, "download", download)
+    return fetched
+
+
+def test_public_data_are_fetched_if_one_says_so(public):
+    message = refused("reproduce", "single-models")
+    assert message.endswith("Or let 11 public files be fetched with --download.\n")
+    assert public == []
+    result = succeed("reproduce", "single-models", "--download")
+    assert len(public) == 11
+    assert "CLIP, English" in result.stdout
+    # They are kept: the next run needs neither a folder nor the network.
+    assert "CLIP, English" in succeed("reproduce", "single-models").stdout
+    assert len(public) == 11
+    listed = succeed("reproduce", "--list").stdout
+    assert "needs zero-shot logits (1 of 9 here, can be downloaded)" in " ".join(listed.split())
+
+
+def test_at_a_terminal_one_is_asked(public, monkeypatch):
+    command = sys.modules["decal._cli.reproduce"]
+    monkeypatch.setattr(command, "_at_terminal", lambda: True)
+    answers, asked = iter([False, True]), []
+    monkeypatch.setattr(
+        command.typer, "confirm", lambda question, **_: asked.append(question) or next(answers)
+    )
+    refused("reproduce", "single-models")
+    assert public == []
+    succeed("reproduce", "single-models")
+    assert len(public) == 11
+    assert asked[0].startswith("Download clip_cifar10_en.npz, clip_cifar10_fr.npz, ")
+    # Whoever names a folder is not asked.
+    write_logits("data")
+    succeed("reproduce", "single-models", "--data", "data", "--out", "there")
+    assert len(asked) == 2
+
+
+def test_an_experiment_without_data_of_yours_needs_no_folder(public):  # noqa: ARG001
+    assert "no data of yours" in " ".join(succeed("reproduce", "--list").stdout.split())
+
+
+def test_a_method_of_ones_own_is_compared(public):
+    Path("mine.py").write_text(
+        "import decal\n"
+        "METHODS = {'my method': lambda: decal.Decalibrator(directions=('temperature',))}\n"
+    )
+    run = ("reproduce", "yours", "--extra", "mine.py", "--quick")
+    assert "let decal fetch some with --download" in refused(*run)
+    result = succeed(*run, "--download")
+    assert "CLIP, English: my method" in result.stdout
+    assert len(public) == 9
+    message = refused("reproduce", "directions", "--extra", "mine.py", "--data", ".")
+    assert "extra must go with the experiment yours: got directions." in message

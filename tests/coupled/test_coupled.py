@@ -6,6 +6,7 @@ nothing from decal. DECAL_STRESS sets how many random problems are tried (40 unl
 """
 
 import itertools
+import math
 import os
 import warnings
 
@@ -60,12 +61,18 @@ def best_shift(logits, labels, weights):
 def boundary_points(logits, labels, weights, level, center, rays):
     """Where rays from `center` leave the shifts whose log-likelihood is at least `level`."""
     logits, labels, weights = logits[weights > 0], labels[weights > 0], weights[weights > 0]
+    largest = logits.max(axis=1)
+    factors = np.exp(logits - largest[:, None])
+    own = weights @ (logits[np.arange(len(labels)), labels] - largest)
+    counts = np.bincount(labels, weights, minlength=logits.shape[1])
 
     def plausible(t):
-        moved = logits + (center + t[:, None] * rays)[:, None, :]
-        moved -= moved.max(axis=2, keepdims=True)
-        value = moved[:, np.arange(len(labels)), labels] - np.log(np.exp(moved).sum(axis=2))
-        return value @ weights >= level
+        # The sum over classes of exp(logit + shift) is a product of matrices.
+        shift = center + t[:, None] * rays
+        most = shift.max(axis=1)
+        totals = np.log(np.exp(shift - most[:, None]) @ factors.T)
+        moved = np.where(counts > 0, shift - most[:, None], 0.0) @ counts
+        return own + moved - totals @ weights >= level
 
     return center + reach(plausible, len(rays))[:, None] * rays
 
@@ -355,7 +362,7 @@ def test_an_absent_class_pushes_the_others_as_far_as_a_grid_shows(seed):
     with np.errstate(divide="ignore"):
         c = np.stack([np.zeros((1201, 722)), *np.meshgrid(first, second, indexing="ij")], axis=-1)
         factors = np.exp(c)
-        total = sum(np.log(factors @ np.exp(z)) for z in logits)
+        total = np.log(math.prod(factors @ np.exp(z) for z in logits))  # within 1e-150 and 1e150
     likelihood = logits[np.arange(30), labels].sum() + first[:, None] * labels.sum() - total
     plausible = likelihood >= likelihood[:, 0].max() + 30 * np.log(alpha)
     p = softmax(query + c[plausible], axis=1)[:, :2]
@@ -700,3 +707,19 @@ def test_a_direction_that_the_data_hardly_bend_limits_no_other_pair_of_classes()
     assert p[3] > 0.9
     assert (p <= found.upper_outer[0] + 1e-9).all()
     assert (p >= found.lower_outer[0] - 1e-9).all()
+
+
+def test_an_endpoint_with_no_weight_and_no_known_slack_is_not_a_warning():
+    # p is 0 there and the slack infinite: their product was a RuntimeWarning.
+    logits = np.full((4, 4), -1e4)
+    logits[[0, 0, 1, 2, 2, 3, 3], [2, 3, 3, 1, 2, 2, 3]] = 0.0
+    weights = [4.767974267953182e-08, 1.984938032262226e-01, 8.265190086608801e-06]
+    weights.append(5.728074388080516e-04)
+    model = CoupledDecalibrator(0.5, likelihood="sum", reference="best", tol=1e-6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", decal.ReferenceWarning)
+        model.fit(logits, [2, 3, 2, 3], weights)
+    queries = np.concatenate([logits[:2], np.random.default_rng(4).normal(size=(1, 4))])
+    found = model.predict(queries)
+    assert (found.lower_outer <= found.lower).all()
+    assert (found.upper <= found.upper_outer).all()

@@ -22,7 +22,8 @@ def test_a_vacuous_set_is_as_uncertain_as_can_be_and_keeps_every_class(vacuous):
     lower, upper = vacuous.entropy()
     np.testing.assert_allclose(lower, 0)
     np.testing.assert_allclose(upper, np.log(4))
-    expected = {"entropy": np.log(4), "zero_one": 1, "hartley": np.log(4), "width": 1}
+    expected = {"entropy": np.log(4), "hartley": np.log(4)}
+    expected |= {"zero_one": 1, "total_variation": 1, "width": 1}
     for measure, value in expected.items():
         np.testing.assert_allclose(vacuous.epistemic(measure), value, atol=1e-12)
     for rule in ("interval_dominance", "maximality", "e_admissible"):
@@ -32,7 +33,7 @@ def test_a_vacuous_set_is_as_uncertain_as_can_be_and_keeps_every_class(vacuous):
 def test_a_point_has_no_epistemic_uncertainty_and_one_decision():
     p = np.array([[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]])
     point = decal.IntervalCredalSet(p, p, point=p)
-    for measure in ("entropy", "zero_one", "hartley", "width"):
+    for measure in ("entropy", "zero_one", "total_variation", "hartley", "width"):
         np.testing.assert_allclose(point.epistemic(measure), 0, atol=1e-12)
     np.testing.assert_allclose(point.total(), point.aleatoric(), atol=1e-12)
     for rule in ("interval_dominance", "maximality", "e_admissible"):
@@ -63,12 +64,29 @@ def test_bounds_that_are_not_reachable_are_tightened_first():
     assert loose.epistemic("width")[0] == pytest.approx(1.1 / 3)
 
 
+def test_confidence_is_the_lower_probability_of_what_is_predicted():
+    lower, upper = [[0.3, 0.0, 0.1], [0.0, 0.0, 0.5]], [[0.9, 0.6, 0.1], [0.1, 0.5, 1.0]]
+    c = decal.IntervalCredalSet(lower, upper, point=[[0.4, 0.5, 0.1], [0.0, 0.2, 0.8]])
+    reachable = c.tighten().lower
+    np.testing.assert_allclose(c.confidence(), reachable.max(axis=1))
+    np.testing.assert_allclose(c.confidence("point"), reachable[[0, 1], [1, 2]])
+    for rule in ("gamma_maximin", "gamma_maximax", "hurwicz", "minimax_regret", "point"):
+        least = [c.probability([k])[0][i] for i, k in enumerate(c.decide(rule))]
+        np.testing.assert_allclose(c.confidence(rule), least, atol=1e-12)
+    hull = decal.HullCredalSet([[[0.6, 0.4], [0.3, 0.7]]])
+    assert hull.confidence()[0] == 0.4
+    with pytest.raises(ValueError, match="rule must be one of 'gamma_maximin'"):
+        c.confidence("maximality")
+
+
 QUESTIONS = [
     lambda c, **k: c.entropy(**k)[0],
     lambda c, **k: c.total(**k),
     lambda c, **k: c.aleatoric(**k),
     lambda c, **k: c.epistemic("zero_one", **k),
+    lambda c, **k: c.epistemic("total_variation", **k),
     lambda c, **k: c.epistemic("hartley", **k),
+    lambda c, **k: c.confidence(**k),
     lambda c, **k: c.epistemic("width", **k),
     lambda c, **k: c.expectation([1.0, 2.0, 3.0], **k)[1],
     lambda c, **k: c.probability([0], **k)[0],
@@ -198,7 +216,7 @@ class Points(CredalSet):
         self.lower = self.upper = self.point = p
         self.classes = None
 
-    def __getitem__(self, rows):
+    def _picked(self, rows):
         return Points(self.point[rows])
 
     @property

@@ -22,7 +22,7 @@ def test_a_hull_has_the_surface_of_a_box_and_lies_within_its_box(hull):
     assert box.contains(hull.point).all()
     assert (hull.total() <= box.total() + 1e-9).all()
     assert (hull.aleatoric() >= box.aleatoric() - 1e-9).all()
-    for measure in ("entropy", "zero_one", "hartley", "width"):
+    for measure in ("entropy", "zero_one", "total_variation", "hartley", "width"):
         assert (hull.epistemic(measure) <= box.epistemic(measure) + 1e-9).all()
     for rule in ("interval_dominance", "maximality", "e_admissible"):
         assert not (hull.decide(rule) & ~box.decide(rule)).any()
@@ -51,10 +51,35 @@ def test_rows_of_a_hull_are_hulls(hull):
     [
         ([[0.5, 0.5]], r"vertices must be inputs × members × classes.*got shape \(1, 2\)"),
         (np.zeros((2, 0, 3)), r"got shape \(2, 0, 3\)"),
-        ([[[0.5, 0.5], [0.5, 0.6]]], "vertices must sum to 1: got 1.1 for member 1 of row 0"),
+        ([[[0.5, 0.5], [0.5, 0.6]]], "vertices must sum to 1 .*got 1.1 for member 1 of row 0"),
+        (np.full((5, 4, 2), 0.25), r"Axis 1 does: move it with np.moveaxis\(vertices, 1, -1\)"),
+        (np.full((4, 5, 2), 0.25), r"Axis 0 does"),
         ([[[1.5, -0.5]]], "vertices must lie between 0 and 1: got 1.5"),
     ],
 )
 def test_bad_vertices_are_refused(vertices, message):
     with pytest.raises(ValueError, match=message):
         decal.HullCredalSet(vertices)
+
+
+def test_members_may_come_first(hull):
+    members = np.moveaxis(hull.vertices, 1, 0)
+    same = decal.HullCredalSet(members, axis=0, classes="abc")
+    np.testing.assert_array_equal(same.vertices, hull.vertices)
+    assert same.classes == ("a", "b", "c")
+    with pytest.raises(ValueError, match="axis must be 0 or 1, where the members are: got 2"):
+        decal.HullCredalSet(members, axis=2)
+    with pytest.raises(ValueError, match="vertices must have one member or more"):
+        decal.HullCredalSet(np.zeros((0, 2, 3)), axis=0)
+
+
+def test_predictions_of_few_members_for_many_inputs_are_not_mistaken_in_silence():
+    members = np.full((5, 100, 3), 1 / 3)
+    message = "taken as 5 inputs with 100 members each. If they are 5 members' predictions for 100"
+    with pytest.warns(UserWarning, match=message) as caught:
+        assert len(decal.HullCredalSet(members)) == 5
+    assert caught[0].filename == __file__
+    assert len(decal.HullCredalSet(members, axis=0)) == 100  # no warning
+    assert len(decal.HullCredalSet(members, axis=1)) == 5
+    assert len(decal.HullCredalSet(members[:1])) == 1  # a thousand draws for one input are usual
+    assert len(decal.HullCredalSet(members[:, :30])) == 5

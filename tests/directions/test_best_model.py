@@ -130,7 +130,7 @@ def test_an_infinite_or_negative_best_scale_is_refused(data):
 def test_a_model_far_from_its_best_is_reported(data):
     logits, labels = data
     off = logits + np.array([3.0, 0, 0, 0])
-    with pytest.warns(decal.ReferenceWarning, match="nats per example from its best shift"):
+    with pytest.warns(decal.ReferenceWarning, match="nats per example from its reference"):
         d = decal.Decalibrator(0.99, reference="best").fit(off, labels)
     assert d.distance > 0.1
     decal.Decalibrator(0.5, reference="best").fit(off, labels)  # within ten budgets: no warning
@@ -250,3 +250,94 @@ def test_slopes_so_small_that_they_underflow_end_the_search():
     logits = np.array([[-1e4, -522.7484414807474], [-413.06354339189346, -1e4], [1799.7, 1144.2]])
     with pytest.raises(ValueError, match="perfectly predictable"):
         decal.decalibrate(logits, [1, 0, 1], alpha=0.5, reference="best", directions=BOTH)
+
+
+def test_a_vocabulary_has_a_best_model_of_the_classes_that_occur():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(40, 20_000)).astype(np.float32)
+    labels = rng.integers(0, 3, size=40)
+    logits[np.arange(40), labels] += 1  # of which not all labels are the largest
+    found = decal.Decalibrator(0, reference="best", directions=("local",)).fit(logits, labels)
+    assert np.isfinite(found.reference_model.center).sum() == 3
+    point = found.predict(logits[:1]).point[0]
+    assert point[:3].sum() == pytest.approx(1)
+
+
+def test_a_best_scale_of_zero_but_for_round_off_is_refused_as_zero_is():
+    # It was 8e-17, where masks of -1e9 are none: "was not found ... please report it".
+    no = -1e9
+    logits = np.array(
+        [
+            *([0.5, -0.5, 0.5, 0], [no, no, 1, no], [1, 0.5, -0.5, 0], [1, -0.5, 0.5, -1]),
+            *([-1.5, 0.5, -2, no], [1, no, 2, 0], [-0.5, 1, 1.5, 1], [0, -1, 1, 0.5]),
+            *([-1.5, 0.5, 1, 2], [0.5, 0, 0, no], [-0.5, -0.5, -1, 1.5], [no, 1, 0, 0]),
+        ]
+    )
+    labels = np.array([2, 2, 2, 2, 2, 2, 1, 2, 1, 2, 2, 1])
+    model = decal.Decalibrator(reference="best", directions=("class", "temperature"))
+    with pytest.raises(ValueError, match="must tell more about the labels than chance"):
+        model.fit(logits, labels)
+
+
+def test_groups_of_classes_that_hardly_compete_have_no_endless_steps():
+    # A solution of infinities, with a warning: of a Hessian singular but for 1e-206.
+    logits = 500.0 * np.array(
+        [
+            *(
+                [-4, 0, 2, 0, 2, 1],
+                [-1, 5, 0, -2, -2, -1],
+                [2, 0, -3, -1, 1, 0],
+                [2, 1, 1, -4, 1, 0],
+            ),
+            *(
+                [0, -1, -1, -1, 0, 1],
+                [0, 2, -1, 2, -1, 2],
+                [1, 0, -1, 1, 1, -1],
+                [-1, 1, 2, 0, -1, -4],
+            ),
+        ]
+    )
+    labels = np.array([2, 1, 0, 0, 5, 1, 4, 2])
+    exponents = [[-4, -7, -10, -10, -2, -1, -4, -3], [-1, -5, -7, -6, -10, -9, -3, -4]]
+    model = decal.Decalibrator(reference="best", directions=("class", "temperature"))
+    for decades in exponents:
+        with pytest.raises(ValueError, match="perfectly predictable"):
+            model.fit(logits, labels, sample_weight=10.0 ** np.array(decades))
+
+
+BY_DECADES = {
+    "a kink of the likelihood, where a mask of -1e4 and a small scale meet": (
+        [[-0.5, -1e4, 0.5], [-1.5, 1, -0.5], [1.5, -0.5, -1.5]],
+        [0, 2, 1],
+        [6.72561128e-10, 4.01423285e-06, 8.53671168e-04],
+    ),
+    "a best scale of infinity, where some labels still contradict each other": (
+        np.float32(0.05)
+        * np.float32([[3, -1, 0], [1, 0, 2], [2, -3, 2], [0, 1, -1], [1, -1, -2], [1, -1, -2]]),
+        [0, 2, 2, 1, 1, 2],
+        [
+            *(5.148545655252975e-06, 5.778780686542472e-09, 8.899413712227723e-07),
+            *(0.007442627493506621, 8.611908794160649e-05, 1.848812616976243e-05),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BY_DECADES)
+def test_weights_of_ten_decades_have_a_best_model(case):
+    # Each was "not found ... please report it".
+    logits, labels, weights = BY_DECADES[case]
+    model = decal.Decalibrator(reference="best", directions=("class", "temperature"))
+    best = model.fit(logits, labels, sample_weight=weights).reference_model
+    p = softmax(best.scale * np.array(logits, dtype=np.float64) + best.center, axis=1)
+    slopes = np.array(weights) @ (np.eye(3)[labels] - p)
+    assert np.abs(slopes).max() <= 1e-8 * np.sum(weights)
+
+
+def test_a_slope_too_small_to_divide_by_is_none():
+    # A warning of a division by zero.
+    no = float(np.finfo(np.float32).min)
+    logits = [[99446.859, 100022.13, no], [101432.38, no, no], [no, no, -100374.13]]
+    model = decal.Decalibrator(reference="best", directions=("class", "temperature"))
+    with pytest.raises(ValueError, match="perfectly predictable"):
+        model.fit(logits, [1, 0, 2])

@@ -82,3 +82,23 @@ def test_a_damaged_ladder_is_noticed(tmp_path, data, name):
         np.savez(path, **{**arrays, name: damaged})
         with pytest.raises(ValueError, match="intact model file"):
             decal.Decalibrator.load(path)
+
+
+def test_what_a_model_claims_to_know_adds_up_and_is_read_from_older_files(tmp_path, data):
+    path = tmp_path / "m.npz"
+    logits, labels = data[0] * np.repeat([[1e-3], [1.0]], 200, axis=0), data[1]
+    d = decal.Decalibrator(0.9, directions=["temperature"]).fit(logits, labels)
+    p = softmax(logits, axis=1)
+    known = np.log(4) + (p * np.log(p)).sum(axis=1)
+    assert summarise_scales(logits, labels, None).knowledge == pytest.approx(known.mean())
+    d.save(path)
+    arrays = read_npz(path)
+    np.savez(path, **{**arrays, "temperature.numbers": arrays["temperature.numbers"][:5]})
+    older = decal.Decalibrator.load(path).scales()
+    assert older.lower == pytest.approx(d.scales().lower, rel=1e-9)
+    assert older.upper == pytest.approx(d.scales().upper, rel=1e-9)
+    for impossible in (-1.0, 1e9):
+        numbers = np.append(arrays["temperature.numbers"][:5], impossible)
+        np.savez(path, **{**arrays, "temperature.numbers": numbers})
+        with pytest.raises(ValueError, match="intact model file"):
+            decal.Decalibrator.load(path)

@@ -132,5 +132,5 @@ def test_what_needs_the_data_says_so(tmp_path):
     with pytest.raises(ValueError, match="directions must include 'x': got class, contrast"):
         d.steps("x")
     best = decal.Decalibrator(directions=("class", Contrast((0,))), reference="best")
-    with pytest.raises(ValueError, match="labels must contain every class for reference='best'"):
+    with pytest.raises(ValueError, match="labels must contain every class for another reference"):
         best.fit(logits, np.minimum(labels, 2))

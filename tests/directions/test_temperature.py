@@ -338,3 +338,21 @@ def test_equal_logits_have_the_same_probability_at_every_scale():
         expected = np.array(row) == max(row)
         np.testing.assert_allclose(low[0], expected / expected.sum(), atol=1e-12)
         np.testing.assert_allclose(high[0], expected / expected.sum(), atol=1e-12)
+
+
+def test_what_a_model_knows_is_not_lost_in_round_off():
+    # Its budget was 0 where knowledge of 1e-16 nats is multiplied by a sum over tiny weights.
+    rng = np.random.default_rng(0)
+    for size, strong in ((1e-8, 0.0), (1e-5, 0.0), (1e-5, 3.0)):
+        logits = size * rng.normal(size=(4, 3))
+        logits[0] += strong * rng.normal(size=3)
+        weights = np.array([1e-18 if strong else 1e-8, 1e-8, 2e-8, 3e-8])
+        d = decal.Decalibrator(0.5, likelihood="sum", directions=["temperature"])
+        scales = d.fit(logits, [0, 1, 2, 0], sample_weight=weights).scales()
+        with exact.precise(logits):
+            allowed = 3 * exact.knowledge(logits, weights) * np.log(2)
+            upper = float(scales.upper)
+            lost = exact.loss_of_the_softer(logits, weights, upper) if upper < np.inf else 0
+        assert scales.lower == 0
+        if float(allowed) < weights.sum() * np.log(3):
+            assert float(lost) == pytest.approx(float(allowed), abs=1e-10 * weights.sum())

@@ -33,7 +33,7 @@ from decal.distributed import dask as on_dask  # noqa: E402
 
 pytestmark = [
     # dask 2026.8 still asks pandas 3.1 to set an index in place when it writes Parquet files.
-    pytest.mark.filterwarnings("ignore:The inplace keyword:pandas.errors.Pandas4Warning"),
+    pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning"),
 ]
 
 NAMES = ("cat", "dog", "eel", "fox")
@@ -85,7 +85,7 @@ def assert_same(model, expected):
     [
         {},
         {"likelihood": "sum", "box": "own"},
-        {"directions": ("class", "temperature")},
+        {"directions": ("class", "temperature", "local")},
         {"directions": (decal.Temperature(ratio=4.0, evidence="labels"),)},
     ],
     ids=str,
@@ -222,6 +222,51 @@ def test_predictions_for_dataframes_keep_the_other_columns(columns, tmp_path):
             np.testing.assert_allclose(
                 np.stack(found[name]), getattr(expected, name), rtol=0, atol=1e-15
             )
+
+
+def test_columns_are_matched_to_the_classes_by_name():
+    logits, labels, weights = labelled()
+    data = frame(logits, labels, weights)
+    model = fit(data, alpha=0.8, logits=NAMES)
+    expected = model.predict(logits)
+    found = predict(model, data, logits=NAMES[::-1]).compute()
+    np.testing.assert_allclose(np.stack(found["lower"]), expected.lower, rtol=0, atol=TOLERANCE)
+    with pytest.raises(ValueError, match="the columns of the classes cat, dog, eel, fox: got cat,"):
+        predict(model, data, logits=["cat", "dog", "eel", "weight"])
+    other = decal.decalibrate(logits, labels, alpha=0.8, classes="abcd")  # names of its own
+    found = predict(other, data, logits=NAMES).compute()
+    np.testing.assert_allclose(np.stack(found["lower"]), expected.lower, rtol=0, atol=TOLERANCE)
+
+
+def test_probabilities_give_what_their_logits_give_and_are_noticed():
+    logits, labels, weights = labelled()
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    blocks = da.from_array(p, chunks=(100, 4))
+    expected = decal.decalibrate(p, labels, alpha=0.8, probabilities=True)
+    model = fit(blocks, labels, alpha=0.8, probabilities=True)
+    assert model.probabilities
+    assert_same(model, expected)
+    lazy = predict(model, blocks)
+    wanted = expected.predict(p).lower
+    np.testing.assert_allclose(lazy.lower.compute(), wanted, rtol=0, atol=TOLERANCE)
+    framed = predict(model, frame(p, labels, weights)).compute()
+    np.testing.assert_allclose(np.stack(framed["lower"]), wanted, rtol=0, atol=TOLERANCE)
+    with pytest.warns(decal.ProbabilityWarning, match="Pass probabilities=True") as found:
+        fit(blocks, labels, alpha=0.8)
+    assert [w.filename for w in found] == [__file__]
+    mixed = da.from_array(np.vstack([p[:300], logits[300:]]), chunks=(100, 4))
+    fit(mixed, labels, alpha=0.8)
+
+
+def test_models_without_class_shifts_predict_too():
+    logits, labels, weights = labelled(n=100)
+    local = {"alpha": 0.8, "directions": ["local"]}
+    model = fit(da.from_array(logits, chunks=30), labels, **local)
+    wanted = decal.decalibrate(logits, labels, **local).predict(logits)
+    found = predict(model, da.from_array(logits, chunks=30)).compute()
+    np.testing.assert_allclose(found.upper, wanted.upper, rtol=0, atol=1e-12)
+    rows = predict(model, frame(logits, labels, weights), logits=NAMES).compute()
+    np.testing.assert_allclose(np.stack(rows["upper"]), wanted.upper, rtol=0, atol=1e-12)
 
 
 def test_predictions_name_bad_rows_too():
@@ -388,8 +433,9 @@ def test_rows_are_counted_through_all_batches_of_a_partition():
     lists = pa.array(list(logits))
     whole = pa.table({"logits": lists, "label": spoilt(labels, 27, 4)})
     parts = [whole.slice(0, 20), whole.slice(20, 0), whole.slice(20)]
-    batches = _frames.batches(parts, _frames.Columns("logits", "label"), 3, None)
-    found = _partitions.summarise(batches, 3, _partitions.Recipe(decal.Decalibrator(0.8)))
+    recipe = _partitions.Recipe(decal.Decalibrator(0.8))
+    batches = _frames.batches(parts, _frames.Columns("logits", "label"), 3, recipe)
+    found = _partitions.summarise(batches, 3, recipe)
     assert "got 4 in partition 3, row 27." in found.problems[0][1]
 
 

@@ -30,6 +30,7 @@ pytestmark = [
 ]
 
 NAMES = ["cat", "dog", "eel.one", "fox"]
+EVERY = ("class", "temperature", "local")
 TOLERANCE = 1e-9
 
 
@@ -96,12 +97,8 @@ def assert_same(model, expected):
 def test_a_spark_dataframe_gives_what_one_machine_gives(spark):
     logits, labels, weights = labelled()
     data = spark.createDataFrame(table(logits, labels, weights)).repartition(9)
-    expected = decal.decalibrate(
-        logits, labels, alpha=0.8, sample_weight=weights, directions=("class", "temperature")
-    )
-    model = fit(
-        data, sample_weight="weight", alpha=0.8, directions=("class", "temperature"), classes="abcd"
-    )
+    expected = decal.decalibrate(logits, labels, alpha=0.8, sample_weight=weights, directions=EVERY)
+    model = fit(data, sample_weight="weight", alpha=0.8, directions=EVERY, classes="abcd")
     assert_same(model, expected)
     assert model.classes == ("a", "b", "c", "d")
     found, wanted = model.scales(0.97), expected.scales(0.97)

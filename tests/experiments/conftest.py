@@ -10,6 +10,7 @@ import pytest
 from decal._experiments import compare_directions
 from decal._experiments.harness.experiment import run
 from helpers import experiment_files as files
+from helpers.undrawn import undrawn
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +58,8 @@ def paper_runs(paper_folder, tmp_path_factory):
     class Runs(dict):
         def __missing__(self, module):
             out = folder / module.__name__
-            self[module] = out, run(module.experiment, paper_folder, out, quick=True)
+            with undrawn(but=1):
+                self[module] = out, run(module.experiment, paper_folder, out, quick=True)
             return self[module]
 
     return Runs()

@@ -7,6 +7,7 @@ import importlib.util
 import numpy as np
 import pytest
 
+import decal
 from decal._experiments import (
     active_learning,
 )
@@ -51,7 +52,9 @@ def test_the_split_has_two_of_each_class_a_test_share_and_the_rest(task):
 def test_every_round_asks_for_the_most_uncertain_rows(task, measure):
     from sklearn.linear_model import LogisticRegression
 
-    (strategy,) = (s for s in active_learning.STRATEGIES if s.measure == measure)
+    (strategy,) = (
+        s for s in active_learning.STRATEGIES if (s.measure, s.shortlist) == (measure, 1)
+    )
     rows = list(task.curve(strategy, 3, FOREVER))
     labelled, pool, test = (list(part) for part in task.split(np.random.default_rng(3)))
     for row in rows[:3]:
@@ -71,6 +74,23 @@ def test_every_round_asks_for_the_most_uncertain_rows(task, measure):
         chosen = sorted(range(len(pool)), key=lambda i: -score[i])[:6]
         labelled += [pool[i] for i in chosen]
         pool = [row for i, row in enumerate(pool) if i not in chosen]
+
+
+def test_other_rules_take_small_margins_or_uncertain_rows_that_differ():
+    rng = np.random.default_rng(0)
+    logits, pool = rng.normal(size=(12, 3)), rng.normal(size=(40, 3))
+    labels = np.arange(12) % 3
+    by_name = {s.name: s for s in active_learning.STRATEGIES}
+    p = np.exp(pool) / np.exp(pool).sum(axis=1, keepdims=True)
+    margins = [sorted(row)[-1] - sorted(row)[-2] for row in p]
+    found = active_learning.choose(by_name["margin"], logits, labels, pool, 5)
+    assert found.tolist() == sorted(range(40), key=margins.__getitem__)[:5]
+    for measure, name in (("zero_one", "zero-one"), ("width", "width")):
+        strategy = by_name[f"{name}, 0.98, spread out"]
+        credal = decal.decalibrate(logits, labels, alpha=0.98).predict(pool)
+        wanted = decal.acquisition.most_informative(credal, pool, 5, measure=measure)
+        found = active_learning.choose(strategy, logits, labels, pool, 5)
+        assert found.tolist() == wanted.tolist()
 
 
 def test_random_choice_takes_the_pool_in_its_random_order(task):
@@ -95,7 +115,7 @@ def test_a_killed_run_resumes_and_the_same_seeds_give_the_same_rows(
     counted = Stopped()
     with undrawn():  # the same rows as those of `finished`, whose figures are drawn
         run(active_learning.experiment, tables_folder, twice, seeds=(1, 2), track=counted)
-    assert len(counted.cells) == 2 * 3 - 1
+    assert len(counted.cells) == 2 * len(active_learning.STRATEGIES) - 1
     assert sorted(numbers(twice / "rows.csv"), key=str) == sorted(
         numbers(once / "rows.csv"), key=str
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import shutil
 from functools import partial
@@ -12,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.experiment_runs import Stopped, table
+from helpers.experiment_runs import Stopped, in_one_thread, table
 from helpers.undrawn import undrawn
 
 pytest.importorskip("sklearn")
@@ -36,10 +35,8 @@ SIZES = {"snli": 70, "mnli": 80}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_worker():
-    """As on one core: a worker imports PyTorch for seconds. Fashion-MNIST's tests have several."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "cpu_count", lambda: 1)
+def one_thread():
+    with in_one_thread():
         yield
 
 

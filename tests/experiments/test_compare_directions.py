@@ -151,6 +151,7 @@ def test_claims_hold_or_fail(tmp_path, reached, before, verdicts):
 
 @pytest.mark.data
 @pytest.mark.slow
+@undrawn()
 def test_both_directions_reach_the_targets_on_real_data(data_folder, tmp_path):
     files = (
         "clip_cifar10_en",

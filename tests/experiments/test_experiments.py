@@ -112,6 +112,7 @@ def calls_to_the_core(function):
         ("spider-gallery", "paper_folder"),
         ("single-models", "paper_folder"),
         ("directions", "one_file"),
+        ("local", "one_file"),
         ("ood", "resnet20_folder"),
         ("runtime", "resnet20_folder"),
         ("tabpfn", "tables_folder"),
@@ -132,6 +133,7 @@ def test_few_calls_lead_from_the_command_to_the_core(name, folder, request, tmp_
     monkeypatch.setattr("decal._experiments.harness.experiment.save_all", lambda *_: ([], []))
     monkeypatch.setattr("decal._experiments.ensemble_size.EPOCHS", 2)
     monkeypatch.setattr("decal._experiments.ensemble_size.QUICK_DRAWS", 1)
+    monkeypatch.setattr("decal._experiments.local_against_wrapper.QUICK_TABLES", ())
     data = request.getfixturevalue(folder)
     ways = calls_to_the_core(lambda: reproduce([name], data=data, out=tmp_path, quick=True))
     assert ways

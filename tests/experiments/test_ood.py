@@ -26,13 +26,21 @@ def finished(resnet20_folder, tmp_path_factory):
     return out, run(ood.experiment, resnet20_folder, out, quick=True)
 
 
-def oracle_score(logits, labels, new, alpha):
-    """Upper minus lower entropy of the joint box, all from definitions."""
+def oracle_boxes(logits, labels, new, alpha):
+    """The joint boxes, tightened, from definitions."""
     b = oracles.budget(alpha, "mean", len(labels))
     ends = [oracles.plausible_interval(logits, labels, k, b) for k in range(K)]
     lower, upper = oracles.box(new, *np.array(ends).T, "joint")
-    lower, upper = box_oracles.tighten(lower, upper)
-    return box_oracles.upper_entropy(lower, upper) - box_oracles.lower_entropy(lower, upper)
+    return box_oracles.tighten(lower, upper)
+
+
+ORACLE_SCORES = {
+    ood.CLASS: lambda low, up: (
+        box_oracles.upper_entropy(low, up) - box_oracles.lower_entropy(low, up)
+    ),
+    f"{ood.CLASS}{ood.BY}upper entropy": box_oracles.upper_entropy,
+    f"{ood.CLASS}{ood.BY}width": lambda low, up: (up - low).mean(axis=1),
+}
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
@@ -41,10 +49,12 @@ def test_rows_of_class_shifts_are_what_the_definitions_give(finished, resnet20_f
     with np.load(resnet20_folder / "resnet20_cifar10.npz") as file:
         data = dict(file)
     fit = data["cifar10_train"], data["train_labels"]
-    scores = [oracle_score(*fit, data[key], alpha).round(9) for key in ("cifar10_test", name)]
-    expected = oracles.auroc(*scores)
-    methods = [ood.CLASS, ood.EXACT] if alpha in ood.QUICK_SLSQP_ALPHAS else [ood.CLASS]
-    for method in methods:  # the sample is the whole file here
+    boxes = [oracle_boxes(*fit, data[key], alpha) for key in ("cifar10_test", name)]
+    wanted = {m: [s(*box).round(9) for box in boxes] for m, s in ORACLE_SCORES.items()}
+    if alpha in ood.QUICK_SLSQP_ALPHAS:
+        wanted[ood.EXACT] = wanted[ood.CLASS]  # the sample is the whole file here
+    for method, scores in wanted.items():
+        expected = oracles.auroc(*scores)
         (row,) = (
             r
             for r in table(finished[0] / "rows.csv")
@@ -73,7 +83,7 @@ def test_the_experiment_reports_what_it_has_and_what_it_needs(finished):
     out, report = finished
     assert set(report.sections) == {"Fashion-MNIST", "MNIST"}
     assert [line[0] for line in report.sections["MNIST"]] == [
-        ood.CLASS, ood.BOTH, ood.SLSQP, ood.EXACT, ood.LOST,
+        ood.CLASS, ood.BOTH, *ood.OTHERWISE, ood.SLSQP, ood.EXACT, ood.LOST,
     ]  # fmt: skip
     assert any(need.startswith("SVHN") for need in report.needs)
     assert not any("Fashion" in need for need in report.needs)
@@ -122,12 +132,18 @@ def test_without_the_file_nothing_is_made_up(tmp_path):
 
 @pytest.mark.data
 @pytest.mark.slow
+@undrawn()
 def test_class_shifts_detect_as_well_as_the_energy_on_real_logits(
     data_folder, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(ood, "SAMPLE", 60)  # for the published solver, a second per ten rows
+    # For the published solver: a second per ten rows, and as much for every thousand to fit.
+    monkeypatch.setattr(ood, "SAMPLE", 25)
+    monkeypatch.setattr(ood, "SAMPLE_FIT", 2000)
     report = run(ood.experiment, data_folder, tmp_path, quick=True)
-    assert all(claim.holds for claim in report.claims), report.claims
+    verdicts = {claim.text: claim.holds for claim in report.claims}
+    failed = [text for text, holds in verdicts.items() if not holds]
+    # Near alpha 1 the difference of entropies detects a little better than its rivals.
+    assert all("detects as well as the difference of entropies" in text for text in failed), failed
     found = {
         (r["data"], r["method"], float(r["alpha"])): float(r["auroc"])
         for r in table(tmp_path / "rows.csv")

@@ -10,6 +10,7 @@ import decal
 from decal.explorer import _payload as payload
 from decal.explorer import explore, explore_credal
 from helpers.explorations import ALPHAS, close, data, decoded, fitted
+from oracles.balls import event_range
 
 
 def check_numbers(result, sets, prefix="0/", labels=None, truth=None, rest=False):
@@ -78,6 +79,8 @@ def extremes(credal, event):
     if isinstance(credal, decal.HullCredalSet):
         masses = [v[event].sum() for v in credal.vertices[0]]
         return min(masses), max(masses)
+    if isinstance(credal, decal.KLCredalSet):
+        return event_range(credal.center[0, event].sum(), credal.radius[0])
     if credal.is_empty[0]:
         return np.nan, np.nan
     bounds = np.column_stack([credal.lower[0], credal.upper[0]])
@@ -223,6 +226,16 @@ def test_hulls_are_shown_as_hulls(slots):
     result = explore_credal(hull, truth=truth, slots=slots)
     check_numbers(result, [hull], truth=truth, rest=slots is not None)
     # A box's event bounds would be wider than the hull's own.
+    assert "interval_dominance" in [rule["key"] for rule in result.payload.header["rules"]]
+
+
+@pytest.mark.parametrize("slots", [None, 2])
+def test_balls_are_shown_as_balls(slots):
+    rng = np.random.default_rng(0)
+    balls = decal.KLCredalSet(rng.dirichlet(np.ones(5), 6), rng.uniform(0.01, 0.5, 6))
+    truth = rng.dirichlet(np.ones(5), 6)
+    result = explore_credal(balls, truth=truth, slots=slots)
+    check_numbers(result, [balls], truth=truth, rest=slots is not None)
     assert "interval_dominance" in [rule["key"] for rule in result.payload.header["rules"]]
 
 

@@ -18,11 +18,11 @@ FACTOR = int(os.environ.get("DECAL_ATTACK", "1"))
 PATIENT = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
 
-def attack(algorithm, count, /, **strategies):
+def attack(algorithm, count, /, each=1, **strategies):
     """A test of `count` problems, times FACTOR, drawn from the strategies and counted.
 
-    The same problems every time in CI, others with every seed beyond. A failure prints code that
-    makes its arrays again.
+    A problem counts as `each` cases. The same problems every time in CI, others with every seed
+    beyond. A failure prints code that makes its arrays again.
     """
 
     def decorate(test):
@@ -36,11 +36,11 @@ def attack(algorithm, count, /, **strategies):
         )
         @given(**strategies)
         def run(**drawn):
-            run.cases += 1
+            run.cases += each
             try:
                 test(**drawn)
             except UnsatisfiedAssumption:
-                run.cases -= 1
+                run.cases -= each
                 raise
             except Exception:
                 note("\n".join(code(name, value) for name, value in drawn.items()))

@@ -12,20 +12,20 @@ from typer.testing import CliRunner
 from decal._cli import app
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
+def run(*arguments, stdin=None):
+    return CliRunner().invoke(app, [str(a) for a in arguments], input=stdin)
 
 
-def succeed(*arguments):
-    result = run(*arguments)
+def succeed(*arguments, stdin=None):
+    result = run(*arguments, stdin=stdin)
     assert result.exit_code == 0, result.output
     return result
 
 
-def refused(*arguments):
+def refused(*arguments, stdin=None):
     """Exit code 2, nothing on stdout, one line of message, no new file; returns the line."""
     before = sorted(os.listdir())
-    result = run(*arguments)
+    result = run(*arguments, stdin=stdin)
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
     assert result.stderr.count("\n") == 1

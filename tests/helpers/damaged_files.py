@@ -1,7 +1,7 @@
 """Files of every format that decal reads, and ways to damage them, each drawn from a seed.
 
-As a program it reads damaged files under a limit of memory and time, and prints what came of it:
-`python -m helpers.damaged_files FORMAT FIRST COUNT FOLDER`.
+As a program, `python -m helpers.damaged_files FOLDER`, it takes lines "FORMAT FIRST COUNT", reads
+so many damaged files under a limit of memory and time, and prints what came of each.
 """
 
 from __future__ import annotations
@@ -346,15 +346,14 @@ def asked_for_too_much(error):
     return False
 
 
-def main(kind, first, count, folder):
-    warnings.simplefilter("ignore")
-    folder = Path(folder)
+def attack(kind, first, count, folder):
+    """Print the seed of every case, the way of its damage, and its outcome."""
     np.save(folder / "labels.npy", data()[1])
     path = folder / f"damaged{FORMATS[kind][0]}"
     for content in whole_files(kind):  # all that is needed is now imported
         path.write_bytes(content)
         assert outcome(kind, path) == "read", outcome(kind, path)
-    for seed in range(int(first), int(first) + int(count)):
+    for seed in range(first, first + count):
         faulthandler.dump_traceback_later(SECONDS, exit=True)
         content, way = damaged(kind, seed)
         path.write_bytes(content)
@@ -367,4 +366,7 @@ def main(kind, first, count, folder):
 
 if __name__ == "__main__":
     faulthandler.enable()
-    main(*sys.argv[1:])
+    warnings.simplefilter("ignore")
+    for line in sys.stdin:
+        kind, first, count = line.split()
+        attack(kind, int(first), int(count), Path(sys.argv[1]))

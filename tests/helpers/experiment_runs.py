@@ -1,6 +1,11 @@
 """Rows of experiments, and runs that are stopped, for tests."""
 
 import csv
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from unittest.mock import patch
+
+from decal._experiments.comparison import workers
 
 
 def table(path):
@@ -25,3 +30,20 @@ class Stopped:
                 raise KeyboardInterrupt
             self.cells.append(cell)
             yield cell
+
+
+class OneThread(ThreadPoolExecutor):
+    """In place of processes."""
+
+    def __init__(self, _processes, **_settings):
+        super().__init__(1)
+
+
+@contextmanager
+def in_one_thread():
+    """Train networks in this process: one of its own would import PyTorch for seconds.
+
+    The tests of Fashion-MNIST have runs with processes too.
+    """
+    with patch.object(workers, "ProcessPoolExecutor", OneThread):
+        yield

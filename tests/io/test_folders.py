@@ -14,7 +14,7 @@ pa = pytest.importorskip("pyarrow", reason="needs decal[cli]")
 import pyarrow.parquet as pq  # noqa: E402
 
 import decal  # noqa: E402
-from helpers.commands import succeed  # noqa: E402
+from helpers.commands import refused, succeed  # noqa: E402
 from helpers.logit_folders import (  # noqa: E402
     NAMES,
     PARTS,
@@ -345,3 +345,21 @@ def test_what_a_folder_cannot_be_is_said_at_once(arguments, message):
     Path("mixed/b.parquet").touch()
     succeed("fit", "in", "-o", "old.npz")
     assert fail(*arguments) == message
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.full(5, 7), "decal fit: labels must lie in 0 to 2: got 7 in labels.npy, row 0."),
+        (np.zeros((5, 2)), "decal fit: labels must be a vector: got shape (5, 2) in labels.npy."),
+        (None, "decal fit: labels must be in an intact .npy file: got labels.npy"),
+    ],
+    ids=["range", "shape", "damaged"],
+)
+def test_a_fault_of_the_labels_is_not_blamed_on_the_logits(labels, message):
+    np.save("logits.npy", np.eye(5, 3))
+    Path("labels.npy").write_bytes(b"no array")
+    if labels is not None:
+        np.save("labels.npy", labels)
+    result = refused("fit", "logits.npy", "--labels", "labels.npy", "-o", "m.npz")
+    assert result.startswith(message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -15,9 +16,10 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from decal._io import sources as files  # noqa: E402
 from decal._io import writers  # noqa: E402
+from decal._io.formats import open_file  # noqa: E402
 from helpers.commands import succeed  # noqa: E402
 from helpers.logit_files import ALL, NAMES, make_labelled, opened, write_logits  # noqa: E402
-from helpers.logit_folders import PROGRAM, make_data, table, write  # noqa: E402
+from helpers.logit_folders import make_data, table, write  # noqa: E402
 from helpers.memory import limited_memory  # noqa: E402
 
 
@@ -145,61 +147,68 @@ def test_unknown_endings_are_refused(tmp_path):
 # Memory
 
 
-STATUS = Path("/proc/self/status")
+FORGET = Path("/proc/self/clear_refs")
 
-MEASURED = (
-    "import sys, decal._base.numerics\n"
-    "decal._base.numerics._kernels()\n"  # with Numba from the start, or not at all
-    "try:\n    {program}\n"
-    "finally:\n    print(open('/proc/self/status').read().split('VmHWM:')[1], file=sys.stderr)"
-)
+MEASURED = """
+import sys
+from pathlib import Path
+
+import decal._base.numerics
+import decal._io.checkpoints, decal._io.formats, decal._io.sources
+from decal._cli import app
+
+decal._base.numerics._kernels()  # with Numba from the start, or not at all
+decal._io.checkpoints.CHUNK_ELEMENTS = decal._io.formats.CHUNK_ELEMENTS = 1 << 19
+decal._io.sources.LogitSource.chunks.__defaults__ = (1 << 19, 0)
+for line in sys.stdin:
+    Path("/proc/self/clear_refs").write_text("5")  # forgets the largest memory so far
+    app(line.split(), standalone_mode=False)
+    print("peak", Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
+"""
 
 
-def peak_megabytes(*arguments):
-    """Largest resident memory of a command, which must succeed."""
-    # Not ru_maxrss: a child starts with that of the process that forked it.
-    code = MEASURED.format(program=PROGRAM.format(elements=1 << 19))
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return int(done.stderr.partition("Wrote")[2].partition("\n")[2].split()[0]) / 2**10
+def peak_megabytes(*commands):
+    """Largest resident memory of commands, one after the other in one process; all succeed."""
+    run = [sys.executable, "-c", MEASURED]
+    lines = "\n".join(" ".join(command) for command in commands)
+    done = subprocess.run(run, input=lines, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [int(kb) / 2**10 for kb in re.findall(r"^peak (\d+)$", done.stdout, re.M)]
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not STATUS.exists(), reason="needs Linux to measure memory")
+@pytest.mark.skipif(not FORGET.exists(), reason="needs Linux to measure memory")
 @pytest.mark.parametrize("kind", ["C.npy", "F.npy", "parquet"])
 def test_memory_does_not_grow_with_the_file(kind):
-    K = 40
-    for size, rows in (("small", 120_000), ("large", 480_000)):  # 19 and 77 MB
-        if kind.endswith("npy"):
-            z = np.lib.format.open_memmap(
-                f"{size}.npy", "w+", np.float32, (rows, K), fortran_order=kind == "F.npy"
-            )
-            y = np.zeros(rows, np.intp)
-        for first in range(0, rows, 20_000):
-            logits, labels = make_data(20_000, K, seed=first)
-            if kind.endswith("npy"):
-                z[first : first + 20_000], y[first : first + 20_000] = logits, labels
-            else:
-                part = table(logits.astype(np.float32), labels, names=[f"c{k}" for k in range(K)])
-                if first == 0:
-                    writer = pq.ParquetWriter(f"{size}.parquet", part.schema)
-                writer.write_table(part)
-        if kind.endswith("npy"):
-            z.flush()
-            np.save(f"{size}-labels.npy", y)
-            del z
+    K, step = 40, 20_000
+    logits, labels = make_data(step, K)
+    rows = {"first": 40_000, "small": 80_000, "large": 320_000}  # 6, 13 and 51 MB
+    for size, n in rows.items():
+        if kind == "parquet":
+            part = table(logits.astype(np.float32), labels, names=[f"c{k}" for k in range(K)])
+            with pq.ParquetWriter(f"{size}.parquet", part.schema) as writer:
+                for _ in range(0, n, step):
+                    writer.write_table(part)
         else:
-            writer.close()
+            settings = {"fortran_order": kind == "F.npy"}
+            z = np.lib.format.open_memmap(f"{size}.npy", "w+", np.float32, (n, K), **settings)
+            for first in range(0, n, step):
+                z[first : first + step] = logits
+            z.flush()
+            np.save(f"{size}-labels.npy", np.tile(labels, n // step))
 
     def commands(size):
-        source = [f"{size}.{kind[-3:]}" if kind.endswith("npy") else f"{size}.parquet"]
-        labels = ["--labels", f"{size}-labels.npy"] if kind.endswith("npy") else []
-        yield ["fit", *source, *labels, "-o", f"{size}.npz"]
-        yield ["predict", f"{size}.npz", *source, "-o", f"{size}-out.npy"]
+        source = [f"{size}.parquet"]
+        if kind != "parquet":
+            source = [f"{size}.npy", "--labels", f"{size}-labels.npy"]
+        yield ["fit", *source, "-o", f"{size}.npz"]
+        yield ["predict", f"{size}.npz", source[0], "-o", f"{size}-out.npy"]
 
-    small, large = ([peak_megabytes(*c) for c in commands(s)] for s in ("small", "large"))
-    for of_small, of_large in zip(small, large, strict=True):
-        assert of_large - of_small < 40, (small, large)
+    # The first two load what all of them need.
+    peaks = peak_megabytes(*(c for size in ("first", "small", "large") for c in commands(size)))
+    assert len(peaks) == 6
+    for of_small, of_large in zip(peaks[2:4], peaks[4:], strict=True):
+        assert of_large - of_small < 20, peaks
 
 
 # Files of strangers
@@ -311,3 +320,41 @@ def test_a_bomb_in_an_archive_is_refused_and_one_that_nobody_asks_for_is_not_unp
     assert len(files.open_source(path).all()) == 50
     with pytest.raises(ValueError, match=r"it says that [\d,]+ bytes unpack to 268,435,456"):
         files.open_source(path, keys={"logits": "bomb"})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "cat;dog;label\n0,5;1,5;cat\n",
+            "commas between its columns: got semicolons. Convert it first, for instance with "
+            "pandas: read_csv('x.csv', sep=';', decimal=',')",
+        ),
+        ("cat;dog;label\n0.5;1.5;cat\n", "read_csv('x.csv', sep=';').to_csv("),
+        ("cat\tdog\tlabel\n0.5\t1.5\tcat\n", "got tabs. Convert it first"),
+        (
+            'cat,dog,label\n"0,5",1.5,cat\n',
+            "got '0,5' in x.csv, line 2, column cat. Write",
+        ),
+        ("cat,dog,label\n0,5,1,5,cat\n", "If a comma stands for the decimal point: Write"),
+    ],
+)
+def test_other_separators_and_decimal_commas_are_explained(tmp_path, monkeypatch, text, message):
+    monkeypatch.chdir(tmp_path)
+    Path("x.csv").write_text(text)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        files.open_source(Path("x.csv")).all()
+
+
+def test_a_semicolon_in_the_only_name_of_a_column_is_no_separator(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("hot; or not\n1\n0\n")
+    assert open_file(path).names == ("hot; or not",)
+
+
+def test_rows_that_are_too_long_without_decimals_get_no_such_advice(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("cat,dog,label\n0.5,1.5,cat,x\n")
+    with pytest.raises(ValueError, match="intact rows") as error:
+        files.open_source(path).all()
+    assert "decimal" not in str(error.value)

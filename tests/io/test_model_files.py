@@ -103,8 +103,8 @@ def changed(model, **numbers):
 IMPOSSIBLE = [
     *({"scale": x} for x in (np.nan, -1.0, 0.0, np.inf, 1e308, "1", True, None)),
     *({"distance": x} for x in (np.nan, -1.0, np.inf)),
-    *({"best": x} for x in (0, "yes", None)),
-    {"best": False},
+    *({"reference": x} for x in (0, "yes", None)),
+    {"reference": "model"},
     *({"rows": x} for x in (0, -1, 1.5, 10**400)),
     *({"alpha": x} for x in (np.nan, 2, "x", 10**400)),
     *({"center": x} for x in (np.nan, np.inf, 1e308)),

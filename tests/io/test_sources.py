@@ -146,10 +146,11 @@ def test_a_floor_raises_zeros(tmp_path):
     np.save(path, np.array([[0.0, 1.0]]))
     source = files.open_source(path, probabilities=True, floor=1e-6)
     np.testing.assert_allclose(source.all().logits, [[np.log(1e-6), 0]])
-    with pytest.raises(
-        ValueError, match=r"be positive to have a logarithm: got 0.0 in .*row 0, column 0"
-    ):
-        files.open_source(path, probabilities=True).all()
+    np.save(tmp_path / "y.npy", [0])
+    source = files.open_source(path, labels=tmp_path / "y.npy", probabilities=True)
+    message = r"labels must have a positive probability: got 0, of probability 0, in .*row 0"
+    with pytest.raises(ValueError, match=message):
+        source.all()
     with pytest.raises(ValueError, match="floor must go with probabilities: got 1e-06"):
         files.open_source(path, floor=1e-6)
 

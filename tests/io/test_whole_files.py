@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from decal._io import model_files
+from decal._io.whole_files import write_npz
 
 fcntl = pytest.importorskip("fcntl", reason="needs POSIX")
 
@@ -218,3 +219,14 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
         model_files.write(path, SETTINGS, {"a": np.array([{}], dtype=object)}, compressed=False)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_archives_of_arrays_are_what_numpy_reads_and_hold_no_objects(tmp_path):
+    arrays = {"a": np.arange(3.0), "names": np.array(["x", "yy"])}
+    for compressed in (False, True):
+        write_npz(tmp_path / "a.npz", arrays, compressed=compressed)
+        with np.load(tmp_path / "a.npz", allow_pickle=False) as found:
+            assert sorted(found) == ["a", "names"]
+            np.testing.assert_array_equal(found["a"], arrays["a"])
+    with pytest.raises(ValueError, match="allow_pickle"):
+        write_npz(tmp_path / "b.npz", {"a": np.array([object()])})

@@ -7,6 +7,7 @@ from itertools import combinations, product
 
 import numpy as np
 from scipy.optimize import linprog
+from scipy.sparse import block_diag, coo_matrix
 
 KINDS = (
     "plain",
@@ -66,13 +67,17 @@ def entropy(p):
     return -np.sum(p * np.log(np.where(p > 0.0, p, 1.0)), axis=-1)
 
 
-def vertices(lower, upper, atol=1e-11):
-    """All vertices of each box, and a few near-copies: (n, M, K), missing ones NaN.
+def vertices(lower, upper):
+    """All vertices of each box, and a few near-copies: (n, M, K), missing ones NaN."""
+    return np.stack([*each_vertex(lower, upper)], axis=1)
+
+
+def each_vertex(lower, upper, atol=1e-11):
+    """One vertex (n, K) of each box after the other, missing ones NaN.
 
     At a vertex all classes but one are at a bound; that one takes what is left.
     """
     n, K = lower.shape
-    found = []
     for j in range(K):
         others = [k for k in range(K) if k != j]
         for at_upper in product([False, True], repeat=K - 1):
@@ -82,13 +87,15 @@ def vertices(lower, upper, atol=1e-11):
             inside = (p[:, j] >= lower[:, j] - atol) & (p[:, j] <= upper[:, j] + atol)
             p[:, j] = np.clip(p[:, j], lower[:, j], upper[:, j])
             p[~inside] = np.nan
-            found.append(p)
-    return np.stack(found, axis=1)
+            yield p
 
 
 def lower_entropy(lower, upper):
     """Entropy is concave, so its minimum is at a vertex: try them all."""
-    return np.nanmin(entropy(vertices(lower, upper)), axis=1)
+    least = np.full(len(lower), np.inf)
+    for p in each_vertex(lower, upper):
+        least = np.fmin(least, entropy(p))
+    return least
 
 
 def upper_entropy(lower, upper):
@@ -103,12 +110,21 @@ def upper_entropy(lower, upper):
 
 def maximum_of(objective, lower, upper):
     """Largest value of a linear function over one box, by linear programming."""
+    return maxima_of(np.asarray(objective)[None], lower, upper)[0]
+
+
+def maxima_of(objectives, lower, upper):
+    """(m,) largest values of linear functions (m, K) over one box, by linear programming.
+
+    One program for all: a copy of the box for each of them, with nothing in common.
+    """
+    m, K = objectives.shape
     result = linprog(
-        -np.asarray(objective), A_eq=np.ones((1, len(lower))), b_eq=[1.0],
-        bounds=np.column_stack([lower, upper]), method="highs",
+        -objectives.ravel(), A_eq=block_diag([coo_matrix(np.ones((1, K)))] * m), b_eq=np.ones(m),
+        bounds=np.tile(np.column_stack([lower, upper]), (m, 1)), method="highs",
     )  # fmt: skip
     assert result.status == 0
-    return -result.fun
+    return (objectives * result.x.reshape(m, K)).sum(axis=1)
 
 
 def can_be_most_probable(j, lower, upper):
@@ -125,14 +141,14 @@ def can_be_most_probable(j, lower, upper):
 def zero_one(lower, upper):
     """Regret of predicting some p's most probable class, in one box: nothing but LPs."""
     K = len(lower)
-    regrets = [
-        maximum_of(np.eye(K)[k] - np.eye(K)[j], lower, upper)
+    leads = [
+        np.eye(K)[k] - np.eye(K)[j]
         for j in range(K)
         if can_be_most_probable(j, lower, upper)
         for k in range(K)
         if k != j
     ]
-    return max(0.0, *regrets)
+    return max(0.0, *maxima_of(np.array(leads), lower, upper))
 
 
 def smallest_maximum(lower, upper):
@@ -159,3 +175,20 @@ def hartley(lower, upper):
         if A:
             total += mass[A] * np.log(len(A))
     return total
+
+
+def total_variation(lower, upper):
+    """(n,) the greatest distance of two vertices: convex in both, it is greatest at vertices."""
+    corner = vertices(lower, upper)
+    greatest = np.zeros(len(lower))
+    for one in np.moveaxis(corner, 1, 0):
+        apart = np.abs(corner - one[:, None, :]).sum(axis=2) / 2
+        greatest = np.maximum(greatest, np.nan_to_num(apart).max(axis=1))
+    return greatest
+
+
+def imprecision(lower, upper):
+    """The greatest upper minus lower probability of an event, by linear programs; one box."""
+    events = np.array([*product([0.0, 1.0], repeat=len(lower))])
+    most, least = maxima_of(events, lower, upper), -maxima_of(-events, lower, upper)
+    return (most - least).max()

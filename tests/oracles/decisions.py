@@ -11,6 +11,7 @@ from itertools import product
 
 import numpy as np
 from scipy.optimize import linprog, minimize
+from scipy.sparse import block_diag, coo_matrix
 
 BOX_KINDS = ("random", "narrow", "grid", "vacuous", "point", "barely feasible")
 HULL_KINDS = ("random", "grid", "repeated", "collinear", "zeros", "one-hot", "overconfident")
@@ -103,35 +104,44 @@ def box_expectation(lower, upper, values):
     return low, high
 
 
-def dominance_margin(earned, a):
-    """Interval dominance: best case of a minus the best worst case."""
-    return earned[:, a].max() - earned.min(axis=0).max()
+def dominance_margins(earned):
+    """Interval dominance: best case of each action minus the best worst case."""
+    return earned.max(axis=0) - earned.min(axis=0).max()
 
 
-def maximality_margin(earned, a):
-    """Minus the largest lead that some b keeps over a at every vertex."""
-    return -max((earned[:, b] - earned[:, a]).min() for b in range(earned.shape[1]))
+def maximality_margins(earned):
+    """For each action, minus the largest lead that some other keeps over it at every vertex."""
+    return np.array([-(earned - of_a[:, None]).min(axis=0).max() for of_a in earned.T])
 
 
-def admissible_margin(earned, a):
-    """max_p min_{b != a} E_p(U_a - U_b) over mixtures of vertices, by an LP."""
-    rivals = np.arange(earned.shape[1]) != a
-    return game_value(earned[:, [a]] - earned[:, rivals]) if rivals.any() else np.inf
+def admissible_margins(earned):
+    """For each a, max_p min_{b != a} E_p(U_a - U_b) over mixtures of vertices, by an LP."""
+    A = earned.shape[1]
+    if A == 1:
+        return np.array([np.inf])
+    return game_values([earned[:, [a]] - np.delete(earned, a, axis=1) for a in range(A)])
 
 
 def game_value(payoffs):
     """max_w min_c (w @ payoffs)_c over the simplex of w (S,), by an LP."""
-    S, C = payoffs.shape
+    return game_values([payoffs])[0]
+
+
+def game_values(games):
+    """The values of several games (S, C), by one LP: nothing but the sum of values joins them."""
+    sizes = [payoffs.shape for payoffs in games]
     result = linprog(
-        np.r_[np.zeros(S), -1.0],
-        A_ub=np.c_[-payoffs.T, np.ones(C)],
-        b_ub=np.zeros(C),
-        A_eq=[np.r_[np.ones(S), 0.0]],
-        b_eq=[1.0],
-        bounds=[(0, None)] * S + [(None, None)],
+        np.concatenate([np.r_[np.zeros(S), -1.0] for S, _ in sizes]),
+        A_ub=block_diag(
+            [coo_matrix(np.c_[-payoffs.T, np.ones(payoffs.shape[1])]) for payoffs in games]
+        ),
+        b_ub=np.zeros(sum(C for _, C in sizes)),
+        A_eq=block_diag([coo_matrix(np.r_[np.ones(S), 0.0][None]) for S, _ in sizes]),
+        b_eq=np.ones(len(games)),
+        bounds=[bound for S, _ in sizes for bound in [(0, None)] * S + [(None, None)]],
         method="highs",
     )
-    return -result.fun
+    return result.x[np.cumsum([S + 1 for S, _ in sizes]) - 1]
 
 
 def regret(earned, a):
@@ -141,7 +151,7 @@ def regret(earned, a):
 
 def zero_one(vertices):
     """max over p, p' of max_k p_k - p_{argmax p'}: all E-admissible classes, all vertices."""
-    admissible = [j for j in range(vertices.shape[1]) if admissible_margin(vertices, j) >= -1e-9]
+    admissible = np.flatnonzero(admissible_margins(vertices) >= -1e-9)
     return max(max(p) - p[j] for j in admissible for p in vertices)
 
 

@@ -36,6 +36,7 @@ TOLERANCE = 3
 """Root mean square difference of grey levels, of 255."""
 
 
+RISKS = decal.metrics.risk_coverage(np.arange(40.0), np.arange(40) % 7 == 6)
 CURVE = ([1.0, 0.9, 0.0], [0.1, 0.8, 1.0], [0.95, 0.6, 0.0])
 
 
@@ -52,6 +53,10 @@ FIGURES = {
     "binary": lambda ax: plot.binary(PAIR, ax=ax, labels=[1, 0]),
     "tradeoff": lambda ax: plot.tradeoff({"one": CURVE}, ax=ax, mark=[0.9]),
     "decomposition": lambda ax: plot.decomposition(BOX, ax=ax),
+    "reliability": lambda ax: plot.reliability(
+        decal.calibration.refute(BOX, [0, 1]), ax=ax, of="cat"
+    ),
+    "risk_coverage": lambda ax: plot.risk_coverage({"one": RISKS, "confidence": RISKS}, ax=ax),
     "alpha_path": lambda ax: plot.alpha_path(
         some_model(), [0.3, 0.0, -1.0], ax=ax, alphas=[1, 0.9, 0], truth=[0.5, 0.3, 0.2]
     ),
@@ -164,6 +169,22 @@ def tradeoff(*_):
     )
 
 
+def reliability(credal, rng):
+    labels = rng.integers(5, size=200)
+    return plot.reliability(decal.calibration.refute(credal, labels, by="top"))
+
+
+def risk_coverage(_, rng):
+    wrong = rng.random(500) < 0.2
+    sharp, blunt = (rng.normal(size=500) + pull * wrong for pull in (2, 1))
+    return plot.risk_coverage(
+        {
+            "confidence": decal.metrics.risk_coverage(blunt, wrong),
+            "sharp": decal.metrics.risk_coverage(sharp, wrong),
+        }
+    )
+
+
 def alpha_path(_, rng):
     logits = rng.normal(size=(50, 3))
     model = decal.decalibrate(logits, np.arange(50) % 3, alpha=0.9)
@@ -184,7 +205,9 @@ BASELINE_FIGURES = {
     "binary": binary,
     "tradeoff": tradeoff,
     "decomposition": lambda credal, _: plot.decomposition(credal, labels=np.arange(200) % 5),
+    "reliability": reliability,
     "alpha_path": alpha_path,
+    "risk_coverage": risk_coverage,
 }
 
 

@@ -106,7 +106,8 @@ def test_a_click_on_a_mark_tells_its_row(sample):
     picked = []
     figure.canvas.mpl_connect("pick_event", lambda event: picked.append(event))
     row = int(np.flatnonzero(credal.point.argmax(axis=1) != labels)[0])
-    at = ax.transData.transform((credal.aleatoric()[row], credal.epistemic()[row]))
+    least, greatest = (side[row] for side in credal.entropy())
+    at = ax.transData.transform((least, greatest - least))
     click = MouseEvent("button_press_event", figure.canvas, *at, button=1)
     figure.canvas.callbacks.process("button_press_event", click)
     assert row in {int(i) for e in picked if e.artist.get_gid() == "wrong" for i in e.ind}

@@ -92,6 +92,29 @@ def test_hulls_without_area_are_drawn(members):
     assert as_set(outline(ax)) == as_set(in_plane(line[:2]))
 
 
+@pytest.mark.parametrize(
+    ("center", "radius"),
+    [
+        ([0.5, 0.3, 0.2], 0.1),
+        ([0.97, 0.02, 0.01], 0.001),
+        ([0.4, 0.35, 0.25], 1.0),  # two of the three corners are members
+    ],
+)
+def test_the_rim_of_a_ball_is_drawn(center, radius):
+    ball = decal.KLCredalSet([center], radius)
+    drawn = outline(plot.simplex(ball))
+    corners = np.array([[0, 0, 1], [1, 0, 1], [0.5, SQUARE_ROOT, 1]])
+    p = np.column_stack([drawn, np.ones(len(drawn))]) @ np.linalg.inv(corners)
+    p = np.maximum(p, 0)
+    assert len(p) > 50
+    same = decal.KLCredalSet(np.tile(center, (len(p), 1)), radius)
+    assert same.contains(p, atol=1e-7).all()
+    # Between neighbours nothing is left out: all that is far from the drawing is no member.
+    widest = ball.expectation(np.column_stack([np.eye(3)[0], np.eye(3)[1] - np.eye(3)[2]]).T)
+    np.testing.assert_allclose(widest[1][0, 0], p[:, 0].max(), atol=1e-3)
+    np.testing.assert_allclose(widest[1][0, 1], (p[:, 1] - p[:, 2]).max(), atol=1e-3)
+
+
 def test_nested_sets_are_drawn_widest_first_and_share_one_prediction():
     wide = decal.IntervalCredalSet([[0, 0, 0]], [[1, 1, 1]], point=BOX.point[:1], classes=NAMES)
     ax = plot.simplex([BOX[0], wide], nested=True, truth=TRUTH[0])

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decal._base.data_frames import class_columns, is_frame
 from decal._base.numerics import Array, Logits, row_blocks
 from decal._base.places import IN_ARRAY, Place, is_whole_number, listing, require_all
 
@@ -30,6 +31,18 @@ would drown in the round-off of the sum of all, and with it the digits of its en
 
 LARGEST_LOGIT = 1e300
 """Logits of this size are refused, and masks if negative: their differences could overflow."""
+
+DEFAULT_ALPHA = 0.8
+"""The level of predictions if none is given, wherever decal predicts."""
+
+PIXELS = (
+    "For a prediction per pixel or token, move the classes last and flatten the rest: "
+    "np.moveaxis(logits, 1, -1).reshape(-1, classes), and labels.reshape(-1)."
+)
+SEVERAL_LABELS = (
+    "Of one-hot rows take labels.argmax(axis=1). If an input may have several labels, each is a "
+    "binary question: fit one model per label, on np.column_stack([np.zeros(n), logits[:, k]])."
+)
 
 REPAIR = "Mask or repair such rows first."
 
@@ -143,16 +156,23 @@ def check_labels(
     rows: int,
     classes: int,
     names: Sequence[str] | None = None,
+    in_table: bool = False,
     place: Place = IN_ARRAY,
-    advice: str = "Turn names into column numbers first.",
+    advice: str = "If they are names, name the columns with classes=, in their order.",
 ) -> NDArray[np.intp]:
-    """(rows,) integers in 0..classes-1; labels that are text are looked up among the `names`."""
+    """(rows,) integers in 0..classes-1; labels that are text are looked up among the `names`.
+
+    If the classes are columns `in_table`, all labels are looked up, and may be numbers of columns
+    only where no class is called by a whole number.
+    """
     array = to_numpy(labels, "labels")
     if array.shape != (rows,):
         raise place.error(
             f"labels must be a vector with one label per row of logits, {rows} in all: "
-            f"got shape {array.shape}{place.within}."
+            f"got shape {array.shape}{place.within}.{_about_shape(array, rows, classes)}"
         )
+    if names and in_table:
+        return label_numbers(array, names, columns=classes, place=place)
     if names and array.dtype.kind in "OTU":
         return label_numbers(array, names, place=place)
     if array.dtype.kind not in "iu":
@@ -163,6 +183,15 @@ def check_labels(
     rule = f"lie in 0 to {classes - 1}, the columns of logits"
     require_all((array >= 0) & (array < classes), array, "labels", rule, place=place)
     return array.astype(np.intp)
+
+
+def _about_shape(labels: NDArray[Any], rows: int, classes: int) -> str:
+    """What to do about labels that are no vector, where the shape tells what they may be."""
+    if labels.shape == (rows, 1):
+        return " Use labels.ravel()."
+    if labels.shape == (rows, classes):
+        return f" {SEVERAL_LABELS}"
+    return f" {PIXELS}" if labels.ndim > 2 else ""
 
 
 def label_numbers(
@@ -274,6 +303,30 @@ def check_annotations(annotations: Any, classes: int) -> tuple[NDArray[np.intp],
     return array, classes
 
 
+def check_groups(groups: Any, rows: int) -> NDArray[Any]:
+    """(rows,) whole numbers, booleans or text, none missing."""
+    array = to_numpy(groups, "groups")
+    if array.shape != (rows,):
+        raise ValueError(
+            f"groups must be a vector with one group per row of logits, {rows} in all: "
+            f"got shape {array.shape}."
+        )
+    if array.dtype.kind in "OT":
+        missing = [i for i, value in enumerate(array.tolist()) if not isinstance(value, str)]
+        if missing:
+            raise ValueError(
+                "groups must be text, or all whole numbers: "
+                f"got {array[missing[0]]!r} at index {missing[0]}."
+            )
+        return array.astype(str)
+    if array.dtype.kind not in "iubU":
+        raise ValueError(
+            f"groups must be whole numbers or text: got dtype {array.dtype}. "
+            "Cut numbers into ranges first."
+        )
+    return array
+
+
 # Levels and settings
 
 
@@ -290,6 +343,15 @@ def check_alpha(alpha: Any, name: str = "alpha") -> float:
     if not 0 <= value <= 1:  # also false for NaN
         raise ValueError(f"{name} must lie between 0 and 1: got {value}.")
     return value
+
+
+def check_share(value: Any, name: str, *, positive: bool = False) -> float:
+    """A number of at least 0, or above it, and below 1."""
+    share = check_alpha(value, name)
+    if share == 1 or (positive and share == 0):
+        rule = "above 0" if positive else "at least 0"
+        raise ValueError(f"{name} must be {rule} and below 1: got {share:g}.")
+    return share
 
 
 def check_alphas(alphas: Any) -> Array:
@@ -320,6 +382,13 @@ def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
         options = ", ".join(repr(c) for c in choices)
         raise ValueError(f"{name} must be one of {options}: got {value!r}.")
     return value
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False: got {value!r:.60}.")
+    return bool(value)
 
 
 def check_count(value: Any, name: str, *, least: int = 1) -> int:
@@ -371,13 +440,31 @@ def check_scores(scores: Any, name: str) -> Array:
     return array
 
 
+def check_losses(losses: Any, rows: int, name: str = "losses") -> Array:
+    """(rows,) finite numbers, none negative."""
+    array = check_scores(losses, name)
+    if len(array) != rows:
+        raise ValueError(f"{name} must be {rows}, one for every score: got {len(array)}.")
+    require_all(np.isfinite(array) & (array >= 0), array, name, "be finite and not negative")
+    return array
+
+
 # Distributions
 
 
 def check_distributions(
-    distributions: Any, *, shape: tuple[int, int], name: str = "distributions"
+    distributions: Any,
+    *,
+    shape: tuple[int, int],
+    name: str = "distributions",
+    names: Sequence[str] | None = None,
 ) -> Array:
-    """Probability vectors, one per row, each summing to one within SUM_TOLERANCE."""
+    """Probability vectors, one per row, each summing to one within SUM_TOLERANCE.
+
+    The columns of a data frame are found by the `names` of the classes, if these are known.
+    """
+    if is_frame(distributions):
+        distributions, _ = class_columns(distributions, names, name=name)
     array = probability_matrix(distributions, name)
     if array.shape != shape:
         raise ValueError(f"{name} must have shape {shape}: got shape {array.shape}.")
@@ -396,7 +483,7 @@ def check_probabilities(
     return _require_sum_one(array, name, place, advice)
 
 
-# Rows and their pictures
+# Rows
 
 
 def check_row(row: Any, count: int) -> int:
@@ -418,86 +505,6 @@ def check_rows(rows: Any, count: int) -> NDArray[np.intp]:
     return np.unique(array).astype(np.intp)
 
 
-def check_pictures(images: Any, *, rows: int) -> NDArray[Any]:
-    """(rows, height, width) or (rows, height, width, 3 or 4) numbers."""
-    array = to_numpy(images, "images")
-    grey = array.ndim == 3
-    if not (grey or (array.ndim == 4 and array.shape[3] in (3, 4))) or 0 in array.shape:
-        raise ValueError(
-            "images must be (n, height, width), or with 3 or 4 colours as the last axis: "
-            f"got shape {array.shape}. Move the axis of colours there, if there is one."
-        )
-    if len(array) != rows:
-        raise ValueError(f"images must be {rows}, one for every input: got {len(array)}.")
-    if array.dtype.kind not in "uifb":
-        raise ValueError(f"images must be numbers: got dtype {array.dtype}.")
-    return array
-
-
-# The most probable classes of every row
-
-
-def check_top_values(values: Any, classes: int) -> Logits:
-    """Finite (n, m) log-probabilities of the m classes listed in every row, 1 <= m < classes."""
-    array = real_matrix(values, "values")
-    if 0 in array.shape or array.shape[1] >= classes:
-        raise ValueError(
-            f"values must list one or more of the {classes} classes in every row, but not all: "
-            f"got shape {array.shape}. Pass a matrix of all classes as logits."
-        )
-    require_finite(array, "values")
-    return array
-
-
-def check_top_classes(classes: Any, shape: tuple[int, ...], count: int) -> NDArray[np.intp]:
-    """Integers 0..count-1 of the given shape, (n, m), none twice in a row."""
-    array = to_numpy(classes, "classes")
-    if array.shape != shape or array.dtype.kind not in "iu":
-        raise ValueError(
-            f"classes must be integers of the shape of values, {shape}: "
-            f"got shape {array.shape}, dtype {array.dtype}."
-        )
-    require_all((array >= 0) & (array < count), array, "classes", f"lie in 0 to {count - 1}")
-    ordered = np.sort(array, axis=1)
-    twice = np.argwhere(ordered[:, 1:] == ordered[:, :-1])
-    if twice.size:
-        row, column = twice[0]
-        raise ValueError(
-            f"classes must be distinct in every row: got {ordered[row, column]} twice in row {row}."
-        )
-    return array.astype(np.intp)
-
-
-def check_remainder(remainder: Any, values: Logits) -> Array:
-    """(n,) finite logarithms of the mass not listed; from log-probabilities `values` if None.
-
-    What round-off of the dtype of `values` would hide is taken as that round-off.
-    """
-    if remainder is None:
-        with np.errstate(over="ignore"):
-            listed = np.exp(values.astype(np.float64)).sum(axis=1)
-        wrong = np.flatnonzero(listed > 1 + SUM_TOLERANCE)
-        if wrong.size:
-            raise ValueError(
-                "values must be log-probabilities, if no remainder is given: got a sum of "
-                f"{listed[wrong[0]]:.6g} in row {wrong[0]}. Give the remainder, or subtract the "
-                "log-sum-exp of all classes first."
-            )
-        least = float(np.finfo(values.dtype).eps)
-        rest: Array = np.log(np.maximum(1.0 - listed, least))
-        return rest
-    array = to_numpy(remainder, "remainder")
-    if array.shape != (len(values),) or array.dtype.kind not in "iuf":
-        raise ValueError(
-            f"remainder must be {len(values)} numbers, one per row of values: "
-            f"got shape {array.shape}, dtype {array.dtype}."
-        )
-    array = array.astype(np.float64)
-    advice = "It is the log of the mass of the classes not listed."
-    require_all(np.isfinite(array), array, "remainder", "be finite", advice=advice)
-    return array
-
-
 # What several checks share
 
 
@@ -506,7 +513,7 @@ def real_matrix(values: Any, name: str, place: Place = IN_ARRAY) -> Logits:
     if array.ndim != 2:
         raise place.error(
             f"{name} must be a matrix with a row per example and a column per class: "
-            f"got shape {array.shape}{place.within}."
+            f"got shape {array.shape}{place.within}.{f' {PIXELS}' if array.ndim > 2 else ''}"
         )
     if array.dtype.kind not in "iufb":
         raise place.error(f"{name} must be real numbers: got dtype {array.dtype}{place.within}.")

@@ -6,9 +6,8 @@ release the interpreter lock and write to parts of their own, so they run on the
 `numerics.for_each_block`, and no sum depends on how many there are.
 """
 
-# Compiled functions have no types that mypy could see; intrinsics have arguments that they ignore.
+# Compiled functions have no types that mypy could see.
 # mypy: ignore-errors
-# ruff: noqa: ARG001
 
 from __future__ import annotations
 
@@ -16,21 +15,12 @@ import math
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
+
+from decal._base.elementary import LOWEST_EXPONENT, VECTOR, exp, larger, log_ratio
 
 SMALLEST_SAFE_SUM = 1e-200
 """As in `numerics`: rows whose smaller exponentials sum to less are done in logarithms."""
-
-LOWEST_EXPONENT = -708.0
-"""Exponentials of less are taken of this, 3e-308: only rows done in logarithms would notice."""
-
-ROUND = 6755399441055744.0
-"""1.5 * 2^52: added to a small number, it leaves the nearest integer in the lowest bits."""
-
-LOG2_E = 1.4426950408889634
-LN2_HIGH, LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
 
 LARGEST_PRODUCT = 1e200
 """Where a product of numbers from 1 to 1e100 is stopped before it overflows."""
@@ -38,78 +28,17 @@ LARGEST_PRODUCT = 1e200
 TILE = 8
 """Rows transposed at once: a cache line of float64."""
 
-# Loops over classes or bins become vector instructions only if sums may be reordered. The order is
-# still a fixed one: the same machine gives the same bits.
-_VECTOR = {"nnan", "nsz", "contract", "reassoc"}
-_EXACT = {"contract"}
 
-
-@intrinsic
-def _bits(typing_context: Any, number: Any) -> Any:
-    """The bits of a float64 as an int64."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(64))
-
-    return types.int64(types.float64), build
-
-
-@intrinsic
-def _number(typing_context: Any, bits: Any) -> Any:
-    """The float64 with these bits."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), build
-
-
-@intrinsic
-def _larger(typing_context: Any, a: Any, b: Any) -> Any:
-    """max(a, b) in a form that a loop over it becomes vector code."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        a, b = arguments
-        above = builder.fcmp_ordered(">", a, b, flags=("nnan", "nsz"))
-        return builder.select(above, a, b, flags=("nnan", "nsz"))
-
-    return types.float64(types.float64, types.float64), build
-
-
-@njit(nogil=True, error_model="numpy", fastmath=_EXACT)
-def _exp(x: Any) -> Any:
-    """exp(x) for x <= 0, to an ulp: the exp of the C library would not become vector code."""
-    x = _larger(x, LOWEST_EXPONENT)
-    rounded = x * LOG2_E + ROUND
-    power = rounded - ROUND
-    r = (x - power * LN2_HIGH) - power * LN2_LOW  # |r| <= log(2) / 2
-    p = (((1 / 479001600 * r + 1 / 39916800) * r + 1 / 3628800) * r + 1 / 362880) * r + 1 / 40320
-    p = (((p * r + 1 / 5040) * r + 1 / 720) * r + 1 / 120) * r + 1 / 24
-    p = (((p * r + 1 / 6) * r + 1 / 2) * r + 1.0) * r + 1.0
-    return p * _number((_bits(rounded) << 52) + (1023 << 52))
-
-
-@njit(nogil=True, error_model="numpy", fastmath=_EXACT)
-def _log_ratio(u: Any) -> Any:
-    """log((1 + u) / (1 - u)) for |u| <= 1/3, by its series."""
-    v = u * u
-    p = (((1 / 31 * v + 1 / 29) * v + 1 / 27) * v + 1 / 25) * v + 1 / 23
-    p = (((p * v + 1 / 21) * v + 1 / 19) * v + 1 / 17) * v + 1 / 15
-    p = (((p * v + 1 / 13) * v + 1 / 11) * v + 1 / 9) * v + 1 / 7
-    p = ((p * v + 1 / 5) * v + 1 / 3) * v + 1.0
-    return 2.0 * u * p
-
-
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_VECTOR)
-def _margins_of_row(z: Any, center: Any, absent: Any, d: Any, e: Any, m: Any) -> None:
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
+def margins_of_row(z: Any, center: Any, absent: Any, d: Any, e: Any, m: Any) -> None:
     K = len(z)
     top = -np.inf
     for k in range(K):
         d[k] = z[k] + center[k]
-        top = _larger(top, d[k])
+        top = larger(top, d[k])
     for k in range(K):
         d[k] -= top
-        e[k] = _exp(d[k])
+        e[k] = exp(d[k])
     for k in absent:
         e[k] = 0.0
     smaller, ties = 0.0, -1  # a whole number, so that no reordering adds 1 and subtracts it again
@@ -135,7 +64,7 @@ def _margins_of_row(z: Any, center: Any, absent: Any, d: Any, e: Any, m: Any) ->
     # log(S - e) = log S + log(1 - e / S), and e <= S / 2 for all but the largest.
     twice = 2.0 * (1.0 + others)
     for k in range(K):
-        m[k] = d[k] - (log_total - _log_ratio(e[k] / (twice - e[k])))
+        m[k] = d[k] - (log_total - log_ratio(e[k] / (twice - e[k])))
     for k in range(K):
         if d[k] >= 0:
             m[k] = of_top
@@ -154,7 +83,7 @@ def margins(z: Any, center: Any, absent: Any, m: Any, first: int) -> None:
     for start in range(0, n, TILE):
         count = min(TILE, n - start)
         for i in range(count):
-            _margins_of_row(z[start + i], center, absent, d, e, tile[i])
+            margins_of_row(z[start + i], center, absent, d, e, tile[i])
         for k in range(K):
             for i in range(count):
                 m[k, first + start + i] = tile[i, k]
@@ -193,12 +122,12 @@ def deposit(
             sums[5] += f * x
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_VECTOR)
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
 def _series_of_class(centers: Any, a: Any, first: int, last: int, t: float) -> Any:
     value, slope = 0.0, 0.0
     for i in range(first, last):
         x = centers[i] + t
-        e = _exp(-abs(x))
+        e = exp(-abs(x))
         r = 1.0 / (1.0 + e)
         s = r if x >= 0 else e * r
         d1 = e * r * r
@@ -206,8 +135,8 @@ def _series_of_class(centers: Any, a: Any, first: int, last: int, t: float) -> A
         d3 = d1 * (1.0 - 6.0 * d1)
         d4 = d2 * (1.0 - 12.0 * d1)
         d5 = d1 * (1.0 - 30.0 * d1 * (1.0 - 4.0 * d1))
-        hinge = _larger(t + min(centers[i], 0.0), -_larger(centers[i], 0.0))
-        f = hinge + _log_ratio(e / (2.0 + e))
+        hinge = larger(t + min(centers[i], 0.0), -larger(centers[i], 0.0))
+        f = hinge + log_ratio(e / (2.0 + e))
         a0, a1, a2 = a[0, i], a[1, i], a[2, i] * (1 / 2)
         a3, a4, a5 = a[3, i] * (1 / 6), a[4, i] * (1 / 24), a[5, i] * (1 / 120)
         value += a0 * f + a1 * s + a2 * d1 + a3 * d2 + a4 * d3 + a5 * d4
@@ -236,7 +165,7 @@ def softplus_sum(
             value[j, k], slope[j, k] = found
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_VECTOR)
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
 def _own_ends(e: Any, total: float, factor: Any, after: Any, own: Any) -> None:
     """D after each class's own move, and what its probability becomes."""
     for k in range(len(e)):
@@ -245,12 +174,12 @@ def _own_ends(e: Any, total: float, factor: Any, after: Any, own: Any) -> None:
         own[k] = moved / after[k]
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_VECTOR)
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
 def _extremes(after: Any, unmoved: float, sign: float) -> Any:
     """Where the largest (sign 1) or smallest (-1) is, it or unmoved, and the same of the others."""
     first = -np.inf
     for k in range(len(after)):
-        first = _larger(first, sign * after[k])
+        first = larger(first, sign * after[k])
     at = 0
     while sign * after[at] != first:
         at += 1
@@ -258,12 +187,12 @@ def _extremes(after: Any, unmoved: float, sign: float) -> Any:
     after[at] = unmoved
     second = sign * unmoved
     for k in range(len(after)):
-        second = _larger(second, sign * after[k])
+        second = larger(second, sign * after[k])
     after[at] = kept
     return at, sign * max(first, sign * unmoved), sign * second
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_VECTOR)
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
 def _box_of_row(
     z: Any,
     offset: Any,
@@ -287,10 +216,10 @@ def _box_of_row(
         e[k] = -np.inf
     top = -np.inf
     for k in range(K):
-        top = _larger(top, e[k])
+        top = larger(top, e[k])
     for k in range(K):
         d = e[k] - top
-        e[k] = _exp(d) if d >= LOWEST_EXPONENT else 0.0
+        e[k] = exp(d) if d >= LOWEST_EXPONENT else 0.0
     for k in absent:
         e[k] = 0.0
     at = 0
@@ -329,9 +258,9 @@ def _box_of_row(
     for k in range(K):
         point[k] = e[k] * to_point
     for k in range(K):
-        low[k] = -_larger(-low[k], -e[k] * to_low)
+        low[k] = -larger(-low[k], -e[k] * to_low)
     for k in range(K):
-        high[k] = -_larger(-_larger(high[k], e[k] * to_high), -1.0)
+        high[k] = -larger(-larger(high[k], e[k] * to_high), -1.0)
     if joint:
         low[up_at] = min(own_low, e[up_at] / second_largest)
         high[down_at] = min(max(own_high, e[down_at] / second_smallest), 1.0)
@@ -404,13 +333,13 @@ def add_bins(a: Any, sums_a: Any, b: Any, sums_b: Any, keys: Any, sums: Any) -> 
         j += second
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_VECTOR)
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
 def _rung(d: Any, e: Any, scale: float, afresh: bool) -> Any:
     """Sums of e and e d, where e becomes exp(scale d): the square of what it was, or computed."""
     if afresh:
         for k in range(len(d)):
             x = scale * d[k]
-            e[k] = _exp(x) if x >= LOWEST_EXPONENT else 0.0
+            e[k] = exp(x) if x >= LOWEST_EXPONENT else 0.0
     else:
         for k in range(len(d)):
             e[k] *= e[k]
@@ -455,12 +384,12 @@ def climb(d: Any, weights: Any, count: Any, scales: Any, saturated: float, least
     return values, slopes[:rungs].copy()
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_VECTOR)
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
 def _moments_of_row(d: Any, s: float) -> Any:
     a, b, c, f = 0.0, 0.0, 0.0, 0.0
     for k in range(len(d)):
         x = d[k]
-        e = _exp(s * x) if s * x >= LOWEST_EXPONENT else 0.0
+        e = exp(s * x) if s * x >= LOWEST_EXPONENT else 0.0
         a += e
         e *= x
         b += e

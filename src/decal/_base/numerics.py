@@ -91,6 +91,13 @@ def sigmoid(x: Array) -> Array:
     return np.where(x >= 0, 1.0, decay) / (1.0 + decay)
 
 
+def softmax(z: Array) -> Array:
+    """(n, K) exp(z) over its sum per row; each row of z has a finite maximum."""
+    e: Array = np.exp(z - z.max(axis=1, keepdims=True))
+    e /= e.sum(axis=1, keepdims=True)
+    return e
+
+
 def log_sum_exp(z: Array) -> Array:
     """(n,) log of the sum of exp over the rows of z (n, K); each row has a finite maximum."""
     top = z.max(axis=1)

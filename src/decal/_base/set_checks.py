@@ -5,6 +5,7 @@ Messages and rules are those of `decal._base.checks`.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,15 @@ from numpy.typing import NDArray
 
 from decal._base.checks import (
     SUM_TOLERANCE,
-    check_logits,
     check_probabilities,
     probability_matrix,
     to_numpy,
 )
+from decal._base.inputs import CONVERT, read_logits
 from decal._base.numerics import Array
 from decal._base.places import require_all
 
-# Boxes and hulls
+# Boxes, hulls and balls
 
 
 def check_bounds(lower: Any, upper: Any, point: Any) -> tuple[Array, Array, Array | None]:
@@ -35,23 +36,76 @@ def check_bounds(lower: Any, upper: Any, point: Any) -> tuple[Array, Array, Arra
     return low, high, middle
 
 
-def check_vertices(vertices: Any) -> Array:
-    """(n, M, K) distributions, M >= 1, each summing to one within SUM_TOLERANCE."""
+MANY_MEMBERS = 30
+"""An array of more members than this, and more than inputs, most likely has its members first."""
+
+
+def check_vertices(vertices: Any, axis: int | None = 1) -> Array:
+    """(n, M, K) distributions, M >= 1, each summing to one within SUM_TOLERANCE.
+
+    Parameters
+    ----------
+    vertices : (n, M, K) array, or (M, n, K)
+        Distributions.
+    axis : int or None
+        1, or 0 if members come first. None is 1, with a warning if the shape makes that doubtful.
+    """
+    if axis not in (None, 0, 1):
+        raise ValueError(f"axis must be 0 or 1, where the members are: got {axis!r}.")
     array = to_numpy(vertices, "vertices")
     if array.ndim != 3 or array.shape[1] == 0 or array.shape[2] < 2:
         raise ValueError(
             "vertices must be inputs × members × classes, one member and two classes or more: "
             f"got shape {array.shape}."
         )
-    flat = probability_matrix(array.reshape(-1, array.shape[2]), "vertices")
+    if axis == 0:
+        array = np.moveaxis(array, 0, 1)
+    n, M, K = array.shape
+    if M == 0:
+        raise ValueError(f"vertices must have one member or more: got shape {(M, n, K)}.")
+    flat = probability_matrix(array.reshape(-1, K), "vertices")
     sums = flat.sum(axis=1)
     wrong = np.flatnonzero(np.abs(sums - 1) > SUM_TOLERANCE)
     if wrong.size:
-        row, member = divmod(int(wrong[0]), array.shape[1])
+        row, member = divmod(int(wrong[0]), M)
         raise ValueError(
-            f"vertices must sum to 1: got {sums[wrong[0]]:.6g} for member {member} of row {row}."
+            f"vertices must sum to 1 along the last axis, that of the classes: got "
+            f"{sums[wrong[0]]:.6g} for member {member} of row {row}.{_other_axis(array)}"
+        )
+    if axis is None and 1 < n < M and M > MANY_MEMBERS:
+        warnings.warn(
+            f"vertices are taken as {n} inputs with {M} members each. If they are {n} members' "
+            f"predictions for {M} inputs, pass axis=0; if not, axis=1",
+            UserWarning,
+            stacklevel=3,
         )
     return flat.reshape(array.shape)
+
+
+def _other_axis(array: NDArray[Any]) -> str:
+    """Which axis is the one of the classes, if it is not the last."""
+    for axis in (1, 0):
+        if np.allclose(array.sum(axis=axis), 1, rtol=0, atol=SUM_TOLERANCE):
+            return f" Axis {axis} does: move it with np.moveaxis(vertices, {axis}, -1)."
+    return ""
+
+
+def check_center_and_radius(center: Any, radius: Any) -> tuple[Array, Array]:
+    """(n, K) distributions, K >= 2, and (n,) nats from 0 to inf, one for all rows or one each."""
+    c = check_probabilities(center, name="center")
+    if c.shape[1] < 2:
+        raise ValueError(
+            f"center must have one column per class, two or more: got shape {c.shape}."
+        )
+    b = to_numpy(radius, "radius")
+    if b.shape not in ((), (len(c),)) or b.dtype.kind not in "iuf":
+        raise ValueError(
+            f"radius must be one number, or {len(c)}, one for each row of center: "
+            f"got shape {b.shape}, dtype {b.dtype}."
+        )
+    b = np.atleast_1d(b.astype(np.float64))
+    require_all(b >= 0, b, "radius", "be nats from 0 to inf", advice="It is -log alpha.")
+    return c, np.array(np.broadcast_to(b, len(c)))
 
 
 # Ensembles
@@ -59,7 +113,10 @@ def check_vertices(vertices: Any) -> Array:
 
 def check_member_logits(logits: Any) -> Array:
     """(n, M, K) from M matrices (n, K) of the same shape, M >= 1."""
-    members = [check_logits(z, name=f"logits[{m}]") for m, z in enumerate(logits)]
+    members = [
+        read_logits(z, name=f"logits[{m}]", masked=False, remedy=CONVERT)
+        for m, z in enumerate(logits)
+    ]
     if not members:
         raise ValueError("logits must hold a matrix per member, one or more: got none.")
     for m, z in enumerate(members):

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Annotated, Any
 
 import typer
 
 import decal
+from decal._cli.choose_alpha import CHOOSE_ALPHA_EXAMPLES, choose_alpha
+from decal._cli.decide import DECIDE_EXAMPLES, decide
 from decal._cli.demo import demo
+from decal._cli.evaluate import EVALUATE_EXAMPLES, evaluate
 from decal._cli.explore import EXPLORE_EXAMPLES, explore
-from decal._cli.models import (
-    EVALUATE_EXAMPLES,
-    FIT_EXAMPLES,
-    PREDICT_EXAMPLES,
-    evaluate,
-    fit,
-    predict,
-)
+from decal._cli.models import FIT_EXAMPLES, PREDICT_EXAMPLES, fit, predict
+from decal._cli.pipes import with_pipes
+from decal._cli.recalibrate import RECALIBRATE_EXAMPLES, recalibrate
 from decal._cli.reproduce import REPRODUCE_EXAMPLES, reproduce
+from decal._cli.shift import SHIFT_EXAMPLES, shift
 from decal._cli.terminal import output, say
 
 __all__ = ["app"]
@@ -28,7 +28,9 @@ class _Commands(typer.core.TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = _say_warning
+                return super().invoke(ctx)
         except BrokenPipeError:
             raise
         except (ValueError, OSError, ImportError) as error:
@@ -39,9 +41,12 @@ class _Commands(typer.core.TyperGroup):
             raise typer.Exit(130) from None
 
 
+def _say_warning(message: Any, *_: Any, **__: Any) -> None:
+    say(f"Warning: {message}", style="yellow")
+
+
 app = typer.Typer(
     cls=_Commands,
-    add_completion=False,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -68,9 +73,13 @@ def _decal(
     """
 
 
-app.command(epilog=FIT_EXAMPLES)(fit)
-app.command(epilog=PREDICT_EXAMPLES)(predict)
-app.command(epilog=EVALUATE_EXAMPLES)(evaluate)
-app.command(epilog=EXPLORE_EXAMPLES)(explore)
+app.command(epilog=FIT_EXAMPLES)(with_pipes(fit))
+app.command(epilog=PREDICT_EXAMPLES)(with_pipes(predict))
+app.command(epilog=EVALUATE_EXAMPLES)(with_pipes(evaluate))
+app.command(epilog=CHOOSE_ALPHA_EXAMPLES)(with_pipes(choose_alpha))
+app.command(epilog=DECIDE_EXAMPLES)(with_pipes(decide))
+app.command(epilog=RECALIBRATE_EXAMPLES)(with_pipes(recalibrate))
+app.command(epilog=SHIFT_EXAMPLES)(with_pipes(shift))
+app.command(epilog=EXPLORE_EXAMPLES)(with_pipes(explore, ".html"))
 app.command()(demo)
 app.command(epilog=REPRODUCE_EXAMPLES)(reproduce)

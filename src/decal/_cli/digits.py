@@ -100,7 +100,6 @@ def run_demo(seed: int = 0, folder: Path = Path("decal-demo")) -> Demo:
     model = decalibrate(
         classifier.decision_function(pixels[calibration]),
         labels[calibration],
-        alpha=0.8,
         classes=names,
     )
     logits = classifier.decision_function(pixels[test])

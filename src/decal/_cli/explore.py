@@ -14,6 +14,7 @@ import decal
 from decal import explorer
 from decal._base.places import listing
 from decal._cli.options import (
+    AsFittedOption,
     ColumnsOption,
     FloorOption,
     ForceOption,
@@ -23,10 +24,10 @@ from decal._cli.options import (
     LogitsArgument,
     LogitsKeyOption,
     ModelArgument,
-    ProbabilitiesOption,
     TruthKeyOption,
     TruthOption,
     levels,
+    meaning,
     split,
 )
 from decal._cli.terminal import progress_bar, say
@@ -38,7 +39,7 @@ EXPLORE_EXAMPLES = """[bold]Examples[/]
 
     decal explore model.npz test.npz
 
-    decal explore model.npz test.npz --images pictures/ --export page.html
+    decal explore model.npz test.npz --images pictures/ -o page.html
 
     decal explore nli.npz nli_logits.npz --texts nli.jsonl --texts-key premise,hypothesis
 
@@ -121,9 +122,15 @@ def explore(
         ),
     ] = None,
     title: Annotated[str | None, typer.Option(help="Of the page. Default: LOGITS.")] = None,
-    export: Annotated[
+    out: Annotated[
         Path | None,
-        typer.Option(metavar="PAGE.html", help="Write the page to a file instead of serving it."),
+        typer.Option(
+            "--output",
+            "-o",
+            "--export",
+            metavar="PAGE.html",
+            help="Write the page to a file instead of serving it; - for standard output.",
+        ),
     ] = None,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Of 127.0.0.1. Default: a free one.")
@@ -137,8 +144,8 @@ def explore(
     truth_key: TruthKeyOption = None,
     columns: ColumnsOption = "",
     ignore: IgnoreOption = "",
-    probabilities: ProbabilitiesOption = False,
-    floor: FloorOption = 0.0,
+    probabilities: AsFittedOption = None,
+    floor: FloorOption = None,
     force: ForceOption = False,
 ) -> None:
     """Look at a model's predictions in a browser: every input, at every level.
@@ -146,30 +153,29 @@ def explore(
     Serves a page to this machine only, until Ctrl-C, or exports it as one file to keep or to send.
     Nothing is uploaded. Labels and truth are taken from LOGITS if they are there.
     """
-    if export is not None:
-        check_output(export, force=force, formats=(".html",))
+    if out is not None:
+        check_output(out, force=force, formats=(".html",))
     if compare is None and (compare_logits or compare_name):
         raise ValueError("compare must be given with compare-logits or compare-name: got none.")
     slider = None if alphas is None else levels(alphas)
     fitted = decal.Decalibrator.load(model)
     other = None if compare is None else decal.Decalibrator.load(compare)
 
-    def open_logits(path: Path, classes: tuple[str, ...] | None, **companions: Any) -> LogitSource:
+    def open_logits(path: Path, model: decal.Decalibrator, **companions: Any) -> LogitSource:
         return open_source(
             path,
             # A model that knows its classes finds them by name, also in logits of another model.
-            columns=None if path != logits and classes else split(columns) or None,
+            columns=None if path != logits and model.classes else split(columns) or None,
             ignore=[*split(ignore), *([labels_key] if labels_key else [])],
-            classes=classes,
-            probabilities=probabilities,
-            floor=floor,
+            classes=model.classes,
+            **meaning(model, probabilities, floor),
             **companions,
         )
 
     keys = {"logits": logits_key, "labels": labels_key, "truth": truth_key}
     with open_logits(
         logits,
-        fitted.classes,
+        fitted,
         labels=labels,
         truth=truth,
         keys=keys,
@@ -179,12 +185,12 @@ def explore(
     second = None
     if compare is not None and other is not None:
         with open_logits(
-            compare_logits or logits, other.classes, keys={"logits": logits_key}, wanted=()
+            compare_logits or logits, other, keys={"logits": logits_key}, wanted=()
         ) as source:
-            second = (other, source.all().logits, compare_name or compare.stem)
+            second = (other._taking_logits(), source.all().logits, compare_name or compare.stem)
     with _bar() as progress:
         page = explorer.explore(
-            fitted,
+            fitted._taking_logits(),
             data.logits,
             labels=data.labels,
             truth=data.truth,
@@ -199,12 +205,12 @@ def explore(
             seed=seed,
             progress=progress,
         )
-    if export is None:
+    if out is None:
         page.serve(port, not no_browser)
         return
-    page.save(export)
-    size = export.stat().st_size / 1e6
-    say(f"Wrote {export}, {size:.1f} MB: {str(page).splitlines()[0]}", style="green")
+    page.save(out)
+    size = out.stat().st_size / 1e6
+    say(f"Wrote {out}, {size:.1f} MB: {str(page).splitlines()[0]}", style="green")
 
 
 @contextmanager

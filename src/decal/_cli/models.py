@@ -1,8 +1,7 @@
-"""decal fit, predict and evaluate: from files of logits to models, credal sets and scores."""
+"""decal fit and predict: from files of logits to models and credal sets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,14 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 import decal
-from decal._base.checks import check_alpha
+from decal._base.checks import DEFAULT_ALPHA, check_alpha
 from decal._base.places import listing
-from decal._cli.digits import PAPER_ALPHAS
 from decal._cli.options import (
+    AsFittedOption,
     ColumnsOption,
     FilesArgument,
     FloorOption,
     ForceOption,
+    IdsOption,
     IgnoreOption,
     LabelsKeyOption,
     LabelsOption,
@@ -27,27 +27,21 @@ from decal._cli.options import (
     ModelArgument,
     ProbabilitiesOption,
     SkipBadOption,
-    TruthKeyOption,
-    TruthOption,
     WeightsKeyOption,
     WeightsOption,
-    levels,
+    meaning,
     split,
 )
-from decal._cli.terminal import output, say, score_table, with_progress
+from decal._cli.terminal import output, say, with_progress
 from decal._cli.watching import watched
 from decal._io.checkpoints import EVERY, FitCheckpoint, learn
 from decal._io.columns import labels_are_names, unlabelled_refusal
 from decal._io.folders import Folder, Layout, open_folder
-from decal._io.formats import TABLES
 from decal._io.predictions import predict_folder
-from decal._io.sources import Chunk
-from decal._io.writers import check_output, credal_writer, write_columns
+from decal._io.writers import check_output, credal_writer
 
 CLASSES_SHOWN = 20
 """Classes listed after fitting."""
-
-PAPER_LEVELS = ",".join(f"{alpha:g}" for alpha in PAPER_ALPHAS)
 
 FIT_EXAMPLES = """[bold]Examples[/]
 
@@ -72,24 +66,20 @@ PREDICT_EXAMPLES = """[bold]Examples[/]
 
     decal predict model.npz test.npy -o credal.npz --alpha 0.95
 
+    decal predict model.npz test.csv -o credal.csv --id-column patient
+
     decal predict model.npz parquet_files/ -o credal_files/
 
     [bold]Output[/]
 
-    .csv, .parquet: a line per input and class with row, class, lower, upper, point; in a .csv,
+    .csv, .parquet: a line per input and class with row, the columns of --id-column, class, lower,
+    upper, point; in a .csv,
     names of classes that a spreadsheet would take for formulas get an apostrophe in front
 
     .npz: arrays lower, upper, point (n × K) and classes; .npy: one array (n × K × 2)
 
     for a folder, a folder: a .parquet per file, with lists lower, upper, point in every row, and
     _SUCCESS.json when all are there. Run the same command again to continue.
-    """
-
-EVALUATE_EXAMPLES = """[bold]Examples[/]
-
-    decal evaluate model.npz test.csv --truth truth.csv
-
-    decal evaluate model.npz cifar10h.npz --truth-key human --alpha 0.8,0.9 -o table.csv
     """
 
 
@@ -99,15 +89,15 @@ def fit(
     labels: LabelsOption = None,
     alpha: Annotated[
         float, typer.Option(help="Default level for predictions, 0 to 1; smaller is wider.")
-    ] = 0.8,
+    ] = DEFAULT_ALPHA,
     likelihood: Annotated[
         str, typer.Option(metavar="mean|sum", help="Likelihood ratio per example, or of all data.")
     ] = "mean",
     reference: Annotated[
         str,
         typer.Option(
-            metavar="model|best",
-            help="Measure from the model as it is, or recentered (loads all data).",
+            metavar="model|best|halfway",
+            help="Measure from the model as it is, or recentered, or half so (loads all data).",
         ),
     ] = "model",
     box: Annotated[
@@ -115,8 +105,15 @@ def fit(
     ] = "joint",
     directions: Annotated[
         str,
-        typer.Option(metavar="A,B", help="What may move: class, temperature, or both."),
+        typer.Option(metavar="A,B", help="What may move: class, temperature, local, or several."),
     ] = "class",
+    mix: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            help="Of equal probabilities mixed into local sets, as some guarantees need: 0.001.",
+        ),
+    ] = 0.0,
     weights: WeightsOption = None,
     weights_key: WeightsKeyOption = None,
     logits_key: LogitsKeyOption = None,
@@ -124,7 +121,7 @@ def fit(
     columns: ColumnsOption = "",
     ignore: IgnoreOption = "",
     probabilities: ProbabilitiesOption = False,
-    floor: FloorOption = 0.0,
+    floor: FloorOption = None,
     skip_bad: SkipBadOption = False,
     checkpoint_every: Annotated[
         float,
@@ -145,12 +142,14 @@ def fit(
         likelihood=likelihood,
         reference=reference,
         box=box,
-        directions=split(directions),
+        directions=_directions(directions, mix),
+        probabilities=probabilities,
+        floor=floor,
     )
-    if reference == "best" and logits.is_dir():
+    if reference != "model" and logits.is_dir():
         raise ValueError(
-            "reference must be 'model' for a folder: got 'best', whose recentering needs all the "
-            "data in memory at once. Leave --reference out, or fit one file."
+            f"reference must be 'model' for a folder: got {reference!r}, whose recentering needs "
+            "all the data in memory at once. Leave --reference out, or fit one file."
         )
     folder = open_folder(
         logits,
@@ -168,13 +167,14 @@ def fit(
         if restart:
             checkpoint.remove()
         faults: dict[str, str] = {}
-        if reference == "best":
+        if reference != "model":
             with folder.open(folder.parts[0]) as source:
                 data = source.all()
             assert data.labels is not None
             counts = np.bincount(data.labels, data.weights, minlength=data.logits.shape[1])
             warning = _about_labels(counts, source.classes, folder, faults)
-            fitted.fit(data.logits, data.labels, sample_weight=data.weights, classes=source.classes)
+            names = source.classes
+            fitted._fit_checked(data.logits, data.labels, data.weights, names)
         else:
             with watched("Fitting") as monitor:
                 faults = learn(
@@ -189,7 +189,7 @@ def fit(
         fitted.save(model)
         if not faults:
             checkpoint.remove()
-    output.print(_shifts_table(fitted))
+    output.print(_learnt_table(fitted))
     say(f"Wrote {model}: {fitted!r}", style="green")
     if warning:
         say(warning, style="bold red")
@@ -207,7 +207,11 @@ def predict(
     logits: FilesArgument,
     out: Annotated[
         Path,
-        typer.Option("--output", "-o", help="The file of intervals to write; a folder for one."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="The file of intervals to write, - for standard output; a folder for a folder.",
+        ),
     ],
     alpha: Annotated[
         float | None, typer.Option(help="Level, 0 to 1. Default: the one given to fit.")
@@ -220,14 +224,20 @@ def predict(
     labels_key: LabelsKeyOption = None,
     columns: ColumnsOption = "",
     ignore: IgnoreOption = "",
-    probabilities: ProbabilitiesOption = False,
-    floor: FloorOption = 0.0,
+    ids: IdsOption = "",
+    probabilities: AsFittedOption = None,
+    floor: FloorOption = None,
     skip_bad: SkipBadOption = False,
     force: ForceOption = False,
 ) -> None:
     """Turn logits into intervals of probabilities, one per input and class."""
     if not logits.is_dir():
         check_output(out, force=force, file_format=format_)
+        if ids and (format_ or out.suffix).lower().lstrip(".") == "npy":
+            raise ValueError(
+                "output must be .npz, .csv or .parquet with --id-column: got .npy, which has no "
+                "room for names."
+            )
     elif format_ not in (None, "parquet"):
         raise ValueError(f"format must be parquet for a folder: got {format_}.")
     fitted = decal.Decalibrator.load(model)
@@ -239,8 +249,8 @@ def predict(
         ignore=[*split(ignore), *([labels_key] if labels_key else [])],
         classes=fitted.classes,
         wanted=(),
-        probabilities=probabilities,
-        floor=floor,
+        ids=split(ids) or None,
+        **meaning(fitted, probabilities, floor),
     )
     if logits.is_dir():
         with watched("Predicting") as monitor:
@@ -269,7 +279,7 @@ def predict(
     ):
         for chunk in with_progress(source, "Predicting"):
             credal = fitted._predict_checked(chunk.logits, level)
-            append(credal)
+            append(credal._named(chunk.ids))
             rows += len(credal)
             width += len(credal) * (1 - decal.metrics.efficiency(credal))
     say(
@@ -278,60 +288,14 @@ def predict(
     )
 
 
-def evaluate(
-    model: ModelArgument,
-    logits: FilesArgument,
-    truth: TruthOption = None,
-    alpha: Annotated[str, typer.Option(metavar="A,B,…", help="Levels to compare.")] = PAPER_LEVELS,
-    out: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Also write the table: .csv or .parquet.")
-    ] = None,
-    labels: LabelsOption = None,
-    truth_key: TruthKeyOption = None,
-    logits_key: LogitsKeyOption = None,
-    labels_key: LabelsKeyOption = None,
-    columns: ColumnsOption = "",
-    ignore: IgnoreOption = "",
-    probabilities: ProbabilitiesOption = False,
-    floor: FloorOption = 0.0,
-    force: ForceOption = False,
-) -> None:
-    """Measure coverage and efficiency at several levels.
-
-    Coverage: share of inputs whose true distribution lies in the credal set.
-    Efficiency: one minus the mean width of the intervals.
-    With labels, also accuracy and calibration error of the point prediction.
-    """
-    if out is not None:
-        check_output(out, force=force, formats=TABLES)
-    alphas = levels(alpha)
-    fitted = decal.Decalibrator.load(model)
-    folder = open_folder(
-        logits,
-        labels=labels,
-        truth=truth,
-        keys={"logits": logits_key, "labels": labels_key, "truth": truth_key},
-        columns=split(columns) or None,
-        ignore=split(ignore),
-        classes=fitted.classes,
-        wanted=("labels",),
-        needed=("truth",),
-        probabilities=probabilities,
-        floor=floor,
-    )
-    coverage, efficiency, point = _scores(fitted, folder, alphas)
-    output.print(score_table(alphas, coverage, efficiency))
-    if point:
-        output.print(
-            f"point prediction: accuracy {point['accuracy']:.3f}, "
-            f"expected calibration error {point['calibration_error']:.3f}",
-            highlight=False,
-        )
-    if out is not None:
-        scores = {"alpha": alphas, "coverage": coverage, "efficiency": efficiency}
-        same = {name: [value] * len(alphas) for name, value in point.items()}
-        write_columns(out, scores | same)
-        say(f"Wrote {out}", style="green")
+def _directions(names: str, mix: float) -> list[str | decal.Direction]:
+    """The directions named, with this share of equal probabilities mixed into local sets."""
+    found: list[str | decal.Direction] = list(split(names))
+    if not mix:
+        return found
+    if "local" not in found:
+        raise ValueError(f"mix must go with --directions local: got {mix:g} for {names}.")
+    return [decal.Local(mix=mix) if name == "local" else name for name in found]
 
 
 def _about_labels(
@@ -377,67 +341,21 @@ def _list_skipped(faults: dict[str, str]) -> None:
         say(f"Left out {name}: {fault}", style="yellow")
 
 
-def _all_chunks(model: decal.Decalibrator, folder: Folder) -> Iterator[Chunk]:
-    """The chunks of all files, with a bar on the terminal."""
-    layout = Layout(len(model.class_weights), model.classes)
-    survey = folder.survey(folder.parts, layout)
-    for fault in survey.faults.values():
-        raise ValueError(fault)
-    with watched("Evaluating") as monitor:
-        monitor.start(survey.total, 0)
-        for part in folder.parts:
-            with survey.open(part) as source:
-                for chunk in source.chunks():
-                    yield chunk
-                    monitor.advance(len(chunk))
-                    if monitor.stopping():
-                        raise KeyboardInterrupt
-
-
-def _scores(
-    model: decal.Decalibrator, folder: Folder, alphas: list[float]
-) -> tuple[list[float], list[float], dict[str, float]]:
-    """Coverage and efficiency at each level, and how good the point predictions are."""
-    sums = np.zeros((2, len(alphas)))
-    gaps: Any = 0.0
-    right = labelled = rows = 0
-    for chunk in _all_chunks(model, folder):
-        rows += len(chunk)
-        for a, alpha in enumerate(alphas):
-            credal = model._predict_checked(chunk.logits, alpha)
-            sums[0, a] += len(chunk) * decal.metrics.coverage(credal, chunk.truth)
-            sums[1, a] += len(chunk) * decal.metrics.efficiency(credal)
-        if chunk.labels is not None:
-            assert credal.point is not None
-            labelled += len(chunk)
-            right += int((credal.point.argmax(axis=1) == chunk.labels).sum())
-            gaps += decal.metrics.calibration_gaps(credal.point, chunk.labels)
-    coverage, efficiency = (sums / rows).tolist()
-    if not labelled:
-        return coverage, efficiency, {}
-    point = {
-        "accuracy": right / labelled,
-        "calibration_error": float(np.abs(gaps).sum()) / labelled,
-    }
-    return coverage, efficiency, point
-
-
-def _shifts_table(model: decal.Decalibrator) -> Table:
-    shifts = model.shifts()
-    names = model.classes or tuple(str(k) for k in range(len(shifts.lower)))
+def _learnt_table(model: decal.Decalibrator) -> Table:
+    """The labels of each class and, if the logits of classes may move, by how much."""
+    shifts = model.shifts() if any(d.name == "class" for d in model.directions) else None
+    names = model.classes or tuple(str(k) for k in range(len(model.class_weights)))
     more = len(names) - CLASSES_SHOWN
     table = Table(
-        title=f"Plausible shifts, alpha {model.alpha:g}",
+        title=f"Plausible shifts, alpha {model.alpha:g}" if shifts else "Learnt from",
         caption=f"and {more:,} more classes" if more > 0 else None,
     )
     table.add_column("class")
-    for heading in ("labels", "lower", "upper"):
+    for heading in ("labels", "lower", "upper") if shifts else ("labels",):
         table.add_column(heading, justify="right")
     for k in range(min(len(names), CLASSES_SHOWN)):
-        numbers = (
-            f"{model.class_weights[k]:,.6g}",
-            f"{shifts.lower[k]:.3f}",
-            f"{shifts.upper[k]:+.3f}",
-        )
+        numbers = [f"{model.class_weights[k]:,.6g}"]
+        if shifts:
+            numbers += [f"{shifts.lower[k]:.3f}", f"{shifts.upper[k]:+.3f}"]
         table.add_row(Text(names[k]), *numbers)
     return table

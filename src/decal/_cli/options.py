@@ -8,10 +8,41 @@ from typing import Annotated, Any
 
 import typer
 
+from decal._io.formats import READABLE
+from decal.decalibrator import Decalibrator
+
+STREAM = Path("-")
+"""Standard input, or standard output."""
+
+
+# typer's own check of a path that exists takes no dash in some of its versions.
+def _exists(path: Path | None) -> Path | None:
+    """The path of a file or a folder that exists, or the dash."""
+    if path is not None and path != STREAM and not path.exists():
+        raise typer.BadParameter(f"{path} does not exist.")
+    return path
+
+
+def _is_file(path: Path | None) -> Path | None:
+    """The same, but no folder."""
+    if path is not None and path.is_dir():
+        raise typer.BadParameter(f"{path} is a folder. Name a file.")
+    return _exists(path)
+
+
+def _is_model(path: Path) -> Path:
+    """The same, but no file of logits either."""
+    if path.suffix.lower() in READABLE and path.suffix.lower() != ".npz":
+        raise typer.BadParameter(f"{path} is no model, which ends in .npz. MODEL comes first.")
+    if path == STREAM:
+        raise typer.BadParameter("a model is read from a file, not from standard input.")
+    _is_file(path)
+    return path
+
 
 def _file(text: str) -> Any:
-    """An option that takes a file which exists."""
-    return typer.Option(exists=True, dir_okay=False, help=text)
+    """An option that takes a file which exists, or standard input."""
+    return typer.Option(callback=_is_file, help=text)
 
 
 def _key(text: str, *names: str) -> Any:
@@ -23,23 +54,23 @@ LogitsArgument = Annotated[
     Path,
     typer.Argument(
         metavar="LOGITS",
-        exists=True,
-        dir_okay=False,
-        help="A row per input, a column per class: .npz, .npy, .csv or .parquet.",
+        callback=_is_file,
+        help="A row per input, a column per class: .npz, .npy, .csv or .parquet; - for standard "
+        "input.",
     ),
 ]
 FilesArgument = Annotated[
     Path,
     typer.Argument(
         metavar="LOGITS",
-        exists=True,
+        callback=_exists,
         help="A row per input, a column per class: .npz, .npy, .csv, .parquet, .feather or .arrow; "
-        "or a folder of such files.",
+        "- for standard input; or a folder of such files.",
     ),
 ]
 ModelArgument = Annotated[
     Path,
-    typer.Argument(metavar="MODEL", exists=True, dir_okay=False, help="Written by decal fit."),
+    typer.Argument(metavar="MODEL", callback=_is_model, help="Written by decal fit."),
 ]
 LabelsOption = Annotated[
     Path | None, _file("File of the labels. Default: in LOGITS, under 'labels' or 'label'.")
@@ -75,17 +106,47 @@ IgnoreOption = Annotated[
 ]
 ProbabilitiesOption = Annotated[
     bool,
-    typer.Option("--probabilities", help="LOGITS holds probabilities: take their logarithm."),
+    typer.Option(
+        "--probabilities/--logits",
+        help="LOGITS holds probabilities: take their logarithms, now and when MODEL predicts.",
+    ),
+]
+AsFittedOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--probabilities/--logits",
+        help="What LOGITS holds.",
+        show_default="what MODEL was fitted on",
+    ),
 ]
 FloorOption = Annotated[
-    float,
-    typer.Option(help="Raise smaller probabilities to this. Without it zeros are refused."),
+    float | None,
+    typer.Option(
+        help="Raise smaller probabilities to this. Default: the model's, or that zeros count as "
+        "2e-308 and are refused if they belong to labels."
+    ),
+]
+IdsOption = Annotated[
+    str,
+    typer.Option(
+        "--id-column",
+        metavar="A,B,…",
+        help="Columns of a table, or arrays of an .npz, that name the inputs: written beside them.",
+    ),
 ]
 SkipBadOption = Annotated[
     bool,
     typer.Option("--skip-bad", help="Leave out, and list, the files of a folder that are bad."),
 ]
 ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Overwrite the output.")]
+
+
+def meaning(model: Decalibrator, probabilities: bool | None, floor: float | None) -> dict[str, Any]:
+    """What the numbers of a file mean: what the options say or, without them, as in the fit."""
+    if probabilities is None:
+        probabilities = model.probabilities
+    own = model.floor if probabilities else None
+    return {"probabilities": probabilities, "floor": own if floor is None else floor}
 
 
 def split(names: str) -> list[str]:

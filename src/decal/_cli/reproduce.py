@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shlex
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,14 +16,16 @@ from rich import box as borders
 from rich.table import Table
 from rich.text import Text
 
-from decal._cli.terminal import output, progress_bar, say
+from decal._cli.terminal import messages, output, progress_bar, say
 from decal._experiments import EXPERIMENTS
-from decal._experiments.harness import reports
+from decal._experiments.harness import public_data, reports
+from decal._experiments.harness.contributions import contributed
 from decal._experiments.harness.experiment import run
 from decal._experiments.harness.logit_sets import NoDataAvailableError
 from decal._experiments.harness.report_page import write_page
 from decal._experiments.harness.reports import Report
 from decal._experiments.harness.rows import Cell, provenance
+from decal.datasets import cache_folder
 
 RESULTS = Path("decal-results")
 FIRST_COLUMN = 8
@@ -32,7 +35,11 @@ REPRODUCE_EXAMPLES = """[bold]Examples[/]
 
     decal reproduce --list
 
-    decal reproduce coverage-efficiency zero-shot --data logits
+    decal reproduce coverage-efficiency zero-shot --download
+
+    decal reproduce directions --data logits --seeds 0,1,2
+
+    decal reproduce yours --extra my_method.py --quick
 
     decal reproduce --all --quick --report report.html
     """
@@ -40,13 +47,37 @@ REPRODUCE_EXAMPLES = """[bold]Examples[/]
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME…", help="Experiments to run.")
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME…", help="Experiments to run.", autocompletion=lambda: list(EXPERIMENTS)
+        ),
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    listed: Annotated[
+        bool,
+        typer.Option("--list", help="List the experiments, what each needs and what is here."),
+    ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Run every experiment.")] = False,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", envvar="DECAL_DATA", help="Folder of logits, .npz."),
+        typer.Option(
+            metavar="DIR",
+            envvar="DECAL_DATA",
+            help="Folder of logits, .npz. Default: what --download has kept.",
+        ),
+    ] = None,
+    download: Annotated[
+        bool,
+        typer.Option(
+            "--download",
+            help="Fetch what is missing and public, without asking; once, and checked.",
+        ),
+    ] = False,
+    extra: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE.py",
+            help="Your own METHODS or DATA_SETS, for the experiment yours. The file is run.",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -76,18 +107,19 @@ def reproduce(
 
     Results that are already in the folder are not computed again unless their data or settings
     have changed, so a stopped run continues where it was. Data that are not available are listed
-    and left out.
+    and left out; those that are public can be fetched.
     """
     if listed:
-        _print_list()
+        _print_list(data or public_data.default_folder())
         return
     wanted = _wanted(names, everything=everything, page=page)
     drawn = _seeds(seeds, seed)
-    if data is None and not all(EXPERIMENTS[name].finds_data for name in wanted):
-        raise ValueError(
-            "data must be a folder of logits: got none. "
-            "Give it with --data or the environment variable DECAL_DATA."
-        )
+    yours = contributed(extra or ()) if "yours" in wanted else None
+    if extra and yours is None:
+        raise ValueError(f"extra must go with the experiment yours: got {', '.join(wanted)}.")
+    if everything and yours is not None and not yours.methods and not yours.data_sets:
+        wanted.remove("yours")
+    data = _data(data, wanted, download=download)
     for name in wanted:
         folder = RESULTS / name if out is None else out
         if out is not None and (everything or len(wanted) > 1):
@@ -96,10 +128,11 @@ def reproduce(
         try:
             report = run(
                 EXPERIMENTS[name].design,
-                data or Path(),
+                data,
                 folder,
                 seeds=drawn,
                 quick=quick,
+                extra=yours,
                 track=_cells,
             )
         except (NoDataAvailableError, ImportError) as error:
@@ -108,11 +141,49 @@ def reproduce(
             say(f"{name} was left out: {error}", style="yellow")
             continue
         seconds = time.perf_counter() - start
-        reports.save(report, folder, _origin(name, data or Path(), drawn, seconds, quick=quick))
+        reports.save(report, folder, _origin(name, data, drawn, seconds, quick=quick))
         _print_report(report)
     if page is not None:
         found = write_page(page, RESULTS if out is None else out, list(EXPERIMENTS))
         say(f"Wrote {page}: {', '.join(found)}", style="green")
+
+
+def _data(given: Path | None, wanted: list[str], *, download: bool) -> Path:
+    """The folder of data, after fetching what is missing if the user agrees.
+
+    Without a folder of the user's it is one in the cache. Nobody is asked who named a folder, or
+    who is not at a terminal.
+    """
+    folder = given or public_data.default_folder()
+    needs = [need for name in wanted for need in EXPERIMENTS[name].needs]
+    missing = public_data.downloadable(needs, folder)
+    if missing and not download and given is None and _at_terminal():
+        question = f"Download {', '.join(missing)} to {cache_folder()}?"
+        download = typer.confirm(question, err=True)
+    if missing and download:
+        public_data.download(missing, folder)
+        missing = []
+    bound = [name for name in wanted if not EXPERIMENTS[name].finds_data]
+    if (
+        given is None
+        and bound
+        and not any(
+            public_data.NEEDS[need].here(folder)
+            for name in bound
+            for need in EXPERIMENTS[name].needs
+        )
+    ):
+        some = f" Or let {len(missing)} public files be fetched with --download." if missing else ""
+        raise ValueError(
+            "data must be a folder of logits: got none. Give it with --data or the environment "
+            f"variable DECAL_DATA.{some}"
+        )
+    return folder
+
+
+def _at_terminal() -> bool:
+    """Whether somebody is there to answer."""
+    return sys.stdin.isatty() and messages.is_terminal
 
 
 def _wanted(names: list[str] | None, *, everything: bool, page: Path | None) -> list[str]:
@@ -172,11 +243,15 @@ def _cells(cells: Sequence[Cell]) -> Iterator[Cell]:
             bar.advance()
 
 
-def _print_list() -> None:
+def _print_list(folder: Path) -> None:
+    """What each experiment shows, what data it can use, and what of these is here."""
     table = Table.grid(padding=(0, 2, 0, 0))
     for name, experiment in EXPERIMENTS.items():
         table.add_row(Text(name, style="bold"), Text(experiment.summary))
+        needs = public_data.status(experiment.needs, folder) or "no data of yours"
+        table.add_row("", Text(f"needs {needs}" if experiment.needs else needs, style="dim"))
     output.print(table)
+    say(f"Data are looked for in {folder}.", style="dim")
 
 
 def _print_report(report: Report) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 
 from rich.console import Console
 from rich.table import Table
@@ -12,7 +15,16 @@ from decal._io import progress
 from decal._io.progress import ProgressBar
 from decal._io.sources import Chunk, LogitSource
 
-__all__ = ["messages", "output", "progress_bar", "say", "score_table", "with_progress"]
+__all__ = [
+    "messages",
+    "output",
+    "progress_bar",
+    "renamed",
+    "say",
+    "score_table",
+    "stand_in",
+    "with_progress",
+]
 
 output = Console()
 messages = Console(stderr=True)
@@ -20,7 +32,31 @@ messages = Console(stderr=True)
 
 def say(message: str, *, style: str) -> None:
     """Print one line on the stream of messages."""
-    messages.print(message, style=style, markup=False, highlight=False, soft_wrap=True)
+    messages.print(renamed(message), style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+_temporary: ContextVar[str] = ContextVar("_temporary", default="")
+
+
+@contextmanager
+def stand_in(folder: str) -> Iterator[None]:
+    """While it lasts, messages call files of this temporary folder by their names alone.
+
+    The names are those of what the files stand for: "standard input" and "standard output".
+    """
+    before = _temporary.set(folder)
+    try:
+        yield
+    finally:
+        _temporary.reset(before)
+
+
+def renamed(message: str) -> str:
+    """The message without the folder and the endings of files that stand for streams."""
+    folder = _temporary.get()
+    if not folder:
+        return message
+    return re.sub(re.escape(folder + os.sep) + r"(standard \w+)\.\w+", r"\1", message)
 
 
 def progress_bar(

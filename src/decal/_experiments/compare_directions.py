@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import decal
-from decal._experiments.harness.curves import Curve, Panel, draw, levels, measure
+from decal._experiments.harness.curves import Curve, Panel, draw, levels, mean_curve, measure
 from decal._experiments.harness.experiment import Experiment, Findings, Request
 from decal._experiments.harness.logit_sets import (
     FAMILIES,
@@ -141,15 +141,9 @@ def curves_of(store: RowStore, seeds: Sequence[int]) -> Curves:
     curves: Curves = {d: {} for d in data}
     for d in data:
         for method in METHODS:
-            found = [cells.get(Cell(d.name, method, seed), []) for seed in seeds]
-            by_alpha = [{row["alpha"]: row for row in rows} for rows in found if rows]
-            if by_alpha:
-                alphas = sorted(set.intersection(*map(set, by_alpha)), reverse=True)
-                columns = [
-                    np.mean([[rows[a][name] for a in alphas] for rows in by_alpha], axis=0)
-                    for name in ("alpha", "coverage", "efficiency")
-                ]
-                curves[d][method] = Curve(*columns)
+            runs = [rows for seed in seeds if (rows := cells.get(Cell(d.name, method, seed)))]
+            if runs:
+                curves[d][method] = mean_curve(runs)
     return curves
 
 

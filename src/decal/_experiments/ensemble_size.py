@@ -108,7 +108,7 @@ class Trained:
             right = self.inside[:size].mean(axis=0).argmax(axis=1) == self.truth
             yield {
                 "members": size,
-                "auroc": decal.metrics.auroc(inside, outside),
+                "auroc": decal.metrics.auroc(in_scores=inside, out_scores=outside),
                 "accuracy": float(right.mean()),
             }
 
@@ -118,9 +118,15 @@ class Trained:
             return np.asarray(entr(members[0]).sum(axis=1))
         if method == DECAL:
             model = decal.Decalibrator(alpha=ALPHA).fit(self.train, self.labels)
-            return np.asarray(model.predict(_log(members[0])).epistemic())
-        hull = decal.HullCredalSet(np.moveaxis(members, 0, 1))
-        return np.asarray((hull if method == HULL else hull.box()).epistemic())
+            return _difference(model.predict(_log(members[0])))
+        hull = decal.HullCredalSet(members, axis=0)
+        return _difference(hull if method == HULL else hull.box())
+
+
+def _difference(credal: decal.credal.CredalSet) -> Array:
+    """(n,) upper minus lower entropy: the paper's score, whether or not it is at its cap."""
+    lower, upper = credal.entropy()
+    return np.asarray(np.maximum(upper - lower, 0.0))
 
 
 def trained(seed: int) -> Trained:

@@ -46,6 +46,7 @@ HEADINGS = {
     "derma": "Zero-shot, DermaMNIST test",
     "cnn": "Networks, CIFAR-10 test",
     "nli": "Language models, ChaosNLI items",
+    "faces": "Faces, FER2013 test",
     "tabpfn": "TabPFN, labels drawn from the truth",
 }
 """Kinds of models, in the order of tables."""
@@ -68,7 +69,7 @@ class SingleModel:
         if self.kind == "tabpfn":
             logits, truth = read(path, "test_logits", "truth")
             return logits, draw_labels(truth, np.random.default_rng(seed))
-        keys = {"zero-shot": ("logits", "labels"), "cnn": ("logits", "labels")}
+        keys = dict.fromkeys(("zero-shot", "cnn", "faces"), ("logits", "labels"))
         if self.name == RESNET20:
             keys["cnn"] = ("cifar10_test", "test_labels")
         logits, labels = read(path, *keys.get(self.kind, ("test_logits", "test_labels")))
@@ -183,7 +184,11 @@ def _draw(values: dict[SingleModel, dict[str, float]]) -> Any:
     from matplotlib import pyplot as plt
 
     colours = dict(
-        zip(HEADINGS, ("#0072B2", "#56B4E9", "#E69F00", "#009E73", "#CC79A7"), strict=True)
+        zip(
+            HEADINGS,
+            ("#0072B2", "#56B4E9", "#E69F00", "#009E73", "#D55E00", "#CC79A7"),
+            strict=True,
+        )
     )
     places: dict[SingleModel, float] = {}
     place = 0.0

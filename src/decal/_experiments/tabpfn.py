@@ -17,6 +17,7 @@ import numpy as np
 import decal
 from decal._experiments.harness.curves import measure
 from decal._experiments.harness.experiment import Experiment, Findings, Request
+from decal._experiments.harness.forest_truth import forest
 from decal._experiments.harness.logit_sets import (
     LogitSplit,
     check_folder,
@@ -44,7 +45,7 @@ SEEDS = (1, 2, 3)
 
 STORED, LIVE = "TabPFN 1, stored", "TabPFN, live"
 MEMBERS = 4
-TEST_SHARE, FOREST_DEPTH = 0.3, 5
+TEST_SHARE = 0.3
 
 COLUMNS = CELL | {"alpha": float, "coverage": float, "efficiency": float} | ORIGIN
 
@@ -112,17 +113,13 @@ def experiment(request: Request) -> Experiment:
 
 def semi_synthetic(table: TableSet, model: TableModel, seed: int) -> LogitSplit:
     """Logits of a model that learnt labels drawn from a forest, and the forest as the truth."""
-    from sklearn.ensemble import RandomForestClassifier  # type: ignore[import-untyped]
     from sklearn.model_selection import train_test_split  # type: ignore[import-untyped]
 
     X, K, rng = model.encode(table), len(table.classes), np.random.default_rng(seed)
     # The split and the forest are those of the published seed; the labels cannot be, since the
     # authors' random draws are not known.
     train, test = train_test_split(np.arange(len(X)), test_size=TEST_SHARE, random_state=seed)
-    forest = RandomForestClassifier(max_depth=FOREST_DEPTH, random_state=seed)
-    forest.fit(X[train], table.labels[train])
-    truth = np.zeros((len(X), K))
-    truth[:, forest.classes_] = forest.predict_proba(X)
+    truth = forest(X[train], table.labels[train], K, seed)(X)
     train = train[:MOST_ROWS]
     labels = draw_labels(truth[train], rng)
     logits = model.fit(X[train], labels, K, seed)

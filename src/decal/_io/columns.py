@@ -7,7 +7,6 @@ class moves the endpoints of all others, so it is refused and the user asked to 
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -15,24 +14,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from decal._base.data_frames import INDEX, row_numbers
 from decal._base.places import is_whole_number, listing
 from decal._io.formats import Block, DataFile, Stream
 
 ALL = "*"
 """The choice of all columns, whatever they look like."""
-
-INDEX = re.compile(r"\s*|Unnamed: \d+(_level_\d+)?|__index_level_\d+__")
-"""Names that a column gets because it has none: by spreadsheets, by pandas, and by Arrow."""
-
-IDENTIFIER = re.compile(
-    r"(?i:(.*[ _.-])?(id|idx|index|uid|row ?id|row[ _.-]?num(ber)?|row|number)|level_0)|.*I[dD]"
-)
-"""Names of columns that number rows or things, if their numbers are whole."""
-
-LEAST_ROWS = 10
-"""With fewer rows, numbers that happen to be consecutive or distinct prove nothing."""
 
 
 def chosen_classes(
@@ -96,36 +84,15 @@ def without_row_numbers(stream: Stream, file: DataFile) -> Stream:
     def blocks(start: int) -> Iterator[Block]:
         first = True
         for block in stream.read(start):
-            if first:
-                _require_no_row_numbers(stream, file, block)
+            numbers = row_numbers(stream.columns or (), block) if first else None
+            if numbers is not None:
+                reason = "whose whole numbers look like those of rows"
+                what, columns = f"the column {numbers!r}", stream.columns or ()
+                raise _refusal(stream.name, file, what, reason, numbers, columns)
             first = False
             yield block
 
     return replace(stream, blocks=blocks)
-
-
-def _require_no_row_numbers(stream: Stream, file: DataFile, block: Block) -> None:
-    whole = (block == np.floor(block)).all(axis=0)  # false for NaN
-    fractions = not whole.all()
-    for k in np.flatnonzero(whole):
-        column = (stream.columns or ())[k]
-        if IDENTIFIER.fullmatch(column.strip()) or _number_rows(block[:, k], fractions):
-            reason = "whose whole numbers look like those of rows"
-            columns = stream.columns or ()
-            raise _refusal(stream.name, file, f"the column {column!r}", reason, column, columns)
-
-
-def _number_rows(numbers: NDArray[Any], fractions: bool) -> bool:
-    """Whether whole numbers count rows, or tell each from all others as no logits of a class do.
-
-    Distinct ones prove nothing if no other column has `fractions`: then whole numbers may be the
-    way in which logits were rounded.
-    """
-    if len(numbers) < LEAST_ROWS:
-        return False
-    if (np.diff(numbers) == 1).all():
-        return True
-    return fractions and len(np.unique(numbers)) == len(numbers)
 
 
 def _refusal(

@@ -91,10 +91,11 @@ class Part:
                 raise ValueError(f"{self.path} must stay as it is while it is read: got a change.")
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self, *others: Path) -> Iterator[None]:
         """Turn errors that this file causes while it is read into one that names it.
 
-        Errors that the machine causes, such as too many open files, are no fault of the file.
+        `others` are read with it: an error that names one of them is about that one. Errors that
+        the machine causes, such as too many open files, are no fault of the file.
         """
         try:
             yield
@@ -102,7 +103,7 @@ class Part:
             if isinstance(error, OSError) and error.errno not in FAULTS_OF_A_FILE:
                 raise
             text = str(error)
-            named = self.path.name in text
+            named = any(path.name in text for path in (self.path, *others))
             raise UnreadableError(
                 text if named else f"{self.path} must be readable: got {text}"
             ) from error
@@ -113,8 +114,9 @@ class Part:
         Only reading is guarded, not what the caller does with a chunk.
         """
         found = source.chunks(*arguments)
+        files = [file.path for file in source.files]
         while True:
-            with self.reading():
+            with self.reading(*files):
                 chunk = next(found, None)
             if chunk is None:
                 return
@@ -158,6 +160,11 @@ class Folder:
                 plain[name] = list(value) if isinstance(value, tuple | list | set) else value
         return plain
 
+    @property
+    def companions(self) -> tuple[Path, ...]:
+        """The files of labels, weights and truth, where these are not in the parts themselves."""
+        return tuple(value for value in self.options.values() if isinstance(value, Path))
+
     def open(self, part: Part, layout: Layout | None = None) -> LogitSource:
         """One part; ValueError if it is not like the others."""
         options = {**self.options, "constants": part.constants}
@@ -191,7 +198,7 @@ class Folder:
         first: dict[str, LogitSource] = {}
         for part in parts:
             try:
-                with part.reading():
+                with part.reading(*self.companions):
                     source = self.open(part, layout)
             except UnreadableError as error:
                 faults[part.name] = str(error)
@@ -237,7 +244,7 @@ class Survey:
     def open(self, part: Part) -> LogitSource:
         """A part, with the columns of all; UnreadableError if it cannot be opened."""
         source = self.still_open.pop(part.name, None)
-        with part.reading():
+        with part.reading(*self.folder.companions):
             return self.folder.open(part, self.layout) if source is None else source
 
 

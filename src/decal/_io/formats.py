@@ -49,6 +49,16 @@ CSV_BLOCK = 1 << 20
 CELL_BYTES = 64
 """...or this many per column, if they are more."""
 
+SNIFFED = 1 << 16
+"""Characters of a line of a .csv file that are searched for separators."""
+
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+"""What some programs put between columns in the place of commas."""
+
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+
+DECIMAL_ADVICE = "Write decimals with a point: in pandas, read_csv(..., decimal=',') reads them."
+
 IGNORE_ADVICE = "Leave out columns that are not classes with --ignore."
 
 Block = NDArray[Any]
@@ -178,12 +188,28 @@ def open_file(path: Path) -> DataFile:
 
 def _csv_header(path: Path) -> tuple[str, ...]:
     with _intact("columns", path), open(path, encoding="utf-8-sig", newline="") as opened:
+        first, second = opened.readline(SNIFFED), opened.readline(SNIFFED)
+        opened.seek(0)
         names = tuple(next(csv.reader(opened), ()))
+    if len(names) == 1:
+        _require_commas(path, first, second)
     # Class names may be whole numbers, but fractions are the first row of data.
     if all(map(_is_number, names)) and not (names and all(map(is_whole_number, names))):
         got = listing(names) if names else "nothing"
         raise ValueError(f"{path} must start with a line of column names: got {got}. Add it.")
     return names
+
+
+def _require_commas(path: Path, first: str, second: str) -> None:
+    """ValueError if a line of names and a line of numbers look separated by something else."""
+    for separator, called in SEPARATORS.items():
+        if separator in first and second.count(separator) == first.count(separator):
+            decimal = ", decimal=','" if DECIMAL_COMMA.search(second) else ""
+            raise ValueError(
+                f"{path} must have commas between its columns: got {called}. Convert it first, "
+                f"for instance with pandas: read_csv({path.name!r}, sep={separator!r}{decimal})"
+                ".to_csv('with_commas.csv', index=False)"
+            )
 
 
 def _parquet_schema(path: Path) -> tuple[Any, int]:
@@ -334,9 +360,7 @@ def open_table(
 
     def read(start: int) -> Iterator[Block]:
         for batch in _batches(name, file, columns, len(columns), start, text=text):
-            yield np.column_stack(
-                [batch.column(column).to_numpy(zero_copy_only=False) for column in columns]
-            )
+            yield np.column_stack([_to_numpy(batch.column(column)) for column in columns])
 
     return Stream(name, file.path, file.rows, len(columns), columns, read)
 
@@ -363,7 +387,7 @@ def open_lists(name: str, file: DataFile, column: str) -> Stream:
                     f"{name} must have {width} numbers in every row: got {lengths[wrong]} "
                     f"{stream.place(row).row(wrong)}."
                 )
-            yield batch.column(column).flatten().to_numpy(zero_copy_only=False).reshape(-1, width)
+            yield _to_numpy(batch.column(column).flatten()).reshape(-1, width)
             row += len(batch)
 
     stream = Stream(name, path, file.rows, width, None, read)
@@ -373,7 +397,23 @@ def open_lists(name: str, file: DataFile, column: str) -> Stream:
 def _lengths(lists: Any) -> NDArray[np.int64]:
     """The length of every list; 0 for a missing list."""
     lengths = arrow().compute.list_value_length(lists).fill_null(0)
-    return np.asarray(lengths.to_numpy(zero_copy_only=False), np.int64)
+    return np.asarray(_to_numpy(lengths), np.int64)
+
+
+def _to_numpy(values: Any) -> NDArray[Any]:
+    """An Arrow array in NumPy. Arrow's own way imports pandas first, which takes half a second."""
+    found: NDArray[Any]
+    types = arrow().types
+    text = types.is_string(values.type) or types.is_large_string(values.type)
+    if values.null_count or not (text or _is_numeric(values.type)):
+        found = values.to_numpy(zero_copy_only=False)
+    elif text:
+        words = values.dictionary_encode()
+        found = np.array(words.dictionary.to_pylist(), dtype=object)
+        found = found[np.from_dlpack(words.indices)]
+    else:
+        found = np.from_dlpack(values)
+    return found
 
 
 def _batches(
@@ -466,11 +506,17 @@ def _csv_batches(name: str, file: DataFile, columns: Sequence[str], text: bool) 
     except pa.ArrowInvalid as error:
         cell = re.search(r"column #(\d+): Row #(\d+): .*invalid value '(.*)'", str(error))
         if cell is None:
-            raise ValueError(f"{name} must be in intact rows: got {path} ({error}).") from error
+            more = re.search(r"Expected (\d+) columns, got (\d+): (.*)", str(error), re.DOTALL)
+            hint = ""
+            if more and int(more[2]) > int(more[1]) and "." not in more[3]:
+                hint = f" If a comma stands for the decimal point: {DECIMAL_ADVICE}"
+            message = f"{name} must be in intact rows: got {path} ({error}).{hint}"
+            raise ValueError(message) from error
         column, line, value = file.names[int(cell[1])], cell[2], cell[3]
+        advice = DECIMAL_ADVICE if DECIMAL_COMMA.fullmatch(value) else IGNORE_ADVICE
         raise ValueError(
             f"{name} must be numbers: got {value!r} in {path}, line {line}, column {column}. "
-            + IGNORE_ADVICE
+            + advice
         ) from error
 
 

@@ -26,18 +26,27 @@ Known = Callable[[str, dict[str, Any]], bool]
 """From the name of an array, and the settings of a model, to whether such a model has it."""
 
 
-def write(file: PathOrFile, settings: dict[str, Any], arrays: Arrays, *, compressed: bool) -> None:
+def write(
+    file: PathOrFile,
+    settings: dict[str, Any],
+    arrays: Arrays,
+    *,
+    compressed: bool,
+    kind: str = FORMAT,
+) -> None:
     """Write a model file. If anything fails, a path keeps what was there before."""
-    header = np.array(json.dumps({"format": FORMAT, "version": VERSION, **settings}))
-    save = np.savez_compressed if compressed else np.savez
+    header = np.array(json.dumps({"format": kind, "version": VERSION, **settings}))
+    members = {"header": header, **arrays}
     if not isinstance(file, Path):
-        save(file, allow_pickle=False, header=header, **arrays)
+        whole_files.write_npz(file, members, compressed=compressed)
         return
-    with whole_files.replacing(file) as partial, open(partial, "wb") as opened:
-        save(opened, allow_pickle=False, header=header, **arrays)
+    with whole_files.replacing(file) as partial:
+        whole_files.write_npz(partial, members, compressed=compressed)
 
 
-def read(file: PathOrFile, known: Known | None = None) -> tuple[dict[str, Any], Arrays]:
+def read(
+    file: PathOrFile, known: Known | None = None, *, kind: str = FORMAT
+) -> tuple[dict[str, Any], Arrays]:
     """Settings, with the "version" of the format, and arrays; ValueError if it is no model file.
 
     Parameters
@@ -47,6 +56,8 @@ def read(file: PathOrFile, known: Known | None = None) -> tuple[dict[str, Any], 
     known : callable, optional
         Whether a file with these settings may hold an array of this name. What is not known is
         refused before it is unpacked.
+    kind : str
+        What the header of the file must call its format.
     """
     path = _name(file)
 
@@ -62,7 +73,7 @@ def read(file: PathOrFile, known: Known | None = None) -> tuple[dict[str, Any], 
             if "header" not in archive.names:
                 raise ValueError("it has no header")
             settings = json.loads(str(archive.read("header")))
-        _require_format(settings, path)
+        _require_format(settings, path, kind)
         names = [name for name in archive.names if name != "header"]
         with gate.intact(path, complaint):
             unknown = [name for name in names if known and not known(name, settings)]
@@ -74,8 +85,8 @@ def read(file: PathOrFile, known: Known | None = None) -> tuple[dict[str, Any], 
     return settings, arrays
 
 
-def _require_format(settings: Any, path: object) -> None:
-    if not isinstance(settings, dict) or settings.pop("format", None) != FORMAT:
+def _require_format(settings: Any, path: object, kind: str) -> None:
+    if not isinstance(settings, dict) or settings.pop("format", None) != kind:
         raise ValueError(f"path must be a file that `save` wrote: got {path}, of another format.")
     if settings.get("version") not in READABLE:
         raise ValueError(

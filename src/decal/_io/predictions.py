@@ -57,9 +57,9 @@ def predict_folder(
 ) -> dict[str, Any]:
     """Predict all files of a folder into a folder of .parquet files, one for each.
 
-    Every line of them is a row of the input, in its order: row, counted from 0, and lists of K
-    numbers lower, upper and point. Files that an earlier call has finished are left as they are.
-    Only one process at a time can write into the folder.
+    Every line of them is a row of the input, in its order: row, counted from 0, the columns that
+    name it, and lists of K numbers lower, upper and point. Files that an earlier call has finished
+    are left as they are. Only one process at a time can write into the folder.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def _predict_part(
         for chunk in part.chunks(source):
             if monitor.stopping():
                 raise Stopped(str(run))
-            append(model._predict_checked(chunk.logits, alpha))
+            append(model._predict_checked(chunk.logits, alpha)._named(chunk.ids))
             rows += len(chunk)
             monitor.advance(len(chunk))
         part.require_unchanged()

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Self
@@ -27,15 +27,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import (
-    check_logits,
-    check_probabilities,
-    check_weights,
-    label_numbers,
-    require_unmasked_labels,
-)
+from decal._base.checks import check_probabilities, check_weights, label_numbers
+from decal._base.data_frames import Index, check_index
+from decal._base.inputs import check_floor, read_logits, require_possible_labels
 from decal._base.numerics import Array, Logits
-from decal._base.places import listing, require_all
+from decal._base.places import listing
 from decal._io.columns import ALL, chosen_classes, without_row_numbers
 from decal._io.formats import (
     CHUNK_ELEMENTS,
@@ -58,7 +54,9 @@ USUAL_KEYS = {
 }
 """The keys of an .npz, or columns of a table, that are tried when the user names none."""
 
-DISTRIBUTION_ADVICE = "Divide counts by their sum; leave --probabilities out for logits."
+DISTRIBUTION_ADVICE = "Divide counts by their sum."
+
+REMEDY = "Add --probabilities if they are, or export the logits that they were made from"
 
 
 @dataclass(frozen=True)
@@ -69,6 +67,7 @@ class Chunk:
     labels: NDArray[np.intp] | None
     weights: Array | None
     truth: Array | None
+    ids: Index | None = None
 
     def __len__(self) -> int:
         return len(self.logits)
@@ -87,11 +86,14 @@ class LogitSource:
         None if they were not asked for, or are not in the files.
     classes : tuple of str or None
         The names of the classes, if known.
+    probabilities : bool
+        Whether the file holds probabilities, whose logarithms are taken.
     floor : float or None
-        None for logits. For probabilities, whose logarithm is taken, the number that smaller ones
-        are raised to; 0 refuses zeros.
+        For them, as for `decal.logits_from_probabilities`.
     guessed : bool
         Whether the classes are all columns of a table about which the user said nothing.
+    ids : mapping of str to Stream
+        Columns that name the inputs.
     """
 
     files: tuple[DataFile, ...]
@@ -100,8 +102,10 @@ class LogitSource:
     weights: Stream | None = None
     truth: Stream | None = None
     classes: tuple[str, ...] | None = None
+    probabilities: bool = False
     floor: float | None = None
     guessed: bool = False
+    ids: Mapping[str, Stream] = field(default_factory=dict)
 
     def __enter__(self) -> Self:
         return self
@@ -129,7 +133,7 @@ class LogitSource:
             name: stream
             for name in ("labels", "weights", "truth")
             if (stream := getattr(self, name)) is not None
-        }
+        } | {(name,): stream for name, stream in self.ids.items()}
         streams = [self.logits, *others.values()]
         step = max(1, elements // self.logits.width)
         for blocks in zip_longest(
@@ -153,7 +157,7 @@ class LogitSource:
 
         return Chunk(joined("logits"), joined("labels"), joined("weights"), joined("truth"))
 
-    def _checked(self, start: int, logits: Block, others: Mapping[str, Block]) -> Chunk:
+    def _checked(self, start: int, logits: Block, others: Mapping[Any, Block]) -> Chunk:
         """The chunk that begins at row `start`."""
         labels = weights = truth = None
         if self.labels is not None:
@@ -175,18 +179,25 @@ class LogitSource:
             truth = _distributions(self.truth, start, others["truth"])
         z = self._logits(start, logits)
         if self.labels is not None and labels is not None:
-            require_unmasked_labels(z, labels, self.labels.place(start))
-        return Chunk(z, labels, weights, truth)
+            require_possible_labels(
+                z,
+                labels,
+                self.labels.place(start),
+                probabilities=self.probabilities,
+                floor=self.floor,
+            )
+        ids = {name: others[(name,)] for name in self.ids}
+        return Chunk(z, labels, weights, truth, check_index(ids, len(z), "id") if ids else None)
 
     def _logits(self, start: int, block: Block) -> Logits:
-        name, place = self.logits.name, self.logits.place(start)
-        if self.floor is None:
-            return check_logits(block, name=name, place=place, masked=True)
-        p = np.maximum(_distributions(self.logits, start, block), self.floor)
-        rule = "be positive to have a logarithm"
-        advice = "Raise zeros with --floor, say to 1e-6, or export logits instead."
-        require_all(p > 0, block, name, rule, place=place, advice=advice)
-        return np.log(p)
+        return read_logits(
+            block,
+            probabilities=self.probabilities,
+            floor=self.floor,
+            name=self.logits.name,
+            place=self.logits.place(start),
+            remedy=REMEDY,
+        )
 
 
 def _distributions(stream: Stream, start: int, block: Block) -> Array:
@@ -223,7 +234,8 @@ def open_source(
     wanted: Collection[str] = ("labels",),
     needed: Collection[str] = (),
     probabilities: bool = False,
-    floor: float = 0.0,
+    floor: float | None = None,
+    ids: Sequence[str] = (),
     constants: Mapping[str, str] | None = None,
 ) -> LogitSource:
     """Logits in a file, with the labels, weights and truth in the same file or in others.
@@ -252,18 +264,21 @@ def open_source(
         Those of them whose absence is an error.
     probabilities : bool
         Whether the file holds probabilities. The source then yields their logarithms.
-    floor : float
-        Raises smaller probabilities; by default zeros are refused.
+    floor : float, optional
+        For probabilities, as for `decal.logits_from_probabilities`.
+    ids : sequence of str
+        Columns of a table, or arrays of an .npz, that name the inputs.
     constants : mapping of str to str, optional
         Columns that are not in the file because all of its rows have the same value there.
     """
     keys = dict(keys or {})
-    _check_floor(floor, probabilities)
+    if floor is not None and not probabilities:
+        raise ValueError(f"floor must go with probabilities: got {floor} for logits.")
     kind = "probabilities" if probabilities else "logits"
     file = open_file(path)
     separate = {"labels": labels, "weights": weights, "truth": truth}
     files = {name: open_file(other) for name, other in separate.items() if other is not None}
-    skip = {*ignore, *USUAL_KEYS["labels"], *filter(None, keys.values())}
+    skip = {*ignore, *ids, *USUAL_KEYS["labels"], *filter(None, keys.values())}
     chosen = tuple(columns or ())
     if chosen not in ((), (ALL,)) and not file.is_table:
         raise ValueError(f"columns must be those of a table: got {path}. Leave --columns out.")
@@ -295,18 +310,13 @@ def open_source(
         companion("weights"),
         companion("truth"),
         names,
-        floor if probabilities else None,
+        probabilities,
+        check_floor(floor),
         file.is_table and matrix.columns is not None and not classes and not chosen,
+        {name: _open_ids(name, file) for name in ids},
     )
     _require_shapes(source)
     return source
-
-
-def _check_floor(floor: float, probabilities: bool) -> None:
-    if not 0 <= floor < 1:
-        raise ValueError(f"floor must lie between 0 and 1: got {floor}.")
-    if floor and not probabilities:
-        raise ValueError(f"floor must go with probabilities: got {floor} for logits.")
 
 
 def _require_shapes(source: LogitSource) -> None:
@@ -325,7 +335,7 @@ def _require_shapes(source: LogitSource) -> None:
                 f"{stream.name} must have {width} columns, one per class: "
                 f"got {stream.width} in {stream.path}."
             )
-    for stream in (source.labels, source.weights, source.truth):
+    for stream in (source.labels, source.weights, source.truth, *source.ids.values()):
         if stream and None not in (stream.rows, matrix.rows) and stream.rows != matrix.rows:
             raise _different_lengths(matrix, stream)
 
@@ -372,6 +382,19 @@ def _open_vector(name: str, file: DataFile, key: str | None) -> Stream:
         return open_array(name, file, key, dimensions=1)
     assert key is not None
     table = open_table(name, file, (key,), text=name == "labels")
+    return replace(table, blocks=lambda start: (block[:, 0] for block in table.read(start)))
+
+
+def _open_ids(column: str, file: DataFile) -> Stream:
+    """A column that names the inputs, as text unless an .npz holds numbers."""
+    if file.format == ".npy" or column not in file.names:
+        raise ValueError(
+            f"id must be a column of {file.path}: got {column!r}{_contents(file)}. "
+            "Choose with --id-column."
+        )
+    if not file.is_table:
+        return open_array("id", file, column, dimensions=1)
+    table = open_table("id", file, (column,), text=True)
     return replace(table, blocks=lambda start: (block[:, 0] for block in table.read(start)))
 
 

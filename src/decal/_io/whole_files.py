@@ -20,8 +20,13 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from decal._io.locks import KNOWS_LOCKS, try_lock
 
@@ -152,3 +157,17 @@ def _folder_to_disk(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def write_npz(
+    file: Path | IO[bytes], arrays: Mapping[str, NDArray[Any]], *, compressed: bool = False
+) -> None:
+    """Write named arrays as an .npz archive, of which none may hold Python objects.
+
+    `numpy.savez` can refuse objects from NumPy 2.2 on only.
+    """
+    method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as opened:
+                np.lib.format.write_array(opened, array, allow_pickle=False)

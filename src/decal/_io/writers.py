@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decal._base.numerics import Array
 from decal._io.formats import FORMATS, arrow, either, file_format
-from decal._io.whole_files import replacing
+from decal._io.whole_files import replacing, write_npz
 from decal.credal._boxes import IntervalCredalSet
 
 Append = Callable[[IntervalCredalSet], None]
@@ -68,9 +69,10 @@ def check_output(
 def credal_writer(path: Path, *, file_format: str | None = None) -> Iterator[Append]:
     """A function that appends credal sets to a new file, as if they were one.
 
-    * ``.npz``: lower, upper, point (n, K), and classes if they have names.
+    * ``.npz``: lower, upper, point (n, K), and classes and the index if they have names.
     * ``.npy``: (n, K, 2), the lower and the upper bound.
-    * ``.csv``, ``.parquet``: a line per row and class: row, class, lower, upper, point. In a .csv,
+    * ``.csv``, ``.parquet``: a line per row and class: row, the index of the sets if they have
+      one, class, lower, upper, point. In a .csv,
       names that a spreadsheet would take for formulas have an apostrophe before them.
 
     Parameters
@@ -132,8 +134,7 @@ def write_columns(path: Path, columns: Mapping[str, Any]) -> None:
     arrays = {name: np.asarray(values) for name, values in columns.items()}
     with replacing(path) as partial:
         if file_format(path) == ".npz":
-            with open(partial, "wb") as file:
-                np.savez(file, allow_pickle=False, **arrays)
+            write_npz(partial, arrays)
         else:
             with _table(partial, file_format(path)) as write:
                 write(arrow().record_batch(arrays))
@@ -149,6 +150,7 @@ def _npz_members(path: Path) -> Iterator[Append]:
     # have no names, so that nothing of them is left if the process is killed.
     files: dict[str, IO[bytes]] = {}
     members: dict[str, Callable[[Array], None]] = {}
+    names: dict[str, list[Any]] = {}
     classes: tuple[str, ...] | None = None
     with ExitStack() as gathered:
         with ExitStack() as growing:
@@ -156,6 +158,8 @@ def _npz_members(path: Path) -> Iterator[Append]:
             def append(sets: IntervalCredalSet) -> None:
                 nonlocal classes
                 classes = sets.classes
+                for name, values in _index(sets).items():
+                    names.setdefault(name, []).append(values)
                 for name, values in _bounds(sets).items():
                     if name not in members:
                         file = gathered.enter_context(tempfile.TemporaryFile(dir=path.parent))
@@ -169,9 +173,11 @@ def _npz_members(path: Path) -> Iterator[Append]:
                 file.seek(0)
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as opened:
                     shutil.copyfileobj(file, opened, COPY_BYTES)
-            if classes:
-                with archive.open("classes.npy", "w") as opened:
-                    np.lib.format.write_array(opened, np.array(classes), allow_pickle=False)
+            texts = {"classes": np.array(classes)} if classes else {}
+            texts |= {name: _plain(np.concatenate(values)) for name, values in names.items()}
+            for name, array in texts.items():
+                with archive.open(f"{name}.npy", "w") as opened:
+                    np.lib.format.write_array(opened, array, allow_pickle=False)
 
 
 @contextmanager
@@ -277,8 +283,9 @@ def _line_per_class(sets: IntervalCredalSet, first_row: int) -> Any:
     n, K = sets.shape
     names = pa.array(sets.classes or [str(k) for k in range(K)])
     index = np.tile(np.arange(K, dtype=np.int32), n)
-    columns = {
-        "row": np.repeat(np.arange(first_row, first_row + n), K),
+    columns: dict[str, Any] = {"row": np.repeat(np.arange(first_row, first_row + n), K)}
+    columns |= {k: pa.array(v).take(np.repeat(np.arange(n), K)) for k, v in _index(sets).items()}
+    columns |= {
         "class": pa.DictionaryArray.from_arrays(index, names).cast(pa.string()),
     }
     return pa.record_batch(columns | {k: v.ravel() for k, v in _bounds(sets).items()})
@@ -288,7 +295,7 @@ def _line_per_row(sets: IntervalCredalSet, first_row: int) -> Any:
     """A record batch of row, and of lists of K numbers lower, upper, point."""
     pa = arrow()
     n, K = sets.shape
-    columns: dict[str, Any] = {"row": np.arange(first_row, first_row + n)}
+    columns: dict[str, Any] = {"row": np.arange(first_row, first_row + n)} | _index(sets)
     for name, values in _bounds(sets).items():
         columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), K)
     return pa.record_batch(columns)
@@ -298,6 +305,16 @@ def _bounds(sets: IntervalCredalSet) -> dict[str, Array]:
     """The arrays (n, K) of a credal set, by name; it may have no point."""
     arrays = {name: getattr(sets, name) for name in BOUNDS}
     return {name: values for name, values in arrays.items() if values is not None}
+
+
+def _index(sets: IntervalCredalSet) -> dict[str, Any]:
+    """The names of the inputs, (n,) each."""
+    return dict(sets.index or {})
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """Objects as text: an .npz without pickle holds none."""
+    return values.astype(str) if values.dtype.kind in "OT" else values
 
 
 def _suffix(path: Path, file_format: str | None) -> str:

@@ -158,7 +158,7 @@ class CredalBayesian:
             raise NotFittedError("CredalBayesian has seen no data. Call fit first.")
         seed = self.trainer.seed if seed is None else check_count(seed, "seed", least=0)
         drawn = [m.draw(seed=derived_seed(seed, i)) for i, m in enumerate(self.members)]
-        return HullCredalSet(model_probabilities(drawn, inputs))
+        return HullCredalSet(model_probabilities(drawn, inputs), axis=1)
 
     def predict_proba(self, inputs: Any, *, seed: int | None = None) -> Array:
         """(n, K) the mean of the draws from all posteriors."""

@@ -90,7 +90,9 @@ def credal_ensembling(
     kept = max(1, round((1 - alpha) * M))
     d = DISTANCES[distance](p, p.mean(axis=1, keepdims=True)).round(TIE_DECIMALS)
     closest = np.sort(np.argsort(d, axis=1, kind="stable")[:, :kept], axis=1)
-    return HullCredalSet(np.take_along_axis(p, closest[:, :, None], axis=1), classes=classes)
+    return HullCredalSet(
+        np.take_along_axis(p, closest[:, :, None], axis=1), axis=1, classes=classes
+    )
 
 
 class CredalEnsembling(Ensemble):

@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from decal._base.checks import NotFittedError, check_alpha, check_alphas, check_count
+from decal._base.checks import (
+    DEFAULT_ALPHA,
+    NotFittedError,
+    check_alpha,
+    check_alphas,
+    check_count,
+)
 from decal._base.numerics import Array
 from decal._torch_models import evaluating, label_tensor, model_logits, move, split_batch
 from decal.baselines._model_outputs import model_probabilities
@@ -100,7 +106,7 @@ class CredalRelativeLikelihood:
         self,
         factory: Callable[[], nn.Module],
         *,
-        alpha: float = 0.8,
+        alpha: float = DEFAULT_ALPHA,
         members: int = 10,
         targets: Sequence[float] | None = None,
         bias: float = 100.0,

@@ -123,7 +123,7 @@ class MCDropout:
 
     def predict_credal(self, inputs: Any) -> HullCredalSet:
         """The convex hull of the passes, for every input."""
-        return HullCredalSet(self._predictions(inputs))
+        return HullCredalSet(self._predictions(inputs), axis=1)
 
     def _predictions(self, inputs: Any) -> Array:
         """(n, passes, K) probabilities."""

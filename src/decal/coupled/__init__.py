@@ -21,22 +21,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import (
+    DEFAULT_ALPHA,
     NotFittedError,
     check_alpha,
     check_choice,
     check_class_names,
     check_labels,
-    check_logits,
     check_tolerance,
     check_weights,
 )
+from decal._base.data_frames import index_of, is_frame
+from decal._base.inputs import CONVERT, read_labelled_frame, read_logits
 from decal._base.numerics import Array, sigmoid
 from decal._io import model_files
 from decal.coupled._absent import PlausibleModels, log_odds_of_rest
 from decal.coupled._bounds import CERTIFIED, STATUS_NAMES, Bounds, Status
 from decal.coupled._loss import ShiftLoss
 from decal.credal import IntervalCredalSet
-from decal.credal._credal_set import read_only, row_index
+from decal.credal._credal_set import read_only
 from decal.decalibrator import FAR_FROM_REFERENCE, ReferenceWarning
 
 __all__ = ["CoupledCredalSet", "CoupledDecalibrator", "Diagnostics"]
@@ -99,31 +101,31 @@ class CoupledCredalSet(IntervalCredalSet):
     @classmethod
     def _with(cls, box: IntervalCredalSet, **carried: Any) -> Self:
         """A box with what is known of its endpoints."""
-        credal = cls._trusted(box.lower, box.upper, box.point, box.classes)
+        credal = cls._trusted(box.lower, box.upper, box.point, box.classes)._named(box.index)
         for name in CARRIED:
             array = carried[name]
             object.__setattr__(credal, name, None if array is None else read_only(array))
         return credal
 
-    def __getitem__(self, rows: Any) -> Self:
-        """The credal set of the chosen rows: an integer, a slice, a mask or a list of integers."""
-        rows = row_index(rows, len(self))
+    def _picked(self, rows: Any) -> Self:
         carried = {name: getattr(self, name) for name in CARRIED}
         picked = {name: None if a is None else a[rows] for name, a in carried.items()}
-        return self._with(self._box()[rows], **picked)
+        return self._with(self._box()._picked(rows), **picked)
 
     def tighten(self) -> Self:
         """The same sets with reachable bounds; what is known of the endpoints stays as it is."""
         return self._with(self._box().tighten(), **{name: getattr(self, name) for name in CARRIED})
 
     def _box(self) -> IntervalCredalSet:
-        return IntervalCredalSet._trusted(self.lower, self.upper, self.point, self.classes)
+        box = IntervalCredalSet._trusted(self.lower, self.upper, self.point, self.classes)
+        return box._named(self.index)
 
     def outer(self) -> IntervalCredalSet:
         """The proved bounds, as a credal set that contains what every plausible model predicts."""
-        return IntervalCredalSet._trusted(
+        proved = IntervalCredalSet._trusted(
             self.lower_outer, self.upper_outer, self.point, self.classes
         )
+        return proved._named(self.index)
 
     @property
     def gap(self) -> Array:
@@ -264,7 +266,7 @@ class CoupledDecalibrator:
 
     def __init__(
         self,
-        alpha: float,
+        alpha: float = DEFAULT_ALPHA,
         *,
         likelihood: str,
         reference: str = "best",
@@ -300,10 +302,16 @@ class CoupledDecalibrator:
         -------
         self
         """
-        z = check_logits(logits)
-        y = check_labels(labels, rows=len(z), classes=z.shape[1])
+        names = None if classes is None else tuple(str(name) for name in classes)
+        framed = is_frame(logits)
+        if framed:
+            logits, labels, sample_weight, names = read_labelled_frame(
+                logits, labels, sample_weight, names, whole=True
+            )
+        z = read_logits(logits, masked=False, remedy=CONVERT)
+        names = check_class_names(names, z.shape[1])
+        y = check_labels(labels, rows=len(z), classes=z.shape[1], names=names, in_table=framed)
         w = check_weights(sample_weight, rows=len(z))
-        names = check_class_names(classes, z.shape[1])
         if w is None:
             w = np.ones(len(z))
         counted = w > 0
@@ -334,7 +342,8 @@ class CoupledDecalibrator:
         """
         data = self._fitted()
         level = self.alpha if alpha is None else check_alpha(alpha)
-        z = check_logits(logits, classes=len(data.center)) + data.center
+        K, names = len(data.center), self.classes
+        z = read_logits(logits, names=names, classes=K, masked=False, remedy=CONVERT) + data.center
         reference = self._reference()
         B = self._room(level)
         if np.isinf(B):
@@ -344,7 +353,8 @@ class CoupledDecalibrator:
         else:
             found = self._solve(level).bounds(z, self.tol, self.certify)
         point = sigmoid(-log_odds_of_rest(z, reference))
-        return self._credal(found, point, shifts)
+        sets = self._credal(found, point, shifts)
+        return sets._named(index_of(logits, rows=len(z)))
 
     def diagnostics(self, alpha: Any = None) -> Diagnostics:
         """What the region of plausible shifts looks like; made to be printed.

@@ -244,7 +244,8 @@ def newton_twice(problem: Problem, start: EndpointBatch, **settings: Any) -> End
     slope = Slope.of(endpoints)
     slack = slope.slack(endpoints, problem)
     p = sigmoid(-slope.g)
-    stuck = np.flatnonzero(~(p * (1 - p) * slack <= STUCK_TOLERANCE))
+    with np.errstate(invalid="ignore"):  # 0 times inf: p is known, but not that it is an extreme
+        stuck = np.flatnonzero(~(p * (1 - p) * slack <= STUCK_TOLERANCE))
     if not stuck.size:
         return endpoints
     inside = problem.interior[np.zeros(len(stuck), dtype=np.intp)]

@@ -1,11 +1,20 @@
 """Sets of distributions and what can be asked of them. May import from `_base` and `decisions`.
 
-`_credal_set` has what all kinds share, `_boxes` and `_hulls` one kind each; their arithmetic, plain
-functions on arrays, is in the files named after the kind.
+`_credal_set` has what all kinds share, `_boxes`, `_hulls` and `_balls` one kind each; their
+arithmetic, plain functions on arrays, is in the files named after the kind.
 """
 
-from decal.credal._boxes import BracketWarning, IntervalCredalSet
+from decal.credal._balls import KLCredalSet
+from decal.credal._boxes import IntervalCredalSet
 from decal.credal._credal_set import CredalSet
 from decal.credal._hulls import HullCredalSet
+from decal.credal._warnings import BracketWarning, SaturationWarning
 
-__all__ = ["BracketWarning", "CredalSet", "HullCredalSet", "IntervalCredalSet"]
+__all__ = [
+    "BracketWarning",
+    "CredalSet",
+    "HullCredalSet",
+    "IntervalCredalSet",
+    "KLCredalSet",
+    "SaturationWarning",
+]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -18,14 +16,12 @@ from decal._base.numerics import Array
 from decal._base.set_checks import check_bounds
 from decal.credal import _box_entropy as box_entropy
 from decal.credal import _box_measures as box_measures
-from decal.credal._credal_set import CredalSet, Indices, Mask, read_only, row_index
+from decal.credal import _total_variation as variation
+from decal.credal._credal_set import CredalSet, Indices, Mask, read_only
+from decal.credal._warnings import BracketWarning, frames_within_this_folder
 
 FEASIBILITY_TOLERANCE = 1e-12
 """Round-off allowed, per class, in the sums of bounds that should just admit a distribution."""
-
-
-class BracketWarning(UserWarning):
-    """A lower entropy was returned as the best value found, not proved to be the least."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -70,7 +66,10 @@ class IntervalCredalSet(CredalSet):
     point: Array | None
     classes: tuple[str, ...] | None
 
-    _measures: ClassVar[dict[str, Callable[..., Array]]] = {"zero_one": box_measures.zero_one}
+    _measures: ClassVar[dict[str, Callable[..., Array]]] = {
+        "zero_one": box_measures.zero_one,
+        "total_variation": variation.attained_total_variation,
+    }
     _rules: ClassVar[dict[str, Callable[..., Mask | Indices]]] = {**decisions.BOX_RULES}
 
     def __init__(
@@ -96,9 +95,7 @@ class IntervalCredalSet(CredalSet):
             lower=read_only(lower), upper=read_only(upper), point=kept, classes=classes
         )
 
-    def __getitem__(self, rows: Any) -> Self:
-        """The credal set of the chosen rows: an integer, a slice, a mask or a list of integers."""
-        rows = row_index(rows, len(self))
+    def _picked(self, rows: Any) -> Self:
         point = None if self.point is None else self.point[rows]
         return self._trusted(self.lower[rows], self.upper[rows], point, self.classes)
 
@@ -127,7 +124,7 @@ class IntervalCredalSet(CredalSet):
         --------
         decal.metrics.coverage : The share of rows for which this is true.
         """
-        p = check_distributions(distributions, shape=self.shape)
+        p = check_distributions(distributions, shape=self.shape, names=self.classes)
         atol = check_tolerance(atol, "atol")
         inside: Mask = (p >= self.lower - atol) & (p <= self.upper + atol)
         return np.asarray(inside.all(axis=1)) & ~self.is_empty
@@ -140,7 +137,7 @@ class IntervalCredalSet(CredalSet):
         empty = self.is_empty[:, None]
         lower, upper = reachable(self.lower, self.upper)
         lower, upper = np.where(empty, self.lower, lower), np.where(empty, self.upper, upper)
-        return self._trusted(lower, upper, self.point, self.classes)
+        return self._trusted(lower, upper, self.point, self.classes)._named(self.index)
 
     def intersection_probability(self, *, empty: str = "raise") -> Array:
         """(n, K) the distribution that lies at the same fraction of every reachable interval.
@@ -179,6 +176,10 @@ class IntervalCredalSet(CredalSet):
         """The generalised Hartley measure as a bracket: lower, upper and exact, (n,) each."""
         return box_measures.hartley(*self._with_members("raise")._reachable)
 
+    def total_variation(self) -> variation.TotalVariation:
+        """The greatest total variation distance as a bracket: lower, upper and exact, (n,) each."""
+        return variation.box_total_variation(*self._with_members("raise")._reachable)
+
     @cached_property
     def _reachable(self) -> tuple[Array, Array]:
         return reachable(self.lower, self.upper)
@@ -195,7 +196,7 @@ class IntervalCredalSet(CredalSet):
                 f"the lower entropy of {np.sum(~found.exact)} inputs is only known within "
                 f"{widest:.2g} nats; see lower_entropy(max_nodes=...)",
                 BracketWarning,
-                stacklevel=_frames_within_this_folder(),
+                stacklevel=frames_within_this_folder(),
             )
         return found.value
 
@@ -213,12 +214,3 @@ def reachable(lower: Array, upper: Array) -> tuple[Array, Array]:
     low, high = np.maximum(lower, upper - room_down), np.minimum(upper, lower + room_up)
     # Round-off in the two sums may let endpoints that coincide cross by an ulp.
     return np.minimum(low, high), high
-
-
-def _frames_within_this_folder() -> int:
-    """The stacklevel at which a warning names the line that asked, however deep it arose."""
-    folder = os.path.dirname(__file__)
-    frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) == folder:
-        frame, depth = frame.f_back, depth + 1
-    return depth

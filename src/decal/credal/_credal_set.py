@@ -9,6 +9,7 @@ table of decision rules.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -18,13 +19,17 @@ from numpy.typing import NDArray
 
 from decal import decisions
 from decal._base.checks import check_alpha, check_choice
+from decal._base.data_frames import ROW, Index, check_index
 from decal._base.extras import needs
 from decal._base.numerics import Array
 from decal._base.set_checks import check_event, check_values
 from decal.credal._box_measures import middle_of_hartley, width
+from decal.credal._notebook import as_table
+from decal.credal._warnings import warn_if_saturated
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
 
     from decal.explorer import Exploration
 
@@ -63,7 +68,8 @@ class CredalSet(ABC):
     """Its decision rules besides `decisions.RANGE_RULES`: functions of `_arrays` and a utility."""
 
     @abstractmethod
-    def __getitem__(self, rows: Any) -> Self: ...
+    def _picked(self, rows: Any) -> Self:
+        """The sets of the rows that index an array so; without their names."""
 
     @property
     @abstractmethod
@@ -117,6 +123,48 @@ class CredalSet(ABC):
     def __len__(self) -> int:
         return len(self.lower)
 
+    def __getitem__(self, rows: Any) -> Self:
+        """The credal set of the chosen rows: an integer, a slice, a mask or a list of integers."""
+        rows = row_index(rows, len(self))
+        index = self.index and {name: values[rows] for name, values in self.index.items()}
+        return self._picked(rows)._named(index)
+
+    @property
+    def index(self) -> Index | None:
+        """What names the inputs: vectors (n,) by name, or None if they are only numbered.
+
+        Sets that are predicted from a pandas DataFrame have its index; `with_index` gives one.
+        """
+        found: Index | None = vars(self).get("_index")
+        return found
+
+    def with_index(self, index: Any) -> Self:
+        """The same sets, with names of the inputs, which stay with the rows that are picked.
+
+        Parameters
+        ----------
+        index
+            An (n,) array, an index of pandas, or a mapping of names to such arrays. None forgets
+            them.
+
+        Examples
+        --------
+        >>> import decal
+        >>> c = decal.IntervalCredalSet([[0.2, 0.3], [0, 0.9]], [[0.7, 0.8], [0.1, 1]])
+        >>> c.with_index({"patient": ["P-17", "P-21"]})[1]
+        IntervalCredalSet: 1 input, 2 classes, mean width 0.100
+          P-21  1 [0.900, 1.000]  0 [0.000, 0.100]
+        """
+        return self._named(None if index is None else check_index(index, len(self)))
+
+    def _named(self, index: Index | None) -> Self:
+        """The same sets with an index that fits them."""
+        if index is self.index:
+            return self
+        named = copy.copy(self)
+        vars(named)["_index"] = index
+        return named
+
     def __iter__(self) -> Iterator[Self]:
         return (self[row] for row in range(len(self)))
 
@@ -153,6 +201,10 @@ class CredalSet(ABC):
     def total(self, *, empty: str = "raise") -> Array:
         """(n,) total uncertainty: the upper entropy.
 
+        To find errors and unfamiliar inputs it is safer than the epistemic measures "entropy" and
+        "zero_one", and less safe than "width": where all sets reach the uniform distribution, it is
+        the same for all.
+
         Parameters
         ----------
         empty : str
@@ -185,15 +237,25 @@ class CredalSet(ABC):
         ----------
         measure : str
             "entropy", upper minus lower entropy; "zero_one", the greatest regret of predicting a
-            class that some member calls most probable; "hartley", the generalised Hartley measure
-            (beyond 24 classes the middle of a certified bracket; of a hull, that of its box);
-            "width", the mean width of the intervals.
+            class that some member calls most probable; "total_variation", the most that two
+            members differ about any event (of a box of more than 24 classes, the most found);
+            "hartley", the generalised Hartley measure (beyond 24 classes the middle of a certified
+            bracket; of a hull or a ball, that of its box); "width", the mean width of the
+            intervals.
         empty : str
             "raise" or "nan".
+
+        Warns
+        -----
+        SaturationWarning
+            From "entropy" and "zero_one" of ten inputs or more: if more than half of them have an
+            upper entropy, or a zero-one measure, within 1 % of the greatest possible value, or if
+            the measure rises with the confidence. To rank inputs, use "width" or a larger alpha.
 
         See Also
         --------
         total, aleatoric : The upper and the lower entropy.
+        confidence : How probable the predicted class is at worst.
 
         Examples
         --------
@@ -203,13 +265,52 @@ class CredalSet(ABC):
         {'entropy': 0.294, 'zero_one': 0.6, 'hartley': 0.375}
         """
         check_choice(measure, "measure", ("entropy", *self._measures, *BOUND_MEASURES))
-        if measure == "entropy":
-            lower, upper = self.entropy(empty=empty)
-            return np.maximum(upper - lower, 0.0)
         sets = self._with_members(empty)
-        if measure in BOUND_MEASURES:
-            return self._at_their_rows(BOUND_MEASURES[measure](*sets._reachable))
-        return self._at_their_rows(self._measures[measure](*sets._arrays))
+        if measure == "entropy":
+            greatest = sets._upper_entropy()
+            values = np.maximum(greatest - sets._lower_entropy(), 0.0)
+            possible = np.count_nonzero(sets._reachable[1] > 0.0, axis=1)
+            sure = sets._reachable[0].max(axis=1)
+            warn_if_saturated(measure, values, sure, greatest, np.log(possible))
+        elif measure in BOUND_MEASURES:
+            values = BOUND_MEASURES[measure](*sets._reachable)
+        else:
+            values = self._measures[measure](*sets._arrays)
+            if measure == "zero_one":
+                warn_if_saturated(measure, values, sets._reachable[0].max(axis=1), values, 1.0)
+        return self._at_their_rows(values)
+
+    def confidence(self, rule: str = "gamma_maximin", *, empty: str = "raise") -> Array:
+        """(n,) how probable the predicted class is at worst: its lower probability.
+
+        Higher is surer, the other way round than measures of uncertainty. At 1/2 or more the
+        predicted class is the most probable one under every member of the set.
+
+        Parameters
+        ----------
+        rule : str
+            Which class is predicted: a rule of `decide` that takes one action. The default takes
+            the class whose lower probability is greatest; "point" that of the point prediction.
+        empty : str
+            "raise" or "nan".
+
+        See Also
+        --------
+        probability : The lower and upper probability of any set of classes.
+        epistemic, total : Measures of uncertainty.
+
+        Examples
+        --------
+        >>> import decal
+        >>> c = decal.IntervalCredalSet([[0.3, 0.1]], [[0.9, 0.7]], point=[[0.4, 0.6]])
+        >>> c.confidence(), c.confidence("point")
+        (array([0.3]), array([0.1]))
+        """
+        takes_one = [r for r in (*decisions.RULES, "point") if r not in decisions.SET_RULES]
+        check_choice(rule, "rule", takes_one)
+        sets = self._with_members(empty)
+        predicted = sets._actions(rule, None, optimism=0.5)
+        return self._at_their_rows(sets._reachable[0][np.arange(len(sets)), predicted])
 
     # What to do
 
@@ -253,15 +354,7 @@ class CredalSet(ABC):
         check_choice(rule, "rule", (*decisions.RULES, "point"))
         table = None if utility is None else check_values(utility, "utility", self.shape[1], ndim=2)
         optimism = check_alpha(optimism, "optimism")
-        sets = self._with_members(empty)
-        if rule in decisions.RANGE_RULES:
-            worst, best = sets._reachable if table is None else sets._expectation(table)
-            largest = decisions.largest_utility(table)
-            actions = decisions.RANGE_RULES[rule](worst, best, optimism, largest)
-        elif rule in self._rules:
-            actions = self._rules[rule](*sets._arrays, table)
-        else:
-            actions = sets._best_at_point(table)
+        actions = self._with_members(empty)._actions(rule, table, optimism)
         return self._at_their_rows(actions, missing=False if actions.ndim == 2 else -1)
 
     def expectation(self, values: Any, *, empty: str = "raise") -> tuple[Array, Array]:
@@ -317,17 +410,38 @@ class CredalSet(ABC):
     # How it reads
 
     def to_pandas(self) -> pd.DataFrame:
-        """A tidy DataFrame: one row per input and class, columns lower, upper (and point)."""
+        """A tidy DataFrame: one row per input and class, columns lower, upper (and point).
+
+        Its index is that of the inputs, or their numbers, and the class.
+        """
         with needs("pandas", message="to_pandas needs pandas: pip install 'decal[pandas]'"):
             import pandas as pd
-        n, K = self.shape
-        index = pd.MultiIndex.from_product(
-            [range(n), self.classes or range(K)], names=["row", "class"]
+        names, bounds = self._columns()
+        return pd.DataFrame(
+            bounds, index=pd.MultiIndex.from_arrays([*names.values()], names=[*names])
         )
-        columns = {"lower": self.lower.ravel(), "upper": self.upper.ravel()}
+
+    def to_polars(self) -> pl.DataFrame:
+        """A tidy DataFrame: one row per input and class; what `to_pandas` has as index is columns.
+
+        The columns are the names of the inputs, or their numbers as row; class; lower, upper (and
+        point).
+        """
+        with needs("polars", message="to_polars needs polars: pip install 'decal[polars]'"):
+            import polars as pl
+        names, bounds = self._columns()
+        return pl.DataFrame(names | bounds)
+
+    def _columns(self) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+        """Names and bounds of every input and class, (n K,) each."""
+        n, K = self.shape
+        names = {k: np.repeat(v, K) for k, v in (self.index or {ROW: np.arange(n)}).items()}
+        classes = np.array(self.classes, dtype=object) if self.classes else np.arange(K)
+        names["class"] = np.tile(classes, n)
+        bounds = {"lower": self.lower.ravel(), "upper": self.upper.ravel()}
         if self.point is not None:
-            columns["point"] = self.point.ravel()
-        return pd.DataFrame(columns, index=index)
+            bounds["point"] = self.point.ravel()
+        return names, bounds
 
     def explore(self, **options: Any) -> Exploration:
         """An interactive page about these sets, see `decal.explorer.explore_credal`.
@@ -352,10 +466,22 @@ class CredalSet(ABC):
             spans = (
                 f"{names[k]} [{self.lower[row, k]:.3f}, {self.upper[row, k]:.3f}]" for k in likely
             )
-            lines.append(f"  {row}  " + "  ".join(spans) + ("  …" if K > CLASSES_SHOWN else ""))
+            lines.append(
+                f"  {self._called(row)}  " + "  ".join(spans) + ("  …" if K > CLASSES_SHOWN else "")
+            )
         if n > ROWS_SHOWN:
             lines.append(f"  … {n - ROWS_SHOWN:,} more")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        title = repr(self).splitlines()[0]
+        return as_table(title, self.lower, self.upper, self.point, self.classes, self._called)
+
+    def _called(self, row: int) -> str:
+        """The name of an input: that of the index, or its number."""
+        if self.index is None:
+            return str(row)
+        return "/".join(str(values[row]) for values in self.index.values())
 
     # From the question to the rows that can answer it, and back
 
@@ -379,6 +505,16 @@ class CredalSet(ABC):
         result = np.full((len(self), *answers.shape[1:]), missing, dtype=answers.dtype)
         result[~self.is_empty] = answers
         return result
+
+    def _actions(self, rule: str, table: Array | None, optimism: float) -> Mask | Indices:
+        """What `decide` answers, of sets that have members in every row."""
+        if rule in decisions.RANGE_RULES:
+            worst, best = self._reachable if table is None else self._expectation(table)
+            largest = decisions.largest_utility(table)
+            return decisions.RANGE_RULES[rule](worst, best, optimism, largest)
+        if rule in self._rules:
+            return self._rules[rule](*self._arrays, table)
+        return self._best_at_point(table)
 
     def _best_at_point(self, utility: Array | None) -> Indices:
         if self.point is None:

@@ -15,7 +15,8 @@ from decal._base.set_checks import check_vertices
 from decal.credal import _hull_decisions as hull_decisions
 from decal.credal import _hull_entropy as hull_entropy
 from decal.credal._boxes import IntervalCredalSet
-from decal.credal._credal_set import CredalSet, Indices, Mask, read_only, row_index
+from decal.credal._credal_set import CredalSet, Indices, Mask, read_only
+from decal.credal._total_variation import hull_total_variation
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -28,6 +29,10 @@ class HullCredalSet(CredalSet):
     ----------
     vertices : (n, M, K) array
         M distributions for each input.
+    axis : int, optional
+        Where the members are: 1, or 0 if `vertices` is (M, n, K), as np.stack of the members'
+        predictions is. By default 1, and a warning if there are more members than inputs and more
+        than 30.
     classes : list of str, optional
         K names.
 
@@ -64,15 +69,20 @@ class HullCredalSet(CredalSet):
     vertices: Array
     classes: tuple[str, ...] | None
 
-    _measures: ClassVar[dict[str, Callable[..., Array]]] = {"zero_one": hull_decisions.zero_one}
+    _measures: ClassVar[dict[str, Callable[..., Array]]] = {
+        "zero_one": hull_decisions.zero_one,
+        "total_variation": hull_total_variation,
+    }
     _rules: ClassVar[dict[str, Callable[..., Mask | Indices]]] = {
         "maximality": hull_decisions.maximality,
         "e_admissible": hull_decisions.e_admissible,
         "minimax_regret": hull_decisions.minimax_regret,
     }
 
-    def __init__(self, vertices: Any, *, classes: Iterable[Any] | None = None) -> None:
-        array = check_vertices(vertices)
+    def __init__(
+        self, vertices: Any, *, axis: int | None = None, classes: Iterable[Any] | None = None
+    ) -> None:
+        array = check_vertices(vertices, axis)
         self._hold(array, check_class_names(classes, array.shape[2]))
 
     def _hold(self, vertices: Array, classes: tuple[str, ...] | None) -> None:
@@ -94,10 +104,9 @@ class HullCredalSet(CredalSet):
         """(n, K) the mean of the vertices."""
         return np.asarray(self.vertices.mean(axis=1))
 
-    def __getitem__(self, rows: Any) -> Self:
-        """The credal set of the chosen rows: an integer, a slice, a mask or a list of integers."""
+    def _picked(self, rows: Any) -> Self:
         chosen = type(self).__new__(type(self))
-        chosen._hold(self.vertices[row_index(rows, len(self))], self.classes)
+        chosen._hold(self.vertices[rows], self.classes)
         return chosen
 
     @property
@@ -107,7 +116,8 @@ class HullCredalSet(CredalSet):
 
     def box(self) -> IntervalCredalSet:
         """The smallest intervals around each hull, and the mean of its vertices."""
-        return IntervalCredalSet._trusted(self.lower, self.upper, self.point, self.classes)
+        box = IntervalCredalSet._trusted(self.lower, self.upper, self.point, self.classes)
+        return box._named(self.index)
 
     def tighten(self) -> Self:
         """The set itself: the bounds of a hull are attained."""
@@ -123,7 +133,7 @@ class HullCredalSet(CredalSet):
         atol : float
             Tolerance in units of probability.
         """
-        p = check_distributions(distributions, shape=self.shape)
+        p = check_distributions(distributions, shape=self.shape, names=self.classes)
         return hull_decisions.contains(self.vertices, p, atol=check_tolerance(atol, "atol"))
 
     def intersection_probability(self, *, empty: str = "raise") -> Array:

@@ -52,6 +52,7 @@ def published_logits(
           out-of-distribution sets, in `other`.
         * "snli_MODEL", "mnli_MODEL": on ChaosNLI, with the share of 100 annotators as the truth.
         * "tabpfn_TABLE_NUMBER_seedN": TabPFN on TabArena with semi-synthetic truth.
+        * "fer_ferplus": a network for emotions on faces, with the votes of about ten people (FER+).
     folder : path, optional
         Holds NAME.npz, or the paper's .csv files (also in logits). By default, the folder of the
         environment variable DECAL_DATA, if the file is there.

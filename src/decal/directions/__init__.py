@@ -21,6 +21,7 @@ from decal.directions._direction import (
     Reference,
 )
 from decal.directions._lines import Line
+from decal.directions._local import Local
 from decal.directions._temperature import Temperature
 from decal.directions._top_logits import TopIntervals, TopLogits
 
@@ -33,6 +34,7 @@ __all__ = [
     "Inputs",
     "LabelledLogits",
     "Line",
+    "Local",
     "Reference",
     "Temperature",
     "TopIntervals",
@@ -42,7 +44,7 @@ __all__ = [
 ]
 
 OWN: Mapping[str, type[Direction]] = {
-    direction.name: direction for direction in (ClassShifts, Temperature)
+    direction.name: direction for direction in (ClassShifts, Temperature, Local)
 }
 """The directions of decal itself, by name."""
 

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from decal._base.numerics import Array, Logits, row_blocks
 from decal.directions._direction import Reference
 
+REFERENCES = {"model": 0.0, "halfway": 0.5, "best": 1.0}
+"""Shares of the way from the model to the best one, by the names of references."""
+
 MAX_NEWTON_STEPS = 100
 SHORTEST_STEP = 1e-11
 """Steps shorter than this, in nats, are not taken any more..."""
@@ -39,6 +42,12 @@ COOLING = 4.0
 OPTIMAL = 1e-9
 """Slope of the log-likelihood, per unit of weight and nat, that may be left at its maximum."""
 
+NO_SCALE = 1e-12
+"""A scale times the gap between logits that is 0 but for round-off."""
+
+LEAST_DEPTH = 1e-100
+"""Smaller differences of logits count as this much: the square of its inverse is finite."""
+
 OUT_OF_REACH = 1e6
 """Logits this many gaps below the largest are masks: they do not count while a scale is sought, or
 they would keep it from 0, where logits that tell nothing about the labels send it."""
@@ -51,7 +60,12 @@ PERFECT = 1e-9
 
 
 def best_model(
-    logits: Logits, labels: NDArray[np.intp], weights: Array | None, *, scale: bool
+    logits: Logits,
+    labels: NDArray[np.intp],
+    weights: Array | None,
+    *,
+    scale: bool,
+    name: str = "best",
 ) -> Reference:
     """Maximise the log-likelihood of the labels over one shift per class, and the scale if wanted.
 
@@ -70,6 +84,8 @@ def best_model(
         Positive, or None for ones.
     scale : bool
         Seek the best scale too; otherwise it is 1.
+    name : str
+        "best", or "halfway" for the mean of its logits and those of the model.
 
     Raises
     ------
@@ -88,43 +104,63 @@ def best_model(
     present = np.flatnonzero(label_weight)
     if len(present) < 2:
         raise ValueError(
-            "labels must contain at least two classes for reference='best': "
+            f"labels must contain at least two classes for reference={name!r}: "
             f"got only class {present[0]}. Use reference='model'."
         )
-    everything = LogLikelihood(logits, labels, weights, np.arange(logits.shape[1]))
-    at_model = everything(np.append(np.zeros(logits.shape[1]), 1.0)).value
+    at_model = _log_likelihood(logits, labels, weights)
     whole = likelihood = LogLikelihood(logits, labels, weights, present)
     if scale:
         likelihood = replace(whole, floor=-OUT_OF_REACH * whole.gap)
     K, W = len(present), float(label_weight.sum())
-    found = _climbed(likelihood, np.append(np.zeros(K), 1.0), scale=scale)
+    unit = 1 / likelihood.gap if scale else 0.0
+    found = _climbed(likelihood, np.append(np.zeros(K), 1.0), unit)
     left = likelihood.slope(found, scale=scale)
     if left > OPTIMAL and not scale:
         found = _cooled(likelihood)
         left = likelihood.slope(found, scale=scale)
     elif left > OPTIMAL:
         smooth = np.append(np.zeros(K), min(SMOOTH_GAP / likelihood.gap, 1.0))
-        found = _climbed(likelihood, smooth, scale=scale)
+        found = _climbed(likelihood, smooth, 1 / likelihood.depth)
         left = likelihood.slope(found, scale=scale)
     if scale and found.value > -PERFECT * W:
         raise ValueError(
-            "labels must not be perfectly predictable for reference='best' with the "
-            "temperature: the best scale is infinite. Use reference='model', or more data."
+            f"labels must not be perfectly predictable for reference={name!r} with the "
+            "temperature or local sets: the best scale is infinite. Use reference='model', or "
+            "more data."
         )
-    if found.model[-1] <= 0:
+    if found.model[-1] * likelihood.gap <= NO_SCALE:
         raise ValueError(
-            "logits must tell more about the labels than chance for reference='best' with the "
-            f"temperature: got a best scale of {found.model[-1]:.3g}. Use reference='model'."
+            f"logits must tell more about the labels than chance for reference={name!r} with the "
+            f"temperature or local sets: got a best scale of {found.model[-1]:.3g}. "
+            "Use reference='model'."
         )
     left = max(left, whole.slope(whole(found.model), scale=scale))
     if left > OPTIMAL:
         raise ArithmeticError(
-            f"reference='best' was not found: the log-likelihood still rises by {left:.2g} nats "
+            f"reference={name!r} was not found: the log-likelihood still rises by {left:.2g} nats "
             "per example and nat. Use reference='model', and please report it with your data."
         )
     center = np.full(logits.shape[1], -np.inf)
-    center[present] = found.model[:K]
-    return Reference(center, float(found.model[-1]), (found.value - at_model) / W, is_best=True)
+    model = found.model
+    if REFERENCES[name] < 1:
+        model = REFERENCES[name] * model
+        model[-1] += 1 - REFERENCES[name]
+        found = whole(model)
+    center[present] = model[:K]
+    return Reference(center, float(model[-1]), (found.value - at_model) / W, name)
+
+
+def _log_likelihood(logits: Logits, labels: NDArray[np.intp], weights: Array) -> float:
+    """Sum of w log p_y of the model as it is, of all classes."""
+    value = 0.0
+    for rows in row_blocks(*logits.shape):
+        z = logits[rows].astype(np.float64)
+        z -= z.max(axis=1, keepdims=True)
+        each, y = np.arange(len(z)), labels[rows]
+        own = z[each, y]
+        z[each, z.argmax(axis=1)] = -np.inf  # the largest is 1: nothing is lost beside it
+        value += float(weights[rows] @ (own - np.log1p(np.exp(z).sum(axis=1))))
+    return value
 
 
 @dataclass(frozen=True)
@@ -150,6 +186,15 @@ class LogLikelihood:
     weights: Array
     columns: NDArray[np.intp]
     floor: float = -np.inf
+
+    @cached_property
+    def depth(self) -> float:
+        """The most that two logits of a row differ, but for masks."""
+        deepest = 0.0
+        for rows in row_blocks(len(self.logits), len(self.columns)):
+            z, _, _ = self._block(rows)
+            deepest = max(deepest, float(-z[np.isfinite(z)].min()))
+        return max(deepest, LEAST_DEPTH)
 
     @cached_property
     def gap(self) -> float:
@@ -220,26 +265,29 @@ def _cooled(likelihood: LogLikelihood) -> LikelihoodAt:
     """The best shifts at a scale of 1, followed from a scale at which they are easily found."""
     K = len(likelihood.columns)
     scale = min(SMOOTH_GAP / likelihood.gap, 1.0)
-    found = _climbed(likelihood, np.append(np.zeros(K), scale), scale=False)
+    found = _climbed(likelihood, np.append(np.zeros(K), scale))
     while scale < 1.0:
         scale = min(COOLING * scale, 1.0)
         model = found.model * (scale / found.model[-1])
         model[-1] = scale
-        found = _climbed(likelihood, model, scale=False)
+        found = _climbed(likelihood, model)
     return found
 
 
-def _climbed(likelihood: LogLikelihood, model: Array, *, scale: bool) -> LikelihoodAt:
+def _climbed(likelihood: LogLikelihood, model: Array, scale_unit: float = 0.0) -> LikelihoodAt:
     """The maximum of the log-likelihood, over the shifts alone or the scale too, from a model.
 
     Newton's method, with a curvature added that keeps steps shorter than a radius and vanishes as
-    the gradient does. The radius adapts to what steps bring.
+    the gradient does. The radius adapts to what steps bring. A step of `scale_unit` in the scale
+    counts as one of a nat in a shift; 0 leaves the scale as it is.
     """
     W, radius = float(likelihood.weights.sum()), FIRST_RADIUS
-    unit = np.ones(len(model))
-    unit[-1] = 1.0 / likelihood.gap if scale else 0.0
+    unit = np.append(np.ones(len(model) - 1), scale_unit)
     here = likelihood(model)
+    flat = None
     for _ in range(MAX_NEWTON_STEPS):
+        if likelihood.slope(here, scale=scale_unit > 0) <= OPTIMAL:
+            flat = here
         step = unit * _newton_step(
             here.gradient * unit, here.hessian * np.outer(unit, unit), radius
         )
@@ -253,6 +301,9 @@ def _climbed(likelihood: LogLikelihood, model: Array, *, scale: bool) -> Likelih
             here, radius = there, 4.0 * max(radius, length)
         else:
             radius = length / 4.0
+    # Where the best scale is infinite, steps go on until round-off alone is left of the slopes.
+    if flat is not None and likelihood.slope(here, scale=scale_unit > 0) > OPTIMAL:
+        return flat
     return here
 
 
@@ -264,7 +315,7 @@ def _newton_step(gradient: Array, hessian: Array, radius: float) -> Array:
     """
     steepest = float(np.abs(gradient).max())
     step = np.zeros(len(gradient))
-    if steepest <= NO_SLOPE:
+    if steepest / max(radius, 1.0) <= NO_SLOPE:
         return step
     fixed = int(np.diag(hessian)[:-1].argmax())
     free = np.flatnonzero((np.arange(len(gradient)) != fixed) & (gradient != 0))
@@ -272,13 +323,17 @@ def _newton_step(gradient: Array, hessian: Array, radius: float) -> Array:
         return step
     curvature = hessian[np.ix_(free, free)] + np.diag(np.full(len(free), steepest / radius))
     size = np.sqrt(np.diag(curvature))
-    scaled = curvature / size / size[:, None]
+    scaled, target = curvature / size / size[:, None], gradient[free] / size
     try:
-        found = np.linalg.solve(scaled, gradient[free] / size)
+        found = np.linalg.solve(scaled, target)
     except np.linalg.LinAlgError:
+        found = np.full(len(free), np.inf)
+    with np.errstate(over="ignore"):
+        longest = np.abs(found / size).max()
+    if not longest <= 2 * np.sqrt(len(free)) * radius:
         # Masks leave groups of classes that never compete, or one that only the scale moves: along
         # what round-off alone decides, there is no step.
-        found = np.linalg.lstsq(scaled, gradient[free] / size, rcond=SINGULAR)[0]
+        found = np.linalg.lstsq(scaled, target, rcond=SINGULAR)[0]
     step[free] = found / size
     step[:-1] -= step[:-1].mean()
     return step

@@ -139,9 +139,9 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
     budgets : (A,) array
         Log-likelihood that may be lost in all, each in [0, inf], in nats.
     reference : Reference
-        If it is the best model, t = 0 is the maximum of the likelihood over all shifts, at which
-        classes without labels are left out: their gain is measured from t = -inf, where it is
-        largest, rather than from 0.
+        If it is the best model, t = 0 is the maximum of the likelihood over all shifts. For the
+        classes that it leaves out, gains are measured from t = -inf, where they are largest, rather
+        than from 0.
 
     Returns
     -------
@@ -151,7 +151,7 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
     at_best = reference.is_best
     W, w, others = summary.total_weight, summary.open_labels, summary.open_others
     A, K = len(budgets), len(w)
-    left_out = (summary.label_weight == 0) & at_best
+    left_out = np.isneginf(reference.center)
     # Rows 0..A-1 of all that follows are lower endpoints, rows A..2A-1 upper ones.
     b = -np.concatenate([budgets, budgets])[:, None]
     side = np.repeat([-1.0, 1.0], A)[:, None]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, Typ
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.numerics import Array, Logits, for_each_block
+from decal._base.numerics import Array, Logits, for_each_block, softmax
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,14 +40,20 @@ class Reference:
         Factor on the logits.
     distance : float
         Log-likelihood gained over the model itself, in nats per unit of weight.
-    is_best : bool
-        Whether it maximises the likelihood (reference="best") or is the model as it is.
+    name : str
+        "model", the model as it is; "best", the one of the greatest likelihood; "halfway", the mean
+        of the logits of both.
     """
 
     center: Array
     scale: float = 1.0
     distance: float = 0.0
-    is_best: bool = False
+    name: str = "model"
+
+    @property
+    def is_best(self) -> bool:
+        """Whether no shift gains likelihood over it."""
+        return self.name == "best"
 
     def scaled(self, logits: Logits) -> Logits:
         """The logits times the scale, in float64 unless there is nothing to do."""
@@ -68,7 +74,8 @@ class Reference:
         if alone.any():
             raise ValueError(
                 "logits must leave a class unmasked that fit has seen labels of, for "
-                f"reference='best': got none in row {int(alone.argmax())}. Use reference='model'."
+                f"reference={self.name!r}: got none in row {int(alone.argmax())}. "
+                "Use reference='model'."
             )
 
 
@@ -150,12 +157,10 @@ class Box:
         """Intervals that hold the reference model's own prediction and nothing else."""
         point = np.empty(inputs.logits.shape)
 
-        def softmax(rows: slice) -> None:
-            z = inputs.recentered[rows].astype(np.float64)
-            e = np.exp(z - z.max(axis=1, keepdims=True))
-            np.divide(e, e.sum(axis=1, keepdims=True), out=point[rows])
+        def predict(rows: slice) -> None:
+            point[rows] = softmax(inputs.recentered[rows].astype(np.float64))
 
-        for_each_block(softmax, len(point), inputs.logits.shape[1])
+        for_each_block(predict, len(point), inputs.logits.shape[1])
         return cls(point.copy(), point.copy(), point)
 
     def include(self, low: Array, high: Array) -> None:

@@ -10,7 +10,7 @@ logit is -inf, do not count at any scale; K is then the number of the others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from types import ModuleType
 from typing import Any
@@ -60,7 +60,7 @@ STENCIL = 10
 """Rungs whose values and slopes determine one interpolating polynomial, of degree 19."""
 
 ROUND_OFF = 1e-12
-"""Nats per row below which a model that claims to know something knows nothing."""
+"""Nats per row that a ladder may claim to know by round-off alone."""
 
 ROUND_OFF_IN_FILES = 1e-6
 """Share by which sums in a file may exceed their bounds."""
@@ -86,6 +86,9 @@ class ScaleSummary:
         Sum over rows of w (z_y - max z), at most 0.
     weight : float
         Total weight.
+    claimed : float
+        Sum over rows of w (log K - entropy of the prediction): the nats that the model claims to
+        know. It is R'(1) - R(1) + R(0), but of small logits that difference is lost in round-off.
     """
 
     first: int
@@ -96,6 +99,7 @@ class ScaleSummary:
     ties: float
     label_sum: float
     weight: float
+    claimed: float
 
     def __add__(self, other: ScaleSummary) -> ScaleSummary:
         """The evidence of both data sets together."""
@@ -103,7 +107,7 @@ class ScaleSummary:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Plain arrays that `from_arrays` turns back into this summary."""
-        numbers = [self.first, self.classes, self.ties, self.label_sum, self.weight]
+        numbers = [self.first, self.classes, self.ties, self.label_sum, self.weight, self.claimed]
         return {
             "rungs": np.stack([self.values, self.slopes]),
             "at_zero": self.at_zero,
@@ -118,10 +122,10 @@ class ScaleSummary:
         parts = (ladder, at_zero, numbers)
         if any(a.dtype != np.float64 or not np.isfinite(a).all() for a in parts):
             raise ValueError("numbers are damaged")
-        shapes = ladder.shape[:1], at_zero.shape, numbers.shape
-        if shapes != ((2,), (2,), (5,)) or ladder.ndim != 2:
+        shapes = ladder.shape[:1], at_zero.shape
+        if shapes != ((2,), (2,)) or ladder.ndim != 2 or numbers.shape not in ((5,), (6,)):
             raise ValueError("shapes do not match")
-        first, classes, ties, label_sum, weight = (float(x) for x in numbers)
+        first, classes, ties, label_sum, weight = (float(x) for x in numbers[:5])
         sound = classes >= 2 and weight > 0 and label_sum <= 0 <= ties and ladder.shape[1] >= LOWEST
         sound = sound and first >= LOWEST_RUNG and first + ladder.shape[1] <= LAST_RUNG
         if not sound or int(first) != first or int(classes) != classes:
@@ -130,8 +134,16 @@ class ScaleSummary:
         largest = max(np.abs(ladder).max(), abs(at_zero[0]), ties)
         if largest > (1 + ROUND_OFF_IN_FILES) * weight * np.log(classes):
             raise ValueError("numbers are damaged")
+        claimed = float(numbers[5]) if len(numbers) > 5 else 0.0
+        if not 0 <= claimed <= (1 + ROUND_OFF_IN_FILES) * weight * np.log(classes):
+            raise ValueError("numbers are damaged")
         values, slopes = ladder
-        return cls(int(first), values, slopes, at_zero, int(classes), ties, label_sum, weight)
+        sums = ties, label_sum, weight, claimed
+        found = cls(int(first), values, slopes, at_zero, int(classes), *sums)
+        if len(numbers) > 5:
+            return found
+        # Older files do not say what the model claims: their ladder does, but for round-off.
+        return replace(found, claimed=found.claimed_by_rungs())
 
     @property
     def last(self) -> int:
@@ -166,12 +178,16 @@ class ScaleSummary:
         coefficients = _hermite(_FROM_ZERO) @ np.concatenate([values, rates * half])
         return float(rungs[0]), float(half), _with_derivative(coefficients)
 
+    def claimed_by_rungs(self) -> float:
+        """R'(1) - R(1) + R(0)."""
+        (at_one,), (rate,) = self.rungs(np.zeros(1, np.int64))
+        claimed = float(self.at_zero[0] - at_one + rate)
+        return claimed if claimed > ROUND_OFF * self.weight else 0.0
+
     @property
     def knowledge(self) -> float:
         """Mean of log K - entropy of the prediction: the nats per row that the model claims."""
-        (at_one,), (rate,) = self(np.ones(1))
-        claimed = float(self.at_zero[0] - at_one + rate) / self.weight
-        return claimed if claimed > ROUND_OFF else 0.0
+        return self.claimed / self.weight
 
     def __call__(self, scale: Array, stencil: int = STENCIL) -> tuple[Array, Array]:
         """R(s) and R'(s) at any scales s >= 0, by Hermite interpolation in log s."""
@@ -208,9 +224,16 @@ def _hermite(nodes: tuple[float, ...]) -> Array:
 
 def _with_derivative(coefficients: Array) -> Array:
     """(m, 2, …) Chebyshev coefficients (m, …) beside those of the derivative: one evaluation."""
-    both = np.zeros((len(coefficients), 2, *coefficients.shape[1:]))
-    both[:, 0], both[:-1, 1] = coefficients, chebyshev.chebder(coefficients)
-    return both
+    derivative = _derivative(len(coefficients)) @ coefficients
+    return np.stack([coefficients, derivative], axis=1)
+
+
+@lru_cache
+def _derivative(m: int) -> Array:
+    """(m, m) from Chebyshev coefficients to those of the derivative, the last of which is 0."""
+    matrix = np.zeros((m, m))
+    matrix[:-1] = chebyshev.chebder(np.eye(m))
+    return matrix
 
 
 def summarise_scales(
@@ -252,6 +275,7 @@ def merge_scales(parts: Sequence[ScaleSummary]) -> ScaleSummary:
         sum(p.ties for p in parts),
         sum(p.label_sum for p in parts),
         sum(p.weight for p in parts),
+        sum(p.claimed for p in parts),
     )
 
 
@@ -259,19 +283,32 @@ def _of_block(
     d: Array, y: NDArray[np.intp], weights: Array | None, kernels: ModuleType | None
 ) -> ScaleSummary:
     """The ladder of one block of logits (n, K), of which the largest of each row is subtracted."""
+    masked = np.isneginf(d) if d.min() == -np.inf else None
+    if masked is not None:
+        d[masked] = 0.0
+    depth = -d.min(axis=1)
+    faint = depth < NEAR_ZERO
+    if faint.any() and not faint.all():
+        # What faint rows claim is lost in the round-off of others: they are summarised apart.
+        if masked is not None:
+            d[masked] = -np.inf
+        kinds = [
+            _of_block(d[kind], y[kind], None if weights is None else weights[kind], kernels)
+            for kind in (faint, ~faint)
+        ]
+        return merge_scales(kinds)
     n, K = d.shape
     w = np.ones(n) if weights is None else weights
     weight, label_sum = float(w.sum()), float(w @ d[np.arange(n), y])
-    lowest = float(d.min())
-    if lowest > -np.inf:
+    spread = max(float(depth.max()), SMALLEST_SPREAD)
+    possible: NDArray[np.intp] | int = K
+    if masked is None:
         at_zero = np.array([weight * np.log(K), float((w @ d).mean())])
-        spread = max(-lowest, SMALLEST_SPREAD)
     else:
-        masked = np.isneginf(d)
-        d[masked] = 0.0
         possible = K - np.count_nonzero(masked, axis=1)
         at_zero = np.array([float(w @ np.log(possible)), float(w @ (d.sum(axis=1) / possible))])
-        spread = max(float(-d.min()), SMALLEST_SPREAD)
+    claimed = float(w @ _claims(d, possible)) if faint.all() else None
+    if masked is not None:
         d[masked] = -BEYOND_THE_LADDER * spread
     count = np.count_nonzero(d == 0, axis=1)
     ties = float(w @ np.log(count))
@@ -282,7 +319,20 @@ def _of_block(
         scales = np.exp(RUNG * np.arange(first, HIGHEST_RUNG))
         given = np.empty(0) if weights is None else weights
         values, slopes = kernels.climb(d, given, count, scales, SATURATED_SUM, LOWEST)
-    return ScaleSummary(first, values, slopes, at_zero, K, ties, label_sum, weight)
+    found = ScaleSummary(first, values, slopes, at_zero, K, ties, label_sum, weight, 0.0)
+    return replace(found, claimed=found.claimed_by_rungs() if claimed is None else claimed)
+
+
+def _claims(d: Array, possible: NDArray[np.intp] | int) -> Array:
+    """Per faint row, log K - entropy of the prediction, where masked classes have d = 0.
+
+    With f = exp(d) - 1 and means over the K possible classes it is mean(d + d f) / (1 + mean f) -
+    log(1 + mean f), which is exact to the round-off of d.
+    """
+    f = np.expm1(d)
+    mean = f.sum(axis=1) / possible
+    known: Array = (d + d * f).sum(axis=1) / possible / (1 + mean) - np.log1p(mean)
+    return known.clip(min=0.0)
 
 
 def _climb(d: Array, w: Array, count: NDArray[np.intp], first: int) -> tuple[Array, Array]:

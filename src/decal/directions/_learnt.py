@@ -10,9 +10,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_center, check_class_names, check_count, check_label_weight
+from decal._base.checks import (
+    check_center,
+    check_choice,
+    check_class_names,
+    check_count,
+    check_label_weight,
+)
 from decal._base.numerics import Array
-from decal.directions._best_model import best_model
+from decal.directions._best_model import REFERENCES, best_model
 from decal.directions._direction import (
     Direction,
     Endpoints,
@@ -76,15 +82,15 @@ class Learnt:
         weights: Array | None,
         classes: tuple[str, ...] | None,
         *,
-        best: bool = False,
+        reference: str = "model",
         may_be_kept: bool = False,
     ) -> Self:
         """Learn from checked data: logits (n, K) or TopLogits, labels (n,), weights (n,) or None.
 
         Parameters
         ----------
-        best : bool
-            Measure gains from the model of the greatest likelihood, not from the model as it is.
+        reference : str
+            Where gains are measured from: "model", "best" or "halfway" between them.
         may_be_kept : bool
             Evidence may hold on to the data.
         """
@@ -93,21 +99,19 @@ class Learnt:
             logits, labels, weights = logits[kept], labels[kept], weights[kept]
         n, K = logits.shape
         label_weight = np.bincount(labels, weights, minlength=K).astype(np.float64)
-        reference = Reference(np.zeros(K))
+        at = Reference(np.zeros(K))
         if isinstance(logits, TopLogits):
             evidence: tuple[Any, ...] = (summarise_top(logits, labels, weights),)
-            return cls(directions, reference, n, label_weight, evidence, classes)
+            return cls(directions, at, n, label_weight, evidence, classes)
         require_masks_taken(directions, logits)
-        if best:
+        if reference != "model":
             scale = any(direction.moves_scale for direction in directions)
-            reference = best_model(logits, labels, weights, scale=scale)
-        data = LabelledLogits(
-            reference.scaled(logits), reference.center, labels, weights, may_be_kept
-        )
+            at = best_model(logits, labels, weights, scale=scale, name=reference)
+        data = LabelledLogits(at.scaled(logits), at.center, labels, weights, may_be_kept)
         found = []
         for direction in directions:
             found.append(direction.summarise(data))
-        return cls(directions, reference, n, label_weight, tuple(found), classes)
+        return cls(directions, at, n, label_weight, tuple(found), classes)
 
     def __add__(self, other: Learnt) -> Learnt:
         """What both data sets say together; ValueError if they are of different models."""
@@ -179,7 +183,7 @@ class Learnt:
         """Plain values that go with the arrays."""
         return {
             "directions": [[d.name, d.settings()] for d in self.directions],
-            "best": self.reference.is_best,
+            "reference": self.reference.name,
             "scale": self.reference.scale,
             "distance": self.reference.distance,
             "rows": self.rows,
@@ -216,18 +220,19 @@ class Learnt:
 
 def _restored_reference(center: Array, settings: dict[str, Any]) -> Reference:
     """The reference of a saved model; ValueError if its numbers cannot be."""
-    best, scale, distance = (settings.pop(name) for name in ("best", "scale", "distance"))
-    if type(best) is not bool:
-        raise ValueError(f"best must be true or false: got {best!r}")
+    name, scale, distance = (settings.pop(name) for name in ("reference", "scale", "distance"))
+    check_choice(name, "reference", tuple(REFERENCES))
     ranges = {"scale": (scale, 1 / LARGEST), "distance": (distance, -RESIDUAL_TOLERANCE)}
-    for name, (value, least) in ranges.items():
+    for number, (value, least) in ranges.items():
         if type(value) not in (int, float) or not least <= value <= LARGEST:
-            raise ValueError(f"{name} must be a number from {least:g} to {LARGEST:g}: got {value}")
+            raise ValueError(
+                f"{number} must be a number from {least:g} to {LARGEST:g}: got {value}"
+            )
     if np.abs(center[np.isfinite(center)]).max() > LARGEST:
         raise ValueError(f"center must hold shifts up to {LARGEST:g}")
-    if not best and (center.any() or scale != 1 or distance != 0):
+    if name == "model" and (center.any() or scale != 1 or distance != 0):
         raise ValueError("center, scale and distance must be those of the model itself")
-    return Reference(center, float(scale), float(distance), best)
+    return Reference(center, float(scale), float(distance), name)
 
 
 FORMAT_1 = {"center", "label_weight", "keys", "moments", "ladder", "at_zero", "ladder_numbers"}
@@ -245,8 +250,12 @@ def is_known(name: str, settings: dict[str, Any]) -> bool:
 
 
 def upgrade(settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Bring what a model file of format 1 holds into the form of format 2, in place."""
-    settings["best"] = settings.pop("reference") == "best"
+    """Bring what an older model file holds into the form of today's, in place."""
+    best = settings.pop("best", None)
+    if type(best) is bool:
+        settings.setdefault("reference", "best" if best else "model")
+    if settings.pop("version") > 1:
+        return
     settings["directions"] = [
         ["temperature", d] if isinstance(d, dict) else [d, {}] for d in settings["directions"]
     ]

@@ -92,7 +92,8 @@ class Line(Direction):
         """The data themselves."""
         if not data.present.all():
             raise ValueError(
-                f"labels must contain every class for reference='best' with {self.name!r}: "
+                f"labels must contain every class for another reference than the model "
+                f"itself with {self.name!r}: "
                 f"got none of class {data.present.argmin()}. Use reference='model'."
             )
         return data

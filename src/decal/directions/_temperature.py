@@ -39,6 +39,9 @@ BISECTION_STEPS = 40
 LOSS_TOLERANCE = 1e-14
 """Nats per unit of weight by which the loss at an endpoint may miss its budget."""
 
+NO_BUDGET = 1e-12
+"""Nats per unit of weight: a share of a model's knowledge that is smaller is round-off."""
+
 SCALE_ROUNDING = 4 * float(np.finfo(np.float64).eps)
 """Scales closer than this, relative to each other, are hardly told apart."""
 
@@ -109,10 +112,14 @@ class Temperature(Direction):
         else:
             loss = ExpectedLoss(float(at_one), float(rate))
             ratio = evidence.classes * evidence.knowledge
-        ratio = ratio if self.ratio is None else self.ratio
         # An infinite budget makes every scale plausible, even of a model that knows nothing.
         unlimited = np.isinf(budgets)
-        allowed = np.where(unlimited, np.inf, ratio * np.where(unlimited, 0.0, budgets))
+        finite = np.where(unlimited, 0.0, budgets)
+        if self.ratio is not None:
+            ratio = self.ratio
+        elif self.evidence == "model":
+            finite[ratio * finite <= NO_BUDGET * evidence.weight] = 0.0
+        allowed = np.where(unlimited, np.inf, ratio * finite)
         return plausible_scales(evidence, loss, allowed, reference.scale)
 
     def widen(self, box: Box | None, inputs: Inputs, endpoints: Endpoints) -> Box:

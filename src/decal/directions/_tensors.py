@@ -10,6 +10,7 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 PEAK_INTERVALS = 32
 """The number of pieces, a power of two, that the interval of scales is cut into.
@@ -22,6 +23,19 @@ PEAK_STEPS = 4
 
 LARGEST_EXPONENT = 0.9
 """How far a shifted logit may exceed all others, as a share of the dtype's largest exponent."""
+
+
+LOCAL_STEPS = 4
+"""Steps to the endpoint of a local interval: enough for all we tried."""
+
+ENOUGH = 1e-6
+"""Share of the largest number at which a budget is as good as infinite."""
+
+SMALL_SHIFT, SMALL_SHIFT_SINGLE = 1e-2, 0.1
+"""Shifts below this use the series of the divergence, in float64 and with fewer digits."""
+
+LINEAR_FROM = 40.0
+"""Where softplus(x) is x to all digits of float64. PyTorch takes 20, which leaves 2e-9."""
 
 
 def wider(low: Tensor, high: Tensor, more_low: Tensor, more_high: Tensor) -> tuple[Tensor, Tensor]:
@@ -179,3 +193,100 @@ def _summit(d0: Tensor, d1: Tensor, k0: Tensor, c3: Tensor, c4: Tensor, c5: Tens
         bend = k0 + t * (6 * c3 + t * (12 * c4 + t * 20 * c5))
         t = torch.where(bend < 0, t - slope / bend, t).clamp(0, 1)
     return t
+
+
+def local_box(
+    z: Tensor, absent: Tensor, budget: Tensor, mix: float, by_entropy: float | None
+) -> tuple[Tensor, Tensor]:
+    """As `_local.local_box`: bounds of every probability in the ball around the prediction."""
+    masked = is_masked(z)
+    budget = budget.clamp(max=ENOUGH * torch.finfo(z.dtype).max)  # all differences stay finite
+    m = _margins(z.masked_fill(absent, -torch.inf))
+    gone = m == -torch.inf
+    if mix:
+        floor = mix / (~masked).sum(-1, keepdim=True).to(z.dtype)
+        own, others = ((1 - mix) * torch.sigmoid(x) for x in (m, -m))
+        m = torch.log(own + floor) - torch.log(others + (mix - floor))
+        gone = masked
+    m = m.masked_fill(gone, 0.0)
+    if by_entropy is not None:
+        surprise = torch.sigmoid(m) * softplus(-m)
+        budget = budget * (surprise.masked_fill(gone, 0.0).sum(-1, keepdim=True) + by_entropy)
+    up, down = _largest_log_odds(torch.stack([m, -m]), budget)
+    low, high = torch.sigmoid(-down), torch.sigmoid(up)
+    return low.masked_fill(gone, 0.0), high.masked_fill(gone, 0.0)
+
+
+def _margins(z: Tensor) -> Tensor:
+    """As `numerics.margins`; the largest class is computed separately."""
+    (largest, second), top = _two_most(z.detach())
+    is_top = _classes(z) == top
+    alone = is_masked(second)
+    second = second.masked_fill(alone, 0.0)
+    e = torch.exp(z - largest)
+    rest = (e.sum(-1, keepdim=True) - e).masked_fill(is_top, 1.0)
+    others = torch.exp((z - second).masked_fill(is_top, -torch.inf)).sum(-1, keepdim=True)
+    of_top = z.gather(-1, top) - second - torch.log(others.masked_fill(alone, 1.0))
+    return torch.where(is_top, of_top.masked_fill(alone, torch.inf), z - largest - torch.log(rest))
+
+
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x)), to all digits."""
+    return functional.softplus(x, threshold=LINEAR_FROM)
+
+
+def _largest_log_odds(m: Tensor, budget: Tensor) -> Tensor:
+    """As `bernoulli.largest_log_odds`, with a fixed number of steps.
+
+    Along the endpoint kl(q || c) is the budget, which tells its slopes in m and in the budget:
+    endpoints are found from constants, and these slopes carry the gradients.
+    """
+    at, b = m.detach(), budget.detach()
+    most = softplus(-at)
+    still = b <= 0
+    # Less than the smallest number with all its digits is as good as nothing left.
+    certain = (most - b <= torch.finfo(m.dtype).tiny) & ~still
+    b = torch.where(certain | still, most / 2, b)
+    infinite = torch.isinf(at)
+    b = b.masked_fill(infinite, math.log(2) / 2)
+    x0 = at.masked_fill(infinite, 0.0)
+    most = softplus(-x0)
+    wanted = torch.log(b) - torch.log(most - b)
+    c, d = torch.sigmoid(x0), torch.sigmoid(-x0)
+    small = 1 / (torch.sqrt(c * d / (2 * b)) + (d - c).clamp(min=0) / 3)
+    x = torch.maximum(x0 + small, wanted)
+    shortest = torch.finfo(m.dtype).eps * (1 + x0.abs())
+    # Further out 1 - q has lost its digits, and a step that leads there would be the last.
+    furthest = -math.log(torch.finfo(m.dtype).tiny)
+    for _ in range(LOCAL_STEPS):
+        t = torch.maximum(x - x0, shortest)
+        value, rest = _divergence(x0, t)
+        q, p = torch.sigmoid(x), torch.sigmoid(-x)
+        rise, fall = t * q * p / value, t * q * p / rest
+        step = (torch.log(value) - torch.log(rest) - wanted) / (rise + fall)
+        bend = (1 + t * (p - q)) / t + fall - rise
+        x = x - step / (1 - step * bend / 2).clamp(0.5, 2.0)
+        x = torch.maximum(x.clamp(max=furthest), x0)
+    q, p = torch.sigmoid(x), torch.sigmoid(-x)
+    per_nat = (1 / (torch.maximum(x - x0, shortest) * q * p)).masked_fill(certain | still, 0.0)
+    slope = torch.where(still, 1.0, (q - c) * per_nat).masked_fill(certain, 0.0)
+    x = torch.where(still | infinite, at, x).masked_fill(certain & (at > -torch.inf), torch.inf)
+    return x + slope * (m - at).masked_fill(infinite, 0.0) + per_nat * (budget - budget.detach())
+
+
+def _divergence(m: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+    """As `bernoulli.divergence`, at x = m + t."""
+    x = m + t
+    rest = softplus(-x) + t * torch.sigmoid(-x)
+    rare = m < 0
+    sign = torch.where(rare, 1.0, -1.0).to(m.dtype)
+    far = softplus(sign * x) - softplus(sign * m)
+    near = torch.log1p(torch.sigmoid(-m.abs()) * torch.expm1(sign * t.clamp(max=1)))
+    value = sign * t * torch.sigmoid(sign * x) - torch.where(t < 1, near, far)
+    c, d = torch.sigmoid(m), torch.sigmoid(-m)
+    d1, skew = c * d, d - c
+    d3, d4 = d1 * (1 - 6 * d1), d1 * skew * (1 - 12 * d1)
+    d5 = d1 * (1 - 30 * d1 * (1 - 4 * d1))
+    series = d1 / 2 + t * (d1 * skew / 3 + t * (d3 / 8 + t * (d4 / 30 + t * d5 / 144)))
+    small = SMALL_SHIFT if t.dtype == torch.float64 else SMALL_SHIFT_SINGLE
+    return torch.where(t < small, t * t * series, value), rest

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_count, check_remainder, check_top_classes, check_top_values
+from decal._base.checks import check_count
 from decal._base.numerics import Array, margins, row_blocks, sigmoid
+from decal._base.top_checks import check_remainder, check_top_classes, check_top_values
 from decal.credal import IntervalCredalSet
 from decal.directions._bins import (
     BIN_WIDTH,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from decal._base.checks import DEFAULT_ALPHA
 from decal.decalibrator import Decalibrator
 from decal.distributed._partitions import Recipe
 
@@ -21,7 +22,7 @@ def fit(
     data: Any,
     labels: Any = "label",
     *,
-    alpha: float,
+    alpha: float = DEFAULT_ALPHA,
     logits: str | Iterable[str] = "logits",
     sample_weight: Any = None,
     classes: Iterable[Any] | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from decal._base.extras import needs
 from decal._base.numerics import Array, Logits
+from decal._base.places import listing
 from decal.credal._boxes import IntervalCredalSet
 from decal.distributed._partitions import (
     BadPartitionError,
     Batch,
     PartitionPlace,
+    Recipe,
     checked,
     loaded,
     predicted,
@@ -71,6 +73,23 @@ class Columns:
                 )
         return cls(names, label, weight)
 
+    def ordered(self, classes: tuple[str, ...] | None) -> Columns:
+        """The columns of logits in the order of a model's classes, where they are named after them.
+
+        Columns that have other names than the classes go by position; ValueError if some have.
+        """
+        named = set(classes or ()) & set(self.per_class or ())
+        if self.per_class is None or not classes or not named:
+            return self
+        missing = [name for name in classes if name not in named]
+        besides = [name for name in self.per_class if name not in named]
+        if missing or besides:
+            raise ValueError(
+                f"logits must be the columns of the classes {listing(classes)}: got "
+                f"{listing(self.per_class)}."
+            )
+        return replace(self, logits=classes)
+
     @property
     def per_class(self) -> tuple[str, ...] | None:
         """The columns of logits, if there is one per class."""
@@ -109,15 +128,10 @@ class Columns:
 
 
 def batches(
-    tables: Iterable[Any], columns: Columns, partition: int, names: tuple[str, ...] | None
+    tables: Iterable[Any], columns: Columns, partition: int, recipe: Recipe
 ) -> Iterator[Batch]:
-    """The checked rows of a partition that arrives as Arrow tables.
-
-    Parameters
-    ----------
-    names : tuple of str, optional
-        Names of the classes, if they are known.
-    """
+    """The checked rows of a partition that arrives as Arrow tables."""
+    names = recipe.classes
     start, K = 0, None if names is None else len(names)
     for table in tables:
         place = PartitionPlace(start, partition=partition, columns=columns.per_class)
@@ -134,7 +148,7 @@ def batches(
                 weights,
                 place=place,
                 classes=K,
-                names=names,
+                recipe=recipe,
             )
             start += table.num_rows
 

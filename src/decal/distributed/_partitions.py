@@ -14,12 +14,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import (
-    check_class_names,
-    check_labels,
-    check_logits,
-    check_weights,
-    require_unmasked_labels,
+from decal._base.checks import check_class_names, check_labels, check_weights
+from decal._base.inputs import (
+    look_like_probabilities,
+    require_possible_labels,
+    warn_of_probabilities,
 )
 from decal._base.numerics import Array, Logits
 from decal._base.places import TablePlace
@@ -92,7 +91,8 @@ class Recipe:
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         """What tells recipes apart; without it, Dask would pickle and load each one to find out."""
         model = self.model
-        return model.alpha, model.likelihood, model.box, repr(model.directions), self.classes
+        settings = model.likelihood, model.box, repr(model.directions)
+        return model.alpha, *settings, model.probabilities, model.floor, self.classes
 
 
 class Batch(NamedTuple):
@@ -116,12 +116,15 @@ class PartitionEvidence(NamedTuple):
         How many rows were seen, of any weight.
     problems : tuple
         (partition, message) for everything that is wrong.
+    suspect : bool
+        Whether all rows, of which there are enough to tell, look like probabilities.
     """
 
     learnt: Learnt | None = None
     first: int = -1
     rows: int = 0
     problems: tuple[tuple[int, str], ...] = ()
+    suspect: bool = False
 
 
 # One partition
@@ -129,16 +132,17 @@ class PartitionEvidence(NamedTuple):
 
 def summarise(batches: Iterable[Batch], partition: int, recipe: Recipe) -> PartitionEvidence:
     """What one partition says; a BadPartitionError of its batches becomes a problem."""
-    learnt, rows = None, 0
+    learnt, rows, suspect = None, 0, True
     try:
         for logits, labels, weights in _gathered(batches):
             rows += len(labels)
+            suspect = suspect and look_like_probabilities(logits)
             if weights is None or weights.any():
                 more = recipe.model._learn_checked(logits, labels, weights, recipe.classes)
                 learnt = more if learnt is None else learnt + more
     except BadPartitionError as error:
         return PartitionEvidence(rows=rows, problems=((partition, str(error)),))
-    return PartitionEvidence(learnt, partition, rows)
+    return PartitionEvidence(learnt, partition, rows, suspect=suspect)
 
 
 def checked(
@@ -148,7 +152,7 @@ def checked(
     *,
     place: PartitionPlace,
     classes: int | None,
-    names: tuple[str, ...] | None = None,
+    recipe: Recipe,
 ) -> Batch:
     """Rows of a partition as arrays, after every check.
 
@@ -162,13 +166,14 @@ def checked(
         Where these rows stand, for messages.
     classes : int or None
         K if it is known.
-    names : tuple of str, optional
-        The names of the classes.
+    recipe : Recipe
+        What they mean, and the names of the classes.
     """
-    z = check_logits(logits, classes=classes, place=place, empty=True, masked=True)
+    model, names = recipe.model, recipe.classes
+    z = model._read(logits, classes, place=place, empty=True, warn=False)
     n, K = z.shape
     y = check_labels(labels, rows=n, classes=K, names=names, place=place, advice=LABEL_ADVICE)
-    require_unmasked_labels(z, y, place)
+    require_possible_labels(z, y, place, probabilities=model.probabilities, floor=model.floor)
     return Batch(z, y, check_weights(weights, rows=n, place=place, all_zero=True))
 
 
@@ -206,6 +211,7 @@ def merged(parts: Iterable[PartitionEvidence]) -> PartitionEvidence:
     speaking = [(part.first, part.learnt) for part in parts if part.learnt is not None]
     if problems or not speaking:  # nothing will be learnt: there is no need to carry the rest
         return PartitionEvidence(rows=rows, problems=tuple(sorted(problems)))
+    suspect = all(part.suspect for part in parts if part.learnt is not None)
     first, whole = speaking[0]
     K = len(whole.label_weight)
     for partition, more in speaking[1:]:
@@ -217,7 +223,7 @@ def merged(parts: Iterable[PartitionEvidence]) -> PartitionEvidence:
                 f"got {len(more.label_weight)} in partition {partition}."
             )
             problems.append((partition, message))
-    return PartitionEvidence(None if problems else whole, first, rows, tuple(problems))
+    return PartitionEvidence(None if problems else whole, first, rows, tuple(problems), suspect)
 
 
 def finished(evidence: PartitionEvidence, recipe: Recipe) -> Decalibrator:
@@ -233,14 +239,21 @@ def finished(evidence: PartitionEvidence, recipe: Recipe) -> Decalibrator:
         raise ValueError("sample_weight must be positive somewhere: got only zeros.")
     if evidence.learnt is None:
         raise ValueError("data must have at least one row: got only empty partitions.")
+    if evidence.suspect:
+        warn_of_probabilities()
     return recipe.model._unfitted()._add(evidence.learnt)
 
 
 # Models as bytes
 
 
-def to_bytes(model: Decalibrator) -> bytes:
-    """What `Decalibrator.save` writes, uncompressed: zlib would take longer than the fit."""
+def to_bytes(model: Decalibrator, alpha: float | None) -> bytes:
+    """What `Decalibrator.save` writes, uncompressed: zlib would take longer than the fit.
+
+    An alpha at which the model cannot predict is refused here, not on a worker.
+    """
+    K = len(model.class_weights)
+    model.predict(np.full((1, K), 1 / K), alpha=alpha)
     file = BytesIO()
     model.save(file, compressed=False)
     return file.getvalue()
@@ -262,7 +275,7 @@ def predicted(
     """The credal sets of the rows of one partition, n >= 0."""
     model = loaded(saved)
     K = len(model.class_weights)
-    z = check_logits(logits, classes=K, place=place, empty=True, masked=True)
+    z = model._read(logits, K, place=place, empty=True)
     if len(z) == 0:
         return IntervalCredalSet(*np.empty((2, 0, K)), point=np.empty((0, K)))
     return model._predict_checked(z, model.alpha if alpha is None else alpha)

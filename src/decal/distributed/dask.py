@@ -88,8 +88,8 @@ def _summarise_block(
     logits: Any, labels: Any, weights: Any = None, *, partition: int, classes: int, recipe: Recipe
 ) -> PartitionEvidence:
     def batches() -> Iterator[Batch]:
-        place, names = PartitionPlace(partition=partition), recipe.classes
-        yield checked(logits, labels, weights, place=place, classes=classes, names=names)
+        place = PartitionPlace(partition=partition)
+        yield checked(logits, labels, weights, place=place, classes=classes, recipe=recipe)
 
     return summarise(batches(), partition, recipe)
 
@@ -103,8 +103,7 @@ def predict_array(model: Decalibrator, logits: Any, alpha: float | None) -> Lazy
             f"data must have {K} columns, one per class seen by fit: got {z.shape[1]}. "
             "Use the logits of the same model."
         )
-    model.shifts(alpha)  # a wrong alpha is refused here, not on a worker
-    saved = delayed(to_bytes(model), pure=True)
+    saved = delayed(to_bytes(model, alpha), pure=True)
     sets = da.map_blocks(
         _predict_block,
         z,
@@ -193,21 +192,20 @@ def _summarise_frame(frame: Any, partition: int, columns: Any, recipe: Recipe) -
     def tables() -> Iterator[Any]:
         yield from_pandas(frame, columns, PartitionPlace(partition=partition))
 
-    return summarise(batches(tables(), columns, partition, recipe.classes), partition, recipe)
+    return summarise(batches(tables(), columns, partition, recipe), partition, recipe)
 
 
 def predict_dataframe(model: Decalibrator, data: Any, logits: Any, alpha: float | None) -> Any:
     """As `decal.distributed.predict`, on a Dask DataFrame."""
     from decal.distributed._frames import ADDED, Columns
 
-    columns = Columns.named(logits)
+    columns = Columns.named(logits).ordered(model.classes)
     columns.require_in(data.columns)
     columns.require_room(data.columns)
-    model.shifts(alpha)
     others = data._meta.drop(columns=columns.of_logits)
     return data.map_partitions(
         _predict_frame,
-        delayed(to_bytes(model), pure=True),
+        delayed(to_bytes(model, alpha), pure=True),
         alpha,
         columns,
         meta=others.assign(**{name: np.empty(0, dtype=object) for name in ADDED}),

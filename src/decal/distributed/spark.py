@@ -35,11 +35,17 @@ import pyarrow as pa  # type: ignore[import-untyped]  # isort: skip
 
 __all__ = ["fit_spark", "predict_spark"]
 
-SCHEMA = "learnt binary, first int, rows long, problem string"
+SCHEMA = "learnt binary, first int, rows long, problem string, suspect boolean"
 """How the evidence of one partition travels."""
 
 ARROW_SCHEMA = pa.schema(
-    {"learnt": pa.binary(), "first": pa.int32(), "rows": pa.int64(), "problem": pa.string()}
+    {
+        "learnt": pa.binary(),
+        "first": pa.int32(),
+        "rows": pa.int64(),
+        "problem": pa.string(),
+        "suspect": pa.bool_(),
+    }
 )
 
 
@@ -64,13 +70,14 @@ def fit_spark(
     def summarise_partition(received: Iterator[Any]) -> Iterator[Any]:
         partition = _partition_number()
         tables = (_renamed(batch, columns.needed) for batch in received)
-        found = summarise(batches(tables, columns, partition, recipe.classes), partition, recipe)
+        found = summarise(batches(tables, columns, partition, recipe), partition, recipe)
         problem = found.problems[0][1] if found.problems else None
         row = {
             "learnt": pickle.dumps(found.learnt),
             "first": partition,
             "rows": found.rows,
             "problem": problem,
+            "suspect": found.suspect,
         }
         yield pa.RecordBatch.from_pylist([row], schema=ARROW_SCHEMA)
 
@@ -83,7 +90,7 @@ def fit_spark(
 def _evidence(row: Any) -> list[PartitionEvidence]:
     learnt = pickle.loads(row.learnt)  # written by the workers of this very job
     problems = () if row.problem is None else ((row.first, row.problem),)
-    return [PartitionEvidence(learnt, row.first, row.rows, problems)]
+    return [PartitionEvidence(learnt, row.first, row.rows, problems, row.suspect)]
 
 
 def _combine(
@@ -96,11 +103,10 @@ def _combine(
 
 def predict_spark(model: Decalibrator, data: Any, logits: Any, alpha: float | None) -> Any:
     """As `decal.distributed.predict`, on a Spark DataFrame."""
-    columns = Columns.named(logits)
+    columns = Columns.named(logits).ordered(model.classes)
     columns.require_in(data.columns)
     columns.require_room(data.columns)
-    model.shifts(alpha)
-    saved, names = to_bytes(model), data.columns
+    saved, names = to_bytes(model, alpha), data.columns
     kept = [field for field in data.schema.fields if field.name not in columns.of_logits]
     lists = ArrayType(DoubleType(), containsNull=False)
     schema = StructType([*kept, *(StructField(name, lists, nullable=False) for name in ADDED)])

@@ -30,8 +30,8 @@ from decal._base.checks import (
     check_count,
     check_distributions,
     check_labels,
-    check_logits,
 )
+from decal._base.inputs import inputs_of
 from decal._io.whole_files import replacing
 from decal.credal import CredalSet
 from decal.explorer._media import open_media
@@ -196,14 +196,14 @@ def explore(
     >>> page.payload.arrays["0/upper"].shape, page.payload.header["start"]
     ((3, 4, 2), 1)
     """
-    z = check_logits(logits, masked=True)
+    z = inputs_of(model, logits)
     own = getattr(model, "alpha", USUAL_ALPHA)
     levels = _levels(model, own, alphas)
     start = int(np.argmin([abs(level - own) for level in levels]))
     sides = [_side(model, z, name or ("Model A" if compare else "Model"), levels, start)]
     if compare is not None:
         other, other_logits, *other_name = compare
-        other_z = check_logits(other_logits, masked=True, name="compare's logits")
+        other_z = inputs_of(other, other_logits, "compare's logits")
         if other_z.shape != z.shape:
             raise ValueError(
                 f"compare's logits must have the shape of logits, {z.shape}: got {other_z.shape}."
@@ -219,7 +219,9 @@ def explore(
             len(z),
             labels=None
             if labels is None
-            else check_labels(labels, rows=len(z), classes=z.shape[1]),
+            else check_labels(
+                labels, rows=len(z), classes=z.shape[1], names=getattr(model, "classes", None)
+            ),
             truth=None if truth is None else _truth(truth, z.shape),
             media=open_media(names, texts, images, total=len(z)),
             rows=rows,
@@ -271,7 +273,9 @@ def explore_credal(
             [None],
             0,
             n,
-            labels=None if labels is None else check_labels(labels, rows=n, classes=K),
+            labels=None
+            if labels is None
+            else check_labels(labels, rows=n, classes=K, names=credal.classes),
             truth=None if truth is None else _truth(truth, (n, K)),
             media=open_media(names, texts, images, total=n),
             rows=rows,

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from decal._base.checks import check_pictures
+from decal._base.checks import to_numpy
 from decal._base.extras import needs
 
 LARGEST_SIDE = 96
@@ -199,3 +200,19 @@ def _pillow() -> Any:
     with needs("PIL", message="images need Pillow: pip install 'decal[explore]'"):
         from PIL import Image
     return Image
+
+
+def check_pictures(images: Any, *, rows: int) -> NDArray[Any]:
+    """(rows, height, width) or (rows, height, width, 3 or 4) numbers."""
+    array = to_numpy(images, "images")
+    grey = array.ndim == 3
+    if not (grey or (array.ndim == 4 and array.shape[3] in (3, 4))) or 0 in array.shape:
+        raise ValueError(
+            "images must be (n, height, width), or with 3 or 4 colours as the last axis: "
+            f"got shape {array.shape}. Move the axis of colours there, if there is one."
+        )
+    if len(array) != rows:
+        raise ValueError(f"images must be {rows}, one for every input: got {len(array)}.")
+    if array.dtype.kind not in "uifb":
+        raise ValueError(f"images must be numbers: got dtype {array.dtype}.")
+    return array

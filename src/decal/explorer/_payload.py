@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from decal import metrics
 from decal._base.checks import check_count, check_rows
 from decal._base.numerics import Array, row_blocks
-from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet
+from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, KLCredalSet
 from decal.explorer._media import Media
 
 Rows = NDArray[np.intp]
@@ -275,8 +275,9 @@ def choose_rows(rows: Any, total: int, row_bytes: int, seed: int) -> Rows:
 def fold(credal: CredalSet, slots: Rows) -> CredalSet:
     """The same sets, seen more coarsely: m classes of each input, and all others as one event.
 
-    The result is a box again (or a hull): whatever the m probabilities are, those of the others can
-    sum to anything between the sums of their bounds. So its tight bounds are exact for the event.
+    The result is a box again (or a hull, or a ball): whatever the m probabilities are, those of the
+    others can sum to anything between the sums of their bounds. So its tight bounds are exact for
+    the event. Those of a ball are, because merging classes leaves a ball of the same radius.
 
     Parameters
     ----------
@@ -287,7 +288,9 @@ def fold(credal: CredalSet, slots: Rows) -> CredalSet:
     """
     if isinstance(credal, HullCredalSet):
         vertices = np.stack([_fold(v, slots) for v in credal.vertices.swapaxes(0, 1)], axis=1)
-        return HullCredalSet(vertices)
+        return HullCredalSet(vertices, axis=1)
+    if isinstance(credal, KLCredalSet):
+        return KLCredalSet(_fold(credal.center, slots), credal.radius)
     return IntervalCredalSet(_fold(credal.lower, slots), _fold(credal.upper, slots)).tighten()
 
 
@@ -397,10 +400,10 @@ class _Curves:
 def _rules(sides: Sequence[Side]) -> list[dict[str, str]]:
     """The decision rules to show.
 
-    For boxes, under 0/1 loss, interval dominance is maximality; for hulls it keeps more.
+    For boxes, under 0/1 loss, interval dominance is maximality; for hulls and balls it keeps more.
     """
     sets = [*SET_RULES]
-    if not any(isinstance(side.first, HullCredalSet) for side in sides):
+    if not any(isinstance(side.first, HullCredalSet | KLCredalSet) for side in sides):
         sets.remove("interval_dominance")
     ones = [*ONE_RULES]
     if not all(side.has_point for side in sides):

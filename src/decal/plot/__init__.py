@@ -5,7 +5,7 @@ axes. No global setting changes. Colour-blind readers can tell the colours apart
 axes' background, so that light and dark figures both read well; sizes follow `font.size`, so that
 ``plt.rc_context({"font.size": 18})`` makes a figure for a slide.
 
-Imports from `_base`, `credal` and `selection`.
+Imports from `_base`, `calibration`, `credal`, `metrics`, `selection` and `triage`.
 """
 
 from decal._base.extras import needs
@@ -14,6 +14,8 @@ with needs("matplotlib", message="decal.plot needs matplotlib: pip install 'deca
     from decal.plot._alphas import alpha_path, tradeoff
     from decal.plot._intervals import intervals
     from decal.plot._many_inputs import binary, decomposition
+    from decal.plot._reliability import reliabilities, reliability
+    from decal.plot._risk_coverage import risk_coverage
     from decal.plot._simplex import simplex
     from decal.plot._spider import spider, spiders
 
@@ -22,6 +24,9 @@ __all__ = [
     "binary",
     "decomposition",
     "intervals",
+    "reliabilities",
+    "reliability",
+    "risk_coverage",
     "simplex",
     "spider",
     "spiders",

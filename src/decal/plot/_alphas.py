@@ -11,7 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import FuncNorm
 
-from decal._base.checks import check_alphas, check_logits, check_scores, to_numpy
+from decal._base.checks import check_alphas, check_scores, to_numpy
+from decal._base.data_frames import is_frame
+from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
 from decal.plot._one_input import class_names, one_row, true_row
 from decal.plot._style import (
@@ -164,8 +166,8 @@ def alpha_path(
     """
     even = _unstretched(np.linspace(1, 0, LEVELS))
     levels = even if alphas is None else np.sort(check_alphas(alphas))[::-1]
-    array = to_numpy(logits, "logits")
-    z = check_logits(array[None] if array.ndim == 1 else array, masked=True)
+    array = logits if is_frame(logits) else np.atleast_2d(to_numpy(logits, "logits"))
+    z = inputs_of(model, array)
     if len(z) != 1:
         raise ValueError(f"logits must be those of one input: got {len(z)} rows.")
     found = [one_row(model.predict(z, alpha=float(level)), 0) for level in levels]

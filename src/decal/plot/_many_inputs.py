@@ -92,7 +92,11 @@ def binary(
     k = int(inside.argmax())
     low, high = credal.probability(inside, empty="nan")
     middle = (low + high) / 2 if credal.point is None else credal.point[:, k]
-    right = None if labels is None else check_labels(labels, rows=len(credal), classes=2) == k
+    right = (
+        None
+        if labels is None
+        else check_labels(labels, rows=len(credal), classes=2, names=credal.classes) == k
+    )
     order = np.argsort(middle, kind="stable")
     order = order[~np.isnan(low[order])]
     low, high, middle = low[order], high[order], middle[order]
@@ -182,13 +186,17 @@ def decomposition(
     >>> ax.collections[0].get_offsets().round(3).tolist()
     [[0.325, 0.348], [0.5, 0.193]]
     """
-    aleatoric, epistemic = credal.aleatoric(empty="nan"), credal.epistemic(empty="nan")
+    # Not epistemic(), which warns where most sets are at the cap: here one can see that.
+    aleatoric, total = credal.entropy(empty="nan")
+    epistemic = np.maximum(total - aleatoric, 0.0)
     n, K = credal.shape
     ax = axes_or_new(ax, 4.2, 3.6)
     ink = frame(ax)
     groups: dict[str, tuple[Mask, str]] = {"inputs": (np.ones(n, bool), ink.models[0])}
     if labels is not None:
-        right = credal.decide("point", empty="nan") == check_labels(labels, rows=n, classes=K)
+        right = credal.decide("point", empty="nan") == check_labels(
+            labels, rows=n, classes=K, names=credal.classes
+        )
         groups = {"right": (right, ink.models[0]), "wrong": (~right, ink.truth)}
     area = float(np.clip(CROWD / max(n, 1), *MARK_AREA)) * unit() ** 2
     strength = float(np.clip(30 / max(n, 1) ** 0.5, 0.3, 0.85))

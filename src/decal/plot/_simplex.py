@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Polygon
 
 from decal._base.numerics import Array
-from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet
+from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, KLCredalSet
+from decal.credal._ball_support import extreme_member
 from decal.plot._fonts import drawable, literal, wrapped
 from decal.plot._one_input import Sets, class_names, named, one_row, true_row
 from decal.plot._style import (
@@ -30,6 +31,9 @@ from decal.plot._style import (
 HEIGHT = np.sqrt(3) / 2
 SAME_CORNER = 1e-12
 """Corners count as one if no probability differs by more."""
+
+DIRECTIONS = 720
+"""Directions in which the extreme members of a ball are drawn."""
 
 AROUND = ((0, 1, 2), (0, 2, 1), (2, 0, 1), (2, 1, 0), (1, 2, 0), (1, 0, 2))
 """Orders of three classes; each becomes the next by exchanging two neighbours."""
@@ -55,7 +59,8 @@ def simplex(
     ----------
     credal
         A credal set of three classes; or several by name, or in a list. Intervals are drawn as the
-        exact polygon of their box, hulls as the hull of their members.
+        exact polygon of their box, hulls as the hull of their members, balls as the polygon of
+        members that are extreme in many directions.
     row : int
         The input.
     ax : matplotlib.axes.Axes, optional
@@ -171,6 +176,8 @@ def corners(one: CredalSet) -> Array:
     """(C, 3) corners of one input's set, in order around it; one or two if it has no area."""
     if isinstance(one, HullCredalSet):
         return _hull(one.vertices[0])
+    if isinstance(one, KLCredalSet):
+        return _rim(one)
     assert isinstance(one, IntervalCredalSet)
     tight = one.tighten()
     low, high = tight.lower[0], tight.upper[0]
@@ -182,6 +189,17 @@ def corners(one: CredalSet) -> Array:
         corner[b] = min(high[b], 1 - high[a] - low[c])
         corner[c] = 1 - corner[a] - corner[b]
     return _distinct(found)
+
+
+def _rim(ball: KLCredalSet) -> Array:
+    """(C, 3) members of one ball, in order around it, each extreme in some direction."""
+    # The range of a class at the center says how far directions are to be stretched: the
+    # members of a narrow ball, or of one near an edge, are then spread evenly around it.
+    angle = np.linspace(0.0, 2.0 * np.pi, DIRECTIONS, endpoint=False)[:, None]
+    values = np.cos(angle + 2.0 * np.pi / 3.0 * np.arange(3))
+    values /= np.maximum(ball.upper[0] - ball.lower[0], SAME_CORNER)
+    log_c = np.tile(ball.log_center[0], (DIRECTIONS, 1))
+    return _hull(extreme_member(log_c, values, np.full(DIRECTIONS, ball.radius[0])))
 
 
 def plane(p: Array) -> tuple[Array, Array]:

@@ -1,16 +1,16 @@
 """Choosing alpha for a reason: a wanted efficiency, coverage, miss rate or confidence.
 
-Everything but the confidence level is chosen by asking a fitted model for predictions at several
-alphas, so it works for any directions, box, likelihood and reference. It rests on one property:
-predictions are nested, that is, a smaller alpha never removes a distribution from a credal set, nor
-a class from a decision set. May import from `_base`, `credal`, `decisions` and `metrics`.
+Most choices ask a fitted model for predictions at several alphas, so they work for any directions,
+box, likelihood and reference. They rest on one property: predictions are nested, that is, a smaller
+alpha never removes a distribution from a credal set, nor a class from a decision set. The guarantee
+for whole distributions (`alpha_for_distribution`) is about local sets. May import from `_base`,
+`credal`, `decisions`, `directions`, `decalibrator` and `metrics`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,18 +18,17 @@ from numpy.typing import NDArray
 from decal import metrics
 from decal._base.checks import (
     check_alpha,
-    check_alphas,
     check_annotations,
-    check_choice,
     check_count,
-    check_distributions,
     check_labels,
-    check_logits,
     require_one,
 )
-from decal._base.extras import needs
+from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
-from decal.decisions import SET_RULES
+from decal.selection._alpha_path import AlphaPath, path
+from decal.selection._choices import Choice, GroupChoice, in_groups
+from decal.selection._classes import ClassChoice, RareClassWarning, alpha_for_classes
+from decal.selection._distributions import alpha_for_distribution, entropy_from_annotations
 from decal.selection._plausibility import (
     SEARCH_LEVELS,
     Predictor,
@@ -40,135 +39,35 @@ from decal.selection._plausibility import (
     labels_inside,
     largest_alpha,
     plausibility,
-    shape_of,
 )
 
 __all__ = [
     "AlphaPath",
     "Choice",
+    "ClassChoice",
+    "GroupChoice",
+    "RareClassWarning",
+    "alpha_for_classes",
     "alpha_for_coverage",
+    "alpha_for_distribution",
     "alpha_for_efficiency",
     "alpha_for_labels",
     "alpha_from_confidence",
     "confidence_from_alpha",
     "contour_levels",
+    "entropy_from_annotations",
     "path",
     "plausibility",
     "shares",
 ]
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
-PATH_LEVELS = 41
-PATH_BUDGETS = (1e-4, 20.0)
-"""Alphas of a path by default: 1, 0, and between them budgets, -log alpha, in equal ratios."""
+UNLIKELY = 0.01
+"""Chance below which the misses of one class are worth a note."""
 
 EFFICIENCY_TOLERANCE = 1e-6
 """How far the efficiency found may be from the one wanted."""
-
-ROWS_SHOWN = 12
-
-
-@dataclass(frozen=True, repr=False)
-class Choice:
-    """An alpha, and what it was chosen for. It stands for the number itself: ``alpha=choice``.
-
-    Attributes
-    ----------
-    alpha : float
-        The level.
-    achieved : float
-        The efficiency, coverage or miss rate at that level, on the examples given.
-    target : float
-        What was asked for.
-    examples : int
-        Number of rows it was chosen on.
-    quantity : str
-        "efficiency", "coverage" or "miss rate".
-    note : str
-        Empty, or why the choice is not what one would hope for.
-    """
-
-    alpha: float
-    achieved: float
-    target: float
-    examples: int
-    quantity: str
-    note: str = ""
-
-    def __float__(self) -> float:
-        return self.alpha
-
-    def __repr__(self) -> str:
-        wanted = {"coverage": "at least ", "miss rate": "at most "}.get(self.quantity, "")
-        note = f" ({self.note})" if self.note else ""
-        return (
-            f"Choice: alpha {self.alpha:.6g}, {self.quantity} {self.achieved:.4f} "
-            f"on {_examples(self.examples)}, wanted {wanted}{self.target:g}{note}"
-        )
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class AlphaPath:
-    """What every alpha would give, on one set of examples: a table to read or to plot.
-
-    Attributes
-    ----------
-    alpha : (A,) array
-        Levels.
-    efficiency : (A,) array
-        One minus the mean width of the intervals.
-    coverage : (A,) array or None
-        Share of rows whose distribution is in the credal set; None without distributions.
-    miss_rate : (A,) array or None
-        Share of rows whose label is not in the decision set; None without labels.
-    set_size : (A,) array
-        Mean number of classes in the decision set.
-    examples : int
-        Number of rows.
-    rule : str
-        The rule of the decision sets.
-    """
-
-    alpha: Array
-    efficiency: Array
-    coverage: Array | None
-    miss_rate: Array | None
-    set_size: Array
-    examples: int
-    rule: str
-
-    def to_pandas(self) -> pd.DataFrame:
-        """A DataFrame with one row per alpha."""
-        with needs("pandas", message="to_pandas needs pandas: pip install 'decal[pandas]'"):
-            import pandas as pd
-        return pd.DataFrame(self._columns())
-
-    def _columns(self) -> dict[str, Array]:
-        columns = {
-            "alpha": self.alpha,
-            "efficiency": self.efficiency,
-            "coverage": self.coverage,
-            "miss_rate": self.miss_rate,
-            "set_size": self.set_size,
-        }
-        return {name: values for name, values in columns.items() if values is not None}
-
-    def __repr__(self) -> str:
-        A, columns = len(self.alpha), self._columns()
-        shown = np.unique(np.linspace(0, A - 1, min(A, ROWS_SHOWN)).round().astype(np.intp))
-        lines = [f"AlphaPath: {A} alphas, {_examples(self.examples)}, decisions {self.rule}"]
-        lines.append("  " + "".join(f"{name.replace('_', ' '):>12}" for name in columns))
-        for a in shown:
-            numbers = (f"{values[a]:12.4f}" for name, values in columns.items() if name != "alpha")
-            lines.append(f"  {self.alpha[a]:12.6g}" + "".join(numbers))
-        if len(shown) < A:
-            lines.append(f"  … {len(shown)} of {A} shown")
-        return "\n".join(lines)
-
 
 # For a wanted outcome
 
@@ -212,7 +111,7 @@ def alpha_for_efficiency(model: Predictor, logits: Any, target: Any) -> Choice:
     >>> decal.selection.alpha_for_efficiency(d, logits, 0.5)
     Choice: alpha 0.811..., efficiency 0.5000 on 4 examples, wanted 0.5
     """
-    z, target = check_logits(logits, masked=True), check_alpha(target, "target")
+    z, target = inputs_of(model, logits), check_alpha(target, "target")
 
     def achieved(alpha: float) -> float:
         return metrics.efficiency(model.predict(z, alpha=alpha))
@@ -257,8 +156,15 @@ def alpha_for_coverage(
     *,
     annotations: Any = None,
     atol: float = 5e-4,
+    guaranteed: bool = False,
 ) -> Choice:
     """The largest alpha at which enough credal sets hold the true label distribution.
+
+    With `guaranteed`, enough for a statement about new inputs: the alpha is the largest at which
+    (rows covered) / (n + 1) >= target, as if a new row were not covered. If these n rows and a new
+    one are exchangeable, given the fitted model, the set of the new one holds its distribution with
+    probability `target`. This is split conformal prediction with `plausibility` as the score,
+    for any directions; see `alpha_for_labels` for why, and for what it does not say.
 
     Parameters
     ----------
@@ -274,17 +180,20 @@ def alpha_for_coverage(
         Labels by up to A annotators, instead of distributions: their `shares` are used.
     atol : float
         Tolerance on every bound, as in `decal.metrics.coverage`.
+    guaranteed : bool
+        Whether the coverage is to hold for new inputs, on average over such samples, rather than
+        for these rows. If they are too few for that, alpha is 0, and the note says so.
 
     See Also
     --------
     decal.metrics.coverage : The coverage of given credal sets.
-    alpha_for_labels : Where there is one label per input.
+    alpha_for_distribution : The same guarantee where there is one label per input; local sets.
+    alpha_for_labels : A guarantee for decisions.
 
     Notes
     -----
-    The coverage holds for these rows. That of new ones is the same up to sampling error, about
-    sqrt(target (1 - target) / n). For a guarantee on average over such samples, as in
-    `alpha_for_labels`, ask for target (n + 1) / n.
+    Unless `guaranteed`, the coverage holds for these rows. That of new ones is the same up to
+    sampling error, about sqrt(target (1 - target) / n).
 
     The shares of a few annotators vary more than the distribution they are drawn from: sets that
     cover the shares are wider than they need to be to cover the distribution.
@@ -301,15 +210,22 @@ def alpha_for_coverage(
     >>> decal.selection.alpha_for_coverage(d, logits, annotations=votes, target=0.75)
     Choice: alpha 0.953..., coverage 0.7500 on 4 examples, wanted at least 0.75
     """
-    z, target = check_logits(logits, masked=True), check_alpha(target, "target")
+    z, target = inputs_of(model, logits), check_alpha(target, "target")
     require_one(distributions=distributions, annotations=annotations)
     if annotations is not None:
         distributions = shares(annotations, z.shape[1])
     inside = distributions_inside(model, z, distributions, atol)
     n = len(z)
-    found = largest_alpha(inside, n, lambda count: count / n >= target)
+
+    def enough(count: int) -> bool:
+        return bool(count / (n + 1 if guaranteed else n) >= target)
+
+    found = largest_alpha(inside, n, enough)
     if found is None:
-        most = inside(np.arange(n), 0.0).mean()
+        most = float(inside(np.arange(n), 0.0).mean())
+        if guaranteed and most == 1:
+            note = f"{n} are too few for {target:g}, nothing is excluded"
+            return Choice(0.0, 1.0, target, n, "coverage", note)
         raise ValueError(
             f"target must be at most {most:.6g}, the coverage of alpha = 0: got {target:g}. "
             "What this model may move cannot reach the other distributions."
@@ -318,9 +234,39 @@ def alpha_for_coverage(
     return Choice(alpha, count / n, target, n, "coverage", _note(alpha))
 
 
+@overload
 def alpha_for_labels(
-    model: Predictor, logits: Any, labels: Any, epsilon: Any, *, rule: str = "e_admissible"
-) -> Choice:
+    model: Predictor,
+    logits: Any,
+    labels: Any,
+    epsilon: Any,
+    *,
+    rule: str = "e_admissible",
+    groups: None = None,
+) -> Choice: ...
+
+
+@overload
+def alpha_for_labels(
+    model: Predictor,
+    logits: Any,
+    labels: Any,
+    epsilon: Any,
+    *,
+    rule: str = "e_admissible",
+    groups: Any,
+) -> GroupChoice: ...
+
+
+def alpha_for_labels(
+    model: Predictor,
+    logits: Any,
+    labels: Any,
+    epsilon: Any,
+    *,
+    rule: str = "e_admissible",
+    groups: Any = None,
+) -> Any:
     """The largest alpha that misses a new label with probability at most epsilon, guaranteed.
 
     A miss is a true label outside the decision set of its credal set. The alpha chosen is the
@@ -339,7 +285,8 @@ def alpha_for_labels(
 
     **What it does not say.** The probability is over both the n examples and the new one: for the
     n given ones, the miss rate of new examples varies around it by about sqrt(epsilon / n). It is
-    an average over all inputs, not a promise for a class, a group or one input. It says that the
+    an average over all inputs, not a promise for a class (see `alpha_for_classes`), a group or one
+    input; the note names a class that is missed much more often. It says that the
     label is in the decision set, not that the true distribution is in the credal set. And it is
     void if the model was fitted (or trained) on these examples, or if epsilon is picked after
     looking.
@@ -358,10 +305,14 @@ def alpha_for_labels(
         "e_admissible" keeps the classes that can be the most probable, "interval_dominance" those
         not dominated ("maximality" is the same here). The former's sets are smaller, so what it
         guarantees holds for the latter too.
+    groups : (n,) integers or text, optional
+        A group for every input: any function of the *input*, such as the predicted class. An alpha
+        is chosen for each, and the guarantee holds within each.
 
     Returns
     -------
-    Choice
+    Choice or GroupChoice
+        With groups, a mapping from the group to its choice, which predicts.
         `achieved` is the miss rate on these examples. With fewer than 1 / epsilon - 1 examples
         nothing but keeping every class can be guaranteed: then alpha = 0, and the note says so.
         If even alpha = 1 misses few enough, it is 1: the sets cannot be made smaller.
@@ -387,108 +338,36 @@ def alpha_for_labels(
     >>> decal.selection.alpha_for_labels(d, logits[200:], labels[200:], 0.1)
     Choice: alpha 0.930..., miss rate 0.0950 on 200 examples, wanted at most 0.1
     """
-    z, epsilon = check_logits(logits, masked=True), check_alpha(epsilon, "epsilon")
-    inside = labels_inside(model, z, labels, rule)
-    n = len(z)
-    found = largest_alpha(inside, n, lambda count: (n - count + 1) / (n + 1) <= epsilon)
-    if found is not None:
-        alpha, count = found
-        return Choice(alpha, (n - count) / n, epsilon, n, "miss rate", _note(alpha))
-    dropped = np.argwhere(~kept_classes(model.predict(z, alpha=0.0), rule))
-    if dropped.size:
-        row, k = dropped[0]
-        raise ValueError(
-            "model must keep every class at alpha = 0: "
-            f"got class {k} dropped in row {row}. Add the direction 'class'."
-        )
-    note = f"{n} are too few for {epsilon:g}, every class is kept"
-    return Choice(0.0, 0.0, epsilon, n, "miss rate", note)
+    z, epsilon = inputs_of(model, logits), check_alpha(epsilon, "epsilon")
+    every_row = labels_inside(model, z, labels, rule)
+    names = getattr(model, "classes", None)
+    y = check_labels(labels, rows=len(z), classes=z.shape[1], names=names)
+
+    def choose(rows: Indices) -> Choice:
+        n = len(rows)
+
+        def inside(some: Indices, alpha: float) -> Mask:
+            return every_row(rows[some], alpha)
+
+        found = largest_alpha(inside, n, lambda count: (n - count + 1) / (n + 1) <= epsilon)
+        if found is not None:
+            alpha, count = found
+            note = _note(alpha) or _neglected(y[rows], inside(np.arange(n), alpha), epsilon)
+            return Choice(alpha, (n - count) / n, epsilon, n, "miss rate", note)
+        dropped = np.argwhere(~kept_classes(model.predict(z[rows], alpha=0.0), rule))
+        if dropped.size:
+            row, k = dropped[0]
+            raise ValueError(
+                "model must keep every class at alpha = 0: "
+                f"got class {k} dropped in row {rows[row]}. Add the direction 'class'."
+            )
+        note = f"{n} are too few for {epsilon:g}, every class is kept"
+        return Choice(0.0, 0.0, epsilon, n, "miss rate", note)
+
+    return in_groups(choose, groups, len(z))
 
 
-# The whole picture
-
-
-def path(
-    model: Predictor,
-    logits: Any,
-    *,
-    distributions: Any = None,
-    labels: Any = None,
-    alphas: Any = None,
-    rule: str = "e_admissible",
-    atol: float = 5e-4,
-) -> AlphaPath:
-    """What every alpha would give on these examples: efficiency, coverage, misses, set sizes.
-
-    A table to look at, not to choose from: an alpha picked from it for its miss rate is not
-    guaranteed to keep it on new examples. `alpha_for_labels` gives that guarantee.
-
-    Parameters
-    ----------
-    model : Decalibrator
-        A fitted one.
-    logits : (n, K) array
-        Inputs.
-    distributions : (n, K) array, optional
-        Their true distributions, for the coverage.
-    labels : (n,) integers, optional
-        Their labels, for the miss rate.
-    alphas : list of float, optional
-        Levels, in any order. By default 41 from 1 to 0, whose budgets, -log alpha, are in equal
-        ratios, so that they are dense near 1, where the curve moves.
-    rule : str
-        Of the decision sets: "e_admissible", "interval_dominance" or "maximality".
-    atol : float
-        Tolerance of the coverage.
-
-    See Also
-    --------
-    decal.plot.tradeoff : Draws coverage against efficiency.
-
-    Notes
-    -----
-    One prediction and one decision of all rows per alpha.
-
-    Examples
-    --------
-    >>> import numpy as np, decal
-    >>> logits = np.array([[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]])
-    >>> d = decal.decalibrate(logits, [0, 0, 1, 1], alpha=0.9, directions=("class",))
-    >>> decal.selection.path(d, logits, labels=[0, 0, 1, 1], alphas=[1, 0.99, 0.9])
-    AlphaPath: 3 alphas, 4 examples, decisions e_admissible
-             alpha  efficiency   miss rate    set size
-                 1      0.9297      0.0000      1.0000
-              0.99      0.8686      0.0000      1.0000
-               0.9      0.6365      0.0000      1.5000
-    """
-    z = check_logits(logits, masked=True)
-    check_choice(rule, "rule", SET_RULES)
-    if alphas is None:
-        budgets = np.geomspace(*PATH_BUDGETS, PATH_LEVELS - 2)
-        levels = np.concatenate([[1.0], np.exp(-budgets), [0.0]])
-    else:
-        levels = check_alphas(alphas)
-    p = None if distributions is None else check_distributions(distributions, shape=shape_of(z))
-    y = None if labels is None else check_labels(labels, rows=len(z), classes=z.shape[1])
-    size, efficiency, coverage, missed = (np.empty(len(levels)) for _ in range(4))
-    for a, alpha in enumerate(levels):
-        credal = model.predict(z, alpha=alpha)
-        efficiency[a] = metrics.efficiency(credal)
-        kept = kept_classes(credal, rule)
-        size[a] = kept.sum(axis=1).mean()
-        if p is not None:
-            coverage[a] = metrics.coverage(credal, p, atol=atol)
-        if y is not None:
-            missed[a] = 1 - kept[np.arange(len(y)), y].mean()
-    return AlphaPath(
-        levels,
-        efficiency,
-        None if p is None else coverage,
-        None if y is None else missed,
-        size,
-        len(z),
-        rule,
-    )
+# What people said
 
 
 def shares(annotations: Any, classes: int) -> Array:
@@ -577,9 +456,23 @@ def confidence_from_alpha(alpha: Any, df: int = 1) -> float:
     return float(gammainc(check_count(df, "df") / 2, budget))
 
 
+def _neglected(labels: Indices, inside: Mask, epsilon: float) -> str:
+    """A note about the class that is missed most, if chance does not explain how often."""
+    from scipy.special import bdtrc
+
+    examples = np.bincount(labels)
+    misses = np.bincount(labels[~inside], minlength=len(examples))
+    # P(Binomial(examples, epsilon) >= misses), for as many classes as have misses.
+    chance = np.where(misses > 0, bdtrc(misses - 1.0, np.maximum(examples, misses), epsilon), 1.0)
+    if chance.min() * np.count_nonzero(misses) > UNLIKELY:
+        return ""
+    unlikely = chance * np.count_nonzero(misses) <= UNLIKELY
+    worst = int(np.argmax(np.where(unlikely, misses / np.maximum(examples, 1), 0.0)))
+    return (
+        f"class {worst} is missed in {misses[worst]} of its {examples[worst]}: "
+        "alpha_for_classes guarantees every class"
+    )
+
+
 def _note(alpha: float) -> str:
     return "no positive alpha will do, nothing is excluded" if alpha == 0 else ""
-
-
-def _examples(count: int) -> str:
-    return "1 example" if count == 1 else f"{count:,} examples"

@@ -18,10 +18,10 @@ from decal._base.checks import (
     check_choice,
     check_distributions,
     check_labels,
-    check_logits,
     check_tolerance,
     require_one,
 )
+from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
 from decal.credal import CredalSet
 from decal.decisions import SET_RULES
@@ -106,7 +106,7 @@ def plausibility(
     >>> decal.selection.plausibility(d, logits, labels=[0, 1, 0, 1]).round(2)
     array([1.  , 0.92, 0.95, 1.  ])
     """
-    z = check_logits(logits, masked=True)
+    z = inputs_of(model, logits)
     require_one(distributions=distributions, labels=labels)
     if labels is None:
         inside = distributions_inside(model, z, distributions, atol)
@@ -175,7 +175,8 @@ def largest_alpha(
 
 def distributions_inside(model: Predictor, z: Any, distributions: Any, atol: float) -> Inside:
     """The question whether the credal set of a row contains its distribution."""
-    p, atol = check_distributions(distributions, shape=shape_of(z)), check_tolerance(atol, "atol")
+    names, atol = getattr(model, "classes", None), check_tolerance(atol, "atol")
+    p = check_distributions(distributions, shape=shape_of(z), names=names)
 
     def inside(rows: Indices, alpha: float) -> Mask:
         return model.predict(z[rows], alpha=alpha).contains(p[rows], atol=atol)
@@ -185,7 +186,7 @@ def distributions_inside(model: Predictor, z: Any, distributions: Any, atol: flo
 
 def labels_inside(model: Predictor, z: Any, labels: Any, rule: str) -> Inside:
     """The question whether the decision set of a row contains its label."""
-    y = check_labels(labels, rows=len(z), classes=z.shape[1])
+    y = check_labels(labels, rows=len(z), classes=z.shape[1], names=getattr(model, "classes", None))
     check_choice(rule, "rule", SET_RULES)
 
     def inside(rows: Indices, alpha: float) -> Mask:

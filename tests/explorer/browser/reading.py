@@ -67,14 +67,15 @@ class Case:
         """The numbers of every input by the keys of the table's columns."""
         credal = self.sets[model][level]
         predicted = credal.point.argmax(axis=1)
+        least, greatest = credal.entropy()
         return {
             "input": self.rows,
             "label": np.asarray(self.labels),
             "prediction": predicted,
             "error": (predicted != self.labels).astype(int),
-            "epistemic": credal.epistemic(),
-            "aleatoric": credal.aleatoric(),
-            "total": credal.total(),
+            "epistemic": np.maximum(greatest - least, 0.0),
+            "aleatoric": least,
+            "total": greatest,
             "size": credal.decide(rule).sum(axis=1),
         }
 

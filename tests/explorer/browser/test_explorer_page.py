@@ -45,7 +45,8 @@ def test_a_saved_page_opens_at_the_models_own_level_and_most_uncertain_input(ope
     check_opened(page, "Five animals")
     expect(page.get_by_test_id("alpha-value")).to_have_text("0.8")
     expect(page.get_by_test_id("listed")).to_have_text("26 inputs")
-    most = int(np.argmax(one.sets[0][3].epistemic()))
+    least, greatest = one.sets[0][3].entropy()
+    most = int(np.argmax(greatest - least))
     expect(page.get_by_test_id("detail-title")).to_have_text(f"Input {most}")
     assert page.locator("tr[aria-selected=true]").get_attribute("data-row") == str(most)
 

@@ -13,6 +13,8 @@ from decal._experiments.comparison.plan import (
     DRAWN,
     ENERGY,
     ENTROPY,
+    OTHER_AUROC,
+    OTHER_SCORES,
     OUTSIDE,
     REAL,
     SEVERAL_NETWORKS,
@@ -61,6 +63,16 @@ REAL_COLUMNS: Columns = (
 )
 
 
+SCORE_COLUMNS: Columns = tuple(
+    (f"{column}{end}", f"{name} by {title}", f"{name} {short}", 3)
+    for column, name in OUTSIDE.items()
+    for end, title, short in (
+        ("", "difference of entropies", "difference"),
+        *((f"_{end}", title, end) for end, title in OTHER_SCORES.items()),
+    )
+)
+
+
 def _tables(
     plan: FashionPlan,
     seeds: tuple[int, ...],
@@ -71,6 +83,8 @@ def _tables(
 ) -> Report:
     """Both tables; narrow ones fit a terminal, and have few standard deviations."""
     headings, sections = tabled(real, REAL_COLUMNS, narrow=narrow)
+    scored = [entry for entry in real if entry.values.keys() & OTHER_AUROC.keys()]
+    score_headings, score_sections = tabled(scored, SCORE_COLUMNS, narrow=narrow)
     drawn_headings, drawn_sections = tabled(drawn, DRAWN_COLUMNS, narrow=narrow)
     over = "Mean ± standard deviation over seeds" if len(seeds) > 1 else "One seed"
     return Report(
@@ -86,6 +100,11 @@ def _tables(
             "test images"
         ),
         further=(
+            Table(
+                title="AUROC by other measures of the same sets",
+                headings=score_headings,
+                sections=score_sections,
+            ),
             Table(
                 title="Labels drawn from a forest: are its probabilities in the set?",
                 headings=drawn_headings,

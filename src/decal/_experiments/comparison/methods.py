@@ -36,6 +36,7 @@ from decal._experiments.comparison.plan import (
     ENTROPY,
     EVIDENTIAL,
     LIKELIHOOD,
+    OTHER_AUROC,
     OUTSIDE,
     SOFTMAX,
     WRAPPER,
@@ -52,7 +53,9 @@ Array = NDArray[np.float64]
 ROWS = 512
 """Number of inputs in a batch of predictions."""
 
-MEASURES = ("accuracy", "ece", "coverage", "coverage_hull", "efficiency", *OUTSIDE)
+MEASURES = (
+    "accuracy", "ece", "coverage", "coverage_hull", "efficiency", *OUTSIDE, *OTHER_AUROC
+)  # fmt: skip
 
 KL_WEIGHT = 1e-7
 """A setting of Credal Bayesian, as in the published comparisons."""
@@ -86,12 +89,18 @@ class Fitted:
     score: Callable[[Any], Array] | None = None
     credal: Callable[..., Any] | None = None
 
-    def uncertainty(self, outputs: Any, **level: float) -> Array:
-        """(n,) epistemic: the entropy difference of credal sets, or the method's own score."""
+    def uncertainties(self, outputs: Any, **level: float) -> dict[str, Array]:
+        """(n,) each, by the end of its column: of credal sets three, or the method's own score.
+
+        "" is the difference of entropies, or that score; the others are of OTHER_SCORES.
+        """
         if self.credal is not None:
-            return np.asarray(self.credal(outputs, **level).epistemic())
+            credal = self.credal(outputs, **level)
+            lower, upper = credal.entropy()
+            difference = np.maximum(upper - lower, 0.0)
+            return {"": difference, "_total": upper, "_width": credal.epistemic("width")}
         assert self.score is not None
-        return self.score(outputs)
+        return {"": self.score(outputs)}
 
 
 class Timer:
@@ -298,11 +307,14 @@ def judge(fitted: Fitted, alpha: float, split: InputSplit) -> Row:
     outputs = fitted.outputs(inputs)
     row: Row = dict.fromkeys(MEASURES, math.nan)
     if split.truth is None:
-        inside = fitted.uncertainty(outputs, **level)
+        inside = fitted.uncertainties(outputs, **level)
         row["predict_seconds"] = timer()
         for column, others in split.outside.items():
-            outside = fitted.uncertainty(fitted.outputs(torch.from_numpy(others)), **level)
-            row[column] = decal.metrics.auroc(inside, outside)
+            outside = fitted.uncertainties(fitted.outputs(torch.from_numpy(others)), **level)
+            for end, score in inside.items():
+                row[f"{column}{end}"] = decal.metrics.auroc(
+                    in_scores=score, out_scores=outside[end]
+                )
     else:
         assert fitted.credal is not None
         credal = fitted.credal(outputs, **level)

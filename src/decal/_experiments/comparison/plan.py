@@ -59,6 +59,12 @@ CURVES = {CLASS: CURVE, BOTH: CURVE, ENSEMBLING: TENTHS, LIKELIHOOD: (*TENTHS, 1
 OUTSIDE = {"auroc_mnist": "MNIST", "auroc_notmnist": "notMNIST"}
 """Sets of images out of distribution, by the column of their AUROC."""
 
+OTHER_SCORES = {"total": "upper entropy", "width": "width"}
+"""What else credal sets are scored by: the ends of columns, and titles."""
+
+OTHER_AUROC = {f"{column}_{end}": column for column in OUTSIDE for end in OTHER_SCORES}
+"""Columns of the AUROC of these scores, each with that of the difference of entropies."""
+
 COLUMNS = {
     "data": str,
     "labels": str,
@@ -72,6 +78,7 @@ COLUMNS = {
     "efficiency": float,
     "auroc_mnist": float,
     "auroc_notmnist": float,
+    **dict.fromkeys(OTHER_AUROC, float),  # nan for methods without credal sets
     "train_seconds": float,  # of all networks that the method needs, and of fitting
     "predict_seconds": float,  # from the test images to scores (real) or credal sets (drawn)
     "test_inputs": int,

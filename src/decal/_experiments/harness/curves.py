@@ -77,6 +77,17 @@ def measure(model: decal.Decalibrator, split: LogitSplit, alphas: Sequence[float
     return Curve(np.array(alphas), coverage, efficiency)
 
 
+def mean_curve(runs: Sequence[Sequence[Row]]) -> Curve:
+    """The mean over runs, such as seeds, at the alphas that all of them have."""
+    by_alpha = [{row["alpha"]: row for row in rows} for rows in runs]
+    alphas = sorted(set.intersection(*map(set, by_alpha)), reverse=True)
+    columns = [
+        np.mean([[rows[alpha][name] for alpha in alphas] for rows in by_alpha], axis=0)
+        for name in ("alpha", "coverage", "efficiency")
+    ]
+    return Curve(*columns)
+
+
 @dataclass(frozen=True)
 class Panel:
     """A title, and the curves of several methods below it."""

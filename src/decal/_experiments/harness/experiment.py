@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from decal._experiments.harness.contributions import Contributions
 from decal._experiments.harness.figures import save_all
 from decal._experiments.harness.fingerprints import Fingerprints, is_current
 from decal._experiments.harness.reports import Report, latex_report, markdown_report
@@ -48,12 +49,15 @@ class Request:
         Seeds of whatever is drawn at random.
     quick : bool
         Whether a coarser run will do.
+    extra : Contributions
+        Methods and data sets of the user's own.
     """
 
     data: Path
     out: Path
     seeds: tuple[int, ...] = (0,)
     quick: bool = False
+    extra: Contributions = field(default_factory=Contributions)
 
     def extended_seeds(self, count: int) -> tuple[int, ...]:
         """The seeds, if several were asked for; else `count` seeds, counted up from the one."""
@@ -146,6 +150,7 @@ def run(
     *,
     seeds: tuple[int, ...] = (0,),
     quick: bool = False,
+    extra: Contributions | None = None,
     track: Track = untracked,
 ) -> Report:
     """Compute the cells that are missing, then write tables and figures of all rows.
@@ -163,10 +168,12 @@ def run(
         Seeds of whatever the experiment draws at random.
     quick : bool
         Whether a coarser run will do.
+    extra : Contributions, optional
+        Methods and data sets of the user's own.
     track : callable
         Yields the cells to compute one by one, and may draw a progress bar.
     """
-    experiment = design(Request(data, out, seeds, quick))
+    experiment = design(Request(data, out, seeds, quick, extra or Contributions()))
     out.mkdir(parents=True, exist_ok=True)
     with only_writer(out):
         store = RowStore(out / ROWS_FILE, experiment.columns, level=experiment.level)

@@ -43,14 +43,22 @@ def save(draw: Callable[[], Any], folder: Path, name: str) -> list[Path]:
     """
     need_matplotlib()
     from matplotlib import pyplot as plt
-    from matplotlib import rc_context
+    from matplotlib import rc_context, rcParams
 
     # So that the same rows give the same file: no date, and fixed names of its parts.
     fixed: dict[Any, Any] = {"svg.hashsalt": "decal"}
+    # No engine of layouts in place of the one that has done its work.
+    fixed |= {"figure.autolayout": False, "figure.constrained_layout.use": False}
     written = []
     for theme, suffixes in ((LIGHT, (".svg", ".png")), (DARK, ("_dark.svg",))):
         with rc_context(fixed | theme):
             figure = draw()
+            # Laid out once for all files: `bbox_inches="tight"`, or any engine, even the one called
+            # "none", would draw twice for each of them.
+            figure.set_dpi(DOTS_PER_INCH)
+            figure.draw_without_rendering()
+            figure.set_layout_engine(None)
+            area = figure.get_tightbbox().padded(rcParams["savefig.pad_inches"])
             for suffix in suffixes:
                 path = folder / f"{name}{suffix}"
                 dated = {"Date": None} if path.suffix == ".svg" else None
@@ -60,7 +68,7 @@ def save(draw: Callable[[], Any], folder: Path, name: str) -> list[Path]:
                         format=path.suffix[1:],
                         dpi=DOTS_PER_INCH,
                         metadata=dated,
-                        bbox_inches="tight",
+                        bbox_inches=area,
                     )
                 written.append(path)
             plt.close(figure)

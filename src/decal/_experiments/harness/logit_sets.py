@@ -7,9 +7,14 @@ What a folder may hold, by file name:
 * ``snli_MODEL.npz``, ``mnli_MODEL.npz``: ChaosNLI items with the distributions of 100 annotators,
   and other items with labels. Two data sets: fitted on the other items ("own"), and half and half.
 * ``tabpfn_SET_seedN.npz``: tables with semi-synthetic truth, fitted on the training rows.
+* ``fer_ferplus.npz``: logits, labels and the votes of about ten people on faces. Half and half.
 
-Some experiments also read ``MODEL_dermamnist_en.npz``, with training and test logits, and
-``resnet20_cifar10.npz``, a network on CIFAR-10's training and test images.
+Two more, for experiments that ask for everything:
+
+* ``resnet20_cifar10.npz``: a network on CIFAR-10's training and test images, with CIFAR-10H from
+  another file. Two data sets: fitted on the training images ("training"), and half and half.
+* ``MODEL_dermamnist_en.npz``: training and test logits, with a forest as the truth, see
+  `forest_split`.
 """
 
 from __future__ import annotations
@@ -17,16 +22,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from decal._experiments.harness.forest_truth import forest
+
 FAMILIES = {
     "zero-shot": "Zero-shot, CIFAR-10H",
     "cnn": "CNNs, CIFAR-10H",
     "nli": "ChaosNLI",
+    "faces": "Faces, FER+",
+    "derma": "DermaMNIST, forest truth",
     "tabpfn": "TabPFN, semi-synthetic",
 }
 """Kinds of data sets, in the order of tables and figures."""
@@ -35,9 +45,25 @@ PATTERNS = {
     "zero-shot": r"(?P<model>[^_]+)_cifar10_(?P<language>[^_]+)",
     "cnn": r"cnn_(?P<network>.+)_test",
     "nli": r"(?P<corpus>snli|mnli)_(?P<model>[^_]+)",
+    "faces": r"(?P<model>[^_]+)_ferplus",
     "tabpfn": r"tabpfn_(?P<table>.+)_(?P<number>\d+)_seed(?P<seed>\d+)",
 }
 """Names of files, without .npz."""
+
+RESNET20 = "resnet20_cifar10"
+"""The file, without .npz, of a network on CIFAR-10's training and test images."""
+
+MORE_PATTERNS = {"resnet20": RESNET20, "derma": r"(?P<model>[^_]+)_dermamnist_en"}
+"""Names of files whose truth is not in them: of another file, or made by a forest."""
+
+HELD_OUT, ELSEWHERE, TRAINING = "held-out", "elsewhere", "training"
+FITTED_ON = {
+    HELD_OUT: "Fitted on held-out rows",
+    ELSEWHERE: "Fitted on rows of another kind",
+    TRAINING: "Fitted on training rows",
+}
+"""What a data set's model is fitted on: rows like those evaluated, which it has not seen; NLI items
+on which people agree more; or the rows that the model itself was trained on."""
 
 SHARED_FILES = (
     *(f"clip_cifar10_{language}" for language in ("en", "fr", "zh", "sw")),
@@ -51,6 +77,7 @@ SHARED_FILES = (
     "snli_roberta0",
     "snli_bert0",
     "mnli_roberta0",
+    "fer_ferplus",
     *(
         f"tabpfn_{table}_seed{seed}"
         for table in (
@@ -65,6 +92,9 @@ SHARED_FILES = (
     ),
 )
 """The files of the project's own experiments, in the order of tables; others may be added."""
+
+MORE_FILES = (RESNET20, "biomedclip_dermamnist_en", "clip_dermamnist_en")
+"""Those of the experiments that ask for everything."""
 
 TITLES = {
     "clip": "CLIP",
@@ -82,12 +112,10 @@ TITLES = {
     "bert0": "BERT",
     "roberta0": "RoBERTa",
     "biomedclip": "BiomedCLIP",
+    "fer": "fer's network",
     "maternal_health_risk": "maternal health",
 }
 """Parts of file names, as people write them."""
-
-RESNET20 = "resnet20_cifar10"
-"""The file, without .npz, of a network on CIFAR-10's training and test images."""
 
 
 class NoDataAvailableError(ValueError):
@@ -176,18 +204,50 @@ class DataSet:
     file: str
     halves: bool
 
+    @property
+    def stem(self) -> str:
+        """The name of the file without .npz."""
+        return Path(self.file).stem
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the seed matters: it draws halves, or a forest and labels."""
+        return self.halves or self.family == "derma"
+
+    @property
+    def fitted_on(self) -> str:
+        """What it is fitted on, a key of FITTED_ON."""
+        if self.drawn:
+            return HELD_OUT
+        return ELSEWHERE if self.family == "nli" else TRAINING
+
     def load(self, folder: Path, seed: int) -> LogitSplit:
-        """Read the file; the seed draws the halves."""
-        prefix = "" if self.family in ("zero-shot", "cnn") else "test_"
+        """Read the file; the seed draws the halves, or the forest and its labels."""
+        if self.family == "derma":
+            return forest_split(folder, self.stem, seed)
+        if self.stem == RESNET20:
+            whole = resnet20_split(folder)
+            if not self.halves:
+                return whole
+            (labels,) = read(folder / self.file, "test_labels")
+            return in_halves(whole.new_logits, labels, whole.truth, seed)
+        prefix = "test_" if self.family in ("nli", "tabpfn") else ""
         truth = "truth" if self.family == "tabpfn" else "human"
         fit = () if self.halves else ("train_logits", "train_labels")
         keys = (f"{prefix}logits", f"{prefix}labels", truth, *fit)
         logits, labels, truths, *rest = read(folder / self.file, *keys)
         if not self.halves:
             return LogitSplit(rest[0], rest[1], logits, truths)
-        order = np.random.default_rng(seed).permutation(len(logits))
-        first, second = order[: len(order) // 2], order[len(order) // 2 :]
-        return LogitSplit(logits[first], labels[first], logits[second], truths[second])
+        return in_halves(logits, labels, truths, seed)
+
+
+def in_halves(
+    logits: NDArray[Any], labels: NDArray[Any], truth: NDArray[Any], seed: int
+) -> LogitSplit:
+    """Rows in two halves at random. The same seed and number of rows give the same halves."""
+    order = np.random.default_rng(seed).permutation(len(logits))
+    first, second = np.split(order, [len(order) // 2])
+    return LogitSplit(logits[first], labels[first], logits[second], truth[second])
 
 
 def read(path: Path, *keys: str) -> list[NDArray[Any]]:
@@ -255,6 +315,21 @@ def resnet20_split(folder: Path) -> LogitSplit:
     return LogitSplit(logits, labels, new, truth)
 
 
+def forest_split(folder: Path, file: str, seed: int) -> LogitSplit:
+    """Training logits to fit on, and test logits to evaluate on; the truth is a random forest.
+
+    The published recipe for tables, with the logits as the features: a forest of depth 5 learns the
+    given labels of the training rows, and is the truth from then on. Labels to fit on are drawn
+    from it. The model is zero-shot and has seen none of these labels. Since the truth depends on
+    the logits alone, it says how well sets hold what can be known from them, not what a physician
+    would say.
+    """
+    z, given, new = read(folder / f"{file}.npz", "train_logits", "train_labels", "test_logits")
+    truth = forest(z, given, z.shape[1], seed)
+    labels = draw_labels(truth(z), np.random.default_rng(seed))
+    return LogitSplit(z, labels, new, truth(new))
+
+
 def check_folder(folder: Path) -> None:
     """Raise unless the folder of data exists."""
     if not folder.is_dir():
@@ -264,21 +339,40 @@ def check_folder(folder: Path) -> None:
         )
 
 
-def find(folder: Path) -> tuple[list[DataSet], list[str]]:
-    """The data sets in a folder, in the order of tables, and the names of the files it lacks."""
+def find(folder: Path, *, everything: bool = False) -> tuple[list[DataSet], list[str]]:
+    """The data sets in a folder, in the order of tables, and the names of the files it lacks.
+
+    Parameters
+    ----------
+    folder : path
+        Folder of data.
+    everything : bool
+        Also data sets whose truth is not in their file: ResNet-20, if another file holds the truth
+        of its images, and DermaMNIST, if scikit-learn is installed.
+    """
     check_folder(folder)
     present = {path.stem for path in folder.glob("*.npz")}
-    found = in_order(data for stem in present for data in described(stem))
-    return found, [f"{stem}.npz" for stem in SHARED_FILES if stem not in present]
+    wanted = list(SHARED_FILES)
+    if everything:
+        wanted += MORE_FILES
+    absent = [f"{stem}.npz" for stem in wanted if stem not in present]
+    found = in_order(data for stem in present for data in described(stem, everything=everything))
+    if any(d.family == "derma" for d in found) and find_spec("sklearn") is None:
+        found = [d for d in found if d.family != "derma"]
+        absent.append("scikit-learn, for the forest that is the truth of DermaMNIST")
+    if any(d.stem == RESNET20 for d in found) and contents(folder, RESNET20)[1] is None:
+        found = [d for d in found if d.stem != RESNET20]
+        absent.append(f"CIFAR-10H, for {RESNET20}.npz")
+    return found, absent
 
 
 def in_order(data: Iterable[DataSet]) -> list[DataSet]:
     """Data sets by family; within a family those of SHARED_FILES first, then others by name."""
 
     def place(d: DataSet) -> tuple[int, int, str, bool]:
-        stem = Path(d.file).stem
-        known = SHARED_FILES.index(stem) if stem in SHARED_FILES else len(SHARED_FILES)
-        return list(FAMILIES).index(d.family), known, stem, d.halves
+        order = (*SHARED_FILES, *MORE_FILES)
+        known = order.index(d.stem) if d.stem in order else len(order)
+        return list(FAMILIES).index(d.family), known, d.stem, d.halves
 
     return sorted(data, key=place)
 
@@ -287,15 +381,15 @@ def named(name: str) -> DataSet:
     """The data set of this name in rows of results, whether or not its file is available."""
     stem = name.partition("/")[0]
     for candidate in (stem, f"{stem}_test"):
-        for data in described(candidate):
+        for data in described(candidate, everything=True):
             if data.name == name:
                 return data
     raise ValueError(f"name must be of a data set: got {name!r}.")
 
 
-def described(stem: str) -> Iterator[DataSet]:
-    """The data sets in a file `stem`.npz, of which there are two for NLI and one for others."""
-    for family, pattern in PATTERNS.items():
+def described(stem: str, *, everything: bool = False) -> Iterator[DataSet]:
+    """The data sets in a file `stem`.npz: two for NLI and ResNet-20, and one for others."""
+    for family, pattern in (PATTERNS | (MORE_PATTERNS if everything else {})).items():
         match = re.fullmatch(pattern, stem)
         if match is None:
             continue
@@ -304,10 +398,15 @@ def described(stem: str) -> Iterator[DataSet]:
             yield DataSet(stem, f"{part['model']}, {part['language']}", family, file, True)
         elif family == "cnn":
             yield DataSet(stem.removesuffix("_test"), part["network"], family, file, True)
+        elif family == "resnet20":
+            yield DataSet(f"{stem}/training", "ResNet-20, training rows", "cnn", file, False)
+            yield DataSet(f"{stem}/half", "ResNet-20, halves", "cnn", file, True)
         elif family == "nli":
             title = f"{part['model']}, {part['corpus'].upper()}"
             yield DataSet(f"{stem}/own", f"{title}, own split", family, file, False)
             yield DataSet(f"{stem}/half", f"{title}, halves", family, file, True)
-        else:
+        elif family == "tabpfn":
             title = f"{part['table'].replace('_', ' ')}, seed {part['seed']}"
             yield DataSet(stem, title, family, file, False)
+        else:
+            yield DataSet(stem, part["model"], family, file, family == "faces")

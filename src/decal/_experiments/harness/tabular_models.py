@@ -110,7 +110,7 @@ def logistic() -> TableModel:
             scores = model.decision_function(new)
             if scores.ndim == 1:  # for two classes it returns the second alone
                 scores = np.column_stack([np.zeros_like(scores), scores])
-            return _all_classes(scores, model.classes_, classes)
+            return all_classes(scores, model.classes_, classes)
 
         return logits
 
@@ -162,7 +162,7 @@ def _first_tabpfn(folder: Path, members: int) -> Callable[[Array, Labels, int, i
         def logits(new: Array) -> Array:
             with _quiet():
                 found = model.predict_proba(new[:, :MOST_FEATURES], return_logits=True)
-            return _all_classes(np.asarray(found, np.float64), model.classes_, classes)
+            return all_classes(np.asarray(found, np.float64), model.classes_, classes)
 
         return logits
 
@@ -178,12 +178,12 @@ def _current_tabpfn(X: Array, y: Labels, classes: int, seed: int) -> Logits:
     def logits(new: Array) -> Array:
         with _quiet():
             found = model.predict_logits(new)
-        return _all_classes(np.asarray(found, np.float64), model.classes_, classes)
+        return all_classes(np.asarray(found, np.float64), model.classes_, classes)
 
     return logits
 
 
-def _all_classes(scores: Array, seen: Any, classes: int) -> Array:
+def all_classes(scores: Array, seen: Any, classes: int) -> Array:
     """(n, K) logits with a column for every class, including those not seen in training."""
     whole = np.full((len(scores), classes), UNSEEN)
     whole[:, np.asarray(seen, dtype=np.intp)] = scores

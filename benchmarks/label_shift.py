@@ -1,0 +1,266 @@
+"""Label shift: coverage in simulation, what adapting gains on real logits, and speed.
+
+python benchmarks/label_shift.py coverage --draws 500
+python benchmarks/label_shift.py real --data FOLDER
+python benchmarks/label_shift.py speed
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import decal
+
+LABELLED = 1000
+SIZES = (50, 200, 1000, 5000)
+CLASSES = (2, 3, 10)
+NEW = 5
+"""New inputs per draw."""
+
+FILES = {
+    "ResNet-110, CIFAR-10": "cnn_resnet_basic_110_test",
+    "VGG-15, CIFAR-10": "cnn_vgg_15_BN_64_test",
+    "CLIP, CIFAR-10": "clip_cifar10_en",
+    "SigLIP, CIFAR-10": "siglip_cifar10_en",
+    "RoBERTa, SNLI": "snli_roberta0",
+    "RoBERTa, MNLI": "mnli_roberta0",
+    "TabPFN, students dropout": "tabpfn_students_dropout_46960_seed1",
+    "TabPFN, splice": "tabpfn_splice_46958_seed1",
+}
+MIXES, REAL_UNLABELLED = 10, (200, 1000)
+
+
+# A world with a known truth: a Gaussian cloud for every class.
+
+
+def draw(n, frequencies, rng, apart=2.0):
+    """Logits that are right where all classes are equally frequent, and labels."""
+    K = len(frequencies)
+    y = rng.choice(K, p=frequencies, size=n)
+    x = rng.normal(size=(n, K))
+    x[np.arange(n), y] += apart
+    return apart * x, y
+
+
+def posterior(logits, frequencies):
+    """What is right where classes have these frequencies."""
+    with np.errstate(divide="ignore"):
+        z = logits + np.log(frequencies)
+    p = np.exp(z - z.max(axis=1, keepdims=True))
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def mixes(K, rng):
+    """Mixes of classes: from a flat Dirichlet, and one with a class that is nearly absent."""
+    rare = rng.dirichlet(np.ones(K - 1)) * 0.995 if K > 2 else np.array([0.995])
+    return {
+        "Dirichlet": rng.dirichlet(np.ones(K)),
+        "one class nearly absent": np.append(rare, 0.005),
+    }
+
+
+def coverage(draws):
+    """How often intervals hold the true frequencies, and sets the prediction adapted with them."""
+    print(
+        "| K | mix | N | frequencies | adapted | adapted, own | true posterior | "
+        "frequencies, bootstrap | adapted, bootstrap | width |"
+    )
+    print("|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|")
+    for K in CLASSES:
+        for mix in ("Dirichlet", "one class nearly absent"):
+            for N in SIZES:
+                found = [one_draw(K, mix, N, seed) for seed in range(draws)]
+                mean = np.nanmean(np.array(found), axis=0)
+                numbers = " | ".join(f"{m:.3f}" for m in mean)
+                print(f"| {K} | {mix} | {N:,} | {numbers} |", flush=True)
+
+
+def one_draw(K, mix, N, seed):
+    """Shares of frequencies and of new inputs that are held, and the mean width."""
+    rng = np.random.default_rng([seed, K, N])
+    v = mixes(K, rng)[mix]
+    labelled = draw(LABELLED, np.full(K, 1 / K), rng)
+    unlabelled, new = draw(N, v, rng)[0], draw(NEW, v, rng)[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        shift = decal.LabelShift().fit(*labelled).observe(unlabelled)
+        adapted = shift.predict(new, frequencies=v).point
+        joint = shift.predict(new)
+        own = decal.LabelShift(region="own").fit(*labelled).observe(unlabelled).predict(new)
+        bootstrap = [np.nan, np.nan]
+        if seed % 10 == 0:  # it takes as long as forty others
+            wider = shift.bootstrapped(40, seed=seed)
+            bootstrap = [inside(wider, v), wider.predict(new).contains(adapted).mean()]
+    return [
+        inside(shift, v),
+        joint.contains(adapted).mean(),
+        own.contains(adapted).mean(),
+        joint.contains(posterior(new, v)).mean(),
+        *bootstrap,
+        (joint.upper - joint.lower).mean(),
+    ]
+
+
+def inside(shift, v):
+    found = shift.frequencies
+    return np.mean((found.lower <= v) & (v <= found.upper))
+
+
+# Real logits
+
+
+def real(data):
+    """Log-loss, error and calibration before and after, and what the sets hold."""
+    print(
+        "| data | N | log-loss: as it is | BBSE | decal | true mix | error: as it is | decal | "
+        "true mix | ECE: as it is | decal | posterior held | decided by the set | error there |"
+    )
+    print("|---|---:|" + "---:|" * 12)
+    for title, file in FILES.items():
+        logits, labels = read(data / f"{file}.npz")
+        for N in REAL_UNLABELLED:
+            rows = [one_mix(logits, labels, N, seed) for seed in range(MIXES)]
+            rows = [row for row in rows if row is not None]
+            if rows:
+                mean = np.nanmean(rows, axis=0)
+                print(
+                    f"| {title} | {N:,} | " + " | ".join(f"{m:.3f}" for m in mean) + " |",
+                    flush=True,
+                )
+
+
+def read(path):
+    with np.load(path) as archive:
+        prefix = "" if "logits" in archive else "test_"
+        return archive[f"{prefix}logits"].astype(float), archive[f"{prefix}labels"].astype(int)
+
+
+def one_mix(logits, labels, N, seed):
+    """One mix of classes, drawn from rows that did not calibrate."""
+    rng = np.random.default_rng([seed, N])
+    order = rng.permutation(len(labels))
+    half = len(order) // 2
+    fit, rest = order[:half], order[half:]
+    K = logits.shape[1]
+    v = rng.dirichlet(np.ones(K))
+    if len(np.unique(labels[fit])) < K or len(np.unique(labels[rest])) < K:
+        return None
+    weight = (v / np.bincount(labels[rest], minlength=K))[labels[rest]]
+    unlabelled, new = (rng.choice(rest, p=weight / weight.sum(), size=m) for m in (N, 500))
+    shift = decal.LabelShift().fit(logits[fit], labels[fit]).observe(logits[unlabelled])
+    known = shift._fitted
+    y = labels[new]
+
+    def adapted(frequencies):
+        p = known.odds(logits[new]) * frequencies
+        return p / p.sum(axis=1, keepdims=True)
+
+    few = new[:40]
+    credal = shift.predict(logits[few])
+    truth = adapted(v)[:40]
+    undominated = credal.decide("interval_dominance")
+    alone = undominated.sum(axis=1) == 1
+    wrong = undominated[np.arange(40), y[:40]] == 0
+    before, now, best = adapted(known.frequencies), adapted(shift._observed.smoothed), adapted(v)
+    point = adapted(bbse(known, logits[fit], labels[fit], logits[unlabelled]))
+    return [
+        log_loss(before, y), log_loss(point, y), log_loss(now, y), log_loss(best, y),
+        error(before, y), error(now, y), error(best, y), ece(before, y), ece(now, y),
+        np.mean(credal.contains(truth)), alone.mean(),
+        wrong[alone].mean() if alone.any() else np.nan,
+    ]  # fmt: skip
+
+
+def bbse(known, logits, labels, unlabelled):
+    """Frequencies by the confusion of hard predictions (Lipton et al. 2018), least squares."""
+    from scipy.optimize import nnls
+
+    K = logits.shape[1]
+
+    def predicted(z):
+        return np.argmax(known.odds(z) * known.frequencies, axis=1)
+
+    confusion = np.zeros((K, K))
+    np.add.at(confusion, (predicted(logits), labels), 1.0)
+    confusion /= confusion.sum(axis=0, keepdims=True)
+    share = np.bincount(predicted(unlabelled), minlength=K) / len(unlabelled)
+    found, _ = nnls(confusion, share)
+    counts = len(unlabelled) * found / found.sum() + 0.5  # smoothed as decal's
+    return counts / counts.sum()
+
+
+def log_loss(p, y):
+    return float(-np.log(np.maximum(p[np.arange(len(y)), y], 1e-12)).mean())
+
+
+def error(p, y):
+    return float((p.argmax(axis=1) != y).mean())
+
+
+def ece(p, y, bins=10):
+    """Expected calibration error of the most probable class, equal bins of confidence."""
+    sure, right = p.max(axis=1), p.argmax(axis=1) == y
+    which = np.minimum((sure * bins).astype(int), bins - 1)
+    parts = [which == b for b in range(bins) if (which == b).any()]
+    return float(sum(abs(sure[b].mean() - right[b].mean()) * b.mean() for b in parts))
+
+
+# Speed
+
+
+def speed():
+    """Seconds of one process, and how they grow with classes."""
+    print("| K | N | fit of the region | 100 inputs, joint | 10,000 inputs, own | one softmax |")
+    print("|---:|---:|---:|---:|---:|---:|")
+    for K, N in ((2, 10_000), (10, 1000), (10, 10_000), (30, 10_000), (100, 10_000)):
+        rng = np.random.default_rng(0)
+        v = rng.dirichlet(np.ones(K))
+        labelled = draw(max(LABELLED, 30 * K), np.full(K, 1 / K), rng)
+        many = draw(10_000, v, rng)[0]
+        region = "joint" if K <= 30 else "own"
+        shift = decal.LabelShift(region=region).fit(*labelled).observe(draw(N, v, rng)[0])
+        start = time.perf_counter()
+        _ = shift._observed.maximum
+        fitted = time.perf_counter() - start
+        joint = clock(lambda s=shift, z=many: s.predict(z[:100])) if region == "joint" else np.nan
+        own = decal.LabelShift(region="own")
+        own._calibrated, own._observed = shift._calibrated, shift._observed
+        alone = clock(lambda s=own, z=many: s.predict(z))
+        plain = clock(lambda z=many, v=v: posterior(z, v))
+        print(
+            f"| {K} | {N:,} | {fitted:.3f} s | {joint:.2f} s | {alone:.2f} s | {plain:.4f} s |",
+            flush=True,
+        )
+
+
+def clock(call):
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["coverage", "real", "speed"])
+    parser.add_argument("--draws", type=int, default=500)
+    parser.add_argument("--data", type=Path, default=os.environ.get("DECAL_DATA"))
+    options = parser.parse_args()
+    if options.what == "real" and options.data is None:
+        sys.exit("Name the folder of logits with --data.")
+    if options.what == "coverage":
+        coverage(options.draws)
+    elif options.what == "real":
+        real(Path(options.data))
+    else:
+        speed()
+
+
+if __name__ == "__main__":
+    main()

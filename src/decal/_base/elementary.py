@@ -1,0 +1,119 @@
+"""Elementary functions for compiled loops: vector code, where the C library's would not be.
+
+They become part of every kernel that calls them (`forceinline`), like all helpers of kernels: a
+function that is called could also be the one compiled alone, whose sums have another order, and the
+process that compiles would differ in the last bit from those that read what it kept on disk. Numba
+keeps a kernel until the *kernel's* file changes: whoever changes a number here must touch `kernels`
+and `local_kernels`.
+"""
+
+# Compiled functions have no types that mypy could see; intrinsics have arguments that they ignore.
+# mypy: ignore-errors
+# ruff: noqa: ARG001
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+LOWEST_EXPONENT = -708.0
+"""Exponentials of less are taken of this, 3e-308: only rows done in logarithms would notice."""
+
+ROUND = 6755399441055744.0
+"""1.5 * 2^52: added to a small number, it leaves the nearest integer in the lowest bits."""
+
+LOG2_E = 1.4426950408889634
+LN2_HIGH, LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
+
+# Loops over classes or bins become vector instructions only if sums may be reordered. The order is
+# still a fixed one: the same machine gives the same bits.
+VECTOR = {"nnan", "nsz", "contract", "reassoc"}
+EXACT = {"contract"}
+
+
+@intrinsic
+def _bits(typing_context: Any, number: Any) -> Any:
+    """The bits of a float64 as an int64."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(types.float64), build
+
+
+@intrinsic
+def _number(typing_context: Any, bits: Any) -> Any:
+    """The float64 with these bits."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), build
+
+
+@intrinsic
+def larger(typing_context: Any, a: Any, b: Any) -> Any:
+    """max(a, b) in a form that a loop over it becomes vector code."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        a, b = arguments
+        above = builder.fcmp_ordered(">", a, b, flags=("nnan", "nsz"))
+        return builder.select(above, a, b, flags=("nnan", "nsz"))
+
+    return types.float64(types.float64, types.float64), build
+
+
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=EXACT)
+def exp(x: Any) -> Any:
+    """The exponential of x <= 0, to an ulp: that of the C library would not become vector code."""
+    x = larger(x, LOWEST_EXPONENT)
+    rounded = x * LOG2_E + ROUND
+    power = rounded - ROUND
+    r = (x - power * LN2_HIGH) - power * LN2_LOW  # |r| <= log(2) / 2
+    p = (((1 / 479001600 * r + 1 / 39916800) * r + 1 / 3628800) * r + 1 / 362880) * r + 1 / 40320
+    p = (((p * r + 1 / 5040) * r + 1 / 720) * r + 1 / 120) * r + 1 / 24
+    p = (((p * r + 1 / 6) * r + 1 / 2) * r + 1.0) * r + 1.0
+    return p * _number((_bits(rounded) << 52) + (1023 << 52))
+
+
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=EXACT)
+def log_ratio(u: Any) -> Any:
+    """log((1 + u) / (1 - u)) for |u| <= 1/3, by its series."""
+    v = u * u
+    p = (((1 / 31 * v + 1 / 29) * v + 1 / 27) * v + 1 / 25) * v + 1 / 23
+    p = (((p * v + 1 / 21) * v + 1 / 19) * v + 1 / 17) * v + 1 / 15
+    p = (((p * v + 1 / 13) * v + 1 / 11) * v + 1 / 9) * v + 1 / 7
+    p = ((p * v + 1 / 5) * v + 1 / 3) * v + 1.0
+    return 2.0 * u * p
+
+
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=EXACT)
+def log(x: Any) -> Any:
+    """The logarithm of a normal x > 0, to an ulp of 1 or of itself."""
+    bits = _bits(x)
+    mantissa = _number((bits & 0xFFFFFFFFFFFFF) | (1023 << 52))
+    # An integer that becomes the lowest bits of 2^52 is converted without an instruction for it.
+    power = _number((bits >> 52) | (1075 << 52)) - (4503599627370496.0 + 1023.0)
+    return power * LN2_HIGH + (log_ratio((mantissa - 1.0) / (mantissa + 1.0)) + power * LN2_LOW)
+
+
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=EXACT)
+def log_1_plus(x: Any) -> Any:
+    """log(1 + x) for -1/2 <= x <= 1."""
+    return log_ratio(x / (2.0 + x))
+
+
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=EXACT)
+def exp_less_1(x: Any) -> Any:
+    """exp(x) - 1 for |x| <= 1, by its series."""
+    p = (
+        ((1 / 6402373705728000 * x + 1 / 355687428096000) * x + 1 / 20922789888000) * x
+        + 1 / 1307674368000
+    ) * x + 1 / 87178291200
+    p = (((p * x + 1 / 6227020800) * x + 1 / 479001600) * x + 1 / 39916800) * x + 1 / 3628800
+    p = (((p * x + 1 / 362880) * x + 1 / 40320) * x + 1 / 5040) * x + 1 / 720
+    p = (((p * x + 1 / 120) * x + 1 / 24) * x + 1 / 6) * x + 1 / 2
+    return (p * x + 1.0) * x

@@ -1,0 +1,255 @@
+"""decal decide: what to do with each input, by a rule and what actions earn."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.table import Table
+from rich.text import Text
+
+import decal
+from decal._base.checks import check_alpha, check_choice
+from decal._base.numerics import Array
+from decal._base.places import listing
+from decal._cli.options import (
+    AsFittedOption,
+    ColumnsOption,
+    FloorOption,
+    ForceOption,
+    IdsOption,
+    IgnoreOption,
+    LabelsKeyOption,
+    LogitsArgument,
+    LogitsKeyOption,
+    ModelArgument,
+    meaning,
+    split,
+)
+from decal._cli.terminal import output, say, with_progress
+from decal._io.appending import column_writer
+from decal._io.folders import Layout, open_folder
+from decal._io.formats import TABLES, load_array, open_file, open_table
+from decal._io.writers import check_output
+from decal.decisions import RULES, SET_RULES, abstention_utility
+
+ACTION = "action"
+"""The column of a table of utilities that names the actions."""
+
+ABSTAIN = "abstain"
+ACTIONS_SHOWN = 20
+
+DECIDE_EXAMPLES = """[bold]Examples[/]
+
+    decal decide model.npz new.csv
+
+    decal decide model.npz new.csv --rule gamma_maximin --abstention-cost 0.3 -o decisions.csv
+
+    decal decide model.npz new.csv --rule minimax_regret --utility utility.csv -o decisions.csv
+
+    [bold]Rules[/]
+
+    keep every action that may be right: e_admissible, maximality, interval_dominance
+
+    take one: gamma_maximin (best at worst), gamma_maximax (best at best), hurwicz (between, see \
+--optimism), minimax_regret (least to regret), point (best by the point prediction)
+
+    [bold]Utilities[/]
+
+    a .csv or .parquet with a column per class, named after it, and a column action; or an .npy of \
+shape actions × classes. Without it actions are classes: 1 if right, 0 if wrong. \
+--abstention-cost C adds the action abstain, which earns 1 - C whatever the class.
+
+    [bold]Output[/]
+
+    .csv or .parquet: a line per input and action kept with row, kept (how many actions are), \
+action, and the lower and upper bound of what it earns on average; .npz: arrays of these names
+    """
+
+
+def decide(
+    model: ModelArgument,
+    logits: LogitsArgument,
+    rule: Annotated[
+        str,
+        typer.Option(
+            metavar="RULE",
+            help="How to decide; see below.",
+            autocompletion=lambda: [*RULES, "point"],
+        ),
+    ] = "e_admissible",
+    utility: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="What each action earns in each class; see below."
+        ),
+    ] = None,
+    abstention_cost: Annotated[
+        float | None,
+        typer.Option(metavar="COST", help="Allow to abstain at this cost, 0 to 1."),
+    ] = None,
+    optimism: Annotated[
+        float, typer.Option(help="Weight of the best case, 0 to 1, for hurwicz.")
+    ] = 0.5,
+    alpha: Annotated[
+        float | None, typer.Option(help="Level, 0 to 1. Default: the one given to fit.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Write the decisions: .csv, .parquet or .npz; - for standard output.",
+        ),
+    ] = None,
+    logits_key: LogitsKeyOption = None,
+    labels_key: LabelsKeyOption = None,
+    columns: ColumnsOption = "",
+    ignore: IgnoreOption = "",
+    ids: IdsOption = "",
+    probabilities: AsFittedOption = None,
+    floor: FloorOption = None,
+    force: ForceOption = False,
+) -> None:
+    """Decide for every input: which classes to keep, which one to name, or what to do.
+
+    Prints how often each action was kept or taken.
+    """
+    check_choice(rule, "rule", (*RULES, "point"))
+    check_alpha(optimism, "optimism")
+    if out is not None:
+        check_output(out, force=force, formats=(*TABLES, ".npz"))
+    fitted = decal.Decalibrator.load(model)
+    level = fitted.alpha if alpha is None else check_alpha(alpha)
+    K = len(fitted.class_weights)
+    classes = list(fitted.classes or map(str, range(K)))
+    actions, table = _actions(classes, utility, abstention_cost)
+    folder = open_folder(
+        logits,
+        keys={"logits": logits_key},
+        columns=split(columns) or None,
+        ignore=[*split(ignore), *([labels_key] if labels_key else [])],
+        classes=fitted.classes,
+        wanted=(),
+        ids=split(ids) or None,
+        **meaning(fitted, probabilities, floor),
+    )
+    kept = np.zeros(len(actions), dtype=np.intp)
+    alone = np.zeros(len(actions), dtype=np.intp)
+    rows = 0
+    part = folder.parts[0]
+    with ExitStack() as stack:
+        stack.enter_context(part.reading())
+        source = stack.enter_context(folder.open(part, Layout(K, fitted.classes)))
+        append = None if out is None else stack.enter_context(column_writer(out))
+        for chunk in with_progress(source, "Deciding"):
+            credal = fitted._predict_checked(chunk.logits, level)._named(chunk.ids)
+            mask = _mask(credal.decide(rule, utility=table, optimism=optimism), len(actions))
+            if append is not None:
+                append(_lines(credal, mask, actions, table, rows))
+            kept += mask.sum(axis=0)
+            alone += mask[mask.sum(axis=1) == 1].sum(axis=0)
+            rows += len(chunk)
+    output.print(_table(rule, actions, kept, alone, rows))
+    if out is not None:
+        say(f"Wrote {out}: {rows:,} inputs at alpha {level:g}", style="green")
+
+
+def _actions(
+    classes: list[str], utility: Path | None, cost: float | None
+) -> tuple[list[str], Array | None]:
+    """The names of the actions, and what they earn in each class; None for 0/1 loss."""
+    if utility is not None and cost is not None:
+        raise ValueError(
+            "abstention-cost must go without --utility: got both. Give the file a line abstain."
+        )
+    if utility is not None:
+        return _read_utility(utility, classes)
+    if cost is None:
+        return classes, None
+    return [*classes, ABSTAIN], abstention_utility(len(classes), cost=cost)
+
+
+def _read_utility(path: Path, classes: list[str]) -> tuple[list[str], Array]:
+    """The names of the actions in a file, and what they earn in each class."""
+    file = open_file(path)
+    if not file.is_table:
+        if file.format != ".npy":
+            raise ValueError(f"utility must be in a .csv, .parquet or .npy: got {path}.")
+        matrix = load_array("utility", file, None)
+        if matrix.ndim != 2 or matrix.shape[1] != len(classes):
+            raise ValueError(
+                f"utility must have {len(classes)} columns, one per class: got shape "
+                f"{matrix.shape} in {path}."
+            )
+        # As many actions as classes: most likely they are the classes.
+        same = len(matrix) == len(classes)
+        return classes if same else [str(a) for a in range(len(matrix))], matrix.astype(float)
+    missing = [name for name in classes if name not in file.names]
+    if missing:
+        raise ValueError(
+            f"utility must have a column for every class: got none for {listing(missing)} in "
+            f"{path}, which holds {listing(file.names)}."
+        )
+    if ACTION not in file.names:
+        raise ValueError(
+            f"utility must have a column {ACTION}: got {listing(file.names)} in {path}."
+        )
+    blocks = list(open_table("utility", file, tuple(classes)).read())
+    texts = list(open_table("utility", file, (ACTION,), text=True).read())
+    if not blocks:
+        raise ValueError(f"utility must have a line for every action: got none in {path}.")
+    names = [str(name) for block in texts for name in block[:, 0]]
+    return names, np.concatenate(blocks)
+
+
+def _mask(decisions: NDArray[np.bool_] | NDArray[np.intp], actions: int) -> NDArray[np.bool_]:
+    """(n, A) the actions kept, or the one that is taken."""
+    if decisions.ndim == 2:
+        return decisions.astype(bool)
+    return np.asarray(decisions[:, None] == np.arange(actions))
+
+
+def _lines(
+    credal: decal.IntervalCredalSet,
+    mask: NDArray[np.bool_],
+    actions: list[str],
+    table: Array | None,
+    first_row: int,
+) -> dict[str, NDArray[Any]]:
+    """Columns with an entry for every input and action kept."""
+    tight = credal.tighten()
+    low, high = (tight.lower, tight.upper) if table is None else credal.expectation(table)
+    row, action = np.nonzero(mask)
+    ids = {name: values[row].astype(str) for name, values in (credal.index or {}).items()}
+    return {
+        "row": first_row + row,
+        **ids,
+        "kept": mask.sum(axis=1)[row],
+        "action": np.array(actions)[action],
+        "lower": low[row, action],
+        "upper": high[row, action],
+    }
+
+
+def _table(
+    rule: str, actions: list[str], kept: NDArray[np.intp], alone: NDArray[np.intp], rows: int
+) -> Table:
+    """How often each action is kept, and kept alone, or taken; the most frequent first."""
+    shown = np.argsort(-kept, kind="stable")[:ACTIONS_SHOWN]
+    more = len(actions) - len(shown)
+    table = Table(
+        title=f"{rule}, {rows:,} inputs", caption=f"and {more:,} more actions" if more else None
+    )
+    table.add_column("action")
+    headings = ("kept", "kept alone") if rule in SET_RULES else ("taken",)
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for a in shown:
+        counts = (kept[a], alone[a])[: len(headings)]
+        table.add_row(Text(actions[a]), *(f"{count:,}" for count in counts))
+    return table

@@ -1,0 +1,238 @@
+"""decal evaluate: how good predictions are, by labels, by true distributions, or by both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.table import Table
+
+import decal
+from decal._base.checks import check_choice
+from decal._base.numerics import Array
+from decal._cli.digits import PAPER_ALPHAS
+from decal._cli.options import (
+    AsFittedOption,
+    ColumnsOption,
+    FilesArgument,
+    FloorOption,
+    ForceOption,
+    IgnoreOption,
+    LabelsKeyOption,
+    LabelsOption,
+    LogitsKeyOption,
+    ModelArgument,
+    TruthKeyOption,
+    TruthOption,
+    levels,
+    meaning,
+    split,
+)
+from decal._cli.terminal import output, say
+from decal._cli.watching import watched
+from decal._io.folders import Folder, Layout, open_folder
+from decal._io.formats import TABLES
+from decal._io.sources import Chunk
+from decal._io.writers import check_output, write_columns
+from decal.decisions import SET_RULES
+
+PAPER_LEVELS = ",".join(f"{alpha:g}" for alpha in PAPER_ALPHAS)
+
+EVALUATE_EXAMPLES = """[bold]Examples[/]
+
+    decal evaluate model.npz test.csv
+
+    decal evaluate model.npz test.npy --labels labels.npy --alpha 0.9,0.95,0.99
+
+    decal evaluate model.npz test.csv --truth truth.csv
+
+    decal evaluate model.npz cifar10h.npz --truth-key human --alpha 0.8,0.9 -o table.csv
+
+    [bold]Columns[/]
+
+    efficiency: one minus the mean width of the intervals; 1 for points, 0 if nothing is excluded
+
+    miss rate, set size (with labels): share of labels outside the decision set, the classes \
+that --rule keeps, and the mean number of classes in it
+
+    coverage (with truth): share of inputs whose true distribution lies in the credal set
+    """
+
+
+def evaluate(
+    model: ModelArgument,
+    logits: FilesArgument,
+    labels: LabelsOption = None,
+    truth: TruthOption = None,
+    alpha: Annotated[str, typer.Option(metavar="A,B,…", help="Levels to compare.")] = PAPER_LEVELS,
+    rule: Annotated[
+        str,
+        typer.Option(
+            metavar="RULE",
+            help=f"Which classes a decision set keeps: {', '.join(SET_RULES)}.",
+            autocompletion=lambda: list(SET_RULES),
+        ),
+    ] = "e_admissible",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Also write the table: .csv or .parquet; - for standard output."
+        ),
+    ] = None,
+    labels_key: LabelsKeyOption = None,
+    truth_key: TruthKeyOption = None,
+    logits_key: LogitsKeyOption = None,
+    columns: ColumnsOption = "",
+    ignore: IgnoreOption = "",
+    probabilities: AsFittedOption = None,
+    floor: FloorOption = None,
+    force: ForceOption = False,
+) -> None:
+    """Measure how good predictions are, at several levels.
+
+    With labels: how often the decision set misses the label and how large it is, and the
+    accuracy, calibration error and log-loss of the point prediction. With true distributions:
+    how many of them the credal sets cover.
+    """
+    if out is not None:
+        check_output(out, force=force, formats=TABLES)
+    alphas = levels(alpha)
+    check_choice(rule, "rule", SET_RULES)
+    fitted = decal.Decalibrator.load(model)
+    folder = open_folder(
+        logits,
+        labels=labels,
+        truth=truth,
+        keys={"logits": logits_key, "labels": labels_key, "truth": truth_key},
+        columns=split(columns) or None,
+        ignore=split(ignore),
+        classes=fitted.classes,
+        wanted=("labels", "truth"),
+        **meaning(fitted, probabilities, floor),
+    )
+    scores = _Scores(fitted, alphas, rule)
+    for chunk in _all_chunks(fitted, folder):
+        if chunk.labels is None and chunk.truth is None:
+            raise ValueError(
+                f"labels or truth must come with the logits: got neither in {folder.path}. Give "
+                "labels with --labels or --label-column, true distributions with --truth."
+            )
+        scores.add(chunk)
+    output.print(_table(alphas, scores.by_level()))
+    if scores.point.rows:
+        output.print(f"point prediction: {scores.point}", highlight=False, soft_wrap=True)
+    if out is not None:
+        same = {name: [value] * len(alphas) for name, value in scores.point.columns().items()}
+        write_columns(out, {"alpha": alphas} | scores.by_level() | same)
+        say(f"Wrote {out}", style="green")
+
+
+class PointScores:
+    """Accuracy, calibration error and log-loss of the point predictions seen so far."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.right = 0
+        self.loss = 0.0
+        self.gaps: Any = 0.0
+
+    def add(self, point: Array, labels: NDArray[np.intp]) -> None:
+        """Count more rows: probabilities (n, K) and labels (n,)."""
+        n = len(point)
+        self.rows += n
+        self.right += int((point.argmax(axis=1) == labels).sum())
+        with np.errstate(divide="ignore"):
+            self.loss -= float(np.log(point[np.arange(n), labels]).sum())
+        self.gaps = self.gaps + decal.metrics.calibration_gaps(point, labels)
+
+    def columns(self) -> dict[str, float]:
+        """What a table of scores holds; nothing without rows."""
+        if not self.rows:
+            return {}
+        return {
+            "accuracy": self.right / self.rows,
+            "calibration_error": float(np.abs(self.gaps).sum()) / self.rows,
+            "log_loss": self.loss / self.rows,
+        }
+
+    def __str__(self) -> str:
+        found = self.columns()
+        return (
+            f"accuracy {found['accuracy']:.3f}, expected calibration error "
+            f"{found['calibration_error']:.3f}, log-loss {found['log_loss']:.3f} nats"
+        )
+
+
+@dataclass
+class _Scores:
+    """Sums over the rows seen so far, at every level, and of the point prediction."""
+
+    model: decal.Decalibrator
+    alphas: list[float]
+    rule: str
+    rows: int = 0
+    with_truth: int = 0
+    point: PointScores = field(default_factory=PointScores)
+    sums: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, chunk: Chunk) -> None:
+        """Count the rows of one more chunk."""
+        n = len(chunk)
+        self.rows += n
+        self.with_truth += n * (chunk.truth is not None)
+        for a, alpha in enumerate(self.alphas):
+            credal = self.model._predict_checked(chunk.logits, alpha)
+            self._add("efficiency", n * decal.metrics.efficiency(credal), a)
+            if chunk.truth is not None:
+                self._add("coverage", n * decal.metrics.coverage(credal, chunk.truth), a)
+            if chunk.labels is not None:
+                kept = credal.decide(self.rule)
+                self._add("miss_rate", n - kept[np.arange(n), chunk.labels].sum(), a)
+                self._add("set_size", kept.sum(), a)
+        if chunk.labels is not None and credal.point is not None:
+            self.point.add(credal.point, chunk.labels)
+
+    def _add(self, name: str, value: Any, level: int) -> None:
+        self.sums.setdefault(name, np.zeros(len(self.alphas)))[level] += value
+
+    def by_level(self) -> dict[str, list[float]]:
+        """The columns of the table, by name."""
+        counts = {
+            "coverage": self.with_truth,
+            "efficiency": self.rows,
+            "miss_rate": self.point.rows,
+            "set_size": self.point.rows,
+        }
+        return {k: (self.sums[k] / rows).tolist() for k, rows in counts.items() if rows}
+
+
+def _all_chunks(model: decal.Decalibrator, folder: Folder) -> Iterator[Chunk]:
+    """The chunks of all files, with a bar on the terminal."""
+    layout = Layout(len(model.class_weights), model.classes)
+    survey = folder.survey(folder.parts, layout)
+    for fault in survey.faults.values():
+        raise ValueError(fault)
+    with watched("Evaluating") as monitor:
+        monitor.start(survey.total, 0)
+        for part in folder.parts:
+            with survey.open(part) as source:
+                for chunk in part.chunks(source):
+                    yield chunk
+                    monitor.advance(len(chunk))
+                    if monitor.stopping():
+                        raise KeyboardInterrupt
+
+
+def _table(alphas: list[float], scores: dict[str, list[float]]) -> Table:
+    table = Table()
+    table.add_column("alpha", justify="right", style="bold")
+    for name in scores:
+        table.add_column(name.replace("_", " "), justify="right")
+    for level, numbers in zip(alphas, zip(*scores.values(), strict=True), strict=True):
+        table.add_row(f"{level:g}", *(f"{number:.3f}" for number in numbers))
+    return table

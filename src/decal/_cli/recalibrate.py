@@ -1,0 +1,129 @@
+"""decal recalibrate: the logits or probabilities of the best model near the given one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+import decal
+from decal._base.checks import check_choice
+from decal._base.numerics import Array, Logits, softmax
+from decal._cli.evaluate import PointScores
+from decal._cli.options import (
+    AsFittedOption,
+    ColumnsOption,
+    FloorOption,
+    ForceOption,
+    IgnoreOption,
+    LabelsKeyOption,
+    LabelsOption,
+    LogitsArgument,
+    LogitsKeyOption,
+    ModelArgument,
+    meaning,
+    split,
+)
+from decal._cli.terminal import output, say, with_progress
+from decal._io.appending import matrix_writer
+from decal._io.folders import Layout, open_folder
+from decal._io.writers import check_output
+
+KINDS = ("logits", "probabilities")
+
+RECALIBRATE_EXAMPLES = """[bold]Examples[/]
+
+    decal fit validation.csv --reference best --directions class,temperature -o best.npz
+
+    decal recalibrate best.npz test.csv -o recalibrated.csv
+
+    decal recalibrate best.npz new.npy --write probabilities -o probabilities.npy
+
+    [bold]Output[/]
+
+    a file of the same shape, which every command of decal reads: a column per class, and the \
+labels, if there are any; .npz, .npy, .csv or .parquet
+    """
+
+
+def recalibrate(
+    model: ModelArgument,
+    logits: LogitsArgument,
+    out: Annotated[
+        Path, typer.Option("--output", "-o", help="The file to write; - for standard output.")
+    ],
+    write: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(KINDS), help="What to write.", autocompletion=lambda: list(KINDS)
+        ),
+    ] = "logits",
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", metavar="npz|npy|csv|parquet", help="If OUT's name does not say."),
+    ] = None,
+    labels: LabelsOption = None,
+    logits_key: LogitsKeyOption = None,
+    labels_key: LabelsKeyOption = None,
+    columns: ColumnsOption = "",
+    ignore: IgnoreOption = "",
+    probabilities: AsFittedOption = None,
+    floor: FloorOption = None,
+    force: ForceOption = False,
+) -> None:
+    """Write recalibrated logits: shifted by class, and scaled, as the labelled data like best.
+
+    MODEL must be fitted with --reference best: the shifts of the greatest likelihood are added to
+    the logits, and with --directions class,temperature they are scaled, too. With labels, says
+    what that gained on these rows; only rows that the model was not fitted on tell.
+    """
+    check_choice(write, "write", KINDS)
+    check_output(out, force=force, file_format=format_)
+    fitted = decal.Decalibrator.load(model)
+    if fitted.reference != "best":
+        raise ValueError(
+            f"model must be fitted with --reference best: got {model} with {fitted.reference!r}. "
+            "Fit it again: decal fit … --reference best --directions class,temperature"
+        )
+    folder = open_folder(
+        logits,
+        labels=labels,
+        keys={"logits": logits_key, "labels": labels_key},
+        columns=split(columns) or None,
+        ignore=split(ignore),
+        classes=fitted.classes,
+        wanted=("labels",),
+        **meaning(fitted, probabilities, floor),
+    )
+    part, classes = folder.parts[0], fitted.classes
+    layout = Layout(len(fitted.class_weights), classes)
+    names = np.array(classes or [str(k) for k in range(layout.width)])
+    before, after = PointScores(), PointScores()
+    with (
+        part.reading(*folder.companions),
+        folder.open(part, layout) as source,
+        matrix_writer(out, write, classes, file_format=format_) as append,
+    ):
+        for chunk in with_progress(source, "Recalibrating"):
+            moved = _recalibrated(fitted, chunk.logits)
+            p = softmax(moved)
+            named = None if chunk.labels is None else names[chunk.labels]
+            append(moved if write == "logits" else p, named)
+            if chunk.labels is not None:
+                before.add(softmax(chunk.logits.astype(np.float64)), chunk.labels)
+                after.add(p, chunk.labels)
+    if before.rows:
+        output.print(f"before: {before}\nafter:  {after}", highlight=False)
+    reference = fitted.reference_model
+    scale = f", scale {reference.scale:.4g}" if reference.scale != 1 else ""
+    shifts = f"shifts from {reference.center.min():.3g} to {reference.center.max():.3g}{scale}"
+    say(f"Wrote {out}: {write}, {shifts}", style="green")
+
+
+def _recalibrated(model: decal.Decalibrator, logits: Logits) -> Array:
+    """Logits of the reference model; -inf for classes that no label named."""
+    reference = model.reference_model
+    reference.require_rivals(logits)
+    return np.asarray(reference.scaled(logits) + reference.center, dtype=np.float64)

@@ -1,0 +1,237 @@
+"""KLCredalSet: everything within a Kullback-Leibler divergence of one prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from decal._base.checks import check_class_names, check_distributions, check_tolerance
+from decal._base.numerics import Array, softplus
+from decal._base.set_checks import check_center_and_radius
+from decal.credal import _ball_decisions as ball_decisions
+from decal.credal import _ball_entropy as ball_entropy
+from decal.credal import _ball_measures as ball_measures
+from decal.credal import _ball_support as ball_support
+from decal.credal._boxes import IntervalCredalSet
+from decal.credal._credal_set import CredalSet, Indices, Mask, read_only
+from decal.credal._total_variation import TotalVariation
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class KLCredalSet(CredalSet):
+    """Balls of distributions: for every input, all q with KL(q || center) <= radius.
+
+    What `Decalibrator.predict_ball` returns for local sets, whose `predict` returns the smallest
+    box around it. The ball is smaller than its box, and answers more sharply.
+
+    Parameters
+    ----------
+    center : (n, K) array
+        Distributions. A class of probability 0 has none in any member: its divergence would be
+        infinite.
+    radius : float or (n,) array
+        Nats, from 0, the center alone, to inf, all distributions on the classes of positive
+        probability. So is every radius of at least -log of the smallest positive probability.
+    classes : list of str, optional
+        K names.
+
+    Attributes
+    ----------
+    lower, upper : (n, K) arrays
+        The smallest box around each ball.
+    point : (n, K) array
+        The center.
+
+    See Also
+    --------
+    Decalibrator.predict_ball : Balls of a fitted model.
+    IntervalCredalSet : Probability intervals, with the same questions.
+
+    Notes
+    -----
+    It answers all questions of IntervalCredalSet, and all but one exactly. Expectations are convex
+    problems in one variable. Both entropies are expectations of -log center, less the radius: the
+    lower entropy, which is hard for boxes, is as easy as the upper one. Under 0/1 loss the
+    decisions have closed forms; E-admissibility with a utility matrix is a game. The total
+    variation is exact up to 24 classes, or where a class has half of the center's probability.
+    "hartley" is that of the box.
+
+    Logarithms of the probabilities are kept, so that nothing is lost near 0 and 1.
+
+    Examples
+    --------
+    >>> import decal
+    >>> b = decal.KLCredalSet([[0.5, 0.3, 0.2]], 0.05, classes=["a", "b", "c"])
+    >>> b
+    KLCredalSet: 1 input, radius 0.05, 3 classes, mean width 0.284
+      0  a [0.343, 0.657]  b [0.163, 0.450]  c [0.085, 0.335]
+    >>> b.contains([[0.4, 0.4, 0.2]]), b.contains([[0.4, 0.2, 0.4]])
+    (array([ True]), array([False]))
+    >>> [round(float(end[0]), 3) for end in b.expectation([0.0, 1.0, 2.0])]
+    [0.462, 0.953]
+    """
+
+    log_center: Array
+    radius: Array
+    classes: tuple[str, ...] | None
+
+    _measures: ClassVar[dict[str, Callable[..., Array]]] = {
+        "zero_one": ball_measures.zero_one,
+        "total_variation": ball_measures.attained_variation,
+    }
+    _rules: ClassVar[dict[str, Callable[..., Mask | Indices]]] = {
+        "maximality": ball_decisions.maximality,
+        "e_admissible": ball_decisions.e_admissible,
+        "minimax_regret": ball_decisions.minimax_regret,
+    }
+
+    def __init__(self, center: Any, radius: Any, *, classes: Iterable[Any] | None = None) -> None:
+        c, b = check_center_and_radius(center, radius)
+        with np.errstate(divide="ignore"):
+            m = ball_support.log_odds(np.log(c))
+        self._hold(-softplus(-m), b, check_class_names(classes, c.shape[1]))
+
+    @classmethod
+    def _trusted(cls, log_center: Array, radius: Array, classes: tuple[str, ...] | None) -> Self:
+        """Balls around log-probabilities that decal itself computed; nothing is checked."""
+        credal = cls.__new__(cls)
+        credal._hold(log_center, radius, classes)
+        return credal
+
+    def _hold(self, log_center: Array, radius: Array, classes: tuple[str, ...] | None) -> None:
+        vars(self).update(
+            log_center=read_only(log_center), radius=read_only(radius), classes=classes
+        )
+
+    @cached_property
+    def center(self) -> Array:
+        """(n, K) the distribution in the middle."""
+        return read_only(np.exp(self.log_center))
+
+    @property
+    def point(self) -> Array:  # type: ignore[override]
+        """(n, K) the center."""
+        return self.center
+
+    @cached_property
+    def _bounds(self) -> tuple[Array, Array]:
+        lower, upper = ball_support.box(self.log_center, self.radius)
+        return read_only(lower), read_only(upper)
+
+    @property
+    def lower(self) -> Array:  # type: ignore[override]
+        """(n, K) least probability of each class."""
+        return self._bounds[0]
+
+    @property
+    def upper(self) -> Array:  # type: ignore[override]
+        """(n, K) greatest probability of each class."""
+        return self._bounds[1]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, K): inputs and classes."""
+        n, K = self.log_center.shape
+        return n, K
+
+    def __len__(self) -> int:
+        return len(self.radius)
+
+    def _picked(self, rows: Any) -> Self:
+        return self._trusted(self.log_center[rows], self.radius[rows], self.classes)
+
+    @property
+    def is_empty(self) -> Mask:
+        """(n,) False: a ball holds at least its center."""
+        return np.zeros(len(self), dtype=bool)
+
+    def box(self) -> IntervalCredalSet:
+        """The smallest intervals around each ball, and its center."""
+        box = IntervalCredalSet._trusted(self.lower, self.upper, self.center, self.classes)
+        return box._named(self.index)
+
+    def to_intervals(self) -> IntervalCredalSet:
+        """The same as `box`."""
+        return self.box()
+
+    def tighten(self) -> Self:
+        """The set itself: the bounds of a ball are attained."""
+        return self
+
+    def contains(self, distributions: Any, *, atol: float = 5e-4) -> Mask:
+        """(n,) True where some member of the ball is within `atol` in every class.
+
+        Parameters
+        ----------
+        distributions : (n, K) array
+            One for each row. Rows are first divided by their sums, which may differ from one by
+            rounding.
+        atol : float
+            Tolerance in units of probability. With 0, the divergence itself is compared with the
+            radius, give or take round-off.
+
+        See Also
+        --------
+        decal.metrics.coverage : The share of rows for which this is true.
+
+        Notes
+        -----
+        This is a distance to the set, as for hulls. A box asks whether `atol` more room in every
+        bound would do, which is a little more generous.
+        """
+        p = check_distributions(distributions, shape=self.shape, names=self.classes)
+        atol = check_tolerance(atol, "atol")
+        p = p / p.sum(axis=1, keepdims=True)
+        return ball_decisions.contains(self.log_center, self.radius, p, atol=atol)
+
+    def divergence(self, distributions: Any) -> Array:
+        """(n,) how far the row's distribution is from the center: KL(distribution || center).
+
+        Parameters
+        ----------
+        distributions : (n, K) array
+            One for each row; rows are first divided by their sums.
+
+        Examples
+        --------
+        >>> import decal
+        >>> decal.KLCredalSet([[0.5, 0.5]], 0.1).divergence([[0.75, 0.25]]).round(4)
+        array([0.1308])
+        """
+        p = check_distributions(distributions, shape=self.shape, names=self.classes)
+        return ball_support.divergence(p / p.sum(axis=1, keepdims=True), self.log_center)
+
+    def intersection_probability(self, *, empty: str = "raise") -> Array:
+        """(n, K) that of the box around the ball; it may lie outside the ball."""
+        return self.box().intersection_probability(empty=empty)
+
+    def total_variation(self) -> TotalVariation:
+        """The greatest total variation distance as a bracket: lower, upper and exact, (n,) each."""
+        return ball_measures.ball_total_variation(self.log_center, self.radius)
+
+    def _size(self) -> str:
+        if not len(self):
+            return ""
+        least, most = float(self.radius.min()), float(self.radius.max())
+        return f"radius {least:.3g}, " if least == most else f"radius {least:.3g} to {most:.3g}, "
+
+    @property
+    def _arrays(self) -> tuple[Array, Array]:
+        return self.log_center, self.radius
+
+    @property
+    def _reachable(self) -> tuple[Array, Array]:
+        return self._bounds
+
+    def _lower_entropy(self) -> Array:
+        return ball_entropy.lower_entropy(self.log_center, self.radius)
+
+    def _upper_entropy(self) -> Array:
+        return ball_entropy.upper_entropy(self.log_center, self.radius)
+
+    def _expectation(self, values: Array) -> tuple[Array, Array]:
+        return ball_support.expectation(self.log_center, self.radius, values)

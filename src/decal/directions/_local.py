@@ -1,0 +1,294 @@
+"""Local sets: every distribution that stays close to the prediction, judged at the input itself.
+
+With c the reference's prediction at an input and b = -log alpha, the set is the ball
+
+    { q : KL(q || c) <= b },
+
+the distributions against which the model, on data drawn from them at this input, keeps a
+geometric-mean likelihood ratio of at least alpha: the paper's criterion with every distribution a
+candidate. Shifting the logit of class k alone reaches the ends of its interval, so each interval is
+a question about two outcomes, k and not k, see `bernoulli`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.bernoulli import (
+    TABLE_START,
+    certain_from,
+    largest_log_odds,
+    table_of_endpoints,
+)
+from decal._base.numerics import (
+    Array,
+    Logits,
+    compiled,
+    for_each_block,
+    margins,
+    sigmoid,
+    softmax,
+    softplus,
+)
+from decal.directions._direction import (
+    SAME,
+    Box,
+    Direction,
+    Endpoints,
+    Inputs,
+    LabelledLogits,
+    Reference,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from decal.directions._direction import TensorBounds, TensorInputs
+
+
+@dataclass(frozen=True)
+class TotalWeight:
+    """All that local sets take from labelled data, besides the reference: how much there is."""
+
+    value: float
+
+    def __add__(self, other: TotalWeight) -> TotalWeight:
+        return TotalWeight(self.value + other.value)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The weight as an array."""
+        return {"weight": np.array(self.value)}
+
+
+@dataclass(frozen=True)
+class Local(Direction):
+    """Every distribution close to the prediction: `directions=("local",)`.
+
+    The intervals are exact: the projections of the ball KL(q || c) <= -log alpha around the
+    reference's prediction c. `decal.KLCredalSet` is the ball itself.
+
+    Parameters
+    ----------
+    mix : float
+        Share in [0, 1) of equal probabilities mixed into c, which bounds its log-loss. Guarantees
+        for finite samples need it, see `decal.selection.alpha_for_distribution`.
+    by_entropy : float, optional
+        Make the budget of an input -log alpha times H(c) + by_entropy, in nats, rather than the
+        same for all: inputs of which the model is sure get narrower sets.
+
+    See Also
+    --------
+    decal.Temperature : The scale of the logits.
+
+    Examples
+    --------
+    >>> import decal
+    >>> d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9, directions="local")
+    >>> d.predict([[0.5, 0.0]])
+    IntervalCredalSet: 1 input, 2 classes, mean width 0.437
+      0  0 [0.395, 0.832]  1 [0.168, 0.605]
+    """
+
+    mix: float = 0.0
+    by_entropy: float | None = None
+    name = "local"
+    exports = True
+    takes_masks = True
+    moves_scale = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.mix < 1:
+            raise ValueError(f"mix must be a share in [0, 1): got {self.mix!r}.")
+        if self.by_entropy is not None and not 0 < self.by_entropy < np.inf:
+            raise ValueError(f"by_entropy must be a positive number: got {self.by_entropy!r}.")
+
+    def __str__(self) -> str:
+        return self.name if self == Local() else repr(self)
+
+    def settings(self) -> dict[str, Any]:
+        """Mix and by_entropy."""
+        return {"mix": self.mix, "by_entropy": self.by_entropy}
+
+    def summarise(self, data: LabelledLogits) -> TotalWeight:
+        """The total weight."""
+        return TotalWeight(float(len(data.labels) if data.weights is None else data.weights.sum()))
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> TotalWeight:
+        """The weight from its array."""
+        return TotalWeight(float(arrays.pop("weight")))
+
+    def is_of(self, evidence: TotalWeight, label_weight: Array) -> bool:
+        """Whether the weight is the same."""
+        weight = float(label_weight.sum())
+        return abs(evidence.value - weight) <= SAME * weight
+
+    def endpoints(
+        self,
+        evidence: TotalWeight,
+        budgets: Array,
+        reference: Reference,  # noqa: ARG002
+    ) -> Endpoints:
+        """Divergences (A,) from the reference's prediction: from 0 to the budget of an example."""
+        most = budgets / evidence.value
+        return Endpoints(np.zeros_like(most), most, 0.0, None, 0.0)
+
+    def widen(self, box: Box | None, inputs: Inputs, endpoints: Endpoints) -> Box:
+        """Widen to the range of every probability in the ball, and to its center."""
+        found = local_box(inputs, endpoints, self.mix, self.by_entropy)
+        if box is None:
+            return found
+        box.include(found.low, found.high)
+        return box
+
+    def losses(self, inputs: Inputs) -> tuple[Array, Array]:
+        """(n, K) log-losses of the ball's center c, and (n,) factors on the budget of each input.
+
+        A loss is -log c_k in nats: inf where a class is masked.
+        """
+        m = log_odds_of_centers(inputs, slice(None), self.mix)
+        factor = np.ones(len(m)) if self.by_entropy is None else _entropy(m) + self.by_entropy
+        return softplus(-m), factor
+
+    def largest_loss(self, classes: int) -> float:
+        """No loss of an unmasked class is larger: all that `mix` leaves it is its share of that."""
+        return float(np.log(classes) - np.log(self.mix)) if self.mix else np.inf
+
+    def least_factor(self) -> float:
+        """No factor of an input with two unmasked classes or more is smaller.
+
+        The entropy of c is least where the reference is certain, and grows with the number of
+        classes: with more of them, equal probabilities are spread more evenly.
+        """
+        if self.by_entropy is None:
+            return 1.0
+        smaller = self.mix / 2
+        least = _entropy(np.log([[smaller, 1 - smaller]]) - np.log([[1 - smaller, smaller]]))[0]
+        return self.by_entropy + (float(least) if self.mix else 0.0)
+
+    def widen_tensors(
+        self, bounds: TensorBounds, inputs: TensorInputs, lower: Tensor, upper: Tensor
+    ) -> TensorBounds:
+        """As `widen`, for PyTorch tensors."""
+        from decal.directions._tensors import local_box, wider
+
+        del lower  # the divergence begins at 0
+        return wider(*bounds, *local_box(*inputs[:2], upper, self.mix, self.by_entropy))
+
+
+def local_balls(
+    inputs: Inputs, endpoints: Endpoints, mix: float, by_entropy: float | None
+) -> tuple[Array, Array]:
+    """Log-probabilities (n, K) of the balls' centers, and their radii (n,) in nats.
+
+    Parameters
+    ----------
+    inputs : Inputs
+        n inputs, K classes.
+    endpoints : Endpoints
+        At one alpha.
+    mix, by_entropy
+        As for `Local`.
+    """
+    n, K = inputs.logits.shape
+    log_center, radius = np.empty((n, K)), np.full(n, float(endpoints.upper))
+
+    def block(rows: slice) -> None:
+        m = log_odds_of_centers(inputs, rows, mix)
+        if by_entropy is not None:
+            radius[rows] *= _entropy(m) + by_entropy
+        log_center[rows] = -softplus(-m)
+
+    for_each_block(block, n, K)
+    return log_center, radius
+
+
+def local_box(inputs: Inputs, endpoints: Endpoints, mix: float, by_entropy: float | None) -> Box:
+    """The ball's range of every probability; the point is the reference's prediction.
+
+    Parameters
+    ----------
+    inputs : Inputs
+        n inputs, K classes.
+    endpoints : Endpoints
+        At one alpha.
+    mix, by_entropy
+        As for `Local`.
+
+    Notes
+    -----
+    O(n K) time: about one step of the search for every endpoint, or four if budgets vary.
+    """
+    n, K = inputs.logits.shape
+    low, high, point = np.empty((3, n, K))
+    budget = float(endpoints.upper)
+    shared = by_entropy is None and 0 < budget < np.inf
+    table = endpoints.once(_table) if shared else None
+    fast = 0 < budget < np.inf and compiled(n * K) is not None
+
+    def by_numpy(rows: Any) -> None:
+        m = log_odds_of_centers(inputs, rows, mix)
+        budgets = budget if by_entropy is None else budget * (_entropy(m) + by_entropy)[:, None]
+        low[rows] = sigmoid(-largest_log_odds(-m, budgets, table))
+        high[rows] = sigmoid(largest_log_odds(m, budgets, table))
+        point[rows] = sigmoid(m)
+
+    def by_kernels(rows: slice) -> None:
+        from decal._base import local_kernels
+
+        z: Logits = inputs.logits[rows]
+        offset, absent = np.where(inputs.present, inputs.center, 0.0), ~inputs.present
+        if mix:
+            z, offset, absent = log_centers(inputs, rows, mix), np.zeros(K), np.zeros(K, np.bool_)
+        budgets = np.full(len(z), budget)
+        if by_entropy is not None:
+            budgets *= _entropy(log_odds_of_centers(inputs, rows, mix)) + by_entropy
+        nodes = np.empty((2, 0)) if table is None else table
+        model = offset, np.flatnonzero(absent), budgets, certain_from(budgets), TABLE_START, nodes
+        found = low[rows], high[rows], point[rows]
+        left = local_kernels.local_boxes(np.ascontiguousarray(z), *model, *found, 0)
+        if left.size:
+            by_numpy(rows.start + left)
+
+    def block(rows: slice) -> None:
+        if fast:
+            by_kernels(rows)
+        else:
+            by_numpy(rows)
+        if mix:
+            point[rows] = softmax(inputs.recentered[rows].astype(np.float64))
+            np.minimum(low[rows], point[rows], out=low[rows])
+            np.maximum(high[rows], point[rows], out=high[rows])
+
+    for_each_block(block, n, K)
+    return Box(low, high, point)
+
+
+def _table(endpoints: Endpoints) -> Array:
+    return table_of_endpoints(float(endpoints.upper))
+
+
+def log_centers(inputs: Inputs, rows: Any, mix: float) -> Array:
+    """Logits (n, K) of the balls' centers: predictions with equal probabilities mixed in."""
+    z: Array = inputs.recentered[rows].astype(np.float64)
+    if not mix:
+        return z
+    unmasked = inputs.logits[rows] > -np.inf
+    floor = mix / unmasked.sum(axis=1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        return np.log(np.where(unmasked, (1 - mix) * softmax(z) + floor, 0.0))
+
+
+def log_odds_of_centers(inputs: Inputs, rows: Any, mix: float) -> Array:
+    """(n, K) log-odds of every class in the balls' centers; -inf for those without probability."""
+    return margins(log_centers(inputs, rows, mix), np.zeros(inputs.logits.shape[1])).T
+
+
+def _entropy(m: Array) -> Array:
+    """(n,) entropies of the distributions with log-odds m (n, K), in nats."""
+    surprise = np.where(np.isneginf(m), 0.0, softplus(-m))
+    entropy: Array = (sigmoid(m) * surprise).sum(axis=1)
+    return entropy

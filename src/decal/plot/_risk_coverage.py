@@ -1,0 +1,126 @@
+"""The error rate of what is kept against the share kept, for one score or several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.ticker import PercentFormatter
+
+from decal._base.checks import check_count
+from decal.metrics import RiskCoverage
+from decal.plot._style import (
+    Ink,
+    axes_or_new,
+    frame,
+    halo,
+    legend_below,
+    line_handle,
+    mark_handle,
+    unit,
+)
+from decal.triage import Triage
+
+OWN = "confidence"
+"""The score that others are compared with; drawn even if others are better."""
+
+LEAST_SHARE = 0.05
+"""Error rates of fewer rows than this jump; they do not set the height of the axes."""
+
+POINTS = 400
+"""Points drawn of a curve, at most."""
+
+
+def risk_coverage(
+    curves: RiskCoverage | Triage | Mapping[str, RiskCoverage],
+    *,
+    ax: Axes | None = None,
+    top: int = 3,
+    legend: bool = True,
+) -> Axes:
+    """Error rate of what is kept against the share kept, if the most doubtful rows go first.
+
+    Parameters
+    ----------
+    curves
+        What `decal.metrics.risk_coverage` returned, or several of these by name; or what
+        `decal.triage.choose` returned: then its scores are drawn, and what was chosen is marked.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+    top : int
+        Curves drawn, at most: those of the least area, and that of "confidence".
+    legend : bool
+        Whether there is one, with the area of every curve in thousandths.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes. Curves are lines with their name as gid; "best possible" is dotted.
+
+    See Also
+    --------
+    decal.metrics.risk_coverage : The numbers.
+
+    Examples
+    --------
+    >>> import decal
+    >>> from decal import plot
+    >>> curve = decal.metrics.risk_coverage([0.1, 0.2, 0.3, 0.4], [0, 0, 1, 0])
+    >>> ax = plot.risk_coverage({"mine": curve})
+    >>> [line.get_gid() for line in ax.lines]
+    ['mine', 'best possible']
+    """
+    chosen = curves if isinstance(curves, Triage) else None
+    named = _shown(curves, check_count(top, "top"))
+    ax = axes_or_new(ax, 4.4, 4.2)
+    ink = frame(ax)
+    handles: list[Artist] = []
+    colours = iter(ink.colours(len(named), None))
+    for name, curve in named.items():
+        own = name == OWN and len(named) > 1
+        colour = ink.muted if own else next(colours)
+        _line(ax, curve.coverage, curve.risk, colour, name)
+        area = f"{name} ({1e3 * curve.area:.3g})" if name else f"area {1e3 * curve.area:.3g}"
+        handles.append(line_handle(area, colour))
+    least = min(named.values(), key=lambda curve: float(curve.best[-1]))
+    _line(ax, least.coverage, least.best, ink.muted, "best possible", dotted=True)
+    handles.append(line_handle("best possible", ink.muted, dotted=True))
+    if chosen is not None:
+        handles.append(_mark(ax, chosen, ink))
+    height = max(float(c.risk[c.coverage >= LEAST_SHARE].max()) for c in named.values())
+    ax.set(xlim=(0, 1), ylim=(0, 1.05 * height or 1.0))
+    ax.set(xlabel="share of rows kept", ylabel="error rate")
+    ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    ax.yaxis.set_major_formatter(PercentFormatter(1))
+    if legend:
+        legend_below(ax, handles, drop=3.5)
+    return ax
+
+
+def _shown(
+    curves: RiskCoverage | Triage | Mapping[str, RiskCoverage], top: int
+) -> dict[str, RiskCoverage]:
+    """The curves to draw: the best ones, and that of the model's own confidence."""
+    if isinstance(curves, RiskCoverage):
+        return {"": curves}
+    named = curves.curves if isinstance(curves, Triage) else dict(curves)
+    if not named:
+        raise ValueError("curves must hold at least one curve: got an empty mapping.")
+    best = sorted(named, key=lambda name: named[name].area)[:top]
+    return {name: curve for name, curve in named.items() if name in best or name == OWN}
+
+
+def _line(ax: Axes, x: object, y: object, colour: str, name: str, *, dotted: bool = False) -> None:
+    x, y = np.asarray(x), np.asarray(y)
+    some = np.unique(np.linspace(0, len(x) - 1, POINTS).round().astype(np.intp))
+    style = (0, (1, 2)) if dotted else "-"
+    ax.plot(x[some], y[some], color=colour, lw=1.4 * unit(), ls=style, gid=name)
+
+
+def _mark(ax: Axes, chosen: Triage, ink: Ink) -> Artist:
+    """Draw what was chosen, as measured on the rows that set the threshold."""
+    at = 1 - chosen.outcome.handed_over, chosen.outcome.error_rate
+    ax.plot(*at, "D", color=ink.text, ms=5 * unit(), gid="chosen", clip_on=False, **halo(ink))
+    return mark_handle("chosen", ink.text, "D", ink, size=5)

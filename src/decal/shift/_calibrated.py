@@ -1,0 +1,126 @@
+"""The model where it was calibrated: what it says of inputs apart from class frequencies."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.numerics import Array, Logits
+from decal._base.places import listing
+from decal.directions import Reference
+from decal.directions._best_model import best_model
+
+
+class ShiftWarning(UserWarning):
+    """Adapted predictions rest on something that the data cannot tell."""
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """The model where it was calibrated.
+
+    Attributes
+    ----------
+    center : (K,) array
+        Shifts that calibrate the logits; -inf for classes without labels.
+    scale : float
+        Factor that calibrates the logits.
+    frequencies : (K,) array
+        Of the classes, there.
+    weight : float
+        Number of labelled examples.
+    names : tuple of str, optional
+        Of the classes.
+    """
+
+    center: Array
+    scale: float
+    frequencies: Array
+    weight: float
+    names: tuple[str, ...] | None
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names, or numbers."""
+        return self.names or tuple(map(str, range(len(self.frequencies))))
+
+    @property
+    def freedom(self) -> int:
+        """How many frequencies can be chosen: one less than the classes that occur."""
+        return int(np.count_nonzero(self.frequencies)) - 1
+
+    def equals(self, other: Calibrated) -> bool:
+        """Whether both say the same of all inputs."""
+        return self.scale == other.scale and all(
+            np.array_equal(getattr(self, name), getattr(other, name))
+            for name in ("center", "frequencies")
+        )
+
+    def require_intact(self) -> None:
+        """ValueError if this cannot come from a calibration."""
+        if self.center.shape != self.frequencies.shape or not np.all(self.center < np.inf):
+            raise ValueError("its center is damaged")
+        if not (0 < self.scale < np.inf and 0 < self.weight < np.inf):
+            raise ValueError("its scale or weight is damaged")
+
+    def warn_of_absent(self) -> None:
+        """Warn of classes without labels."""
+        absent = np.flatnonzero(self.frequencies == 0)
+        if len(absent):
+            warnings.warn(
+                f"no labelled example is of class {listing([self.classes[k] for k in absent])}: "
+                "what its inputs look like is not known, and it is taken not to occur",
+                ShiftWarning,
+                stacklevel=3,
+            )
+
+    def logits(self, odds: Array) -> Array:
+        """(n, K) logits, up to a constant per row, that have these odds."""
+        known = np.isfinite(self.center)
+        with np.errstate(divide="ignore"):
+            z = np.log(odds * self.frequencies) - np.where(known, self.center, 0.0)
+        return np.where(known, z / self.scale, -np.inf)
+
+    def odds(self, logits: Logits) -> Array:
+        """(n, K) probabilities over the frequencies supposed, up to a factor per input."""
+        occurs = (self.frequencies > 0) & np.isfinite(self.center)
+        shift = np.zeros(len(occurs))
+        shift[occurs] = self.center[occurs] - np.log(self.frequencies[occurs])
+        z = np.where(occurs, logits.astype(np.float64) * self.scale + shift, -np.inf)
+        top = z.max(axis=1, keepdims=True)
+        if np.isneginf(top).any():
+            row = int(np.flatnonzero(np.isneginf(top))[0])
+            raise ValueError(
+                "logits must leave a class that was seen when the model was calibrated: got row "
+                f"{row}, in which all of them are masked."
+            )
+        return np.asarray(np.exp(z - top))
+
+
+def calibrate(
+    z: Logits, y: NDArray[np.intp], w: Array | None, names: tuple[str, ...] | None, best: bool
+) -> Calibrated:
+    """The calibrated model, and the class frequencies of the labels."""
+    K = z.shape[1]
+    counts = np.bincount(y, w, minlength=K).astype(np.float64)
+    reference: Reference | None = best_model(z, y, w, scale=True) if best else None
+    return Calibrated(
+        np.zeros(K) if reference is None else reference.center,
+        1.0 if reference is None else reference.scale,
+        counts / counts.sum(),
+        float(counts.sum()),
+        names,
+    )
+
+
+def check_sums_to_one(frequencies: Any) -> Array:
+    """Frequencies of all classes."""
+    values = np.asarray(frequencies, dtype=np.float64)
+    good = values.ndim == 1 and np.all(values >= 0) and abs(float(values.sum()) - 1) <= 1e-6
+    if not good:
+        raise ValueError("frequencies must be non-negative numbers that sum to one, one per class.")
+    return np.asarray(values / values.sum())

@@ -1,0 +1,525 @@
+"""LabelShift: what a model predicts where the classes are more, or less, frequent than before."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+import numpy as np
+
+from decal._base.checks import (
+    NotFittedError,
+    check_choice,
+    check_class_names,
+    check_count,
+    check_flag,
+    check_share,
+    check_weights,
+)
+from decal._base.inputs import (
+    check_floor,
+    read_labelled,
+    read_logits,
+    require_possible_labels,
+)
+from decal._base.numerics import Logits
+from decal._io import model_files
+from decal.credal import IntervalCredalSet
+from decal.decalibrator import Decalibrator
+from decal.shift._bootstrap import Labelled, inflated
+from decal.shift._calibrated import Calibrated, ShiftWarning, calibrate, check_sums_to_one
+from decal.shift._likelihood import Likelihood, most_likely
+from decal.shift._observed import Observed
+from decal.shift._results import Frequencies, ShiftTest
+from decal.shift._segments import adapted
+from decal.shift._what_if import supposed_sets
+
+JOINT_WORK = 250_000
+"""Classes squared times observed inputs: with more, region="auto" moves one frequency at a time."""
+
+REGIONS = ("auto", "joint", "own")
+
+FLAT = 0.5
+"""Width of a frequency's interval, over many inputs, that says that classes look alike."""
+
+MANY = 100
+
+KIND = "label shift"
+ARRAYS = ("center", "frequencies", "ratios", "input_weights")
+"""What a model file of a LabelShift says it is, and may hold."""
+
+BOOTSTRAP = 19
+"""Told to the generator of random numbers, besides the seed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """All that was learnt: never changed, replaced whole.
+
+    Attributes
+    ----------
+    calibrated : Calibrated
+        The model where it was calibrated.
+    labelled : tuple, optional
+        The data it was calibrated on; model files do not hold them.
+    observed : Observed, optional
+        Unlabelled inputs.
+    inflations : tuple of two floats
+        By how much larger statistics of all frequencies, and of one, are than theory says.
+    """
+
+    calibrated: Calibrated
+    labelled: Labelled | None = None
+    observed: Observed | None = None
+    inflations: tuple[float, float] = (1.0, 1.0)
+
+    def with_inputs(self, more: Likelihood) -> Known:
+        """The same with further inputs, which undo what a bootstrap found."""
+        if self.observed is not None:
+            old = self.observed.likelihood
+            more = Likelihood(
+                np.concatenate([old.ratios, more.ratios]),
+                np.concatenate([old.weights, more.weights]),
+            )
+        return replace(self, observed=Observed(more), inflations=(1.0, 1.0))
+
+    def inflation(self, freedom: int) -> float:
+        """Of statistics with so many degrees of freedom."""
+        return self.inflations[0 if freedom > 1 else 1]
+
+    @property
+    def seen(self) -> Observed:
+        """The unlabelled inputs; NotFittedError if there are none."""
+        if self.observed is None:
+            raise NotFittedError(
+                "this LabelShift must have observed unlabelled inputs first. Call observe, or say "
+                "what frequencies you suppose: predict(logits, frequencies={...})."
+            )
+        return self.observed
+
+
+class LabelShift:
+    """Credal sets where the classes have other frequencies, from unlabelled inputs.
+
+    If only the frequencies of the classes change, from pi to v, while inputs of each class look as
+    before, the probabilities of a calibrated model become r_k v_k / pi_k, normalised. Unlabelled
+    inputs tell which v are plausible, and the credal set of an input holds what all of them
+    predict.
+
+    Parameters
+    ----------
+    confidence : float
+        Of the plausible frequencies, in (0, 1): the region of the likelihood ratio that holds the
+        true frequencies so often, for many inputs.
+    calibrate : bool
+        Whether `fit` first calibrates the logits by the best shifts and scale. Without, the model
+        must be calibrated.
+    region : str
+        "joint", all frequencies at once: exact, and slow for many classes or observed inputs.
+        "own", one frequency at a time while the others keep their proportions: smaller, and fast.
+        "auto" is "joint" while the squared number of classes times that of observed inputs is at
+        most 250,000: 2,500 inputs of ten classes, 27,000 of three.
+
+    probabilities, floor
+        As for `Decalibrator`: what is given are probabilities, and how small they may be.
+
+    Notes
+    -----
+    **What it supposes.** Inputs of a class look the same as where the model was calibrated (label
+    shift), and the calibrated model is right there. The level of the region holds for many
+    inputs (Wilks); `bootstrapped` finds one that also allows for the labelled data being few.
+
+    Probabilities are linear-fractional in the frequencies, and plausible frequencies a convex set,
+    so both bounds of "joint" are global: at most 1e-8 too wide, and never too narrow.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> rng = np.random.default_rng(0)
+    >>> def draw(n, share):
+    ...     sick = (rng.random(n) < share).astype(int)
+    ...     return np.stack([np.zeros(n), 3 * sick - 2 + rng.normal(size=n)], axis=1), sick
+    >>> shift = decal.LabelShift().fit(*draw(4000, 0.3), classes=["healthy", "sick"])
+    >>> shift.observe(draw(2000, 0.1)[0]).frequencies
+    Frequencies: 2,000 inputs, 2 classes, intervals at 0.95
+      class    before  now    interval
+      healthy  0.701   0.902  [0.886, 0.917]
+      sick     0.299   0.098  [0.083, 0.114]
+    >>> shift.predict([[0.0, 0.5]])
+    IntervalCredalSet: 1 input, 2 classes, mean width 0.077
+      0  sick [0.628, 0.706]  healthy [0.294, 0.372]
+    """
+
+    def __init__(
+        self,
+        confidence: float = 0.95,
+        *,
+        calibrate: bool = True,
+        region: str = "auto",
+        probabilities: bool = False,
+        floor: float | None = None,
+    ) -> None:
+        self.confidence = check_share(confidence, "confidence", positive=True)
+        self.calibrate = check_flag(calibrate, "calibrate")
+        self.region = check_choice(region, "region", REGIONS)
+        self.probabilities = check_flag(probabilities, "probabilities")
+        self.floor = check_floor(floor)
+        self._learnt: Known | None = None
+        self._learning = threading.Lock()
+
+    @classmethod
+    def of(
+        cls, model: Decalibrator, confidence: float = 0.95, *, region: str = "auto"
+    ) -> LabelShift:
+        """From a Decalibrator: its reference model, calibrated or not, and the labels it has seen.
+
+        Parameters
+        ----------
+        model : Decalibrator
+            Fitted; best with reference="best" and directions=("class", "temperature"), which
+            calibrates as `fit` does.
+        confidence, region
+            As for `LabelShift`.
+        """
+        shift = cls(
+            confidence,
+            calibrate=model.reference == "best",
+            region=region,
+            probabilities=model.probabilities,
+            floor=model.floor,
+        )
+        weights, reference = model.class_weights, model.reference_model
+        total = float(weights.sum())
+        calibrated = Calibrated(
+            reference.center, reference.scale, weights / total, total, model.classes
+        )
+        calibrated.warn_of_absent()
+        shift._learnt = Known(calibrated)
+        return shift
+
+    # Learning
+
+    def fit(
+        self,
+        logits: Any,
+        labels: Any,
+        *,
+        sample_weight: Any = None,
+        classes: Iterable[Any] | None = None,
+        frequencies: Any = None,
+    ) -> Self:
+        """Calibrate on labelled data, and forget what was learnt before.
+
+        Parameters
+        ----------
+        logits : (n, K) array
+            Of examples that the model was not trained on; or a data frame with a column per class.
+        labels : (n,) array
+            Integers 0..K-1, or names of classes.
+        sample_weight : (n,) array, optional
+            A weight of 2 counts like two equal rows.
+        classes : iterable, optional
+            K names.
+        frequencies : (K,) array, optional
+            The class frequencies that the model supposes, with calibrate=False. By default those of
+            the labels.
+
+        Returns
+        -------
+        self
+        """
+        z, y, w, names = read_labelled(logits, labels, sample_weight, classes, self._read)
+        require_possible_labels(z, y, probabilities=self.probabilities, floor=self.floor)
+        calibrated = calibrate(z, y, w, names, self.calibrate)
+        if frequencies is not None:
+            if self.calibrate:
+                raise ValueError(
+                    "frequencies must not be given with calibrate=True, which takes those of the "
+                    "labels. Use LabelShift(calibrate=False)."
+                )
+            given = check_sums_to_one(frequencies)
+            if len(given) != z.shape[1]:
+                raise ValueError(
+                    f"frequencies must have one number per class, {z.shape[1]}: got {len(given)}."
+                )
+            calibrated = replace(calibrated, frequencies=given)
+        calibrated.warn_of_absent()
+        with self._learning:
+            self._learnt = Known(calibrated, (z, y, w))
+        return self
+
+    def observe(self, logits: Any, *, sample_weight: Any = None) -> Self:
+        """Take note of unlabelled inputs, besides those observed before.
+
+        Parameters
+        ----------
+        logits : (N, K) array
+            Of the same model.
+        sample_weight : (N,) array, optional
+            A weight of 2 counts like two equal rows.
+
+        Returns
+        -------
+        self
+        """
+        calibrated = self._known.calibrated
+        z = self._read(logits, calibrated)
+        w = check_weights(sample_weight, rows=len(z))
+        return self._add(Likelihood(calibrated.odds(z), np.ones(len(z)) if w is None else w))
+
+    def merge(self, other: LabelShift) -> Self:
+        """Take note of what another LabelShift, fitted on the same data, has observed."""
+        if not self._known.calibrated.equals(other._known.calibrated):
+            raise ValueError(
+                "other must be fitted on the same data: got one that is calibrated otherwise."
+            )
+        inputs = other._known.observed
+        return self if inputs is None else self._add(inputs.likelihood)
+
+    def _add(self, more: Likelihood) -> Self:
+        with self._learning:
+            self._learnt = self._known.with_inputs(more)
+        return self
+
+    # Asking
+
+    @property
+    def frequencies(self) -> Frequencies:
+        """How frequent the classes are among the inputs observed, with intervals.
+
+        Each interval is that of the profile likelihood with one degree of freedom; for
+        region="own", along the segment on which the others keep their proportions.
+        """
+        known = self._known
+        calibrated, observed = known.calibrated, known.seen
+        lower, upper = observed.intervals(self._depth(known, 1), joint=self._joint(observed))
+        if observed.likelihood.total >= MANY and np.any(upper - lower > FLAT):
+            k = int(np.argmax(upper - lower))
+            warnings.warn(
+                f"the frequency of class {calibrated.classes[k]} may be anything from "
+                f"{lower[k]:.2g} to {upper[k]:.2g}: the model hardly tells it from other classes",
+                ShiftWarning,
+                stacklevel=2,
+            )
+        return Frequencies(
+            observed.maximum.frequencies,
+            lower,
+            upper,
+            calibrated.frequencies,
+            self.confidence,
+            observed.likelihood.total,
+            calibrated.classes,
+        )
+
+    def test(self) -> ShiftTest:
+        """Whether the frequencies differ from those where the model was calibrated.
+
+        The likelihood-ratio test with K - 1 degrees of freedom, and one for each class. With very
+        many inputs it also finds that the calibration was not perfect: see `bootstrapped`.
+        """
+        from scipy.stats import chi2
+
+        known = self._known
+        calibrated, observed = known.calibrated, known.seen
+        best, likelihood = observed.maximum, observed.likelihood
+        seen, freedom = calibrated.frequencies > 0, calibrated.freedom
+
+        def lost(value: float) -> float:
+            return max(2 * (best.value - value), 0.0)
+
+        statistic = lost(float(likelihood.at(calibrated.frequencies[None])[0]))
+        each = np.full(len(seen), np.nan)
+        if self._joint(observed):
+            for k in map(int, np.flatnonzero(seen)):
+                rest = most_likely(likelihood.without(k, float(calibrated.frequencies[k])))
+                each[k] = chi2.sf(lost(rest.value) / known.inflation(1), 1)
+        scaled = statistic / known.inflation(freedom)
+        p_value = float(chi2.sf(scaled, freedom)) if freedom else 1.0
+        return ShiftTest(statistic, p_value, each, calibrated.classes)
+
+    def predict(self, logits: Any, *, frequencies: Any = None) -> IntervalCredalSet:
+        """The credal sets of inputs where the classes have other frequencies.
+
+        Parameters
+        ----------
+        logits : (n, K) array
+            Of the same model.
+        frequencies : mapping or (K, 2) array, optional
+            What if? The least and largest frequency of classes, by name or number; the classes not
+            named keep their proportions to each other. A single number fixes a frequency.
+            Nothing needs to be observed then.
+
+        Returns
+        -------
+        IntervalCredalSet
+            Its point is the prediction at the most likely frequencies, with half an input of every
+            class added, or at the middle of the intervals given.
+        """
+        known = self._known
+        calibrated = known.calibrated
+        odds = calibrated.odds(self._read(logits, calibrated))
+        if frequencies is not None:
+            usual = known.observed.maximum if known.observed else calibrated
+            low, high, point = supposed_sets(
+                odds, frequencies, usual.frequencies, calibrated.classes
+            )
+        else:
+            observed = known.seen
+            depth = self._depth(known, calibrated.freedom)
+            low, high = observed.box(odds, depth, joint=self._joint(observed))
+            point = adapted(odds, observed.smoothed)
+        return IntervalCredalSet(
+            np.minimum(low, point), np.maximum(high, point), point=point, classes=calibrated.names
+        )
+
+    def _read(self, logits: Any, known: Calibrated | None = None) -> Logits:
+        """Logits of all classes, if these are known; the columns of a frame by name."""
+        return read_logits(
+            logits,
+            probabilities=self.probabilities,
+            floor=self.floor,
+            names=None if known is None else known.names,
+            classes=None if known is None else len(known.frequencies),
+        )
+
+    def _joint(self, observed: Observed) -> bool:
+        """Whether all frequencies move at once."""
+        rows, K = observed.likelihood.ratios.shape
+        return self.region == "joint" or (self.region == "auto" and K * K * rows <= JOINT_WORK)
+
+    def _depth(self, known: Known, freedom: int) -> float:
+        """Nats that plausible frequencies may lose, with so many degrees of freedom."""
+        from scipy.stats import chi2
+
+        if freedom < 1:
+            return 0.0
+        return float(chi2.ppf(self.confidence, freedom)) / 2 * known.inflation(freedom)
+
+    def bootstrapped(self, draws: int = 200, *, seed: int = 0) -> LabelShift:
+        """The same, with regions that allow for the labelled data being few.
+
+        Labelled and unlabelled data are drawn again; each time the model is calibrated anew, and
+        the likelihood that the frequencies found here lose there is compared with theory. Regions
+        and p-values of the result are scaled by the factor that makes its quantile right.
+
+        Parameters
+        ----------
+        draws : int
+            How often.
+        seed : int
+            Of the draws.
+
+        Returns
+        -------
+        LabelShift
+            With the same data. Observing more undoes the scaling.
+        """
+        draws = check_count(draws, "draws", least=20)
+        # Not the stream of numbers that somebody may have drawn the data with.
+        rng = np.random.default_rng([check_count(seed, "seed", least=0), BOOTSTRAP])
+        known = self._known
+        if known.labelled is None:
+            raise ValueError(
+                "bootstrapped needs the labelled data, which model files do not hold. Call fit."
+            )
+        inflations = inflated(
+            known.calibrated,
+            known.seen,
+            known.labelled,
+            anew=self.calibrate,
+            confidence=self.confidence,
+            draws=draws,
+            rng=rng,
+        )
+        result = copy(self)
+        result._learnt = replace(known, inflations=inflations)
+        return result
+
+    @property
+    def _known(self) -> Known:
+        """All that was learnt. Readers take it once: it may be replaced, but never changes."""
+        learnt = self._learnt
+        if learnt is None:
+            raise NotFittedError(
+                "this LabelShift must be fitted first: it has seen no labelled data. Call fit."
+            )
+        return learnt
+
+    # Keeping
+
+    def __repr__(self) -> str:
+        settings = f"confidence={self.confidence:g}, region={self.region!r}"
+        if self._learnt is None:
+            return f"LabelShift({settings}), not fitted"
+        calibrated, observed = self._learnt.calibrated, self._learnt.observed
+        inputs = 0.0 if observed is None else observed.likelihood.total
+        return (
+            f"LabelShift({settings}), fitted on {calibrated.weight:,.0f} examples of "
+            f"{len(calibrated.frequencies):,} classes, {inputs:,.0f} unlabelled inputs observed"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_learning"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _learning=threading.Lock())
+
+    def save(self, path: str | Path | BinaryIO) -> None:
+        """Write calibration and unlabelled inputs to one file (.npz, no pickle)."""
+        known = self._known
+        calibrated, observed = known.calibrated, known.observed
+        settings = {
+            "kind": KIND,
+            "confidence": self.confidence,
+            "calibrate": self.calibrate,
+            "region": self.region,
+            "probabilities": self.probabilities,
+            "floor": self.floor,
+            "scale": calibrated.scale,
+            "weight": calibrated.weight,
+            "classes": calibrated.names,
+            "inflations": [str(factor) for factor in known.inflations],
+        }
+        arrays = {"center": calibrated.center, "frequencies": calibrated.frequencies}
+        if observed is not None:
+            arrays["ratios"] = observed.likelihood.ratios
+            arrays["input_weights"] = observed.likelihood.weights
+        file = Path(path) if isinstance(path, str) else path
+        model_files.write(file, settings, arrays, compressed=True)
+
+    @classmethod
+    def load(cls, path: str | Path | BinaryIO) -> Self:
+        """Read what `save` wrote. Runs no code from the file, so files of strangers are safe."""
+        file = Path(path) if isinstance(path, str) else path
+        settings, arrays = model_files.read(file, lambda name, _: name in ARRAYS)
+        with model_files.intact(file):
+            if settings.get("kind") != KIND:
+                raise ValueError("it holds no LabelShift")
+            names = ("confidence", "calibrate", "region", "probabilities", "floor")
+            model = cls(**{name: settings[name] for name in names})
+            frequencies = check_sums_to_one(arrays["frequencies"])
+            calibrated = Calibrated(
+                arrays["center"].astype(np.float64),
+                float(settings["scale"]),
+                frequencies,
+                float(settings["weight"]),
+                check_class_names(settings["classes"], len(frequencies)),
+            )
+            calibrated.require_intact()
+            observed = None
+            if "ratios" in arrays:
+                weights = check_weights(arrays["input_weights"], rows=len(arrays["ratios"]))
+                assert weights is not None
+                likelihood = Likelihood(arrays["ratios"].astype(np.float64), weights)
+                likelihood.require_intact(len(frequencies))
+                observed = Observed(likelihood)
+            joint, single = map(float, settings["inflations"])
+            if not (joint >= 1 and single >= 1):
+                raise ValueError("its inflations are damaged")
+            model._learnt = Known(calibrated, None, observed, (joint, single))
+        return model

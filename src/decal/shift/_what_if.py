@@ -1,0 +1,148 @@
+"""What if the frequencies lie in given intervals? Exact ranges of the adapted probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.numerics import Array
+from decal.shift._segments import adapted
+
+
+def what_if_box(odds: Array, low: Array, high: Array) -> tuple[Array, Array]:
+    """(n, K) the range of each probability while the frequencies lie between bounds and sum to one.
+
+    The odds of a class rise with its frequency, and fall with what the others weigh: it is most
+    probable with as much of it as possible, and the rest given to the classes of the least odds
+    first. O(n K^2).
+
+    Parameters
+    ----------
+    odds : (n, K) array
+        Each input's probabilities over the frequencies that the model supposes.
+    low, high : (K,) arrays
+        Bounds of the frequencies, which some frequencies satisfy.
+    """
+    order = np.argsort(odds, axis=1)
+    least, most = np.empty_like(odds), np.empty_like(odds)
+    for k in range(odds.shape[1]):
+        others = order[order != k].reshape(len(odds), -1)
+        w, floor = np.take_along_axis(odds, others, axis=1), low[others]
+        room = high[others] - floor
+        spare = 1 - (low.sum() - low[k])
+        largest = min(high[k], spare)
+        smallest = max(low[k], 1 - (high.sum() - high[k]))
+        most[:, k] = _share(odds[:, k], largest, w, floor, room, spare - largest)
+        least[:, k] = _share(
+            odds[:, k], smallest, w[:, ::-1], floor[:, ::-1], room[:, ::-1], spare - smallest
+        )
+    return least, most
+
+
+def _share(
+    own: Array, frequency: float, others: Array, floor: Array, room: Array, spare: float
+) -> Array:
+    """(n,) the probability of a class, if the others take in turn what is spare."""
+    before = np.cumsum(room, axis=1) - room
+    taken = floor + np.clip(spare - before, 0.0, room)
+    weight, rest = own * frequency, np.sum(others * taken, axis=1)
+    total = weight + rest
+    return np.where(total > 0, weight / np.where(total > 0, total, 1.0), float(frequency > 0))
+
+
+def supposed_sets(
+    odds: Array, frequencies: Any, usual: Array, classes: tuple[str, ...]
+) -> tuple[Array, Array, Array]:
+    """(n, K) lower and upper bounds, and a prediction, if frequencies lie in given intervals.
+
+    Parameters
+    ----------
+    odds : (n, K) array
+        Each input's probabilities over the frequencies that the model supposes.
+    frequencies : mapping or array
+        Intervals, by class.
+    usual : (K,) array
+        Frequencies whose proportions the classes not named keep.
+    classes : tuple of str
+        Names.
+    """
+    low, high, named = check_frequencies(frequencies, classes)
+    if named.all():
+        groups, proportions = np.arange(len(named)), np.ones(len(named))
+    else:
+        # The classes not named move together, as one.
+        groups = np.where(named, np.cumsum(named) - 1, named.sum())
+        rest = np.where(named, 0.0, usual)
+        total = rest.sum()
+        equal = ~named / np.sum(~named)
+        proportions = np.where(named, 1.0, rest / total if total > 0 else equal)
+    blocks = int(groups.max()) + 1
+    least, largest = np.zeros(blocks), np.ones(blocks)
+    least[groups[named]], largest[groups[named]] = low[named], high[named]
+    if least.sum() > 1 + 1e-12 or largest.sum() < 1 - 1e-12:
+        raise ValueError(
+            f"frequencies must allow a sum of one: got {least.sum():.4g} to "
+            f"{largest.sum():.4g} in all."
+        )
+    weighted = odds * proportions
+    grouped = np.zeros((len(odds), blocks))
+    for k, group in enumerate(groups):
+        grouped[:, group] += weighted[:, k]
+    low_of, high_of = what_if_box(grouped, least, largest)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(grouped[:, groups] > 0, weighted / grouped[:, groups], 0.0)
+    middle = _between(least, largest)
+    point = adapted(odds, middle[groups] * proportions)
+    lower, upper = low_of[:, groups] * share, high_of[:, groups] * share
+    return np.minimum(lower, point), np.maximum(upper, point), point
+
+
+def _between(least: Array, largest: Array) -> Array:
+    """Frequencies that sum to one, each about in the middle of what the bounds leave it."""
+    low = np.maximum(least, 1 - (largest.sum() - largest))
+    high = np.minimum(largest, 1 - (least.sum() - least))
+    middle = (low + high) / 2
+    excess = float(middle.sum()) - 1
+    room = middle - low if excess > 0 else high - middle
+    return np.asarray(middle - excess * room / room.sum() if room.sum() > 0 else middle)
+
+
+def check_frequencies(
+    frequencies: Any, classes: tuple[str, ...]
+) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Bounds of every class's frequency, and whether it was named."""
+    K = len(classes)
+    low, high, named = np.zeros(K), np.ones(K), np.zeros(K, dtype=bool)
+    if isinstance(frequencies, Mapping):
+        items = list(frequencies.items())
+    else:
+        array = np.asarray(frequencies, dtype=np.float64)
+        if array.shape not in ((K,), (K, 2)):
+            raise ValueError(
+                f"frequencies must be a mapping of classes to intervals, or a ({K}, 2) array: got "
+                f"an array of shape {array.shape}."
+            )
+        items = list(enumerate(array))
+    for name, bounds in items:
+        k = _which(name, classes)
+        pair = np.atleast_1d(np.asarray(bounds, dtype=np.float64))
+        least, largest = (pair[0], pair[-1]) if len(pair) in (1, 2) else (np.nan, np.nan)
+        if not 0 <= least <= largest <= 1:
+            raise ValueError(
+                f"frequencies must lie between 0 and 1, the smaller first: got {bounds!r} for "
+                f"class {classes[k]}."
+            )
+        low[k], high[k], named[k] = least, largest, True
+    return low, high, named
+
+
+def _which(name: Any, classes: tuple[str, ...]) -> int:
+    """The number of a class, by its name or number."""
+    if str(name) in classes:
+        return classes.index(str(name))
+    if isinstance(name, int | np.integer) and 0 <= name < len(classes):
+        return int(name)
+    raise ValueError(f"frequencies must name classes: got {name!r}, not among {list(classes)[:8]}.")

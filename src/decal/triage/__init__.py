@@ -1,0 +1,432 @@
+"""Which rows should a person check? A score and a threshold, chosen by labels, with guarantees.
+
+`choose` takes labelled rows and one purpose: what a check costs, how many rows may be checked, or
+how many errors may remain. One part of the rows chooses the score, the other sets the threshold, so
+that what is promised of the threshold holds whatever score was chosen. May import from `_base`,
+`credal`, `decalibrator`, `metrics` and `selection`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.checks import (
+    check_alpha,
+    check_choice,
+    check_count,
+    check_labels,
+    check_scores,
+)
+from decal._base.data_frames import class_columns, is_frame
+from decal._base.inputs import read_logits
+from decal._base.numerics import Array
+from decal.decalibrator import Decalibrator
+from decal.metrics import RiskCoverage
+from decal.selection._plausibility import Predictor
+from decal.triage._choosing import Trial, best_of, cross_scored, trials
+from decal.triage._doubts import OWN, RECALIBRATED, Doubts
+from decal.triage._thresholds import (
+    SelectedOfBatch,
+    Threshold,
+    TopOfBatch,
+    cost_threshold,
+    rate_threshold,
+    share_threshold,
+    slip_threshold,
+)
+
+__all__ = ["Triage", "TriageOutcome", "Trial", "choose"]
+
+Labels = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+
+LEAST_ROWS = 8
+FLOOR = 1e-12
+"""Probabilities of 0 count as this: no logit is minus infinity."""
+
+SHOWN = 6
+"""Scores that `repr` lists."""
+
+
+@dataclass(frozen=True)
+class TriageOutcome:
+    """What handing over did on labelled rows.
+
+    Attributes
+    ----------
+    rows : int
+        How many there are.
+    handed_over : float
+        Share of the rows that go to a person.
+    error_rate : float
+        Share of the rows kept that are wrong; 0 if none is kept.
+    slip_rate : float
+        Share of all rows that are kept and wrong.
+    """
+
+    rows: int
+    handed_over: float
+    error_rate: float
+    slip_rate: float
+
+    @classmethod
+    def of(cls, kept: Mask, wrong: Mask) -> TriageOutcome:
+        """Of rows that are kept or not, and wrong or not."""
+        slips = int((kept & wrong).sum())
+        n = len(kept)
+        return cls(n, 1 - float(kept.mean()), slips / max(1, int(kept.sum())), slips / n)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Triage:
+    """A score and a threshold: says of new rows which of them a person should check.
+
+    `choose` makes it.
+
+    Attributes
+    ----------
+    score : str
+        Name of the score chosen.
+    threshold : float
+        Rows whose score reaches it are handed over. NaN if that depends on the batch.
+    purpose : str
+        "cost", "budget", "error_rate" or "slip_rate".
+    target : float
+        What was asked for.
+    confidence : float or None
+        Of a promised error rate.
+    trials : dict of Trial
+        How every score did on the rows that chose it, by name, the best first.
+    outcome : TriageOutcome
+        On the rows that set the threshold.
+    note : str
+        Empty, or why this is not what one would hope for.
+    """
+
+    score: str
+    threshold: float
+    purpose: str
+    target: float
+    confidence: float | None
+    trials: dict[str, Trial]
+    outcome: TriageOutcome
+    note: str
+    _rule: Threshold | TopOfBatch | SelectedOfBatch
+    _doubts: Doubts
+    _probabilities: bool
+    _names: tuple[str, ...] | None
+    _classes: int
+
+    @property
+    def curves(self) -> dict[str, RiskCoverage]:
+        """The risk-coverage curve of every score, by name, the best first."""
+        return {name: trial.curve for name, trial in self.trials.items()}
+
+    def hand_over(self, logits: Any, *, scores: Mapping[str, Any] | None = None) -> Mask:
+        """(n,) True for the rows that a person should check.
+
+        Parameters
+        ----------
+        logits : (n, K) array
+            New rows; probabilities if `choose` was given probabilities.
+        scores : mapping, optional
+            Your own scores of these rows, by name, if `choose` was given some.
+        """
+        return self._rule.handed(self.doubt(logits, scores=scores))
+
+    def predict(self, logits: Any) -> Labels:
+        """(n,) the predicted classes that the score doubts, of the recalibrated model if it is its.
+
+        Parameters
+        ----------
+        logits : (n, K) array
+            New rows.
+        """
+        z = self._logits(logits)
+        name = self.score if self.score in self._doubts.names else OWN
+        return self._doubts.score(name, z)[1]
+
+    def doubt(self, logits: Any, *, scores: Mapping[str, Any] | None = None) -> Array:
+        """(n,) the scores of new rows, higher where a check is needed more.
+
+        Parameters
+        ----------
+        logits : (n, K) array
+            New rows.
+        scores : mapping, optional
+            Your own scores of these rows, by name.
+        """
+        z = self._logits(logits)
+        if self.score in self._doubts.names:
+            return self._doubts.score(self.score, z)[0]
+        given = _own_scores(scores, len(z))
+        if self.score not in given:
+            raise ValueError(
+                f"scores must hold {self.score!r}, the score that was chosen: "
+                f"got {', '.join(given) or None}."
+            )
+        return given[self.score]
+
+    def _logits(self, values: Any) -> Array:
+        return _as_logits(values, self._probabilities, self._classes, self._names)
+
+    def __repr__(self) -> str:
+        done = self.outcome
+        wanted = {
+            "cost": f"a check costs {self.target:g} of an error",
+            "budget": f"budget {self.target:g}",
+            "error_rate": f"error rate of what is kept at most {self.target:g}",
+            "slip_rate": f"kept and wrong at most {self.target:g} of all",
+        }[self.purpose]
+        if self.confidence is not None:
+            wanted += f", with confidence {self.confidence:g}"
+        lines = [
+            f"Triage: {wanted}",
+            f"  hands over {done.handed_over:.1%} of {done.rows:,} rows, by {self.score}; "
+            f"{done.error_rate:.2%} of what is kept is wrong",
+        ]
+        if self.note:
+            lines.append(f"  {self.note}")
+        new = self.trials.get(f"{RECALIBRATED} {OWN}")
+        if new is not None:
+            old = self.trials[OWN]
+            lines.append(
+                f"  recalibrating: {old.curve.risk[-1]:.2%} wrong becomes "
+                f"{new.curve.risk[-1]:.2%}, area {old.curve.area:.4f} becomes {new.curve.area:.4f}"
+            )
+        lines.append(f"  {'score':<31}{'area':>9}{'excess':>9}{'all wrong':>11}")
+        for name, trial in list(self.trials.items())[:SHOWN]:
+            curve = trial.curve
+            lines.append(
+                f"  {name:<31}{curve.area:>9.4f}{curve.excess:>9.4f}{curve.risk[-1]:>11.2%}"
+            )
+        if len(self.trials) > SHOWN:
+            lines.append(f"  … {len(self.trials) - SHOWN} more in .trials")
+        return "\n".join(lines)
+
+
+def choose(
+    logits: Any,
+    labels: Any,
+    *,
+    cost: float | None = None,
+    budget: float | None = None,
+    error_rate: float | None = None,
+    slip_rate: float | None = None,
+    confidence: float | None = 0.9,
+    score: str | None = None,
+    scores: Mapping[str, Any] | None = None,
+    model: Predictor | None = None,
+    probabilities: bool = False,
+    share: float = 0.5,
+    seed: int = 0,
+) -> Triage:
+    """Which rows should a person check? A score and a threshold, chosen by labelled rows.
+
+    Half of the rows, drawn at random, choose the score: the model's own confidence, unless the
+    area under the risk-coverage curve of another is smaller by more than two standard errors.
+    The scores are those of the model, of the recalibrated model, which also predicts anew, of its
+    credal sets, and yours. The other half sets the threshold for one purpose:
+
+    `cost` : what a check costs, as a share of the cost of an error. The threshold of the least
+    cost on these rows; nothing is promised beyond.
+
+    `budget` : the share of rows that may be handed over, a float in (0, 1). A new row is handed
+    over with at most this probability. Or how many rows of every batch, an int of 1 or more:
+    exactly these are handed over.
+
+    `error_rate` : the share of *kept* rows that may be wrong. With probability `confidence` over
+    the labelled rows, at most this share of all new rows that are kept are wrong. With
+    confidence=None, on average over the labelled rows and a batch: the expected share of errors
+    among what is kept of a batch is at most this; whole batches are then to be passed to
+    `hand_over`, for of a batch of one row that says no more than `slip_rate` does.
+
+    `slip_rate` : the share of *all* rows that may be kept and wrong. A new row is kept and wrong
+    with at most this probability, by conformal risk control.
+
+    All promises need labelled rows like the new ones: independent draws, on which neither the
+    classifier nor `model` was fitted. They hold whatever the model and whichever score is chosen.
+    Their proofs are in the documentation, "Which rows should a person check?".
+
+    Parameters
+    ----------
+    logits : (n, K) array or data frame
+        Labelled rows, n >= 8. The columns of a frame are found by name, here and in new rows.
+    labels : (n,) integers
+        Their classes; or the names of these, with a frame or a model that has names.
+    cost, budget, error_rate, slip_rate : float
+        The purpose: one of them.
+    confidence : float or None
+        For `error_rate` only.
+    score : str, optional
+        Name of the score to take, instead of choosing one.
+    scores : mapping, optional
+        Scores of your own by name, (n,) each, higher where a check is needed more; such as the
+        disagreement of an ensemble. They must not have been fitted on these rows.
+    model : Decalibrator, optional
+        Whose credal sets are asked; fitted on other rows. By default one is fitted here.
+    probabilities : bool
+        Whether `logits` are probabilities; by default as for the model.
+    share : float
+        Of the rows, those that choose the score.
+    seed : int
+        Of the draw of these rows.
+
+    Returns
+    -------
+    Triage
+        With `hand_over` for new rows, and `trials`, which says how every score did.
+
+    See Also
+    --------
+    decal.metrics.risk_coverage : The curve of one score.
+    decal.plot.risk_coverage : Draws the curves of all of them.
+
+    Notes
+    -----
+    Scores are judged by models fitted on the other half of their part of the rows, then fitted on
+    all of that part. Time is that of some twenty predictions of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> rng = np.random.default_rng(0)
+    >>> logits = 4 * rng.normal(size=(2000, 3))
+    >>> labels = (logits + rng.gumbel(size=(2000, 3))).argmax(axis=1)
+    >>> t = decal.triage.choose(logits[:1500], labels[:1500], error_rate=0.05)
+    >>> t.score
+    'confidence'
+    >>> handed = t.hand_over(logits[1500:])
+    >>> wrong = t.predict(logits[1500:]) != labels[1500:]
+    >>> f"{handed.mean():.2f} handed over, {wrong[~handed].mean():.2f} of the others wrong"
+    '0.38 handed over, 0.04 of the others wrong'
+    """
+    names, framed = getattr(model, "classes", None), is_frame(logits)
+    if framed:
+        logits, names = class_columns(logits, names)
+    if isinstance(model, Decalibrator):
+        probabilities = probabilities or model.probabilities
+        model = model._taking_logits()
+    z = _as_logits(logits, probabilities, None, names)
+    y = check_labels(labels, rows=len(z), classes=z.shape[1], names=names, in_table=framed)
+    n = len(y)
+    if n < LEAST_ROWS:
+        raise ValueError(f"logits must have {LEAST_ROWS} rows or more: got {n}. Label more.")
+    purpose, target = _purpose(cost=cost, budget=budget, error_rate=error_rate, slip_rate=slip_rate)
+    level = _level(confidence) if purpose == "error_rate" else None
+    given = _own_scores(scores, n)
+    part = check_alpha(share, "share")
+    count = min(max(round(part * n), 4), n - 1)
+    order = np.random.default_rng(check_count(seed, "seed", least=0)).permutation(n)
+    first, second = np.sort(order[:count]), np.sort(order[count:])
+
+    some = {name: values[first] for name, values in given.items()}
+    scored = cross_scored(z[first], y[first], model)
+    taken = sorted(scored.keys() & given.keys())
+    if taken:
+        raise ValueError(f"scores must have names of their own: got {taken[0]!r}. Rename it.")
+    tried = trials(scored | {name: (values, scored[OWN][1]) for name, values in some.items()})
+    if score is not None:
+        check_choice(score, "score", list(tried))
+    name = best_of(tried) if score is None else score
+    doubts = Doubts.of(z[first], y[first], model)
+    if name not in given and name not in doubts.names:  # all rows together cannot be recalibrated
+        name = OWN
+
+    def ask(rows: Labels) -> tuple[Array, Mask]:
+        if name in given:
+            return given[name][rows], z[rows].argmax(axis=1) != y[rows]
+        values, predicted = doubts.score(name, z[rows])
+        return values, predicted != y[rows]
+
+    values, wrong = ask(second)
+    rule = _rule(purpose, target, level, values, wrong, plan=ask(first))
+    handed = rule.handed(values)
+    note = f"{len(second)} rows are too few, or too often wrong: all are handed over"
+    return Triage(
+        score=name,
+        threshold=rule.threshold,
+        purpose=purpose,
+        target=target,
+        confidence=level,
+        trials=dict(sorted(tried.items(), key=lambda item: item[1].curve.area)),
+        outcome=TriageOutcome.of(~handed, wrong),
+        note=note if handed.all() else "",
+        _rule=rule,
+        _doubts=doubts,
+        _probabilities=probabilities,
+        _names=names,
+        _classes=z.shape[1],
+    )
+
+
+def _rule(
+    purpose: str,
+    target: float,
+    level: float | None,
+    scores: Array,
+    wrong: Mask,
+    plan: tuple[Array, Mask],
+) -> Threshold | TopOfBatch | SelectedOfBatch:
+    """How rows are handed over for a purpose, by labelled rows."""
+    if purpose == "cost":
+        return Threshold(cost_threshold(scores, wrong, target))
+    if purpose == "slip_rate":
+        return Threshold(slip_threshold(scores, wrong, target))
+    if purpose == "budget":
+        return Threshold(share_threshold(scores, target)) if target < 1 else TopOfBatch(int(target))
+    if level is None:
+        return SelectedOfBatch(np.sort(scores[wrong]), len(scores), target)
+    return Threshold(rate_threshold(scores, wrong, target, level, plan=plan))
+
+
+def _purpose(**given: float | None) -> tuple[str, float]:
+    """The one purpose that is given, and its number."""
+    named = {name: value for name, value in given.items() if value is not None}
+    if len(named) != 1:
+        got = " and ".join(named) or "none"
+        raise ValueError(f"one of {', '.join(given)} must be given: got {got}.")
+    ((name, value),) = named.items()
+    if name == "budget" and isinstance(value, int | np.integer):
+        return name, check_count(value, name)
+    number = check_alpha(value, name)
+    if not 0 < number < 1:
+        advice = " A number of rows is a whole number, such as 1." if name == "budget" else ""
+        raise ValueError(f"{name} must lie between 0 and 1, and be neither: got {value}.{advice}")
+    return name, number
+
+
+def _level(confidence: float | None) -> float | None:
+    level = None if confidence is None else check_alpha(confidence, "confidence")
+    if level == 1:
+        raise ValueError("confidence must be less than 1: got 1. Nothing is certain.")
+    return level
+
+
+def _own_scores(scores: Mapping[str, Any] | None, rows: int) -> dict[str, Array]:
+    """Scores that the caller gives, checked, by name."""
+    found = {str(name): check_scores(values, str(name)) for name, values in (scores or {}).items()}
+    for name, values in found.items():
+        if len(values) != rows:
+            raise ValueError(
+                f"scores must have one number for each of {rows} rows: got {len(values)} of {name}."
+            )
+    return found
+
+
+def _as_logits(
+    values: Any, probabilities: bool, classes: int | None, names: tuple[str, ...] | None
+) -> Array:
+    z = read_logits(
+        values,
+        probabilities=probabilities,
+        floor=FLOOR if probabilities else None,
+        names=names,
+        classes=classes,
+    )
+    return z.astype(np.float64)

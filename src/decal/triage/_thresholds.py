@@ -1,0 +1,198 @@
+"""From scores and errors of labelled rows to a threshold: rows that reach it are handed over.
+
+Every function here takes a score that was fixed without looking at these rows. What each promises
+for new rows is said, and proved, in docs/triage.md. A row is kept if its score is *below* the
+threshold: inf keeps all rows, -inf none.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.numerics import Array
+
+Mask = NDArray[np.bool_]
+
+LEVELS = 100
+"""Thresholds that are planned for an error rate with confidence."""
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Hands over the rows whose score reaches a threshold."""
+
+    threshold: float
+
+    def handed(self, scores: Array) -> Mask:
+        """(n,) which rows to hand over."""
+        return scores >= self.threshold
+
+
+@dataclass(frozen=True)
+class TopOfBatch:
+    """Hands over so many rows of every batch: those of the highest scores."""
+
+    rows: int
+    threshold = math.nan
+
+    def handed(self, scores: Array) -> Mask:
+        """(n,) which rows of a batch to hand over; of equal ones the first."""
+        found = np.zeros(len(scores), dtype=bool)
+        found[np.argsort(-scores, kind="stable")[: self.rows]] = True
+        return found
+
+
+@dataclass(frozen=True)
+class SelectedOfBatch:
+    """Keeps as much of a batch as the errors of labelled rows allow, see `kept_of_batch`."""
+
+    slips: Array
+    rows: int
+    rate: float
+    threshold = math.nan
+
+    def handed(self, scores: Array) -> Mask:
+        """(n,) which rows of a batch to hand over."""
+        return ~kept_of_batch(scores, self.slips, self.rows, self.rate)
+
+
+def cost_threshold(scores: Array, wrong: Mask, cost: float) -> float:
+    """The threshold of the least cost on these rows: an error costs 1, a check `cost`.
+
+    Of equally good thresholds, the one that hands over fewest rows.
+    """
+    candidates, errors, kept = _kept_below(scores, wrong)
+    spent = errors + cost * (len(scores) - kept)
+    return float(candidates[len(spent) - 1 - spent[::-1].argmin()])
+
+
+def share_threshold(scores: Array, share: float) -> float:
+    """The threshold that hands over a new row with probability `share` at most.
+
+    Handed over is what exceeds the k-th largest of n scores, k <= share (n + 1).
+    """
+    k = allowed(share, len(scores))
+    if k > len(scores):
+        return -math.inf
+    if k == 0:
+        return math.inf
+    return float(np.nextafter(np.sort(scores)[-k], math.inf))
+
+
+def slip_threshold(scores: Array, wrong: Mask, rate: float) -> float:
+    """The threshold at which a new row is wrong and kept with probability `rate` at most.
+
+    The largest with (slips + 1) / (n + 1) <= rate: the k-th smallest score of a wrong row, with
+    k <= rate (n + 1).
+    """
+    k = allowed(rate, len(scores))
+    if k == 0:
+        return -math.inf
+    slips = np.sort(scores[wrong])
+    return float(slips[k - 1]) if k <= len(slips) else math.inf
+
+
+def rate_threshold(
+    scores: Array,
+    wrong: Mask,
+    rate: float,
+    confidence: float,
+    *,
+    plan: tuple[Array, Mask],
+) -> float:
+    """The threshold below which at most `rate` of new rows are wrong, with confidence.
+
+    Thresholds are planned on other rows. They are tested from the most promising one upwards, each
+    by how unlikely so few errors among so many kept rows would be at an error rate above `rate`,
+    until one test fails.
+
+    Parameters
+    ----------
+    scores, wrong : (n,) arrays
+        Independent rows to test on.
+    rate, confidence : float
+        In (0, 1).
+    plan : (scores, wrong)
+        Of other rows.
+
+    Returns
+    -------
+    float
+        -inf if already the first test fails.
+    """
+    found = -math.inf
+    for threshold in planned_thresholds(*plan, rate, len(scores)):
+        below = scores < threshold
+        if tail(int(wrong[below].sum()), int(below.sum()), rate) > 1 - confidence:
+            break
+        found = float(threshold)
+    return found
+
+
+def planned_thresholds(scores: Array, wrong: Mask, rate: float, rows: int) -> Array:
+    """Increasing thresholds to test on `rows` other rows; the first is the most promising."""
+    candidates, errors, kept = _kept_below(scores, wrong)
+    some = np.unique(np.linspace(0, len(candidates) - 1, LEVELS).round().astype(np.intp))
+    candidates, errors, kept = candidates[some], errors[some], kept[some]
+    scale = rows / len(scores)
+    expected = [
+        tail(math.ceil(w * scale), int(m * scale), rate) for w, m in zip(errors, kept, strict=True)
+    ]
+    # Of equally promising ones the last: it keeps most.
+    first = len(expected) - 1 - int(np.argmin(expected[::-1]))
+    return np.asarray(candidates[first:])
+
+
+def tail(errors: int, rows: int, rate: float) -> float:
+    """P(Binomial(rows, rate) <= errors)."""
+    from scipy.special import bdtr  # imported here because it doubles the time of `import decal`
+
+    return 1.0 if errors >= rows else float(bdtr(errors, rows, rate))
+
+
+def kept_of_batch(scores: Array, slips: Array, rows: int, rate: float) -> Mask:
+    """Which rows of a batch to keep, so that on average at most `rate` of them are wrong.
+
+    Parameters
+    ----------
+    scores : (m,) array
+        Of the batch.
+    slips : (w,) array
+        Scores of labelled rows that are wrong.
+    rows : int
+        How many labelled rows there are, wrong or right.
+    rate : float
+        Wanted error rate of what is kept.
+
+    Notes
+    -----
+    Conformal selection (Jin and Candes, 2023): the p-value of "this row is wrong" is one plus the
+    number of wrong labelled rows with a score as low, over rows + 1; and Benjamini and Hochberg's
+    procedure (1995) rejects that for the rows that are kept.
+    """
+    m = len(scores)
+    p_values = (1 + np.searchsorted(np.sort(slips), scores, side="right")) / (rows + 1)
+    order = np.sort(p_values)
+    enough = np.flatnonzero(order <= rate * np.arange(1, m + 1) / m)
+    return np.asarray(p_values <= (order[enough[-1]] if enough.size else -1.0))
+
+
+def allowed(rate: float, rows: int) -> int:
+    """The largest k with k / (rows + 1) <= rate."""
+    k = math.ceil(rate * (rows + 1))
+    while k / (rows + 1) > rate:  # at most twice
+        k -= 1
+    return k
+
+
+def _kept_below(scores: Array, wrong: Mask) -> tuple[Array, Array, Array]:
+    """Every threshold that makes a difference, and errors and rows that are kept below it."""
+    order = np.argsort(scores, kind="stable")
+    values, first = np.unique(scores[order], return_index=True)
+    kept = np.append(first, len(scores)).astype(np.float64)
+    errors = np.append(0.0, np.cumsum(wrong[order]))[kept.astype(np.intp)]
+    return np.append(values, math.inf), errors, kept

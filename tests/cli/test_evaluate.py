@@ -1,0 +1,100 @@
+"""decal evaluate, as a user runs it."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from helpers.archives import read_npz
+
+pytest.importorskip("typer", reason="needs decal[cli]")
+pytest.importorskip("pyarrow", reason="needs decal[cli]")
+
+import pyarrow.csv as pc
+
+import decal
+from decal._cli.digits import PAPER_ALPHAS
+from helpers.commands import refused, succeed
+
+pytestmark = pytest.mark.usefixtures("logit_files")
+
+
+def in_memory():
+    data = read_npz("logits.npz")
+    return decal.decalibrate(data["logits"], data["labels"], alpha=0.8)
+
+
+def test_evaluate_tells_what_the_metrics_tell(model):
+    alphas = [0.5, 0.9]
+    succeed(
+        "evaluate", model, "logits.csv", "--truth", "truth.csv", "--alpha", "0.5,0.9", "-o", "t.csv"
+    )
+    data = read_npz("logits.npz")
+    sets = [in_memory().predict(data["logits"], alpha=a) for a in alphas]
+    table = pc.read_csv("t.csv").to_pydict()
+    assert table["alpha"] == alphas
+    coverage = [decal.metrics.coverage(c, data["truth"]) for c in sets]
+    efficiency = [decal.metrics.efficiency(c) for c in sets]
+    np.testing.assert_allclose(table["coverage"], coverage)
+    np.testing.assert_allclose(table["efficiency"], efficiency)
+    error = decal.metrics.expected_calibration_error(sets[0].point, data["labels"])
+    np.testing.assert_allclose(table["calibration_error"], [error, error])
+    accuracy = np.mean(sets[0].point.argmax(axis=1) == data["labels"])
+    np.testing.assert_allclose(table["accuracy"], [accuracy, accuracy])
+
+
+def test_evaluate_prints_the_papers_levels_and_finds_truth_in_an_npz(model):
+    printed = succeed("evaluate", model, "logits.npz").stdout
+    found = re.findall(r"│ +([\d.]+) │ +([\d.]+) │ +([\d.]+) │", printed)
+    assert [level for level, _, _ in found] == [f"{level:g}" for level in PAPER_ALPHAS]
+    assert found[0] == ("0", "1.000", "0.000")
+    assert re.search(r"point prediction: accuracy 0\.\d{3}, expected calibration error", printed)
+
+
+def test_evaluate_without_labels_leaves_accuracy_out(model):
+    printed = succeed("evaluate", model, "logits.npy", "--truth", "truth.csv").stdout
+    assert "coverage" in printed
+    assert "accuracy" not in printed
+
+
+def test_labels_alone_tell_misses_and_sizes(model):
+    table = ["--alpha", "0.5,0.95", "-o", "t.csv"]
+    result = succeed("evaluate", model, "logits.csv", *table)
+    assert "miss rate" in result.stdout
+    assert "coverage" not in result.stdout
+    found = pc.read_csv("t.csv").to_pydict()
+    data = read_npz("logits.npz")
+    for a, alpha in enumerate([0.5, 0.95]):
+        credal = in_memory().predict(data["logits"], alpha=alpha)
+        kept = credal.decide("e_admissible")
+        missed = [not kept[row, label] for row, label in enumerate(data["labels"])]
+        assert found["miss_rate"][a] == pytest.approx(np.mean(missed))
+        assert found["set_size"][a] == pytest.approx(kept.sum() / 200)
+        assert found["efficiency"][a] == pytest.approx(decal.metrics.efficiency(credal))
+    p = credal.point[np.arange(200), data["labels"]]
+    assert found["log_loss"][0] == pytest.approx(-np.log(p).mean())
+
+
+def test_the_rule_decides_what_is_kept(model):
+    sizes = {}
+    for rule in ("e_admissible", "interval_dominance"):
+        succeed("evaluate", model, "logits.csv", "--rule", rule, "-o", f"{rule}.csv")
+        sizes[rule] = pc.read_csv(f"{rule}.csv")["set_size"].to_pylist()
+    kept = in_memory().predict(np.load("logits.npy")).decide("interval_dominance").sum() / 200
+    assert sizes["interval_dominance"][4] == pytest.approx(kept)  # alpha 0.8
+    assert sizes["interval_dominance"] > sizes["e_admissible"]
+    message = refused("evaluate", model, "logits.csv", "--rule", "point")
+    assert "rule must be one of 'interval_dominance', 'maximality', 'e_admissible'" in message
+
+
+def test_bad_levels_are_refused(model):
+    for levels in ("0.5,x", "0.5,1.5", ","):
+        message = refused("evaluate", model, "logits.npz", "--alpha", levels)
+        assert "alpha must be numbers from 0 to 1, with commas between: got" in message
+
+
+def test_evaluate_asks_for_labels_or_truth(model):
+    message = refused("evaluate", model, "logits.npy")
+    assert "labels or truth must come with the logits: got neither in logits.npy." in message

@@ -1,0 +1,70 @@
+"""Label shift by its definition: the likelihood of frequencies, and bounds by scanning all rays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def log_likelihood(v, ratios, weights):
+    """sum_i w_i log sum_k v_k a_ik, one input after the other."""
+    total = 0.0
+    for row, weight in zip(ratios, weights, strict=True):
+        inner = sum(float(f) * float(a) for f, a in zip(v, row, strict=True))
+        total += float(weight) * (np.log(inner) if inner > 0 else -np.inf)
+    return total
+
+
+def posterior(odds, v):
+    """Probabilities of one input under frequencies v."""
+    weighted = np.array([o * f for o, f in zip(odds, v, strict=True)])
+    return weighted / weighted.sum()
+
+
+def furthest(middle, direction, ratios, weights, floor):
+    """The last plausible frequencies on a ray from the middle, within the simplex, by bisection."""
+    shrinking = direction < 0
+    edge = np.min(middle[shrinking] / -direction[shrinking]) if shrinking.any() else 0.0
+    low, high = 0.0, edge
+    if log_likelihood(np.maximum(middle + edge * direction, 0), ratios, weights) >= floor:
+        return np.maximum(middle + edge * direction, 0)
+    for _ in range(44):
+        step = (low + high) / 2
+        if log_likelihood(middle + step * direction, ratios, weights) >= floor:
+            low = step
+        else:
+            high = step
+    return middle + low * direction
+
+
+def bounds(odds, middle, ratios, weights, floor, *, angles=60, zooms=10):
+    """(2, K) least and largest probability over plausible frequencies, of two or three classes.
+
+    A probability is quasi-monotone in the frequencies, so that its extremes lie on the boundary of
+    the convex region: where it ends on a ray from the middle. Each bound is looked for among many
+    rays, and then among more and more that are close to the best.
+    """
+    K = len(odds)
+    along = np.array([[1.0, -1.0, 0.0], [0.5, 0.5, -1.0]])[:, :K]
+
+    def reached(angle):
+        if K == 2:
+            direction = np.array([1.0, -1.0]) * np.cos(angle)
+        else:
+            direction = np.cos(angle) * along[0] + np.sin(angle) * along[1]
+        return posterior(odds, furthest(middle, direction, ratios, weights, floor))
+
+    first = np.linspace(0, 2 * np.pi, angles if K > 2 else 3)
+    found = np.array([reached(a) for a in first])
+    result = np.empty((2, K))
+    for side, sign in enumerate((-1, 1)):
+        for k in range(K):
+            best = int(np.argmax(sign * found[:, k]))
+            center, value, size = first[best], sign * found[best, k], 2 * np.pi / angles
+            for _ in range(zooms if K > 2 else 0):
+                for angle in center + np.linspace(-size, size, 9):
+                    here = sign * reached(angle)[k]
+                    if here > value:
+                        center, value = angle, here
+                size /= 3
+            result[side, k] = sign * value
+    return result
