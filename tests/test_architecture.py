@@ -81,6 +81,7 @@ TESTS_ELSEWHERE = {
     "plot._style": "plot/test_every_figure.py",
     "shift._bootstrap": "shift/test_label_shift.py",
     "shift._calibrated": "shift/test_label_shift.py",
+    "shift._known": "shift/test_label_shift.py",
     "shift._observed": "shift/test_plausible.py",
     "shift._likelihood": "shift/test_plausible.py",
     "shift._results": "shift/test_label_shift.py",

@@ -61,7 +61,7 @@ def test_what_if_supposes_frequencies(files):
         (["--what-if", "melanoma", "-o", "x.npz"], "must be CLASS=LOW:HIGH"),
         (["--what-if", "mole=a:b", "-o", "x.npz"], "must be CLASS=LOW:HIGH"),
         (["--what-if", "boil=0.1", "-o", "x.npz"], "must name classes: got 'boil'"),
-        (["--confidence", "2"], "confidence must lie strictly between 0 and 1"),
+        (["--confidence", "2"], "confidence must lie between 0 and 1: got 2"),
         (["--region", "all"], "region must be"),
     ],
 )
