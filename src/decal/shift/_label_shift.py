@@ -454,15 +454,40 @@ class LabelShift:
             With the same data. Observing more undoes the scaling.
         """
         draws = check_count(draws, "draws", least=20)
-        # Not the stream of numbers that somebody may have drawn the data with.
-        rng = np.random.default_rng([check_count(seed, "seed", least=0), BOOTSTRAP])
+        seed = check_count(seed, "seed", least=0)
+        if labelled is None:
+            return self._bootstrapped_checked(draws, seed)
+        if not isinstance(labelled, tuple | list) or len(labelled) not in (2, 3):
+            raise ValueError(
+                "labelled must be (logits, labels) or (logits, labels, weights): got "
+                f"{type(labelled).__name__}."
+            )
+        calibrated = self._fitted.calibrated
+        z, y, w, _ = read_labelled(
+            *labelled,
+            *[None] * (3 - len(labelled)),
+            calibrated.names,
+            lambda values: self._read(values, calibrated),
+        )
+        return self._bootstrapped_checked(draws, seed, (z, y, w))
+
+    def _bootstrapped_checked(
+        self, draws: int, seed: int, labelled: Labelled | None = None
+    ) -> LabelShift:
+        """The same with labelled data, if any, that were checked where they were read."""
         known = self._known
-        if labelled is not None:
-            known = replace(known, labelled=self._check_labelled(labelled, known.calibrated))
+        known = replace(known, labelled=labelled or known.labelled)
         if known.labelled is None:
             raise ValueError(
                 "labelled must be given to bootstrapped: got none, and neither model files nor "
                 "Decalibrators hold labelled data. Pass labelled=(logits, labels)."
+            )
+        _, y, w = known.labelled
+        total, before = float(len(y) if w is None else w.sum()), known.calibrated.weight
+        if not np.isclose(total, before):
+            raise ValueError(
+                f"labelled must be the {before:,.6g} examples that this was fitted on: got "
+                f"{total:,.6g}."
             )
         inflations = inflated(
             known.calibrated,
@@ -471,32 +496,12 @@ class LabelShift:
             anew=self.calibrate,
             confidence=self.confidence,
             draws=draws,
-            rng=rng,
+            # Not the stream of numbers that somebody may have drawn the data with.
+            rng=np.random.default_rng([seed, BOOTSTRAP]),
         )
         result = copy(self)
         result._learnt = replace(known, inflations=inflations)
         return result
-
-    def _check_labelled(self, labelled: Any, calibrated: Calibrated) -> Labelled:
-        """Labelled data after every check; ValueError unless this may be fitted on them."""
-        if not isinstance(labelled, tuple | list) or len(labelled) not in (2, 3):
-            raise ValueError(
-                "labelled must be (logits, labels) or (logits, labels, weights): got "
-                f"{type(labelled).__name__}."
-            )
-        z, y, w, _ = read_labelled(
-            *labelled,
-            *[None] * (3 - len(labelled)),
-            calibrated.names,
-            lambda values: self._read(values, calibrated),
-        )
-        total = float(len(y) if w is None else w.sum())
-        if not np.isclose(total, calibrated.weight):
-            raise ValueError(
-                f"labelled must be the {calibrated.weight:,.6g} examples that this was fitted on: "
-                f"got {total:,.6g}."
-            )
-        return z, y, w
 
     @property
     def classes(self) -> tuple[str, ...] | None:
