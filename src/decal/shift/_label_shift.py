@@ -193,7 +193,10 @@ class LabelShift:
         """
         z, y, w, names = read_labelled(logits, labels, sample_weight, classes, self._read)
         require_possible_labels(z, y, probabilities=self.probabilities, floor=self.floor)
-        calibrated = calibrate(z, y, w, names, self.calibrate)
+        try:
+            calibrated = calibrate(z, y, w, names, self.calibrate)
+        except ValueError as error:
+            raise ValueError(_in_own_words(str(error))) from error
         if frequencies is not None:
             if self.calibrate:
                 raise ValueError(
@@ -367,6 +370,25 @@ class LabelShift:
         return IntervalCredalSet(
             np.minimum(low, point), np.maximum(high, point), point=point, classes=calibrated.names
         )
+
+    def point(self, logits: Any) -> Array:
+        """(n, K) the prediction alone: the point of `predict`, without its bounds.
+
+        Parameters
+        ----------
+        logits : (n, K) array
+            Of the same model; or a data frame, with columns named after the classes.
+        """
+        known = self._known
+        _ = known.seen
+        return self._point_checked(self._read(logits, known.calibrated), known)
+
+    def _point_checked(self, logits: Logits, known: Known | None = None) -> Array:
+        """The same of checked logits; at the frequencies before if nothing was observed."""
+        known = known or self._known
+        observed, calibrated = known.observed, known.calibrated
+        at = calibrated.frequencies if observed is None else observed.smoothed
+        return adapted(calibrated.odds(logits), at)
 
     def _supposed(self, odds: Array, frequencies: Any, known: Known) -> tuple[Array, Array, Array]:
         """(n, K) lower and upper bounds and the prediction, for frequencies that one supposes."""
@@ -599,3 +621,14 @@ class LabelShift:
                 raise ValueError("its inflations are damaged")
             model._learnt = Known(calibrated, observed=observed, inflations=(joint, single))
         return model
+
+
+def _in_own_words(message: str) -> str:
+    """What a Decalibrator says about data that cannot be calibrated, as settings of LabelShift."""
+    for theirs, ours in (
+        ("reference='best' with the temperature or local sets", "calibrate=True"),
+        ("reference='best'", "calibrate=True"),
+        ("reference='model'", "calibrate=False"),
+    ):
+        message = message.replace(theirs, ours)
+    return message
