@@ -73,7 +73,7 @@ def read(
     return settings, arrays
 
 
-def read_settings(file: Path, *, kind: str = FORMAT) -> dict[str, Any]:
+def read_settings(file: PathOrFile, *, kind: str = FORMAT) -> dict[str, Any]:
     """The settings alone; ValueError if it is no model file."""
     with ExitStack() as stack:
         return _opened(file, kind, stack)[1]

@@ -426,6 +426,7 @@ class LabelShift:
         *,
         place: Place = IN_ARRAY,
         empty: bool = False,
+        warn: bool = True,
     ) -> Logits:
         """Logits of all classes, if these are known; the columns of a frame by name."""
         return read_logits(
@@ -436,6 +437,7 @@ class LabelShift:
             classes=None if known is None else len(known.frequencies),
             place=place,
             empty=empty,
+            **({} if warn else {"remedy": None}),
         )
 
     def _joint(self, observed: Observed) -> bool:
@@ -567,8 +569,16 @@ class LabelShift:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _learning=threading.Lock())
 
-    def save(self, path: str | Path | BinaryIO) -> None:
-        """Write calibration and unlabelled inputs to one file (.npz, no pickle)."""
+    def save(self, path: str | Path | BinaryIO, *, compressed: bool = True) -> None:
+        """Write calibration and unlabelled inputs to one file (.npz, no pickle).
+
+        Parameters
+        ----------
+        path : path or file
+            Where to; or a file open for writing bytes. Of each observed input, K numbers.
+        compressed : bool
+            Whether to compress it.
+        """
         known = self._known
         calibrated, observed = known.calibrated, known.observed
         settings = {
@@ -588,7 +598,7 @@ class LabelShift:
             arrays["ratios"] = observed.likelihood.ratios
             arrays["input_weights"] = observed.likelihood.weights
         file = Path(path) if isinstance(path, str) else path
-        model_files.write(file, settings, arrays, compressed=True)
+        model_files.write(file, settings, arrays, compressed=compressed)
 
     @classmethod
     def load(cls, path: str | Path | BinaryIO) -> Self:
