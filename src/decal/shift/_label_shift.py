@@ -41,7 +41,7 @@ from decal.shift._nearby import Near
 from decal.shift._observed import Observed
 from decal.shift._results import Frequencies, ShiftTest
 from decal.shift._segments import adapted
-from decal.shift._what_if import check_frequencies, supposed_sets
+from decal.shift._what_if import check_frequencies, class_number, supposed_sets
 
 JOINT_WORK = 250_000
 """Classes squared times observed inputs: with more, region="auto" moves one frequency at a time."""
@@ -531,6 +531,12 @@ class LabelShift:
     def classes(self) -> tuple[str, ...] | None:
         """Names of the classes, if they have any."""
         return self._fitted.calibrated.names
+
+    def _class(self, name: Any) -> tuple[int, str]:
+        """The number and the name of a class, given by either; of the last one, for None."""
+        classes = self._fitted.calibrated.classes
+        k = len(classes) - 1 if name is None else class_number(name, classes, "of")
+        return k, classes[k]
 
     @property
     def _fitted(self) -> Known:
