@@ -210,6 +210,6 @@ def test_a_label_shift_observes_and_predicts_where_the_partitions_lie(spark):
     data = in_partitions(spark, whole.slice(0, 60), 4)
     decal.distributed.observe(shift, data, logits=NAMES[::-1])
     assert shift.frequencies.estimate == pytest.approx(expected.frequencies.estimate)
-    found = predict(shift, data.select("id", "logits")).orderBy("id").toPandas()
-    upper = np.stack(found["upper"].tolist())
+    found = sorted(predict(shift, data.select("id", "logits")).collect(), key=lambda row: row.id)
+    upper = np.array([row.upper for row in found])
     np.testing.assert_allclose(upper, expected.predict(logits[:60]).upper, atol=1e-7)
