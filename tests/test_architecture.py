@@ -86,6 +86,7 @@ TESTS_ELSEWHERE = {
     "shift._observed": "shift/test_plausible.py",
     "shift._likelihood": "shift/test_plausible.py",
     "shift._results": "shift/test_label_shift.py",
+    "shift._shift_files": "shift/test_label_shift.py",
     "shift._segments": "shift/test_label_shift.py",
     "sklearn._credal_classifier": "test_sklearn.py",
     "sklearn._held_out": "test_sklearn.py",

@@ -39,7 +39,8 @@ from decal._io.folders import Folder, Layout, open_folder
 from decal._io.predictions import predict_files
 from decal._io.writers import check_output, credal_writer, write_columns
 from decal.shift import Frequencies, Near, ShiftTest
-from decal.shift._label_shift import KIND, REGIONS
+from decal.shift._label_shift import REGIONS
+from decal.shift._shift_files import KIND
 
 CONFIDENCE = 0.95
 CLASSES_SHOWN = 20

@@ -28,7 +28,7 @@ from decal.decalibrator import Decalibrator
 from decal.directions._direction import require
 from decal.directions._learnt import Learnt
 from decal.shift import LabelShift
-from decal.shift._label_shift import KIND
+from decal.shift._shift_files import KIND
 
 FAN_IN = 8
 """Summaries merged by one task."""

@@ -15,7 +15,6 @@ import numpy as np
 from decal._base.checks import (
     NotFittedError,
     check_choice,
-    check_class_names,
     check_count,
     check_flag,
     check_share,
@@ -41,6 +40,7 @@ from decal.shift._nearby import Near
 from decal.shift._observed import Observed
 from decal.shift._results import Frequencies, ShiftTest
 from decal.shift._segments import adapted
+from decal.shift._shift_files import SETTINGS, read_shift, write_shift
 from decal.shift._what_if import check_frequencies, class_number, supposed_sets
 
 JOINT_WORK = 250_000
@@ -52,10 +52,6 @@ FLAT = 0.5
 """Width of a frequency's interval, over many inputs, that says that classes look alike."""
 
 MANY = 100
-
-KIND = "label shift"
-ARRAYS = ("center", "frequencies", "ratios", "input_weights")
-"""What a model file of a LabelShift says it is, and may hold."""
 
 BOOTSTRAP = 19
 """Told to the generator of random numbers, besides the seed."""
@@ -585,57 +581,16 @@ class LabelShift:
         compressed : bool
             Whether to compress it.
         """
-        known = self._known
-        calibrated, observed = known.calibrated, known.observed
-        settings = {
-            "kind": KIND,
-            "confidence": self.confidence,
-            "calibrate": self.calibrate,
-            "region": self.region,
-            "probabilities": self.probabilities,
-            "floor": self.floor,
-            "scale": calibrated.scale,
-            "weight": calibrated.weight,
-            "classes": calibrated.names,
-            "inflations": [str(factor) for factor in known.inflations],
-        }
-        arrays = {"center": calibrated.center, "frequencies": calibrated.frequencies}
-        if observed is not None:
-            arrays["ratios"] = observed.likelihood.ratios
-            arrays["input_weights"] = observed.likelihood.weights
-        file = Path(path) if isinstance(path, str) else path
-        model_files.write(file, settings, arrays, compressed=compressed)
+        settings = {name: getattr(self, name) for name in SETTINGS}
+        write_shift(path, settings, self._known, compressed=compressed)
 
     @classmethod
     def load(cls, path: str | Path | BinaryIO) -> Self:
         """Read what `save` wrote. Runs no code from the file, so files of strangers are safe."""
-        file = Path(path) if isinstance(path, str) else path
-        settings, arrays = model_files.read(file, lambda name, _: name in ARRAYS)
-        with model_files.intact(file):
-            if settings.get("kind") != KIND:
-                raise ValueError("it holds no LabelShift")
-            names = ("confidence", "calibrate", "region", "probabilities", "floor")
-            model = cls(**{name: settings[name] for name in names})
-            frequencies = check_sums_to_one(arrays["frequencies"])
-            calibrated = Calibrated(
-                arrays["center"].astype(np.float64),
-                float(settings["scale"]),
-                frequencies,
-                float(settings["weight"]),
-                check_class_names(settings["classes"], len(frequencies)),
-            )
-            calibrated.require_intact()
-            observed = None
-            if "ratios" in arrays:
-                weights = check_weights(arrays["input_weights"], rows=len(arrays["ratios"]))
-                assert weights is not None
-                likelihood = Likelihood(arrays["ratios"].astype(np.float64), weights)
-                likelihood.require_intact(len(frequencies))
-                observed = Observed(likelihood)
-            joint, single = map(float, settings["inflations"])
-            if not (joint >= 1 and single >= 1):
-                raise ValueError("its inflations are damaged")
-            model._learnt = Known(calibrated, observed=observed, inflations=(joint, single))
+        settings, known = read_shift(path)
+        with model_files.intact(Path(path) if isinstance(path, str) else path):
+            model = cls(**settings)
+        model._learnt = known
         return model
 
 
