@@ -108,7 +108,7 @@ def frequencies(
     ax.hlines(
         y, found.before[chosen], found.estimate[chosen], ink.muted, lw=0.8 * unit(), zorder=2.5
     )
-    before = {
+    before: dict[str, Any] = {
         "marker": "o", "markersize": 4.6 * unit(), "markerfacecolor": ink.face,
         "markeredgecolor": ink.text, "markeredgewidth": 1.2 * unit(), "linestyle": "",
     }  # fmt: skip
@@ -197,7 +197,7 @@ def prevalence(
     >>> from decal import plot
     >>> logits, labels = [[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [0.9, 0.8]], [0, 0, 1, 1]
     >>> shift = decal.LabelShift(calibrate=False).fit(logits, labels, classes=["no", "yes"])
-    >>> shift = shift.observe([[1.0, 0.0]] * 20)
+    >>> shift = shift.observe([[2.0, 0.0]] * 20)
     >>> ax = plot.prevalence(shift, [[0.0, 1.0], [1.0, 0.0]], "yes")
     >>> [line.get_gid() for line in ax.lines[:2]], ax.get_xlabel()
     (['0', '1'], 'frequency of yes')
@@ -245,12 +245,16 @@ def prevalence(
 
 def _curves(shift: LabelShift, logits: Any, k: int, shown: Array) -> Array:
     """(prevalences, inputs) the probability of class k."""
-    curves = [shift.predict(logits, frequencies={k: float(x)}).point[:, k] for x in shown]
-    if not 1 <= len(curves[0]) <= MOST_INPUTS:
-        raise ValueError(
-            f"logits must be of 1 to {MOST_INPUTS} inputs, for more curves are not told apart: got "
-            f"{len(curves[0])}. Choose some."
-        )
+    curves = []
+    for x in shown:
+        sets = shift.predict(logits, frequencies={k: float(x)})
+        if not 1 <= len(sets) <= MOST_INPUTS:
+            raise ValueError(
+                f"logits must be of 1 to {MOST_INPUTS} inputs, for more curves are not told apart: "
+                f"got {len(sets)}. Choose some."
+            )
+        assert sets.point is not None  # all sets of a LabelShift have one
+        curves.append(sets.point[:, k])
     return np.array(curves)
 
 

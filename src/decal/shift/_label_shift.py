@@ -22,6 +22,7 @@ from decal._base.checks import (
 )
 from decal._base.data_frames import class_columns, id_columns, index_of, is_frame
 from decal._base.inputs import (
+    REMEDY,
     check_floor,
     read_labelled,
     read_logits,
@@ -36,12 +37,12 @@ from decal.shift._bootstrap import Labelled, inflated
 from decal.shift._calibrated import Calibrated, ShiftWarning, calibrate, check_sums_to_one
 from decal.shift._known import Known
 from decal.shift._likelihood import Likelihood, most_likely
-from decal.shift._nearby import Near
+from decal.shift._nearby import supposed
 from decal.shift._observed import Observed
 from decal.shift._results import Frequencies, ShiftTest
 from decal.shift._segments import adapted
 from decal.shift._shift_files import SETTINGS, read_shift, write_shift
-from decal.shift._what_if import check_frequencies, class_number, supposed_sets
+from decal.shift._what_if import class_number
 
 JOINT_WORK = 250_000
 """Classes squared times observed inputs: with more, region="auto" moves one frequency at a time."""
@@ -357,7 +358,7 @@ class LabelShift:
         calibrated = known.calibrated
         odds = calibrated.odds(logits)
         if frequencies is not None:
-            low, high, point = self._supposed(odds, frequencies, known)
+            low, high, point = supposed(odds, frequencies, known)
         else:
             observed = known.seen
             depth = self._depth(known, calibrated.freedom)
@@ -386,35 +387,6 @@ class LabelShift:
         at = calibrated.frequencies if observed is None else observed.smoothed
         return adapted(calibrated.odds(logits), at)
 
-    def _supposed(self, odds: Array, frequencies: Any, known: Known) -> tuple[Array, Array, Array]:
-        """(n, K) lower and upper bounds and the prediction, for frequencies that one supposes."""
-        calibrated = known.calibrated
-        if isinstance(frequencies, Near):
-            center = self._center(frequencies, known)
-            low, high = frequencies.box(odds, center)
-            point, largest = adapted(odds, center), center
-        else:
-            usual = known.observed.maximum if known.observed else calibrated
-            low, high, point = supposed_sets(
-                odds, frequencies, usual.frequencies, calibrated.classes
-            )
-            _, most, named = check_frequencies(frequencies, calibrated.classes)
-            largest = np.where(named, most, 0.0)
-        unknown = (calibrated.frequencies == 0) & (largest > 0)
-        if unknown.any():
-            low, high = np.zeros_like(low), np.where(unknown, 1.0, high)
-        return low, high, point
-
-    def _center(self, near: Near, known: Known) -> Array:
-        """The frequencies that others are to be near to."""
-        if isinstance(near.center, str):
-            before = near.center == "before"
-            return known.calibrated.frequencies if before else known.seen.smoothed
-        K = len(known.calibrated.frequencies)
-        if len(near.center) != K:
-            raise ValueError(f"center must have one number per class, {K}: got {len(near.center)}.")
-        return np.asarray(near.center)
-
     def _read(
         self,
         logits: Any,
@@ -433,7 +405,7 @@ class LabelShift:
             classes=None if known is None else len(known.frequencies),
             place=place,
             empty=empty,
-            **({} if warn else {"remedy": None}),
+            remedy=REMEDY if warn else None,
         )
 
     def _joint(self, observed: Observed) -> bool:
@@ -484,8 +456,9 @@ class LabelShift:
             )
         calibrated = self._fitted.calibrated
         z, y, w, _ = read_labelled(
-            *labelled,
-            *[None] * (3 - len(labelled)),
+            labelled[0],
+            labelled[1],
+            labelled[2] if len(labelled) == 3 else None,
             calibrated.names,
             lambda values: self._read(values, calibrated),
         )

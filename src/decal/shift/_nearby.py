@@ -12,8 +12,9 @@ from decal._base.checks import check_choice
 from decal._base.numerics import Array
 from decal.credal._ball_support import extreme_member
 from decal.shift._calibrated import check_sums_to_one
+from decal.shift._known import Known
 from decal.shift._segments import adapted
-from decal.shift._what_if import what_if_box
+from decal.shift._what_if import check_frequencies, supposed_sets, what_if_box
 
 CENTERS = ("before", "observed")
 
@@ -60,8 +61,8 @@ class Near:
     >>> logits, labels = [[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]], [0, 0, 1, 1]
     >>> shift = decal.LabelShift(calibrate=False).fit(logits, labels, classes=["no", "yes"])
     >>> shift.predict([[0.5, 0.0]], frequencies=decal.shift.Near("before", ratio=1.5))
-    IntervalCredalSet: 1 input, 2 classes, mean width 0.306
-      0  no [0.452, 0.758]  yes [0.242, 0.548]
+    IntervalCredalSet: 1 input, 2 classes, mean width 0.315
+      0  no [0.452, 0.767]  yes [0.233, 0.548]
     """
 
     center: Any = "before"
@@ -99,6 +100,46 @@ class Near:
             return ball_box(odds, center, kl_member(center, self.kl))
         assert self.chi2 is not None
         return ball_box(odds, center, chi2_member(center, self.chi2))
+
+
+def supposed(odds: Array, frequencies: Any, known: Known) -> tuple[Array, Array, Array]:
+    """(n, K) lower and upper bounds and the prediction, for frequencies that one supposes.
+
+    Parameters
+    ----------
+    odds : (n, K) array
+        Each input's probabilities over the frequencies that the model supposes.
+    frequencies : mapping, array or Near
+        As for `LabelShift.predict`.
+    known : Known
+        The calibrated model, and what was observed.
+    """
+    calibrated = known.calibrated
+    if isinstance(frequencies, Near):
+        center = _center(frequencies, known)
+        low, high = frequencies.box(odds, center)
+        point, largest = adapted(odds, center), center
+    else:
+        usual = known.observed.maximum if known.observed else calibrated
+        low, high, point = supposed_sets(odds, frequencies, usual.frequencies, calibrated.classes)
+        _, most, named = check_frequencies(frequencies, calibrated.classes)
+        largest = np.where(named, most, 0.0)
+    # Nothing is known of inputs of a class without labels: any input may be one.
+    unknown = (calibrated.frequencies == 0) & (largest > 0)
+    if unknown.any():
+        low, high = np.zeros_like(low), np.where(unknown, 1.0, high)
+    return low, high, point
+
+
+def _center(near: Near, known: Known) -> Array:
+    """The frequencies that others are to be near to."""
+    if isinstance(near.center, str):
+        before = near.center == "before"
+        return known.calibrated.frequencies if before else known.seen.smoothed
+    K = len(known.calibrated.frequencies)
+    if len(near.center) != K:
+        raise ValueError(f"center must have one number per class, {K}: got {len(near.center)}.")
+    return np.asarray(near.center)
 
 
 def ball_box(odds: Array, center: Array, member: Member) -> tuple[Array, Array]:
