@@ -119,6 +119,10 @@ def test_a_folder_is_observed_and_predicted_into_a_folder(files, tmp_path):
     )
     said = succeed("shift", "best.npz", "parts", "--sample", "10").output
     assert "random sample of 10 of 40 inputs" in said
+    assert "perfect calibration" not in said
+    np.save("parts/c.npy", np.repeat(z, 20, axis=0))
+    said = succeed("shift", "best.npz", "parts", "--region", "own").output
+    assert "With 800 labels for 840 inputs its errors may be larger" in " ".join(said.split())
 
 
 def test_tables_are_written_and_pipes_work(files):

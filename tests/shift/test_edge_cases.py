@@ -239,6 +239,12 @@ def test_results_are_frames_and_read_well_in_notebooks(three):
     assert max(map(len, repr(nasty.frequencies).splitlines())) < 90
 
 
+def test_a_p_value_without_digits_is_not_zero(three):
+    test = copied(three).observe([[0.0, 0.0, 9.0]], sample_weight=[1e4]).test()
+    assert test.p_value == 0
+    assert repr(test).startswith("ShiftTest: p-value below 1e-300, statistic")
+
+
 def test_frames_keep_their_names(three):
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("narwhals")

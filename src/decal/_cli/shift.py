@@ -40,6 +40,7 @@ from decal._io.predictions import predict_files
 from decal._io.writers import check_output, credal_writer, write_columns
 from decal.shift import Frequencies, Near, ShiftTest
 from decal.shift._label_shift import REGIONS
+from decal.shift._results import p_text
 from decal.shift._shift_files import KIND
 
 CONFIDENCE = 0.95
@@ -289,8 +290,18 @@ def _report(adapted: decal.LabelShift, path: Path | None) -> None:
     output.print(frequency_table(frequencies, test))
     changed = "changed" if test.p_value < 1 - adapted.confidence else "may not have changed"
     output.print(
-        f"The frequencies {changed}: p-value {test.p_value:.3g} for no change.", highlight=False
+        f"The frequencies {changed}: p-value {p_text(test.p_value)} for no change.",
+        highlight=False,
     )
+    known = adapted._known
+    labels = known.calibrated.weight
+    if frequencies.inputs > labels and known.inflations == (1.0, 1.0):
+        say(
+            f"Intervals and p-values suppose a perfect calibration. With {labels:,.0f} labels for "
+            f"{frequencies.inputs:,.0f} inputs its errors may be larger than they are wide: add "
+            "--bootstrap 200 --labelled FILE.",
+            style="yellow",
+        )
     if path is not None:
         names = np.array(frequencies.classes)
         columns = {"class": names, **frequencies._columns(), **test._columns()}
@@ -313,7 +324,7 @@ def frequency_table(found: Frequencies, test: ShiftTest) -> Table:
     for heading in ("before", "now", "interval", *(["p-value"] if known else [])):
         table.add_column(heading, justify="right")
     for k in shown:
-        p_value = "" if np.isnan(test.p_values[k]) else f"{test.p_values[k]:.2g}"
+        p_value = "" if np.isnan(test.p_values[k]) else p_text(test.p_values[k], 2)
         table.add_row(
             Text(found.classes[k]),
             f"{found.before[k]:.3f}",

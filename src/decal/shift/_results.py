@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 ROWS_SHOWN = 12
 
+LEAST_P = 1e-300
+"""Smaller p-values have no digits left."""
+
 NAME_WIDTH = 40
 """Characters of a name that a printed table shows."""
 
@@ -143,7 +146,7 @@ class ShiftTest(ClassTable):
 
     @property
     def _title(self) -> str:
-        return f"ShiftTest: p-value {self.p_value:.3g}, statistic {self.statistic:.4g}"
+        return f"ShiftTest: p-value {p_text(self.p_value)}, statistic {self.statistic:.4g}"
 
     @property
     def _smallest(self) -> list[int]:
@@ -159,17 +162,23 @@ class ShiftTest(ClassTable):
         if not order:
             return self._title
         shown = ", ".join(
-            f"{_shortened(self.classes[k])} {self.p_values[k]:.2g}" for k in order[:ROWS_SHOWN]
+            f"{_shortened(self.classes[k])} {p_text(self.p_values[k], 2)}"
+            for k in order[:ROWS_SHOWN]
         )
         return f"{self._title}\n  by class, smallest first: {shown}"
 
     def _repr_html_(self) -> str:
         order = self._smallest
-        rows = [(self.classes[k], f"{self.p_values[k]:.2g}") for k in order[:ROWS_SHOWN]]
+        rows = [(self.classes[k], p_text(self.p_values[k], 2)) for k in order[:ROWS_SHOWN]]
         note = "Of no change, for each class whatever the others do." if rows else ""
         for more in _rest(order, " {:,} further classes have larger ones."):
             note += more
         return table(self._title, ("class", "p-value"), rows, note=note)
+
+
+def p_text(p_value: float, digits: int = 3) -> str:
+    """A p-value to so many digits; one that rounds to 0 is not 0."""
+    return f"{p_value:.{digits}g}" if p_value > LEAST_P else f"below {LEAST_P:g}"
 
 
 def _shortened(name: str) -> str:
