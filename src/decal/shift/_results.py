@@ -173,7 +173,7 @@ class ShiftTest(ClassTable):
         note = "Of no change, for each class whatever the others do." if rows else ""
         for more in _rest(order, " {:,} further classes have larger ones."):
             note += more
-        return table(self._title, ("class", "p-value"), rows, note=note)
+        return table(self._title, ("class", "p-value") if rows else (), rows, note=note)
 
 
 def p_text(p_value: float, digits: int = 3) -> str:
