@@ -73,7 +73,7 @@ def triage(
     new: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[NEW]", callback=is_file, help="Logits of the rows to hand over, or to keep."
+            metavar="NEW", callback=is_file, help="Logits of the rows to hand over, or to keep."
         ),
     ] = None,
     cost: Annotated[
@@ -130,7 +130,7 @@ def triage(
         check_output(out, force=force, formats=(*TABLES, ".npz"))
     if save is not None:
         check_output(save, force=force, formats=(".npz",))
-    wish = {
+    wish: dict[str, Any] = {
         "cost": cost,
         "budget": None if budget is None else _number(budget),
         "error_rate": error_rate,

@@ -227,6 +227,8 @@ class Triage:
         ]
         if self.note:
             lines.append(f"  {self.note}")
+        if self.score == OWN != next(iter(self.trials)):
+            lines.append(f"  no score is clearly better than {OWN}, by two standard errors")
         new = self.trials.get(f"{RECALIBRATED} {OWN}")
         if new is not None:
             old = self.trials[OWN]
