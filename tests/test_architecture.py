@@ -47,6 +47,7 @@ TESTS_ELSEWHERE = {
     "_base.local_kernels": "directions/test_local.py",
     "_base.places": "base/test_checks.py",
     "_base.set_checks": "credal/test_credal_set.py",
+    "_base.top_checks": "directions/test_top_logits.py",
     "_cli": "cli/test_program.py",
     "_cli.options": "cli/test_models.py",
     "_cli.terminal": "cli/test_program.py",

