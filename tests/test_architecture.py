@@ -78,7 +78,7 @@ TESTS_ELSEWHERE = {
     "directions._tensors": "test_torch.py",
     "distributed": "distributed/test_dask.py",
     "distributed._frames": "distributed/test_dask.py",
-    "distributed._observing": "distributed/test_observe.py",
+    "distributed._unlabelled": "distributed/test_observe.py",
     "distributed._partitions": "distributed/test_dask.py",
     "plot._style": "plot/test_every_figure.py",
     "shift._bootstrap": "shift/test_label_shift.py",

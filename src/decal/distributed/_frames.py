@@ -13,7 +13,6 @@ from decal._base.extras import needs
 from decal._base.numerics import Array, Logits
 from decal._base.places import listing
 from decal.credal._boxes import IntervalCredalSet
-from decal.distributed._observing import Unlabelled
 from decal.distributed._partitions import (
     BadPartitionError,
     Batch,
@@ -24,6 +23,7 @@ from decal.distributed._partitions import (
     loaded,
     predicted,
 )
+from decal.distributed._unlabelled import Unlabelled
 
 with needs(
     "pyarrow",

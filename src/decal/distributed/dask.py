@@ -15,7 +15,6 @@ from decal._base.extras import needs
 from decal._base.numerics import Array
 from decal.credal._boxes import IntervalCredalSet
 from decal.decalibrator import Decalibrator
-from decal.distributed._observing import Unlabelled, add, as_bytes, observed
 from decal.distributed._partitions import (
     FAN_IN,
     Batch,
@@ -31,6 +30,7 @@ from decal.distributed._partitions import (
     summarise,
     to_bytes,
 )
+from decal.distributed._unlabelled import Unlabelled, add, as_bytes, observed
 from decal.shift import LabelShift
 
 with needs(

@@ -10,7 +10,6 @@ from typing import Any
 from decal._base.checks import check_class_names
 from decal._base.extras import needs
 from decal.decalibrator import Decalibrator
-from decal.distributed._observing import add, as_bytes, observed
 from decal.distributed._partitions import (
     FAN_IN,
     Model,
@@ -22,6 +21,7 @@ from decal.distributed._partitions import (
     summarise,
     to_bytes,
 )
+from decal.distributed._unlabelled import add, as_bytes, observed
 from decal.shift import LabelShift
 
 with needs(
