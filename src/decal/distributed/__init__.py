@@ -122,8 +122,9 @@ def observe(
     -----
     Partitions are calibrated where they lie, and K numbers of each input travel to the caller, who
     keeps them: the likelihood of all frequencies has no smaller summary. Of very many inputs
-    observe a sample, such as data.sample(frac=0.01); a million leave an error of 0.001 at most,
-    far less than the calibration does. If a partition is bad, nothing is observed.
+    observe a sample, such as data.sample(frac=0.01): where the model tells the classes apart, a
+    million leave an error of about 0.001, less than the calibration usually does. If a partition
+    is bad, nothing is observed.
 
     Examples
     --------
