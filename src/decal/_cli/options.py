@@ -10,6 +10,7 @@ import typer
 
 from decal._io.formats import READABLE
 from decal.decalibrator import Decalibrator
+from decal.shift import LabelShift
 
 STREAM = Path("-")
 """Standard input, or standard output."""
@@ -72,6 +73,12 @@ ModelArgument = Annotated[
     Path,
     typer.Argument(metavar="MODEL", callback=_is_model, help="Written by decal fit."),
 ]
+SavedArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL", callback=_is_model, help="Written by decal fit, or by --save before."
+    ),
+]
 LabelsOption = Annotated[
     Path | None, _file("File of the labels. Default: in LOGITS, under 'labels' or 'label'.")
 ]
@@ -79,6 +86,9 @@ TruthOption = Annotated[
     Path | None, _file("File of true distributions. Default: in LOGITS, under 'truth' or 'human'.")
 ]
 WeightsOption = Annotated[Path | None, _file("File of sample weights, one per row.")]
+LabelledOption = Annotated[
+    Path | None, _file("The labelled file that MODEL was fitted on, for --bootstrap.")
+]
 LogitsKeyOption = Annotated[str | None, _key("Array of an .npz that holds the logits.")]
 LabelsKeyOption = Annotated[
     str | None,
@@ -141,7 +151,9 @@ SkipBadOption = Annotated[
 ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Overwrite the output.")]
 
 
-def meaning(model: Decalibrator, probabilities: bool | None, floor: float | None) -> dict[str, Any]:
+def meaning(
+    model: Decalibrator | LabelShift, probabilities: bool | None, floor: float | None
+) -> dict[str, Any]:
     """What the numbers of a file mean: what the options say or, without them, as in the fit."""
     if probabilities is None:
         probabilities = model.probabilities
