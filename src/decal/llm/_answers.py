@@ -165,9 +165,9 @@ def read_answer(response: Any) -> Answer:
             "Pass the whole response as a dict, as JSON text, or as the client's object."
         )
     name = body.get("custom_id")
-    if isinstance(body.get("response"), Mapping):
-        body = _plain(body["response"])
-        body = _plain(body.get("body", body))
+    inner = _plain(body.get("response"))
+    if isinstance(inner, Mapping):
+        body = _plain(inner.get("body", inner))
     if body.get("error"):
         raise ValueError(f"response must be an answer: got an error, {_short(body['error'])}.")
     entries = _entries(body)

@@ -70,15 +70,15 @@ def decalibrate(
     --------
     >>> import numpy as np, decal
     >>> z = np.log([[0.5, 0.3, 0.15, 0.05], [0.1, 0.3, 0.55, 0.05]])
-    >>> v = decal.llm.Verbaliser(["yes", "no"])
-    >>> tokens = ["yes", "the", "no", "a"]
+    >>> v = decal.llm.Verbaliser({"yes": ["yes", "yep"], "no": "no"})
+    >>> tokens = ["yes", "the", "no", "yep"]
     >>> full = decal.llm.vocabulary_masses(z, tokens, v)
     >>> decal.llm.decalibrate(full, ["yes", "no"], alpha=0.9).shifts().upper.round(2)
-    array([1.45, 0.94])
-    >>> cut = decal.llm.vocabulary_masses(z, tokens, v, top=2)
+    array([1.12, 1.12])
+    >>> cut = decal.llm.vocabulary_masses(z, tokens, v, top=3)
     >>> d = decal.llm.decalibrate(cut, ["yes", "no"], alpha=0.9, unlisted="bounds")
     >>> d.shifts().upper.round(2)
-    array([1.19, 1.33])
+    array([1.45, 1.12])
     """
     check_choice(unlisted, "unlisted", ("refuse", "even", "bounds"))
     n, K = masses.shape
