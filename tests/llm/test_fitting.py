@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import decal
@@ -48,6 +48,7 @@ def test_missing_tokens_are_refused_unless_the_caller_says_what_to_do():
     np.testing.assert_allclose(even.shifts().upper, expected.shifts().upper)
 
 
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32 - 1),
     top=st.integers(2, 6),

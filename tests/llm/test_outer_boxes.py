@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import decal
@@ -27,6 +27,7 @@ def fitted(rng, K, names, **settings):
     return decal.decalibrate(logits, labels, classes=names, **settings)
 
 
+@settings(max_examples=100)
 @given(
     seed=st.integers(0, 2**32 - 1),
     top=st.integers(1, 12),
@@ -61,6 +62,7 @@ def test_boxes_of_every_completion_lie_in_the_outer_box(seed, top, alpha, direct
                     assert oracle.softmax(list(z))[k] <= outer.upper[0, k] + ROUNDING
 
 
+@settings(max_examples=100)
 @given(
     seed=st.integers(0, 2**32 - 1),
     top=st.integers(1, 12),
