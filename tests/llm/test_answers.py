@@ -95,7 +95,7 @@ def test_a_token_too_improbable_to_say_is_not_listed():
 
 
 def test_bytes_say_a_token_exactly():
-    token = {"token": "Ġix", "bytes": [*" ix".encode()], "logprob": -0.1}
+    token = {"token": "Ġix", "bytes": [*b" ix"], "logprob": -0.1}
     entry = {**token, "top_logprobs": [token]}
     answer = read_answer({"choices": [{"logprobs": {"content": [entry]}}]})
     assert answer.positions[0].tokens[0][0] == " ix"

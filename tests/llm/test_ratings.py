@@ -57,7 +57,7 @@ def test_certain_and_impossible_events(credal):
     assert Ratings(credal).at_least(6)[1].tolist() == [0.0] * 20
 
 
-def test_words_need_values(credal):
+def test_words_need_values():
     words = decal.IntervalCredalSet([[0.2, 0.3]], [[0.7, 0.8]], classes=["bad", "good"])
     with pytest.raises(ValueError, match=r"what the classes are worth: got classes called \('bad'"):
         Ratings(words)

@@ -53,7 +53,7 @@ def softmax(z):
 
 
 def predictions(mass, shifts=None, scales=None):
-    """What the label masses say after each plausible move: every end of every shift, many scales."""
+    """What the label masses say after plausible moves: every end of a shift, and many scales."""
     z = [math.log(m) if m > 0 else -745.0 for m in mass]
     yield softmax(z)
     for k, ends in enumerate(zip(*shifts, strict=True) if shifts else ()):
