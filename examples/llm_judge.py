@@ -76,9 +76,7 @@ def judged(log_p: np.ndarray, tokens: list[str], deserved: np.ndarray) -> dict:
         warnings.simplefilter("ignore", decal.ReferenceWarning)
         d = decal.llm.decalibrate(masses[fit], deserved[fit] - 1, alpha=ALPHA, reference="best")
     results: dict = {"correlation": correlation, "alpha": ALPHA, "means": []}
-    print(
-        "| deserved | judge alone | tokens listed | mean, interval | 95 % of sampling | at least 4 |"
-    )
+    print("| deserved | judge alone | tokens | mean, interval | 95 % of sampling | at least 4 |")
     print("|---|---|---|---|---|---|")
     for top in TOPS:
         listed = decal.llm.vocabulary_masses(log_p[~fit], tokens, RATINGS, top=top)

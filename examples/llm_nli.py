@@ -182,7 +182,7 @@ def draw(curves: dict, path: Path, theme: str) -> None:
     shown = {
         "RoBERTa": ("blue", "RoBERTa, fine-tuned", (10, 6)),
         "SmolLM2": ("red", "SmolLM2, asked", (10, 2)),
-        "frequencies": ("grey", "frequencies of the labels", (-40, -26)),
+        "frequencies": ("grey", "frequencies of the labels", (-150, -12)),
     }
     with plt.rc_context(smollm2.themed(theme)):
         figure, ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")

@@ -54,9 +54,7 @@ def ask(address, prompt, top=20):
 
 
 @pytest.mark.parametrize("top", [1, 5, 20])
-def test_the_outer_box_of_a_response_holds_the_box_of_the_whole_vocabulary(
-    address, fitted, top
-):
+def test_the_outer_box_of_a_response_holds_the_box_of_the_whole_vocabulary(address, fitted, top):
     d, logits = fitted
     masses = label_masses([ask(address, prompt, top) for prompt in PROMPTS[:4]], YES_NO)
     outer, full = predict(d, masses), d.predict(logits[:4])

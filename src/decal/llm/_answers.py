@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 __all__ = ["Answer", "Position", "read_answer", "read_answers"]
 
@@ -361,13 +361,13 @@ def _plain(value: Any) -> Any:
 
 
 def _listed(body: Mapping[str, Any], key: str) -> Sequence[Any]:
-    if not _is_list(body[key]):
-        raise ValueError(f"{key} must be a list: got {_kind(body[key])}. {ASK}")
-    listed: Sequence[Any] = body[key]
+    listed = body[key]
+    if not _is_list(listed):
+        raise ValueError(f"{key} must be a list: got {_kind(listed)}. {ASK}")
     return listed
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decal._base.checks import check_count, check_flag
 from decal._base.extras import needs
@@ -40,7 +41,7 @@ def next_token_log_probabilities(
     chat: bool = False,
     batch_size: int = 8,
     progress: bool = False,
-) -> Array:
+) -> NDArray[np.float32]:
     """(n, V) log-probabilities of the next token, over the whole vocabulary, as float32.
 
     Parameters

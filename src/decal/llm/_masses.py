@@ -83,7 +83,8 @@ class LabelMasses:
     def middle(self) -> Array:
         """(n, K) logarithms of the masses halfway between the bounds: one of all completions."""
         with np.errstate(divide="ignore"):
-            return np.logaddexp(self.lower, self.upper) - np.log(2.0)
+            middle: Array = np.logaddexp(self.lower, self.upper) - np.log(2.0)
+        return middle
 
     def __getitem__(self, rows: Any) -> LabelMasses:
         """The chosen answers: a slice, a mask or a list of integers."""
@@ -173,8 +174,9 @@ def label_masses(answers: Any, verbaliser: Verbaliser, *, position: int = 0) -> 
     rows = [_row(answer, i, verbaliser, position) for i, answer in enumerate(read)]
     names = tuple(str(answer.name) for answer in read)
     named = all(answer.name is not None for answer in read)
-    found = [np.array(column) for column in zip(*rows, strict=True)]
-    return _bounded(*found, verbaliser, names if named else None)
+    listed, doubtful, unlisted, cap, rest, tokens = map(np.array, zip(*rows, strict=True))
+    known = names if named else None
+    return _bounded(listed, doubtful, unlisted, cap, rest, tokens, verbaliser, known)
 
 
 def _read(answers: Any) -> tuple[Answer, ...]:
