@@ -28,9 +28,6 @@ LABELS = {"entailment": "Yes", "neutral": "Maybe", "contradiction": "No"}
 VERBALISER = decal.llm.Verbaliser(LABELS, case=True)
 EFFICIENCIES = (0.3, 0.5, 0.7, 0.8)
 ALPHAS = 1 - np.geomspace(1e-4, 1, 80)
-SECOND = 300
-"""Prompts of the second template: its part of the question needs no more."""
-
 SETTINGS = {
     "class": {"directions": ("class",)},
     "class, best reference": {"directions": ("class",), "reference": "best"},
@@ -53,7 +50,9 @@ def prompt(template: str, item: dict) -> str:
 
 def main() -> None:
     """Run the example."""
-    arguments = smollm2.parser(__doc__).parse_args()
+    parser = smollm2.parser(__doc__)
+    parser.add_argument("--second", type=int, default=300, help="prompts of the second template")
+    arguments = parser.parse_args()
     items = smollm2.chaosnli(arguments.data)[: arguments.limit]
     human = np.array([item["label_dist"] for item in items])
     labels = human.argmax(axis=1)
@@ -74,7 +73,7 @@ def main() -> None:
                 curves[name, setting] = found
     print(f"the most frequent majority is {np.bincount(labels).max() / len(labels):.3f} of all")
     table(curves)
-    several = templates(items, human, logits, Path(arguments.cache))
+    several = templates(items[: arguments.second], human, logits, Path(arguments.cache))
     print(f"all curves in {time.perf_counter() - begun:.0f} s")
     out = Path(arguments.out)
     out.mkdir(parents=True, exist_ok=True)
@@ -147,8 +146,8 @@ def table(curves: dict) -> None:
 
 def templates(items, human, logits, cache: Path) -> dict[str, float]:
     """What the order of the options changes, and what is gained by keeping both."""
-    count = min(SECOND, len(items))
-    other = smollm2_logits("nli_b", items[:count], cache)
+    count = len(items)
+    other = smollm2_logits("nli_b", items, cache)
     both = np.stack([logits[:count], other])
     hull = decal.llm.spread(both, classes=list(LABELS))
     p = hull.vertices
