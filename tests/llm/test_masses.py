@@ -33,6 +33,12 @@ def test_one_response_a_list_and_a_file_are_taken(tmp_path):
     assert label_masses(tmp_path / "a.jsonl", YES_NO).names == ("x",)
 
 
+def test_a_bad_line_of_a_file_is_named(tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps(CHAT) + "\n{broken\n")
+    with pytest.raises(ValueError, match=r"^a\.jsonl, line 2: response must be JSON"):
+        label_masses(str(tmp_path / "a.jsonl"), YES_NO)
+
+
 def test_everything_listed_is_known_exactly():
     v = Verbaliser({"up": ["Yes", " yes"], "down": "No"}, space=False)
     masses = label_masses([CHAT], v)

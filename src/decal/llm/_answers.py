@@ -98,7 +98,7 @@ def read_answers(responses: Any) -> tuple[Answer, ...]:
     >>> decal.llm.read_answers([{"choices": [{"logprobs": {"content": [entry]}}]}])
     (Answer('yes', 1 positions, 2 tokens listed),)
     """
-    if isinstance(responses, Path) or (isinstance(responses, str) and not _is_json(responses)):
+    if is_path(responses):
         path = Path(responses)
         if not path.is_file():
             raise FileNotFoundError(
@@ -106,7 +106,7 @@ def read_answers(responses: Any) -> tuple[Answer, ...]:
                 "which does not exist."
             )
         return tuple(_each(_lines(path)))
-    if isinstance(responses, str) or not _is_list(responses):
+    if not is_list(responses):
         raise ValueError(
             f"responses must be a list of responses: got one {type(responses).__name__}. Put it in "
             "a list, or use read_answer."
@@ -201,8 +201,8 @@ def _entries(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _of_choices(choices: Any) -> list[Mapping[str, Any]]:
-    if not _is_list(choices) or len(choices) != 1:
-        count = len(choices) if _is_list(choices) else _kind(choices)
+    if not is_list(choices) or len(choices) != 1:
+        count = len(choices) if is_list(choices) else _kind(choices)
         raise ValueError(f"response must have one choice: got {count}. Ask for n=1.")
     logprobs = _plain(_plain(choices[0]).get("logprobs"))
     if logprobs is None:
@@ -242,7 +242,7 @@ def _of_mappings(logprobs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _of_outputs(outputs: Any) -> list[Mapping[str, Any]]:
     """The form of OpenAI's responses: a list of messages, each a list of texts."""
-    for output in map(_plain, outputs if _is_list(outputs) else ()):
+    for output in map(_plain, outputs if is_list(outputs) else ()):
         for part in map(_plain, output.get("content") or ()):
             if part.get("logprobs"):
                 return [_plain(entry) for entry in _listed(part, "logprobs")]
@@ -264,8 +264,8 @@ def _position(entry: Any, index: int) -> Position:
             "post_sampling_probs out, and use a llama.cpp of 2025 or later."
         )
     top = entry.get("top_logprobs")
-    if not _is_list(top) or not len(top):
-        got = "an empty list" if _is_list(top) else _kind(top)
+    if not is_list(top) or not len(top):
+        got = "an empty list" if is_list(top) else _kind(top)
         raise ValueError(f"position {index} must have top_logprobs: got {got}. {ASK}")
     listed = [_pair(_plain(item), index) for item in top]
     sampled = _token_of(entry) if entry.get("token") is not None else None
@@ -326,7 +326,7 @@ def _pair(item: Any, index: int) -> tuple[str, float]:
 def _token_of(entry: Mapping[str, Any]) -> str:
     """The text of a token: its bytes, if the server says them, are never ambiguous."""
     raw = entry.get("bytes")
-    if _is_list(raw) and len(raw):
+    if is_list(raw) and len(raw):
         try:
             return bytes(raw).decode("utf-8")
         except (ValueError, TypeError):
@@ -351,7 +351,7 @@ def _parsed(response: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     """A mapping of what has attributes instead of keys; everything else as it is."""
-    if value is None or isinstance(value, Mapping | str | bytes | int | float) or _is_list(value):
+    if value is None or isinstance(value, Mapping | str | bytes | int | float) or is_list(value):
         return value
     if hasattr(value, "model_dump"):
         return value.model_dump()
@@ -362,17 +362,20 @@ def _plain(value: Any) -> Any:
 
 def _listed(body: Mapping[str, Any], key: str) -> Sequence[Any]:
     listed = body[key]
-    if not _is_list(listed):
+    if not is_list(listed):
         raise ValueError(f"{key} must be a list: got {_kind(listed)}. {ASK}")
     return listed
 
 
-def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
+def is_list(value: Any) -> TypeGuard[Sequence[Any]]:
+    """Whether a value is a list, or like one; a text is not."""
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
-def _is_json(text: str) -> bool:
-    return text.lstrip()[:1] in ("{", "[", "")
+def is_path(value: Any) -> TypeGuard[str | Path]:
+    """Whether a value is a path, rather than a response as JSON text."""
+    text = isinstance(value, str) and value.lstrip()[:1] not in ("{", "[", "")
+    return text or isinstance(value, Path)
 
 
 def _kind(value: Any) -> str:

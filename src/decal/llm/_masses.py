@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from decal._base.checks import check_choice, check_count, check_logits
 from decal._base.numerics import Array, row_blocks
-from decal.llm._answers import Answer, read_answer, read_answers
+from decal.llm._answers import Answer, is_list, is_path, read_answer, read_answers
 from decal.llm._verbaliser import Verbaliser
 
 __all__ = ["LabelMasses", "label_masses", "vocabulary_masses"]
@@ -180,14 +180,9 @@ def label_masses(answers: Any, verbaliser: Verbaliser, *, position: int = 0) -> 
 
 
 def _read(answers: Any) -> tuple[Answer, ...]:
-    if isinstance(answers, Answer):
-        return (answers,)
-    if isinstance(answers, Sequence) and not isinstance(answers, str | bytes):
-        return read_answers(answers)
-    try:
-        return read_answers(answers)
-    except ValueError:
-        return (read_answer(answers),)
+    """Those of a list or a file; or of a single response."""
+    one = isinstance(answers, Answer) or not (is_path(answers) or is_list(answers))
+    return (read_answer(answers),) if one else read_answers(answers)
 
 
 def _row(answer: Answer, index: int, verbaliser: Verbaliser, position: int) -> tuple[Any, ...]:
