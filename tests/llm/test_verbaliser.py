@@ -27,6 +27,14 @@ def test_a_token_that_begins_a_label_is_not_the_label():
     assert v.begun_by("positive") == v.begun_by(" ") == v.begun_by("x") == ()
 
 
+def test_spellings_that_are_no_tokens_are_left_out():
+    v = Verbaliser(["yes", "no"], case=True, partial="bound").among(["Ġyes", "Yes", "no", "x"])
+    assert v.spellings == ((" yes", "Yes"), ("no",))
+    assert v.partial == "bound"
+    with pytest.raises(ValueError, match="a spelling of every label: got none of 'no'"):
+        Verbaliser(["yes", "no"]).among(["yes"])
+
+
 @pytest.mark.parametrize(
     ("labels", "message"),
     [

@@ -96,6 +96,30 @@ class Verbaliser:
         """The number of the class that a token spells; None if it spells none."""
         return self._label_of.get(plain_text(token))
 
+    def among(self, tokens: Iterable[str]) -> Verbaliser:
+        """The same labels without the spellings that are no token of a vocabulary.
+
+        A spelling that is no token cannot be listed, and need not be reckoned with: intervals are
+        narrower.
+
+        Parameters
+        ----------
+        tokens : iterable of str
+            The vocabulary, for instance `decal.llm.vocabulary_tokens(tokenizer)`.
+        """
+        known = {plain_text(token) for token in tokens}
+        kept = {
+            name: [spelling for spelling in own if spelling in known]
+            for name, own in zip(self.classes, self.spellings, strict=True)
+        }
+        for name, own in kept.items():
+            if not own:
+                raise ValueError(
+                    f"tokens must hold a spelling of every label: got none of {name!r}. Spell it "
+                    "by a word that is one token, or score it with label_logits."
+                )
+        return Verbaliser(kept, space=False, partial=self.partial)
+
     def begun_by(self, token: str) -> tuple[int, ...]:
         """The classes with a spelling that a token begins, and does not complete."""
         text = plain_text(token)
