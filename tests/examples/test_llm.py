@@ -99,9 +99,9 @@ import numpy as np
 import decal, smollm2
 model, tokenizer = smollm2.load()
 prompts = ["Is the sky green? Answer Yes or No.", "Is <b>water</b> wet? Yes or No?"]
-v = decal.llm.Verbaliser(["Yes", "No"], case=True)
 log_p = decal.llm.next_token_log_probabilities(model, tokenizer, prompts, chat=True)
 tokens = decal.llm.vocabulary_tokens(tokenizer, log_p.shape[1])
+v = decal.llm.Verbaliser(["Yes", "No"], case=True).among(tokens)  # each spelling is one token
 full = decal.llm.vocabulary_masses(log_p, tokens, v)
 logits = decal.llm.label_logits(model, tokenizer, prompts, v, chat=True, batch_size=1)
 d = decal.decalibrate(logits, [1, 0], alpha=0.9, classes=v.classes)
