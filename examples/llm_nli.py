@@ -141,7 +141,8 @@ def table(curves: dict) -> None:
         found = np.interp(
             EFFICIENCIES, efficiency[order], coverage[order], right=np.nan, left=np.nan
         )
-        print(f"| {model} | {setting} |" + "".join(f" {value:.2f} |" for value in found))
+        shown = ["–" if np.isnan(value) else f"{value:.2f}" for value in found]
+        print(f"| {model} | {setting} |" + "".join(f" {text} |" for text in shown))
 
 
 def templates(items, human, logits, cache: Path) -> dict[str, float]:
