@@ -1,9 +1,12 @@
 """Responses of servers: their recorded forms, and what is wrong with them, in words."""
 
 import json
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from decal.llm import read_answer, read_answers
 from helpers.llm_responses import CHAT, COMPLETION, FORMS, LLAMA_CPP, OLLAMA, changed
@@ -51,8 +54,8 @@ def test_lines_of_a_file_keep_the_names_of_a_batch(tmp_path):
         for i in range(3)
     ]
     path.write_text("\n\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
-    for given in (path, str(path)):
-        assert [answer.name for answer in read_answers(given)] == ["row-0", "row-1", "row-2"]
+    for where in (path, str(path)):
+        assert [answer.name for answer in read_answers(where)] == ["row-0", "row-1", "row-2"]
 
 
 def test_a_bad_line_is_named_and_nothing_is_left_out(tmp_path):
@@ -153,3 +156,43 @@ def test_an_empty_file_a_missing_file_and_one_response_are_refused(tmp_path):
         read_answers(tmp_path / "absent.jsonl")
     with pytest.raises(ValueError, match="got one dict. Put it in a list"):
         read_answers(CHAT)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.floats() | st.sampled_from(["", "Yes"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["token", "logprob", "top_logprobs", "content", "logprobs", "bytes"]),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=6,
+)
+
+
+@given(form=st.sampled_from([*FORMS]), data=st.data())
+def test_whatever_a_server_sends_is_read_or_refused_in_words(form, data):
+    response = FORMS[form]
+    paths = list(nodes(response))
+    for _ in range(data.draw(st.integers(1, 2))):
+        path = data.draw(st.sampled_from(paths))
+        with suppress(KeyError, IndexError, TypeError):  # the place may be gone already
+            response = changed(response, *path, to=data.draw(VALUES))
+    try:
+        answer = read_answer(response)
+    except ValueError:
+        return
+    for position in answer.positions:
+        assert all(value <= 0 for _, value in position.tokens)
+        assert position.cap <= 0 <= position.remainder <= 1
+
+
+def nodes(value, path=()):
+    """The paths of all that a response holds."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in items:
+        yield (*path, key)
+        if isinstance(inner, dict | list):
+            yield from nodes(inner, (*path, key))

@@ -167,7 +167,7 @@ def read_answer(response: Any) -> Answer:
     name = body.get("custom_id")
     inner = _plain(body.get("response"))
     if isinstance(inner, Mapping):
-        body = _plain(inner.get("body", inner))
+        body = _object(inner.get("body", inner), "response.body")
     if body.get("error"):
         raise ValueError(f"response must be an answer: got an error, {_short(body['error'])}.")
     entries = _entries(body)
@@ -204,11 +204,10 @@ def _of_choices(choices: Any) -> list[Mapping[str, Any]]:
     if not is_list(choices) or len(choices) != 1:
         count = len(choices) if is_list(choices) else _kind(choices)
         raise ValueError(f"response must have one choice: got {count}. Ask for n=1.")
-    logprobs = _plain(_plain(choices[0]).get("logprobs"))
-    if logprobs is None:
+    choice = _object(choices[0], "choices[0]")
+    if choice.get("logprobs") is None:
         raise ValueError(f"response must have log-probabilities: got logprobs=None. {ASK}")
-    if not isinstance(logprobs, Mapping):
-        raise ValueError(f"logprobs must be an object: got {_kind(logprobs)}.")
+    logprobs = _object(choice["logprobs"], "logprobs")
     if logprobs.get("content") is not None:
         return [_plain(entry) for entry in _listed(logprobs, "content")]
     if "top_logprobs" not in logprobs:
@@ -224,8 +223,9 @@ def _of_mappings(logprobs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if logprobs["top_logprobs"] is None:
         raise ValueError(f"top_logprobs must list tokens: got None. {ASK}")
     tops = [_plain(top) for top in _listed(logprobs, "top_logprobs")]
-    tokens = logprobs.get("tokens") or [None] * len(tops)
-    values = logprobs.get("token_logprobs") or [None] * len(tops)
+    unknown = {"tokens": [None] * len(tops), "token_logprobs": [None] * len(tops)}
+    given = {**unknown, **{key: logprobs[key] for key in unknown if logprobs.get(key)}}
+    tokens, values = (_listed(given, key) for key in unknown)
     if not len(tokens) == len(values) == len(tops):
         raise ValueError(
             "logprobs must have as many tokens as top_logprobs: got "
@@ -242,10 +242,12 @@ def _of_mappings(logprobs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _of_outputs(outputs: Any) -> list[Mapping[str, Any]]:
     """The form of OpenAI's responses: a list of messages, each a list of texts."""
-    for output in map(_plain, outputs if is_list(outputs) else ()):
-        for part in map(_plain, output.get("content") or ()):
-            if part.get("logprobs"):
-                return [_plain(entry) for entry in _listed(part, "logprobs")]
+    for output in outputs if is_list(outputs) else ():
+        parts = _object(output, "output").get("content")
+        for part in parts if is_list(parts) else ():
+            said = _object(part, "content")
+            if said.get("logprobs"):
+                return [_plain(entry) for entry in _listed(said, "logprobs")]
     raise ValueError(
         "response must have log-probabilities: got none. Ask for them: top_logprobs=20, "
         "include=['message.output_text.logprobs']."
@@ -358,6 +360,13 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "__dict__"):
         return vars(value)
     return value
+
+
+def _object(value: Any, name: str) -> Mapping[str, Any]:
+    found = _plain(value)
+    if not isinstance(found, Mapping):
+        raise ValueError(f"{name} must be an object: got {_kind(found)}. Pass the whole response.")
+    return found
 
 
 def _listed(body: Mapping[str, Any], key: str) -> Sequence[Any]:
