@@ -308,10 +308,11 @@ def _pair(item: Any, index: int) -> tuple[str, float]:
             f"top_logprobs must hold tokens with their logprob: got {keys} at position {index}."
         )
     token, value = _token_of(item), item["logprob"]
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or value > 1e300:
         raise ValueError(
-            f"logprob must be a number: got {value!r} for {token!r} at position {index}."
+            f"logprob must be a number: got {_short(value)} for {token!r} at position {index}."
         )
+    value = max(value, -1e300)  # whole numbers may be too large for a float
     if math.isnan(value):
         raise ValueError(
             f"logprob must be a number: got NaN for {token!r} at position {index}. The server's "
