@@ -1,12 +1,12 @@
-"""SmolLM2 as a judge: how well is a sentence written, from 1 to 5?
+"""SmolLM2 as a judge: ratings from 1 to 5, of texts whose right rating is known.
 
     python examples/llm_judge.py --data FOLDER
 
-The sentences are premises of ChaosNLI. A known share of the words of each trades places: none for a
-rating of 5, a quarter for 4, half for 3, three quarters for 2, all for 1. So the right rating is
-known by construction, and so is how good the judge is. Half of the sentences fit decal; for the
-others there are intervals of the expected rating, of the probability of at least 4, and of the mean
-rating of all sentences that deserve the same.
+Two tasks, so that the judge can be judged. Reviews are built here from words that say how good a
+thing was. Sentences are premises of ChaosNLI in which a known share of the words trades places:
+none for a rating of 5, a quarter for 4, half for 3, three quarters for 2, all for 1. Half of the
+texts fit decal; for the others there are intervals of the expected rating, of the probability of at
+least 4, and of the mean rating of all texts that deserve the same.
 """
 
 from __future__ import annotations
@@ -21,14 +21,35 @@ import smollm2
 
 import decal
 
-ASK = (
-    "Rate how well this sentence is written, from 1 (scrambled words) to 5 (perfect English). "
-    "Answer with one digit.\nSentence: {}"
-)
+ASK = {
+    "judge": "Rate how well this sentence is written, from 1 (scrambled words) to 5 (perfect "
+    "English). Answer with one digit.\nSentence: {}",
+    "reviews": "Rate this review from 1 (very negative) to 5 (very positive). Answer with one "
+    "digit.\nReview: {}",
+}
+THINGS = ("food", "room", "service", "film", "music", "book", "coffee", "hotel")
+WORDS = {
+    5: ("excellent", "wonderful", "perfect"),
+    4: ("good", "nice", "pleasant"),
+    3: ("okay", "average", "acceptable"),
+    2: ("bad", "poor", "disappointing"),
+    1: ("terrible", "awful", "horrible"),
+}
 RATINGS = decal.llm.Verbaliser(["1", "2", "3", "4", "5"])
 ALPHA = 0.95
 TOPS = (5, 20, None)
-SENTENCES = 500
+SENTENCES = 200
+
+
+def reviews() -> tuple[list[str], np.ndarray]:
+    """Reviews of one sentence, and the rating that each deserves."""
+    pairs = [
+        (f"The {thing} was {own[i]}.", rating)
+        for i in range(3)
+        for thing in THINGS
+        for rating, own in WORDS.items()
+    ]
+    return [text for text, _ in pairs], np.array([rating for _, rating in pairs])
 
 
 def sentences(items: list[dict]) -> tuple[list[str], np.ndarray]:
@@ -49,18 +70,20 @@ def sentences(items: list[dict]) -> tuple[list[str], np.ndarray]:
 def main() -> None:
     """Run the example."""
     arguments = smollm2.parser(__doc__).parse_args()
-    items = smollm2.chaosnli(arguments.data)[: arguments.limit or SENTENCES]
-    texts, deserved = sentences(items)
-    prompts = [ASK.format(text) for text in texts]
-    log_p, tokens = smollm2.next_tokens("judge", prompts, Path(arguments.cache))
-    begun = time.perf_counter()
-    results = judged(log_p, tokens, deserved)
-    print(f"{len(items)} sentences, {time.perf_counter() - begun:.1f} s")
-    out = Path(arguments.out)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "judge.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
-    for theme in smollm2.THEMES:
-        draw(results["means"], out / f"judge_{theme}.svg", theme)
+    items = smollm2.chaosnli(arguments.data)[:SENTENCES]
+    for task, (texts, deserved) in {"reviews": reviews(), "judge": sentences(items)}.items():
+        texts, deserved = texts[: arguments.limit], deserved[: arguments.limit]
+        prompts = [ASK[task].format(text) for text in texts]
+        log_p, tokens = smollm2.next_tokens(task, prompts, Path(arguments.cache))
+        begun = time.perf_counter()
+        print(f"{task}, for example: {texts[0]!r}")
+        results = judged(log_p, tokens, deserved)
+        print(f"{len(texts)} texts, {time.perf_counter() - begun:.1f} s")
+        out = Path(arguments.out)
+        out.mkdir(parents=True, exist_ok=True)
+        (out / f"{task}.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
+        for theme in smollm2.THEMES:
+            draw(results["means"], out / f"{task}_{theme}.svg", theme)
 
 
 def judged(log_p: np.ndarray, tokens: list[str], deserved: np.ndarray) -> dict:
@@ -98,7 +121,7 @@ def judged(log_p: np.ndarray, tokens: list[str], deserved: np.ndarray) -> dict:
 
 
 def draw(means: list[dict], path: Path, theme: str) -> None:
-    """The mean rating of the sentences that deserve the same."""
+    """The mean rating of the texts that deserve the same."""
     import matplotlib.pyplot as plt
 
     colours = smollm2.THEMES[theme]
@@ -112,11 +135,11 @@ def draw(means: list[dict], path: Path, theme: str) -> None:
             low, high = np.array([row["mean"] for row in rows]).T
             ax.vlines(x, low, high, color=colours[colour], lw=5, label=label)
         rows = [row for row in means if row["top"] is None]
-        x, y = ([row[name] for row in rows] for name in ("deserved", "alone"))
-        ax.plot(x, y, "o", color=colours["ink"], ms=4, label="the judge alone")
+        x, y = (np.array([row[name] for row in rows]) for name in ("deserved", "alone"))
+        ax.plot(x - 0.3, y, "o", color=colours["ink"], ms=4, label="the judge alone")
         ax.plot([1, 5], [1, 5], ls=(0, (2, 3)), color=colours["ink"], lw=0.8)
         ax.set(xlim=(0.6, 5.4), ylim=(0.9, 5.1), xticks=range(1, 6), yticks=range(1, 6))
-        ax.set_xlabel("rating that the sentences deserve")
+        ax.set_xlabel("rating that the texts deserve")
         ax.set_ylabel("mean rating")
         ax.legend(frameon=False, fontsize=9, ncols=2, loc="upper left")
         figure.savefig(path, metadata={"Date": None})

@@ -65,8 +65,9 @@ def main() -> None:
     begun = time.perf_counter()
     curves = {}
     for name, z in models.items():
-        accuracy = (z.argmax(axis=1) == labels).mean()
-        print(f"{name}: {accuracy:.3f} of {len(items)} majorities are its first choice")
+        if z.any():
+            accuracy = (z.argmax(axis=1) == labels).mean()
+            print(f"{name}: {accuracy:.3f} of {len(items)} majorities are its first choice")
         for setting in SETTINGS:
             found = curve(z, labels, human, setting)
             if found is not None:

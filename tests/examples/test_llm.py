@@ -48,10 +48,11 @@ def folders(example, tmp_path_factory):
     np.savez(data / "snli_roberta0.npz", test_logits=logits, test_uid=uids, classes=classes)
     items = example("smollm2").chaosnli(str(data))
     nli, judge = example("llm_nli"), example("llm_judge")
-    texts = [judge.ASK.format(text) for text in judge.sentences(items)[0]]
+    rated = {"judge": judge.sentences(items)[0], "reviews": judge.reviews()[0]}
+    texts = {task: [judge.ASK[task].format(t) for t in own] for task, own in rated.items()}
     prompts = {n: [nli.prompt(t, i) for i in items] for n, t in nli.TEMPLATES.items()}
-    for name, asked in {**prompts, "judge": texts}.items():
-        z = 2 * rng.normal(size=(ITEMS, len(TOKENS)))
+    for name, asked in {**prompts, **texts}.items():
+        z = 2 * rng.normal(size=(len(asked), len(TOKENS)))
         z -= np.log(np.exp(z).sum(axis=1, keepdims=True))
         (cache / f"{name}.f32").write_bytes(z.astype("<f4").tobytes())
         (cache / f"{name}.json").write_text(json.dumps(asked), encoding="utf-8")
@@ -82,6 +83,9 @@ def test_each_example_runs_by_one_command(example, folders, name, tmp_path, monk
 
 def test_words_trade_places_as_deserved(example):
     items = [{"example": {"premise": "one two three four five six seven eight"}}] * 10
+    texts, deserved = example("llm_judge").reviews()
+    assert (texts[4], deserved[4]) == ("The food was terrible.", 1)
+    assert len(set(texts)) == 120
     texts, deserved = example("llm_judge").sentences(items)
     assert texts[0] == "one two three four five six seven eight"
     assert deserved.tolist() == [5, 4, 3, 2, 1] * 2
