@@ -27,7 +27,7 @@ TEMPLATES = {"nli_a": ASK + "Yes, Maybe or No.", "nli_b": ASK + "No, Maybe or Ye
 LABELS = {"entailment": "Yes", "neutral": "Maybe", "contradiction": "No"}
 VERBALISER = decal.llm.Verbaliser(LABELS, case=True)
 EFFICIENCIES = (0.3, 0.5, 0.7, 0.8)
-ALPHAS = 1 - np.geomspace(1e-4, 1, 80)
+ALPHAS = np.concatenate([1 - np.geomspace(1e-4, 0.8, 60), np.geomspace(0.19, 1e-5, 40), [0.0]])
 SETTINGS = {
     "class": {"directions": ("class",)},
     "class, best reference": {"directions": ("class",), "reference": "best"},
