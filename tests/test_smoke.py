@@ -83,7 +83,6 @@ def test_text():
     assert classifier.classes == CLASSES
 
 
-@pytest.mark.torch
 def test_llm(model):
     verbaliser = decal.llm.Verbaliser(CLASSES, space=False)
     z = np.log([[0.5, 0.2, 0.1, 0.2]])
@@ -91,6 +90,7 @@ def test_llm(model):
     assert_same(decal.llm.predict(model, masses), model.predict(z[:, :3]))
 
 
+@pytest.mark.torch
 def test_zeroshot():
     torch = pytest.importorskip("torch")
     pytest.importorskip("transformers")
