@@ -26,12 +26,16 @@ TOPS = (5, 20, 100, 1000)
 FITTED = 100
 ALPHA = 0.9
 ROUNDING = 1e-9
+LISTS = "class, fitted on such lists"
+"""The labelled answers are lists of the same length, too, rather than the whole vocabulary."""
+
 SETTINGS = {
     "none": None,
     "class, best reference": {"directions": ("class",), "reference": "best"},
     "temperature": {"directions": ("temperature",)},
     "class, temperature": {"directions": ("class", "temperature")},
     "local": {"directions": ("local",)},
+    LISTS: {"directions": ("class",)},
 }
 """What may move; "none" are the probabilities of the labels themselves."""
 
@@ -66,18 +70,13 @@ def compared(log_p, tokens, labels):
     """One row per choice of directions and number of tokens."""
     v = llm_nli.VERBALISER
     full = decal.llm.vocabulary_masses(log_p, tokens, v)
-    new = slice(FITTED, None)
-    cuts = {top: decal.llm.vocabulary_masses(log_p[new], tokens, v, top=top) for top in TOPS}
+    lists = {top: decal.llm.vocabulary_masses(log_p, tokens, v, top=top) for top in TOPS}
+    lists[len(tokens)] = full
     for name, settings in SETTINGS.items():
-        box = decal.llm.label_probabilities
-        if settings:
-            with warnings.catch_warnings():  # SmolLM2 is far from its best shifts
-                warnings.simplefilter("ignore", decal.ReferenceWarning)
-                d = decal.llm.decalibrate(full[:FITTED], labels[:FITTED], alpha=ALPHA, **settings)
-            box = partial(decal.llm.predict, d)
-        truth = box(full[new])
-        for top, masses in [*cuts.items(), (len(tokens), full[new])]:
-            outer = box(masses)
+        truth = box_of(full, labels, settings)(full[FITTED:])
+        for top, masses in lists.items():
+            learnt_from = masses if name == LISTS else full
+            outer = box_of(learnt_from, labels, settings)(masses[FITTED:])
             inside = (outer.lower <= truth.lower + ROUNDING) & (
                 outer.upper >= truth.upper - ROUNDING
             )
@@ -89,8 +88,20 @@ def compared(log_p, tokens, labels):
                 "inside": int(inside.all(axis=1).sum()),
                 "width": float(width.mean()),
                 "vacuous": float((width > 1 - ROUNDING).all(axis=1).mean()),
-                "listed": float(np.isfinite(masses.lower).all(axis=1).mean()),
+                "listed": float(np.isfinite(masses.lower[FITTED:]).all(axis=1).mean()),
             }
+
+
+def box_of(masses, labels, settings):
+    """The function from masses to boxes, fitted on the first answers."""
+    if settings is None:
+        return decal.llm.label_probabilities
+    with warnings.catch_warnings():  # SmolLM2 is far from its best shifts
+        warnings.simplefilter("ignore", decal.ReferenceWarning)
+        d = decal.llm.decalibrate(
+            masses[:FITTED], labels[:FITTED], alpha=ALPHA, unlisted="bounds", **settings
+        )
+    return partial(decal.llm.predict, d)
 
 
 if __name__ == "__main__":
