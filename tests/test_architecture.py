@@ -22,7 +22,7 @@ PACKAGE = Package(Path(decal.__file__).parent)
 # within its layer, from rooms to its left.
 LAYERS = {
     "programs": "_experiments _cli __main__",
-    "integrations": "_torch_models torch _pretrained text zeroshot sklearn distributed "
+    "integrations": "_torch_models torch _pretrained text zeroshot llm sklearn distributed "
     "plot explorer datasets baselines",
     "public names": "__init__",
     "questions": "metrics calibration selection triage acquisition coupled shift",

@@ -17,6 +17,8 @@ import tarfile
 
 import pytest
 
+from helpers.packages import installed
+
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.slow,
@@ -39,21 +41,6 @@ FIRST = ["tabpfn==0.1.11", "scikit-learn==1.7.2"]
 ARCHIVE = "tabpfn-0.1.tar.gz"
 ARCHIVE_SHA256 = "8a37c4131e13ad9f9aae678e659b1169e7e1bd4bbcae2b3fc2718df8ae7fdc88"
 WEIGHTS = "models_diff/prior_diff_real_checkpoint_n_0_epoch_42.cpkt"
-
-
-def installed(request, requirements):
-    """A folder with these packages, without what they depend on: torch is here already."""
-    folder = request.config.cache.mkdir(requirements[0].replace("==", "-"))
-    complete = folder / "complete"
-    if not complete.exists():
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"]
-        done = subprocess.run(
-            [*command, "--target", str(folder), *requirements], capture_output=True, text=True
-        )
-        if done.returncode:
-            pytest.skip(f"cannot install {requirements[0]}: {done.stderr.strip()[-200:]}")
-        complete.touch()
-    return folder
 
 
 RUNNER = """

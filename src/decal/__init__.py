@@ -91,6 +91,7 @@ ON_FIRST_USE = (
     "datasets",
     "distributed",
     "explorer",
+    "llm",
     "plot",
     "sklearn",
     "text",

@@ -8,6 +8,7 @@ from decal.credal._balls import KLCredalSet
 from decal.credal._boxes import IntervalCredalSet
 from decal.credal._credal_set import CredalSet
 from decal.credal._hulls import HullCredalSet
+from decal.credal._unions import union
 from decal.credal._warnings import BracketWarning, SaturationWarning
 
 __all__ = [
@@ -17,4 +18,5 @@ __all__ = [
     "IntervalCredalSet",
     "KLCredalSet",
     "SaturationWarning",
+    "union",
 ]
