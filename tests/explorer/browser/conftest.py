@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from functools import cache
 from pathlib import Path
@@ -14,10 +13,8 @@ import pytest
 import decal
 from browser.reading import INSTALL, PLAYWRIGHT, SETTLED, Case, drawn_data
 from decal.explorer import explore
+from helpers.browsers import CHROMIUM
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 ARGUMENTS = [
     "--headless",
     "--no-sandbox",
