@@ -72,7 +72,7 @@ def watched(browser):
         context.on("console", logged)
         context.on("weberror", lambda error: faults.append(f"thrown: {error.error}"))
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)
         return page
 
     return window, faults
