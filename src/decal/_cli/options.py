@@ -10,6 +10,7 @@ import typer
 
 from decal._io.formats import READABLE
 from decal.decalibrator import Decalibrator
+from decal.decisions import SET_RULES
 from decal.shift import LabelShift
 
 STREAM = Path("-")
@@ -49,6 +50,15 @@ def _file(text: str) -> Any:
 def _key(text: str, *names: str) -> Any:
     """An option that takes a key of an .npz, or a column of a table."""
     return typer.Option(*names, metavar="KEY", help=text)
+
+
+def rule_option(text: str) -> Any:
+    """An option that takes a rule for decision sets."""
+    return typer.Option(
+        metavar="RULE",
+        help=f"{text}: {', '.join(SET_RULES)}.",
+        autocompletion=lambda: list(SET_RULES),
+    )
 
 
 LogitsArgument = Annotated[
