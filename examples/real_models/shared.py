@@ -1,4 +1,4 @@
-"""What the examples with real pretrained models share: options, data, progress, sets and figures."""
+"""What the examples with real pretrained models share: options, data, sets and figures."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import importlib.util
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from scipy.special import softmax
 
 import decal
 
@@ -46,13 +47,13 @@ def package_folder(module: str) -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def stored(name: str) -> Path:
-    """A file of logits in the folder that DECAL_DATA names."""
-    folder = os.environ.get("DECAL_DATA")
-    path = Path(folder or ".", name)
-    if not folder or not path.exists():
-        raise SystemExit(f"needs {name}: set DECAL_DATA to the folder that holds it")
-    return path
+def stored(name: str) -> Path | None:
+    """A file of logits in the folder that DECAL_DATA names, if there is one."""
+    path = Path(os.environ.get("DECAL_DATA", ""), name)
+    if "DECAL_DATA" in os.environ and path.is_file():
+        return path
+    print(f"skipped what needs {name}: set DECAL_DATA to the folder that holds it")
+    return None
 
 
 def options(
@@ -99,6 +100,19 @@ class Balls:
     def predict(self, logits: Any, *, alpha: Any = None) -> decal.KLCredalSet:
         """The balls of new inputs."""
         return self.model.predict_ball(logits, alpha=alpha)
+
+
+def balls_around(logits: np.ndarray, alpha: float, classes: Sequence[str]) -> decal.KLCredalSet:
+    """Local sets around a network's own predictions: of labels they need nothing but alpha."""
+    return decal.KLCredalSet(softmax(logits, axis=1), -np.log(alpha), classes=classes)
+
+
+def plausible_classes(ball: decal.KLCredalSet, most: int) -> str:
+    """The classes that can be the most probable ones of one input, and how many they are."""
+    kept = ball.decide("e_admissible")[0]
+    order = [k for k in np.argsort(-ball.point[0]) if kept[k]]
+    names = [f"{ball.classes[k]} [{ball.lower[0, k]:.2f}, {ball.upper[0, k]:.2f}]" for k in order]
+    return f"{len(names):3}  {'  '.join(names[:most])}{'  …' if len(names) > most else ''}"
 
 
 def log_probabilities(p: np.ndarray) -> np.ndarray:
