@@ -56,7 +56,7 @@ KINDS = {
     "local": {"directions": ("local",)},
 }
 COVERAGE = 0.8
-USUAL_ALPHA = 0.334
+USUAL_ALPHA = 0.346
 """What the votes choose for local sets that hold 80 % of the vote distributions."""
 
 ALPHAS = np.exp(-np.geomspace(0.001, 3, 30))

@@ -209,8 +209,8 @@ def main() -> None:
             f"alpha for a miss rate of {EPSILON}": f"{choice.alpha:.3f}",
             "extensions missed on new files": f"{missed(kept, truth):.1%}",
             "types kept of 214": f"{tell_sets(sizes)}, at most {sizes.max()}",
-            f"to keep {KEPT_WRONG:.0%} wrong": f"a person gets {handed.mean():.1%}, by {triage.score}; "
-            f"of the rest {slipped:.1%} disagree",
+            f"kept and wrong {KEPT_WRONG:.0%}": f"a person gets {handed.mean():.1%}, by "
+            f"{triage.score}; of the rest {slipped:.1%} disagree",
             "areas under the curve": ", ".join(f"{name} {a:.4f}" for name, a in areas.items()),
             "seconds": f"{walked:.0f} to walk, {ran:.0f} to run, {decided:.0f} to decide",
         }
