@@ -5,8 +5,9 @@
 
 Magika's network reads the first and the last kilobyte of a file and knows 214 types. The label of a
 file is what its extension stands for in Magika's own table of types. Extensions that stand for
-several types are left out, and so are `.o` and `.crt`: the table knows them as Windows' objects and
-binary certificates, while on Unix they are mostly ELF and text; --every-extension takes them in.
+several types are left out, and so are .o, .crt and .pth: the table knows them as Windows' objects,
+binary certificates and PyTorch's weights, while here they are mostly ELF, text and paths of Python;
+--every-extension takes them in.
 Folders are walked without following links, and of every type the same number of files is drawn.
 """
 # /// script
@@ -50,7 +51,7 @@ INSTALL = "pip install 'decal[plot]' magika onnxruntime pillow"
 PLACES = [sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "/usr/share", "/usr/lib"]
 """Folders that are walked if none is given: Python's own, and the system's."""
 
-MISLEADING = {"o", "crt"}
+MISLEADING = {"o", "crt", "pth"}
 BLOCK, ENDS, PADDING, LEAST_BYTES = 4096, 1024, 256, 8
 """What the network reads of each end: a block, without blanks, of which 1,024 bytes."""
 
@@ -168,7 +169,7 @@ def draw(panels: dict[str, list[int]], sets: decal.IntervalCredalSet, titles: li
 
 def main() -> None:
     """Choose alpha on one half of the files, look at the other."""
-    parser = options(__doc__, limit=1200, counted="files", out="file_types")
+    parser = options(__doc__, limit=800, counted="files", out="file_types")
     parser.add_argument("folders", nargs="*", type=Path, help="to walk; Python's and the system's")
     parser.add_argument("--every-extension", action="store_true", help="even those that mislead")
     given = parser.parse_args()
@@ -216,7 +217,8 @@ def main() -> None:
         }
     )
     surprising = [int(i) for i in np.argsort(plausible) if not kept[i, truth[i]]]
-    unsure = [int(i) for i in np.argsort(-sizes) if handed[i] and kept[i, truth[i]]]
+    doubted = np.argsort(balls.point.max(axis=1))
+    unsure = [int(i) for i in doubted if handed[i] and kept[i, truth[i]]]
     for heading, rows in {"surprising": surprising, "unsure": unsure}.items():
         print(f"{heading}:")
         for i in rows[:8]:

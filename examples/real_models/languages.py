@@ -126,8 +126,8 @@ def draw(
 
     from decal import plot
 
-    figure = plt.figure(figsize=(10.4, 5), layout="constrained")
-    axes = figure.subplot_mosaic("ABCG\nDEFG", width_ratios=[1, 1, 1, 1.3])
+    figure = plt.figure(figsize=(10.6, 5), layout="constrained")
+    axes = figure.subplot_mosaic("ABCG\nDEFG", width_ratios=[1, 1, 1, 1.5])
     for row, (name, text) in enumerate(shown.items()):
         ax = axes["ABCDEF"[row]]
         plot.intervals(balls[row].box(), ax=ax, top=4, sort="point", legend=False)
@@ -154,7 +154,7 @@ def draw(
     ax.set_xticks(places, [f"{n}+" for n in LENGTHS])
     ax.set_xlabel("characters")
     ax.set_title(
-        "Languages kept: median, quartiles\n(and how often the network is right)", fontsize=9
+        "languages kept, by length of the text\n(and how often the network is right)", fontsize=9
     )
     ax.spines[["top", "right"]].set_visible(False)
     return figure
