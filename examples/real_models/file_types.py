@@ -57,17 +57,22 @@ BLOCK, ENDS, PADDING, LEAST_BYTES = 4096, 1024, 256, 8
 
 BATCH, LEAST_FILES = 32, 60
 EPSILON, KEPT_WRONG = 0.05, 0.05
-MODEL = Path("models") / "standard_v3_3"
+
+
+def model_file() -> Path:
+    """Magika's network, in the one folder of models that a release has."""
+    (file,) = (package_folder("magika") / "models").glob("*/model.onnx")
+    return file
 
 
 def content_types() -> tuple[list[str], dict[str, str]]:
     """The 214 types of the network, and the type that each extension stands for."""
-    magika = package_folder("magika")
-    config = json.loads((magika / MODEL / "config.min.json").read_text(encoding="utf-8"))
+    magika, config = package_folder("magika"), model_file().with_name("config.min.json")
     known = json.loads(
         (magika / "config" / "content_types_kb.min.json").read_text(encoding="utf-8")
     )
-    types, meanings = config["target_labels_space"], defaultdict(list)
+    types = json.loads(config.read_text(encoding="utf-8"))["target_labels_space"]
+    meanings = defaultdict(list)
     for name in types:
         for extension in known[name]["extensions"]:
             meanings[extension].append(name)
@@ -128,7 +133,7 @@ def probabilities_of(paths: list[Path]) -> np.ndarray:
     """(n, 214) what Magika's network says of files."""
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(package_folder("magika") / MODEL / "model.onnx")
+    session = onnxruntime.InferenceSession(model_file())
     (bytes_,) = session.get_inputs()
     batches = [paths[i : i + BATCH] for i in range(0, len(paths), BATCH)]
     found = [

@@ -87,16 +87,17 @@ def photographs(own: list[Path]) -> dict[str, Any]:
     """Pictures that come with scikit-image and scikit-learn, and the user's own."""
     from PIL import Image
     from skimage import data
-    from sklearn.datasets import load_sample_image
 
+    folder = package_folder("sklearn") / "datasets" / "images"
+    files = {"flower": folder / "flower.jpg", "china": folder / "china.jpg"}
+    files |= {path.stem: path for path in own}
     arrays = {
-        name: load_sample_image("flower.jpg") if name == "flower" else getattr(data, name)()
-        for name in (*SHOWN, *OTHERS.split())
+        name: getattr(data, name)() for name in (*SHOWN, *OTHERS.split()) if name not in files
     }
     arrays["motorcycle"] = data.stereo_motorcycle()[0]
-    arrays["china"] = load_sample_image("china.jpg")
-    pictures = {name: Image.fromarray(array).convert("RGB") for name, array in arrays.items()}
-    return pictures | {path.stem: Image.open(path).convert("RGB") for path in own}
+    pictures = {name: Image.fromarray(array) for name, array in arrays.items()}
+    pictures |= {name: Image.open(path) for name, path in files.items()}
+    return {name: picture.convert("RGB") for name, picture in pictures.items()}
 
 
 def square(picture: Any, side: int) -> Any:

