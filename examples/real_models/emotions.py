@@ -216,7 +216,7 @@ def draw(results: dict[str, Any], faces: dict[str, np.ndarray], sets: Any) -> An
         xlim=(0.2, 1),
     )
     trade.set_title("coverage of ten votes", fontsize=10)
-    trade.legend(frameon=False, fontsize=9, loc="upper right")
+    trade.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.12))
     trade.spines[["top", "right"]].set_visible(False)
     return figure
 

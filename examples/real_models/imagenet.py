@@ -144,6 +144,8 @@ def from_labels(path: Path, limit: int, seed: int, names: list[str]) -> dict[str
     mixed = decal.decalibrate(logits[old], labels[old], directions=[decal.Local(mix=0.001)])
     whole = decal.selection.alpha_for_distribution(mixed, logits[old], labels[old], 0.2)
     held = mixed.predict(logits[new], alpha=whole.alpha)
+    shifts = decal.decalibrate(logits[old], labels[old], alpha=0.9, directions=("class",))
+    shifted = shifts.predict(logits[new]).decide("e_admissible").sum(axis=1)
     triage = decal.triage.choose(logits[old], labels[old], slip_rate=SLIP_RATE)
     handed, wrong = triage.hand_over(logits[new]), triage.predict(logits[new]) != labels[new]
     slips, right = (wrong & ~handed).mean(), (logits.argmax(axis=1) == labels).mean()
@@ -155,6 +157,7 @@ def from_labels(path: Path, limit: int, seed: int, names: list[str]) -> dict[str
             "labels missed on new images": f"{missed(kept, labels[new]):.1%}; over {CUTS} cuts "
             f"{rates.mean():.1%} ± {rates.std():.1%}",
             "classes kept of 1,000": f"{tell_sets(sizes)}, at most {sizes.max()}",
+            "classes kept by class shifts at alpha 0.9": f"mean {shifted.mean():.0f}",
             f"triage, {SLIP_RATE:.0%} may slip": f"{handed.mean():.1%} handed over by "
             f"{triage.score}, {slips:.1%} slip",
             "alpha that holds 80 % of true distributions": f"{whole.alpha:.4f}, whose intervals "
@@ -164,7 +167,7 @@ def from_labels(path: Path, limit: int, seed: int, names: list[str]) -> dict[str
     return {
         "alpha": choice.alpha, "accuracy": right, "miss_rate": missed(kept, labels[new]),
         "miss_rates": rates, "set_sizes": sizes, "handed_over": handed.mean(), "slip_rate": slips,
-        "alpha_for_distribution": whole.alpha,
+        "alpha_for_distribution": whole.alpha, "class_shift_sizes": shifted,
     }  # fmt: skip
 
 

@@ -123,14 +123,18 @@ def draw(
 ) -> Any:
     """Six texts with their intervals; sizes of the sets, and accuracy, by length."""
     import matplotlib.pyplot as plt
+    from django.conf.locale import LANG_INFO
 
     from decal import plot
 
+    names = [LANG_INFO.get(code, {}).get("name", code) for code in balls[0].classes]
     figure = plt.figure(figsize=(10.6, 5), layout="constrained")
     axes = figure.subplot_mosaic("ABCG\nDEFG", width_ratios=[1, 1, 1, 1.5])
     for row, (name, text) in enumerate(shown.items()):
         ax = axes["ABCDEF"[row]]
-        plot.intervals(balls[row].box(), ax=ax, top=4, sort="point", legend=False)
+        ball = balls[row]
+        called = decal.IntervalCredalSet(ball.lower, ball.upper, point=ball.point, classes=names)
+        plot.intervals(called, ax=ax, top=4, sort="point", legend=False)
         ax.set_title(f"{text}\n({SHOWN[name][0]})", fontsize=8.5)
         ax.set_xlabel("")
     ax, places = axes["G"], np.arange(len(LENGTHS))

