@@ -5,9 +5,9 @@
 
 Magika's network reads the first and the last kilobyte of a file and knows 214 types. The label of a
 file is what its extension stands for in Magika's own table of types. Extensions that stand for
-several types are left out, and so are .o, .crt and .pth: the table knows them as Windows' objects,
-binary certificates and PyTorch's weights, while here they are mostly ELF, text and paths of Python;
---every-extension takes them in.
+several types are left out, and so are .o, .crt, .gpg and .pth: the table knows them as objects of
+Windows, binary certificates, keys as text and weights of PyTorch, while here they are mostly ELF,
+text, binary keys and paths of Python; --every-extension takes them in.
 Folders are walked without following links, and of every type the same number of files is drawn.
 """
 # /// script
@@ -51,7 +51,7 @@ INSTALL = "pip install 'decal[plot]' magika onnxruntime pillow"
 PLACES = [sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "/usr/share", "/usr/lib"]
 """Folders that are walked if none is given: Python's own, and the system's."""
 
-MISLEADING = {"o", "crt", "pth"}
+MISLEADING = {"o", "crt", "gpg", "pth"}
 BLOCK, ENDS, PADDING, LEAST_BYTES = 4096, 1024, 256, 8
 """What the network reads of each end: a block, without blanks, of which 1,024 bytes."""
 
