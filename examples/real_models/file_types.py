@@ -150,7 +150,10 @@ def shortened(name: str, most: int = 26) -> str:
 
 def various(rows: list[int], labels: np.ndarray) -> list[int]:
     """The first three rows with different labels."""
-    return list({labels[i]: i for i in reversed(rows)}.values())[::-1][:3]
+    first: dict[int, int] = {}
+    for i in rows:
+        first.setdefault(labels[i], i)
+    return list(first.values())[:3]
 
 
 def draw(panels: dict[str, list[int]], sets: decal.IntervalCredalSet, titles: list[str]) -> Any:
