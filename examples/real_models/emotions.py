@@ -240,7 +240,7 @@ def strangers(network: Network, alpha: float) -> dict[str, float]:
 
 def main() -> None:
     """Choose alpha by people's votes, look at pictures, draw."""
-    parser = options(__doc__, limit=3558, counted="faces with votes", out="emotions")
+    parser = options(__doc__, limit=3558, least=100, counted="faces with votes", out="emotions")
     parser.add_argument("--photo", type=Path, action="append", default=[], help="one of yours")
     given = parser.parse_args()
     needs("ai_edge_litert", "fer", "matplotlib", "PIL", "skimage", install=INSTALL)

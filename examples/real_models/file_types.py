@@ -177,7 +177,7 @@ def draw(panels: dict[str, list[int]], sets: decal.IntervalCredalSet, titles: li
 
 def main() -> None:
     """Choose alpha on one half of the files, look at the other."""
-    parser = options(__doc__, limit=800, counted="files", out="file_types")
+    parser = options(__doc__, limit=800, least=LEAST_FILES, counted="files", out="file_types")
     parser.add_argument("folders", nargs="*", type=Path, help="to walk; Python's and the system's")
     parser.add_argument("--every-extension", action="store_true", help="even those that mislead")
     given = parser.parse_args()

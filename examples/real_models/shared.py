@@ -57,13 +57,19 @@ def stored(name: str) -> Path | None:
 
 
 def options(
-    description: str | None, *, limit: int, counted: str, out: str
+    description: str | None, *, limit: int, least: int, counted: str, out: str
 ) -> argparse.ArgumentParser:
-    """The options that all examples have."""
+    """The options that all examples have; --limit must be at least `least`."""
+
+    def enough(text: str) -> int:
+        if int(text) < least:
+            raise argparse.ArgumentTypeError(f"must be {least} or more: got {text}")
+        return int(text)
+
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--limit", type=int, default=limit, help=f"{counted} ({limit})")
+    parser.add_argument("--limit", type=enough, default=limit, help=f"{counted} ({limit})")
     parser.add_argument("--seed", type=int, default=0, help="of the random sample and cuts (0)")
     parser.add_argument(
         "--out", type=Path, default=Path(out), help=f"folder for results and figures ({out})"

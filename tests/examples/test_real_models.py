@@ -7,6 +7,7 @@ runs once, in a process of its own; the tests look at the numbers it saved.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -296,6 +297,14 @@ runpy.run_path({str(EXAMPLES / name)!r} + ".py", run_name="__main__")
     assert wanted in done.stderr
     assert "pip install" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_limit_too_small_to_cut_in_two_is_refused(name):
+    command = [sys.executable, str(EXAMPLES / f"{name}.py"), "--limit", "1"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert re.search(r"--limit: must be \d+ or more: got 1", done.stderr)
 
 
 def test_without_stored_votes_the_picture_is_still_shown(folder, tmp_path):
