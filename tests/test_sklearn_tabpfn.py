@@ -17,6 +17,8 @@ import tarfile
 
 import pytest
 
+from helpers import packages
+
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.slow,
@@ -43,17 +45,7 @@ WEIGHTS = "models_diff/prior_diff_real_checkpoint_n_0_epoch_42.cpkt"
 
 def installed(request, requirements):
     """A folder with these packages, without what they depend on: torch is here already."""
-    folder = request.config.cache.mkdir(requirements[0].replace("==", "-"))
-    complete = folder / "complete"
-    if not complete.exists():
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"]
-        done = subprocess.run(
-            [*command, "--target", str(folder), *requirements], capture_output=True, text=True
-        )
-        if done.returncode:
-            pytest.skip(f"cannot install {requirements[0]}: {done.stderr.strip()[-200:]}")
-        complete.touch()
-    return folder
+    return packages.installed(request, requirements[0].replace("==", "-"), requirements)
 
 
 RUNNER = """

