@@ -98,11 +98,12 @@ clean:
 	@$(BIN)/mypy --num-workers 2 >/dev/null 2>&1 || true
 	@touch $@
 
-# Numba compiles the kernels for half a minute, and keeps them; TabPFN is installed, in pytest's
-# cache; pytest reads the test files once. What the tests say is for the targets above to tell.
+# Numba compiles the kernels for half a minute, and keeps them; TabPFN and the examples' networks are
+# installed, in pytest's cache; pytest reads the test files once. What the tests say is for the targets above to tell.
 .venv/.compiled: .venv/.test $(wildcard src/decal/_base/*.py)
 	@$(PYTEST) 0 --hypothesis-profile quick tests/base/test_kernels.py tests/directions/test_local.py \
-		tests/test_sklearn_tabpfn.py::test_the_packages_and_the_weights_can_be_had >/dev/null 2>&1 || true
+		tests/test_sklearn_tabpfn.py::test_the_packages_and_the_weights_can_be_had \
+		tests/examples/test_real_models.py::test_the_packages_can_be_had >/dev/null 2>&1 || true
 	@$(BIN)/python -m pytest -q --collect-only >/dev/null 2>&1 || true
 	@touch $@
 

@@ -53,6 +53,7 @@ LONGEST = (
     *("tests/distributed/test_spark.py", "tests/experiments/test_ood.py"),
     *("tests/coupled/test_coupled.py", "tests/test_sklearn.py", "tests/io/test_formats.py"),
     *("tests/selection/test_distributions.py", "tests/test_docs.py", "tests/cli/test_reproduce.py"),
+    "tests/examples/test_real_models.py",
 )
 """What takes some twenty seconds of a processor or more, about in this order.
 

@@ -144,6 +144,16 @@ def test_dark_axes_on_a_light_figure_have_light_marks_within_and_dark_text_aroun
         assert ratio(text.get_color(), behind) >= 4.5, text
 
 
+def test_the_background_of_a_subfigure_is_that_of_its_figure():
+    figure = plt.figure(facecolor="#101018")
+    ax = figure.subfigures(1, 2)[0].subplots()
+    ax.set_facecolor("#101018")
+    plot.intervals(BOX, ax=ax, truth=TRUTH)
+    figure.canvas.draw()
+    for label in [*ax.get_xticklabels(), *ax.get_yticklabels(), ax.xaxis.label]:
+        assert ratio(label.get_color(), "#101018") >= 4.5, label
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_no_text_is_cut_off_at_the_width_of_a_column(name):
     with plt.rc_context({"font.size": 8}):

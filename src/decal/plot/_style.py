@@ -82,7 +82,8 @@ def ink_on(background: Any) -> Ink:
 
 def inks(ax: Axes) -> tuple[Ink, Ink]:
     """The colours within the axes and around them."""
-    around = _over(ax.figure.get_facecolor(), "white")
+    whole = _over(ax.figure.figure.get_facecolor(), "white")  # of a subfigure, the figure it is in
+    around = _over(ax.figure.get_facecolor(), whole)
     return ink_on(_over(ax.get_facecolor(), around)), ink_on(around)
 
 
