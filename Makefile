@@ -103,7 +103,8 @@ clean:
 .venv/.compiled: .venv/.test $(wildcard src/decal/_base/*.py)
 	@$(PYTEST) 0 --hypothesis-profile quick tests/base/test_kernels.py tests/directions/test_local.py \
 		tests/test_sklearn_tabpfn.py::test_the_packages_and_the_weights_can_be_had \
-		tests/examples/test_real_models.py::test_the_packages_can_be_had >/dev/null 2>&1 || true
+		tests/examples/test_real_models.py::test_the_packages_can_be_had \
+		tests/examples/test_llm.py::test_smollm2_can_be_had >/dev/null 2>&1 || true
 	@$(BIN)/python -m pytest -q --collect-only >/dev/null 2>&1 || true
 	@touch $@
 

