@@ -121,7 +121,8 @@ class ClassShifts(Direction):
         """As `widen`, for PyTorch tensors."""
         from decal.directions._tensors import shift_box, wider
 
-        return wider(*bounds, *shift_box(*inputs[:2], lower, upper, joint=inputs.joint))
+        z, absent, joint, xp = inputs
+        return wider(xp, *bounds, *shift_box(xp, z, absent, lower, upper, joint=joint))
 
 
 @np.errstate(over="ignore")  # of steps along lines that hardly fall: they are cut off
