@@ -22,7 +22,7 @@ PACKAGE = Package(Path(decal.__file__).parent)
 # within its layer, from rooms to its left.
 LAYERS = {
     "programs": "_experiments _cli __main__",
-    "integrations": "_torch_models torch _pretrained text zeroshot sklearn distributed "
+    "integrations": "_torch_models torch onnx _pretrained text zeroshot sklearn distributed "
     "plot explorer datasets baselines",
     "public names": "__init__",
     "questions": "metrics calibration selection triage acquisition coupled shift",
@@ -48,6 +48,7 @@ TESTS_ELSEWHERE = {
     "_base.places": "base/test_checks.py",
     "_base.set_checks": "credal/test_credal_set.py",
     "_cli": "cli/test_program.py",
+    "_cli.export": "test_onnx.py",
     "_cli.options": "cli/test_models.py",
     "_cli.terminal": "cli/test_program.py",
     "_cli.watching": "io/test_checkpoints.py",
@@ -78,6 +79,11 @@ TESTS_ELSEWHERE = {
     "distributed": "distributed/test_dask.py",
     "distributed._frames": "distributed/test_dask.py",
     "distributed._partitions": "distributed/test_dask.py",
+    "onnx": "test_onnx.py",
+    "onnx._endings": "test_onnx.py",
+    "onnx._heads": "test_onnx.py",
+    "onnx._operations": "test_onnx.py",
+    "onnx._running": "test_onnx.py",
     "plot._style": "plot/test_every_figure.py",
     "shift._bootstrap": "shift/test_label_shift.py",
     "shift._calibrated": "shift/test_label_shift.py",

@@ -91,6 +91,7 @@ ON_FIRST_USE = (
     "datasets",
     "distributed",
     "explorer",
+    "onnx",
     "plot",
     "sklearn",
     "text",

@@ -151,9 +151,7 @@ def _classes(xp: Any, like: Tensor) -> Tensor:
     return xp.arange(like.shape[-1], device=like.device)
 
 
-def _two_most(
-    xp: Any, values: Tensor, *, largest: bool = True
-) -> tuple[tuple[Tensor, Tensor], Tensor]:
+def _two_most(values: Tensor, *, largest: bool = True) -> tuple[tuple[Tensor, Tensor], Tensor]:
     """The two largest (or smallest) values along the last axis, and the index of the first."""
     found, places = values.topk(2, largest=largest)
     return (found[..., :1], found[..., 1:]), places[..., :1]
