@@ -119,7 +119,10 @@ def test_a_head_joins_graphs_of_old_and_new_operators(opset, directions, tmp_pat
         assert np.array_equal(bounds(path, x, ["z"])[0], 2 * x)
 
 
-WRITTEN_OUT = "m = ReduceMax<axes = [-1]>(z)  c = Sub(z, m)  e = Exp(c)  s = ReduceSum(e, axis)  p = Div(e, s)"
+WRITTEN_OUT = (
+    "m = ReduceMax<axes = [-1]>(z)  c = Sub(z, m)  e = Exp(c)  s = ReduceSum(e, axis)  "
+    "p = Div(e, s)"
+)
 
 
 @pytest.mark.parametrize(
@@ -287,8 +290,9 @@ def test_dictionaries_of_probabilities_are_read_as_a_matrix(tmp_path):
     d = decal.decalibrate(expected, [0, 1, 0], alpha=0.9, probabilities=True)
     path = decal_onnx.append_head(forest, d, tmp_path / "credal.onnx")
     assert difference(bounds(path, x), d.predict(expected)) < SINGLE
+    logits = decal.decalibrate([[2.0, 0.0], [0.0, 1.0]], [0, 1])
     with pytest.raises(ValueError, match="must take probabilities, as TreeEnsembleClassifier"):
-        decal_onnx.append_head(forest, decal.decalibrate(expected, [0, 1, 0]), tmp_path / "no.onnx")
+        decal_onnx.append_head(forest, logits, tmp_path / "no.onnx")
 
 
 def test_probabilities_are_never_taken_for_logits():

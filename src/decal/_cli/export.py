@@ -22,8 +22,8 @@ EXPORT_EXAMPLES = """[bold]Examples[/]
 
     [bold]Output[/]
 
-    the classifier's own inputs and outputs, and two outputs more, lower and upper (n × K). Without \
-CLASSIFIER, a file that takes logits.
+    the classifier's own inputs and outputs, and two outputs more, lower and upper (n × K). \
+Without CLASSIFIER, a file that takes logits.
     """
 
 

@@ -46,9 +46,9 @@ def append_head(
 ) -> Path:
     """Write a classifier with a credal head: inputs in, lower and upper probabilities out.
 
-    The new file has the classifier's inputs and outputs and two outputs more, (n, K) each, which are
-    those of `decalibrator.predict`. Running it takes neither decal nor PyTorch, and so does writing
-    it. A head for logits attaches to what goes into a final Softmax; one for probabilities to the
+    The new file has the classifier's inputs and outputs and two outputs more, (n, K) each: those of
+    `decalibrator.predict`. It runs without decal, and neither it nor writing it takes PyTorch. A
+    head for logits attaches to what goes into a final Softmax; one for probabilities to the
     probabilities.
 
     Parameters
@@ -58,8 +58,8 @@ def append_head(
     decalibrator : Decalibrator
         Fitted on outputs of this classifier, with decal's own directions.
     out : path
-        The .onnx file to write. Weights that lie in other files, or are more than 2 GB, go to a file
-        of the same name with `.data` at its end.
+        The .onnx file to write. Weights that lie in other files, or are more than 2 GB, go to a
+        file of the same name with `.data` at its end.
     alpha : float, optional
         The level, in [0, 1]; by default the decalibrator's. A file has one level; for another one
         append another head, with other names.

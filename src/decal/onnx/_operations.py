@@ -1,8 +1,8 @@
 """What stands for PyTorch while a graph is written: every operation becomes a node of ONNX.
 
 `directions._tensors` says once how bounds follow from logits. With PyTorch as its `xp`, tensors are
-numbers; with `Operations`, they are names of values in a graph, and each operation appends its node.
-Only what those formulas use is here.
+numbers; with `Operations`, they are names of values in a graph, and each operation appends its
+node. Only what those formulas use is here.
 """
 
 from __future__ import annotations

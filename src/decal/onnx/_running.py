@@ -63,9 +63,9 @@ def run(
         The classifier. A session does not show its graph, so that nothing before its output can be
         read.
     inputs : array, mapping of arrays, or iterable of batches
-        An array (n, ...), for a model with one input; arrays (n, ...) by the names of the inputs; or
-        batches, each of which is either. Numbers are converted to the type of the input, float64 to
-        float32 for example, but never from one kind to another.
+        An array (n, ...), for a model with one input; arrays (n, ...) by the names of the inputs;
+        or batches, each of which is either. Numbers are converted to the type of the input, as
+        float64 to float32, but never from one kind to another.
     output : str, optional
         Which output; needed if several hold floats.
     read : str, optional
