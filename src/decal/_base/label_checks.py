@@ -88,7 +88,8 @@ def log_odds(p: Array, floor: float | None) -> Array:
     if floor is None:
         yes, no = (np.where(q == 0.0, SMALLEST, q) for q in (p, 1.0 - p))
     else:
-        yes, no = (np.maximum(q, floor) for q in (p, 1.0 - p))
+        kept = np.clip(p, floor, 1.0 - floor)
+        yes, no = kept, 1.0 - kept
     with np.errstate(divide="ignore"):
         found: Array = np.log(yes) - np.log(no)
     return found
@@ -158,7 +159,8 @@ def check_label_probabilities(probabilities: Any, shape: tuple[int, int]) -> Arr
 def check_thresholds(threshold: Any, labels: int) -> Array:
     """() or (L,) numbers in [0, 1]."""
     array = _per_label(threshold, "threshold", (), labels)
-    require_all((array >= 0) & (array <= 1), array, "threshold", "lie between 0 and 1")
+    each = np.atleast_1d(array)
+    require_all((each >= 0) & (each <= 1), each, "threshold", "lie between 0 and 1")
     return array
 
 
