@@ -425,27 +425,28 @@ def first_and_last_bytes(content):
     return np.array([*begin, *blank[0], *blank[1], *end], dtype=np.int32)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
 def test_one_file_goes_from_the_bytes_of_files_to_credal_sets(magika, tmp_path):
     folder, names = magika
     sources = sorted({m.__file__ for m in sys.modules.values() if getattr(m, "__file__", None)})
-    files = [s for s in sources if s.endswith(".py")][:40]
+    files = [s for s in sources if s.endswith(".py") and Path(s).stat().st_size > 4096][:10]
     contents = [Path(file).read_bytes() for file in files]
-    contents += [json.dumps({"a": list(range(i + 9)), "b": "text"}).encode() for i in range(40)]
+    contents += [json.dumps({"a": list(range(i + 9)), "b": "text"}).encode() for i in range(6)]
     x = np.stack([first_and_last_bytes(c) for c in contents])
     z = decal_onnx.run(folder / "model.onnx", x, read="logits")
-    assert z.shape == (80, 214)
+    assert z.shape == (16, 214)
     predicted = [names[k] for k in z.argmax(axis=1)]
-    assert predicted[:40].count("python") > 35
+    assert predicted[:10].count("python") > 7
     # Labels that are drawn from softened predictions: real ones would all be right.
     rng = np.random.default_rng(0)
-    y = (z / 4 + rng.gumbel(size=z.shape)).argmax(axis=1)
+    y = (z / 2 + rng.gumbel(size=z.shape)).argmax(axis=1)
     for directions in (CLASS, BOTH, LOCAL):
         for reference in ("model", "best"):
             d = decal.Decalibrator(0.8, directions=directions, reference=reference)
             d.fit(z, y, classes=names)
             path = decal_onnx.append_head(folder / "model.onnx", d, tmp_path / "credal.onnx")
-            logits = decal_onnx.run(folder / "model.onnx", x, read="logits")
-            assert difference(bounds(path, x), d.predict(logits)) < PEAK
+            assert difference(bounds(path, x), d.predict(z)) < PEAK
 
 
 @pytest.mark.skipif(importlib.util.find_spec("typer") is None, reason="needs the command line")

@@ -56,7 +56,7 @@ def read_label_logits(
             "matrices. Of MultiOutputClassifier.predict_proba take "
             "np.column_stack([p[:, 1] for p in probabilities])."
         )
-    z = probability_matrix(values, name) if probabilities else real_matrix(values, name)
+    z: Logits = probability_matrix(values, name) if probabilities else real_matrix(values, name)
     if 0 in z.shape:
         raise ValueError(f"{name} must have a row and a column or more: got shape {z.shape}.")
     if labels is not None and z.shape[1] != labels:
@@ -64,9 +64,9 @@ def read_label_logits(
             f"{name} must have {labels} columns, one per label seen by fit: got shape {z.shape}."
         )
     if probabilities:
-        return log_odds(z, floor)
+        return log_odds(z.astype(np.float64), floor)
     require_all(~np.isnan(z), z, name, "be numbers", advice="Leave such rows out.")
-    if len(z) >= LEAST_ROWS and z.min() >= 0 and z.max() <= 1 and np.ptp(z) > 0:
+    if len(z) >= LEAST_ROWS and 0 <= float(z.min()) < float(z.max()) <= 1:
         warn_of_numbers_in_unit_interval()
     if z.dtype == np.float64 and (np.abs(z) >= LARGEST_LOGIT).any():
         z = np.where(np.abs(z) >= LARGEST_LOGIT, np.copysign(np.inf, z), z)

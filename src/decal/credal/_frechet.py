@@ -31,7 +31,8 @@ def most_of_at_least(upper: Array, count: int) -> Array:
         return np.full(n, 1.0 if count <= 0 else 0.0)
     sums = np.cumsum(np.sort(upper, axis=1), axis=1)
     j = np.arange(count)
-    return np.minimum((sums[:, m - 1 - j] / (count - j)).min(axis=1), 1.0)
+    shares = sums[:, m - 1 - j] / (count - j)
+    return np.asarray(np.minimum(shares.min(axis=1), 1.0))
 
 
 def most_of_at_most(lower: Array, count: int) -> Array:

@@ -254,7 +254,7 @@ class MarginSummary:
             arrays.pop(name) for name in ("keys", "moments", "label_weight")
         )
         none = np.zeros_like(label_weight)
-        weights = {name: arrays.pop(name, none) for name in cls.weights[1:]}
+        weights: dict[str, Any] = {name: arrays.pop(name, none) for name in cls.weights[1:]}
         weights["label_weight"] = label_weight
         if keys.ndim != 1 or label_weight.ndim != 1 or len(label_weight) < cls.fewest:
             raise ValueError("shapes do not match")

@@ -92,8 +92,8 @@ class MultiLabelDecalibrator:
     >>> answers = [[1, 0], [1, -1], [0, 1], [1, 0]]  # -1: nobody knows
     >>> d = decal.MultiLabelDecalibrator(alpha=0.9).fit(logits, answers, names=["dog", "cat"])
     >>> d.predict([[0.5, 0.0]])
-    MultiLabelCredalSet: 1 input, 2 labels, mean width 0.544
-      0  dog [0.462, 0.906]  cat [0.226, 0.870]
+    MultiLabelCredalSet: 1 input, 2 labels, mean width 0.492
+      0  dog [0.492, 0.958]  cat [0.197, 0.715]
     """
 
     def __init__(

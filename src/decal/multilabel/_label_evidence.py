@@ -165,12 +165,17 @@ class LabelEvidence:
                 margins = LabelMargins.from_arrays(_taken(arrays, "class."))
                 if len(margins.label_weight) != L:
                     raise ValueError("evidence and labels must be of the same data")
+        named = check_class_names(names, L, name="names")
         return cls(
-            check_count(rows, "rows"),
-            **own,
+            rows=check_count(rows, "rows"),
+            present=own["present"],
+            absent=own["absent"],
+            center=own["center"],
+            scale=own["scale"],
+            distance=own["distance"],
             margins=margins,
             ladders=tuple(ladders),
-            names=check_class_names(names, L, name="names"),
+            names=named,
         )
 
 

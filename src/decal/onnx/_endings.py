@@ -61,7 +61,7 @@ def find_output(graph: onnx.GraphProto, output: str | None) -> str:
             )
         return output
     makers = producers(graph)
-    scores = [value.name for value in graph.output if _holds_scores(value, makers)]
+    scores = [str(value.name) for value in graph.output if _holds_scores(value, makers)]
     if len(scores) != 1:
         raise ValueError(
             "output must be named if not one output alone holds numbers per class: got "
@@ -173,12 +173,11 @@ def read_model(model: Any, *, weights: bool = True) -> onnx.ModelProto:
 
 
 def _parsed(load: Any, source: Any, fact: str) -> onnx.ModelProto:
-    from google.protobuf.message import DecodeError
-
     try:
         found: onnx.ModelProto = load(source)
-    except (DecodeError, onnx.checker.ValidationError) as error:
-        raise ValueError(f"model must be a model of ONNX: got {fact}.") from error
+    except Exception as error:  # of protobuf, whose classes differ between its versions
+        why = str(error).strip().partition("\n")[0]
+        raise ValueError(f"model must be a model of ONNX: got {fact} ({why}).") from error
     if not found.graph.node:
         raise ValueError(f"model must be a model of ONNX: got {fact}.")
     return found

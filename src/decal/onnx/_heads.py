@@ -184,17 +184,18 @@ def _write_head(
 ) -> None:
     """Append the nodes that lead from a value of the graph to bounds of these names."""
     K, reference = len(decalibrator.class_weights), decalibrator.reference_model
-    z = GraphTensor(ops, value, ops.dtype, K).to(ops.dtype)
+    z: Any = GraphTensor(ops, value, ops.dtype, K).to(ops.dtype)
     if decalibrator.probabilities:
         z = logs_of_probabilities(ops, z, decalibrator.floor)
-    center = ops.constant(reference.center)
-    scale = None if reference.scale == 1 else ops.constant(reference.scale)
-    steps = []
+    center: Any = ops.constant(reference.center)
+    scale: Any = None if reference.scale == 1 else ops.constant(reference.scale)
+    steps: list[Any] = []
     for direction in decalibrator.directions:
         found = decalibrator.steps(direction.name, alpha)
         steps.append((direction, ops.constant(found.lower), ops.constant(found.upper)))
-    inputs: Any = TensorInputs(z, ops.isneginf(center), decalibrator.box == "joint", ops)  # type: ignore[arg-type]
-    bounds: Any = head_bounds(inputs, center, scale, steps)  # type: ignore[arg-type]
+    absent: Any = ops.isneginf(center)
+    inputs = TensorInputs(z, absent, decalibrator.box == "joint", ops)
+    bounds: Any = head_bounds(inputs, center, scale, steps)
     for name, bound in zip(names, bounds, strict=True):
         ops.nodes.append(helper.make_node("Identity", [bound.name], [name], f"{ops.prefix}{name}"))
 

@@ -184,7 +184,7 @@ def _session_output(session: Any, output: str | None) -> str:
         return output
     kinds = ("tensor(float)", "tensor(double)", "tensor(float16)")
     scores = [
-        v.name
+        str(v.name)
         for v in session.get_outputs()
         if (v.type in kinds and len(v.shape or (0, 0)) == 2) or v.type.startswith("seq(map(")
     ]
