@@ -21,7 +21,7 @@ from decal._base.checks import check_alpha, check_choice
 from decal._base.numerics import Array
 from decal._base.set_checks import check_event, check_values
 from decal.credal._box_measures import middle_of_hartley, width
-from decal.credal._rows import IntervalRows
+from decal.credal._interval_rows import IntervalRows
 from decal.credal._warnings import warn_if_saturated
 
 if TYPE_CHECKING:

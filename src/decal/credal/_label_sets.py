@@ -21,7 +21,7 @@ from decal._base.set_checks import check_event
 from decal.credal import _frechet as frechet
 from decal.credal._boxes import IntervalCredalSet
 from decal.credal._credal_set import Mask, read_only
-from decal.credal._rows import IntervalRows
+from decal.credal._interval_rows import IntervalRows
 
 YES, NO, UNDECIDED = 1, 0, -1
 
