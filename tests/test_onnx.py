@@ -438,9 +438,10 @@ def test_one_file_goes_from_the_bytes_of_files_to_credal_sets(magika, tmp_path):
     assert z.shape == (16, 214)
     predicted = [names[k] for k in z.argmax(axis=1)]
     assert predicted[:10].count("python") > 7
-    # Labels that are drawn from softened predictions: real ones would all be right.
-    rng = np.random.default_rng(0)
-    y = (z / 2 + rng.gumbel(size=z.shape)).argmax(axis=1)
+    # The model is always right about these: some labels are swapped, so that it can be wrong.
+    python, other = names.index("python"), names.index("json")
+    y = np.where(np.arange(16) < 10, python, other)
+    y[[2, 5, 8, 11, 14]] = [other, other, other, python, python]
     for directions in (CLASS, BOTH, LOCAL):
         for reference in ("model", "best"):
             d = decal.Decalibrator(0.8, directions=directions, reference=reference)
