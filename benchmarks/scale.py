@@ -327,10 +327,10 @@ def vocabulary(full: bool) -> Iterator[Row]:
         found = measured("fit", N=N, K=K, size=LARGE_CHUNK)
         print(
             f"  dense         {found['seconds']:>8.1f} s, "
-            f"{found['seconds'] / found['softmax']:.1f} × softmax; of CPU: fit {found['cpu_fit']:.1f} s, eight levels "
-            f"{found['cpu_solve']:.1f} s, predict {found['cpu_predict']:.1f} s; "
-            f"{found['megabytes_in_all']:,.0f} MB in all, with a chunk of "
-            f"{LARGE_CHUNK * 4 / 2**20:.0f} MB; evidence {found['evidence']:.0f} MB",
+            f"{found['seconds'] / found['softmax']:.1f} × softmax; of CPU: fit "
+            f"{found['cpu_fit']:.1f} s, eight levels {found['cpu_solve']:.1f} s, predict "
+            f"{found['cpu_predict']:.1f} s; {found['megabytes_in_all']:,.0f} MB in all, with a "
+            f"chunk of {LARGE_CHUNK * 4 / 2**20:.0f} MB; evidence {found['evidence']:.0f} MB",
             flush=True,
         )
         yield {"section": "vocabulary"} | found
