@@ -186,6 +186,13 @@ def test_weights_in_another_file_stay_in_another_file(tmp_path):
     x = np.random.default_rng(0).normal(size=(7, 1000)).astype(np.float32) / 10
     z = decal_onnx.run(tmp_path / "big.onnx", x)
     assert difference(bounds(path, x), d.predict(z)) < SINGLE
+    big = onnx.load(tmp_path / "big.onnx")
+    big.graph.node.append(helper.make_node("Softmax", ["z"], ["p"]))
+    big.graph.output[0].name = "p"
+    (soft := tmp_path / "soft").mkdir()
+    onnx.save(big, soft / "net.onnx", save_as_external_data=True, location="w.bin")
+    again = decal_onnx.run(soft / "net.onnx", x, read="logits")
+    assert np.array_equal(again, z)
 
 
 def test_half_precision_is_computed_in_float32(tmp_path):

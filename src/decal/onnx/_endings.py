@@ -21,6 +21,9 @@ UNCHANGED = ("Cast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Un
 SPREAD = ("Cast", "Expand", "Identity", "Reshape", "Unsqueeze")
 """Operators between a sum of exponentials and the division by it."""
 
+LARGEST_FILE = (1 << 31) - (1 << 20)
+"""Bytes of a file of ONNX; larger models keep their weights beside it."""
+
 ML = "ai.onnx.ml"
 """The domain of operators that scikit-learn's models are converted to."""
 
@@ -196,11 +199,6 @@ def unused_prefix(graph: onnx.GraphProto) -> str:
     return prefix
 
 
-def add_output(graph: onnx.GraphProto, name: str, like: Any = None) -> None:
-    """Make a value an output of the graph, with the type and shape of another one, if given."""
-    if name in {value.name for value in graph.output}:
-        return
-    value = helper.make_empty_tensor_value_info(name)
-    if like is not None:
-        value.type.CopyFrom(like)
-    graph.output.append(value)
+def add_output(graph: onnx.GraphProto, name: str) -> None:
+    """Make a value an output of the graph; its type is for the runtime to find."""
+    graph.output.append(helper.make_empty_tensor_value_info(name))

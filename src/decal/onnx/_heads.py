@@ -19,6 +19,7 @@ from decal.directions import OWN
 from decal.directions._direction import TensorInputs, require
 from decal.directions._tensors import head_bounds, logs_of_probabilities
 from decal.onnx._endings import (
+    LARGEST_FILE,
     Ending,
     ending,
     expose_logits,
@@ -30,9 +31,6 @@ from decal.onnx._operations import KINDS, OLDEST_OPSET, GraphTensor, Operations
 
 HEAD_OPSET, HEAD_IR = 18, 8
 """Of files that hold a head alone: versions that runtimes since 2022 read."""
-
-LARGEST_FILE = (1 << 31) - (1 << 20)
-"""Bytes of a file of ONNX; larger models keep their weights beside it."""
 
 
 def append_head(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
 
 from decal._base.checks import check_choice, check_count, to_numpy
@@ -15,6 +16,7 @@ from decal._base.inputs import look_like_probabilities, warn_of_probabilities
 from decal._base.places import listing
 from decal._io.progress import on_terminal, tracked
 from decal.onnx._endings import (
+    LARGEST_FILE,
     Ending,
     add_output,
     ending,
@@ -145,17 +147,28 @@ def _opened(
         name = expose_logits(graph, end, unused_prefix(graph))
     elif end.kind:
         name = end.value
-    add_output(graph, name)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors only: not every weight that is left over
-    if isinstance(model, str | Path):
-        folder = str(Path(model).absolute().parent)
-        options.add_session_config_entry(
-            "session.model_external_initializers_file_folder_path", folder
-        )
     chosen = ["CPUExecutionProvider"] if providers is None else list(providers)
-    content = proto.SerializeToString()
+    content = _content(proto, name, model)
     return onnxruntime.InferenceSession(content, options, providers=chosen), name, True
+
+
+def _content(proto: onnx.ModelProto, name: str, model: Any) -> bytes | str:
+    """What a session is made of: the file itself, or bytes if a new output had to be added."""
+    as_it_is = name in {value.name for value in proto.graph.output}
+    if isinstance(model, str | Path):
+        if as_it_is:
+            return str(model)
+        onnx.load_external_data_for_model(proto, str(Path(model).absolute().parent))
+    if not as_it_is:
+        add_output(proto.graph, name)
+    if proto.ByteSize() >= LARGEST_FILE:
+        raise ValueError(
+            "model must be smaller than 2 GB, unless its output is read as it is: got "
+            f"{proto.ByteSize():,} bytes. Pass read='probabilities', or export it without Softmax."
+        )
+    return bytes(proto.SerializeToString())
 
 
 def _require_choice(end: Ending, output: str, read: str | None) -> None:
