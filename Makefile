@@ -20,7 +20,7 @@ PYTEST := $(BIN)/python -m pytest -q --numprocesses
 # Another Python than PYTHON: from the path, or one of pyenv's.
 OTHER_PYTHON ?= $(firstword $(foreach v,3.13 3.12 3.11,$(foreach p,python$(v) $(wildcard $(HOME)/.pyenv/versions/$(v).*/bin/python$(v)),$(shell $(p) -c 'import venv; print("$(p)")' 2>/dev/null))))
 OTHER := .venv-other/bin
-PORTABLE := $(CORE) $(addprefix tests/,calibration selection shift test_acquisition.py test_sklearn.py test_docs.py test_docstrings.py)
+PORTABLE := $(CORE) $(addprefix tests/,calibration selection shift test_acquisition.py test_sklearn.py test_sklearn_shift.py test_docs.py test_docstrings.py)
 
 FLOORS := .venv-floors/bin
 ENVIRONMENT := .venv-uv/bin/python tests/helpers/environments.py
@@ -109,8 +109,9 @@ clean:
 # Beyond PyPI: a browser, a font with Chinese characters, and axe-core. Where they cannot be had, the tests
 # that need them are skipped and say so.
 .venv/.browser: .venv/.base
-	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { command -v chromium && fc-list :lang=zh | grep -q .; } >/dev/null 2>&1; then \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fontconfig fonts-noto-cjk >/dev/null; fi || true
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { command -v chromium && command -v chromium-headless-shell && fc-list :lang=zh | grep -q .; } >/dev/null 2>&1; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fontconfig fonts-noto-cjk >/dev/null; \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium-headless-shell >/dev/null 2>&1; fi || true
 	@command -v npm >/dev/null && npm install --silent --no-fund --no-audit --prefix .venv/node axe-core@4 || true
 	@touch $@
 

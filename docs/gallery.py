@@ -1,4 +1,4 @@
-"""Draws the pictures of the gallery, light and dark: python docs/gallery.py
+"""Draws the pictures of the gallery, light and dark: python docs/gallery.py [NAME ...]
 
 From the logits of CLIP, SigLIP-2 and RoBERTa where the environment variable DECAL_DATA names their
 folder; else from the demo's digits, which needs nothing but scikit-learn.
@@ -6,6 +6,7 @@ folder; else from the demo's digits, which needs nothing but scikit-learn.
 
 import io
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -97,6 +98,32 @@ def tumours() -> tuple[decal.IntervalCredalSet, np.ndarray]:
     return model.predict(logits[150:]), y[350:]
 
 
+def shifted(example: Example) -> decal.LabelShift:
+    """A model that has seen half of the images, and then fewer and fewer of the later classes."""
+    n = len(example.labels) // 2
+    shift = decal.LabelShift().fit(
+        example.logits[:n], example.labels[:n], classes=example.model.classes
+    )
+    rest = np.arange(n, len(example.labels))
+    kept = rest[np.random.default_rng(0).random(len(rest)) < 0.7 ** example.labels[rest]]
+    return shift.observe(example.logits[kept[:400]])
+
+
+def patients() -> tuple[decal.LabelShift, np.ndarray]:
+    """Tumours, of which fewer are malignant than where the model was calibrated; and three."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X, sick = X[:, :2], 1 - y
+    scaler = StandardScaler().fit(X[:150])
+    score = LogisticRegression().fit(scaler.transform(X[:150]), sick[:150])
+    log_odds = score.decision_function(scaler.transform(X))
+    logits = np.stack([np.zeros_like(log_odds), log_odds], axis=1)
+    shift = decal.LabelShift().fit(logits[150:400], sick[150:400], classes=["benign", "malignant"])
+    rest = np.arange(400, len(X))
+    kept = rest[(sick[rest] == 0) | (rest % 3 == 0)]
+    shown = [int(np.argmin(np.abs(log_odds - wanted))) for wanted in (3.5, 2, 0)]
+    return shift.observe(logits[kept[:80]]), logits[shown]
+
+
 def pictures() -> dict[str, Callable[[], Figure]]:
     """What to draw, by name of its file."""
     folder = os.environ.get("DECAL_DATA")
@@ -133,6 +160,7 @@ def pictures() -> dict[str, Callable[[], Figure]]:
         paths = {"class shifts": paths["class shifts"]}
     levels = {f"α = {a}": triples.predict(a) for a in (0.99, 0.95, 0.9, 0.8)}
     tumour, kind = tumours()
+    clinic, chosen = patients()
     checks = decal.triage.choose(images.logits, images.labels, error_rate=0.02 if folder else 0.1)
     return {
         "spider": lambda: plot.spider(images.predict(), row, truth=images.truth).figure,
@@ -156,6 +184,12 @@ def pictures() -> dict[str, Callable[[], Figure]]:
                 0, 0
             ].figure
         ),
+        "frequencies": lambda: plot.frequencies(shifted(images).frequencies).figure,
+        "prevalence": lambda: (
+            plot.prevalence(
+                clinic, chosen, "malignant", names=["tumour 1", "tumour 2", "tumour 3"]
+            ).figure
+        ),
         "alpha_path": lambda: (
             plot.alpha_path(images.model, images.logits[row], truth=images.truth[row]).figure
         ),
@@ -164,7 +198,10 @@ def pictures() -> dict[str, Callable[[], Figure]]:
 
 def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
+    wanted = sys.argv[1:]
     for name, draw in pictures().items():
+        if wanted and name not in wanted:
+            continue
         for mode, colours in (("light", LIGHT), ("dark", DARK)):
             with plt.rc_context(colours):
                 figure = draw()

@@ -33,7 +33,7 @@ SHELL = re.compile(r"^```(?:bash|sh|console)\n(.*?)^```$", re.MULTILINE | re.DOT
 COMMAND = re.compile(r"(^|^\$ |\| )decal (?![\w-]+: )")
 MESSAGE = re.compile(r"decal [\w-]+: ")
 FILE = re.compile(r".+\.[a-z]\w{1,7}|.+/")
-OUTPUTS = ("-o", "--out", "--output", "--export", "--report")
+OUTPUTS = ("-o", "--out", "--output", "--export", "--report", "--save", "--table")
 PROCESSES = 2
 
 

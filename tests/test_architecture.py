@@ -22,7 +22,7 @@ PACKAGE = Package(Path(decal.__file__).parent)
 # within its layer, from rooms to its left.
 LAYERS = {
     "programs": "_experiments _cli __main__",
-    "integrations": "_torch_models torch onnx _pretrained text zeroshot sklearn distributed "
+    "integrations": "_torch_models torch onnx _pretrained text zeroshot llm sklearn distributed "
     "plot explorer datasets baselines",
     "public names": "__init__",
     "questions": "metrics calibration selection triage acquisition coupled shift",
@@ -48,6 +48,7 @@ TESTS_ELSEWHERE = {
     "_base.local_kernels": "directions/test_local.py",
     "_base.places": "base/test_checks.py",
     "_base.set_checks": "credal/test_credal_set.py",
+    "_base.top_checks": "directions/test_top_logits.py",
     "_cli": "cli/test_program.py",
     "_cli.export": "test_onnx.py",
     "_cli.options": "cli/test_models.py",
@@ -82,6 +83,7 @@ TESTS_ELSEWHERE = {
     "directions._tensors": "test_torch.py",
     "distributed": "distributed/test_dask.py",
     "distributed._frames": "distributed/test_dask.py",
+    "distributed._unlabelled": "distributed/test_observe.py",
     "distributed._partitions": "distributed/test_dask.py",
     "multilabel._label_evidence": "test_multilabel.py",
     "multilabel._label_ranges": "test_multilabel.py",
@@ -92,10 +94,15 @@ TESTS_ELSEWHERE = {
     "plot._style": "plot/test_every_figure.py",
     "shift._bootstrap": "shift/test_label_shift.py",
     "shift._calibrated": "shift/test_label_shift.py",
+    "shift._known": "shift/test_label_shift.py",
     "shift._observed": "shift/test_plausible.py",
     "shift._likelihood": "shift/test_plausible.py",
     "shift._results": "shift/test_label_shift.py",
+    "shift._shift_files": "shift/test_label_shift.py",
     "shift._segments": "shift/test_label_shift.py",
+    "sklearn._credal_classifier": "test_sklearn.py",
+    "sklearn._held_out": "test_sklearn.py",
+    "sklearn._shift_adapted": "test_sklearn_shift.py",
     "selection._alpha_path": "test_selection.py",
     "selection._betting": "selection/test_distributions.py",
     "selection._choices": "test_selection.py",

@@ -40,7 +40,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 import decal
-from decal.sklearn import SPLIT_SEED, CredalClassifier
+from decal.sklearn import CredalClassifier
+from decal.sklearn._held_out import SPLIT_SEED
 
 NAMES = np.array(["ant", "bee", "cow"])
 

@@ -17,6 +17,8 @@ import tarfile
 
 import pytest
 
+from helpers.packages import installed
+
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.slow,
@@ -39,21 +41,6 @@ FIRST = ["tabpfn==0.1.11", "scikit-learn==1.7.2"]
 ARCHIVE = "tabpfn-0.1.tar.gz"
 ARCHIVE_SHA256 = "8a37c4131e13ad9f9aae678e659b1169e7e1bd4bbcae2b3fc2718df8ae7fdc88"
 WEIGHTS = "models_diff/prior_diff_real_checkpoint_n_0_epoch_42.cpkt"
-
-
-def installed(request, requirements):
-    """A folder with these packages, without what they depend on: torch is here already."""
-    folder = request.config.cache.mkdir(requirements[0].replace("==", "-"))
-    complete = folder / "complete"
-    if not complete.exists():
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"]
-        done = subprocess.run(
-            [*command, "--target", str(folder), *requirements], capture_output=True, text=True
-        )
-        if done.returncode:
-            pytest.skip(f"cannot install {requirements[0]}: {done.stderr.strip()[-200:]}")
-        complete.touch()
-    return folder
 
 
 RUNNER = """
@@ -172,9 +159,9 @@ class WithLogits(TabPFNClassifier):
         return self.predict_proba(X, return_logits=True)
 
 weights, table = sys.argv[1:]
-frame = pd.read_csv(table).sample(360, random_state=0)
+frame = pd.read_csv(table).sample(240, random_state=0)
 X, y = frame.drop(columns="RiskLevel").to_numpy(float), frame["RiskLevel"].to_numpy(str)
-train, new, truth = slice(240), X[240:], y[240:]
+train, new, truth = slice(160), X[160:], y[160:]
 for kind, method in ((TabPFNClassifier, "predict_proba"), (WithLogits, "predict_logits")):
     model = kind(base_path=weights, N_ensemble_configurations=1)
     clf, _, predicted = compare(model, method, X[train], y[train], new)
@@ -262,7 +249,7 @@ def version_one(request, data_folder, tmp_path_factory):
     folder = installed(request, FIRST)
     weights, small = version_one_weights(folder), tmp_path_factory.mktemp("data")
     (small / "tabular").mkdir()
-    lines = table.read_text().splitlines(keepends=True)[:401]  # of 1,014 rows, in random order
+    lines = table.read_text().splitlines(keepends=True)[:201]  # of 1,014 rows, in random order
     (small / "tabular" / table.name).write_text("".join(lines))
     (small / "tabpfn").symlink_to(weights, target_is_directory=True)
     return run(folder, [EXPERIMENT_CODE, small], [COMPARE + FIRST_CODE, weights, table])

@@ -94,6 +94,13 @@ def test_text():
     assert classifier.classes == CLASSES
 
 
+def test_llm(model):
+    verbaliser = decal.llm.Verbaliser(CLASSES, space=False)
+    z = np.log([[0.5, 0.2, 0.1, 0.2]])
+    masses = decal.llm.vocabulary_masses(z, [*CLASSES, "the"], verbaliser)
+    assert_same(decal.llm.predict(model, masses), model.predict(z[:, :3]))
+
+
 @pytest.mark.torch
 def test_zeroshot():
     torch = pytest.importorskip("torch")

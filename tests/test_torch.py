@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 import decal.torch as decal_torch  # noqa: E402
 from decal._base.checks import to_numpy  # noqa: E402
+from decal.directions import _tensors  # noqa: E402
 from decal.torch import CredalHead, collect_logits, decalibrate_model  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -257,10 +258,12 @@ def test_a_head_compiles_to_machine_code():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_a_head_with_all_directions_runs_in_onnx_runtime():
+def test_a_head_with_all_directions_runs_in_onnx_runtime(monkeypatch):
     pytest.importorskip("onnx")
     pytest.importorskip("onnxscript")
     runtime = pytest.importorskip("onnxruntime")
+    # Exporting takes time in proportion to the graph, which repeats itself for every interval.
+    monkeypatch.setattr(_tensors, "PEAK_INTERVALS", 8)
     d = fitted(0.9, (*BOTH, *LOCAL), without=2, reference="best")
     head = CredalHead(d).eval()
     example = torch.zeros(2, 6)

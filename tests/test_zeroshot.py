@@ -243,6 +243,22 @@ def test_several_templates_average_unit_vectors(saved, pictures):
     np.testing.assert_allclose(logits, expected, atol=1e-5)
 
 
+def test_the_spread_of_templates_and_languages_is_their_hull(saved, pictures):
+    several = load(saved, templates=TWO)
+    other = several.replace(dict(zip(several.classes, LABELS[::-1], strict=True)))
+    hull = several.spread(pictures, others=[other], batch_size=3)
+    assert hull.vertices.shape == (len(pictures), 4, len(LABELS))
+    assert hull.classes == several.classes
+    for m, template in enumerate(TWO):
+        alone = load(saved, templates=template).probabilities(pictures)
+        np.testing.assert_allclose(hull.vertices[:, m], alone, atol=1e-5)
+        np.testing.assert_allclose(hull.vertices[:, 2 + m], alone[:, ::-1], atol=1e-5)
+    with pytest.raises(ValueError, match="others must be this model for the classes"):
+        several.spread(pictures, others=[load(saved)])
+    with pytest.raises(ValueError, match="others must be this model for the classes"):
+        several.spread(pictures, others=[several.subset(LABELS[:2])])
+
+
 def test_probabilities_are_a_softmax_over_labels_which_ignores_the_bias(saved, pictures):
     expected = outputs(saved, named(ENGLISH), pictures).logits_per_image
     found = load(saved).probabilities(pictures)

@@ -97,6 +97,7 @@ ON_FIRST_USE = (
     "datasets",
     "distributed",
     "explorer",
+    "llm",
     "onnx",
     "plot",
     "sklearn",

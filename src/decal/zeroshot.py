@@ -36,7 +36,7 @@ with needs(
     from PIL import Image, ImageOps, UnidentifiedImageError
 
 from decal._base.checks import check_logits
-from decal._base.numerics import Array, sigmoid
+from decal._base.numerics import Array, sigmoid, softmax
 from decal._pretrained import (
     NEW_TRANSFORMERS,
     SINGLE_PRECISION,
@@ -47,6 +47,7 @@ from decal._pretrained import (
     loading,
     require_weights,
 )
+from decal.credal import HullCredalSet
 
 __all__ = [
     "TEMPLATES",
@@ -202,8 +203,9 @@ class ZeroShotClassifier(PretrainedClassifier):
         The words for two or more classes; or a mapping from class names to words, which may repeat
         (Swahili "ndege" is both airplane and bird).
     templates : str or sequence of str, optional
-        A text with {} where the word goes; or several, whose text vectors are averaged; or a
-        language of the paper's templates, "en" (default), "fr", "zh" or "sw".
+        A text with {} where the word goes; or several, whose text vectors are averaged (`spread`
+        keeps what each says); or a language of the paper's templates, "en" (default), "fr", "zh"
+        or "sw".
 
     Attributes
     ----------
@@ -356,6 +358,10 @@ class ZeroShotClassifier(PretrainedClassifier):
         )
         return other
 
+    def apart(self) -> tuple[Self, ...]:
+        """One classifier for each template, with the same labels. No text is encoded."""
+        return tuple(self.replace(templates=text) for text in self.templates)
+
     # Images
 
     def embeddings(
@@ -392,6 +398,36 @@ class ZeroShotClassifier(PretrainedClassifier):
         """(n, K) logits of images: scale * cos + bias. Parameters as for `embeddings`."""
         parts = self._embedded(images, batch_size, progress)
         return np.concatenate([self.logits_from_embeddings(part) for part in parts])
+
+    def spread(
+        self,
+        images: Iterable[ImageLike],
+        *,
+        others: Iterable[ZeroShotClassifier] = (),
+        batch_size: int = 32,
+        progress: bool = False,
+    ) -> HullCredalSet:
+        """All mixtures of what each template says alone: a credal set instead of an average.
+
+        Parameters
+        ----------
+        images, batch_size, progress
+            As for `embeddings`. Every image is encoded once.
+        others : iterable of ZeroShotClassifier, optional
+            This model with other words for the same classes, as in other languages, made by
+            `replace`. Each of their templates counts, too.
+        """
+        voices = [voice for one in (self, *others) for voice in one.apart()]
+        for voice in voices:
+            if voice.classes != self.classes or voice._encoder is not self._encoder:
+                raise ValueError(
+                    f"others must be this model for the classes {self.classes}: got {voice}. Make "
+                    "them with replace(labels={class: word, …})."
+                )
+        vectors = self.embeddings(images, batch_size=batch_size, progress=progress)
+        logits = [voice.logits_from_embeddings(vectors).astype(np.float64) for voice in voices]
+        vertices = np.stack([softmax(z) for z in logits], axis=1)
+        return HullCredalSet(vertices, axis=1, classes=self.classes)
 
     def match_probabilities(
         self, images: Iterable[ImageLike], *, batch_size: int = 32, progress: bool = False

@@ -219,12 +219,12 @@ def test_the_command_serves_until_interrupted():
         try:
             line = process.stdout.readline()
             port = int(re.search(r"The explorer is at http://127\.0\.0\.1:(\d+)/ ", line)[1])
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
             connection.request("GET", "/")
             assert "<title>logits</title>" in connection.getresponse().read().decode()
             connection.close()
             process.send_signal(signal.SIGINT)
-            out, errors = process.communicate(timeout=30)
+            out, errors = process.communicate(timeout=300)
         finally:
             process.kill()
     assert (process.returncode, out, errors) == (0, "Stopped.\n", "")

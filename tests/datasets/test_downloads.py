@@ -376,7 +376,7 @@ def test_two_processes_download_a_file_once(url, site, tmp_path):
     ]
     for worker in workers:
         worker.start()
-    assert [answers.get(timeout=60) for _ in workers] == [True, True]
+    assert [answers.get(timeout=300) for _ in workers] == [True, True]
     for worker in workers:
         worker.join()
     assert site.sent == [len(CONTENT)]

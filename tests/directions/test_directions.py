@@ -151,7 +151,7 @@ def test_dask_workers_in_processes_of_their_own_find_it(model, data):
 
     logits, labels = data
     cluster = distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"
     )
     with cluster, distributed.Client(cluster):
         rows = da.from_array(logits, chunks=(30, 4))

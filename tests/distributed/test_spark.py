@@ -200,3 +200,16 @@ def test_a_killed_worker_neither_loses_nor_doubles_evidence(spark, tmp_path):
     model = fit(plain.mapInArrow(dying_once, plain.schema), sample_weight="weight", alpha=0.8)
     assert Path(folder, "killed").exists()
     assert_same(model, decal.decalibrate(logits, labels, alpha=0.8, sample_weight=weights))
+
+
+def test_a_label_shift_observes_and_predicts_where_the_partitions_lie(spark):
+    logits, labels, weights = labelled()
+    whole = table(logits, labels, weights)
+    shift = decal.LabelShift().fit(logits, labels, classes=NAMES)
+    expected = decal.LabelShift().fit(logits, labels, classes=NAMES).observe(logits[:60])
+    data = in_partitions(spark, whole.slice(0, 60), 4)
+    decal.distributed.observe(shift, data, logits=NAMES[::-1])
+    assert shift.frequencies.estimate == pytest.approx(expected.frequencies.estimate)
+    found = sorted(predict(shift, data.select("id", "logits")).collect(), key=lambda row: row.id)
+    upper = np.array([row.upper for row in found])
+    np.testing.assert_allclose(upper, expected.predict(logits[:60]).upper, atol=2e-3)

@@ -56,7 +56,7 @@ def server(example, path):
     """A client of a real uvicorn process on a free port."""
     with (
         example("load").serving(path) as address,
-        httpx.Client(base_url=address, timeout=30) as client,
+        httpx.Client(base_url=address, timeout=120) as client,
     ):
         yield client
 

@@ -135,6 +135,7 @@ def test_an_interrupted_run_goes_on_and_ends_in_the_same_rows(finished, data, tm
     assert once == twice
 
 
+@undrawn()
 def test_networks_trained_on_other_data_are_not_taken_for_these(finished, data, tmp_path):
     out = Path(shutil.copytree(finished[0], tmp_path / "out"))
     other = Path(shutil.copytree(data, tmp_path / "data"))
@@ -145,8 +146,7 @@ def test_networks_trained_on_other_data_are_not_taken_for_these(finished, data, 
     report = run(design, other, out, seeds=(SEED,))
     assert any("were computed again, as their data" in note for note in report.notes)
     assert len(list((out / "members").iterdir())) == 2
-    with undrawn():  # the same rows again
-        run(design, other, tmp_path / "fresh", seeds=(SEED,))
+    run(design, other, tmp_path / "fresh", seeds=(SEED,))
 
     def measured(folder):
         rows = [(r["method"], r["alpha"], r["coverage"]) for r in table(folder / "rows.csv")]
@@ -156,6 +156,7 @@ def test_networks_trained_on_other_data_are_not_taken_for_these(finished, data, 
     assert measured(out) != measured(finished[0])
 
 
+@undrawn()
 def test_the_papers_embeddings_are_used_where_they_are(tmp_path):
     rng = np.random.default_rng(1)
     (tmp_path / "embeddings").mkdir()

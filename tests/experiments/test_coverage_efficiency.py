@@ -14,6 +14,7 @@ from decal._experiments.harness.experiment import run
 from decal._experiments.harness.published_results import ALPHAS
 from helpers.experiment_files import softmax
 from helpers.experiment_runs import table
+from helpers.undrawn import undrawn
 
 
 def by_brentq(logits, labels, alpha):
@@ -75,6 +76,7 @@ def test_published_numbers_stand_beside_ours_with_the_difference(paper_runs):
     assert network[-1][1] == ".60/.25"  # the mean of two seeds
 
 
+@undrawn()
 def test_what_draws_nothing_is_computed_once_for_all_seeds(paper_folder, tmp_path):
     run(coverage_efficiency.experiment, paper_folder, tmp_path, seeds=(3, 4))
     seeds = {}
@@ -84,6 +86,7 @@ def test_what_draws_nothing_is_computed_once_for_all_seeds(paper_folder, tmp_pat
     assert seeds["clip_cifar10_en"] == seeds["resnet20_cifar10"] == {0}
 
 
+@undrawn()
 def test_without_the_humans_resnet_20_is_listed_as_needed(paper_folder, tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
@@ -95,6 +98,7 @@ def test_without_the_humans_resnet_20_is_listed_as_needed(paper_folder, tmp_path
 
 @pytest.mark.data
 @pytest.mark.slow
+@undrawn()
 def test_the_published_curves_are_reproduced(data_folder, tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()

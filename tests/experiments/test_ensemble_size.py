@@ -44,7 +44,8 @@ def test_a_lone_seed_stands_for_several_draws_and_gives_the_same_rows(tmp_path, 
     assert {row["data"] for row in first} == {"stand-in: digits 0–6 in, 7–9 out"}
     monkeypatch.setattr(ensemble_size, "QUICK_DRAWS", 2)
     counted = Stopped()
-    report = run(ensemble_size.experiment, tmp_path, tmp_path / "a", quick=True, track=counted)
+    with undrawn():
+        report = run(ensemble_size.experiment, tmp_path, tmp_path / "a", quick=True, track=counted)
     assert {cell.seed for cell in counted.cells} == {1}
     assert "seeds 0, 1" in report.title
     assert report.needs[0].startswith("ensembles")

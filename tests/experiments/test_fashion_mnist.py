@@ -106,9 +106,10 @@ def empty_cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def finished(data, tmp_path_factory):
-    """The results of a run, and its report."""
+    """The results of a run, and its report; `killed` is a run with processes."""
     out = tmp_path_factory.mktemp("results") / "fashion"
-    return out, run(EXPERIMENT, data, out, seeds=(SEED,))
+    with in_one_thread():
+        return out, run(EXPERIMENT, data, out, seeds=(SEED,))
 
 
 def only(rows, labels, method):

@@ -11,8 +11,10 @@ from decal._experiments import (
 from decal._experiments.harness.experiment import run
 from helpers.experiment_files import softmax, with_tables
 from helpers.experiment_runs import table
+from helpers.undrawn import undrawn
 
 
+@undrawn()
 def test_published_single_models_stand_below_ours_once_entered(paper_folder, paper_runs, tmp_path):
     entered = {"single models": {"ResNet-18, CIFAR-10": [12.345, 0.0678]}}
     report = run(
@@ -36,7 +38,8 @@ def test_single_models_are_measured_and_tables_draw_their_labels(
     log_loss = -np.log(p[np.arange(len(p)), y]).mean()
     assert found["accuracy"] == np.mean(p.argmax(axis=1) == y)
     assert found["negative log-likelihood"] == pytest.approx(log_loss, abs=1e-9)
-    run(single_models.experiment, paper_folder, tmp_path, seeds=(0, 1))
+    with undrawn():
+        run(single_models.experiment, paper_folder, tmp_path, seeds=(0, 1))
     of_table = [r for r in table(tmp_path / "rows.csv") if r["data"].startswith("tabpfn")]
     accuracy = [float(r["value"]) for r in of_table if r["measure"] == "accuracy"]
     assert len(accuracy) == 2

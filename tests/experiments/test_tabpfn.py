@@ -16,6 +16,7 @@ from decal._experiments.harness.experiment import run
 from decal._experiments.harness.logit_sets import NoDataAvailableError
 from decal._experiments.harness.published_results import ALPHAS
 from helpers.experiment_runs import table
+from helpers.undrawn import undrawn
 from oracles import class_shifts as oracles
 
 needs_sklearn = pytest.mark.skipif(
@@ -23,6 +24,7 @@ needs_sklearn = pytest.mark.skipif(
 )
 
 
+@undrawn()
 def test_rows_are_coverage_and_efficiency_by_definition(tables_folder, tmp_path):
     run(tabpfn.experiment, tables_folder, tmp_path)
     found = {
@@ -83,6 +85,7 @@ def test_semi_synthetic_labels_are_drawn_from_the_forest(tables_folder):
 
 
 @pytest.mark.data
+@undrawn()
 def test_efficiency_on_stored_logits_is_near_the_published(data_folder, tmp_path):
     run(tabpfn.experiment, data_folder, tmp_path, quick=True)
     with (data_folder / "published.json").open() as file:

@@ -9,6 +9,7 @@ from decal._experiments import zero_shot_models as zero_shot
 from decal._experiments.harness.experiment import run
 from helpers.experiment_files import with_tables
 from helpers.experiment_runs import table
+from helpers.undrawn import undrawn
 
 
 def test_accuracies_and_ties_are_counted(paper_runs, paper_folder, tmp_path):
@@ -25,6 +26,7 @@ def test_accuracies_and_ties_are_counted(paper_runs, paper_folder, tmp_path):
 
 
 @pytest.mark.parametrize(("off", "holds"), [(0.019, True), (0.03, False)])
+@undrawn()
 def test_accuracies_of_the_paper_are_compared_once_entered(
     paper_folder, paper_runs, tmp_path, off, holds
 ):

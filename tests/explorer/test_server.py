@@ -25,7 +25,7 @@ def running(text):
 
 
 def ask(server, path="/", method="GET", **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
     try:
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
@@ -59,7 +59,7 @@ def test_the_server_refuses_names_that_others_let_point_here():
             answer, text = ask(server, Host=host)
             assert answer.status == 403
             assert "secret" not in text
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as raw:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as raw:
             raw.sendall(b"GET / HTTP/1.0\r\n\r\n")
             assert b"403" in raw.recv(100)
 

@@ -5,8 +5,10 @@ from unittest.mock import patch
 
 from decal._experiments.harness import figures
 
+_draw = figures.save
 
-def _write_empty(_draw, folder, name):
+
+def _write_empty(_figure, folder, name):
     written = [folder / f"{name}{suffix}" for suffix in (".svg", ".png", "_dark.svg")]
     for path in written:
         path.touch()
@@ -17,13 +19,13 @@ def _write_empty(_draw, folder, name):
 def undrawn(*, but=0):
     """Write empty files in place of figures, in a run whose figures another test draws.
 
-    The first `but` figures are drawn: enough where all of them are drawn alike.
+    The first `but` figures are drawn, even within another such context: enough where all of them
+    are drawn alike.
     """
     left = iter(range(but))
-    draw = figures.save
 
     def save(*arguments):
-        return _write_empty(*arguments) if next(left, None) is None else draw(*arguments)
+        return _write_empty(*arguments) if next(left, None) is None else _draw(*arguments)
 
     with patch.object(figures, "save", save):
         yield

@@ -105,7 +105,7 @@ def fitted_without_a_stop(tmp_path_factory):
         patch.chdir(folder)
         write_folder(Path("in"), rows=1500)
         through = program(*KILLED_FIT, "through.npz")
-        _, message = through.communicate(timeout=60)
+        _, message = through.communicate(timeout=300)
         assert through.returncode == 0, message
     return folder / "through.npz"
 
@@ -124,7 +124,7 @@ def test_a_fit_killed_again_and_again_ends_with_the_same_bits(number, fitted_wit
 
         wait_until(far_enough, process)
         process.send_signal(number)
-        _, message = process.communicate(timeout=60)
+        _, message = process.communicate(timeout=300)
         assert process.returncode == (-9 if number == signal.SIGKILL else 128 + number)
         if number != signal.SIGKILL:
             assert "Stopped. model.npz.checkpoint holds" in message
@@ -132,7 +132,7 @@ def test_a_fit_killed_again_and_again_ends_with_the_same_bits(number, fitted_wit
         assert not Path("model.npz").exists()
         json.loads(seen.read_text())
     process = program(*fit)
-    _, message = process.communicate(timeout=60)
+    _, message = process.communicate(timeout=300)
     assert process.returncode == 0, message
     assert "Continuing after" in message
     assert not seen.exists()

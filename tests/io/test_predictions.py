@@ -38,7 +38,7 @@ def test_a_killed_predict_keeps_finished_files_and_continues(number):
     process = program("predict", "model.npz", "in", "-o", "out")
     wait_until(Path("out/part-0001.parquet").exists, process)
     process.send_signal(number)
-    _, message = process.communicate(timeout=60)
+    _, message = process.communicate(timeout=300)
     assert process.returncode == (-9 if number == signal.SIGKILL else 130), message
     assert not Path("out/_SUCCESS.json").exists()
     finished = {p.name: p.stat().st_mtime_ns for p in Path("out").glob("part-*.parquet")}

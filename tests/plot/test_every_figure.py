@@ -46,7 +46,19 @@ def some_model():
     return decal.decalibrate(logits, np.arange(60) % 3, alpha=0.9, classes=NAMES)
 
 
+def some_shift():
+    rng = np.random.default_rng(0)
+    labels = np.arange(90) % 3
+    logits = 1.5 * np.eye(3)[labels] + rng.normal(size=(90, 3))
+    shift = decal.LabelShift(calibrate=False).fit(logits, labels, classes=NAMES)
+    return shift.observe(logits[labels != 1])
+
+
 FIGURES = {
+    "frequencies": lambda ax: plot.frequencies(some_shift().frequencies, ax=ax),
+    "prevalence": lambda ax: plot.prevalence(
+        some_shift(), [[2.0, 0, 0], [0, 1, 0]], "fox", ax=ax, names=["one", "other"]
+    ),
     "spider": lambda ax: plot.spider(BOX, ax=ax, truth=TRUTH),
     "simplex": lambda ax: plot.simplex(BOX, ax=ax, truth=TRUTH),
     "intervals": lambda ax: plot.intervals(BOX, ax=ax, truth=TRUTH),
@@ -208,6 +220,8 @@ BASELINE_FIGURES = {
     "reliability": reliability,
     "alpha_path": alpha_path,
     "risk_coverage": risk_coverage,
+    "frequencies": lambda *_: plot.frequencies(some_shift().frequencies),
+    "prevalence": lambda *_: plot.prevalence(some_shift(), [[2.0, 0, 0], [0, 1, 0]], "fox"),
 }
 
 

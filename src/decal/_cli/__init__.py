@@ -20,6 +20,7 @@ from decal._cli.recalibrate import RECALIBRATE_EXAMPLES, recalibrate
 from decal._cli.reproduce import REPRODUCE_EXAMPLES, reproduce
 from decal._cli.shift import SHIFT_EXAMPLES, shift
 from decal._cli.terminal import output, say
+from decal._cli.triage import TRIAGE_EXAMPLES, triage
 
 __all__ = ["app"]
 
@@ -79,6 +80,7 @@ app.command(epilog=PREDICT_EXAMPLES)(with_pipes(predict))
 app.command(epilog=EVALUATE_EXAMPLES)(with_pipes(evaluate))
 app.command(epilog=CHOOSE_ALPHA_EXAMPLES)(with_pipes(choose_alpha))
 app.command(epilog=DECIDE_EXAMPLES)(with_pipes(decide))
+app.command(epilog=TRIAGE_EXAMPLES)(with_pipes(triage))
 app.command(epilog=RECALIBRATE_EXAMPLES)(with_pipes(recalibrate))
 app.command(epilog=SHIFT_EXAMPLES)(with_pipes(shift))
 app.command(epilog=EXPLORE_EXAMPLES)(with_pipes(explore, ".html"))

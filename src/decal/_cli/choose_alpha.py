@@ -9,22 +9,7 @@ import typer
 
 import decal
 from decal._base.checks import check_choice
-from decal._cli.options import (
-    AsFittedOption,
-    ColumnsOption,
-    FloorOption,
-    ForceOption,
-    IgnoreOption,
-    LabelsKeyOption,
-    LabelsOption,
-    LogitsArgument,
-    LogitsKeyOption,
-    ModelArgument,
-    TruthKeyOption,
-    TruthOption,
-    meaning,
-    split,
-)
+from decal._cli import options
 from decal._cli.terminal import output, progress_bar, say
 from decal._io.folders import Layout, open_folder
 from decal._io.formats import TABLES
@@ -66,8 +51,8 @@ guaranteed.
 
 
 def choose_alpha(
-    model: ModelArgument,
-    logits: LogitsArgument,
+    model: options.ModelArgument,
+    logits: options.LogitsArgument,
     efficiency: Annotated[
         float | None, typer.Option(metavar="SHARE", help="Wanted efficiency, 0 to 1.")
     ] = None,
@@ -87,12 +72,7 @@ def choose_alpha(
         bool, typer.Option("--guaranteed", help="With --coverage: of new inputs, not of these.")
     ] = False,
     rule: Annotated[
-        str,
-        typer.Option(
-            metavar="RULE",
-            help=f"With --miss-rate, the classes that a set keeps: {', '.join(SET_RULES)}.",
-            autocompletion=lambda: list(SET_RULES),
-        ),
+        str, options.rule_option("With --miss-rate, the classes that a set keeps")
     ] = "e_admissible",
     confidence: Annotated[
         float | None,
@@ -112,16 +92,16 @@ def choose_alpha(
             help="Also write the model with this alpha, .npz; or the choice, .csv or .parquet.",
         ),
     ] = None,
-    labels: LabelsOption = None,
-    truth: TruthOption = None,
-    logits_key: LogitsKeyOption = None,
-    labels_key: LabelsKeyOption = None,
-    truth_key: TruthKeyOption = None,
-    columns: ColumnsOption = "",
-    ignore: IgnoreOption = "",
-    probabilities: AsFittedOption = None,
-    floor: FloorOption = None,
-    force: ForceOption = False,
+    labels: options.LabelsOption = None,
+    truth: options.TruthOption = None,
+    logits_key: options.LogitsKeyOption = None,
+    labels_key: options.LabelsKeyOption = None,
+    truth_key: options.TruthKeyOption = None,
+    columns: options.ColumnsOption = "",
+    ignore: options.IgnoreOption = "",
+    probabilities: options.AsFittedOption = None,
+    floor: options.FloorOption = None,
+    force: options.ForceOption = False,
 ) -> None:
     """Find the alpha that serves a purpose: a width, a coverage, or how often to be wrong.
 
@@ -135,9 +115,9 @@ def choose_alpha(
     }
     given = [name for name, target in wanted.items() if target is not None]
     if len(given) != 1:
-        options = ", ".join(f"--{name}" for name in wanted)
+        purposes = ", ".join(f"--{name}" for name in wanted)
         got = " and ".join(f"--{name}" for name in given) or "none"
-        raise ValueError(f"purpose must be one of {options}: got {got}.")
+        raise ValueError(f"purpose must be one of {purposes}: got {got}.")
     (purpose,) = given
     _require_purpose("guaranteed", guaranteed, purpose, "coverage")
     _require_purpose("confidence", confidence is not None, purpose, "distribution-miss-rate")
@@ -152,12 +132,12 @@ def choose_alpha(
         labels=labels if "labels" in needed else None,
         truth=truth if "truth" in needed else None,
         keys={"logits": logits_key, "labels": labels_key, "truth": truth_key},
-        columns=split(columns) or None,
-        ignore=[*split(ignore), *([labels_key] if labels_key else [])],
+        columns=options.split(columns) or None,
+        ignore=[*options.split(ignore), *([labels_key] if labels_key else [])],
         classes=fitted.classes,
         wanted=(),
         needed=needed,
-        **meaning(fitted, probabilities, floor),
+        **options.meaning(fitted, probabilities, floor),
     )
     layout = Layout(len(fitted.class_weights), fitted.classes)
     part = folder.parts[0]

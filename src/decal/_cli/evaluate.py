@@ -31,6 +31,7 @@ from decal._cli.options import (
     TruthOption,
     levels,
     meaning,
+    rule_option,
     split,
 )
 from decal._cli.terminal import output, say
@@ -70,14 +71,7 @@ def evaluate(
     labels: LabelsOption = None,
     truth: TruthOption = None,
     alpha: Annotated[str, typer.Option(metavar="A,B,…", help="Levels to compare.")] = PAPER_LEVELS,
-    rule: Annotated[
-        str,
-        typer.Option(
-            metavar="RULE",
-            help=f"Which classes a decision set keeps: {', '.join(SET_RULES)}.",
-            autocompletion=lambda: list(SET_RULES),
-        ),
-    ] = "e_admissible",
+    rule: Annotated[str, rule_option("Which classes a decision set keeps")] = "e_admissible",
     out: Annotated[
         Path | None,
         typer.Option(

@@ -10,6 +10,8 @@ import typer
 
 from decal._io.formats import READABLE
 from decal.decalibrator import Decalibrator
+from decal.decisions import SET_RULES
+from decal.shift import LabelShift
 
 STREAM = Path("-")
 """Standard input, or standard output."""
@@ -23,7 +25,7 @@ def _exists(path: Path | None) -> Path | None:
     return path
 
 
-def _is_file(path: Path | None) -> Path | None:
+def is_file(path: Path | None) -> Path | None:
     """The same, but no folder."""
     if path is not None and path.is_dir():
         raise typer.BadParameter(f"{path} is a folder. Name a file.")
@@ -36,13 +38,13 @@ def _is_model(path: Path) -> Path:
         raise typer.BadParameter(f"{path} is no model, which ends in .npz. MODEL comes first.")
     if path == STREAM:
         raise typer.BadParameter("a model is read from a file, not from standard input.")
-    _is_file(path)
+    is_file(path)
     return path
 
 
 def _file(text: str) -> Any:
     """An option that takes a file which exists, or standard input."""
-    return typer.Option(callback=_is_file, help=text)
+    return typer.Option(callback=is_file, help=text)
 
 
 def _key(text: str, *names: str) -> Any:
@@ -50,11 +52,20 @@ def _key(text: str, *names: str) -> Any:
     return typer.Option(*names, metavar="KEY", help=text)
 
 
+def rule_option(text: str) -> Any:
+    """An option that takes a rule for decision sets."""
+    return typer.Option(
+        metavar="RULE",
+        help=f"{text}: {', '.join(SET_RULES)}.",
+        autocompletion=lambda: list(SET_RULES),
+    )
+
+
 LogitsArgument = Annotated[
     Path,
     typer.Argument(
         metavar="LOGITS",
-        callback=_is_file,
+        callback=is_file,
         help="A row per input, a column per class: .npz, .npy, .csv or .parquet; - for standard "
         "input.",
     ),
@@ -72,6 +83,12 @@ ModelArgument = Annotated[
     Path,
     typer.Argument(metavar="MODEL", callback=_is_model, help="Written by decal fit."),
 ]
+SavedArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL", callback=_is_model, help="Written by decal fit, or by --save before."
+    ),
+]
 LabelsOption = Annotated[
     Path | None, _file("File of the labels. Default: in LOGITS, under 'labels' or 'label'.")
 ]
@@ -79,6 +96,9 @@ TruthOption = Annotated[
     Path | None, _file("File of true distributions. Default: in LOGITS, under 'truth' or 'human'.")
 ]
 WeightsOption = Annotated[Path | None, _file("File of sample weights, one per row.")]
+LabelledOption = Annotated[
+    Path | None, _file("The labelled file that MODEL was fitted on, for --bootstrap.")
+]
 LogitsKeyOption = Annotated[str | None, _key("Array of an .npz that holds the logits.")]
 LabelsKeyOption = Annotated[
     str | None,
@@ -141,7 +161,9 @@ SkipBadOption = Annotated[
 ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Overwrite the output.")]
 
 
-def meaning(model: Decalibrator, probabilities: bool | None, floor: float | None) -> dict[str, Any]:
+def meaning(
+    model: Decalibrator | LabelShift, probabilities: bool | None, floor: float | None
+) -> dict[str, Any]:
     """What the numbers of a file mean: what the options say or, without them, as in the fit."""
     if probabilities is None:
         probabilities = model.probabilities

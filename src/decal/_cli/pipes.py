@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from decal._cli.options import STREAM
 from decal._cli.terminal import output, renamed, stand_in
 
-INPUTS = ("logits", "labels", "truth", "weights")
+INPUTS = ("logits", "labelled", "new", "labels", "truth", "weights")
 """The arguments that may be standard input, in every command that has them."""
 
 OUTPUT = "out"

@@ -11,21 +11,8 @@ import typer
 import decal
 from decal._base.checks import check_choice
 from decal._base.numerics import Array, Logits, softmax
+from decal._cli import options
 from decal._cli.evaluate import PointScores
-from decal._cli.options import (
-    AsFittedOption,
-    ColumnsOption,
-    FloorOption,
-    ForceOption,
-    IgnoreOption,
-    LabelsKeyOption,
-    LabelsOption,
-    LogitsArgument,
-    LogitsKeyOption,
-    ModelArgument,
-    meaning,
-    split,
-)
 from decal._cli.terminal import output, say, with_progress
 from decal._io.appending import matrix_writer
 from decal._io.folders import Layout, open_folder
@@ -49,8 +36,8 @@ labels, if there are any; .npz, .npy, .csv or .parquet
 
 
 def recalibrate(
-    model: ModelArgument,
-    logits: LogitsArgument,
+    model: options.ModelArgument,
+    logits: options.LogitsArgument,
     out: Annotated[
         Path, typer.Option("--output", "-o", help="The file to write; - for standard output.")
     ],
@@ -64,14 +51,14 @@ def recalibrate(
         str | None,
         typer.Option("--format", metavar="npz|npy|csv|parquet", help="If OUT's name does not say."),
     ] = None,
-    labels: LabelsOption = None,
-    logits_key: LogitsKeyOption = None,
-    labels_key: LabelsKeyOption = None,
-    columns: ColumnsOption = "",
-    ignore: IgnoreOption = "",
-    probabilities: AsFittedOption = None,
-    floor: FloorOption = None,
-    force: ForceOption = False,
+    labels: options.LabelsOption = None,
+    logits_key: options.LogitsKeyOption = None,
+    labels_key: options.LabelsKeyOption = None,
+    columns: options.ColumnsOption = "",
+    ignore: options.IgnoreOption = "",
+    probabilities: options.AsFittedOption = None,
+    floor: options.FloorOption = None,
+    force: options.ForceOption = False,
 ) -> None:
     """Write recalibrated logits: shifted by class, and scaled, as the labelled data like best.
 
@@ -91,11 +78,11 @@ def recalibrate(
         logits,
         labels=labels,
         keys={"logits": logits_key, "labels": labels_key},
-        columns=split(columns) or None,
-        ignore=split(ignore),
+        columns=options.split(columns) or None,
+        ignore=options.split(ignore),
         classes=fitted.classes,
         wanted=("labels",),
-        **meaning(fitted, probabilities, floor),
+        **options.meaning(fitted, probabilities, floor),
     )
     part, classes = folder.parts[0], fitted.classes
     layout = Layout(len(fitted.class_weights), classes)

@@ -2,31 +2,50 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.table import Table
 from rich.text import Text
 
 import decal
-from decal._base.checks import check_choice
+from decal._base.checks import check_choice, check_share
+from decal._cli.observing import observe_folder
 from decal._cli.options import (
     AsFittedOption,
     ColumnsOption,
     FilesArgument,
     FloorOption,
     ForceOption,
+    IdsOption,
     IgnoreOption,
+    LabelledOption,
+    LabelsKeyOption,
     LogitsKeyOption,
-    ModelArgument,
+    SavedArgument,
+    SkipBadOption,
     meaning,
     split,
 )
 from decal._cli.terminal import output, say, with_progress
+from decal._cli.watching import watched
+from decal._io import model_files
 from decal._io.folders import Folder, Layout, open_folder
-from decal._io.writers import check_output, credal_writer
-from decal.shift import Frequencies
+from decal._io.predictions import predict_files
+from decal._io.writers import check_output, credal_writer, write_columns
+from decal.shift import Frequencies, Near, ShiftTest
+from decal.shift._label_shift import REGIONS
+from decal.shift._results import p_text
+from decal.shift._shift_files import KIND
+
+CONFIDENCE = 0.95
+CLASSES_SHOWN = 20
+TABLES = (".csv", ".parquet", ".npz")
 
 SHIFT_EXAMPLES = """[bold]Examples[/]
 
@@ -36,39 +55,126 @@ SHIFT_EXAMPLES = """[bold]Examples[/]
 
     decal shift best.npz unlabelled.parquet -o adapted.csv
 
-    decal shift best.npz new.csv --what-if melanoma=0.01:0.10 -o if_rare.csv
+    decal shift best.npz unlabelled.csv --bootstrap 200 --labelled validation.csv
+
+    [bold]Observe now, predict later[/]
+
+    decal shift best.npz january/ --save clinic.npz
+
+    decal shift clinic.npz february/ --save clinic.npz --force
+
+    decal shift clinic.npz patients.csv --no-observe -o adapted.csv
+
+    [bold]What if[/] nothing is observed, but supposed?
+
+    decal shift best.npz new.csv --what-if melanoma=0.01:0.10,nevus=0.5 -o if_rare.csv
+
+    decal shift best.npz new.csv --ratio 2 -o up_to_twice.csv
+
+    decal shift clinic.npz new.csv --kl 0.05 --around observed -o near_the_clinic.csv
+
+    [bold]Memory[/] K numbers are kept of each observed input, in FILE too: 80 bytes with ten
+    classes. --sample 1000000 bounds it; intervals are then those of a million inputs.
     """
 
 
 def shift(
-    model: ModelArgument,
+    model: SavedArgument,
     logits: FilesArgument,
     out: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Also write the intervals of these inputs."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Also write the intervals of these inputs, - for standard output; a folder for a "
+            "folder.",
+        ),
+    ] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", metavar="npz|npy|csv|parquet", help="If OUT's name does not say."),
+    ] = None,
+    observe: Annotated[
+        bool,
+        typer.Option(
+            "--observe/--no-observe", help="Whether LOGITS count, or are only to be predicted."
+        ),
+    ] = True,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            metavar="ROWS", min=1, help="Observe a random sample of so many rows: bounds memory."
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keep what was observed as an .npz, a MODEL for later."),
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Also write frequencies and p-values: .csv, .parquet or .npz."
+        ),
     ] = None,
     what_if: Annotated[
         list[str] | None,
         typer.Option(
             metavar="CLASS=LOW:HIGH",
-            help="Suppose this frequency, or interval, instead of estimating; may be repeated.",
+            help="Suppose this frequency, or interval, instead of estimating. Several with commas, "
+            "or repeated; classes not named keep their proportions.",
         ),
     ] = None,
-    confidence: Annotated[
-        float, typer.Option(help="Of intervals and sets, between 0 and 1.")
-    ] = 0.95,
-    region: Annotated[
+    ratio: Annotated[
+        float | None,
+        typer.Option(help="Suppose that no frequency is more than so many times up or down."),
+    ] = None,
+    kl: Annotated[
+        float | None,
+        typer.Option(help="Suppose that their Kullback-Leibler divergence is at most this."),
+    ] = None,
+    chi2: Annotated[
+        float | None,
+        typer.Option(help="Suppose that their chi-square divergence is at most this."),
+    ] = None,
+    around: Annotated[
         str,
+        typer.Option(
+            metavar="before|observed",
+            help="From where --ratio, --kl and --chi2 count: the frequencies where MODEL was "
+            "fitted, or those that it has observed.",
+        ),
+    ] = "before",
+    confidence: Annotated[
+        float | None,
+        typer.Option(
+            help="Of intervals and sets, between 0 and 1.", show_default="MODEL's, or 0.95"
+        ),
+    ] = None,
+    region: Annotated[
+        str | None,
         typer.Option(
             metavar="auto|joint|own",
             help="All frequencies at once (exact, slow), or one at a time (smaller, fast).",
+            show_default="MODEL's, or auto",
         ),
-    ] = "auto",
+    ] = None,
+    bootstrap: Annotated[
+        int | None,
+        typer.Option(
+            metavar="DRAWS",
+            min=20,
+            help="Widen regions for the labelled data being few; 200 draws will do.",
+        ),
+    ] = None,
+    labelled: LabelledOption = None,
     logits_key: LogitsKeyOption = None,
+    labels_key: LabelsKeyOption = None,
     columns: ColumnsOption = "",
     ignore: IgnoreOption = "",
+    ids: IdsOption = "",
     probabilities: AsFittedOption = None,
     floor: FloorOption = None,
+    skip_bad: SkipBadOption = False,
     force: ForceOption = False,
 ) -> None:
     """Estimate class frequencies from unlabelled logits, and adapt predictions to them.
@@ -76,75 +182,229 @@ def shift(
     Supposes that inputs of each class look as they did when MODEL was fitted, and that only the
     frequencies of the classes changed. MODEL should be calibrated: fit it with --reference best.
     """
-    check_choice(region, "region", ("auto", "joint", "own"))
-    supposed = dict(_supposed(text) for text in what_if or ())
+    supposed = _supposed(what_if or [], ratio=ratio, kl=kl, chi2=chi2, around=around)
+    observes = observe and supposed is None
+    _check_request(supposed is not None, observes, out, save, table, bootstrap, labelled)
+    if out is not None and not logits.is_dir():
+        check_output(out, force=force, file_format=format_)
+    elif format_ not in (None, "parquet"):
+        raise ValueError(f"format must be parquet for a folder: got {format_}.")
+    for path, formats in ((save, (".npz",)), (table, TABLES)):
+        if path is not None:
+            check_output(path, force=force, formats=formats)
+    adapted = load_shift(model, confidence, region)
+    options: dict[str, Any] = {
+        "keys": {"logits": logits_key},
+        "columns": split(columns) or None,
+        "ignore": [*split(ignore), *([labels_key] if labels_key else [])],
+        "classes": adapted.classes,
+        **meaning(adapted, probabilities, floor),
+    }
+    folder = open_folder(logits, wanted=(), ids=split(ids) or None, **options)
+    layout = Layout(len(adapted._fitted.calibrated.frequencies), adapted.classes)
+    if observes:
+        rows, faults = observe_folder(adapted, folder, layout, sample=sample, skip_bad=skip_bad)
+        for name, fault in faults.items():
+            say(f"Left out {name}: {fault}", style="yellow")
+        if sample is not None and rows > sample:
+            say(f"Observed a random sample of {sample:,} of {rows:,} inputs.", style="yellow")
+    if bootstrap is not None:
+        assert labelled is not None
+        adapted = _bootstrapped(adapted, bootstrap, labelled, labels_key, options)
+    if save is not None:
+        adapted.save(save)
+        say(f"Wrote {save}: {adapted!r}", style="green")
+    if out is not None:
+        run = _Predictions(adapted, supposed, folder, layout)
+        if logits.is_dir():
+            run.to_folder(out, overwrite=force, skip_bad=skip_bad)
+        else:
+            run.to_file(out, format_)
+    if supposed is None:
+        _report(adapted, table)
+
+
+def load_shift(path: Path, confidence: float | None, region: str | None) -> decal.LabelShift:
+    """What `--save` wrote, or a LabelShift of what `decal fit` wrote, with these settings."""
+    if region is not None:
+        check_choice(region, "region", REGIONS)
+    if confidence is not None:
+        check_share(confidence, "confidence", positive=True)
+    if model_files.read_settings(path).get("kind") == KIND:
+        found = decal.LabelShift.load(path)
+    else:
+        found = decal.LabelShift.of(decal.Decalibrator.load(path), CONFIDENCE)
+    found.confidence = found.confidence if confidence is None else confidence
+    found.region = region or found.region
+    return found
+
+
+def _check_request(
+    supposed: bool,
+    observes: bool,
+    out: Path | None,
+    save: Path | None,
+    table: Path | None,
+    bootstrap: int | None,
+    labelled: Path | None,
+) -> None:
+    """ValueError if options do not go together."""
     if supposed and out is None:
-        raise ValueError("--what-if needs --output: it says what to predict.")
-    if out is not None:
-        check_output(out, force=force)
-    fitted = decal.Decalibrator.load(model)
-    adapted = decal.LabelShift.of(fitted._taking_logits(), confidence, region=region)
-    folder = open_folder(
-        logits,
-        keys={"logits": logits_key},
-        columns=split(columns) or None,
-        ignore=split(ignore),
-        classes=fitted.classes,
-        wanted=(),
-        **meaning(fitted, probabilities, floor),
-    )
-    layout = Layout(len(fitted.class_weights), fitted.classes)
-    if not supposed:
-        for part in folder.parts:
-            with folder.open(part, layout) as source:
-                for chunk in with_progress(source, "Observing"):
-                    adapted.observe(chunk.logits)
-        output.print(frequency_table(adapted.frequencies))
-        found = adapted.test()
-        changed = "changed" if found.p_value < 0.05 else "may not have changed"
-        output.print(
-            f"The frequencies {changed}: p-value {found.p_value:.3g} for no change.",
-            highlight=False,
+        raise ValueError(
+            "--what-if, --ratio, --kl and --chi2 need --output: they say what to predict."
         )
-    if out is not None:
-        rows = _write(adapted, folder, layout, out, supposed)
-        say(f"Wrote {out}: {rows:,} inputs", style="green")
+    if supposed and (save or table or bootstrap):
+        raise ValueError(
+            "--save, --table and --bootstrap are about what is observed: got --what-if, --ratio, "
+            "--kl or --chi2, with which nothing is. Leave one of them out."
+        )
+    if save and not observes:
+        raise ValueError("--save must keep something new: got --no-observe. Leave one of them out.")
+    if (bootstrap is None) != (labelled is None):
+        raise ValueError(
+            "--bootstrap and --labelled must be given together: the labelled data are drawn again, "
+            "and MODEL does not hold them."
+        )
 
 
-def _write(
+def _bootstrapped(
     adapted: decal.LabelShift,
-    folder: Folder,
-    layout: Layout,
-    out: Path,
-    supposed: dict[str, tuple[float, float]],
-) -> int:
-    rows = 0
-    with credal_writer(out) as append:
-        for part in folder.parts:
-            with folder.open(part, layout) as source:
-                for chunk in with_progress(source, "Predicting"):
-                    append(adapted.predict(chunk.logits, frequencies=supposed or None))
-                    rows += len(chunk.logits)
-    return rows
+    draws: int,
+    labelled: Path,
+    labels_key: str | None,
+    options: dict[str, Any],
+) -> decal.LabelShift:
+    keys = {**options["keys"], "labels": labels_key}
+    ignored = [name for name in options["ignore"] if name != labels_key]
+    changed = {"keys": keys, "ignore": ignored, "needed": ("labels",)}
+    folder = open_folder(labelled, **{**options, **changed})
+    with folder.open(folder.parts[0]) as source:
+        data = source.all()
+    assert data.labels is not None
+    return adapted._bootstrapped_checked(draws, 0, (data.logits, data.labels, data.weights))
 
 
-def frequency_table(found: Frequencies) -> Table:
-    """Before and now, for every class."""
-    table = Table(title=f"{found.inputs:,.0f} inputs, intervals at {found.confidence:g}")
+def _report(adapted: decal.LabelShift, path: Path | None) -> None:
+    """Print frequencies and p-values, and write them."""
+    frequencies, test = adapted.frequencies, adapted.test()
+    output.print(frequency_table(frequencies, test))
+    changed = "changed" if test.p_value < 1 - adapted.confidence else "may not have changed"
+    output.print(
+        f"The frequencies {changed}: p-value {p_text(test.p_value)} for no change.",
+        highlight=False,
+    )
+    known = adapted._known
+    labels = known.calibrated.weight
+    if frequencies.inputs > labels and known.inflations == (1.0, 1.0):
+        say(
+            f"Intervals and p-values suppose a perfect calibration. With {labels:,.0f} labels for "
+            f"{frequencies.inputs:,.0f} inputs its errors may be larger than they are wide: add "
+            "--bootstrap 200 --labelled FILE.",
+            style="yellow",
+        )
+    if path is not None:
+        names = np.array(frequencies.classes)
+        columns = {"class": names, **frequencies._columns(), **test._columns()}
+        write_columns(path, columns)
+        say(f"Wrote {path}: {len(names):,} classes", style="green")
+
+
+def frequency_table(found: Frequencies, test: ShiftTest) -> Table:
+    """Before and now, and the p-value of no change, for the classes that changed most."""
+    order = found.most_changed
+    shown = sorted(order[:CLASSES_SHOWN])
+    left = len(order) - len(shown)
+    inputs = "1 input" if found.inputs == 1 else f"{found.inputs:,.0f} inputs"
+    table = Table(
+        title=f"{inputs}, intervals at {found.confidence:g}",
+        caption=f"and {left:,} classes that changed less" if left > 0 else None,
+    )
     table.add_column("class")
-    for heading in ("before", "now", "interval"):
+    known = not np.isnan(test.p_values).all()
+    for heading in ("before", "now", "interval", *(["p-value"] if known else [])):
         table.add_column(heading, justify="right")
-    for k, name in enumerate(found.classes):
+    for k in shown:
+        p_value = "" if np.isnan(test.p_values[k]) else p_text(test.p_values[k], 2)
         table.add_row(
-            Text(name),
+            Text(found.classes[k]),
             f"{found.before[k]:.3f}",
             f"{found.estimate[k]:.3f}",
             f"{found.lower[k]:.3f} to {found.upper[k]:.3f}",
+            *([p_value] if known else []),
         )
     return table
 
 
-def _supposed(text: str) -> tuple[str, tuple[float, float]]:
+class _Predictions:
+    """Intervals of files, with what was observed, or supposed."""
+
+    def __init__(
+        self, adapted: decal.LabelShift, supposed: Any, folder: Folder, layout: Layout
+    ) -> None:
+        self.adapted, self.supposed, self.folder, self.layout = adapted, supposed, folder, layout
+
+    def predict(self, logits: Any) -> decal.IntervalCredalSet:
+        return self.adapted._predict_checked(logits, self.supposed)
+
+    def to_file(self, out: Path, file_format: str | None) -> None:
+        rows, width = 0, 0.0
+        with (
+            self.folder.open(self.folder.parts[0], self.layout) as source,
+            credal_writer(out, file_format=file_format) as append,
+        ):
+            for chunk in with_progress(source, "Predicting"):
+                credal = self.predict(chunk.logits)
+                append(credal._named(chunk.ids))
+                rows += len(credal)
+                width += len(credal) * (1 - decal.metrics.efficiency(credal))
+        say(f"Wrote {out}: {rows:,} inputs, mean width {width / rows:.3f}", style="green")
+
+    def to_folder(self, out: Path, *, overwrite: bool, skip_bad: bool) -> None:
+        with watched("Predicting") as monitor:
+            written = predict_files(
+                self.predict,
+                self.layout,
+                self.origin,
+                self.folder,
+                out,
+                overwrite=overwrite,
+                skip_bad=skip_bad,
+                monitor=monitor,
+            )
+        say(
+            f"Wrote {out}: {len(written['parts']):,} files, {written['rows']:,} inputs",
+            style="green",
+        )
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What predictions depend on: the model and what it observed, or what is supposed."""
+        file = io.BytesIO()
+        self.adapted.save(file)
+        supposed = self.supposed
+        if isinstance(supposed, Near):
+            supposed = asdict(supposed)
+        return {"shift": hashlib.sha256(file.getvalue()).hexdigest(), "supposed": supposed}
+
+
+def _supposed(
+    what_if: list[str],
+    *,
+    around: str,
+    **sizes: float | None,
+) -> dict[str, tuple[float, float]] | Near | None:
+    """The frequencies that the options suppose; None if they suppose nothing."""
+    near = any(size is not None for size in sizes.values())
+    if what_if and near:
+        raise ValueError("--what-if must stand alone: got --ratio, --kl or --chi2 as well.")
+    if around != "before" and not near:
+        raise ValueError("--around must go with --ratio, --kl or --chi2: got none of them.")
+    if near:
+        return Near(around, **sizes)
+    return dict(_interval(text) for texts in what_if for text in split(texts)) or None
+
+
+def _interval(text: str) -> tuple[str, tuple[float, float]]:
     """A class and its interval."""
     name, _, interval = text.rpartition("=")
     try:

@@ -60,6 +60,39 @@ def read(
         What the header of the file must call its format.
     """
     path = _name(file)
+    with ExitStack() as stack:
+        archive, settings = _opened(file, kind, stack)
+        names = [name for name in archive.names if name != "header"]
+        with _guarded(path):
+            unknown = [name for name in names if known and not known(name, settings)]
+        if unknown:
+            raise ValueError(f"path must hold nothing unknown: got {path} with {unknown}.")
+        with _guarded(path):
+            archive.require_modest(sum(map(archive.size, names)), *names)
+            arrays = {name: archive.read(name) for name in names}
+    return settings, arrays
+
+
+def read_settings(file: PathOrFile, *, kind: str = FORMAT) -> dict[str, Any]:
+    """The settings alone; ValueError if it is no model file."""
+    with ExitStack() as stack:
+        return _opened(file, kind, stack)[1]
+
+
+def _opened(file: PathOrFile, kind: str, stack: ExitStack) -> tuple[gate.Archive, dict[str, Any]]:
+    """A model file, open until the stack is closed, and its settings."""
+    path = _name(file)
+    with _guarded(path):
+        archive = stack.enter_context(gate.Archive(file))
+        if "header" not in archive.names:
+            raise ValueError("it has no header")
+        settings = json.loads(str(archive.read("header")))
+    _require_format(settings, path, kind)
+    return archive, settings
+
+
+def _guarded(path: object) -> AbstractContextManager[None]:
+    """A context in which whatever is wrong becomes a ValueError about a file of another kind."""
 
     def complaint(reason: str) -> ValueError:
         return ValueError(
@@ -67,22 +100,7 @@ def read(
             f"({reason})."
         )
 
-    with ExitStack() as stack:
-        with gate.intact(path, complaint):
-            archive = stack.enter_context(gate.Archive(file))
-            if "header" not in archive.names:
-                raise ValueError("it has no header")
-            settings = json.loads(str(archive.read("header")))
-        _require_format(settings, path, kind)
-        names = [name for name in archive.names if name != "header"]
-        with gate.intact(path, complaint):
-            unknown = [name for name in names if known and not known(name, settings)]
-        if unknown:
-            raise ValueError(f"path must hold nothing unknown: got {path} with {unknown}.")
-        with gate.intact(path, complaint):
-            archive.require_modest(sum(map(archive.size, names)), *names)
-            arrays = {name: archive.read(name) for name in names}
-    return settings, arrays
+    return gate.intact(path, complaint)
 
 
 def _require_format(settings: Any, path: object, kind: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,6 +22,9 @@ from decal._io.sources import LogitSource
 from decal._io.whole_files import replacing, sweep
 from decal._io.writers import list_writer
 from decal.credal._boxes import IntervalCredalSet
+
+Predict = Callable[[Any], IntervalCredalSet]
+"""From logits (n, K), checked, to the credal sets of n inputs."""
 
 MANIFEST = "_SUCCESS.json"
 """The file whose presence tells that a folder of predictions is complete."""
@@ -86,24 +89,60 @@ def predict_folder(
         What is also written to ``_SUCCESS.json`` when all is done: the settings, the "parts" and
         their "rows", and those "skipped" with the reason.
     """
-    monitor = monitor or Monitor()
     level = model.alpha if alpha is None else check_alpha(alpha)
-    run = _Run(folder, out, _origin(model, model_file, folder, level))
+    digest = hashlib.sha256(model_file.read_bytes()).hexdigest()
+    return predict_files(
+        lambda logits: model._predict_checked(logits, level),
+        Layout(len(model.class_weights), model.classes),
+        {"model": digest, "alpha": level},
+        folder,
+        out,
+        overwrite=overwrite,
+        skip_bad=skip_bad,
+        monitor=monitor,
+    )
+
+
+def predict_files(
+    predict: Predict,
+    layout: Layout,
+    origin: Mapping[str, Any],
+    folder: Folder,
+    out: Path,
+    *,
+    overwrite: bool = False,
+    skip_bad: bool = False,
+    monitor: Monitor | None = None,
+) -> dict[str, Any]:
+    """The same for anything that predicts.
+
+    Parameters
+    ----------
+    predict : callable
+        From checked logits to credal sets.
+    layout : Layout
+        The classes of the model.
+    origin : mapping
+        What predictions depend on besides the folder and the classes, as plain data.
+    folder, out, overwrite, skip_bad, monitor
+        As for `predict_folder`.
+    """
+    run = _Run(folder, out, _origin(origin, layout, folder))
     run.require_no_strangers()
     out.mkdir(exist_ok=True)
     with only_writer(out):
         run.find_finished(overwrite=overwrite)
-        _predict_missing(model, run, level, skip_bad=skip_bad, monitor=monitor)
+        _predict_missing(predict, layout, run, skip_bad=skip_bad, monitor=monitor or Monitor())
         return run.finish()
 
 
 def _predict_missing(
-    model: FittedModel, run: _Run, level: float, *, skip_bad: bool, monitor: Monitor
+    predict: Predict, layout: Layout, run: _Run, *, skip_bad: bool, monitor: Monitor
 ) -> None:
     """Predict the parts that no earlier run has finished."""
     folder, out = run.folder, run.out
     todo = [part for part in folder.parts if part.name not in run.rows]
-    survey = folder.survey(todo, Layout(len(model.class_weights), model.classes))
+    survey = folder.survey(todo, layout)
     if todo:
         (out / MANIFEST).unlink(missing_ok=True)
     for place in {run.target(part).parent for part in todo}:
@@ -115,7 +154,7 @@ def _predict_missing(
             if part.name in survey.faults:
                 raise UnreadableError(survey.faults[part.name])
             with survey.open(part) as source:
-                run.rows[part.name] = _predict_part(model, source, part, run, level, monitor)
+                run.rows[part.name] = _predict_part(predict, source, part, run, monitor)
         except UnreadableError as error:
             run.faults[part.name] = str(error)
             if not skip_bad:
@@ -126,11 +165,10 @@ def _predict_missing(
 
 
 def _predict_part(
-    model: FittedModel,
+    predict: Predict,
     source: LogitSource,
     part: Part,
     run: _Run,
-    alpha: float,
     monitor: Monitor,
 ) -> int:
     """Write the predictions for one file; returns the number of its rows."""
@@ -139,21 +177,17 @@ def _predict_part(
         for chunk in part.chunks(source):
             if monitor.stopping():
                 raise Stopped(str(run))
-            append(model._predict_checked(chunk.logits, alpha)._named(chunk.ids))
+            append(predict(chunk.logits)._named(chunk.ids))
             rows += len(chunk)
             monitor.advance(len(chunk))
         part.require_unchanged()
     return rows
 
 
-def _origin(model: FittedModel, model_file: Path, folder: Folder, alpha: float) -> dict[str, Any]:
+def _origin(origin: Mapping[str, Any], layout: Layout, folder: Folder) -> dict[str, Any]:
     """What all predictions of a run have in common, as plain data."""
-    common = {
-        "model": hashlib.sha256(model_file.read_bytes()).hexdigest(),
-        "alpha": alpha,
-        "classes": model.classes,
-        "options": {k: v for k, v in folder.settings.items() if k != "classes"},
-    }
+    options = {k: v for k, v in folder.settings.items() if k != "classes"}
+    common = {**origin, "classes": layout.classes, "options": options}
     plain: dict[str, Any] = json.loads(json.dumps(common))
     return plain
 

@@ -10,6 +10,7 @@ from decal.credal._boxes import IntervalCredalSet
 from decal.credal._credal_set import CredalSet
 from decal.credal._hulls import HullCredalSet
 from decal.credal._label_sets import MultiLabelCredalSet
+from decal.credal._unions import union
 from decal.credal._warnings import BracketWarning, SaturationWarning
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "KLCredalSet",
     "MultiLabelCredalSet",
     "SaturationWarning",
+    "union",
 ]

@@ -8,6 +8,8 @@ arguments are those of `decal.decisions`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from decal._base.games import Reply, bracket_values
@@ -175,6 +177,14 @@ def need_to_win(log_c: Array, radius: Array) -> Array:
     return found
 
 
+def _within_blocks(need: Callable[[slice], Array], log_c: Array, radius: Array) -> Mask:
+    """Which needs, computed for a block of rows at a time, are within the radius: (n, K) bool."""
+    kept = np.empty(log_c.shape, dtype=bool)
+    for rows in row_blocks(*log_c.shape):
+        kept[rows] = within(need(rows), radius[rows, None])
+    return kept
+
+
 def maximality(log_c: Array, radius: Array, utility: Array | None = None) -> Mask:
     """Actions that no other action beats under every distribution of the ball: (n, A) bool.
 
@@ -192,10 +202,7 @@ def maximality(log_c: Array, radius: Array, utility: Array | None = None) -> Mas
         Finite utilities of A actions. Without it, 0/1 loss.
     """
     if utility is None:
-        kept = np.empty(log_c.shape, dtype=bool)
-        for rows in row_blocks(*log_c.shape):
-            kept[rows] = within(need_to_reach(log_c[rows]), radius[rows, None])
-        return kept
+        return _within_blocks(lambda rows: need_to_reach(log_c[rows]), log_c, radius)
     kept, least, _ = _shortfalls(log_c, radius, utility)
     return kept & (least <= TIE_TOLERANCE * largest_utility(utility))
 
@@ -219,10 +226,7 @@ def e_admissible(log_c: Array, radius: Array, utility: Array | None = None) -> M
         Finite utilities of A actions. Without it, 0/1 loss.
     """
     if utility is None:
-        kept = np.empty(log_c.shape, dtype=bool)
-        for rows in row_blocks(*log_c.shape):
-            kept[rows] = within(need_to_win(log_c[rows], radius[rows]), radius[rows, None])
-        return kept
+        return _within_blocks(lambda rows: need_to_win(log_c[rows], radius[rows]), log_c, radius)
     kept = maximality(log_c, radius, utility)
     unit = largest_utility(utility)
     payoff = utility / (2.0 * unit)  # differences lie in [-1, 1]

@@ -164,12 +164,8 @@ def extreme_member(log_c: Array, values: Array, radius: Array) -> Array:
 
     Parameters
     ----------
-    log_c : (n, K) array
-        Log-probabilities of the centers.
-    values : (K,) or (n, K) array
-        Finite values of the classes, for all rows or for each.
-    radius : (n,) array
-        Nats.
+    log_c, values, radius : array
+        As for `support`.
 
     Examples
     --------

@@ -19,9 +19,11 @@ from decal.distributed._partitions import (
     PartitionPlace,
     Recipe,
     checked,
+    class_count,
     loaded,
     predicted,
 )
+from decal.distributed._unlabelled import Unlabelled
 
 with needs(
     "pyarrow",
@@ -158,7 +160,7 @@ def credal_sets(
 ) -> IntervalCredalSet:
     """The predictions for the rows of a table, by a model that was saved as bytes."""
     columns.require_in(table.column_names, place.within)
-    K = len(loaded(saved).class_weights)
+    K = class_count(loaded(saved))
     z = matrix(table, columns, place, K) if table.num_rows else np.empty((0, K))
     return predicted(saved, z, alpha, place=place)
 
@@ -208,6 +210,22 @@ def matrix(table: Any, columns: Columns, place: PartitionPlace, K: int | None) -
         )
     values: NDArray[Any] = pc.list_flatten(lists).to_numpy(zero_copy_only=False)
     return values.reshape(len(lists), K)
+
+
+def unlabelled(tables: Iterable[Any], columns: Columns, partition: int) -> Iterator[Unlabelled]:
+    """The rows of a partition without labels that arrives as Arrow tables."""
+    start, K = 0, None
+    for table in tables:
+        place = PartitionPlace(start, partition=partition, columns=columns.per_class)
+        columns.require_in(table.column_names, place.within)
+        if table.num_rows:
+            z = matrix(table, columns, place, K)
+            K = z.shape[1]
+            weights = None
+            if columns.weight is not None:
+                weights = _numbers(table.column(columns.weight), "sample_weight", place)
+            yield Unlabelled(z, weights, place)
+        start += table.num_rows
 
 
 def lists_of(values: Array) -> Any:

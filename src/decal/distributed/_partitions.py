@@ -5,7 +5,7 @@ Nothing here knows an engine. Every function is pure: an engine may run it again
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from io import BytesIO
@@ -22,10 +22,13 @@ from decal._base.inputs import (
 )
 from decal._base.numerics import Array, Logits
 from decal._base.places import TablePlace
+from decal._io import model_files
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.directions._direction import require
 from decal.directions._learnt import Learnt
+from decal.shift import LabelShift
+from decal.shift._shift_files import KIND
 
 FAN_IN = 8
 """Summaries merged by one task."""
@@ -228,13 +231,7 @@ def merged(parts: Iterable[PartitionEvidence]) -> PartitionEvidence:
 
 def finished(evidence: PartitionEvidence, recipe: Recipe) -> Decalibrator:
     """The Decalibrator of all partitions together; ValueError if something is wrong with them."""
-    if evidence.problems:
-        (_, message), *others = evidence.problems
-        if others:
-            bad = ", ".join(str(partition) for partition, _ in others[:LISTED])
-            more = "s" if len(others) > 1 else ""
-            message += f" Bad, too: partition{more} {bad}{', …' if len(others) > LISTED else ''}."
-        raise ValueError(message)
+    raise_problems(evidence.problems)
     if evidence.learnt is None and evidence.rows:
         raise ValueError("sample_weight must be positive somewhere: got only zeros.")
     if evidence.learnt is None:
@@ -244,24 +241,55 @@ def finished(evidence: PartitionEvidence, recipe: Recipe) -> Decalibrator:
     return recipe.model._unfitted()._add(evidence.learnt)
 
 
+def raise_problems(problems: Sequence[tuple[int, str]]) -> None:
+    """ValueError about the first of (partition, message), if any, that lists the others."""
+    if not problems:
+        return
+    (_, message), *others = problems
+    if others:
+        bad = ", ".join(str(partition) for partition, _ in others[:LISTED])
+        more = "s" if len(others) > 1 else ""
+        message += f" Bad, too: partition{more} {bad}{', …' if len(others) > LISTED else ''}."
+    raise ValueError(message)
+
+
 # Models as bytes
 
+Model = Decalibrator | LabelShift
+"""What predicts partitions."""
 
-def to_bytes(model: Decalibrator, alpha: float | None) -> bytes:
-    """What `Decalibrator.save` writes, uncompressed: zlib would take longer than the fit.
 
-    An alpha at which the model cannot predict is refused here, not on a worker.
+def class_count(model: Model) -> int:
+    """The number of classes that a model was fitted on."""
+    if isinstance(model, LabelShift):
+        return len(model._fitted.calibrated.frequencies)
+    return len(model.class_weights)
+
+
+def to_bytes(model: Model, alpha: float | None) -> bytes:
+    """What `save` of the model writes, uncompressed: zlib would take longer than the fit.
+
+    What the model cannot predict is refused here, not on a worker.
     """
-    K = len(model.class_weights)
-    model.predict(np.full((1, K), 1 / K), alpha=alpha)
+    K = class_count(model)
+    if isinstance(model, LabelShift):
+        if alpha is not None:
+            raise ValueError(
+                f"alpha must be None for a LabelShift, which has a confidence: got {alpha!r}."
+            )
+        model.predict(np.full((1, K), 1 / K))
+    else:
+        model.predict(np.full((1, K), 1 / K), alpha=alpha)
     file = BytesIO()
     model.save(file, compressed=False)
     return file.getvalue()
 
 
 @lru_cache(maxsize=4)
-def loaded(saved: bytes) -> Decalibrator:
+def loaded(saved: bytes) -> Model:
     """The model, loaded once per process so that its endpoints are solved for once, too."""
+    if model_files.read_settings(BytesIO(saved)).get("kind") == KIND:
+        return LabelShift.load(BytesIO(saved))
     return Decalibrator.load(BytesIO(saved))
 
 
@@ -274,8 +302,13 @@ def predicted(
 ) -> IntervalCredalSet:
     """The credal sets of the rows of one partition, n >= 0."""
     model = loaded(saved)
-    K = len(model.class_weights)
-    z = model._read(logits, K, place=place, empty=True)
+    K = class_count(model)
+    if isinstance(model, LabelShift):
+        z = model._read(logits, model._fitted.calibrated, place=place, empty=True)
+    else:
+        z = model._read(logits, K, place=place, empty=True)
     if len(z) == 0:
         return IntervalCredalSet(*np.empty((2, 0, K)), point=np.empty((0, K)))
+    if isinstance(model, LabelShift):
+        return model._predict_checked(z)
     return model._predict_checked(z, model.alpha if alpha is None else alpha)

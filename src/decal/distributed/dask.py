@@ -18,16 +18,20 @@ from decal.decalibrator import Decalibrator
 from decal.distributed._partitions import (
     FAN_IN,
     Batch,
+    Model,
     PartitionEvidence,
     PartitionPlace,
     Recipe,
     checked,
+    class_count,
     finished,
     merged,
     predicted,
     summarise,
     to_bytes,
 )
+from decal.distributed._unlabelled import Unlabelled, add, as_bytes, observed
+from decal.shift import LabelShift
 
 with needs(
     "dask",
@@ -38,7 +42,15 @@ with needs(
     from dask.base import compute, tokenize
     from dask.delayed import delayed
 
-__all__ = ["LazyCredalSet", "fit_array", "fit_dataframe", "predict_array", "predict_dataframe"]
+__all__ = [
+    "LazyCredalSet",
+    "fit_array",
+    "fit_dataframe",
+    "observe_array",
+    "observe_dataframe",
+    "predict_array",
+    "predict_dataframe",
+]
 
 
 @dataclass(frozen=True)
@@ -94,15 +106,10 @@ def _summarise_block(
     return summarise(batches(), partition, recipe)
 
 
-def predict_array(model: Decalibrator, logits: Any, alpha: float | None) -> LazyCredalSet:
+def predict_array(model: Model, logits: Any, alpha: float | None) -> LazyCredalSet:
     """As `decal.distributed.predict`, on a Dask array (n, K)."""
     z = _whole_rows(logits)
-    K = len(model.class_weights)
-    if z.shape[1] != K:
-        raise ValueError(
-            f"data must have {K} columns, one per class seen by fit: got {z.shape[1]}. "
-            "Use the logits of the same model."
-        )
+    _require_width(z, model)
     saved = delayed(to_bytes(model, alpha), pure=True)
     sets = da.map_blocks(
         _predict_block,
@@ -115,6 +122,33 @@ def predict_array(model: Decalibrator, logits: Any, alpha: float | None) -> Lazy
         name="decal-predict-" + tokenize(z, saved, alpha),  # type: ignore[no-untyped-call]
     )
     return LazyCredalSet(sets[0], sets[1], sets[2], model.classes)
+
+
+def observe_array(shift: LabelShift, logits: Any, sample_weight: Any) -> LabelShift:
+    """As `decal.distributed.observe`, on a Dask array (n, K)."""
+    z = _whole_rows(logits)
+    _require_width(z, shift)
+    w = None if sample_weight is None else _in_partitions_of(sample_weight, z, "sample_weight")
+    blocks = [column.to_delayed().ravel() for column in (z, w) if column is not None]
+    saved = delayed(as_bytes(shift), pure=True)
+    task = delayed(_observe_block, pure=True)
+    tasks = [task(saved, i, *parts) for i, parts in enumerate(zip(*blocks, strict=True))]
+    return add(shift, compute(*tasks))  # type: ignore[no-untyped-call]
+
+
+def _observe_block(saved: bytes, partition: int, logits: Any, weights: Any = None) -> Any:
+    rows = [Unlabelled(logits, weights, PartitionPlace(partition=partition))]
+    return observed(rows, partition, saved)
+
+
+def _require_width(logits: Any, model: Model) -> None:
+    """ValueError unless an array has a column for each class of a model."""
+    K = class_count(model)
+    if logits.shape[1] != K:
+        raise ValueError(
+            f"data must have {K} columns, one per class seen by fit: got {logits.shape[1]}. "
+            "Use the logits of the same model."
+        )
 
 
 def _predict_block(logits: Any, saved: bytes, alpha: float | None, block_info: Any = None) -> Any:
@@ -177,13 +211,19 @@ def fit_dataframe(
 
 
 def _fit_partitions(data: Any, columns: Any, recipe: Recipe) -> Decalibrator:
-    # Without tuning, which would read several small files as one partition: its numbers would not
-    # be those that the caller knows.
-    with config.set({"optimization.tune.active": False}):
-        partitions = data.to_delayed()
     task = delayed(_summarise_frame, pure=True)
-    leaves = [task(part, i, columns, recipe) for i, part in enumerate(partitions)]
+    leaves = [task(part, i, columns, recipe) for i, part in enumerate(_partitions_of(data))]
     return finished(_tree(leaves).compute(), recipe)
+
+
+def _partitions_of(data: Any) -> Any:
+    """The delayed partitions of a DataFrame.
+
+    Without tuning, which would read several small files as one partition: its numbers would not be
+    those that the caller knows.
+    """
+    with config.set({"optimization.tune.active": False}):
+        return data.to_delayed()
 
 
 def _summarise_frame(frame: Any, partition: int, columns: Any, recipe: Recipe) -> PartitionEvidence:
@@ -195,7 +235,7 @@ def _summarise_frame(frame: Any, partition: int, columns: Any, recipe: Recipe) -
     return summarise(batches(tables(), columns, partition, recipe), partition, recipe)
 
 
-def predict_dataframe(model: Decalibrator, data: Any, logits: Any, alpha: float | None) -> Any:
+def predict_dataframe(model: Model, data: Any, logits: Any, alpha: float | None) -> Any:
     """As `decal.distributed.predict`, on a Dask DataFrame."""
     from decal.distributed._frames import ADDED, Columns
 
@@ -230,6 +270,27 @@ def _objects(values: Array) -> NDArray[Any]:
     cells = np.empty(len(values), dtype=object)
     cells[:] = list(values)
     return cells
+
+
+def observe_dataframe(shift: LabelShift, data: Any, logits: Any, sample_weight: Any) -> LabelShift:
+    """As `decal.distributed.observe`, on a Dask DataFrame."""
+    from decal.distributed._frames import Columns
+
+    columns = Columns.named(logits, weight=sample_weight).ordered(shift.classes)
+    columns.require_in(data.columns)
+    saved = delayed(as_bytes(shift), pure=True)
+    task = delayed(_observe_frame, pure=True)
+    partitions = _partitions_of(data[columns.needed])
+    tasks = [task(saved, i, part, columns) for i, part in enumerate(partitions)]
+    return add(shift, compute(*tasks))  # type: ignore[no-untyped-call]
+
+
+def _observe_frame(saved: bytes, partition: int, frame: Any, columns: Any) -> Any:
+    from decal.distributed._frames import from_pandas, unlabelled
+
+    place = PartitionPlace(partition=partition)
+    tables = (from_pandas(frame, columns, place) for _ in range(1))
+    return observed(unlabelled(tables, columns, partition), partition, saved)
 
 
 # Arrays and DataFrames

@@ -12,6 +12,7 @@ from decal._base.extras import needs
 from decal.decalibrator import Decalibrator
 from decal.distributed._partitions import (
     FAN_IN,
+    Model,
     PartitionEvidence,
     PartitionPlace,
     Recipe,
@@ -20,6 +21,8 @@ from decal.distributed._partitions import (
     summarise,
     to_bytes,
 )
+from decal.distributed._unlabelled import add, as_bytes, observed
+from decal.shift import LabelShift
 
 with needs(
     "pyspark",
@@ -29,11 +32,18 @@ with needs(
     from pyspark.sql.functions import col
     from pyspark.sql.types import ArrayType, DoubleType, StructField, StructType
 
-from decal.distributed._frames import ADDED, Columns, batches, credal_sets, lists_of
+from decal.distributed._frames import (
+    ADDED,
+    Columns,
+    batches,
+    credal_sets,
+    lists_of,
+    unlabelled,
+)
 
 import pyarrow as pa  # type: ignore[import-untyped]  # isort: skip
 
-__all__ = ["fit_spark", "predict_spark"]
+__all__ = ["fit_spark", "observe_spark", "predict_spark"]
 
 SCHEMA = "learnt binary, first int, rows long, problem string, suspect boolean"
 """How the evidence of one partition travels."""
@@ -101,7 +111,7 @@ def _combine(
     return pieces if len(pieces) < FAN_IN else [merged(pieces)]
 
 
-def predict_spark(model: Decalibrator, data: Any, logits: Any, alpha: float | None) -> Any:
+def predict_spark(model: Model, data: Any, logits: Any, alpha: float | None) -> Any:
     """As `decal.distributed.predict`, on a Spark DataFrame."""
     columns = Columns.named(logits).ordered(model.classes)
     columns.require_in(data.columns)
@@ -124,6 +134,25 @@ def predict_spark(model: Decalibrator, data: Any, logits: Any, alpha: float | No
             start += len(credal)
 
     return _numbered(data).mapInArrow(predict_partition, schema)
+
+
+def observe_spark(shift: LabelShift, data: Any, logits: Any, sample_weight: Any) -> LabelShift:
+    """As `decal.distributed.observe`, on a Spark DataFrame."""
+    columns = Columns.named(logits, weight=sample_weight).ordered(shift.classes)
+    columns.require_in(data.columns)
+    saved = as_bytes(shift)
+
+    def observe_partition(received: Iterator[Any]) -> Iterator[Any]:
+        partition = _partition_number()
+        tables = (_renamed(batch, columns.needed) for batch in received)
+        found = observed(unlabelled(tables, columns, partition), partition, saved)
+        row = {"found": pickle.dumps(found)}
+        yield pa.RecordBatch.from_pylist([row], schema=pa.schema({"found": pa.binary()}))
+
+    needed = _numbered(data.select(*map(_quoted, columns.needed)))
+    rows = needed.mapInArrow(observe_partition, "found binary").collect()
+    # Written by the workers of this very job.
+    return add(shift, [pickle.loads(row.found) for row in rows])
 
 
 def _partition_number() -> int:

@@ -5,6 +5,7 @@ May import from `_base`, `_io`, `credal`, `directions` and `decalibrator`.
 
 from decal.shift._calibrated import ShiftWarning
 from decal.shift._label_shift import LabelShift
+from decal.shift._nearby import Near
 from decal.shift._results import Frequencies, ShiftTest
 
-__all__ = ["Frequencies", "LabelShift", "ShiftTest", "ShiftWarning"]
+__all__ = ["Frequencies", "LabelShift", "Near", "ShiftTest", "ShiftWarning"]

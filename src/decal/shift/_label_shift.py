@@ -6,7 +6,7 @@ import threading
 import warnings
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -15,29 +15,34 @@ import numpy as np
 from decal._base.checks import (
     NotFittedError,
     check_choice,
-    check_class_names,
     check_count,
     check_flag,
     check_share,
     check_weights,
 )
+from decal._base.data_frames import class_columns, id_columns, index_of, is_frame
 from decal._base.inputs import (
+    REMEDY,
     check_floor,
     read_labelled,
     read_logits,
     require_possible_labels,
 )
-from decal._base.numerics import Logits
+from decal._base.numerics import Array, Logits
+from decal._base.places import IN_ARRAY, Place
 from decal._io import model_files
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.shift._bootstrap import Labelled, inflated
 from decal.shift._calibrated import Calibrated, ShiftWarning, calibrate, check_sums_to_one
+from decal.shift._known import Known
 from decal.shift._likelihood import Likelihood, most_likely
+from decal.shift._nearby import supposed
 from decal.shift._observed import Observed
 from decal.shift._results import Frequencies, ShiftTest
 from decal.shift._segments import adapted
-from decal.shift._what_if import supposed_sets
+from decal.shift._shift_files import SETTINGS, read_shift, write_shift
+from decal.shift._what_if import class_number
 
 JOINT_WORK = 250_000
 """Classes squared times observed inputs: with more, region="auto" moves one frequency at a time."""
@@ -49,58 +54,8 @@ FLAT = 0.5
 
 MANY = 100
 
-KIND = "label shift"
-ARRAYS = ("center", "frequencies", "ratios", "input_weights")
-"""What a model file of a LabelShift says it is, and may hold."""
-
 BOOTSTRAP = 19
 """Told to the generator of random numbers, besides the seed."""
-
-
-@dataclass(frozen=True, eq=False)
-class Known:
-    """All that was learnt: never changed, replaced whole.
-
-    Attributes
-    ----------
-    calibrated : Calibrated
-        The model where it was calibrated.
-    labelled : tuple, optional
-        The data it was calibrated on; model files do not hold them.
-    observed : Observed, optional
-        Unlabelled inputs.
-    inflations : tuple of two floats
-        By how much larger statistics of all frequencies, and of one, are than theory says.
-    """
-
-    calibrated: Calibrated
-    labelled: Labelled | None = None
-    observed: Observed | None = None
-    inflations: tuple[float, float] = (1.0, 1.0)
-
-    def with_inputs(self, more: Likelihood) -> Known:
-        """The same with further inputs, which undo what a bootstrap found."""
-        if self.observed is not None:
-            old = self.observed.likelihood
-            more = Likelihood(
-                np.concatenate([old.ratios, more.ratios]),
-                np.concatenate([old.weights, more.weights]),
-            )
-        return replace(self, observed=Observed(more), inflations=(1.0, 1.0))
-
-    def inflation(self, freedom: int) -> float:
-        """Of statistics with so many degrees of freedom."""
-        return self.inflations[0 if freedom > 1 else 1]
-
-    @property
-    def seen(self) -> Observed:
-        """The unlabelled inputs; NotFittedError if there are none."""
-        if self.observed is None:
-            raise NotFittedError(
-                "this LabelShift must have observed unlabelled inputs first. Call observe, or say "
-                "what frequencies you suppose: predict(logits, frequencies={...})."
-            )
-        return self.observed
 
 
 class LabelShift:
@@ -235,7 +190,10 @@ class LabelShift:
         """
         z, y, w, names = read_labelled(logits, labels, sample_weight, classes, self._read)
         require_possible_labels(z, y, probabilities=self.probabilities, floor=self.floor)
-        calibrated = calibrate(z, y, w, names, self.calibrate)
+        try:
+            calibrated = calibrate(z, y, w, names, self.calibrate)
+        except ValueError as error:
+            raise ValueError(_in_own_words(str(error))) from error
         if frequencies is not None:
             if self.calibrate:
                 raise ValueError(
@@ -267,24 +225,37 @@ class LabelShift:
         -------
         self
         """
-        calibrated = self._known.calibrated
+        calibrated = self._fitted.calibrated
         z = self._read(logits, calibrated)
-        w = check_weights(sample_weight, rows=len(z))
-        return self._add(Likelihood(calibrated.odds(z), np.ones(len(z)) if w is None else w))
+        return self._add(self._observed_checked(z, check_weights(sample_weight, rows=len(z))))
+
+    def _observed_checked(self, logits: Logits, weights: Array | None = None) -> Likelihood:
+        """What inputs say that were checked where they were read: K numbers of each."""
+        odds = self._fitted.calibrated.odds(logits)
+        return Likelihood(odds, np.ones(len(odds)) if weights is None else weights)
 
     def merge(self, other: LabelShift) -> Self:
         """Take note of what another LabelShift, fitted on the same data, has observed."""
-        if not self._known.calibrated.equals(other._known.calibrated):
+        if not isinstance(other, LabelShift):
+            raise ValueError(f"other must be a LabelShift: got {type(other).__name__}.")
+        if not self._fitted.calibrated.equals(other._known.calibrated):
             raise ValueError(
-                "other must be fitted on the same data: got one that is calibrated otherwise."
+                "other must be fitted on the same data: got one that is calibrated otherwise. "
+                "Fit one LabelShift, and let copies of it observe."
             )
         inputs = other._known.observed
         return self if inputs is None else self._add(inputs.likelihood)
 
     def _add(self, more: Likelihood) -> Self:
         with self._learning:
-            self._learnt = self._known.with_inputs(more)
+            self._learnt = self._fitted.with_inputs(more)
         return self
+
+    def _unobserved(self) -> LabelShift:
+        """A copy that has observed nothing, and does not hold the labelled data."""
+        result = copy(self)
+        result._learnt = Known(self._fitted.calibrated)
+        return result
 
     # Asking
 
@@ -293,13 +264,17 @@ class LabelShift:
         """How frequent the classes are among the inputs observed, with intervals.
 
         Each interval is that of the profile likelihood with one degree of freedom; for
-        region="own", along the segment on which the others keep their proportions.
+        region="own", along the segment on which the others keep their proportions. That of a class
+        without labels is [0, 1]: nothing tells its inputs from others.
         """
         known = self._known
         calibrated, observed = known.calibrated, known.seen
         lower, upper = observed.intervals(self._depth(known, 1), joint=self._joint(observed))
-        if observed.likelihood.total >= MANY and np.any(upper - lower > FLAT):
-            k = int(np.argmax(upper - lower))
+        absent = calibrated.frequencies == 0
+        width = np.where(absent, 0.0, upper - lower)
+        lower, upper = np.where(absent, 0.0, lower), np.where(absent, 1.0, upper)
+        if observed.likelihood.total >= MANY and np.any(width > FLAT):
+            k = int(np.argmax(width))
             warnings.warn(
                 f"the frequency of class {calibrated.classes[k]} may be anything from "
                 f"{lower[k]:.2g} to {upper[k]:.2g}: the model hardly tells it from other classes",
@@ -342,32 +317,48 @@ class LabelShift:
         p_value = float(chi2.sf(scaled, freedom)) if freedom else 1.0
         return ShiftTest(statistic, p_value, each, calibrated.classes)
 
-    def predict(self, logits: Any, *, frequencies: Any = None) -> IntervalCredalSet:
+    def predict(
+        self, logits: Any, *, frequencies: Any = None, ids: Any = None
+    ) -> IntervalCredalSet:
         """The credal sets of inputs where the classes have other frequencies.
 
         Parameters
         ----------
         logits : (n, K) array
-            Of the same model.
-        frequencies : mapping or (K, 2) array, optional
+            Of the same model; or a data frame, with columns named after the classes.
+        frequencies : mapping, array or Near, optional
             What if? The least and largest frequency of classes, by name or number; the classes not
-            named keep their proportions to each other. A single number fixes a frequency.
+            named keep their proportions to each other. A single number fixes a frequency. Or a
+            (K, 2) array of bounds, or (K,) frequencies; or all near some, see `decal.shift.Near`.
             Nothing needs to be observed then.
+        ids : str, list of str, or (n,) array, optional
+            What names the inputs, as for `Decalibrator.predict`.
 
         Returns
         -------
         IntervalCredalSet
             Its point is the prediction at the most likely frequencies, with half an input of every
-            class added, or at the middle of the intervals given.
+            class added, or at the middle of what is supposed. If a class is supposed to occur that
+            had no labels, any input may be of it: lower bounds are 0, and its upper bound is 1.
         """
         known = self._known
+        calibrated, matrix = known.calibrated, logits
+        if is_frame(logits):
+            others = id_columns(logits, ids)
+            matrix, _ = class_columns(logits, calibrated.names, others=others)
+        z = self._read(matrix, calibrated)
+        sets = self._predict_checked(z, frequencies, known)
+        return sets._named(index_of(logits, ids, rows=len(z)))
+
+    def _predict_checked(
+        self, logits: Logits, frequencies: Any = None, known: Known | None = None
+    ) -> IntervalCredalSet:
+        """The same of logits (n, K) that were checked where they were read."""
+        known = known or self._known
         calibrated = known.calibrated
-        odds = calibrated.odds(self._read(logits, calibrated))
+        odds = calibrated.odds(logits)
         if frequencies is not None:
-            usual = known.observed.maximum if known.observed else calibrated
-            low, high, point = supposed_sets(
-                odds, frequencies, usual.frequencies, calibrated.classes
-            )
+            low, high, point = supposed(odds, frequencies, known)
         else:
             observed = known.seen
             depth = self._depth(known, calibrated.freedom)
@@ -377,7 +368,34 @@ class LabelShift:
             np.minimum(low, point), np.maximum(high, point), point=point, classes=calibrated.names
         )
 
-    def _read(self, logits: Any, known: Calibrated | None = None) -> Logits:
+    def point(self, logits: Any) -> Array:
+        """(n, K) the prediction alone: the point of `predict`, without its bounds.
+
+        Parameters
+        ----------
+        logits : (n, K) array
+            Of the same model; or a data frame, with columns named after the classes.
+        """
+        known = self._known
+        _ = known.seen
+        return self._point_checked(self._read(logits, known.calibrated), known)
+
+    def _point_checked(self, logits: Logits, known: Known | None = None) -> Array:
+        """The same of checked logits; at the frequencies before if nothing was observed."""
+        known = known or self._known
+        observed, calibrated = known.observed, known.calibrated
+        at = calibrated.frequencies if observed is None else observed.smoothed
+        return adapted(calibrated.odds(logits), at)
+
+    def _read(
+        self,
+        logits: Any,
+        known: Calibrated | None = None,
+        *,
+        place: Place = IN_ARRAY,
+        empty: bool = False,
+        warn: bool = True,
+    ) -> Logits:
         """Logits of all classes, if these are known; the columns of a frame by name."""
         return read_logits(
             logits,
@@ -385,6 +403,9 @@ class LabelShift:
             floor=self.floor,
             names=None if known is None else known.names,
             classes=None if known is None else len(known.frequencies),
+            place=place,
+            empty=empty,
+            remedy=REMEDY if warn else None,
         )
 
     def _joint(self, observed: Observed) -> bool:
@@ -400,7 +421,9 @@ class LabelShift:
             return 0.0
         return float(chi2.ppf(self.confidence, freedom)) / 2 * known.inflation(freedom)
 
-    def bootstrapped(self, draws: int = 200, *, seed: int = 0) -> LabelShift:
+    def bootstrapped(
+        self, draws: int = 200, *, seed: int = 0, labelled: tuple[Any, ...] | None = None
+    ) -> LabelShift:
         """The same, with regions that allow for the labelled data being few.
 
         Labelled and unlabelled data are drawn again; each time the model is calibrated anew, and
@@ -413,6 +436,9 @@ class LabelShift:
             How often.
         seed : int
             Of the draws.
+        labelled : tuple, optional
+            The logits and labels, and weights if there were any, that this was fitted on. Needed
+            only if it comes from a file, or from `of`: neither holds them.
 
         Returns
         -------
@@ -420,12 +446,41 @@ class LabelShift:
             With the same data. Observing more undoes the scaling.
         """
         draws = check_count(draws, "draws", least=20)
-        # Not the stream of numbers that somebody may have drawn the data with.
-        rng = np.random.default_rng([check_count(seed, "seed", least=0), BOOTSTRAP])
+        seed = check_count(seed, "seed", least=0)
+        if labelled is None:
+            return self._bootstrapped_checked(draws, seed)
+        if not isinstance(labelled, tuple | list) or len(labelled) not in (2, 3):
+            raise ValueError(
+                "labelled must be (logits, labels) or (logits, labels, weights): got "
+                f"{type(labelled).__name__}."
+            )
+        calibrated = self._fitted.calibrated
+        z, y, w, _ = read_labelled(
+            labelled[0],
+            labelled[1],
+            labelled[2] if len(labelled) == 3 else None,
+            calibrated.names,
+            lambda values: self._read(values, calibrated),
+        )
+        return self._bootstrapped_checked(draws, seed, (z, y, w))
+
+    def _bootstrapped_checked(
+        self, draws: int, seed: int, labelled: Labelled | None = None
+    ) -> LabelShift:
+        """The same with labelled data, if any, that were checked where they were read."""
         known = self._known
+        known = replace(known, labelled=labelled or known.labelled)
         if known.labelled is None:
             raise ValueError(
-                "bootstrapped needs the labelled data, which model files do not hold. Call fit."
+                "labelled must be given to bootstrapped: got none, and neither model files nor "
+                "Decalibrators hold labelled data. Pass labelled=(logits, labels)."
+            )
+        _, y, w = known.labelled
+        total, before = float(len(y) if w is None else w.sum()), known.calibrated.weight
+        if not np.isclose(total, before):
+            raise ValueError(
+                f"labelled must be the {before:,.6g} examples that this was fitted on: got "
+                f"{total:,.6g}."
             )
         inflations = inflated(
             known.calibrated,
@@ -434,20 +489,41 @@ class LabelShift:
             anew=self.calibrate,
             confidence=self.confidence,
             draws=draws,
-            rng=rng,
+            # Not the stream of numbers that somebody may have drawn the data with.
+            rng=np.random.default_rng([seed, BOOTSTRAP]),
         )
         result = copy(self)
         result._learnt = replace(known, inflations=inflations)
         return result
 
     @property
-    def _known(self) -> Known:
-        """All that was learnt. Readers take it once: it may be replaced, but never changes."""
+    def classes(self) -> tuple[str, ...] | None:
+        """Names of the classes, if they have any."""
+        return self._fitted.calibrated.names
+
+    def _class(self, name: Any) -> tuple[int, str]:
+        """The number and the name of a class, given by either; of the last one, for None."""
+        classes = self._fitted.calibrated.classes
+        k = len(classes) - 1 if name is None else class_number(name, classes, "of")
+        return k, classes[k]
+
+    @property
+    def _fitted(self) -> Known:
+        """All that was learnt, as it lies; readers of inputs take `_known`."""
         learnt = self._learnt
         if learnt is None:
             raise NotFittedError(
                 "this LabelShift must be fitted first: it has seen no labelled data. Call fit."
             )
+        return learnt
+
+    @property
+    def _known(self) -> Known:
+        """All that was learnt. Readers take it once: it may be replaced, but never changes."""
+        learnt = self._fitted
+        if learnt.waiting:
+            with self._learning:
+                learnt = self._learnt = self._fitted.settled
         return learnt
 
     # Keeping
@@ -456,8 +532,7 @@ class LabelShift:
         settings = f"confidence={self.confidence:g}, region={self.region!r}"
         if self._learnt is None:
             return f"LabelShift({settings}), not fitted"
-        calibrated, observed = self._learnt.calibrated, self._learnt.observed
-        inputs = 0.0 if observed is None else observed.likelihood.total
+        calibrated, inputs = self._learnt.calibrated, self._learnt.inputs
         return (
             f"LabelShift({settings}), fitted on {calibrated.weight:,.0f} examples of "
             f"{len(calibrated.frequencies):,} classes, {inputs:,.0f} unlabelled inputs observed"
@@ -469,57 +544,35 @@ class LabelShift:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _learning=threading.Lock())
 
-    def save(self, path: str | Path | BinaryIO) -> None:
-        """Write calibration and unlabelled inputs to one file (.npz, no pickle)."""
-        known = self._known
-        calibrated, observed = known.calibrated, known.observed
-        settings = {
-            "kind": KIND,
-            "confidence": self.confidence,
-            "calibrate": self.calibrate,
-            "region": self.region,
-            "probabilities": self.probabilities,
-            "floor": self.floor,
-            "scale": calibrated.scale,
-            "weight": calibrated.weight,
-            "classes": calibrated.names,
-            "inflations": [str(factor) for factor in known.inflations],
-        }
-        arrays = {"center": calibrated.center, "frequencies": calibrated.frequencies}
-        if observed is not None:
-            arrays["ratios"] = observed.likelihood.ratios
-            arrays["input_weights"] = observed.likelihood.weights
-        file = Path(path) if isinstance(path, str) else path
-        model_files.write(file, settings, arrays, compressed=True)
+    def save(self, path: str | Path | BinaryIO, *, compressed: bool = True) -> None:
+        """Write calibration and unlabelled inputs to one file (.npz, no pickle).
+
+        Parameters
+        ----------
+        path : path or file
+            Where to; or a file open for writing bytes. Of each observed input, K numbers.
+        compressed : bool
+            Whether to compress it.
+        """
+        settings = {name: getattr(self, name) for name in SETTINGS}
+        write_shift(path, settings, self._known, compressed=compressed)
 
     @classmethod
     def load(cls, path: str | Path | BinaryIO) -> Self:
         """Read what `save` wrote. Runs no code from the file, so files of strangers are safe."""
-        file = Path(path) if isinstance(path, str) else path
-        settings, arrays = model_files.read(file, lambda name, _: name in ARRAYS)
-        with model_files.intact(file):
-            if settings.get("kind") != KIND:
-                raise ValueError("it holds no LabelShift")
-            names = ("confidence", "calibrate", "region", "probabilities", "floor")
-            model = cls(**{name: settings[name] for name in names})
-            frequencies = check_sums_to_one(arrays["frequencies"])
-            calibrated = Calibrated(
-                arrays["center"].astype(np.float64),
-                float(settings["scale"]),
-                frequencies,
-                float(settings["weight"]),
-                check_class_names(settings["classes"], len(frequencies)),
-            )
-            calibrated.require_intact()
-            observed = None
-            if "ratios" in arrays:
-                weights = check_weights(arrays["input_weights"], rows=len(arrays["ratios"]))
-                assert weights is not None
-                likelihood = Likelihood(arrays["ratios"].astype(np.float64), weights)
-                likelihood.require_intact(len(frequencies))
-                observed = Observed(likelihood)
-            joint, single = map(float, settings["inflations"])
-            if not (joint >= 1 and single >= 1):
-                raise ValueError("its inflations are damaged")
-            model._learnt = Known(calibrated, None, observed, (joint, single))
+        settings, known = read_shift(path)
+        with model_files.intact(Path(path) if isinstance(path, str) else path):
+            model = cls(**settings)
+        model._learnt = known
         return model
+
+
+def _in_own_words(message: str) -> str:
+    """What a Decalibrator says about data that cannot be calibrated, as settings of LabelShift."""
+    for theirs, ours in (
+        ("reference='best' with the temperature or local sets", "calibrate=True"),
+        ("reference='best'", "calibrate=True"),
+        ("reference='model'", "calibrate=False"),
+    ):
+        message = message.replace(theirs, ours)
+    return message

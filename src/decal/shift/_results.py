@@ -3,18 +3,52 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from decal._base.extras import needs
+from decal._base.markup import bar, table
 from decal._base.numerics import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
 
 ROWS_SHOWN = 12
 
+LEAST_P = 1e-300
+"""Smaller p-values have no digits left."""
+
+NAME_WIDTH = 40
+"""Characters of a name that a printed table shows."""
+
+
+class ClassTable:
+    """What has a row for each class: how it becomes a data frame."""
+
+    classes: tuple[str, ...]
+
+    def _columns(self) -> dict[str, Array]:
+        """(K,) columns by name."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A DataFrame with a row for each class, whose name is the index."""
+        with needs("pandas", message="to_pandas needs pandas: pip install 'decal[pandas]'"):
+            import pandas as pd
+        return pd.DataFrame(self._columns(), index=pd.Index(self.classes, name="class"))
+
+    def to_polars(self) -> pl.DataFrame:
+        """A DataFrame with a row for each class, and its name in the column class."""
+        with needs("polars", message="to_polars needs polars: pip install 'decal[polars]'"):
+            import polars as pl
+        columns: dict[str, Any] = {"class": list(self.classes), **self._columns()}
+        return pl.DataFrame(columns)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Frequencies:
+class Frequencies(ClassTable):
     """How frequent the classes are among unlabelled inputs.
 
     Attributes
@@ -41,35 +75,55 @@ class Frequencies:
     inputs: float
     classes: tuple[str, ...]
 
-    def __repr__(self) -> str:
-        lines = [
-            f"Frequencies: {self.inputs:,.0f} inputs, {len(self.classes):,} classes, "
+    @property
+    def _title(self) -> str:
+        inputs = "1 input" if self.inputs == 1 else f"{self.inputs:,.0f} inputs"
+        return (
+            f"Frequencies: {inputs}, {len(self.classes):,} classes, "
             f"intervals at {self.confidence:g}"
-        ]
-        order = np.argsort(-np.abs(self.estimate - self.before).round(9), kind="stable")
-        width = max(5, *(len(name) for name in self.classes))
-        lines.append(f"  {'class':<{width}}  before  now    interval")
+        )
+
+    @property
+    def most_changed(self) -> list[int]:
+        """Numbers of the classes, that whose frequency changed most first."""
+        change = np.abs(self.estimate - self.before).round(9)
+        return [int(k) for k in np.argsort(-change, kind="stable")]
+
+    def _columns(self) -> dict[str, Array]:
+        return {name: getattr(self, name) for name in ("before", "estimate", "lower", "upper")}
+
+    def __repr__(self) -> str:
+        order = self.most_changed
+        names = {k: _shortened(self.classes[k]) for k in order[:ROWS_SHOWN]}
+        width = max(5, *map(len, names.values()))
+        lines = [self._title, f"  {'class':<{width}}  before  now    interval"]
         lines += [
-            f"  {self.classes[k]:<{width}}  {self.before[k]:.3f}   {self.estimate[k]:.3f}  "
+            f"  {name:<{width}}  {self.before[k]:.3f}   {self.estimate[k]:.3f}  "
             f"[{self.lower[k]:.3f}, {self.upper[k]:.3f}]"
+            for k, name in names.items()
+        ]
+        return "\n".join([*lines, *_rest(order, "  … and {:,} that changed less")])
+
+    def _repr_html_(self) -> str:
+        order = self.most_changed
+        rows = [
+            (
+                self.classes[k],
+                f"{self.before[k]:.3f}",
+                f"{self.estimate[k]:.3f}",
+                f"{self.lower[k]:.3f} to {self.upper[k]:.3f}",
+                bar(float(self.lower[k]), float(self.upper[k]), float(self.before[k])),
+            )
             for k in order[:ROWS_SHOWN]
         ]
-        left = len(order) - ROWS_SHOWN
-        return "\n".join([*lines, f"  … and {left:,} that changed less"] if left > 0 else lines)
-
-    def to_pandas(self) -> Any:
-        """A data frame with a row for each class: before, estimate, lower, upper."""
-        with needs("pandas", message="to_pandas needs pandas: pip install 'decal[pandas]'"):
-            import pandas
-        columns = ("before", "estimate", "lower", "upper")
-        return pandas.DataFrame(
-            {name: getattr(self, name) for name in columns},
-            index=pandas.Index(self.classes, name="class"),
-        )
+        note = "The tick is the frequency before."
+        for more in _rest(order, " {:,} further classes changed less."):
+            note += more
+        return table(self._title, ("class", "before", "now", "interval", ""), rows, note=note)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ShiftTest:
+class ShiftTest(ClassTable):
     """Whether the class frequencies changed.
 
     Attributes
@@ -90,11 +144,48 @@ class ShiftTest:
     p_values: Array
     classes: tuple[str, ...]
 
-    def __repr__(self) -> str:
-        text = f"ShiftTest: p-value {self.p_value:.3g}, statistic {self.statistic:.4g}"
+    @property
+    def _title(self) -> str:
+        return f"ShiftTest: p-value {p_text(self.p_value)}, statistic {self.statistic:.4g}"
+
+    @property
+    def _smallest(self) -> list[int]:
+        """Classes with a p-value, the smallest first."""
         known = np.flatnonzero(~np.isnan(self.p_values))
-        if len(known):
-            order = known[np.argsort(self.p_values[known], kind="stable")][:ROWS_SHOWN]
-            shown = ", ".join(f"{self.classes[k]} {self.p_values[k]:.2g}" for k in order)
-            text += f"\n  by class, smallest first: {shown}"
-        return text
+        return [int(k) for k in known[np.argsort(self.p_values[known], kind="stable")]]
+
+    def _columns(self) -> dict[str, Array]:
+        return {"p_value": self.p_values}
+
+    def __repr__(self) -> str:
+        order = self._smallest
+        if not order:
+            return self._title
+        shown = ", ".join(
+            f"{_shortened(self.classes[k])} {p_text(self.p_values[k], 2)}"
+            for k in order[:ROWS_SHOWN]
+        )
+        return f"{self._title}\n  by class, smallest first: {shown}"
+
+    def _repr_html_(self) -> str:
+        order = self._smallest
+        rows = [(self.classes[k], p_text(self.p_values[k], 2)) for k in order[:ROWS_SHOWN]]
+        note = "Of no change, for each class whatever the others do." if rows else ""
+        for more in _rest(order, " {:,} further classes have larger ones."):
+            note += more
+        return table(self._title, ("class", "p-value") if rows else (), rows, note=note)
+
+
+def p_text(p_value: float, digits: int = 3) -> str:
+    """A p-value to so many digits; one that rounds to 0 is not 0."""
+    return f"{p_value:.{digits}g}" if p_value > LEAST_P else f"below {LEAST_P:g}"
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 1] + "…"
+
+
+def _rest(order: list[int], text: str) -> list[str]:
+    """A sentence about the classes that are not shown, if there are any."""
+    left = len(order) - ROWS_SHOWN
+    return [text.format(left)] if left > 0 else []

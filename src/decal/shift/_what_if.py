@@ -127,7 +127,7 @@ def check_frequencies(
             )
         items = list(enumerate(array))
     for name, bounds in items:
-        k = _which(name, classes)
+        k = class_number(name, classes)
         pair = np.atleast_1d(np.asarray(bounds, dtype=np.float64))
         least, largest = (pair[0], pair[-1]) if len(pair) in (1, 2) else (np.nan, np.nan)
         if not 0 <= least <= largest <= 1:
@@ -139,10 +139,11 @@ def check_frequencies(
     return low, high, named
 
 
-def _which(name: Any, classes: tuple[str, ...]) -> int:
+def class_number(name: Any, classes: tuple[str, ...], argument: str = "frequencies") -> int:
     """The number of a class, by its name or number."""
     if str(name) in classes:
         return classes.index(str(name))
     if isinstance(name, int | np.integer) and 0 <= name < len(classes):
         return int(name)
-    raise ValueError(f"frequencies must name classes: got {name!r}, not among {list(classes)[:8]}.")
+    verb = "name classes" if argument == "frequencies" else "be a class"
+    raise ValueError(f"{argument} must {verb}: got {name!r}, not among {list(classes)[:8]}.")

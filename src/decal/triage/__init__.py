@@ -3,14 +3,15 @@
 `choose` takes labelled rows and one purpose: what a check costs, how many rows may be checked, or
 how many errors may remain. One part of the rows chooses the score, the other sets the threshold, so
 that what is promised of the threshold holds whatever score was chosen. May import from `_base`,
-`credal`, `decalibrator`, `metrics` and `selection`.
+`_io`, `credal`, `decalibrator`, `metrics` and `selection`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from decal._base.checks import (
     check_alpha,
     check_choice,
+    check_class_names,
     check_count,
     check_labels,
     check_scores,
@@ -25,11 +27,13 @@ from decal._base.checks import (
 from decal._base.data_frames import class_columns, is_frame
 from decal._base.inputs import read_logits
 from decal._base.numerics import Array
+from decal._io import model_files
 from decal.decalibrator import Decalibrator
 from decal.metrics import RiskCoverage
 from decal.selection._plausibility import Predictor
 from decal.triage._choosing import Trial, best_of, cross_scored, trials
 from decal.triage._doubts import OWN, RECALIBRATED, Doubts
+from decal.triage._files import is_known, pack, unpack
 from decal.triage._thresholds import (
     SelectedOfBatch,
     Threshold,
@@ -175,6 +179,37 @@ class Triage:
     def _logits(self, values: Any) -> Array:
         return _as_logits(values, self._probabilities, self._classes, self._names)
 
+    def _taking(self, *, probabilities: bool) -> Triage:
+        """The same for rows that are probabilities, or logits."""
+        return replace(self, _probabilities=probabilities)
+
+    def save(self, path: str | Path | BinaryIO) -> None:
+        """Write score, threshold and trials to one file (.npz, no pickle).
+
+        Parameters
+        ----------
+        path : path or file
+            Where to. A file that is there is replaced.
+        """
+        settings, arrays = pack(self)
+        file = Path(path) if isinstance(path, str) else path
+        model_files.write(file, settings, arrays, compressed=True)
+
+    @classmethod
+    def load(cls, path: str | Path | BinaryIO) -> Self:
+        """Read what `save` wrote. Runs no code from the file, so files of strangers are safe.
+
+        Parameters
+        ----------
+        path : path or file
+            What `save` wrote.
+        """
+        file = Path(path) if isinstance(path, str) else path
+        settings, arrays = model_files.read(file, is_known)
+        with model_files.intact(file):
+            fields = unpack(settings, arrays)
+            return cls(**fields | {"outcome": TriageOutcome(*fields["outcome"])})
+
     def __repr__(self) -> str:
         done = self.outcome
         wanted = {
@@ -192,6 +227,8 @@ class Triage:
         ]
         if self.note:
             lines.append(f"  {self.note}")
+        if self.score == OWN != next(iter(self.trials)):
+            lines.append(f"  no score is clearly better than {OWN}, by two standard errors")
         new = self.trials.get(f"{RECALIBRATED} {OWN}")
         if new is not None:
             old = self.trials[OWN]
@@ -222,6 +259,7 @@ def choose(
     score: str | None = None,
     scores: Mapping[str, Any] | None = None,
     model: Predictor | None = None,
+    classes: Iterable[Any] | None = None,
     probabilities: bool = False,
     share: float = 0.5,
     seed: int = 0,
@@ -258,7 +296,7 @@ def choose(
     logits : (n, K) array or data frame
         Labelled rows, n >= 8. The columns of a frame are found by name, here and in new rows.
     labels : (n,) integers
-        Their classes; or the names of these, with a frame or a model that has names.
+        Their classes; or the names of these, with `classes`, a frame or a model that has names.
     cost, budget, error_rate, slip_rate : float
         The purpose: one of them.
     confidence : float or None
@@ -270,6 +308,8 @@ def choose(
         disagreement of an ensemble. They must not have been fitted on these rows.
     model : Decalibrator, optional
         Whose credal sets are asked; fitted on other rows. By default one is fitted here.
+    classes : iterable, optional
+        K names. By default those of the model, or of the columns of a frame.
     probabilities : bool
         Whether `logits` are probabilities; by default as for the model.
     share : float
@@ -313,6 +353,7 @@ def choose(
         probabilities = probabilities or model.probabilities
         model = model._taking_logits()
     z = _as_logits(logits, probabilities, None, names)
+    names = names if classes is None else check_class_names(classes, z.shape[1])
     y = check_labels(labels, rows=len(z), classes=z.shape[1], names=names, in_table=framed)
     n = len(y)
     if n < LEAST_ROWS:

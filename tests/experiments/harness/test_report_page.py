@@ -15,6 +15,7 @@ from decal._experiments.harness.reports import (
     save,
     saved,
 )
+from helpers.browsers import CHROMIUM
 
 SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="4" height="4">'
@@ -69,13 +70,12 @@ def test_long_tables_are_folded(tmp_path):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_browser_shows_the_page_without_complaint(report, tmp_path, scheme):
     api = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium")
-    if chromium is None:
+    if CHROMIUM is None:
         pytest.skip("needs Chromium")
     save(report, tmp_path, ORIGIN)
     write_page(tmp_path / "page.html", tmp_path, [])
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 390, "height": 700}, color_scheme=scheme)
         complaints = []
         page.on("console", lambda message: complaints.append(message.text))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from functools import cache
 from pathlib import Path
@@ -14,10 +13,8 @@ import pytest
 import decal
 from browser.reading import INSTALL, PLAYWRIGHT, SETTLED, Case, drawn_data
 from decal.explorer import explore
+from helpers.browsers import CHROMIUM
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 ARGUMENTS = [
     "--headless",
     "--no-sandbox",
@@ -75,7 +72,7 @@ def watched(browser):
         context.on("console", logged)
         context.on("weberror", lambda error: faults.append(f"thrown: {error.error}"))
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)
         return page
 
     return window, faults

@@ -1,0 +1,244 @@
+"""decal triage: which rows should a person check?"""
+
+from __future__ import annotations
+
+import math
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+import decal
+from decal._cli.options import (
+    AsFittedOption,
+    ColumnsOption,
+    FloorOption,
+    ForceOption,
+    IdsOption,
+    IgnoreOption,
+    LabelsKeyOption,
+    LabelsOption,
+    LogitsKeyOption,
+    is_file,
+    split,
+)
+from decal._cli.terminal import output, progress_bar, say, with_progress
+from decal._io.appending import column_writer
+from decal._io.folders import Folder, Layout, open_folder
+from decal._io.formats import TABLES
+from decal._io.sources import Chunk
+from decal._io.writers import check_output
+from decal.triage import FLOOR, Triage
+
+TRIAGE_EXAMPLES = """[bold]Examples[/]
+
+    decal triage labelled.csv --error-rate 0.02
+
+    decal triage labelled.csv new.csv --budget 0.1 -o handed_over.csv
+
+    decal triage labelled.npz --slip-rate 0.01 --save triage.npz
+
+    decal triage triage.npz new.npz -o handed_over.csv
+
+    [bold]Which purpose promises what[/]
+
+    --cost 0.1: a check costs a tenth of an error. The threshold that costs least on these rows.
+
+    --budget 0.1, or 50: a new row is handed over with at most this probability; or so many rows \
+of NEW are.
+
+    --error-rate 0.02: of new rows that are kept, at most so many are wrong, with --confidence.
+
+    --slip-rate 0.01: of all new rows, at most so many are kept and wrong, on average.
+
+    [bold]Output[/]
+
+    .csv, .parquet or .npz: a line per row of NEW with row, predicted (the class), doubt (the \
+score, higher where a check is needed more) and hand_over (1 for a person, 0 for the model)
+    """
+
+
+def triage(
+    labelled: Annotated[
+        Path,
+        typer.Argument(
+            metavar="LABELLED",
+            callback=is_file,
+            help="Logits with labels that are new to the classifier; or what --save wrote.",
+        ),
+    ],
+    new: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="NEW", callback=is_file, help="Logits of the rows to hand over, or to keep."
+        ),
+    ] = None,
+    cost: Annotated[
+        float | None, typer.Option(metavar="SHARE", help="Of a check, over that of an error.")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="SHARE|ROWS", help="What may be handed over.")
+    ] = None,
+    error_rate: Annotated[
+        float | None, typer.Option(metavar="SHARE", help="Of kept rows that may be wrong.")
+    ] = None,
+    slip_rate: Annotated[
+        float | None, typer.Option(metavar="SHARE", help="Of all rows, kept and wrong.")
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option(help="With --error-rate; 0 for a promise on average over batches.")
+    ] = 0.9,
+    score: Annotated[
+        str | None, typer.Option(help="Name of a score, instead of the one that labels choose.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Draws the labelled rows that choose the score.")
+    ] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Write NEW's rows: .csv, .parquet or .npz; - for standard output.",
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Also keep score and threshold, .npz, for other rows.")
+    ] = None,
+    labels: LabelsOption = None,
+    logits_key: LogitsKeyOption = None,
+    labels_key: LabelsKeyOption = None,
+    columns: ColumnsOption = "",
+    ignore: IgnoreOption = "",
+    ids: IdsOption = "",
+    probabilities: AsFittedOption = None,
+    floor: FloorOption = None,
+    force: ForceOption = False,
+) -> None:
+    """Say which rows a person should check, by labelled rows and one wish.
+
+    Prints how well every score finds the model's errors. The labels choose among the scores, and
+    say whether recalibrating would help.
+    """
+    if (new is None) != (out is None):
+        got = "NEW alone" if out is None else "--output alone"
+        raise ValueError(f"NEW and --output must be given together, or neither: got {got}.")
+    if out is not None:
+        check_output(out, force=force, formats=(*TABLES, ".npz"))
+    if save is not None:
+        check_output(save, force=force, formats=(".npz",))
+    wish: dict[str, Any] = {
+        "cost": cost,
+        "budget": None if budget is None else _number(budget),
+        "error_rate": error_rate,
+        "slip_rate": slip_rate,
+    }
+    named = split(ids)
+    reading = {
+        "keys": {"logits": logits_key, "labels": labels_key},
+        "columns": split(columns) or None,
+        "ignore": split(ignore),
+    }
+    if any(value is not None for value in wish.values()):
+        given = bool(probabilities)
+        data, names = _labelled_rows(labelled, labels, named, reading | _meaning(given, floor))
+        with progress_bar("Choosing"):
+            chosen = decal.triage.choose(
+                data.logits,
+                data.labels,
+                **wish,
+                confidence=confidence or None,
+                score=score,
+                classes=names,
+                seed=seed,
+            )
+    else:
+        chosen = _saved(labelled)
+        given = chosen._probabilities if probabilities is None else probabilities
+    output.print(repr(chosen), highlight=False, markup=False, soft_wrap=True)
+    if save is not None:
+        chosen._taking(probabilities=given).save(save)
+        say(f"Wrote {save}", style="green")
+    if new is not None and out is not None:
+        reading["ignore"] = [*split(ignore), *([labels_key] if labels_key else [])]
+        folder = open_folder(
+            new,
+            ids=named or None,
+            wanted=(),
+            classes=chosen._names,
+            **reading,
+            **_meaning(given, floor),
+        )
+        handed, rows = _write(out, chosen._taking(probabilities=False), folder)
+        say(f"Wrote {out}: {handed:,} of {rows:,} rows for a person", style="green")
+
+
+def _number(budget: str) -> float:
+    """A share, or a whole number of rows."""
+    try:
+        return int(budget) if budget.strip().isdigit() else float(budget)
+    except ValueError:
+        raise ValueError(
+            f"budget must be a share, such as 0.1, or a number of rows, such as 50: got {budget!r}."
+        ) from None
+
+
+def _meaning(probabilities: bool, floor: float | None) -> dict[str, Any]:
+    """What the numbers of a file mean; probabilities of 0 count as those of `triage` do."""
+    return {"probabilities": True, "floor": floor or FLOOR} if probabilities else {}
+
+
+def _labelled_rows(
+    path: Path, labels: Path | None, ids: list[str], reading: dict[str, Any]
+) -> tuple[Chunk, tuple[str, ...] | None]:
+    """All rows of a file, and the names of the classes."""
+    folder = open_folder(
+        path, labels=labels, needed=("labels",), **reading | {"ignore": [*reading["ignore"], *ids]}
+    )
+    part = folder.parts[0]
+    with part.reading(*folder.companions), folder.open(part) as source:
+        return source.all(), source.classes
+
+
+def _saved(path: Path) -> Triage:
+    try:
+        return Triage.load(path)
+    except ValueError as error:
+        raise ValueError(
+            "one of --cost, --budget, --error-rate and --slip-rate must be given, or LABELLED be "
+            f"a file that --save wrote: got {path}."
+        ) from error
+
+
+def _write(out: Path, chosen: Triage, folder: Folder) -> tuple[int, int]:
+    """Write a line per row; how many go to a person, and how many there are."""
+    part = folder.parts[0]
+    handed = rows = 0
+    names = np.array(chosen._names or [str(k) for k in range(chosen._classes)])
+    with ExitStack() as stack:
+        stack.enter_context(part.reading())
+        source = stack.enter_context(folder.open(part, Layout(chosen._classes, chosen._names)))
+        append = stack.enter_context(column_writer(out))
+        by_batch = math.isnan(chosen.threshold)  # then all rows together decide
+        for chunk in [source.all()] if by_batch else with_progress(source, "Handing over"):
+            lines = _lines(chosen, chunk, names, rows)
+            append(lines)
+            handed += int(lines["hand_over"].sum())
+            rows += len(chunk)
+    return handed, rows
+
+
+def _lines(
+    chosen: Triage, chunk: Chunk, names: NDArray[np.str_], first_row: int
+) -> dict[str, NDArray[Any]]:
+    ids = {name: values.astype(str) for name, values in (chunk.ids or {}).items()}
+    return {
+        "row": first_row + np.arange(len(chunk)),
+        **ids,
+        "predicted": names[chosen.predict(chunk.logits)],
+        "doubt": chosen.doubt(chunk.logits),
+        "hand_over": chosen.hand_over(chunk.logits).astype(np.int8),
+    }

@@ -1,0 +1,37 @@
+"""Language models as classifiers: from log-probabilities of tokens to credal sets over labels.
+
+Responses of servers (OpenAI, vLLM, llama.cpp, ollama) list a few tokens; what they leave out is an
+interval, not a guess. Models of transformers tell the whole vocabulary. Responses need NumPy and
+SciPy only. Imports from `_base`, `_io`, `credal`, `directions` and `decalibrator`.
+"""
+
+from decal.credal import union
+from decal.llm._answers import Answer, Position, read_answer, read_answers
+from decal.llm._causal import label_logits, next_token_log_probabilities, vocabulary_tokens
+from decal.llm._fitting import decalibrate
+from decal.llm._masses import LabelMasses, label_masses, vocabulary_masses
+from decal.llm._outer_boxes import label_probabilities, predict
+from decal.llm._prompts import option_orders, spread
+from decal.llm._ratings import Ratings
+from decal.llm._verbaliser import Verbaliser
+
+__all__ = [
+    "Answer",
+    "LabelMasses",
+    "Position",
+    "Ratings",
+    "Verbaliser",
+    "decalibrate",
+    "label_logits",
+    "label_masses",
+    "label_probabilities",
+    "next_token_log_probabilities",
+    "option_orders",
+    "predict",
+    "read_answer",
+    "read_answers",
+    "spread",
+    "union",
+    "vocabulary_masses",
+    "vocabulary_tokens",
+]

@@ -1,0 +1,397 @@
+"""Responses of language-model servers, read into one plain form.
+
+Servers agree on the idea, a few most probable tokens per position, and on little else:
+
+    chat        choices[0].logprobs.content[i].top_logprobs      OpenAI, vLLM, llama.cpp, ollama
+    completion  choices[0].logprobs.top_logprobs[i], a mapping   OpenAI (legacy), vLLM
+    llama.cpp   completion_probabilities[i].top_logprobs         its own /completion
+    ollama      logprobs[i].top_logprobs                         its own /api/generate and /api/chat
+    responses   output[j].content[0].logprobs[i].top_logprobs    OpenAI's responses
+    batch       response.body, a response of any of these        a line of a batch's output file
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeGuard
+
+__all__ = ["Answer", "Position", "read_answer", "read_answers"]
+
+ASK = "Ask for them: logprobs=True, top_logprobs=20 (completions: logprobs=5; llama.cpp: n_probs)."
+"""What to do if a response has no log-probabilities."""
+
+UNLIKELY = -9999.0
+"""What OpenAI and vLLM write for a token that is too improbable to be listed, or for -inf."""
+
+ROUNDING = 1e-4
+"""By how much servers round: sums of probabilities, and log-probabilities, may exceed their largest
+value by this."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """What is known of the next token at one position of an answer.
+
+    Attributes
+    ----------
+    tokens : tuple of (str, float)
+        The tokens listed, as text, with their log-probabilities in nats; the greatest first.
+    cap : float
+        No token that is not listed has a greater log-probability.
+    """
+
+    tokens: tuple[tuple[str, float], ...]
+    cap: float
+
+    @property
+    def remainder(self) -> float:
+        """The probability of all tokens not listed together."""
+        return max(0.0, 1.0 - math.fsum(math.exp(value) for _, value in self.tokens))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer of a language model, token by token.
+
+    Attributes
+    ----------
+    positions : tuple of Position
+        One for each token that was generated.
+    text : str
+        The text that was generated.
+    name : str or None
+        The `custom_id` of a batch, if there is one.
+    """
+
+    positions: tuple[Position, ...]
+    text: str = ""
+    name: str | None = None
+
+    def __repr__(self) -> str:
+        listed = len(self.positions[0].tokens)
+        return f"Answer({self.text!r}, {len(self.positions)} positions, {listed} tokens listed)"
+
+
+def read_answers(responses: Any) -> tuple[Answer, ...]:
+    """The answers in some responses.
+
+    Parameters
+    ----------
+    responses : list, or path of a file
+        Responses as `read_answer` takes them; or a file of JSON lines (.jsonl), one response per
+        line, such as the output of a batch.
+
+    Raises
+    ------
+    ValueError
+        That names the response, or the line, and what is wrong with it. Nothing is left out.
+
+    Examples
+    --------
+    >>> import decal
+    >>> top = [{"token": "yes", "logprob": -0.1}, {"token": "no", "logprob": -2.5}]
+    >>> entry = {"token": "yes", "logprob": -0.1, "top_logprobs": top}
+    >>> decal.llm.read_answers([{"choices": [{"logprobs": {"content": [entry]}}]}])
+    (Answer('yes', 1 positions, 2 tokens listed),)
+    """
+    if is_path(responses):
+        path = Path(responses)
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"responses must be a list of responses, or a file of JSON lines: got {path}, "
+                "which does not exist."
+            )
+        return tuple(_each(_lines(path)))
+    if not is_list(responses):
+        raise ValueError(
+            f"responses must be a list of responses: got one {type(responses).__name__}. Put it in "
+            "a list, or use read_answer."
+        )
+    return tuple(_each((f"response {i}", item) for i, item in enumerate(responses)))
+
+
+def _each(named: Iterable[tuple[str, Any]]) -> Iterator[Answer]:
+    empty = True
+    for where, item in named:
+        empty = False
+        try:
+            yield read_answer(item)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
+    if empty:
+        raise ValueError("responses must hold at least one response: got none.")
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                yield f"{path.name}, line {number}", line
+
+
+def read_answer(response: Any) -> Answer:
+    """The answer in one response: a dict, JSON text, or the object that a client returns.
+
+    Parameters
+    ----------
+    response : dict, str or object
+        Of OpenAI, vLLM, llama.cpp or ollama: chat, completion or their own form; or a line of a
+        batch's output. An object has attributes instead of keys, or a method `model_dump`, as those
+        of the `openai` and `ollama` clients.
+
+    Returns
+    -------
+    Answer
+
+    Examples
+    --------
+    >>> import decal
+    >>> logprobs = {"tokens": ["Yes"], "token_logprobs": [-0.2],
+    ...             "top_logprobs": [{"Yes": -0.2, " yes": -2.0, "No": -4.0}]}
+    >>> answer = decal.llm.read_answer({"choices": [{"text": "Yes", "logprobs": logprobs}]})
+    >>> answer.positions[0].cap, round(answer.positions[0].remainder, 3)
+    (-4.0, 0.028)
+    """
+    if isinstance(response, Answer):
+        return response
+    body = _plain(_parsed(response))
+    if not isinstance(body, Mapping):
+        raise ValueError(
+            f"response must be a response of a language model: got {_kind(body)}. "
+            "Pass the whole response as a dict, as JSON text, or as the client's object."
+        )
+    name = body.get("custom_id")
+    inner = _plain(body.get("response"))
+    if isinstance(inner, Mapping):
+        body = _object(inner.get("body", inner), "response.body")
+    if body.get("error"):
+        raise ValueError(f"response must be an answer: got an error, {_short(body['error'])}.")
+    entries = _entries(body)
+    if not entries:
+        raise ValueError(f"response must have log-probabilities: got an empty list. {ASK}")
+    positions = tuple(_position(entry, i) for i, entry in enumerate(entries))
+    text = "".join(_token_of(entry) for entry in entries)
+    return Answer(positions, text, None if name is None else str(name))
+
+
+# Finding the log-probabilities
+
+
+def _entries(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """One entry per position: {token, logprob, top_logprobs: [{token, logprob}, ...]}."""
+    if "choices" in body:
+        return _of_choices(body["choices"])
+    if "completion_probabilities" in body:
+        return [_plain(entry) for entry in _listed(body, "completion_probabilities")]
+    if "output" in body:
+        return _of_outputs(body["output"])
+    if body.get("logprobs") is not None:
+        return [_plain(entry) for entry in _listed(body, "logprobs")]
+    if {"message", "response", "content", "logprobs"} & set(body):
+        raise ValueError(f"response must have log-probabilities: got none. {ASK}")
+    raise ValueError(
+        "response must have choices (OpenAI, vLLM, llama.cpp), completion_probabilities "
+        f"(llama.cpp), output (OpenAI) or logprobs (ollama): got the keys {sorted(body)[:8]}. "
+        "Pass the whole response."
+    )
+
+
+def _of_choices(choices: Any) -> list[Mapping[str, Any]]:
+    if not is_list(choices) or len(choices) != 1:
+        count = len(choices) if is_list(choices) else _kind(choices)
+        raise ValueError(f"response must have one choice: got {count}. Ask for n=1.")
+    choice = _object(choices[0], "choices[0]")
+    if choice.get("logprobs") is None:
+        raise ValueError(f"response must have log-probabilities: got logprobs=None. {ASK}")
+    logprobs = _object(choice["logprobs"], "logprobs")
+    if logprobs.get("content") is not None:
+        return [_plain(entry) for entry in _listed(logprobs, "content")]
+    if "top_logprobs" not in logprobs:
+        raise ValueError(
+            f"logprobs must have content (chat) or top_logprobs (completions): got the keys "
+            f"{sorted(logprobs)}. {ASK}"
+        )
+    return _of_mappings(logprobs)
+
+
+def _of_mappings(logprobs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The form of completions: parallel lists, and a mapping from tokens to numbers."""
+    if logprobs["top_logprobs"] is None:
+        raise ValueError(f"top_logprobs must list tokens: got None. {ASK}")
+    tops = [_plain(top) for top in _listed(logprobs, "top_logprobs")]
+    unknown = {"tokens": [None] * len(tops), "token_logprobs": [None] * len(tops)}
+    given = {**unknown, **{key: logprobs[key] for key in unknown if logprobs.get(key)}}
+    tokens, values = (_listed(given, key) for key in unknown)
+    if not len(tokens) == len(values) == len(tops):
+        raise ValueError(
+            "logprobs must have as many tokens as top_logprobs: got "
+            f"{len(tokens)} tokens, {len(values)} token_logprobs and {len(tops)} top_logprobs."
+        )
+    found: list[Mapping[str, Any]] = []
+    for token, value, top in zip(tokens, values, tops, strict=True):
+        if not isinstance(top, Mapping):
+            raise ValueError(f"top_logprobs must map tokens to numbers: got {_kind(top)}. {ASK}")
+        listed = [{"token": name, "logprob": number} for name, number in top.items()]
+        found.append({"token": token, "logprob": value, "top_logprobs": listed})
+    return found
+
+
+def _of_outputs(outputs: Any) -> list[Mapping[str, Any]]:
+    """The form of OpenAI's responses: a list of messages, each a list of texts."""
+    for output in outputs if is_list(outputs) else ():
+        parts = _object(output, "output").get("content")
+        for part in parts if is_list(parts) else ():
+            said = _object(part, "content")
+            if said.get("logprobs"):
+                return [_plain(entry) for entry in _listed(said, "logprobs")]
+    raise ValueError(
+        "response must have log-probabilities: got none. Ask for them: top_logprobs=20, "
+        "include=['message.output_text.logprobs']."
+    )
+
+
+# Reading one position
+
+
+def _position(entry: Any, index: int) -> Position:
+    if not isinstance(entry, Mapping):
+        raise ValueError(f"position {index} must be an object: got {_kind(entry)}.")
+    if "top_probs" in entry or "probs" in entry:
+        raise ValueError(
+            f"position {index} must have top_logprobs: got probabilities after sampling. Leave "
+            "post_sampling_probs out, and use a llama.cpp of 2025 or later."
+        )
+    top = entry.get("top_logprobs")
+    if not is_list(top) or not len(top):
+        got = "an empty list" if is_list(top) else _kind(top)
+        raise ValueError(f"position {index} must have top_logprobs: got {got}. {ASK}")
+    listed = [_pair(_plain(item), index) for item in top]
+    sampled = _token_of(entry) if entry.get("token") is not None else None
+    return _bounded(listed, sampled, entry.get("logprob"), index)
+
+
+def _bounded(
+    listed: list[tuple[str, float]], sampled: str | None, value: Any, index: int
+) -> Position:
+    """A position of what is listed, and of the token that was sampled, which may not be listed.
+
+    Some servers put the sampled token into the list although it is not among the most probable;
+    it then bounds nothing. So if the last of the list is the sampled token, the one before it is
+    the cap.
+    """
+    listed = sorted(((t, v) for t, v in listed if v > UNLIKELY), key=lambda pair: -pair[1])
+    if not listed:
+        raise ValueError(f"position {index} must list a possible token: got -inf only.")
+    bounding = listed[:-1] if listed[-1][0] == sampled else listed
+    cap = bounding[-1][1] if bounding else 0.0
+    if sampled is not None and value is not None and sampled not in (t for t, _ in listed):
+        token, number = _pair({"token": sampled, "logprob": value}, index)
+        if number > UNLIKELY:
+            listed.append((token, number))
+    total = math.fsum(math.exp(number) for _, number in listed)
+    if total > 1 + ROUNDING * len(listed):
+        raise ValueError(
+            f"top_logprobs must be logarithms of probabilities: got a sum of {total:.4g} at "
+            f"position {index}. Ask for the model's own, not those after sampling."
+        )
+    return Position(tuple(listed), cap)
+
+
+def _pair(item: Any, index: int) -> tuple[str, float]:
+    if not isinstance(item, Mapping) or "logprob" not in item or item.get("token") is None:
+        keys = sorted(item) if isinstance(item, Mapping) else _kind(item)
+        raise ValueError(
+            f"top_logprobs must hold tokens with their logprob: got {keys} at position {index}."
+        )
+    token, value = _token_of(item), item["logprob"]
+    if isinstance(value, bool) or not isinstance(value, int | float) or value > 1e300:
+        raise ValueError(
+            f"logprob must be a number: got {_short(value)} for {token!r} at position {index}."
+        )
+    value = max(value, -1e300)  # whole numbers may be too large for a float
+    if math.isnan(value):
+        raise ValueError(
+            f"logprob must be a number: got NaN for {token!r} at position {index}. The server's "
+            "model overflows; another precision may help."
+        )
+    if value > ROUNDING:
+        raise ValueError(
+            f"logprob must be at most 0: got {value:g} for {token!r} at position {index}. These "
+            "may be logits or probabilities: ask for log-probabilities."
+        )
+    return token, min(float(value), 0.0)
+
+
+def _token_of(entry: Mapping[str, Any]) -> str:
+    """The text of a token: its bytes, if the server says them, are never ambiguous."""
+    raw = entry.get("bytes")
+    if is_list(raw) and len(raw):
+        try:
+            return bytes(raw).decode("utf-8")
+        except (ValueError, TypeError):
+            pass  # a part of a character: the text says it as well as can be
+    token = entry.get("token")
+    return "" if token is None else str(token)
+
+
+# Forms of responses
+
+
+def _parsed(response: Any) -> Any:
+    if not isinstance(response, str | bytes):
+        return response
+    try:
+        return json.loads(response)
+    except ValueError as error:
+        raise ValueError(
+            f"response must be JSON: got {_short(response)}, which is not ({error})."
+        ) from error
+
+
+def _plain(value: Any) -> Any:
+    """A mapping of what has attributes instead of keys; everything else as it is."""
+    if value is None or isinstance(value, Mapping | str | bytes | int | float) or is_list(value):
+        return value
+    if hasattr(value, "model_dump"):
+        return value.model_dump()
+    if hasattr(value, "__dict__"):
+        return vars(value)
+    return value
+
+
+def _object(value: Any, name: str) -> Mapping[str, Any]:
+    found = _plain(value)
+    if not isinstance(found, Mapping):
+        raise ValueError(f"{name} must be an object: got {_kind(found)}. Pass the whole response.")
+    return found
+
+
+def _listed(body: Mapping[str, Any], key: str) -> Sequence[Any]:
+    listed = body[key]
+    if not is_list(listed):
+        raise ValueError(f"{key} must be a list: got {_kind(listed)}. {ASK}")
+    return listed
+
+
+def is_list(value: Any) -> TypeGuard[Sequence[Any]]:
+    """Whether a value is a list, or like one; a text is not."""
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def is_path(value: Any) -> TypeGuard[str | Path]:
+    """Whether a value is a path, rather than a response as JSON text."""
+    text = isinstance(value, str) and value.lstrip()[:1] not in ("{", "[", "")
+    return text or isinstance(value, Path)
+
+
+def _kind(value: Any) -> str:
+    return "None" if value is None else f"{type(value).__name__} {_short(value)}"
+
+
+def _short(value: Any, most: int = 60) -> str:
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}…"

@@ -1,0 +1,394 @@
+"""Causal language models of transformers: the whole vocabulary, and labels of several tokens."""
+
+from __future__ import annotations
+
+import inspect
+import string
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.checks import check_count, check_flag
+from decal._base.extras import needs
+from decal._base.numerics import Array
+from decal._io.progress import progress_bar
+from decal.llm._verbaliser import Verbaliser
+
+__all__ = ["label_logits", "next_token_log_probabilities", "vocabulary_tokens"]
+
+UNLIMITED = 10**9
+"""A tokenizer without a limit states an astronomic one, above this number of tokens."""
+
+Ids = tuple[int, ...]
+
+
+@contextmanager
+def _packages() -> Iterator[None]:
+    message = "decal.llm needs transformers and PyTorch for models: pip install 'decal[llm]'"
+    with needs("torch", "transformers", message=message):
+        yield
+
+
+def next_token_log_probabilities(
+    model: Any,
+    tokenizer: Any,
+    prompts: Iterable[Any],
+    *,
+    chat: bool = False,
+    batch_size: int = 8,
+    progress: bool = False,
+) -> NDArray[np.float32]:
+    """(n, V) log-probabilities of the next token, over the whole vocabulary, as float32.
+
+    Parameters
+    ----------
+    model, tokenizer
+        A causal language model of transformers and its tokenizer.
+    prompts : iterable of str, or of lists of messages
+        A text is taken as it is; a list of messages, {"role": "user", "content": "..."}, goes
+        through the tokenizer's chat template.
+    chat : bool
+        Take each text as the message of a user.
+    batch_size : int
+        The number of prompts per pass through the model.
+    progress : bool
+        Whether to show a bar.
+
+    Notes
+    -----
+    Memory is 4 n V bytes. `label_logits` keeps the labels only.
+    """
+    reader = Reader.of(model, tokenizer)
+    rows = [reader.encode(prompt, i, chat) for i, prompt in enumerate(_several(prompts))]
+    out = np.empty((len(rows), reader.size), dtype=np.float32)
+    for where, found in reader.log_probabilities(rows, 1, batch_size, progress):
+        out[where] = found[:, -1]
+    return out
+
+
+def label_logits(
+    model: Any,
+    tokenizer: Any,
+    prompts: Iterable[Any],
+    verbaliser: Verbaliser,
+    *,
+    templates: str | Sequence[str] | None = None,
+    chat: bool = False,
+    batch_size: int = 8,
+    progress: bool = False,
+) -> Array:
+    """(n, K) logits of the labels: logarithms of the probability that the model says each.
+
+    Parameters
+    ----------
+    model, tokenizer, prompts, chat, batch_size, progress
+        As for `next_token_log_probabilities`.
+    verbaliser : Verbaliser
+        The spellings of the labels. One of several tokens has the product of their conditional
+        probabilities, so labels may share their first tokens.
+    templates : str or sequence of str, optional
+        Texts with {} where the prompt goes, or with {name} where its value goes if prompts are
+        mappings. With a sequence of M the result is (M, n, K): see `decal.llm.spread`.
+
+    Returns
+    -------
+    (n, K) array
+        Not normalised: the rest is the probability of saying something else. With templates,
+        (M, n, K) if there is a sequence of them.
+
+    Raises
+    ------
+    ValueError
+        If the tokens of one label begin those of another, whose probability would count twice.
+    """
+    if templates is not None and not isinstance(templates, str):
+        items = list(_several(prompts))
+        options: dict[str, Any] = {"chat": chat, "batch_size": batch_size, "progress": progress}
+        each = [
+            label_logits(model, tokenizer, items, verbaliser, templates=template, **options)
+            for template in check_templates(templates)
+        ]
+        return np.stack(each)
+    filled: Iterable[Any] = _several(prompts)
+    if templates is not None:
+        (template,) = check_templates([templates])
+        filled = [fill(template, item, i) for i, item in enumerate(filled)]
+    reader = Reader.of(model, tokenizer)
+    spellings = [_sequences(tokenizer, own) for own in verbaliser.spellings]
+    _require_apart(spellings, verbaliser, tokenizer)
+    rows = [reader.encode(prompt, i, chat) for i, prompt in enumerate(filled)]
+    return _scored(reader, rows, spellings, batch_size, progress)
+
+
+def vocabulary_tokens(tokenizer: Any, size: int | None = None) -> list[str]:
+    """The tokens of a tokenizer by number, for `decal.llm.vocabulary_masses`.
+
+    Parameters
+    ----------
+    tokenizer
+        Of transformers.
+    size : int, optional
+        The number of columns of the model, which may be more than the tokenizer has tokens: the
+        others are called "".
+    """
+    count = len(tokenizer)
+    size = count if size is None else check_count(size, "size")
+    known = tokenizer.convert_ids_to_tokens(range(min(count, size)))
+    return [token or "" for token in known] + [""] * (size - count)
+
+
+# Prompts
+
+
+def _several(prompts: Any) -> Iterable[Any]:
+    if isinstance(prompts, str | Mapping):
+        raise ValueError("prompts must be a list of prompts: got one prompt. Put it in a list.")
+    found = list(prompts)
+    if not found:
+        raise ValueError("prompts must hold at least one prompt: got none.")
+    return found
+
+
+def check_templates(templates: Iterable[Any]) -> tuple[str, ...]:
+    """Texts with at least one place for a prompt each."""
+    found = tuple(templates)
+    for template in found:
+        if not isinstance(template, str) or not _fields(template):
+            raise ValueError(
+                f"templates must hold {{}} or {{name}}, where the prompt goes: got {template!r}."
+            )
+    if not found:
+        raise ValueError("templates must be one text or more: got none.")
+    return found
+
+
+def _fields(template: str) -> list[str]:
+    try:
+        return [field for _, field, _, _ in string.Formatter().parse(template) if field is not None]
+    except ValueError as error:
+        raise ValueError(
+            f"templates must hold {{}} or {{name}}: got {template!r} ({error}). "
+            "Write {{ and }} for braces."
+        ) from error
+
+
+def fill(template: str, item: Any, index: int = 0) -> str:
+    """A template with a text, or with the values of a mapping, in its places.
+
+    Parameters
+    ----------
+    template : str
+        With {} or {name}. Braces in the text or in the values are left as they are.
+    item : str or mapping
+        What goes there.
+    index : int
+        The number of the item, for messages.
+    """
+    if isinstance(item, str):
+        if any(_fields(template)):
+            raise ValueError(
+                f"prompts must be mappings for the template {template!r}: got a text at index "
+                f"{index}."
+            )
+        return template.format(*[item] * len(_fields(template)))
+    missing = [name for name in _fields(template) if name not in item]
+    if missing:
+        raise ValueError(
+            f"prompts must have what the template names: got none called {missing[0]!r} at index "
+            f"{index}, but {sorted(item)}."
+        )
+    return template.format(**item)
+
+
+# Labels
+
+
+def _sequences(tokenizer: Any, spellings: Iterable[str]) -> list[Ids]:
+    """The token sequences of one label's spellings, without those that another one begins."""
+    found = [tuple(tokenizer(s, add_special_tokens=False)["input_ids"]) for s in spellings]
+    found = list(dict.fromkeys(ids for ids in found if ids))
+    return [a for a in found if not any(a != b and a[: len(b)] == b for b in found)]
+
+
+def _require_apart(spellings: list[list[Ids]], verbaliser: Verbaliser, tokenizer: Any) -> None:
+    for k, own in enumerate(spellings):
+        if not own:
+            raise ValueError(
+                f"labels must be spelled by tokens: got none for {verbaliser.classes[k]!r}."
+            )
+        for j, others in enumerate(spellings):
+            for a in own if j != k else ():
+                for b in others:
+                    if b[: len(a)] == a:
+                        raise ValueError(
+                            f"labels must not begin each other: got {tokenizer.decode(list(a))!r} "
+                            f"for {verbaliser.classes[k]!r} and {tokenizer.decode(list(b))!r} for "
+                            f"{verbaliser.classes[j]!r}. Spell them in other ways."
+                        )
+
+
+def _scored(
+    reader: Reader, rows: list[Ids], spellings: list[list[Ids]], batch_size: int, progress: bool
+) -> Array:
+    """(n, K) logits: one pass over the prompts for each beginning that labels share."""
+    sequences = {ids for own in spellings for ids in own}
+    beginnings = {ids[:-1] for ids in sequences}
+    # A pass over prompt and beginning tells the probability of every token of that beginning too.
+    longest = {a for a in beginnings if not any(a != b and b[: len(a)] == a for b in beginnings)}
+    scores = {ids: np.zeros(len(rows)) for ids in sequences}
+    for start in sorted(longest):
+        mine = [ids for ids in sequences if start[: len(ids) - 1] == ids[:-1]]
+        inputs = [row + start for row in rows]
+        reader.require_room(inputs)
+        for where, found in reader.log_probabilities(inputs, len(start) + 1, batch_size, progress):
+            for ids in mine:
+                chain = [found[:, i, token] for i, token in enumerate(ids)]
+                scores[ids][where] = np.sum(chain, axis=0)
+    columns = [
+        np.logaddexp.reduce(np.stack([scores[ids] for ids in own]), axis=0) for own in spellings
+    ]
+    return np.stack(columns, axis=1)
+
+
+# The model
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A model with all that is needed to run it on prompts of different lengths.
+
+    Attributes
+    ----------
+    model, tokenizer
+        Of transformers.
+    size : int
+        The number of columns of its logits.
+    limit : int or None
+        The number of tokens that the model takes.
+    takes : frozenset of str
+        The arguments of the model.
+    """
+
+    model: Any
+    tokenizer: Any
+    size: int
+    limit: int | None
+    takes: frozenset[str]
+
+    @classmethod
+    def of(cls, model: Any, tokenizer: Any) -> Reader:
+        """Of a model and its tokenizer; ValueError if it is no causal language model."""
+        with _packages():
+            import torch  # noqa: F401
+            import transformers  # noqa: F401
+        config = model.config
+        if not (getattr(model, "can_generate", lambda: False)() and not config.is_encoder_decoder):
+            raise ValueError(
+                f"model must be a causal language model: got {type(model).__name__}. "
+                "Load it with AutoModelForCausalLM."
+            )
+        limits = (tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
+        limit = min((n for n in limits if n is not None and n < UNLIMITED), default=None)
+        size = int(model.get_output_embeddings().weight.shape[0])
+        takes = frozenset(inspect.signature(model.forward).parameters)
+        return cls(model.eval(), tokenizer, size, limit, takes)
+
+    def encode(self, prompt: Any, index: int, chat: bool) -> Ids:
+        """The tokens of a prompt: a text, or messages."""
+        messages = prompt
+        if isinstance(prompt, str):
+            if not check_flag(chat, "chat"):
+                ids = self.tokenizer(prompt)["input_ids"]
+                return self._checked(ids, index)
+            messages = [{"role": "user", "content": prompt}]
+        if not _are_messages(messages):
+            raise ValueError(
+                "prompts must be texts, or lists of messages with role and content: got "
+                f"{prompt!r} at index {index}."
+            )
+        if not self.tokenizer.chat_template:
+            raise ValueError(
+                "prompts must be texts for a tokenizer without a chat template: got messages at "
+                f"index {index}. Leave chat=True out, and write the whole prompt."
+            )
+        text = self.tokenizer.apply_chat_template(
+            list(messages), tokenize=False, add_generation_prompt=True
+        )
+        return self._checked(self.tokenizer(text, add_special_tokens=False)["input_ids"], index)
+
+    def _checked(self, ids: Sequence[int], index: int) -> Ids:
+        if not len(ids):
+            raise ValueError(f"prompts must hold a token each: got none at index {index}.")
+        found = tuple(ids)
+        self.require_room([found], index)
+        return found
+
+    def require_room(self, rows: Iterable[Ids], start: int = 0) -> None:
+        """ValueError if a row has more tokens than the model takes."""
+        for index, ids in enumerate(rows, start):
+            if self.limit is not None and len(ids) > self.limit:
+                raise ValueError(
+                    f"prompts must have at most {self.limit} tokens each: got {len(ids)} at index "
+                    f"{index}. Shorten it."
+                )
+
+    def log_probabilities(
+        self, rows: list[Ids], last: int, batch_size: int, progress: bool
+    ) -> Iterator[tuple[list[int], Array]]:
+        """Batches of rows: their numbers, and log-probabilities (b, last, V) after the last tokens.
+
+        Rows of similar length share a batch. They are padded on the left, which the attention mask
+        and the positions leave out, so that the last tokens stand in the same columns.
+        """
+        import torch
+
+        size = check_count(batch_size, "batch_size")
+        padded = {"attention_mask", "position_ids"} <= self.takes
+        order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+        with progress_bar("prompts", len(rows), unit="prompts", show=progress) as bar:
+            start = 0
+            while start < len(order):
+                where = order[start : start + size]
+                if not padded:  # a model that cannot leave padding out gets rows of one length
+                    where = [i for i in where if len(rows[i]) == len(rows[where[0]])]
+                with torch.inference_mode():
+                    logits = self._run([rows[i] for i in where], last)
+                    found = logits[:, -last:].float().log_softmax(dim=-1).cpu().numpy()
+                if not np.isfinite(found).any(axis=-1).all():
+                    raise ValueError(
+                        "model must give finite logits: got NaN. Load it in single precision, "
+                        "dtype=torch.float32."
+                    )
+                yield where, found
+                start += len(where)
+                bar.advance(len(where))
+
+    def _run(self, rows: list[Ids], last: int) -> Any:
+        import torch
+
+        width = max(len(ids) for ids in rows)
+        shape = len(rows), width
+        tokens = torch.zeros(shape, dtype=torch.long)
+        mask = torch.zeros(shape, dtype=torch.long)
+        for i, ids in enumerate(rows):
+            tokens[i, width - len(ids) :] = torch.tensor(ids)
+            mask[i, width - len(ids) :] = 1
+        options: dict[str, Any] = {"attention_mask": mask}
+        options["position_ids"] = (mask.cumsum(dim=1) - 1).clamp(min=0)
+        given = {k: v.to(self.model.device) for k, v in options.items() if k in self.takes}
+        if "logits_to_keep" in self.takes:
+            given["logits_to_keep"] = last
+        return self.model(input_ids=tokens.to(self.model.device), **given).logits
+
+
+def _are_messages(value: Any) -> bool:
+    return (
+        isinstance(value, Sequence)
+        and not isinstance(value, str)
+        and len(value) > 0
+        and all(isinstance(m, Mapping) and {"role", "content"} <= set(m) for m in value)
+    )

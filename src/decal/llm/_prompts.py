@@ -1,0 +1,97 @@
+"""Prompt uncertainty: what several templates say of the same input, kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from decal._base.checks import check_choice, check_count
+from decal._base.numerics import softmax
+from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, union
+
+__all__ = ["option_orders", "spread"]
+
+
+def spread(
+    predictions: Any, *, how: str = "hull", classes: Iterable[str] | None = None
+) -> HullCredalSet | IntervalCredalSet:
+    """The credal sets of inputs that several templates were tried on.
+
+    Parameters
+    ----------
+    predictions : (M, n, K) array, or list of CredalSet
+        Logits of M templates, such as `label_logits` returns for a sequence of templates; or the
+        credal sets of each template, one after the other.
+    how : str
+        "hull": all mixtures of the M predictions, for logits. "union": the smallest intervals
+        that hold all of them; the only choice for credal sets.
+    classes : iterable of str, optional
+        The names of the labels, for logits.
+
+    Examples
+    --------
+    >>> import decal
+    >>> logits = [[[1.0, 0.0]], [[0.2, 0.0]]]
+    >>> decal.llm.spread(logits, classes=["yes", "no"])
+    HullCredalSet: 1 input, 2 vertices, 2 classes, mean width 0.181
+      0  yes [0.550, 0.731]  no [0.269, 0.450]
+    """
+    check_choice(how, "how", ("hull", "union"))
+    sets = list(predictions)
+    if sets and all(isinstance(one, CredalSet) for one in sets):
+        if how == "hull":
+            raise ValueError(
+                "how must be 'union' for credal sets: got 'hull', which is for logits."
+            )
+        return union(sets)
+    logits = np.asarray(predictions, dtype=np.float64)
+    if logits.ndim != 3 or not logits.size or np.isnan(logits).any():
+        raise ValueError(
+            "predictions must be logits (templates, inputs, labels) without NaN, or a list of "
+            f"credal sets: got shape {logits.shape}."
+        )
+    M, n, K = logits.shape
+    p = softmax(logits.reshape(M * n, K)).reshape(M, n, K)
+    hull = HullCredalSet(p.transpose(1, 0, 2), axis=1, classes=classes)
+    return hull if how == "hull" else hull.box()
+
+
+def option_orders(
+    template: str, options: Iterable[str], *, most: int = 6, sep: str = ", "
+) -> list[str]:
+    """Templates that list the same options in different orders.
+
+    Parameters
+    ----------
+    template : str
+        With {options} where the options go; other braces stay.
+    options : iterable of str
+        The options.
+    most : int
+        The number of orders: rotations first, in which every option has every place once, then
+        others.
+    sep : str
+        What stands between options.
+
+    Examples
+    --------
+    >>> import decal
+    >>> decal.llm.option_orders("{} Answer {options}.", ["yes", "no"], sep=" or ")
+    ['{} Answer yes or no.', '{} Answer no or yes.']
+    """
+    if "{options}" not in template:
+        raise ValueError(f"template must hold {{options}}, where they go: got {template!r}.")
+    given = list(options)
+    if len(set(given)) != len(given) or len(given) < 2:
+        raise ValueError(f"options must be two or more, and distinct: got {given!r}.")
+    count = check_count(most, "most")
+    orders = [tuple(given[i:] + given[:i]) for i in range(len(given))]
+    for order in permutations(given):
+        if len(orders) >= count:
+            break
+        if order not in orders:
+            orders.append(order)
+    return [template.replace("{options}", sep.join(order)) for order in orders[:count]]

@@ -1,0 +1,171 @@
+"""Verbaliser: which tokens, or sequences of tokens, say which label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from decal._base.checks import check_choice, check_flag
+
+__all__ = ["Verbaliser", "plain_text"]
+
+SPACES = ("Ġ", "▁")
+"""How vocabularies write a leading space: byte-level ones, and those of SentencePiece."""
+
+NEWLINE = "Ċ"
+"""How byte-level vocabularies write the end of a line."""
+
+Labels = Sequence[str] | Mapping[str, str | Sequence[str]]
+
+
+class Verbaliser:
+    """Labels, and the ways in which a language model spells them.
+
+    Parameters
+    ----------
+    labels : sequence of str, or mapping
+        The names of two or more classes, which are their own spellings; or a mapping from names to
+        one spelling or several.
+    space : bool
+        Add every spelling with a space before it: most vocabularies have a token for either.
+    case : bool
+        Add every spelling in lower case, in upper case, and with a capital.
+    partial : str
+        What to do with a token that only begins a spelling, as "ent" begins "entailment", in a
+        response, where nothing is known of the tokens after it. "refuse": an error where such
+        tokens have more probability than all labels together, so that an answer would be
+        meaningless. "bound": their probability may or may not belong to the labels that they
+        begin, which widens the intervals. "ignore": a label is its own tokens and nothing else.
+
+    Attributes
+    ----------
+    classes : tuple of str
+        The names of the K classes.
+    spellings : tuple of tuple of str
+        The spellings of each class.
+
+    Notes
+    -----
+    Tokens are compared as text. "Ġyes" and "▁yes", the forms of byte-level and SentencePiece
+    vocabularies, are " yes". `decal.llm.label_logits` scores labels of several tokens by the
+    chain of conditional probabilities, and needs no `partial`.
+
+    Examples
+    --------
+    >>> import decal
+    >>> v = decal.llm.Verbaliser({"entailed": "yes", "open": ["maybe", "unclear"]}, case=True)
+    >>> v
+    Verbaliser(entailed: 'yes', open: 'maybe' or 'unclear')
+    >>> v.label_of("ĠYes"), v.label_of("perhaps")
+    (0, None)
+    """
+
+    def __init__(
+        self, labels: Labels, *, space: bool = True, case: bool = False, partial: str = "refuse"
+    ) -> None:
+        given = check_spellings(labels)
+        space, case = check_flag(space, "space"), check_flag(case, "case")
+        self.partial = check_choice(partial, "partial", ("refuse", "bound", "ignore"))
+        self.classes = tuple(given)
+        self._given = tuple(given.values())
+        self.spellings = tuple(
+            tuple(dict.fromkeys(v for s in own for v in _variants(s, space, case)))
+            for own in given.values()
+        )
+        self._label_of: dict[str, int] = {}
+        for k, own in enumerate(self.spellings):
+            for spelling in own:
+                other = self._label_of.setdefault(spelling, k)
+                if other != k:
+                    raise ValueError(
+                        f"labels must have spellings of their own: got {spelling!r} for "
+                        f"{self.classes[other]!r} and for {self.classes[k]!r}."
+                    )
+
+    def __repr__(self) -> str:
+        labels = (
+            f"{name}: {' or '.join(map(repr, own))}"
+            for name, own in zip(self.classes, self._given, strict=True)
+        )
+        return f"Verbaliser({', '.join(labels)})"
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def label_of(self, token: str) -> int | None:
+        """The number of the class that a token spells; None if it spells none."""
+        return self._label_of.get(plain_text(token))
+
+    def among(self, tokens: Iterable[str]) -> Verbaliser:
+        """The same labels without the spellings that are no token of a vocabulary.
+
+        A spelling that is no token cannot be listed, and need not be reckoned with: intervals are
+        narrower.
+
+        Parameters
+        ----------
+        tokens : iterable of str
+            The vocabulary, for instance `decal.llm.vocabulary_tokens(tokenizer)`.
+        """
+        known = {plain_text(token) for token in tokens}
+        kept = {
+            name: [spelling for spelling in own if spelling in known]
+            for name, own in zip(self.classes, self.spellings, strict=True)
+        }
+        for name, own in kept.items():
+            if not own:
+                raise ValueError(
+                    f"tokens must hold a spelling of every label: got none of {name!r}. Spell it "
+                    "by a word that is one token, or score it with label_logits."
+                )
+        return Verbaliser(kept, space=False, partial=self.partial)
+
+    def begun_by(self, token: str) -> tuple[int, ...]:
+        """The classes with a spelling that a token begins, and does not complete."""
+        text = plain_text(token)
+        if not text.strip() or text in self._label_of:
+            return ()
+        return tuple(
+            k
+            for k, own in enumerate(self.spellings)
+            if any(spelling.startswith(text) for spelling in own)
+        )
+
+
+def plain_text(token: str) -> str:
+    """A token as text: "Ġyes" and "▁yes" are " yes"; "Ċ" ends a line."""
+    if token[:1] in SPACES:
+        token = " " + token[1:]
+    return token.replace(NEWLINE, "\n")
+
+
+def _variants(spelling: str, space: bool, case: bool) -> Iterable[str]:
+    forms = [spelling]
+    if case:
+        capital = spelling[:1].upper() + spelling[1:]
+        forms += [spelling.lower(), capital, spelling.upper()]
+    for form in forms:
+        yield form
+        if space and not form[:1].isspace():
+            yield " " + form
+
+
+def check_spellings(labels: Any) -> dict[str, tuple[str, ...]]:
+    """The spellings of each class, by its name; at least two classes."""
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise ValueError(f"labels must be a list of words: got {labels!r}.")
+    pairs = list(labels.items()) if isinstance(labels, Mapping) else [(w, w) for w in labels]
+    found: dict[str, tuple[str, ...]] = {}
+    for index, (name, own) in enumerate(pairs):
+        spellings = (own,) if isinstance(own, str) else tuple(own)
+        for spelling in (name, *spellings):
+            if not isinstance(spelling, str) or not spelling.strip():
+                raise ValueError(f"labels must be words: got {spelling!r} at index {index}.")
+        if not spellings:
+            raise ValueError(f"labels must each have a spelling: got none for {name!r}.")
+        if name in found:
+            raise ValueError(f"labels must be distinct: got {name!r} more than once.")
+        found[name] = spellings
+    if len(found) < 2:
+        raise ValueError(f"labels must be two or more: got {len(found)}.")
+    return found

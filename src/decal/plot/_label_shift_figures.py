@@ -1,0 +1,290 @@
+"""Figures of class frequencies that change: before and now, and what follows for some inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+
+from decal._base.checks import check_choice, check_count
+from decal._base.data_frames import is_frame
+from decal._base.numerics import Array
+from decal.plot._fonts import drawable, literal, wrapped
+from decal.plot._intervals import LABEL_WIDTH, MOST_BARS
+from decal.plot._style import (
+    axes_or_new,
+    bar_handle,
+    frame,
+    halo,
+    inks,
+    legend_below,
+    line_handle,
+    mark_handle,
+    probability_axis,
+    unit,
+)
+from decal.shift import Frequencies, LabelShift
+
+SORTS = ("change", "now", "before", "class")
+
+FILLED = 0.56
+"""Share of a class's height that its interval fills."""
+
+FEW = 12
+"""Up to so many classes, long names take two lines."""
+
+ROOM = 1.06
+"""How much further than the largest frequency the axis goes."""
+
+POINTS = 201
+"""Prevalences at which curves are drawn."""
+
+MOST_INPUTS = 8
+"""More curves than this are no longer told apart."""
+
+BAR_WIDTH, BAR_STEP = 0.028, 0.062
+"""Of the bars beside a figure of prevalences, in widths of the axes."""
+
+
+def frequencies(
+    found: Frequencies,
+    *,
+    ax: Axes | None = None,
+    top: int | None = None,
+    sort: str = "change",
+    legend: bool = True,
+) -> Axes:
+    """Class frequencies: before as open marks, now as dots on bars, which are their intervals.
+
+    Parameters
+    ----------
+    found : Frequencies
+        The `frequencies` of a `decal.LabelShift`.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure, as high as the classes need.
+    top : int, optional
+        Number of classes shown, those that changed most; 40 by default.
+    sort : str
+        "change", the largest change first; "now" or "before", by that frequency, greatest first;
+        "class", as they come.
+    legend : bool
+        Whether there is one.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes. A line of text says how many classes are not shown.
+
+    Examples
+    --------
+    >>> import decal
+    >>> from decal import plot
+    >>> logits, labels = [[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [0.9, 0.8]], [0, 0, 1, 1]
+    >>> shift = decal.LabelShift(calibrate=False).fit(logits, labels, classes=["no", "yes"])
+    >>> ax = plot.frequencies(shift.observe([[0.0, 1.0]] * 5).frequencies)
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['no', 'yes']
+    """
+    if not isinstance(found, Frequencies):
+        raise ValueError(
+            "found must be the frequencies of a LabelShift: got "
+            f"{type(found).__name__}. Pass shift.frequencies."
+        )
+    chosen = _chosen(found, MOST_BARS if top is None else check_count(top, "top"), sort)
+    S, left = len(chosen), len(found.classes) - len(chosen)
+    labels, families = drawable([found.classes[k] for k in chosen], [f"class {k}" for k in chosen])
+    lines = [wrapped(label, LABEL_WIDTH, 2 if S <= FEW else 1) for label in labels]
+    ax = axes_or_new(ax, 4.8, 1.1 + (0.28 if any("\n" in line for line in lines) else 0.22) * S)
+    ink = frame(ax, grid="x")
+    colour, y = ink.models[0], np.arange(S)
+    lower, upper = found.lower[chosen], found.upper[chosen]
+    ax.barh(
+        y, upper - lower, left=lower, height=FILLED, color=ink.tint(colour),
+        edgecolor=ink.tint(colour), linewidth=0.7 * unit(),
+    )  # fmt: skip
+    ax.hlines(
+        y, found.before[chosen], found.estimate[chosen], ink.muted, lw=0.8 * unit(), zorder=2.5
+    )
+    before: dict[str, Any] = {
+        "marker": "o", "markersize": 4.6 * unit(), "markerfacecolor": ink.face,
+        "markeredgecolor": ink.text, "markeredgewidth": 1.2 * unit(), "linestyle": "",
+    }  # fmt: skip
+    ax.plot(found.before[chosen], y, clip_on=False, zorder=3, gid="before", **before)
+    ax.plot(
+        found.estimate[chosen], y, "o", color=colour, ms=5.4 * unit(), clip_on=False, zorder=4,
+        gid="now", **halo(ink),
+    )  # fmt: skip
+    reach = max(float(upper.max()), float(found.before[chosen].max()))
+    ax.set(xlim=(0, min(ROOM * reach, 1.0)), ylim=(S - 0.5, -0.5), xlabel="frequency")
+    ax.set_yticks(y, lines)
+    ax.tick_params(axis="y", length=0)
+    for label in ax.get_yticklabels():
+        label.set(**literal(families))
+    if left:
+        ax.set_ylabel(f"and {left:,} classes that changed less", fontsize="small")
+    if legend:
+        open_dot = mark_handle("before", ink.text, "o", ink)
+        open_dot.set(**{k: v for k, v in before.items() if k != "linestyle"})
+        handles: list[Artist] = [
+            open_dot,
+            mark_handle("now", colour, "o", ink),
+            bar_handle(f"interval, {100 * found.confidence:g} %", ink.tint(colour)),
+        ]
+        legend_below(ax, handles, drop=3.5)
+    return ax
+
+
+def _chosen(found: Frequencies, top: int, sort: str) -> list[int]:
+    """Numbers of the classes to show, in order."""
+    check_choice(sort, "sort", SORTS)
+    chosen = found.most_changed[:top]
+    if sort == "class":
+        return sorted(chosen)
+    if sort == "change":
+        return chosen
+    value = found.estimate if sort == "now" else found.before
+    return sorted(chosen, key=lambda k: (-value[k], k))
+
+
+def prevalence(
+    shift: LabelShift,
+    logits: Any,
+    of: Any = None,
+    *,
+    ax: Axes | None = None,
+    names: Sequence[str] | None = None,
+    largest: float | None = None,
+    colors: Sequence[str] | None = None,
+    legend: bool = True,
+) -> Axes:
+    """The probability of a class, for some inputs, against how frequent the class is.
+
+    A curve per input: what the model says about it at every prevalence, while the other classes
+    keep their proportions. Shaded are the prevalences that the inputs observed leave plausible; the
+    bars at the right are the credal sets that follow.
+
+    Parameters
+    ----------
+    shift : LabelShift
+        Fitted. If it has observed nothing, there are curves alone.
+    logits : (n, K) array
+        The inputs, at most eight.
+    of : str or int, optional
+        The class; by default the last one.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure. The bars need room at their right, which
+        a constrained layout leaves.
+    names : sequence of str, optional
+        What the inputs are called; by default their numbers, or their index in a frame.
+    largest : float, optional
+        Where the axis of prevalences ends; by default well beyond all that is marked.
+    colors : sequence of str, optional
+        Colors of the inputs, instead of decal's.
+    legend : bool
+        Whether there is one.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes. Curves have the names of inputs as gid.
+
+    Examples
+    --------
+    >>> import decal
+    >>> from decal import plot
+    >>> logits, labels = [[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [0.9, 0.8]], [0, 0, 1, 1]
+    >>> shift = decal.LabelShift(calibrate=False).fit(logits, labels, classes=["no", "yes"])
+    >>> shift = shift.observe([[2.0, 0.0]] * 20)
+    >>> ax = plot.prevalence(shift, [[0.0, 1.0], [1.0, 0.0]], "yes")
+    >>> [line.get_gid() for line in ax.lines[:2]], ax.get_xlabel()
+    (['0', '1'], 'frequency of yes')
+    """
+    if not isinstance(shift, LabelShift):
+        raise ValueError(f"shift must be a LabelShift: got {type(shift).__name__}.")
+    k, label = shift._class(of)
+    known = shift._known
+    found = shift.frequencies if known.observed is not None else None
+    before = float(known.calibrated.frequencies[k])
+    reach = max(before, 0.0 if found is None else float(found.upper[k]))
+    end = _check_largest(largest) if largest is not None else min(1.0, max(1.6 * reach, 0.2))
+    shown = np.linspace(0, end, POINTS)
+    curves = _curves(shift, logits, k, shown)
+    called = _called(names, logits, curves.shape[1])
+    texts, families = drawable([*called, label], [*called, f"class {k}"])
+    ax = axes_or_new(ax, 5.4, 3.6)
+    ink = frame(ax)
+    palette = ink.colours(len(called), colors)
+    for i, colour in enumerate(palette):
+        ax.plot(shown, curves[:, i], color=colour, lw=1.8 * unit(), gid=called[i])
+    if found is not None:
+        ax.axvspan(found.lower[k], found.upper[k], color=ink.tint(ink.muted, 0.22), lw=0, zorder=0)
+    ax.axvline(before, color=ink.muted, lw=1.1 * unit(), ls=(0, (1, 2)), zorder=1)
+    if found is not None:
+        sets = shift.predict(logits)
+        _bars_beside(ax, sets.lower[:, k], sets.upper[:, k], palette)
+    ax.set(xlim=(0, end), ylim=(0, 1), xlabel=f"frequency of {texts[-1]}")
+    ax.set_ylabel(f"probability of {texts[-1]}")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.label.set(**literal(families))
+    probability_axis(ax.yaxis)
+    if legend:
+        handles: list[Artist] = [
+            line_handle(name, colour, width=1.8)
+            for name, colour in zip(texts, palette, strict=False)
+        ]
+        handles.append(line_handle("before", ink.muted, dotted=True))
+        if found is not None:
+            shade = ink.tint(ink.muted, 0.22)
+            handles.append(bar_handle(f"plausible, {100 * found.confidence:g} %", shade))
+        legend_below(ax, handles, drop=3.5)
+    return ax
+
+
+def _curves(shift: LabelShift, logits: Any, k: int, shown: Array) -> Array:
+    """(prevalences, inputs) the probability of class k."""
+    curves = []
+    for x in shown:
+        sets = shift.predict(logits, frequencies={k: float(x)})
+        if not 1 <= len(sets) <= MOST_INPUTS:
+            raise ValueError(
+                f"logits must be of 1 to {MOST_INPUTS} inputs, for more curves are not told apart: "
+                f"got {len(sets)}. Choose some."
+            )
+        assert sets.point is not None  # all sets of a LabelShift have one
+        curves.append(sets.point[:, k])
+    return np.array(curves)
+
+
+def _called(names: Sequence[str] | None, logits: Any, count: int) -> list[str]:
+    """What inputs are called."""
+    if names is not None:
+        if len(names) != count:
+            raise ValueError(f"names must be one for each of {count} inputs: got {len(names)}.")
+        return [str(name) for name in names]
+    index = getattr(logits, "index", None) if is_frame(logits) else None
+    return [str(name) for name in (range(count) if index is None else index)]
+
+
+def _check_largest(largest: Any) -> float:
+    if isinstance(largest, bool) or not 0 < float(largest) <= 1:
+        raise ValueError(f"largest must be above 0 and at most 1: got {largest!r}.")
+    return float(largest)
+
+
+def _bars_beside(ax: Axes, lower: Array, upper: Array, palette: Sequence[str]) -> None:
+    """Draw intervals of probabilities at the right of the axes."""
+    around = inks(ax)[1]
+    transform = ax.get_yaxis_transform()
+    for i, (low, high, colour) in enumerate(zip(lower, upper, palette, strict=True)):
+        at = 1.03 + i * BAR_STEP
+        ax.fill_between(
+            [at, at + BAR_WIDTH], low, high, color=colour, lw=0, transform=transform, clip_on=False
+        )
+    width = BAR_STEP * len(palette)
+    ax.text(
+        1.03 + width / 2 - (BAR_STEP - BAR_WIDTH) / 2, 1.02, "sets", transform=ax.transAxes,
+        ha="center", va="bottom", fontsize="small", color=around.text,
+    )  # fmt: skip

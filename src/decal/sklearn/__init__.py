@@ -1,0 +1,15 @@
+"""scikit-learn estimators around scikit-learn estimators: credal sets, and sets under label shift.
+
+They compute the estimator's logits on rows that were held out, pass them to a Decalibrator or a
+LabelShift, and follow the conventions of scikit-learn.
+
+Imports from `_base`, `_io`, `credal`, `decisions`, `decalibrator`, `directions` and `shift`.
+"""
+
+from decal._base.extras import needs
+
+with needs("sklearn", message="decal.sklearn needs scikit-learn: pip install 'decal[sklearn]'"):
+    from decal.sklearn._credal_classifier import CredalClassifier
+    from decal.sklearn._shift_adapted import ShiftAdaptedClassifier
+
+__all__ = ["CredalClassifier", "ShiftAdaptedClassifier"]

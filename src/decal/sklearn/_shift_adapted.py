@@ -1,0 +1,189 @@
+"""ShiftAdaptedClassifier: an estimator whose predictions follow the class frequencies of new data.
+
+All the mathematics is in `decal.LabelShift`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
+
+from decal._base.checks import check_choice
+from decal._base.data_frames import index_of
+from decal._base.numerics import Array
+from decal.credal import IntervalCredalSet
+from decal.decisions import SET_RULES
+from decal.shift import Frequencies, LabelShift
+from decal.sklearn._held_out import HeldOutClassifier
+
+
+class ShiftAdaptedClassifier(HeldOutClassifier):
+    """A classifier that adapts to other class frequencies, from inputs without labels.
+
+    `fit` computes the estimator's logits on rows it was not fitted to, calibrates them, and knows
+    how frequent the classes were. `observe` takes unlabelled inputs from where the classifier is to
+    be used; from then on `predict` and `predict_proba` are adapted to the most likely frequencies
+    there, and `predict_credal` gives the interval of every probability. See `decal.LabelShift`.
+
+    Parameters
+    ----------
+    estimator
+        A classifier; a pipeline, if features need preparing. With a FrozenEstimator around a fitted
+        one, that model is taken as it is, and the rows given to `fit` must be ones it was not
+        fitted to.
+    confidence, calibrate, region
+        As in `decal.LabelShift`. Labels that the logits predict perfectly, or no better than
+        chance, have no best scale: they need calibrate=False.
+    cv, method, floor, n_jobs
+        As in `decal.sklearn.CredalClassifier`.
+
+    Attributes
+    ----------
+    estimator_
+        The fitted estimator behind all predictions.
+    shift_
+        The fitted `decal.LabelShift`: its `test` tells whether frequencies changed.
+    classes_ : (K,) array
+        Class labels, sorted.
+    frequencies_
+        How frequent the classes are among the inputs observed, with intervals.
+    method_, floor_
+        As in `CredalClassifier`.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Notes
+    -----
+    Before anything is observed, predictions are those of the calibrated model. `fit` forgets what
+    was observed, and so does `clone`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from decal.sklearn import ShiftAdaptedClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> def draw(n, share):
+    ...     y = (rng.random(n) < share).astype(int)
+    ...     return (1.7 * y + rng.normal(size=n))[:, None], np.array(["well", "sick"])[y]
+    >>> clf = ShiftAdaptedClassifier(LogisticRegression(tol=1e-8)).fit(*draw(2000, 0.5))
+    >>> clf.predict_proba([[1.0]]).round(2)
+    array([[0.57, 0.43]])
+    >>> clf.observe(draw(1000, 0.1)[0]).predict_proba([[1.0]]).round(2)
+    array([[0.14, 0.86]])
+    >>> clf.predict_credal([[1.0]])
+    IntervalCredalSet: 1 input, 2 classes, mean width 0.084
+      0  well [0.818, 0.902]  sick [0.098, 0.182]
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        confidence: float = 0.95,
+        calibrate: bool = True,
+        region: str = "auto",
+        cv: Any = 5,
+        method: str = "auto",
+        floor: float | str = "auto",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.confidence = confidence
+        self.calibrate = calibrate
+        self.region = region
+        self.cv = cv
+        self.method = method
+        self.floor = floor
+        self.n_jobs = n_jobs
+
+    # Learning
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
+        """Fit the estimator, unless it is frozen, and calibrate its logits on held-out rows.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            Features; anything that the estimator takes.
+        y : (n,) array
+            Labels: numbers or strings, two classes or more.
+        sample_weight : (n,) array, optional
+            A weight of 2 counts like two equal rows.
+        fit_params
+            For the estimator's `fit`; values of length n are split along with the rows.
+        """
+        shift = LabelShift(self.confidence, calibrate=self.calibrate, region=self.region)
+        held = self._fit_held_out(X, y, sample_weight, fit_params)
+        shift.fit(held.logits, held.labels, sample_weight=held.weights, classes=held.classes)
+        self.shift_ = shift
+        return self
+
+    def observe(self, X: Any, sample_weight: Any = None) -> Self:
+        """Take note of unlabelled inputs, besides those observed before.
+
+        Parameters
+        ----------
+        X : (N, d) array
+            Features, from where the classifier is to be used.
+        sample_weight : (N,) array, optional
+            A weight of 2 counts like two equal rows.
+        """
+        check_is_fitted(self)
+        self.shift_.observe(self._new_logits(X), sample_weight=sample_weight)
+        return self
+
+    @property
+    def frequencies_(self) -> Frequencies:
+        """How frequent the classes are among the inputs observed, of which there must be some."""
+        check_is_fitted(self)
+        return self.shift_.frequencies
+
+    # Asking
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """(n,) most probable classes, at the most likely frequencies."""
+        check_is_fitted(self)
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    def predict_proba(self, X: Any) -> Array:
+        """(n, K) probabilities, adapted to the most likely frequencies.
+
+        Before anything is observed, those of the calibrated model.
+        """
+        check_is_fitted(self)
+        return self.shift_._point_checked(self._new_logits(X))
+
+    def predict_credal(self, X: Any, frequencies: Any = None) -> IntervalCredalSet:
+        """The credal sets of n inputs, with the classes' names.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            Features. The index of a pandas DataFrame stays with the sets.
+        frequencies : mapping, array or Near, optional
+            What if? As for `decal.LabelShift.predict`. Without, something must be observed first.
+        """
+        check_is_fitted(self)
+        sets = self.shift_.predict(self._new_logits(X), frequencies=frequencies)
+        return sets._named(index_of(X, rows=len(sets), name="X"))
+
+    def predict_set(
+        self, X: Any, rule: str = "e_admissible", frequencies: Any = None
+    ) -> NDArray[np.bool_]:
+        """(n, K) which classes remain, a column per class of `classes_`.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            Features.
+        rule : str
+            As for `CredalClassifier.predict_set`.
+        frequencies
+            As for `predict_credal`.
+        """
+        check_choice(rule, "rule", SET_RULES)
+        return np.asarray(self.predict_credal(X, frequencies).decide(rule))
