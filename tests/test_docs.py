@@ -16,6 +16,7 @@ EXTRAS = {
     "explorer": ["PIL"],
     "frames": ["pandas", "narwhals"],
     "gallery": ["matplotlib"],
+    "onnx": ["onnx", "onnxruntime"],
     "torch": ["torch"],
     "zeroshot": ["torch", "transformers"],
 }

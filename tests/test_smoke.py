@@ -50,6 +50,17 @@ def test_sklearn():
     assert_same(classifier.predict_credal(X), expected)
 
 
+def test_onnx_head(model, tmp_path):
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    from decal.onnx import export_head, run
+
+    logits = drawn(seed=1)[0]
+    path = export_head(model, tmp_path / "head.onnx", dtype="float64")
+    bounds = {name: run(path, logits, output=name) for name in ("lower", "upper")}
+    assert_same(SimpleNamespace(**bounds), model.predict(logits))
+
+
 @pytest.mark.torch
 def test_torch_head(model):
     torch = pytest.importorskip("torch")

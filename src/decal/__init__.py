@@ -18,6 +18,7 @@ from decal import (
     decisions,
     directions,
     metrics,
+    multilabel,
     selection,
     shift,
     triage,
@@ -30,6 +31,7 @@ from decal.credal import (
     HullCredalSet,
     IntervalCredalSet,
     KLCredalSet,
+    MultiLabelCredalSet,
     SaturationWarning,
 )
 from decal.decalibrator import Decalibrator, ReferenceWarning, decalibrate
@@ -43,6 +45,7 @@ from decal.directions import (
     TopIntervals,
     TopLogits,
 )
+from decal.multilabel import MultiLabelDecalibrator
 from decal.selection import alpha_from_confidence, confidence_from_alpha
 from decal.shift import LabelShift
 
@@ -61,6 +64,8 @@ __all__ = [
     "LabelShift",
     "Line",
     "Local",
+    "MultiLabelCredalSet",
+    "MultiLabelDecalibrator",
     "NotFittedError",
     "ProbabilityWarning",
     "ReferenceWarning",
@@ -80,6 +85,7 @@ __all__ = [
     "directions",
     "logits_from_probabilities",
     "metrics",
+    "multilabel",
     "selection",
     "shift",
     "triage",
@@ -92,6 +98,7 @@ ON_FIRST_USE = (
     "distributed",
     "explorer",
     "llm",
+    "onnx",
     "plot",
     "sklearn",
     "text",

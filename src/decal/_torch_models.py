@@ -168,9 +168,10 @@ def label_tensor(labels: Any) -> Tensor:
             f"labels must be integers: got {labels!r:.60}. Turn names into column numbers first."
         ) from error
     if tensor.ndim != 1:
+        several = " If inputs have several labels each, use decal.MultiLabelDecalibrator."
         raise ValueError(
             "labels must be a vector with one label per row of logits: "
-            f"got shape {tuple(tensor.shape)}."
+            f"got shape {tuple(tensor.shape)}.{several if tensor.ndim == 2 else ''}"
         )
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise ValueError(f"labels must be integers: got dtype {tensor.dtype}.")

@@ -72,7 +72,8 @@ class TextClassifier(PretrainedClassifier):
         if config.problem_type == "multi_label_classification":
             raise ValueError(
                 "model must choose one class per text: got problem_type "
-                "'multi_label_classification', whose logits are answers to separate questions."
+                "'multi_label_classification', whose logits are answers to separate questions. "
+                "Pass its logits to decal.MultiLabelDecalibrator."
             )
         if config.num_labels < 2:
             raise ValueError(

@@ -6,15 +6,15 @@ tensors; `CredalHead` is `Decalibrator.predict` as a module that trains, compile
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
 from decal._base.checks import DEFAULT_ALPHA, check_alpha, check_labels, check_weights
 from decal._base.extras import needs
-from decal._base.inputs import SMALLEST, look_like_probabilities, warn_of_probabilities
+from decal._base.inputs import look_like_probabilities, warn_of_probabilities
 from decal.decalibrator import Decalibrator
+from decal.directions import Direction
 from decal.directions._direction import TensorInputs, require
 
 with needs("torch", message="decal.torch needs PyTorch: pip install 'decal[torch]'"):
@@ -28,11 +28,9 @@ from decal._torch_models import (
     label_tensor,
     labelled_logits,
 )
+from decal.directions._tensors import head_bounds, logs_of_probabilities
 
 __all__ = ["CredalHead", "collect_logits", "decalibrate_model", "fit"]
-
-LOG_SMALLEST = math.log(SMALLEST)
-"""The logit of a probability of 0."""
 
 SOFTMAX = (
     "If the network ends in Softmax, cut that layer off, or pass probabilities=True to what learns "
@@ -325,33 +323,19 @@ class CredalHead(nn.Module):
             )
         z = at_least_float32(logits)
         if self.probabilities:
-            z = self._logs(z)
+            z = logs_of_probabilities(torch, z, self.floor)
         center = self.center.to(z.dtype)
-        absent = torch.isneginf(center)
-        # Subtracting the largest logit changes no probability, and makes rounding depend only on
-        # the differences of logits. A constant needs no gradient.
-        z = z - z.masked_fill(absent, -torch.inf).amax(-1, keepdim=True).detach()
-        if self.rescaled:
-            z = z * self.scale.to(z.dtype)
-        z = z + center.masked_fill(absent, 0.0)
-        point = torch.softmax(z.masked_fill(absent, -torch.inf), -1)
-        bounds, inputs = (point, point), TensorInputs(z, absent, self.joint)
+        inputs = TensorInputs(z, torch.isneginf(center), self.joint, torch)
+        scale = self.scale.to(z.dtype) if self.rescaled else None
+        return head_bounds(inputs, center, scale, self._endpoints(z.dtype))
+
+    def _endpoints(self, dtype: torch.dtype) -> Iterator[tuple[Direction, Tensor, Tensor]]:
+        """Every direction, with its lower and upper endpoints."""
         for direction in self.directions:
             lower, upper = (
-                self.get_buffer(f"{direction.name}_{name}").to(z.dtype)
-                for name in ("lower", "upper")
+                self.get_buffer(f"{direction.name}_{name}").to(dtype) for name in ("lower", "upper")
             )
-            bounds = direction.widen_tensors(bounds, inputs, lower, upper)
-        low, high = bounds
-        return low, high.clamp(max=1.0)
-
-    def _logs(self, p: Tensor) -> Tensor:
-        """Logits of probabilities, as `decal.logits_from_probabilities` has them."""
-        if self.floor is not None and self.floor > 0.0:
-            return p.clamp(min=self.floor).log()
-        zero = p <= 0.0
-        logs = p.masked_fill(zero, 1.0).log()  # so that the gradient of a zero is 0, not NaN
-        return logs.masked_fill(zero, LOG_SMALLEST if self.floor is None else -torch.inf)
+            yield direction, lower, upper
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Convert the buffers as .to() and its relatives ask, but never below float32."""

@@ -40,8 +40,8 @@ PIXELS = (
     "np.moveaxis(logits, 1, -1).reshape(-1, classes), and labels.reshape(-1)."
 )
 SEVERAL_LABELS = (
-    "Of one-hot rows take labels.argmax(axis=1). If an input may have several labels, each is a "
-    "binary question: fit one model per label, on np.column_stack([np.zeros(n), logits[:, k]])."
+    "Of one-hot rows take labels.argmax(axis=1). If an input may have several labels, use "
+    "decal.MultiLabelDecalibrator."
 )
 
 REPAIR = "Mask or repair such rows first."
@@ -265,16 +265,18 @@ def check_weights(
     return array
 
 
-def check_class_names(classes: Iterable[Any] | None, count: int) -> tuple[str, ...] | None:
+def check_class_names(
+    classes: Iterable[Any] | None, count: int, *, name: str = "classes"
+) -> tuple[str, ...] | None:
     """One distinct name per class, as text, or None."""
     if classes is None:
         return None
-    names = tuple(str(name) for name in classes)
+    names = tuple(str(each) for each in classes)
     if len(names) != count:
-        raise ValueError(f"classes must be {count} names, one per column: got {len(names)}.")
+        raise ValueError(f"{name} must be {count} names, one per column: got {len(names)}.")
     if len(set(names)) != count:
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"classes must be distinct: got {twice!r} more than once.")
+        twice = next(each for each in names if names.count(each) > 1)
+        raise ValueError(f"{name} must be distinct: got {twice!r} more than once.")
     return names
 
 

@@ -319,11 +319,14 @@ def _sum_to_one(values: Logits) -> bool:
     return bool((np.abs(sums - 1.0) <= SUSPICIOUS).all())
 
 
-def warn_of_probabilities(name: str = "logits", remedy: str = REMEDY) -> None:
+def warn_of_probabilities(
+    name: str = "logits",
+    remedy: str = REMEDY,
+    fact: str = "rows that are not negative and sum to 1, as probabilities do",
+) -> None:
     """Warn the caller of decal, whichever function was called."""
     warnings.warn(
-        f"{name} must be logits: got rows that are not negative and sum to 1, as probabilities do; "
-        f"the intervals would be wrong. {remedy}.",
+        f"{name} must be logits: got {fact}; the intervals would be wrong. {remedy}.",
         ProbabilityWarning,
         stacklevel=frames_within_decal(),
     )

@@ -159,8 +159,11 @@ def check_values(values: Any, name: str, classes: int, *, ndim: int | None = Non
     return array
 
 
-def check_event(event: Any, count: int, names: tuple[str, ...] | None) -> NDArray[np.bool_]:
-    """(count,) mask of the classes named, numbered or marked by `event`."""
+def check_event(
+    event: Any, count: int, names: tuple[str, ...] | None, *, name: str = "event"
+) -> NDArray[np.bool_]:
+    """(count,) mask of the classes, or labels, named, numbered or marked by `event`."""
+    of = "classes" if name == "event" else name
     members = list(event)
     if len(members) == count and all(isinstance(m, bool | np.bool_) for m in members):
         return np.array(members, dtype=bool)
@@ -172,5 +175,5 @@ def check_event(event: Any, count: int, names: tuple[str, ...] | None) -> NDArra
             mask[int(member)] = True
         else:
             known = f" or one of {', '.join(names)}" if names else ""
-            raise ValueError(f"event must hold classes 0 to {count - 1}{known}: got {member!r}.")
+            raise ValueError(f"{name} must hold {of} 0 to {count - 1}{known}: got {member!r}.")
     return mask

@@ -13,6 +13,7 @@ from decal._cli.decide import DECIDE_EXAMPLES, decide
 from decal._cli.demo import demo
 from decal._cli.evaluate import EVALUATE_EXAMPLES, evaluate
 from decal._cli.explore import EXPLORE_EXAMPLES, explore
+from decal._cli.export import EXPORT_EXAMPLES, export
 from decal._cli.models import FIT_EXAMPLES, PREDICT_EXAMPLES, fit, predict
 from decal._cli.pipes import with_pipes
 from decal._cli.recalibrate import RECALIBRATE_EXAMPLES, recalibrate
@@ -83,5 +84,6 @@ app.command(epilog=TRIAGE_EXAMPLES)(with_pipes(triage))
 app.command(epilog=RECALIBRATE_EXAMPLES)(with_pipes(recalibrate))
 app.command(epilog=SHIFT_EXAMPLES)(with_pipes(shift))
 app.command(epilog=EXPLORE_EXAMPLES)(with_pipes(explore, ".html"))
+app.command(epilog=EXPORT_EXAMPLES)(export)
 app.command()(demo)
 app.command(epilog=REPRODUCE_EXAMPLES)(reproduce)

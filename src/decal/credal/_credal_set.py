@@ -9,9 +9,8 @@ table of decision rules.
 
 from __future__ import annotations
 
-import copy
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -19,18 +18,13 @@ from numpy.typing import NDArray
 
 from decal import decisions
 from decal._base.checks import check_alpha, check_choice
-from decal._base.data_frames import ROW, Index, check_index
-from decal._base.extras import needs
 from decal._base.numerics import Array
 from decal._base.set_checks import check_event, check_values
 from decal.credal._box_measures import middle_of_hartley, width
-from decal.credal._notebook import as_table
+from decal.credal._interval_rows import IntervalRows
 from decal.credal._warnings import warn_if_saturated
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
-
     from decal.explorer import Exploration
 
 Mask = NDArray[np.bool_]
@@ -42,11 +36,8 @@ BOUND_MEASURES: dict[str, Callable[[Array, Array], Array]] = {
 }
 """Measures of epistemic uncertainty that only see reachable bounds: the same for all kinds."""
 
-ROWS_SHOWN = 5
-CLASSES_SHOWN = 4
 
-
-class CredalSet(ABC):
+class CredalSet(IntervalRows):
     """What all kinds share: n inputs, K classes, and questions one can ask of each input.
 
     Entropies are in nats. Every question takes `empty`: what to do about inputs whose bounds no
@@ -54,9 +45,6 @@ class CredalSet(ABC):
     or no action (False, or -1) where actions are asked for.
     """
 
-    lower: Array
-    upper: Array
-    point: Array | None
     classes: tuple[str, ...] | None
 
     # What a kind provides
@@ -66,10 +54,6 @@ class CredalSet(ABC):
 
     _rules: ClassVar[Mapping[str, Callable[..., Mask | Indices]]]
     """Its decision rules besides `decisions.RANGE_RULES`: functions of `_arrays` and a utility."""
-
-    @abstractmethod
-    def _picked(self, rows: Any) -> Self:
-        """The sets of the rows that index an array so; without their names."""
 
     @property
     @abstractmethod
@@ -107,66 +91,6 @@ class CredalSet(ABC):
     @abstractmethod
     def _expectation(self, values: Array) -> tuple[Array, Array]:
         """Least and greatest expectation of values (K,) or (A, K): (n,) or (n, A) each."""
-
-    def _size(self) -> str:
-        """What `repr` says of a kind between the numbers of inputs and of classes."""
-        return ""
-
-    # What all kinds share
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, K): inputs and classes."""
-        n, K = self.lower.shape
-        return n, K
-
-    def __len__(self) -> int:
-        return len(self.lower)
-
-    def __getitem__(self, rows: Any) -> Self:
-        """The credal set of the chosen rows: an integer, a slice, a mask or a list of integers."""
-        rows = row_index(rows, len(self))
-        index = self.index and {name: values[rows] for name, values in self.index.items()}
-        return self._picked(rows)._named(index)
-
-    @property
-    def index(self) -> Index | None:
-        """What names the inputs: vectors (n,) by name, or None if they are only numbered.
-
-        Sets that are predicted from a pandas DataFrame have its index; `with_index` gives one.
-        """
-        found: Index | None = vars(self).get("_index")
-        return found
-
-    def with_index(self, index: Any) -> Self:
-        """The same sets, with names of the inputs, which stay with the rows that are picked.
-
-        Parameters
-        ----------
-        index
-            An (n,) array, an index of pandas, or a mapping of names to such arrays. None forgets
-            them.
-
-        Examples
-        --------
-        >>> import decal
-        >>> c = decal.IntervalCredalSet([[0.2, 0.3], [0, 0.9]], [[0.7, 0.8], [0.1, 1]])
-        >>> c.with_index({"patient": ["P-17", "P-21"]})[1]
-        IntervalCredalSet: 1 input, 2 classes, mean width 0.100
-          P-21  1 [0.900, 1.000]  0 [0.000, 0.100]
-        """
-        return self._named(None if index is None else check_index(index, len(self)))
-
-    def _named(self, index: Index | None) -> Self:
-        """The same sets with an index that fits them."""
-        if index is self.index:
-            return self
-        named = copy.copy(self)
-        vars(named)["_index"] = index
-        return named
-
-    def __iter__(self) -> Iterator[Self]:
-        return (self[row] for row in range(len(self)))
 
     # How uncertain
 
@@ -407,41 +331,9 @@ class CredalSet(ABC):
         least, greatest = self._with_members(empty)._expectation(inside)
         return self._at_their_rows(least), self._at_their_rows(greatest)
 
-    # How it reads
-
-    def to_pandas(self) -> pd.DataFrame:
-        """A tidy DataFrame: one row per input and class, columns lower, upper (and point).
-
-        Its index is that of the inputs, or their numbers, and the class.
-        """
-        with needs("pandas", message="to_pandas needs pandas: pip install 'decal[pandas]'"):
-            import pandas as pd
-        names, bounds = self._columns()
-        return pd.DataFrame(
-            bounds, index=pd.MultiIndex.from_arrays([*names.values()], names=[*names])
-        )
-
-    def to_polars(self) -> pl.DataFrame:
-        """A tidy DataFrame: one row per input and class; what `to_pandas` has as index is columns.
-
-        The columns are the names of the inputs, or their numbers as row; class; lower, upper (and
-        point).
-        """
-        with needs("polars", message="to_polars needs polars: pip install 'decal[polars]'"):
-            import polars as pl
-        names, bounds = self._columns()
-        return pl.DataFrame(names | bounds)
-
-    def _columns(self) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-        """Names and bounds of every input and class, (n K,) each."""
-        n, K = self.shape
-        names = {k: np.repeat(v, K) for k, v in (self.index or {ROW: np.arange(n)}).items()}
-        classes = np.array(self.classes, dtype=object) if self.classes else np.arange(K)
-        names["class"] = np.tile(classes, n)
-        bounds = {"lower": self.lower.ravel(), "upper": self.upper.ravel()}
-        if self.point is not None:
-            bounds["point"] = self.point.ravel()
-        return names, bounds
+    @property
+    def _names(self) -> tuple[str, ...] | None:
+        return self.classes
 
     def explore(self, **options: Any) -> Exploration:
         """An interactive page about these sets, see `decal.explorer.explore_credal`.
@@ -454,34 +346,6 @@ class CredalSet(ABC):
         from decal.explorer import explore_credal
 
         return explore_credal(self, **options)
-
-    def __repr__(self) -> str:
-        n, K = self.shape
-        inputs = "1 input" if n == 1 else f"{n:,} inputs"
-        width = f", mean width {np.mean(self.upper - self.lower):.3f}" if n else ""
-        names = self.classes or tuple(str(k) for k in range(K))
-        lines = [f"{type(self).__name__}: {inputs}, {self._size()}{K:,} classes{width}"]
-        for row in range(min(n, ROWS_SHOWN)):
-            likely = np.argsort(-self.upper[row], kind="stable")[:CLASSES_SHOWN]
-            spans = (
-                f"{names[k]} [{self.lower[row, k]:.3f}, {self.upper[row, k]:.3f}]" for k in likely
-            )
-            lines.append(
-                f"  {self._called(row)}  " + "  ".join(spans) + ("  …" if K > CLASSES_SHOWN else "")
-            )
-        if n > ROWS_SHOWN:
-            lines.append(f"  … {n - ROWS_SHOWN:,} more")
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        title = repr(self).splitlines()[0]
-        return as_table(title, self.lower, self.upper, self.point, self.classes, self._called)
-
-    def _called(self, row: int) -> str:
-        """The name of an input: that of the index, or its number."""
-        if self.index is None:
-            return str(row)
-        return "/".join(str(values[row]) for values in self.index.values())
 
     # From the question to the rows that can answer it, and back
 
@@ -524,17 +388,6 @@ class CredalSet(ABC):
             )
         expected = self.point if utility is None else self.point @ utility.T
         return np.asarray(expected.argmax(axis=1))
-
-
-def row_index(rows: Any, count: int) -> Any:
-    """What picks rows of an array and keeps it a matrix."""
-    if isinstance(rows, tuple):
-        raise IndexError("a credal set is indexed by rows only: use .lower[row, class]")
-    if isinstance(rows, int | np.integer):
-        if not -count <= rows < count:
-            raise IndexError(f"row {rows} is out of range for {count} inputs")
-        return [rows]
-    return rows
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -20,6 +20,8 @@ def as_table(
     point: Array | None,
     classes: Sequence[str] | None,
     called: Callable[[int], str] = str,
+    *,
+    of: str = "class",
 ) -> str:
     """HTML of the first rows: a line per class, those of the greatest upper probability.
 
@@ -33,6 +35,8 @@ def as_table(
         K names.
     called : callable
         From the number of an input to its name.
+    of : str
+        What the columns are: "class" or "label".
     """
     n, K = lower.shape
     names = classes or tuple(str(k) for k in range(K))
@@ -47,7 +51,8 @@ def as_table(
                 first = ""
 
     more = [f"{n - ROWS_SHOWN:,} more inputs"] if n > ROWS_SHOWN else []
-    more += [f"{K - CLASSES_SHOWN:,} more classes"] if K > CLASSES_SHOWN else []
+    several = "classes" if of == "class" else f"{of}s"
+    more += [f"{K - CLASSES_SHOWN:,} more {several}"] if K > CLASSES_SHOWN else []
     note = f"and {', '.join(more)}" if more else ""
-    headings = ("input", "class", "", "lower", "upper")
+    headings = ("input", of, "", "lower", "upper")
     return table(title, headings, lines(), note=note, left=3)

@@ -97,8 +97,12 @@ class Summariser:
 
     def add(self, m: Array, labels: NDArray[np.intp], weights: Array | None) -> None:
         """Add the margins m (K, n) of labelled examples, with positive weights (n,) or one each."""
+        self.label_weight += np.bincount(labels, weights, minlength=len(m))
+        self.add_margins(m, weights)
+
+    def add_margins(self, m: Array, weights: Array | None) -> None:
+        """Add margins alone; what is labelled how is known elsewhere."""
         K, n = m.shape
-        self.label_weight += np.bincount(labels, weights, minlength=K)
         lowest, highest = np.empty(K), np.empty(K)
 
         def measure(group: slice) -> None:

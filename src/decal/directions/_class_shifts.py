@@ -121,7 +121,8 @@ class ClassShifts(Direction):
         """As `widen`, for PyTorch tensors."""
         from decal.directions._tensors import shift_box, wider
 
-        return wider(*bounds, *shift_box(*inputs[:2], lower, upper, joint=inputs.joint))
+        z, absent, joint, xp = inputs
+        return wider(xp, *bounds, *shift_box(xp, z, absent, lower, upper, joint=joint))
 
 
 @np.errstate(over="ignore")  # of steps along lines that hardly fall: they are cut off
@@ -136,8 +137,9 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
     ----------
     summary : MarginSummary
         The evidence, K classes. If it holds data, they polish what its wide bins give.
-    budgets : (A,) array
-        Log-likelihood that may be lost in all, each in [0, inf], in nats.
+    budgets : (A,) or (A, K) array
+        Log-likelihood that may be lost in all, each in [0, inf], in nats; for all classes the same,
+        or for each its own.
     reference : Reference
         If it is the best model, t = 0 is the maximum of the likelihood over all shifts. For the
         classes that it leaves out, gains are measured from t = -inf, where they are largest, rather
@@ -153,7 +155,7 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
     A, K = len(budgets), len(w)
     left_out = np.isneginf(reference.center)
     # Rows 0..A-1 of all that follows are lower endpoints, rows A..2A-1 upper ones.
-    b = -np.concatenate([budgets, budgets])[:, None]
+    b = -np.concatenate([budgets, budgets]).reshape(2 * A, -1)
     side = np.repeat([-1.0, 1.0], A)[:, None]
     at_zero, slope_at_zero = summary.at_zero
     above, below, margin_sum = summary.hinges
@@ -205,6 +207,7 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
         found, short = _bisected(stages[-1], w, left_of_budget, side, left_out)
         t, missed = np.where(lost, found, t), np.where(lost, short, missed)
     room = W * np.maximum(np.abs(t) / LONG_SHIFT, 1.0)
+    room = np.where(room > 0, room, 1.0)  # of nothing, nothing is missed
     # Both softplus sums of a gain carry a remainder; they cancel as t goes to 0.
     rate = LARGEST_SEVENTH_DERIVATIVE / LARGEST_SIXTH_DERIVATIVE
     hidden = np.minimum(rate * np.abs(t), 2.0) * summary.remainder
@@ -281,7 +284,7 @@ def _closest_roots(
         The evidence whose tangents are taken.
     left_out : (K,) array
         The classes whose gain is measured from t = -inf.
-    b : (2A, 1) array
+    b : (2A, 1) or (2A, K) array
         The gains sought: A times at lower endpoints, then A times at upper ones.
     outside : (2A, K) array
         Shifts outside the interval, which the roots replace where they are closer.

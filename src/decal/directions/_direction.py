@@ -137,11 +137,14 @@ class TensorInputs(NamedTuple):
         The classes left out.
     joint : bool
         As in `Inputs`.
+    xp : module
+        PyTorch; or what stands for it while `decal.onnx` writes its operations into a graph.
     """
 
     logits: Tensor
     absent: Tensor
     joint: bool
+    xp: Any
 
 
 @dataclass(frozen=True)

@@ -176,7 +176,9 @@ class Local(Direction):
         from decal.directions._tensors import local_box, wider
 
         del lower  # the divergence begins at 0
-        return wider(*bounds, *local_box(*inputs[:2], upper, self.mix, self.by_entropy))
+        z, absent, _, xp = inputs
+        found = local_box(xp, z, absent, upper, self.mix, self.by_entropy)
+        return wider(xp, *bounds, *found)
 
 
 def local_balls(

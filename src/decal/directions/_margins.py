@@ -16,10 +16,10 @@ labels of the class nor among its margins.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import factorial
-from typing import Any, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,8 @@ EVALUATIONS = 6
 SOLVER_ELEMENTS = 1 << 15
 """Bins times shifts evaluated at once by the solver: its temporaries stay in cache."""
 
+Summary = TypeVar("Summary", bound="MarginSummary")
+
 INVERSE_FACTORIALS = np.array([[1.0 / factorial(j)] for j in range(ORDER + 1)])
 
 
@@ -105,17 +107,23 @@ class MarginSummary:
     certain: Array
     data: LabelledLogits | None = field(default=None, compare=False, repr=False)
 
+    weights: ClassVar[tuple[str, ...]] = ("label_weight", "masked", "certain")
+    """The attributes that hold a weight per class, and add up."""
+
+    fewest: ClassVar[int] = 2
+    """The least number of classes."""
+
     @classmethod
     def of_bins(cls, bin_width: float, keys: NDArray[np.int64], moments: Array, K: int) -> Self:
         """A part of a summary: bins alone, of K classes."""
         return cls(bin_width, keys, moments, *np.zeros((3, K)))
 
-    def __add__(self, other: MarginSummary) -> MarginSummary:
+    def __add__(self, other: Self) -> Self:
         """The evidence of both data sets together."""
         return merge([self, other])
 
     @property
-    def total_weight(self) -> float:
+    def total_weight(self) -> float | Array:
         """Sum of all sample weights."""
         return float(self.label_weight.sum())
 
@@ -140,7 +148,7 @@ class MarginSummary:
     def open_labels(self) -> Array:
         """(K,) weight of the examples labelled k that a shift of class k can change."""
         # Where there are no others it is all that the bins hold, to the last digit.
-        found = _difference(self.label_weight, self.certain)
+        found = difference_of_weights(self.label_weight, self.certain)
         return np.where(self.open_others == 0, self._binned, found)
 
     @cached_property
@@ -149,7 +157,7 @@ class MarginSummary:
         # Sums of the others alone: nothing is subtracted from a total that a large one dominates.
         before = np.append(0.0, np.cumsum(self.label_weight[:-1]))
         after = np.append(0.0, np.cumsum(self.label_weight[:0:-1]))[::-1]
-        return _difference(before + after, self.masked)
+        return difference_of_weights(before + after, self.masked)
 
     @cached_property
     def _binned(self) -> Array:
@@ -209,7 +217,7 @@ class MarginSummary:
         found = np.bincount(classes, spread / 2, minlength=len(self.label_weight))
         return found.astype(np.float64)
 
-    def coarsened(self, factor: int = 2) -> MarginSummary:
+    def coarsened(self, factor: int = 2) -> Self:
         """The same evidence in bins `factor` times as wide (a power of two)."""
         bins, width = self.bins // factor, self.bin_width * factor
         (old, old_unit), (new, unit) = places(self.bins, self.bin_width), places(bins, width)
@@ -221,10 +229,10 @@ class MarginSummary:
             for j in range(ORDER, i - 1, -1):
                 moments[j] += offset * moments[j - 1]
         keys, moments = add_equal_keys(self.keys - self.bins + bins, moments)
-        return MarginSummary(width, keys, moments, self.label_weight, self.masked, self.certain)
+        return replace(self, bin_width=width, keys=keys, moments=moments, data=None)
 
     @cached_property
-    def coarse(self) -> MarginSummary | None:
+    def coarse(self) -> Self | None:
         """The same in bins of COARSE_WIDTH, for a quick start; None if these are as wide."""
         factor = int(COARSE_WIDTH / self.bin_width)
         return self.coarsened(factor) if factor > 1 else None
@@ -235,39 +243,37 @@ class MarginSummary:
             "bin_width": np.array(self.bin_width),
             "keys": self.keys,
             "moments": self.moments,
-            "label_weight": self.label_weight,
-            "masked": self.masked,
-            "certain": self.certain,
+            **{name: getattr(self, name) for name in self.weights},
         }
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> MarginSummary:
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> Self:
         """Take the arrays out of the dictionary; ValueError if they do not fit together."""
         bin_width = _one_number(arrays.pop("bin_width"))
         keys, moments, label_weight = (
             arrays.pop(name) for name in ("keys", "moments", "label_weight")
         )
         none = np.zeros_like(label_weight)
-        masked, certain = (arrays.pop(name, none) for name in ("masked", "certain"))
-        weights = (label_weight, masked, certain)
-        if keys.ndim != 1 or label_weight.ndim != 1 or len(label_weight) < 2:
+        weights: dict[str, Any] = {name: arrays.pop(name, none) for name in cls.weights[1:]}
+        weights["label_weight"] = label_weight
+        if keys.ndim != 1 or label_weight.ndim != 1 or len(label_weight) < cls.fewest:
             raise ValueError("shapes do not match")
         K, B = len(label_weight), len(keys)
-        if moments.shape != (ORDER + 1, B) or any(w.shape != (K,) for w in weights):
+        if moments.shape != (ORDER + 1, B) or any(w.shape != (K,) for w in weights.values()):
             raise ValueError("shapes do not match")
-        kinds = [a.dtype.str[1:] for a in (keys, moments, *weights)]
-        if kinds != ["i8", *["f8"] * 4]:
+        kinds = [a.dtype.str[1:] for a in (keys, moments, *weights.values())]
+        if kinds != ["i8", *["f8"] * (1 + len(weights))]:
             raise ValueError("arrays are not of the expected types")
-        summary = cls(bin_width, keys, moments, *weights)
+        summary = cls(bin_width, keys, moments, **weights)
         sound = (
             bin_width in BIN_WIDTHS
             and (np.diff(keys) > 0).all()
             and np.array_equal(np.unique(summary.keys_class), np.arange(K))
             and np.isfinite(moments).all()
             and (moments[0] >= 0).all()
-            and all((np.isfinite(w) & (w >= 0)).all() for w in weights)
-            and (certain <= label_weight * (1 + NO_WEIGHT)).all()
-            and summary.total_weight > 0
+            and all((np.isfinite(w) & (w >= 0)).all() for w in weights.values())
+            and (weights["certain"] <= label_weight * (1 + NO_WEIGHT)).all()
+            and np.any(summary.total_weight)
         )
         if not sound:
             raise ValueError("numbers are damaged")
@@ -276,7 +282,7 @@ class MarginSummary:
 
     def _require_plausible(self) -> None:
         """ValueError if the sums cannot be of margins."""
-        round_off = SAME_WEIGHT * self.total_weight
+        round_off = np.full(len(self.label_weight), SAME_WEIGHT) * self.total_weight
         # Every row has a margin in every class, finite or not.
         weight = np.add.reduceat(self.moments[0], self.starts) + self.masked + self.certain
         # Margins lie in their bins, so the j-th power sum is at most (h / 2)^j times the weight.
@@ -285,7 +291,7 @@ class MarginSummary:
         beyond = np.abs(self.moments) - reach * self.moments[0]
         if (
             (np.abs(weight - self.total_weight) > round_off).any()
-            or (beyond > round_off * reach).any()
+            or (beyond > round_off[self.keys_class] * reach).any()
             or not np.isfinite(self.centers[self.moments[0] > 0]).all()
         ):
             raise ValueError("numbers are damaged")
@@ -394,15 +400,16 @@ class MarginSummary:
         return value, slope
 
 
-def merge(summaries: Sequence[MarginSummary], max_bins: int | None = None) -> MarginSummary:
+def merge(summaries: Sequence[Summary], max_bins: int | None = None) -> Summary:
     """The evidence of several data sets together."""
     width = max(s.bin_width for s in summaries)
     same = [s if s.bin_width == width else s.coarsened(int(width / s.bin_width)) for s in summaries]
     merged = same[0]
     if len(same) > 1:
         keys, moments = add_bins([(s.keys, s.moments) for s in same])
-        weights = np.sum([(s.label_weight, s.masked, s.certain) for s in same], axis=0)
-        merged = MarginSummary(width, keys, moments, *weights)
+        names = merged.weights
+        weights = {name: np.sum([getattr(s, name) for s in same], axis=0) for name in names}
+        merged = replace(merged, keys=keys, moments=moments, data=None, **weights)
     budget = bin_budget(len(merged.label_weight)) if max_bins is None else max_bins
     while len(merged.keys) > budget and merged.bin_width < WIDEST_BIN:
         merged = merged.coarsened()
@@ -446,7 +453,7 @@ class DataSummary:
             yield m, w
 
 
-def _difference(larger: Array, smaller: Array) -> Array:
+def difference_of_weights(larger: Array, smaller: Array) -> Array:
     """Weights less weights that they include; 0 where only round-off is left."""
     left = larger - smaller
     return np.where((left > NO_WEIGHT * smaller) | (smaller == 0), left, 0.0)

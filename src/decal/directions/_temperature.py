@@ -136,7 +136,8 @@ class Temperature(Direction):
         """As `widen`, for PyTorch tensors."""
         from decal.directions._tensors import widened_by_scales
 
-        return widened_by_scales(*bounds, inputs.logits, inputs.absent, lower, upper)
+        z, absent, _, xp = inputs
+        return widened_by_scales(xp, *bounds, z, absent, lower, upper)
 
 
 @dataclass(frozen=True)

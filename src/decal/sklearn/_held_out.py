@@ -231,6 +231,7 @@ def _require_one_label(y: Any) -> None:
         raise ValueError(
             f"y must be a vector, one label per row: got shape {shape}. Of one-hot rows take "
             "y.argmax(axis=1). If a row may have several labels, each is a question of its own: "
+            "decal.MultiLabelDecalibrator takes predictions of all of them at once, and "
             "sklearn.multioutput.MultiOutputClassifier(CredalClassifier(...)) fits one per column."
         )
 

@@ -1,0 +1,63 @@
+"""decal export: a model as an ONNX file, alone or behind a classifier."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import decal
+from decal._cli.options import ForceOption, ModelArgument
+from decal._cli.terminal import say
+from decal._io.writers import check_output
+
+EXPORT_EXAMPLES = """[bold]Examples[/]
+
+    decal export model.npz classifier.onnx -o credal.onnx
+
+    decal export model.npz classifier.onnx -o credal.onnx --alpha 0.95 --classifier-output logits
+
+    decal export model.npz -o head.onnx
+
+    [bold]Output[/]
+
+    the classifier's own inputs and outputs, and two outputs more, lower and upper (n × K). \
+Without CLASSIFIER, a file that takes logits.
+    """
+
+
+def export(
+    model: ModelArgument,
+    classifier: Annotated[
+        Path | None,
+        typer.Argument(metavar="[CLASSIFIER]", help="An .onnx file that gives the logits."),
+    ] = None,
+    out: Annotated[Path, typer.Option("--output", "-o", help="The .onnx file to write.")] = ...,  # type: ignore[assignment]
+    alpha: Annotated[
+        float | None, typer.Option(help="Level, 0 to 1. Default: the one given to fit.")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--classifier-output", metavar="NAME", help="Its output, if several hold numbers."
+        ),
+    ] = None,
+    force: ForceOption = False,
+) -> None:
+    """Write an ONNX file that returns lower and upper probabilities.
+
+    It runs wherever ONNX Runtime does, without Python, at one level. A model of logits attaches to
+    what goes into a final Softmax of the classifier.
+    """
+    from decal.onnx import append_head, export_head
+
+    check_output(out, force=force, formats=(".onnx",))
+    fitted = decal.Decalibrator.load(model)
+    level = fitted.alpha if alpha is None else alpha
+    if classifier is None:
+        export_head(fitted, out, alpha=level)
+    else:
+        append_head(classifier, fitted, out, alpha=level, output=output)
+    behind = "alone" if classifier is None else f"behind {classifier}"
+    say(f"Wrote {out}: lower and upper at alpha {level:g}, {behind}", style="green")

@@ -1,0 +1,274 @@
+"""MultiLabelCredalSet: an interval of probability for every label; none excludes another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.checks import check_class_names, check_count, check_tolerance
+from decal._base.label_checks import (
+    check_costs,
+    check_label_bounds,
+    check_label_probabilities,
+    check_thresholds,
+)
+from decal._base.numerics import Array
+from decal._base.set_checks import check_event
+from decal.credal import _frechet as frechet
+from decal.credal._boxes import IntervalCredalSet
+from decal.credal._credal_set import Mask, read_only
+from decal.credal._interval_rows import IntervalRows
+
+YES, NO, UNDECIDED = 1, 0, -1
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class MultiLabelCredalSet(IntervalRows):
+    """Intervals of the probabilities of labels that do not exclude each other.
+
+    For every input and label, `lower` to `upper` holds the probabilities that the input has the
+    label. They do not sum to 1. How labels depend on each other is not known: what is said about
+    several of them holds for every dependence.
+
+    Parameters
+    ----------
+    lower, upper : (n, L) arrays
+        Bounds in [0, 1], lower <= upper.
+    point : (n, L) array, optional
+        The predictions that the intervals surround.
+    names : iterable, optional
+        L names of the labels.
+
+    See Also
+    --------
+    decal.MultiLabelDecalibrator : Where they come from.
+    IntervalCredalSet : The same for classes, of which an input has one.
+
+    Examples
+    --------
+    >>> import decal
+    >>> c = decal.MultiLabelCredalSet([[0.6, 0.1]], [[0.9, 0.3]], names=["dog", "cat"])
+    >>> c
+    MultiLabelCredalSet: 1 input, 2 labels, mean width 0.250
+      0  dog [0.600, 0.900]  cat [0.100, 0.300]
+    >>> c.decide()
+    array([[1, 0]], dtype=int8)
+    >>> c.any_of()
+    (array([0.6]), array([1.]))
+    """
+
+    lower: Array
+    upper: Array
+    point: Array | None
+    names: tuple[str, ...] | None
+
+    _of: ClassVar[str] = "label"
+
+    def __init__(
+        self, lower: Any, upper: Any, *, point: Any = None, names: Iterable[Any] | None = None
+    ) -> None:
+        low, high, middle = check_label_bounds(lower, upper, point)
+        self._hold(low, high, middle, check_class_names(names, low.shape[1], name="names"))
+
+    @classmethod
+    def _trusted(
+        cls, lower: Array, upper: Array, point: Array | None, names: tuple[str, ...] | None
+    ) -> Self:
+        """A set of arrays that decal itself computed; nothing is copied or checked."""
+        found = cls.__new__(cls)
+        found._hold(lower, upper, point, names)
+        return found
+
+    def _hold(
+        self, lower: Array, upper: Array, point: Array | None, names: tuple[str, ...] | None
+    ) -> None:
+        kept = None if point is None else read_only(point)
+        vars(self).update(lower=read_only(lower), upper=read_only(upper), point=kept, names=names)
+
+    def _picked(self, rows: Any) -> Self:
+        point = None if self.point is None else self.point[rows]
+        return self._trusted(self.lower[rows], self.upper[rows], point, self.names)
+
+    @property
+    def _names(self) -> tuple[str, ...] | None:
+        return self.names
+
+    # One label
+
+    def label(self, label: str | int) -> IntervalCredalSet:
+        """The credal sets of one label, of the classes "no" and "yes": all of decal takes them.
+
+        Parameters
+        ----------
+        label : str or int
+            Its name, or its number.
+        """
+        (k,) = np.flatnonzero(self._chosen([label]))
+        ends = [np.stack([1.0 - no, yes], axis=1) for no, yes in self._sides(int(k))]
+        point = ends[2] if self.point is not None else None
+        sets = IntervalCredalSet._trusted(ends[0], ends[1], point, ("no", "yes"))
+        return sets._named(self.index)
+
+    def _sides(self, k: int) -> list[tuple[Array, Array]]:
+        """Of lower bounds, upper bounds and the point: what the other side takes, and its own."""
+        low, high = self.lower[:, k], self.upper[:, k]
+        sides = [(high, low), (low, high)]
+        return sides if self.point is None else [*sides, (self.point[:, k],) * 2]
+
+    def width(self) -> Array:
+        """(n, L) the widths of the intervals."""
+        return np.asarray(self.upper - self.lower)
+
+    def entropy(self) -> tuple[Array, Array]:
+        """(lower, upper), (n, L) each: the least and greatest entropy of every label, in nats."""
+        ends = _entropy(self.lower), _entropy(self.upper)
+        level = (self.lower <= 0.5) & (self.upper >= 0.5)
+        return np.minimum(*ends), np.where(level, np.log(2.0), np.maximum(*ends))
+
+    def decide(self, *, threshold: Any = None, costs: Any = None) -> NDArray[np.int8]:
+        """(n, L) what all probabilities in the interval agree on: 1 yes, 0 no, -1 undecided.
+
+        To say yes is right where the probability of the label exceeds the threshold.
+
+        Parameters
+        ----------
+        threshold : float or (L,) array, optional
+            In [0, 1]; one for all labels, or one each. By default 0.5.
+        costs : pair of floats, or (L, 2) array, optional
+            Instead of a threshold: the cost of saying yes wrongly, and of saying no wrongly; for
+            all labels the same, or for each its own. The threshold is yes / (yes + no).
+
+        See Also
+        --------
+        label : One label as a credal set, for other rules of decision.
+
+        Examples
+        --------
+        >>> import decal
+        >>> c = decal.MultiLabelCredalSet([[0.6, 0.1, 0.4]], [[0.9, 0.3, 0.7]])
+        >>> c.decide()
+        array([[ 1,  0, -1]], dtype=int8)
+        >>> c.decide(costs=(1, 9))  # a label that is missed is nine times as bad
+        array([[ 1, -1,  1]], dtype=int8)
+        """
+        L = self.shape[1]
+        if costs is None:
+            at = check_thresholds(0.5 if threshold is None else threshold, L)
+        elif threshold is None:
+            at = check_costs(costs, L)
+        else:
+            raise ValueError(
+                f"threshold must not go with costs: got {threshold!r} and {costs!r}. Pass one."
+            )
+        found = np.full(self.shape, UNDECIDED, dtype=np.int8)
+        found[self.lower > at] = YES
+        found[self.upper < at] = NO
+        return found
+
+    def contains(self, probabilities: Any, *, atol: float = 5e-4) -> Mask:
+        """(n, L) whether each probability lies in its interval, give or take `atol`.
+
+        Parameters
+        ----------
+        probabilities : (n, L) array
+            Those of the labels.
+        atol : float
+            Tolerance on every bound.
+        """
+        p = check_label_probabilities(probabilities, self.shape)
+        atol = check_tolerance(atol, "atol")
+        return np.asarray((p >= self.lower - atol) & (p <= self.upper + atol))
+
+    # Several labels
+
+    def any_of(self, labels: Any = None) -> tuple[Array, Array]:
+        """(lower, upper), (n,) each: the probability that an input has one of some labels or more.
+
+        Parameters
+        ----------
+        labels : list or (L,) mask, optional
+            Names or numbers of the labels, or True for those meant; by default all.
+
+        See Also
+        --------
+        all_of, at_least, exactly, count : Other questions about several labels.
+
+        Examples
+        --------
+        >>> import decal
+        >>> c = decal.MultiLabelCredalSet([[0.2, 0.1]], [[0.3, 0.25]], names=["dog", "cat"])
+        >>> c.any_of(["dog", "cat"])
+        (array([0.2]), array([0.55]))
+        """
+        return self.at_least(1, labels)
+
+    def all_of(self, labels: Any = None) -> tuple[Array, Array]:
+        """(lower, upper), (n,) each: the probability that an input has all of some labels.
+
+        Parameters
+        ----------
+        labels : list or (L,) mask, optional
+            As for `any_of`.
+        """
+        low, high = self._bounds_of(labels)
+        return frechet.at_least(low, high, low.shape[1])
+
+    def at_least(self, number: int, labels: Any = None) -> tuple[Array, Array]:
+        """(lower, upper), (n,) each: the probability of `number` or more of some labels.
+
+        The least and the greatest over all joint distributions with these probabilities of the
+        single labels; some distribution attains each.
+
+        Parameters
+        ----------
+        number : int
+            0 or more.
+        labels : list or (L,) mask, optional
+            As for `any_of`.
+        """
+        check_count(number, "number", least=0)
+        return frechet.at_least(*self._bounds_of(labels), number)
+
+    def exactly(self, number: int, labels: Any = None) -> tuple[Array, Array]:
+        """(lower, upper), (n,) each: the probability of `number` of some labels, no more, no less.
+
+        Parameters
+        ----------
+        number : int
+            0 or more.
+        labels : list or (L,) mask, optional
+            As for `any_of`.
+        """
+        check_count(number, "number", least=0)
+        return frechet.exactly(*self._bounds_of(labels), number)
+
+    def count(self, labels: Any = None) -> tuple[Array, Array]:
+        """(lower, upper), (n,) each: the expected number of labels that an input has.
+
+        Parameters
+        ----------
+        labels : list or (L,) mask, optional
+            As for `any_of`.
+        """
+        low, high = self._bounds_of(labels)
+        return low.sum(axis=1), high.sum(axis=1)
+
+    def _bounds_of(self, labels: Any) -> tuple[Array, Array]:
+        if labels is None:
+            return self.lower, self.upper
+        chosen = self._chosen(labels)
+        return self.lower[:, chosen], self.upper[:, chosen]
+
+    def _chosen(self, labels: Any) -> Mask:
+        return check_event(labels, self.shape[1], self.names, name="labels")
+
+
+def _entropy(p: Array) -> Array:
+    """Entropies of two outcomes, in nats; 0 log 0 = 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = [np.where(q > 0, -q * np.log(q), 0.0) for q in (p, 1.0 - p)]
+    return terms[0] + terms[1]

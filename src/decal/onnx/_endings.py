@@ -1,0 +1,204 @@
+"""Where a classifier's graph ends: in logits, or in probabilities made of them, and of what.
+
+A final Softmax or Sigmoid is found by walking back from the output, also if it is written out as
+exponentials over their sum. Whoever wants logits then reads what goes into it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx import helper
+
+from decal._base.places import listing
+
+UNCHANGED = ("Cast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+"""Operators that hand on their first input: its numbers stay what they are."""
+
+SPREAD = ("Cast", "Expand", "Identity", "Reshape", "Unsqueeze")
+"""Operators between a sum of exponentials and the division by it."""
+
+LARGEST_FILE = (1 << 31) - (1 << 20)
+"""Bytes of a file of ONNX; larger models keep their weights beside it."""
+
+ML = "ai.onnx.ml"
+"""The domain of operators that scikit-learn's models are converted to."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What an output of a classifier is.
+
+    Attributes
+    ----------
+    kind : str
+        "softmax", "sigmoid": probabilities whose logits are in the graph; "probabilities": those of
+        a model without logits, such as a tree; "" for anything else, which counts as logits.
+    op : str
+        The operator that makes the probabilities, for messages.
+    value : str
+        The name of the output, or of the matrix behind a ZipMap.
+    logits : str
+        The value that goes into the Softmax or Sigmoid.
+    after : tuple of NodeProto
+        What only reshapes or casts between there and the output, in the order of the graph.
+    """
+
+    kind: str
+    op: str
+    value: str
+    logits: str = ""
+    after: tuple[onnx.NodeProto, ...] = ()
+
+
+def find_output(graph: onnx.GraphProto, output: str | None) -> str:
+    """The name of the output that holds logits or probabilities: the only one, or the one named."""
+    present = [value.name for value in graph.output]
+    if output is not None:
+        if output not in present:
+            raise ValueError(
+                f"output must be one of the graph's, {listing(present)}: got {output!r}."
+            )
+        return output
+    makers = producers(graph)
+    scores = [str(value.name) for value in graph.output if _holds_scores(value, makers)]
+    if len(scores) != 1:
+        raise ValueError(
+            "output must be named if not one output alone holds numbers per class: got "
+            f"{listing(scores) or 'none'} of {listing(present)}. Pass output=."
+        )
+    return scores[0]
+
+
+def ending(graph: onnx.GraphProto, output: str) -> Ending:
+    """What the output of this name is."""
+    makers, value = producers(graph), output
+    if value in makers and makers[value].op_type == "ZipMap":
+        value = makers[value].input[0]
+    name, after = value, []
+    while name in makers and makers[name].op_type in UNCHANGED:
+        after.append(makers[name])
+        name = makers[name].input[0]
+    node = makers.get(name)
+    if node is None:
+        return Ending("", "", value)
+    between = tuple(reversed(after))
+    if node.op_type in ("Softmax", "Sigmoid"):
+        return Ending(node.op_type.lower(), node.op_type, value, node.input[0], between)
+    exponentials = _divided_exponentials(node, makers)
+    if exponentials is not None:
+        said = "Exp and Div, a Softmax written out"
+        return Ending("softmax", said, value, exponentials.input[0], between)
+    if node.domain == ML or value != output:
+        return Ending("probabilities", node.op_type, value)
+    return Ending("", node.op_type, value)
+
+
+def producers(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto]:
+    """The node that makes each value."""
+    return {name: node for node in graph.node for name in node.output if name}
+
+
+def _divided_exponentials(
+    node: onnx.NodeProto, makers: dict[str, onnx.NodeProto]
+) -> onnx.NodeProto | None:
+    """The Exp of a node that divides exponentials by their sum; None of any other node."""
+    if node.op_type != "Div":
+        return None
+    above, below = (makers.get(name) for name in node.input)
+    while below is not None and below.op_type in SPREAD:
+        below = makers.get(below.input[0])
+    if above is None or below is None or (above.op_type, below.op_type) != ("Exp", "ReduceSum"):
+        return None
+    return above if below.input[0] == above.output[0] else None
+
+
+def _holds_scores(value: onnx.ValueInfoProto, makers: dict[str, onnx.NodeProto]) -> bool:
+    """Whether an output is a matrix of floats, or dictionaries of them, as ZipMap makes."""
+    if value.name in makers and makers[value.name].op_type == "ZipMap":
+        return True
+    tensor = value.type.tensor_type
+    floats = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16)
+    unknown = not tensor.HasField("shape")
+    return tensor.elem_type in floats and (unknown or len(tensor.shape.dim) == 2)
+
+
+def expose_logits(graph: onnx.GraphProto, end: Ending, prefix: str) -> str:
+    """The name of the value before a Softmax or Sigmoid, shaped like the output; new nodes do that.
+
+    What reshapes or casts after the Softmax is repeated on what goes into it.
+    """
+    name = end.logits
+    for number, node in enumerate(end.after):
+        again = onnx.NodeProto()
+        again.CopyFrom(node)
+        again.name = f"{prefix}logits_{number}"
+        again.input[0] = name
+        del again.output[:]
+        again.output.append(again.name)
+        graph.node.append(again)
+        name = again.name
+    return name
+
+
+def read_model(model: Any, *, weights: bool = True) -> onnx.ModelProto:
+    """A model of ONNX, from a path, bytes, or itself as a copy.
+
+    Parameters
+    ----------
+    model
+        A path, the bytes of a file, or a ModelProto.
+    weights : bool
+        Whether weights that lie in other files are read, too.
+    """
+    if isinstance(model, onnx.ModelProto):
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        return copy
+    if isinstance(model, bytes):
+        return _parsed(onnx.load_model_from_string, model, "bytes that are none, or damaged")
+    if not isinstance(model, str | Path):
+        raise ValueError(
+            f"model must be the path of an .onnx file, or a model of the package onnx: got a "
+            f"{type(model).__name__}. A session does not show its graph."
+        )
+    path = Path(model)
+    if not path.is_file():
+        raise FileNotFoundError(f"model must be an .onnx file: got {path}, which does not exist.")
+
+    def load(file: Path) -> onnx.ModelProto:
+        return onnx.load(file, load_external_data=weights)
+
+    return _parsed(load, path, f"{path}, which is none, or is damaged")
+
+
+def _parsed(load: Any, source: Any, fact: str) -> onnx.ModelProto:
+    try:
+        found: onnx.ModelProto = load(source)
+    except Exception as error:  # of protobuf, whose classes differ between its versions
+        why = str(error).strip().partition("\n")[0]
+        raise ValueError(f"model must be a model of ONNX: got {fact} ({why}).") from error
+    if not found.graph.node:
+        raise ValueError(f"model must be a model of ONNX: got {fact}.")
+    return found
+
+
+def unused_prefix(graph: onnx.GraphProto) -> str:
+    """What no name in the graph begins with."""
+    names = {name for node in graph.node for name in (node.name, *node.input, *node.output)}
+    names |= {
+        value.name for part in (graph.input, graph.output, graph.initializer) for value in part
+    }
+    prefix, number = "decal/", 1
+    while any(name.startswith(prefix) for name in names):
+        number += 1
+        prefix = f"decal{number}/"
+    return prefix
+
+
+def add_output(graph: onnx.GraphProto, name: str) -> None:
+    """Make a value an output of the graph; its type is for the runtime to find."""
+    graph.output.append(helper.make_empty_tensor_value_info(name))

@@ -1,0 +1,333 @@
+"""Writing a decalibrator's predictions as nodes of an ONNX graph, behind a classifier or alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, version_converter
+
+from decal._base.checks import check_alpha
+from decal._io.whole_files import replacing
+from decal.decalibrator import Decalibrator
+from decal.directions import OWN
+from decal.directions._direction import TensorInputs, require
+from decal.directions._tensors import head_bounds, logs_of_probabilities
+from decal.onnx._endings import (
+    LARGEST_FILE,
+    Ending,
+    ending,
+    expose_logits,
+    find_output,
+    read_model,
+    unused_prefix,
+)
+from decal.onnx._operations import KINDS, OLDEST_OPSET, GraphTensor, Operations
+
+HEAD_OPSET, HEAD_IR = 18, 8
+"""Of files that hold a head alone: versions that runtimes since 2022 read."""
+
+
+def append_head(
+    model: Any,
+    decalibrator: Decalibrator,
+    out: str | Path,
+    *,
+    alpha: float | None = None,
+    output: str | None = None,
+    names: tuple[str, str] = ("lower", "upper"),
+) -> Path:
+    """Write a classifier with a credal head: inputs in, lower and upper probabilities out.
+
+    The new file has the classifier's inputs and outputs and two outputs more, (n, K) each: those of
+    `decalibrator.predict`. It runs without decal, and neither it nor writing it takes PyTorch. A
+    head for logits attaches to what goes into a final Softmax; one for probabilities to the
+    probabilities.
+
+    Parameters
+    ----------
+    model : path, bytes or onnx.ModelProto
+        The classifier. It is not changed. Operators older than version 13 are converted.
+    decalibrator : Decalibrator
+        Fitted on outputs of this classifier, with decal's own directions.
+    out : path
+        The .onnx file to write. Weights that lie in other files, or are more than 2 GB, go to a
+        file of the same name with `.data` at its end.
+    alpha : float, optional
+        The level, in [0, 1]; by default the decalibrator's. A file has one level; for another one
+        append another head, with other names.
+    output : str, optional
+        Which output of the classifier has the logits; needed if several could.
+    names : pair of str
+        Names of the new outputs.
+
+    Returns
+    -------
+    Path
+        Where the file is.
+
+    Notes
+    -----
+    The head computes in float32, or in float64 if the classifier's output is float64, with the
+    accuracy that `decal.torch.CredalHead` has. NaN in, NaN out.
+
+    See Also
+    --------
+    run : The logits to fit the decalibrator on.
+    decal.torch.CredalHead : The same as a layer of a PyTorch network.
+
+    Examples
+    --------
+    >>> import decal, decal.onnx, tempfile
+    >>> from onnx import parser
+    >>> model = parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["" : 13]>
+    ...     net (float[n, 2] x) => (float[n, 2] z) { z = Identity(x) }
+    ... ''')
+    >>> d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9)
+    >>> path = decal.onnx.append_head(model, d, f"{tempfile.mkdtemp()}/credal.onnx")
+    >>> decal.onnx.run(path, [[[0.5, 0.0]]], output="lower").round(3)
+    array([[0.179, 0.245]], dtype=float32)
+    """
+    alpha = _require_writable(decalibrator, alpha)
+    beside = isinstance(model, str | Path) and _has_weights_elsewhere(model)
+    proto = _recent(read_model(model))
+    graph = proto.graph
+    found = find_output(graph, output)
+    end = ending(graph, found)
+    _require_new(names, graph)
+    prefix = unused_prefix(graph)
+    value = _attachment(graph, end, prefix, found, decalibrator)
+    declared = next(v.type.tensor_type for v in graph.output if v.name == found)
+    _require_columns(declared, len(decalibrator.class_weights), found)
+    double = declared.elem_type == TensorProto.DOUBLE
+    (opset,) = (entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx"))
+    ops = Operations(prefix, opset, np.float64 if double else np.float32)
+    _write_head(ops, value, decalibrator, alpha, names)
+    graph.node.extend(ops.nodes)
+    graph.initializer.extend(ops.initializers)
+    rows = _rows(declared)
+    for name in names:
+        graph.output.append(_bounds_info(name, ops, rows, decalibrator))
+    _tell(proto, decalibrator, alpha, names)
+    return _save(proto, Path(out), beside=beside)
+
+
+def export_head(
+    decalibrator: Decalibrator,
+    out: str | Path,
+    *,
+    alpha: float | None = None,
+    dtype: str = "float32",
+) -> Path:
+    """Write the predictions of a decalibrator as an ONNX file: logits in, bounds out.
+
+    Parameters
+    ----------
+    decalibrator : Decalibrator
+        A fitted one, with decal's own directions. If it takes probabilities, so does the file.
+    out : path
+        The .onnx file to write: input "logits" (or "probabilities"), outputs "lower" and "upper",
+        (n, K) each.
+    alpha : float, optional
+        The level, in [0, 1]; by default the decalibrator's.
+    dtype : str
+        "float32" or "float64", that of all numbers.
+
+    Returns
+    -------
+    Path
+        Where the file is.
+
+    See Also
+    --------
+    append_head : The same behind a classifier that is an ONNX file already.
+
+    Examples
+    --------
+    >>> import decal, decal.onnx, tempfile
+    >>> d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9)
+    >>> path = decal.onnx.export_head(d, f"{tempfile.mkdtemp()}/head.onnx", dtype="float64")
+    >>> decal.onnx.run(path, [[[0.5, 0.0]]], output="upper").round(3)
+    array([[0.755, 0.821]])
+    """
+    alpha = _require_writable(decalibrator, alpha)
+    if dtype not in ("float32", "float64"):
+        raise ValueError(f"dtype must be 'float32' or 'float64': got {dtype!r}.")
+    ops = Operations("", HEAD_OPSET, dtype)
+    name = "probabilities" if decalibrator.probabilities else "logits"
+    names = ("lower", "upper")
+    _write_head(ops, name, decalibrator, alpha, names)
+    given = _bounds_info(name, ops, ["n"], decalibrator)
+    made = [_bounds_info(bound, ops, ["n"], decalibrator) for bound in names]
+    graph = helper.make_graph(ops.nodes, "decal", [given], made, ops.initializers)
+    opsets = [helper.make_opsetid("", HEAD_OPSET)]
+    proto = helper.make_model(graph, opset_imports=opsets, ir_version=HEAD_IR)
+    proto.producer_name = "decal"
+    _tell(proto, decalibrator, alpha, names)
+    return _save(proto, Path(out), beside=False)
+
+
+def _write_head(
+    ops: Operations,
+    value: str,
+    decalibrator: Decalibrator,
+    alpha: float,
+    names: tuple[str, str],
+) -> None:
+    """Append the nodes that lead from a value of the graph to bounds of these names."""
+    K, reference = len(decalibrator.class_weights), decalibrator.reference_model
+    z: Any = GraphTensor(ops, value, ops.dtype, K).to(ops.dtype)
+    if decalibrator.probabilities:
+        z = logs_of_probabilities(ops, z, decalibrator.floor)
+    center: Any = ops.constant(reference.center)
+    scale: Any = None if reference.scale == 1 else ops.constant(reference.scale)
+    steps: list[Any] = []
+    for direction in decalibrator.directions:
+        found = decalibrator.steps(direction.name, alpha)
+        steps.append((direction, ops.constant(found.lower), ops.constant(found.upper)))
+    absent: Any = ops.isneginf(center)
+    inputs = TensorInputs(z, absent, decalibrator.box == "joint", ops)
+    bounds: Any = head_bounds(inputs, center, scale, steps)
+    for name, bound in zip(names, bounds, strict=True):
+        ops.nodes.append(helper.make_node("Identity", [bound.name], [name], f"{ops.prefix}{name}"))
+
+
+def _require_writable(decalibrator: Decalibrator, alpha: float | None) -> float:
+    """The level; ValueError if there is a direction that cannot be written as nodes."""
+    require(decalibrator.directions, "exports", "ONNX", "Use Decalibrator.predict.")
+    foreign = [d.name for d in decalibrator.directions if type(d) not in OWN.values()]
+    if foreign:
+        raise ValueError(
+            f"directions must be decal's own, {', '.join(OWN)}: got {', '.join(foreign)}. Export a "
+            "decal.torch.CredalHead with torch.onnx.export instead."
+        )
+    decalibrator.reference_model  # noqa: B018  refuses what is not fitted
+    return decalibrator.alpha if alpha is None else check_alpha(alpha)
+
+
+def _attachment(
+    graph: onnx.GraphProto, end: Ending, prefix: str, output: str, decalibrator: Decalibrator
+) -> str:
+    """The value that the head takes: logits or probabilities, as the decalibrator was fitted on."""
+    if end.kind == "sigmoid":
+        raise ValueError(
+            f"output must be a choice between classes: got {output!r}, which a Sigmoid makes, a "
+            "separate question per label. Use decal.MultiLabelDecalibrator on its logits."
+        )
+    if decalibrator.probabilities:
+        if not end.kind:
+            raise ValueError(
+                f"decalibrator must take logits, as the graph's output {output!r} is no Softmax: "
+                "got one with probabilities=True. Fit it on what decal.onnx.run returns."
+            )
+        return end.value
+    if end.kind == "probabilities":
+        raise ValueError(
+            f"decalibrator must take probabilities, as {end.op} makes them in this graph: got one "
+            "for logits. Fit it with probabilities=True on run(..., read='probabilities')."
+        )
+    return expose_logits(graph, end, prefix) if end.kind else end.value
+
+
+def _require_new(names: tuple[str, str], graph: onnx.GraphProto) -> None:
+    known = {name for node in graph.node for name in (*node.input, *node.output)}
+    known |= {value.name for value in graph.output}
+    taken = [name for name in names if name in known]
+    if len(names) != 2 or names[0] == names[1] or taken:
+        fact = f"{taken[0]!r}, which is in the graph" if taken else repr(names)
+        raise ValueError(
+            f"names must be two that the graph does not have: got {fact}. Pass others, such as "
+            "names=('credal_lower', 'credal_upper')."
+        )
+
+
+def _require_columns(declared: Any, K: int, output: str) -> None:
+    dims = declared.shape.dim
+    columns = dims[-1].dim_value if dims else 0
+    if columns and columns != K:
+        raise ValueError(
+            f"decalibrator must have {columns} classes, the columns of {output!r}: got {K}. Fit it "
+            "on outputs of this classifier."
+        )
+
+
+def _recent(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """The same model with operators of OLDEST_OPSET or later."""
+    versions = [entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx")]
+    if not versions:
+        proto.opset_import.append(helper.make_opsetid("", OLDEST_OPSET))
+        return proto
+    if versions[0] >= OLDEST_OPSET:
+        return proto
+    try:
+        return version_converter.convert_version(proto, OLDEST_OPSET)
+    except Exception as error:
+        raise ValueError(
+            f"model must use version {OLDEST_OPSET} of ONNX's operators or later: got version "
+            f"{versions[0]}, and onnx cannot convert it ({str(error).splitlines()[0]}). Export the "
+            "classifier again with a later opset."
+        ) from error
+
+
+def _rows(declared: Any) -> list[Any]:
+    """All axes but the last, by number or name; one unnamed axis if nothing is known."""
+    dims = list(declared.shape.dim)[:-1]
+    return [d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in dims] or [
+        None
+    ]
+
+
+def _bounds_info(
+    name: str, ops: Operations, rows: list[Any], decalibrator: Decalibrator
+) -> onnx.ValueInfoProto:
+    shape = [*rows, len(decalibrator.class_weights)]
+    return helper.make_tensor_value_info(name, KINDS[ops.dtype], shape)
+
+
+def _tell(
+    proto: onnx.ModelProto, decalibrator: Decalibrator, alpha: float, names: tuple[str, str]
+) -> None:
+    """Add what the head is to the model's properties, below those of heads appended before."""
+    import decal
+
+    K = len(decalibrator.class_weights)
+    said = {
+        "alpha": alpha,
+        "classes": decalibrator.classes or [str(k) for k in range(K)],
+        "examples": decalibrator.examples,
+        "settings": repr(decalibrator),
+        "decal": decal.__version__,
+    }
+    entry = proto.metadata_props.add()
+    entry.key, entry.value = f"decal.{names[0]}.{names[1]}", json.dumps(said)
+
+
+def _has_weights_elsewhere(path: str | Path) -> bool:
+    proto = read_model(path, weights=False)
+    return any(onnx.external_data_helper.uses_external_data(t) for t in proto.graph.initializer)
+
+
+def _save(proto: onnx.ModelProto, path: Path, *, beside: bool) -> Path:
+    """Write a file, and one of weights beside it if there was one, or if they are too many."""
+    if not beside and proto.ByteSize() < LARGEST_FILE:
+        with replacing(path) as partial:
+            partial.write_bytes(proto.SerializeToString())
+        return path
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".onnx") as folder:
+        written = Path(folder, path.name)
+        onnx.save(
+            proto,
+            written,
+            save_as_external_data=True,
+            all_tensors_to_one_file=True,
+            location=f"{path.name}.data",
+        )
+        for file in sorted(Path(folder).iterdir(), reverse=True):  # the weights first
+            shutil.move(file, path.parent / file.name)
+    return path

@@ -1,0 +1,355 @@
+"""What stands for PyTorch while a graph is written: every operation becomes a node of ONNX.
+
+`directions._tensors` says once how bounds follow from logits. With PyTorch as its `xp`, tensors are
+numbers; with `Operations`, they are names of values in a graph, and each operation appends its
+node. Only what those formulas use is here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+OLDEST_OPSET = 13
+"""Nodes are written for this version of ONNX's operators or any later one."""
+
+AXES_ARE_INPUTS = 18
+"""From this version on, the axes of all reductions are inputs; before, those of sums alone."""
+
+KINDS = {
+    np.dtype(np.float32): TensorProto.FLOAT,
+    np.dtype(np.float64): TensorProto.DOUBLE,
+    np.dtype(np.int64): TensorProto.INT64,
+    np.dtype(np.bool_): TensorProto.BOOL,
+}
+
+
+class GraphTensor:
+    """A value of a graph, with the methods of a PyTorch tensor that the formulas call.
+
+    Parameters
+    ----------
+    xp : Operations
+        Where its nodes go.
+    name : str
+        The name of the value.
+    dtype : dtype
+        Of its numbers.
+    last : int
+        The length of its last axis; 1 for a scalar. Other axes are known when the graph runs.
+    """
+
+    __array_priority__ = 1000.0
+
+    def __init__(self, xp: Operations, name: str, dtype: Any, last: int) -> None:
+        self.xp, self.name, self.dtype, self.last = xp, name, np.dtype(dtype), last
+
+    device = None
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The axes, of which only the last is known."""
+        return (..., self.last)
+
+    def _with(self, op: str, other: Any, kind: Any = None, *, swapped: bool = False) -> GraphTensor:
+        pair = (other, self) if swapped else (self, other)
+        return self.xp.elementwise(op, *pair, kind=kind)
+
+    def __add__(self, other: Any) -> GraphTensor:
+        return self._with("Add", other)
+
+    def __radd__(self, other: Any) -> GraphTensor:
+        return self._with("Add", other, swapped=True)
+
+    def __sub__(self, other: Any) -> GraphTensor:
+        return self._with("Sub", other)
+
+    def __rsub__(self, other: Any) -> GraphTensor:
+        return self._with("Sub", other, swapped=True)
+
+    def __mul__(self, other: Any) -> GraphTensor:
+        return self._with("Mul", other)
+
+    def __rmul__(self, other: Any) -> GraphTensor:
+        return self._with("Mul", other, swapped=True)
+
+    def __truediv__(self, other: Any) -> GraphTensor:
+        return self._with("Div", other)
+
+    def __rtruediv__(self, other: Any) -> GraphTensor:
+        return self._with("Div", other, swapped=True)
+
+    def __pow__(self, power: int) -> GraphTensor:
+        assert power == 2
+        return self * self
+
+    def __neg__(self) -> GraphTensor:
+        return self.xp.elementwise("Neg", self)
+
+    def __lt__(self, other: Any) -> GraphTensor:
+        return self._with("Less", other, np.bool_)
+
+    def __le__(self, other: Any) -> GraphTensor:
+        return self._with("LessOrEqual", other, np.bool_)
+
+    def __gt__(self, other: Any) -> GraphTensor:
+        return self._with("Greater", other, np.bool_)
+
+    def __ge__(self, other: Any) -> GraphTensor:
+        return self._with("GreaterOrEqual", other, np.bool_)
+
+    def __eq__(self, other: Any) -> GraphTensor:  # type: ignore[override]
+        return self._with("Equal", other, np.bool_)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __and__(self, other: Any) -> GraphTensor:
+        return self._with("And", other)
+
+    def __or__(self, other: Any) -> GraphTensor:
+        return self._with("Or", other)
+
+    def __invert__(self) -> GraphTensor:
+        return self.xp.elementwise("Not", self)
+
+    def __getitem__(self, places: Any) -> GraphTensor:
+        """A slice of the last axis, `t[..., :1]`; or, of a vector, the entries at places."""
+        if isinstance(places, GraphTensor):
+            return self.xp.node("Gather", self, places, dtype=self.dtype, last=places.last, axis=0)
+        _, part = places
+        start, stop, _ = part.indices(self.last)
+        ends = (self.xp.vector([n]) for n in (start, stop, -1))
+        return self.xp.node("Slice", self, *ends, dtype=self.dtype, last=stop - start)
+
+    def __iter__(self) -> Iterator[GraphTensor]:
+        """The two parts of what `Operations.stack` made."""
+        for index in range(2):
+            place = self.xp.constant(index, np.int64)
+            yield self.xp.node("Gather", self, place, dtype=self.dtype, last=self.last, axis=0)
+
+    def detach(self) -> GraphTensor:
+        """Itself: a graph has no gradients."""
+        return self
+
+    def to(self, dtype: Any) -> GraphTensor:
+        """The same numbers, of another type."""
+        kind = KINDS[np.dtype(dtype)]
+        return self.xp.node("Cast", self, dtype=dtype, last=self.last, to=kind)
+
+    def log(self) -> GraphTensor:
+        """The logarithm."""
+        return self.xp.log(self)
+
+    def abs(self) -> GraphTensor:
+        """The absolute value."""
+        return self.xp.elementwise("Abs", self)
+
+    def clamp(self, min: Any = None, max: Any = None) -> GraphTensor:  # noqa: A002
+        """No less than `min` and no more than `max`."""
+        found = self if min is None else self.xp.maximum(self, min)
+        return found if max is None else self.xp.minimum(found, max)
+
+    def masked_fill(self, mask: GraphTensor, value: float) -> GraphTensor:
+        """With a value where the mask is true."""
+        return self.xp.where(mask, value, self)
+
+    def amax(self, axis: int, *, keepdim: bool) -> GraphTensor:
+        """The largest number along the last axis."""
+        return self._reduced("ReduceMax", axis, keepdim)
+
+    def amin(self, axis: int, *, keepdim: bool) -> GraphTensor:
+        """The smallest number along the last axis."""
+        return self._reduced("ReduceMin", axis, keepdim)
+
+    def sum(self, axis: int, *, keepdim: bool) -> GraphTensor:
+        """The sum along the last axis."""
+        of = self.to(np.int64) if self.dtype == np.bool_ else self
+        return of._reduced("ReduceSum", axis, keepdim)
+
+    def _reduced(self, op: str, axis: int, keepdim: bool) -> GraphTensor:
+        assert axis == -1
+        assert keepdim
+        if op == "ReduceSum" or self.xp.opset >= AXES_ARE_INPUTS:
+            return self.xp.node(op, self, self.xp.vector([-1]), dtype=self.dtype, last=1)
+        return self.xp.node(op, self, dtype=self.dtype, last=1, axes=[-1])
+
+    def gather(self, axis: int, places: GraphTensor) -> GraphTensor:
+        """The entries of every row at these places."""
+        return self.xp.node(
+            "GatherElements", self, places, dtype=self.dtype, last=places.last, axis=axis
+        )
+
+    def topk(self, count: int, *, largest: bool = True) -> tuple[GraphTensor, GraphTensor]:
+        """The largest, or smallest, numbers of every row, and their places."""
+        options = {"axis": -1, "largest": int(largest), "sorted": 1}
+        return self.xp.two_outputs("TopK", self, self.xp.vector([count]), last=count, **options)
+
+
+class Operations:
+    """A stand-in for the module `torch`: its functions append nodes.
+
+    Parameters
+    ----------
+    prefix : str
+        What the names of all new nodes and values begin with.
+    opset : int
+        The version of ONNX's operators, OLDEST_OPSET or later.
+    dtype : dtype
+        That of the numbers, float32 or float64.
+
+    Attributes
+    ----------
+    nodes, initializers : list
+        What was written so far.
+    """
+
+    inf = math.inf
+    int64, float64 = np.dtype(np.int64), np.dtype(np.float64)
+    finfo = staticmethod(np.finfo)
+
+    def __init__(self, prefix: str, opset: int, dtype: Any) -> None:
+        self.prefix, self.opset, self.dtype = prefix, opset, np.dtype(dtype)
+        self.nodes: list[onnx.NodeProto] = []
+        self.initializers: list[onnx.TensorProto] = []
+        self._known: dict[tuple[Any, ...], GraphTensor] = {}
+        self.nn = SimpleNamespace(functional=SimpleNamespace(softplus=self._softplus))
+
+    # Writing
+
+    def node(self, op: str, *inputs: GraphTensor, dtype: Any, last: int, **how: Any) -> GraphTensor:
+        """The output of a new node."""
+        name = f"{self.prefix}{op}_{len(self.nodes)}"
+        names = [value.name for value in inputs]
+        self.nodes.append(helper.make_node(op, names, [name], name=name, **how))
+        return GraphTensor(self, name, dtype, last)
+
+    def two_outputs(
+        self, op: str, *inputs: GraphTensor, last: int, **how: Any
+    ) -> tuple[GraphTensor, GraphTensor]:
+        """The outputs of a new node that has two: numbers, and their places."""
+        name = f"{self.prefix}{op}_{len(self.nodes)}"
+        names, outputs = [value.name for value in inputs], [name, f"{name}_places"]
+        self.nodes.append(helper.make_node(op, names, outputs, name=name, **how))
+        kinds = inputs[0].dtype, np.int64
+        first, second = (
+            GraphTensor(self, *pair, last) for pair in zip(outputs, kinds, strict=True)
+        )
+        return first, second
+
+    def constant(self, value: Any, dtype: Any = None) -> GraphTensor:
+        """A constant, written once."""
+        with np.errstate(over="ignore", under="ignore"):
+            array = np.asarray(value).astype(self.dtype if dtype is None else dtype)
+        key = array.dtype.str, array.shape, array.tobytes()
+        if key not in self._known:
+            name = f"{self.prefix}constant_{len(self.initializers)}"
+            self.initializers.append(numpy_helper.from_array(array, name))
+            last = array.shape[-1] if array.ndim else 1
+            self._known[key] = GraphTensor(self, name, array.dtype, last)
+        return self._known[key]
+
+    def vector(self, numbers: Sequence[int]) -> GraphTensor:
+        """A constant vector of whole numbers."""
+        return self.constant(numbers, np.int64)
+
+    def elementwise(self, op: str, *operands: Any, kind: Any = None) -> GraphTensor:
+        """A node whose output has the shape that its inputs broadcast to."""
+        dtype = next(x.dtype for x in operands if isinstance(x, GraphTensor))
+        values = [self._value(x, dtype) for x in operands]
+        last = max(value.last for value in values)
+        return self.node(op, *values, dtype=kind or dtype, last=last)
+
+    def _value(self, x: Any, dtype: Any) -> GraphTensor:
+        return x if isinstance(x, GraphTensor) else self.constant(x, dtype)
+
+    # The functions of PyTorch
+
+    def where(self, condition: GraphTensor, chosen: Any, other: Any) -> GraphTensor:
+        """One or the other, entry by entry."""
+        given = [x for x in (chosen, other) if isinstance(x, GraphTensor)]
+        dtype = given[0].dtype if given else self.dtype
+        values = [condition, *(self._value(x, dtype) for x in (chosen, other))]
+        return self.node("Where", *values, dtype=dtype, last=max(v.last for v in values))
+
+    def minimum(self, a: Any, b: Any) -> GraphTensor:
+        """The smaller of two."""
+        return self.elementwise("Min", a, b)
+
+    def maximum(self, a: Any, b: Any) -> GraphTensor:
+        """The larger of two."""
+        return self.elementwise("Max", a, b)
+
+    def exp(self, x: GraphTensor) -> GraphTensor:
+        """The exponential."""
+        return self.elementwise("Exp", x)
+
+    def log(self, x: GraphTensor) -> GraphTensor:
+        """The logarithm."""
+        return self.elementwise("Log", x)
+
+    def sqrt(self, x: GraphTensor) -> GraphTensor:
+        """The square root."""
+        return self.elementwise("Sqrt", x)
+
+    def sigmoid(self, x: GraphTensor) -> GraphTensor:
+        """1 / (1 + exp(-x))."""
+        return self.elementwise("Sigmoid", x)
+
+    def _softplus(self, x: GraphTensor, threshold: float) -> GraphTensor:  # noqa: ARG002
+        """log(1 + exp(x)), of max(x, 0) and what is left: no runtime can lose its digits."""
+        return self.maximum(x, 0.0) + self.log1p(self.exp(-x.abs()))
+
+    def log1p(self, x: GraphTensor) -> GraphTensor:
+        """log(1 + x) to all digits, by Kahan's rule; ONNX has no such operator."""
+        u = x + 1.0
+        tiny = u == 1.0
+        return self.where(tiny, x, self.log(u) * x / (u - 1.0).masked_fill(tiny, 1.0))
+
+    def expm1(self, x: GraphTensor) -> GraphTensor:
+        """exp(x) - 1 to all digits, by Kahan's rule; ONNX has no such operator."""
+        u = self.exp(x)
+        less = u - 1.0
+        tiny, gone = u == 1.0, less == -1.0
+        log_u = self.log(u.masked_fill(gone, 0.5)).masked_fill(tiny, 1.0)
+        return self.where(tiny, x, self.where(gone, -1.0, less * x / log_u))
+
+    def softmax(self, x: GraphTensor, axis: int) -> GraphTensor:
+        """Exponentials over their sum."""
+        return self.node("Softmax", x, dtype=x.dtype, last=x.last, axis=axis)
+
+    def isinf(self, x: GraphTensor) -> GraphTensor:
+        """Whether a number is infinite."""
+        return self.elementwise("IsInf", x, kind=np.bool_)
+
+    def isneginf(self, x: GraphTensor) -> GraphTensor:
+        """Whether a number is minus infinity."""
+        return x == -math.inf
+
+    def arange(self, count: int, device: Any = None) -> GraphTensor:  # noqa: ARG002
+        """0, 1, 2, ..."""
+        return self.constant(np.arange(count), np.int64)
+
+    def zeros_like(self, x: GraphTensor, dtype: Any) -> GraphTensor:
+        """As many zeros."""
+        shape = self.node("Shape", x, dtype=np.int64, last=1)
+        value = numpy_helper.from_array(np.zeros(1, dtype))
+        return self.node("ConstantOfShape", shape, dtype=dtype, last=x.last, value=value)
+
+    def cat(self, parts: Sequence[GraphTensor], axis: int) -> GraphTensor:
+        """Joined along the last axis."""
+        last = sum(part.last for part in parts)
+        return self.node("Concat", *parts, dtype=parts[0].dtype, last=last, axis=axis)
+
+    def stack(self, parts: Sequence[GraphTensor]) -> GraphTensor:
+        """Joined along a new first axis."""
+        first = self.vector([0])
+        raised = [
+            self.node("Unsqueeze", part, first, dtype=part.dtype, last=part.last) for part in parts
+        ]
+        return self.node("Concat", *raised, dtype=parts[0].dtype, last=parts[0].last, axis=0)

@@ -1,0 +1,293 @@
+"""Running an ONNX classifier over batches of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from decal._base.checks import check_choice, check_count, to_numpy
+from decal._base.extras import needs
+from decal._base.inputs import look_like_probabilities, warn_of_probabilities
+from decal._base.places import listing
+from decal._io.progress import on_terminal, tracked
+from decal.onnx._endings import (
+    LARGEST_FILE,
+    Ending,
+    add_output,
+    ending,
+    expose_logits,
+    find_output,
+    read_model,
+    unused_prefix,
+)
+
+NEEDED = "running ONNX models needs ONNX Runtime: pip install 'decal[onnx]'"
+
+TYPES = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(float16)": np.float16,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(int8)": np.int8,
+    "tensor(uint8)": np.uint8,
+    "tensor(bool)": np.bool_,
+}
+"""NumPy's types of inputs, by ONNX Runtime's names. Text and others are passed as they are."""
+
+BATCH = 256
+"""Inputs per call of the classifier."""
+
+
+def run(
+    model: Any,
+    inputs: Any,
+    *,
+    output: str | None = None,
+    read: str | None = None,
+    batch_size: int = BATCH,
+    providers: Iterable[Any] | None = None,
+    progress: bool = True,
+) -> NDArray[Any]:
+    """The logits (n, K) that an ONNX classifier gives to inputs.
+
+    Whether its output is probabilities is read off the graph, never guessed from numbers: if the
+    graph ends in a Softmax, or in a Sigmoid, `read` has to say what is wanted.
+
+    Parameters
+    ----------
+    model : path, bytes, onnx.ModelProto or onnxruntime.InferenceSession
+        The classifier. A session does not show its graph, so that nothing before its output can be
+        read.
+    inputs : array, mapping of arrays, or iterable of batches
+        An array (n, ...), for a model with one input; arrays (n, ...) by the names of the inputs;
+        or batches, each of which is either. Numbers are converted to the type of the input, as
+        float64 to float32, but never from one kind to another.
+    output : str, optional
+        Which output; needed if several hold floats.
+    read : str, optional
+        "logits" reads what goes into a final Softmax or Sigmoid, which is more exact;
+        "probabilities" reads what comes out of it, for models with probabilities=True. Without
+        either, a graph that ends so is refused.
+    batch_size : int
+        Inputs per call, where `inputs` is not in batches already. A model whose first axis has a
+        fixed length is given as many; the last batch is filled up, and what is too much cut off.
+    providers : iterable, optional
+        Execution providers of ONNX Runtime; by default its CPU.
+    progress : bool
+        Whether to draw a bar on stderr, if that is a terminal and rich or tqdm is installed.
+
+    Returns
+    -------
+    (n, K) array
+        As the classifier gives them, in its precision.
+
+    Warns
+    -----
+    ProbabilityWarning
+        If numbers that should be logits look like probabilities.
+
+    See Also
+    --------
+    append_head : Puts a fitted Decalibrator behind the same file.
+
+    Examples
+    --------
+    >>> import decal.onnx
+    >>> from onnx import parser
+    >>> model = parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["" : 13]>
+    ...     net (float[n, 2] x) => (float[n, 2] p) { z = Add(x, x)  p = Softmax(z) }
+    ... ''')
+    >>> decal.onnx.run(model, [[[1.0, 0.0]], [[0.0, 3.0]]], read="logits")
+    array([[2., 0.],
+           [0., 6.]], dtype=float32)
+    """
+    if read is not None:
+        check_choice(read, "read", ("logits", "probabilities"))
+    check_count(batch_size, "batch_size")
+    session, name, is_seen = _opened(model, output, read, providers)
+    found = [
+        _matrix(session.run([name], feed)[0], rows, name)
+        for feed, rows in _feeds(session, inputs, batch_size, progress)
+    ]
+    if not found:
+        raise ValueError("inputs must hold at least one batch: got none.")
+    widths = {part.shape[1] for part in found}
+    if len(widths) > 1:
+        raise ValueError(f"model must give as many columns to every batch: got {sorted(widths)}.")
+    values = np.concatenate(found)
+    if read != "probabilities" and look_like_probabilities(values):
+        way = "Pass read='probabilities'"
+        if not is_seen:
+            way = "Pass the path of the model with read='logits', or read='probabilities'"
+        warn_of_probabilities(f"the output {name!r}", way)
+    return values
+
+
+def _opened(
+    model: Any, output: str | None, read: str | None, providers: Iterable[Any] | None
+) -> tuple[Any, str, bool]:
+    """A session, the name of the output to read, and whether its graph could be seen."""
+    with needs("onnxruntime", message=NEEDED):
+        import onnxruntime  # type: ignore[import-untyped]
+    if isinstance(model, onnxruntime.InferenceSession):
+        return model, _session_output(model, output), False
+    proto = read_model(model, weights=False)
+    graph = proto.graph
+    name = find_output(graph, output)
+    end = ending(graph, name)
+    _require_choice(end, name, read)
+    if read == "logits" and end.logits:
+        name = expose_logits(graph, end, unused_prefix(graph))
+    elif end.kind:
+        name = end.value
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # errors only: not every weight that is left over
+    chosen = ["CPUExecutionProvider"] if providers is None else list(providers)
+    content = _content(proto, name, model)
+    return onnxruntime.InferenceSession(content, options, providers=chosen), name, True
+
+
+def _content(proto: onnx.ModelProto, name: str, model: Any) -> bytes | str:
+    """What a session is made of: the file itself, or bytes if a new output had to be added."""
+    as_it_is = name in {value.name for value in proto.graph.output}
+    if isinstance(model, str | Path):
+        if as_it_is:
+            return str(model)
+        onnx.load_external_data_for_model(proto, str(Path(model).absolute().parent))
+    if not as_it_is:
+        add_output(proto.graph, name)
+    if proto.ByteSize() >= LARGEST_FILE:
+        raise ValueError(
+            "model must be smaller than 2 GB, unless its output is read as it is: got "
+            f"{proto.ByteSize():,} bytes. Pass read='probabilities', or export it without Softmax."
+        )
+    return bytes(proto.SerializeToString())
+
+
+def _require_choice(end: Ending, output: str, read: str | None) -> None:
+    """ValueError if probabilities are not asked for, or logits that the graph does not have."""
+    if end.kind == "probabilities" and read != "probabilities":
+        raise ValueError(
+            f"read must be 'probabilities' for the output {output!r}: got {read!r}, and {end.op} "
+            "makes probabilities without logits. Use them with probabilities=True."
+        )
+    if end.kind and read is None:
+        raise ValueError(
+            f"read must say what to take, as the output {output!r} is made by {end.op}: got None. "
+            "Pass read='logits' for what goes into it, which is more exact, or "
+            "read='probabilities', for models with probabilities=True."
+        )
+
+
+def _session_output(session: Any, output: str | None) -> str:
+    """The output of a session that holds numbers per class."""
+    present = [value.name for value in session.get_outputs()]
+    if output is not None:
+        if output not in present:
+            raise ValueError(
+                f"output must be one of the session's, {listing(present)}: got {output!r}."
+            )
+        return output
+    kinds = ("tensor(float)", "tensor(double)", "tensor(float16)")
+    scores = [
+        str(v.name)
+        for v in session.get_outputs()
+        if (v.type in kinds and len(v.shape or (0, 0)) == 2) or v.type.startswith("seq(map(")
+    ]
+    if len(scores) != 1:
+        raise ValueError(
+            "output must be named if not one output alone holds numbers per class: got "
+            f"{listing(scores) or 'none'} of {listing(present)}. Pass output=."
+        )
+    return scores[0]
+
+
+# Inputs
+
+
+def _feeds(
+    session: Any, inputs: Any, batch_size: int, progress: bool
+) -> Iterator[tuple[dict[str, Any], int]]:
+    """What to feed, batch by batch, and how many rows of it count."""
+    wanted = {value.name: value for value in session.get_inputs()}
+    fixed = [v.shape[0] for v in wanted.values() if v.shape and isinstance(v.shape[0], int)]
+    size = fixed[0] if fixed else None
+    batches: Iterable[Any] = inputs
+    if isinstance(inputs, Mapping) or hasattr(inputs, "shape"):
+        batches = _slices(_feed(inputs, wanted), size or batch_size)
+    for batch in tracked(batches, "logits", unit="batches", show=progress and on_terminal()):
+        feed = _feed(batch, wanted)
+        rows = len(next(iter(feed.values())))
+        if size is not None and rows < size:
+            feed = {
+                name: np.concatenate([values, np.repeat(values[-1:], size - rows, axis=0)])
+                for name, values in feed.items()
+            }
+        yield feed, rows
+
+
+def _slices(feed: dict[str, Any], size: int) -> list[dict[str, Any]]:
+    rows = len(next(iter(feed.values())))
+    return [
+        {name: values[start : start + size] for name, values in feed.items()}
+        for start in range(0, rows, size)
+    ]
+
+
+def _feed(batch: Any, wanted: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """Arrays by the names of the model's inputs, of their types and of one length."""
+    if not isinstance(batch, Mapping):
+        if len(wanted) != 1:
+            raise ValueError(
+                f"inputs must be a mapping, as the model has {len(wanted)} inputs, "
+                f"{listing([*wanted])}: got a {type(batch).__name__}."
+            )
+        batch = dict.fromkeys(wanted, batch)
+    if set(batch) != set(wanted):
+        raise ValueError(
+            f"inputs must be {listing([*wanted])}, as the model's: got "
+            f"{listing([str(name) for name in batch]) or 'none'}."
+        )
+    feed = {name: _typed(values, wanted[name]) for name, values in batch.items()}
+    lengths = {name: len(values) for name, values in feed.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"inputs must have as many rows each: got {lengths}.")
+    return feed
+
+
+def _typed(values: Any, wanted: Any) -> NDArray[Any]:
+    array = to_numpy(values, f"inputs[{wanted.name!r}]")
+    if array.ndim == 0 or (wanted.shape and array.ndim != len(wanted.shape)):
+        raise ValueError(
+            f"inputs must have {len(wanted.shape)} axes for {wanted.name!r}, {wanted.shape}: got "
+            f"shape {array.shape}. The first axis is that of the inputs."
+        )
+    kind = TYPES.get(wanted.type)
+    if kind is None or array.dtype == kind:
+        return array
+    if not np.can_cast(array.dtype, kind, "same_kind"):
+        raise ValueError(
+            f"inputs must be of type {np.dtype(kind)} for {wanted.name!r}: got {array.dtype}. "
+            "Convert them first."
+        )
+    return array.astype(kind)
+
+
+def _matrix(found: Any, rows: int, name: str) -> NDArray[Any]:
+    """(rows, K) what the model gave to a batch; of dictionaries, their values."""
+    if isinstance(found, list) and found and isinstance(found[0], Mapping):
+        found = np.array([list(row.values()) for row in found])
+    array = np.asarray(found)
+    if array.ndim != 2 or len(array) < rows:
+        raise ValueError(
+            f"model must give a row per input and a column per class as {name!r}: got shape "
+            f"{array.shape} for {rows} inputs. Choose another output=."
+        )
+    return array[:rows]

@@ -1,0 +1,475 @@
+"""ONNX: classifiers in files, run to logits, and files that return credal sets, torch or not."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import decal
+
+onnx = pytest.importorskip("onnx")
+runtime = pytest.importorskip("onnxruntime")
+from onnx import TensorProto, helper, numpy_helper, parser  # noqa: E402
+
+import decal.onnx as decal_onnx  # noqa: E402
+
+CLASS, BOTH, LOCAL = ("class",), ("class", "temperature"), ("local",)
+MIXED = (decal.Local(mix=0.01, by_entropy=0.1),)
+EXACT, SINGLE, PEAK = 1e-12, 1e-6, 1e-5
+"""What bounds may differ by: in float64, in float32, and where the temperature interpolates."""
+
+
+def drawn(n=200, K=5, seed=0, without=None):
+    """Logits (n, K) and labels drawn from a softer version of their softmax."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, K)) * 3
+    y = (0.6 * z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    if without is not None:
+        y[y == without] = (without + 1) % K
+    return z, y
+
+
+def model_of(body, outputs="float[n, 5] p", inputs="float[n, 5] x", opset=17):
+    return parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : {opset}]> net ({inputs}) => ({outputs}) {{ {body} }}'
+    )
+
+
+def bounds(path, inputs, names=("lower", "upper")):
+    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (name,) = (i.name for i in session.get_inputs())
+    return session.run(list(names), {name: inputs})
+
+
+def difference(found, credal):
+    return max(np.abs(found[0] - credal.lower).max(), np.abs(found[1] - credal.upper).max())
+
+
+SOFTMAX = model_of("z = Add(x, x)  p = Softmax(z)")
+
+
+# A head alone
+
+
+@pytest.mark.parametrize("directions", [CLASS, BOTH, LOCAL, MIXED], ids=str)
+@pytest.mark.parametrize("reference", ["model", "best"])
+@pytest.mark.parametrize("without", [None, 2])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_head_says_what_predict_says(directions, reference, without, dtype, tmp_path):
+    z, y = drawn(without=without)
+    d = decal.Decalibrator(0.9, directions=directions, reference=reference).fit(z, y)
+    new = drawn(seed=1)[0].astype(dtype)
+    new[0, 1] = new[1, :3] = -np.inf  # masked
+    new[2] = 0.0
+    new[3] = [1e4, -1e4, 0, 0, 0]
+    path = decal_onnx.export_head(d, tmp_path / "head.onnx", dtype=dtype)
+    exact = EXACT if dtype == "float64" else SINGLE
+    assert difference(bounds(path, new), d.predict(new)) < (PEAK if directions == BOTH else exact)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("box", ["own", "joint"])
+def test_a_head_takes_any_alpha(alpha, box, tmp_path):
+    d = decal.Decalibrator(0.9, box=box).fit(*drawn())
+    path = decal_onnx.export_head(d, tmp_path / "head.onnx", alpha=alpha, dtype="float64")
+    z = drawn(seed=1)[0]
+    assert difference(bounds(path, z), d.predict(z, alpha=alpha)) < EXACT
+
+
+@pytest.mark.parametrize("floor", [None, 0.0, 0.01])
+def test_a_head_of_probabilities_takes_probabilities(floor, tmp_path):
+    z, y = drawn()
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    d = decal.decalibrate(p, y, alpha=0.9, probabilities=True, floor=floor)
+    path = decal_onnx.export_head(d, tmp_path / "head.onnx", dtype="float64")
+    new = np.vstack([p[:20], [[0.0, 0.2, 0.3, 0.5, 0.0]]])
+    assert difference(bounds(path, new), d.predict(new)) < EXACT
+
+
+@pytest.mark.torch
+def test_the_formulas_are_the_lines_that_pytorch_runs(tmp_path):
+    torch = pytest.importorskip("torch")
+    from decal.torch import CredalHead
+
+    z, y = drawn()
+    d = decal.Decalibrator(0.8, directions=(*BOTH, *LOCAL), reference="best").fit(z, y)
+    lower, upper = (b.numpy() for b in CredalHead(d)(torch.tensor(z)))
+    found = bounds(decal_onnx.export_head(d, tmp_path / "head.onnx", dtype="float64"), z)
+    np.testing.assert_allclose(found, [lower, upper], atol=1e-11)
+
+
+# Behind a classifier
+
+
+@pytest.mark.parametrize("opset", [11, 13, 17, 18, 21])
+def test_a_head_joins_graphs_of_old_and_new_operators(opset, tmp_path):
+    classifier = model_of("z = Add(x, x)", "float[n, 5] z", opset=opset)
+    d = decal.Decalibrator(0.9, directions=(*BOTH, *LOCAL)).fit(*drawn())
+    path = decal_onnx.append_head(classifier, d, tmp_path / "credal.onnx")
+    onnx.checker.check_model(onnx.load(path), full_check=True)
+    session = runtime.InferenceSession(path)
+    assert [o.shape for o in session.get_outputs()] == [["n", 5]] * 3
+    for rows in (1, 50):
+        x = drawn(seed=1)[0][:rows].astype(np.float32)
+        logits, *found = session.run(["z", "lower", "upper"], {"x": x})
+        assert difference(found, d.predict(2 * x)) < PEAK
+        assert np.array_equal(logits, 2 * x)
+
+
+WRITTEN_OUT = (
+    "m = ReduceMax<axes = [-1]>(z)  c = Sub(z, m)  e = Exp(c)  s = ReduceSum(e, axis)  "
+    "p = Div(e, s)"
+)
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        "p = Softmax(z)",
+        "q = Softmax(z)  p = Identity(q)",
+        "q = Softmax(z)  r = Reshape(q, shape)  p = Reshape(r, back)",
+        WRITTEN_OUT,
+    ],
+    ids=["softmax", "identity", "reshape", "written out"],
+)
+def test_a_head_for_logits_attaches_before_the_softmax(ends, tmp_path):
+    classifier = model_of(f"z = Add(x, x)  {ends}")
+    constants = {"axis": [-1], "shape": [-1, 1, 5], "back": [-1, 5]}
+    for name, value in constants.items():
+        array = numpy_helper.from_array(np.array(value, np.int64), name)
+        classifier.graph.initializer.append(array)
+    d = decal.decalibrate(*drawn(), alpha=0.9)
+    x = drawn(seed=1)[0].astype(np.float32)
+    x[0] = [60, -60, 0, 0, 0]  # after the Softmax these digits are gone
+    path = decal_onnx.append_head(classifier, d, tmp_path / "credal.onnx")
+    assert difference(bounds(path, x), d.predict(2 * x)) < SINGLE
+    z = decal_onnx.run(classifier, x, read="logits")
+    np.testing.assert_allclose(z - z[:, :1], 2 * (x - x[:, :1]), rtol=1e-6, atol=1e-5)
+
+
+def test_a_head_for_probabilities_attaches_behind_it(tmp_path):
+    x = drawn(seed=1)[0].astype(np.float32)
+    p = decal_onnx.run(SOFTMAX, x, read="probabilities")
+    d = decal.decalibrate(p, drawn(seed=1)[1], alpha=0.9, probabilities=True)
+    path = decal_onnx.append_head(SOFTMAX, d, tmp_path / "credal.onnx")
+    assert difference(bounds(path, x), d.predict(p)) < SINGLE
+
+
+def test_two_heads_of_two_levels_share_a_file(tmp_path):
+    d = decal.decalibrate(*drawn(), alpha=0.9)
+    one = decal_onnx.append_head(SOFTMAX, d, tmp_path / "one.onnx", output="p")
+    new = {"alpha": 0.5, "names": ("lower_50", "upper_50"), "output": "p"}
+    two = decal_onnx.append_head(one, d, tmp_path / "two.onnx", **new)
+    x = drawn(seed=1)[0].astype(np.float32)
+    assert difference(bounds(two, x), d.predict(2 * x)) < SINGLE
+    again = bounds(two, x, ["lower_50", "upper_50"])
+    assert difference(again, d.predict(2 * x, alpha=0.5)) < SINGLE
+    told = {entry.key: json.loads(entry.value) for entry in onnx.load(two).metadata_props}
+    assert told["decal.lower_50.upper_50"]["alpha"] == 0.5
+    assert told["decal.lower.upper"]["classes"] == ["0", "1", "2", "3", "4"]
+    assert onnx.load(one).graph.output[0].name == "p"  # the classifier's own come first
+
+
+def test_weights_in_another_file_stay_in_another_file(tmp_path):
+    weights = np.eye(5, dtype=np.float32).repeat(200, axis=0)
+    big = model_of("z = MatMul(x, w)", "float[n, 5] z", "float[n, 1000] x")
+    big.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    onnx.save(big, tmp_path / "big.onnx", save_as_external_data=True, location="big.bin")
+    d = decal.decalibrate(*drawn(), alpha=0.9)
+    (tmp_path / "new").mkdir()
+    path = decal_onnx.append_head(tmp_path / "big.onnx", d, tmp_path / "new" / "credal.onnx")
+    assert {p.name for p in path.parent.iterdir()} == {"credal.onnx", "credal.onnx.data"}
+    assert path.stat().st_size < weights.nbytes
+    x = np.random.default_rng(0).normal(size=(7, 1000)).astype(np.float32) / 10
+    z = decal_onnx.run(tmp_path / "big.onnx", x)
+    assert difference(bounds(path, x), d.predict(z)) < SINGLE
+    big = onnx.load(tmp_path / "big.onnx")
+    big.graph.node.append(helper.make_node("Softmax", ["z"], ["p"]))
+    big.graph.output[0].name = "p"
+    (soft := tmp_path / "soft").mkdir()
+    onnx.save(big, soft / "net.onnx", save_as_external_data=True, location="w.bin")
+    again = decal_onnx.run(soft / "net.onnx", x, read="logits")
+    assert np.array_equal(again, z)
+
+
+def test_half_precision_is_computed_in_float32(tmp_path):
+    half = model_of("h = Add(x, x)  z = Cast<to = 10>(h)", "float16[n, 5] z")
+    d = decal.decalibrate(*drawn(), alpha=0.9)
+    x = drawn(seed=1)[0].astype(np.float32)
+    path = decal_onnx.append_head(half, d, tmp_path / "credal.onnx")
+    assert difference(bounds(path, x), d.predict((2 * x).astype(np.float16))) < SINGLE
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore")
+def test_a_network_exported_by_pytorch_and_its_credal_file_agree(tmp_path):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 5))
+    batch = {"dynamo": True, "dynamic_shapes": ({0: torch.export.Dim("n")},), "verbose": False}
+    program = torch.onnx.export(net.eval(), (torch.zeros(2, 8),), optimize=False, **batch)
+    program.save(tmp_path / "net.onnx")
+    x = torch.randn(300, 8)
+    z = net(x).detach().numpy() * 4
+    y = (z + np.random.default_rng(0).gumbel(size=z.shape)).argmax(axis=1)
+    logits = decal_onnx.run(tmp_path / "net.onnx", x, batch_size=64)
+    for directions, reference in ((CLASS, "best"), (BOTH, "model"), (LOCAL, "best")):
+        d = decal.Decalibrator(0.8, directions=directions, reference=reference).fit(logits, y)
+        path = decal_onnx.append_head(tmp_path / "net.onnx", d, tmp_path / "credal.onnx")
+        assert difference(bounds(path, x.numpy()), d.predict(net(x))) < PEAK
+
+
+# Running
+
+
+def test_inputs_come_as_arrays_by_name_or_in_batches():
+    x = drawn(n=10)[0].astype(np.float32)
+    classifier = model_of("z = Add(x, x)", "float[n, 5] z")
+    session = runtime.InferenceSession(classifier.SerializeToString())
+    for source in (classifier, classifier.SerializeToString(), session):
+        for inputs in (x, {"x": x}, iter([x[:4], x[4:]]), [{"x": x[:9]}, {"x": x[9:]}]):
+            z = decal_onnx.run(source, inputs, batch_size=3)
+            assert np.array_equal(z, 2 * x)
+            assert z.dtype == np.float32
+    assert np.array_equal(decal_onnx.run(classifier, x.astype(float)), 2 * x)
+
+
+def test_a_fixed_batch_is_filled_up_and_cut_again():
+    x = drawn(n=10)[0].astype(np.float32)
+    fixed = model_of("z = Add(x, x)", "float[4, 5] z", "float[4, 5] x")
+    assert np.array_equal(decal_onnx.run(fixed, x), 2 * x)
+
+
+def zipmap_model():
+    """As scikit-learn's forests are converted: labels, and dictionaries of probabilities."""
+    tree = helper.make_node(
+        "TreeEnsembleClassifier",
+        ["x"],
+        ["label", "scores"],
+        domain="ai.onnx.ml",
+        classlabels_int64s=[3, 7],
+        nodes_treeids=[0, 0, 0],
+        nodes_nodeids=[0, 1, 2],
+        nodes_featureids=[0, 0, 0],
+        nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"],
+        nodes_values=[0.0, 0.0, 0.0],
+        nodes_truenodeids=[1, 0, 0],
+        nodes_falsenodeids=[2, 0, 0],
+        class_treeids=[0, 0, 0, 0],
+        class_nodeids=[1, 1, 2, 2],
+        class_ids=[0, 1, 0, 1],
+        class_weights=[0.75, 0.25, 0.125, 0.875],
+        post_transform="NONE",
+    )
+    zipped = helper.make_node(
+        "ZipMap", ["scores"], ["probabilities"], domain="ai.onnx.ml", classlabels_int64s=[3, 7]
+    )
+    row = helper.make_map_type_proto(
+        TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, [])
+    )
+    outputs = [
+        helper.make_tensor_value_info("label", TensorProto.INT64, [None]),
+        helper.make_value_info("probabilities", helper.make_sequence_type_proto(row)),
+    ]
+    given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 1])]
+    graph = helper.make_graph([tree, zipped], "forest", given, outputs)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def test_dictionaries_of_probabilities_are_read_as_a_matrix(tmp_path):
+    forest, x = zipmap_model(), np.array([[-1.0], [1.0], [2.0]], np.float32)
+    expected = [[0.75, 0.25], [0.125, 0.875], [0.125, 0.875]]
+    assert np.array_equal(decal_onnx.run(forest, x, read="probabilities"), expected)
+    session = runtime.InferenceSession(forest.SerializeToString())
+    assert np.array_equal(decal_onnx.run(session, x, read="probabilities"), expected)
+    for read in (None, "logits"):
+        with pytest.raises(
+            ValueError, match=f"'probabilities' for the output 'probabilities': got {read!r}"
+        ):
+            decal_onnx.run(forest, x, read=read)
+    d = decal.decalibrate(expected, [0, 1, 0], alpha=0.9, probabilities=True)
+    path = decal_onnx.append_head(forest, d, tmp_path / "credal.onnx")
+    assert difference(bounds(path, x), d.predict(expected)) < SINGLE
+    logits = decal.decalibrate([[2.0, 0.0], [0.0, 1.0]], [0, 1])
+    with pytest.raises(ValueError, match="must take probabilities, as TreeEnsembleClassifier"):
+        decal_onnx.append_head(forest, logits, tmp_path / "no.onnx")
+
+
+def test_probabilities_are_never_taken_for_logits():
+    x = drawn()[0].astype(np.float32)
+    with pytest.raises(ValueError, match="read must say what to take.*'p' is made by Softmax"):
+        decal_onnx.run(SOFTMAX, x)
+    session = runtime.InferenceSession(SOFTMAX.SerializeToString())
+    with pytest.warns(decal.ProbabilityWarning, match="the path of the model with read='logits'"):
+        decal_onnx.run(session, x)
+    sigmoids = model_of("p = Sigmoid(x)")
+    with pytest.raises(ValueError, match="'p' is made by Sigmoid"):
+        decal_onnx.run(sigmoids, x)
+    assert np.array_equal(decal_onnx.run(sigmoids, x, read="logits"), x)
+
+
+TWO = model_of("z = Add(x, x)  y = Neg(x)", "float[n, 5] z, float[n, 5] y")
+PAIR = model_of("z = Add(x, y)", "float[n, 5] z", "float[n, 5] x, float[n, 5] y")
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "options", "message"),
+    [
+        (TWO, np.zeros((2, 5)), {}, "output must be named.*got z, y of z, y"),
+        (
+            TWO,
+            np.zeros((2, 5)),
+            {"output": "w"},
+            "output must be one of the graph's, z, y: got 'w'",
+        ),
+        (SOFTMAX, np.zeros((2, 5)), {"read": "both"}, "read must be one of"),
+        (PAIR, np.zeros((2, 5)), {}, "inputs must be a mapping, as the model has 2 inputs, x, y"),
+        (PAIR, {"x": np.zeros((2, 5))}, {}, "inputs must be x, y, as the model's: got x"),
+        (
+            PAIR,
+            {"x": np.zeros((2, 5)), "y": np.zeros((3, 5))},
+            {},
+            "inputs must have as many rows each: got {'x': 2, 'y': 3}",
+        ),
+        (TWO, np.zeros((2, 5, 1)), {"output": "z"}, r"inputs must have 2 axes for 'x'"),
+        (TWO, np.zeros((2, 5), complex), {"output": "z"}, "must be of type float32 for 'x'"),
+        (TWO, iter(()), {"output": "z"}, "inputs must hold at least one batch: got none"),
+        (TWO, np.zeros((2, 5)), {"batch_size": 0}, "batch_size must be a whole number"),
+        (b"no model", np.zeros((2, 5)), {}, "model must be a model of ONNX: got bytes"),
+        (3, np.zeros((2, 5)), {}, "model must be the path of an .onnx file"),
+    ],
+)
+def test_what_cannot_run_is_refused(model, inputs, options, message):
+    with pytest.raises(ValueError, match=message):
+        decal_onnx.run(model, inputs, **options)
+
+
+def test_what_cannot_be_appended_is_refused(tmp_path):
+    out = tmp_path / "credal.onnx"
+    d = decal.decalibrate(*drawn(), alpha=0.9)
+    cases = [
+        (SOFTMAX, decal.decalibrate(*drawn(K=4)), {}, "must have 5 classes, the columns of 'p'"),
+        (
+            SOFTMAX,
+            d,
+            {"names": ("p", "upper")},
+            "names must be two.*got 'p', which is in the graph",
+        ),
+        (SOFTMAX, d, {"names": ("a", "a")}, r"names must be two.*got \('a', 'a'\)"),
+        (SOFTMAX, d, {"alpha": 2}, "alpha must lie between 0 and 1"),
+        (model_of("p = Sigmoid(x)"), d, {}, "a Sigmoid makes.*MultiLabelDecalibrator"),
+    ]
+    p = np.full((20, 5), 0.2)
+    counts = decal.decalibrate(p, drawn(20)[1], probabilities=True)
+    plain = model_of("z = Add(x, x)", "float[n, 5] z")
+    cases.append((plain, counts, {}, "decalibrator must take logits.*'z' is no Softmax"))
+    for model, decalibrator, options, message in cases:
+        with pytest.raises(ValueError, match=message):
+            decal_onnx.append_head(model, decalibrator, out, **options)
+    with pytest.raises(decal.NotFittedError):
+        decal_onnx.append_head(SOFTMAX, decal.Decalibrator(), out)
+    with pytest.raises(
+        FileNotFoundError, match="must be an .onnx file: got .*which does not exist"
+    ):
+        decal_onnx.append_head(tmp_path / "absent.onnx", d, out)
+    with pytest.raises(ValueError, match="dtype must be 'float32' or 'float64': got 'half'"):
+        decal_onnx.export_head(d, out, dtype="half")
+    assert not out.exists()
+
+
+class Tilt(decal.Line):
+    """A direction of one's own."""
+
+    name, ratio = "tilt", 1.0
+
+    def move(self, logits):
+        return logits * np.arange(logits.shape[1])
+
+
+def test_directions_of_others_are_refused(tmp_path):
+    d = decal.Decalibrator(directions=("class", Tilt())).fit(*drawn())
+    with pytest.raises(ValueError, match="must all support ONNX: got 'tilt'"):
+        decal_onnx.export_head(d, tmp_path / "head.onnx")
+
+
+# A real classifier: 214 types of files
+
+
+MAGIKA = "magika==1.0.3"
+
+
+@pytest.fixture(scope="module")
+def magika(request):
+    """The folder of Magika's network and the names of its classes; its wheel holds 16 MB."""
+    folder = request.config.cache.mkdir("magika-1.0.3")
+    if not (folder / "complete").exists():
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        wanted = ["--only-binary=:all:", "--dest", str(folder), MAGIKA]
+        done = subprocess.run([*command, *wanted], capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"cannot fetch {MAGIKA}: {done.stderr.strip()[-200:]}")
+        (wheel,) = folder.glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            for name in ("model.onnx", "config.min.json"):
+                content = archive.read(f"magika/models/standard_v3_3/{name}")
+                (folder / name).write_bytes(content)
+        wheel.unlink()
+        (folder / "complete").touch()
+    return folder, json.loads((folder / "config.min.json").read_text())["target_labels_space"]
+
+
+def first_and_last_bytes(content):
+    """What Magika looks at: 1,024 bytes at either end, without the white space there."""
+    begin, end = content[:4096].lstrip()[:1024], content[-4096:].rstrip()[-1024:]
+    blank = [[256] * (1024 - len(part)) for part in (begin, end)]
+    return np.array([*begin, *blank[0], *blank[1], *end], dtype=np.int32)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+def test_one_file_goes_from_the_bytes_of_files_to_credal_sets(magika, tmp_path):
+    folder, names = magika
+    sources = sorted(Path(decal.__file__).parent.rglob("*.py"))
+    contents = [path.read_bytes() for path in sources if path.stat().st_size > 8192][:10]
+    contents += [json.dumps({"a": list(range(i + 9)), "b": "text"}).encode() for i in range(6)]
+    x = np.stack([first_and_last_bytes(c) for c in contents])
+    z = decal_onnx.run(folder / "model.onnx", x, read="logits")
+    assert z.shape == (16, 214)
+    predicted = [names[k] for k in z.argmax(axis=1)]
+    assert predicted[:10].count("python") > 7
+    # The model is always right about these: some labels are swapped, so that it can be wrong.
+    python, other = names.index("python"), names.index("json")
+    y = np.where(np.arange(16) < 10, python, other)
+    y[[2, 5, 8, 11, 14]] = [other, other, other, python, python]
+    for directions in (CLASS, BOTH, LOCAL):
+        for reference in ("model", "best"):
+            d = decal.Decalibrator(0.8, directions=directions, reference=reference)
+            d.fit(z, y, classes=names)
+            path = decal_onnx.append_head(folder / "model.onnx", d, tmp_path / "credal.onnx")
+            assert difference(bounds(path, x), d.predict(z)) < PEAK
+
+
+@pytest.mark.skipif(importlib.util.find_spec("typer") is None, reason="needs the command line")
+def test_the_command_line_appends_a_head(tmp_path):
+    d = decal.decalibrate(*drawn(), alpha=0.9)
+    d.save(tmp_path / "model.npz")
+    onnx.save(SOFTMAX, tmp_path / "net.onnx")
+    out = tmp_path / "credal.onnx"
+    command = [sys.executable, "-m", "decal", "export", str(tmp_path / "model.npz")]
+    more = [str(tmp_path / "net.onnx"), "-o", str(out), "--alpha", "0.5"]
+    done = subprocess.run([*command, *more], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "lower and upper" in done.stderr
+    x = drawn(seed=1)[0].astype(np.float32)
+    assert difference(bounds(out, x), d.predict(2 * x, alpha=0.5)) < SINGLE
+    again = subprocess.run([*command, *more], capture_output=True, text=True)
+    assert again.returncode == 2
+    assert "--force" in again.stderr
