@@ -4,7 +4,6 @@ import importlib.util
 import json
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ runtime = pytest.importorskip("onnxruntime")
 from onnx import TensorProto, helper, numpy_helper, parser  # noqa: E402
 
 import decal.onnx as decal_onnx  # noqa: E402
+from helpers.packages import installed  # noqa: E402
 
 CLASS, BOTH, LOCAL = ("class",), ("class", "temperature"), ("local",)
 MIXED = (decal.Local(mix=0.01, by_entropy=0.1),)
@@ -408,21 +408,8 @@ MAGIKA = "magika==1.0.3"
 
 @pytest.fixture(scope="module")
 def magika(request):
-    """The folder of Magika's network and the names of its classes; its wheel holds 16 MB."""
-    folder = request.config.cache.mkdir("magika-1.0.3")
-    if not (folder / "complete").exists():
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-        wanted = ["--only-binary=:all:", "--dest", str(folder), MAGIKA]
-        done = subprocess.run([*command, *wanted], capture_output=True, text=True)
-        if done.returncode:
-            pytest.skip(f"cannot fetch {MAGIKA}: {done.stderr.strip()[-200:]}")
-        (wheel,) = folder.glob("*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            for name in ("model.onnx", "config.min.json"):
-                content = archive.read(f"magika/models/standard_v3_3/{name}")
-                (folder / name).write_bytes(content)
-        wheel.unlink()
-        (folder / "complete").touch()
+    """The folder of Magika's network and the names of its classes."""
+    folder = installed(request, [MAGIKA]) / "magika/models/standard_v3_3"
     return folder, json.loads((folder / "config.min.json").read_text())["target_labels_space"]
 
 
