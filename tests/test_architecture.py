@@ -78,7 +78,6 @@ TESTS_ELSEWHERE = {
     "distributed": "distributed/test_dask.py",
     "distributed._frames": "distributed/test_dask.py",
     "distributed._partitions": "distributed/test_dask.py",
-    "plot._style": "plot/test_every_figure.py",
     "shift._bootstrap": "shift/test_label_shift.py",
     "shift._calibrated": "shift/test_label_shift.py",
     "shift._observed": "shift/test_plausible.py",

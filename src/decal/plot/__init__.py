@@ -11,7 +11,7 @@ Imports from `_base`, `calibration`, `credal`, `decalibrator`, `metrics`, `selec
 from decal._base.extras import needs
 
 with needs("matplotlib", message="decal.plot needs matplotlib: pip install 'decal[plot]'"):
-    from decal.plot._alphas import alpha_path, tradeoff
+    from decal.plot._alphas import alpha_path, alpha_paths, tradeoff
     from decal.plot._intervals import intervals
     from decal.plot._likelihood import likelihood
     from decal.plot._many_inputs import binary, decomposition
@@ -22,6 +22,7 @@ with needs("matplotlib", message="decal.plot needs matplotlib: pip install 'deca
 
 __all__ = [
     "alpha_path",
+    "alpha_paths",
     "binary",
     "decomposition",
     "intervals",

@@ -38,9 +38,9 @@ def likelihood(
 ) -> Axes:
     """What moving a logit, or the scale, gains in log-likelihood; and where alpha cuts it.
 
-    A curve is the gain in log-likelihood g_k(t) of adding t to the logit of class k, concave and 0 at t = 0. All
-    shifts above the cut are plausible: dots are the endpoints of the interval, which is drawn once
-    more at the bottom.
+    A curve is the gain in log-likelihood g_k(t) of adding t to the logit of class k, concave and 0
+    at t = 0. All shifts above the cut are plausible: dots are the endpoints of the interval, which
+    is drawn once more at the bottom.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def likelihood(
         at = np.union1d(np.linspace(*reach, STEPS), [rest])
         gain = _gains(model, direction, at, k)
         ax.plot(at, gain, color=colour, lw=1.8 * unit(), gid=name, zorder=3)
-        ends = np.array([end for end in (low, high) if np.isfinite(end) and _inside(end, reach)])
+        ends = np.array([end for end in (low, high) if _on_the_cut(end, direction)])
         _interval(ax, (low, high), reach, colour, 0.02 + 0.035 * i)
         ax.plot(
             ends, np.full(len(ends), cut), "o", color=colour, ms=5.5 * unit(), zorder=5, **halo(ink)
@@ -148,8 +148,9 @@ def _reach(lower: Array, upper: Array, direction: str) -> tuple[float, float]:
     return float(left), float(right)
 
 
-def _inside(x: float, reach: tuple[float, float]) -> bool:
-    return reach[0] <= x <= reach[1]
+def _on_the_cut(end: float, direction: str) -> bool:
+    """Whether an endpoint is where the curve meets the cut; a scale of 0 is the end of the axis."""
+    return bool(np.isfinite(end)) and (direction == "class" or end > 0)
 
 
 def _interval(
@@ -179,8 +180,9 @@ def _finish(
     depth = min(cut, -1e-6) * DEEPER
     ax.set(xlim=reach, ylim=(depth, high + 0.12 * (high - depth)))
     ax.annotate(
-        f"alpha = {level:g}", (1, cut), (-2 * unit(), -3 * unit()), xycoords=("axes fraction", "data"),
-        textcoords="offset points", ha="right", va="top", fontsize="x-small", color=ink.muted,
+        f"alpha = {level:g}", (1, cut), (-2 * unit(), -3 * unit()),
+        xycoords=("axes fraction", "data"), textcoords="offset points", ha="right", va="top",
+        fontsize="x-small", color=ink.muted,
     )  # fmt: skip
     per = " per example" if model.likelihood == "mean" else ""
     ax.set_ylabel(f"gain{per} (nats)")

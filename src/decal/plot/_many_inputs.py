@@ -108,7 +108,11 @@ def binary(
     ax = axes_or_new(ax, 4.8, 3.2)
     ink = frame(ax)
     names = class_names(credal)
-    colours = {"for": ink.models[0], "undetermined": ink.tint(ink.muted, 0.6), "against": ink.models[1]}
+    colours = {
+        "for": ink.models[0],
+        "undetermined": ink.tint(ink.muted, 0.6),
+        "against": ink.models[1],
+    }
     kinds = {"for": low >= threshold, "against": high < threshold}
     kinds["undetermined"] = ~(kinds["for"] | kinds["against"])
     fills = dict(zip(colours, ink.tints(list(colours.values())), strict=True))

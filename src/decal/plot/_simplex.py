@@ -278,14 +278,15 @@ def _triangle(ax: Axes, ink: Ink, names: list[str]) -> int:
     ax.plot(*plane(np.eye(3)[[0, 1, 2, 0]]), color=ink.muted, lw=unit(), zorder=2.6)
     labels, families = drawable(names, [f"class {k}" for k in range(3)])
     labels = [wrapped(label, 18) for label in labels]
-    for corner, label, ha, va, drop in zip(
+    below = inks(ax)[1].text  # the names of the lower corners lie outside the axes
+    for corner, label, ha, va, drop, colour in zip(
         np.eye(3), labels, ("left", "right", "center"), ("top", "top", "bottom"), (-5, -5, 4),
-        strict=True,
+        (below, below, ink.text), strict=True,
     ):  # fmt: skip
         x, y = plane(corner)
         ax.annotate(
             label, (float(x), float(y)), (0, drop * unit()),
-            textcoords="offset points", ha=ha, va=va, color=ink.text, **literal(families),
+            textcoords="offset points", ha=ha, va=va, color=colour, **literal(families),
         )  # fmt: skip
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, HEIGHT + 0.09), aspect="equal", xticks=[], yticks=[])
     ax.spines[:].set_visible(False)

@@ -47,6 +47,9 @@ second, it is in the way of a legend."""
 LABEL_WIDTH, KEY_WIDTH = 20, 34
 """Longest line of a class name around the web, and in a key, in characters."""
 
+FEW = 8
+"""Names of so many classes have up to three lines, of more up to two."""
+
 RADIAL, ONE_LINE = 24, 28
 """Names of more classes lie along their spokes, on one line of so many characters."""
 
@@ -111,9 +114,9 @@ def spider(
     """
     sets = named(credal)
     drawn = shown(sets, row, truth=truth, top=top)
-    radial = len(drawn.labels) > RADIAL
+    radial, lines = len(drawn.labels) > RADIAL, 3 if len(drawn.labels) <= FEW else 2
     labels = [
-        wrapped(label, ONE_LINE, 1) if radial else wrapped(label, LABEL_WIDTH)
+        wrapped(label, ONE_LINE, 1) if radial else wrapped(label, LABEL_WIDTH, lines)
         for label in drawn.labels
     ]
     ax = polar_or_new(ax, *_size(labels, radial))
@@ -121,9 +124,9 @@ def spider(
     _bars(ax, drawn, joined=joined, colors=colors)
     if legend:
         hanging = [t for t, u in zip(labels, np.cos(_angles(drawn)), strict=True) if u < BOTTOM]
-        lines = max((label.count("\n") + 1 for label in hanging), default=0)
+        below = max((label.count("\n") + 1 for label in hanging), default=0)
         length = max(map(text_width, hanging), default=0)
-        drop = 1.5 + (ADVANCE * length if radial else 1.05 * lines)
+        drop = 1.5 + (0.8 * ADVANCE * length if radial else 1.05 * below)
         legend_below(ax, _handles(drawn, inks(ax)[0], colors), drop=drop, centered=True)
     return ax
 
@@ -262,9 +265,7 @@ def _columns(ncols: int | None, models: int, inputs: int) -> int:
 
 def _key(figure: Any, drawn: Shown, around: Ink) -> None:
     """Write what the numbers of the spokes mean, at the right."""
-    texts = [
-        f"{k + 1}  {wrapped(label, KEY_WIDTH, 1)}" for k, label in enumerate(drawn.labels)
-    ]
+    texts = [f"{k + 1}  {wrapped(label, KEY_WIDTH, 2)}" for k, label in enumerate(drawn.labels)]
     made = figure.legend(
         handles=[Line2D([], [], linestyle="") for _ in texts],
         labels=texts,
@@ -277,7 +278,6 @@ def _key(figure: Any, drawn: Shown, around: Ink) -> None:
     )
     for text in made.get_texts():
         text.set(**literal(drawn.families))
-    figure.add_artist(made)
 
 
 def _angles(drawn: Shown) -> Array:

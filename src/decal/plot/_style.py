@@ -27,8 +27,8 @@ ON_LIGHT = (BLUE, ORANGE, GREEN, PURPLE, SKY)
 ON_DARK = (SKY, ORANGE, GREEN, PURPLE, YELLOW)
 """Colours of models, in order. Vermillion is reserved for the truth and for errors."""
 
-EIGHT_ON_LIGHT = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, "#000000", "#A08C00")
-EIGHT_ON_DARK = (SKY, ORANGE, GREEN, PURPLE, YELLOW, VERMILLION, "#FFFFFF", "#5C8FD6")
+EIGHT_ON_LIGHT = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, "#000000", "#5E3C99")
+EIGHT_ON_DARK = (SKY, ORANGE, GREEN, PURPLE, YELLOW, VERMILLION, "#FFFFFF", "#8A63FF")
 """Colours of lines and marks of up to eight methods, where there is no truth to show."""
 
 TINT = 0.5
