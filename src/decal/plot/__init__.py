@@ -1,8 +1,9 @@
 """Figures of credal sets: spiders, triangles and intervals of one input, and figures of many.
 
 Every function draws on the axes it is given (`ax`), or on those of a new figure, and returns the
-axes. No global setting changes. Colour-blind readers can tell the colours apart. Colours follow the
-axes' background, so that light and dark figures both read well; sizes follow `font.size`, so that
+axes. No global setting changes. Colours can be told apart without seeing green, and those of
+intervals in grey as well: tests simulate both. They follow the axes' background, so that light and
+dark figures both read well; sizes follow `font.size`, so that
 ``plt.rc_context({"font.size": 18})`` makes a figure for a slide.
 
 Imports from `_base`, `calibration`, `credal`, `decalibrator`, `metrics`, `selection` and `triage`.
