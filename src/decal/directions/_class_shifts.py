@@ -115,7 +115,7 @@ class ClassShifts(Direction):
         K = len(evidence.label_weight)
         t = np.repeat(np.append(0.0, shifts)[:, None], K, axis=1)
         value, _ = evidence.softplus_sum(t)
-        return evidence.open_labels * t[1:] - (value[1:] - value[0])
+        return np.asarray(evidence.open_labels * t[1:] - (value[1:] - value[0]))
 
     def widen(self, box: Box | None, inputs: Inputs, endpoints: Endpoints) -> Box:
         """Widen to the range of every probability while one class's logit is shifted."""

@@ -79,7 +79,7 @@ def _alone(line: Array, others: Array) -> Array:
     """The places along a curve at which it is clear whose name it is."""
     places = line[np.linspace(0, len(line) - 1, PLACES).astype(int)]
     away = [np.hypot(*(others - place).T).min(initial=np.inf) for place in places]
-    return places[np.array(away) >= APART * unit()]
+    return np.asarray(places[np.array(away) >= APART * unit()])
 
 
 def _spot(

@@ -13,7 +13,6 @@ from decal._base.checks import check_alpha, check_choice
 from decal._base.numerics import Array
 from decal._base.set_checks import check_event
 from decal.decalibrator import Decalibrator
-from decal.plot._fonts import drawable
 from decal.plot._style import Ink, axes_or_new, frame, halo, legend_below, line_handle, unit
 
 MOST = 5
@@ -83,12 +82,11 @@ def likelihood(
     cut = model.least_gain(direction, level)
     ax = axes_or_new(ax, 4.6, 3.3)
     ink = frame(ax)
-    labels, families = drawable(list(names), [f"class {k}" for k in names.values()])
     handles: list[Artist] = []
     reach = _reach(lower, upper, direction)
     rest = 0.0 if direction == "class" else 1.0
-    for i, ((name, k), label, colour, low, high) in enumerate(
-        zip(names.items(), labels, ink.colours(len(names), None), lower, upper, strict=True)
+    for i, ((name, k), colour, low, high) in enumerate(
+        zip(names.items(), ink.colours(len(names), None), lower, upper, strict=True)
     ):
         at = np.union1d(np.linspace(*reach, STEPS), [rest])
         gain = _gains(model, direction, at, k)
@@ -98,12 +96,10 @@ def likelihood(
         ax.plot(
             ends, np.full(len(ends), cut), "o", color=colour, ms=5.5 * unit(), zorder=5, **halo(ink)
         )
-        handles.append(line_handle(label, colour, width=1.8))
+        handles.append(line_handle(name, colour, width=1.8))
     _finish(ax, ink, model, direction, level, cut, reach)
     if legend and len(names) > 1:
         legend_below(ax, handles)
-        for text in ax.get_legend().get_texts():
-            text.set_fontfamily(families)
     return ax
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from decal._base.checks import check_count
 from decal._base.numerics import Array
+from decal.credal import CredalSet
 from decal.plot._fonts import drawable, literal, text_width, wrapped
 from decal.plot._one_input import Bars, Sets, Shown, class_names, named, shown
 from decal.plot._style import (
@@ -56,8 +57,8 @@ RADIAL, ONE_LINE = 24, 28
 SMALL, LINE = 8.33, 1.15
 """Size of a class name at the usual font size, in points; and its line, in sizes."""
 
-SHORT, COLUMNS = 12, 6
-"""In small multiples, longer names become numbers with a key; a line has so many spiders."""
+SIZE, SHORT, COLUMNS = 2.9, 12, 6
+"""Small multiples: inches per spider; longer names become numbers with a key; so many in a line."""
 
 
 def spider(
@@ -114,11 +115,7 @@ def spider(
     """
     sets = named(credal)
     drawn = shown(sets, row, truth=truth, top=top)
-    radial, lines = len(drawn.labels) > RADIAL, 3 if len(drawn.labels) <= FEW else 2
-    labels = [
-        wrapped(label, ONE_LINE, 1) if radial else wrapped(label, LABEL_WIDTH, lines)
-        for label in drawn.labels
-    ]
+    labels, radial = _labels(drawn.labels)
     ax = polar_or_new(ax, *_size(labels, radial))
     _web(ax, drawn, labels, radial=radial)
     _bars(ax, drawn, joined=joined, colors=colors)
@@ -129,6 +126,14 @@ def spider(
         drop = 1.5 + (0.8 * ADVANCE * length if radial else 1.05 * below)
         legend_below(ax, _handles(drawn, inks(ax)[0], colors), drop=drop, centered=True)
     return ax
+
+
+def _labels(names: Sequence[str]) -> tuple[list[str], bool]:
+    """Names as they stand around a web, and whether along the spokes, as those of many classes."""
+    if len(names) > RADIAL:
+        return [wrapped(name, ONE_LINE, 1) for name in names], True
+    lines = 3 if len(names) <= FEW else 2
+    return [wrapped(name, LABEL_WIDTH, lines) for name in names], False
 
 
 def _size(labels: Sequence[str], radial: bool) -> tuple[float, float]:
@@ -191,29 +196,17 @@ def spiders(
     from matplotlib import pyplot as plt
 
     sets = named(credal)
-    chosen = [rows] if isinstance(rows, int | np.integer) else list(rows)
-    if not chosen:
-        raise ValueError("rows must name at least one input: got none.")
-    if titles is None:
-        titles = [f"input {row}" for row in chosen] if len(chosen) > 1 else [""]
-    if len(titles) != len(chosen):
-        raise ValueError(f"titles must be {len(chosen)}, one per row: got {len(titles)}.")
+    chosen, titles = _inputs(rows, titles)
     columns = _columns(ncols, len(sets), len(chosen))
     entries = [(name, row) for row in chosen for name in sets]
-    first = next(iter(sets.values()))
-    sample = shown({"": first}, chosen[0], truth=truth, top=top)
-    names = [wrapped(label, LABEL_WIDTH) for one in sets.values() for label in class_names(one)]
-    longest = max(map(text_width, names))
-    alike = all(class_names(one) == class_names(first) for one in sets.values())
-    keyed = longest > SHORT and alike and len(sample.labels) == first.shape[1]
-    if size is None:
-        size = 2.9 if keyed or longest <= SHORT else _size(names, False)[0] - 0.4
     lines = -(-len(entries) // columns)
-    key = 0.075 * min(max(map(text_width, sample.labels)), KEY_WIDTH) + 0.4 if keyed else 0.0
+    sample = shown({"": next(iter(sets.values()))}, chosen[0], truth=truth, top=top)
+    keyed, inches, key = _room(sets, sample)
+    side = inches if size is None else size
     figure, axes = plt.subplots(
         lines,
         columns,
-        figsize=((size * columns + key) * unit(), size * unit() * (lines + 0.15)),
+        figsize=((side * columns + key) * unit(), side * unit() * (lines + 0.15)),
         subplot_kw={"projection": "polar"},
         layout="constrained",
         squeeze=False,
@@ -222,14 +215,11 @@ def spiders(
     for ax in axes.flat[len(entries) :]:
         ax.set_visible(False)
     for i, (ax, (name, row)) in enumerate(zip(axes.flat, entries, strict=False)):
-        drawn = shown(named(sets[name]), row, truth=truth, top=top)
-        numbers = [str(k + 1) for k in range(len(drawn.labels))]
-        radial = not keyed and len(drawn.labels) > RADIAL
-        around_web = [
-            wrapped(label, ONE_LINE if radial else LABEL_WIDTH, 1 if radial else 3)
-            for label in drawn.labels
-        ]
-        _web(ax, drawn, numbers if keyed else around_web, radial=radial)
+        drawn = shown({"": sets[name]}, row, truth=truth, top=top)
+        labels, radial = _labels(drawn.labels)
+        if keyed:
+            labels, radial = [str(k + 1) for k in range(len(labels))], False
+        _web(ax, drawn, labels, radial=radial)
         _bars(ax, drawn, joined=joined, colors=None)
         title = titles[chosen.index(row)]
         parts, families = drawable([name, title], [f"model {i % columns + 1}", f"input {row}"])
@@ -250,6 +240,32 @@ def spiders(
         handlelength=1.1,
     )
     return axes
+
+
+def _inputs(
+    rows: Sequence[int] | int, titles: Sequence[str] | None
+) -> tuple[list[int], Sequence[str]]:
+    """The inputs to draw, and their titles."""
+    chosen = [int(rows)] if isinstance(rows, int | np.integer) else list(rows)
+    if not chosen:
+        raise ValueError("rows must name at least one input: got none.")
+    if titles is None:
+        titles = [f"input {row}" for row in chosen] if len(chosen) > 1 else [""]
+    if len(titles) != len(chosen):
+        raise ValueError(f"titles must be {len(chosen)}, one per row: got {len(titles)}.")
+    return chosen, titles
+
+
+def _room(sets: Mapping[str, CredalSet], sample: Shown) -> tuple[bool, float, float]:
+    """Whether spokes are numbered; inches per spider, and those of the key."""
+    classes = [class_names(one) for one in sets.values()]
+    names = [wrapped(label, LABEL_WIDTH) for one in classes for label in one]
+    if max(map(text_width, names)) <= SHORT:
+        return False, SIZE, 0.0
+    alike = all(one == classes[0] for one in classes) and len(sample.labels) == len(classes[0])
+    if not alike:
+        return False, _size(names, False)[0] - 0.4, 0.0
+    return True, SIZE, 0.4 + 0.075 * min(max(map(text_width, sample.labels)), KEY_WIDTH)
 
 
 def _columns(ncols: int | None, models: int, inputs: int) -> int:

@@ -241,8 +241,9 @@ def legend_below(
     size = float(mpl.rcParams["font.size"])
     if drop is None:
         # Ticks and paddings are in points, whatever the font: small fonts need more of their sizes.
-        names = ("xtick.major.size", "xtick.major.pad", "axes.labelpad")
-        drop = 2.4 + sum(float(mpl.rcParams[name]) for name in names) / size
+        set_to = mpl.rcParams
+        pads = set_to["xtick.major.size"], set_to["xtick.major.pad"], set_to["axes.labelpad"]
+        drop = 2.4 + float(np.sum(pads)) / size
     small = size * 0.833
     names, families = drawable(
         [str(h.get_label()) for h in handles], [f"model {m + 1}" for m in range(len(handles))]
