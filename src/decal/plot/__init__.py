@@ -13,8 +13,8 @@ from decal._base.extras import needs
 
 with needs("matplotlib", message="decal.plot needs matplotlib: pip install 'decal[plot]'"):
     from decal.plot._alphas import alpha_path, alpha_paths, tradeoff
+    from decal.plot._gains import likelihood
     from decal.plot._intervals import intervals
-    from decal.plot._likelihood import likelihood
     from decal.plot._many_inputs import binary, decomposition
     from decal.plot._reliability import reliabilities, reliability
     from decal.plot._risk_coverage import risk_coverage
