@@ -106,8 +106,9 @@ def try_bare(wheel: Path, folder: Path) -> None:
     maker = ROOT / ".venv-uv" / "bin" / "python"
     run(maker, ROOT / "tests" / "helpers" / "environments.py", folder / "bare", wheel)
     programs = folder / "bare" / "bin"
-    run(programs / "python", "-W", "error", "-c", PREDICTION)
-    refused = subprocess.run([programs / "decal", "demo"], capture_output=True, text=True)
+    run(programs / "python", "-I", "-W", "error", "-c", PREDICTION)
+    command = [programs / "python", "-I", programs / "decal", "demo"]
+    refused = subprocess.run(command, capture_output=True, text=True)
     wanted = "decal's command line needs typer: pip install 'decal[cli]'\n"
     if (refused.returncode, refused.stderr) != (2, wanted):
         raise SystemExit(f"decal without its extras said {refused.stderr!r}, not {wanted!r}")

@@ -34,7 +34,7 @@ EIGHT_ON_DARK = (SKY, ORANGE, GREEN, PURPLE, YELLOW, VERMILLION, "#FFFFFF", "#8A
 TINT = 0.5
 """Share of its colour that an interval keeps, so that marks stand out on it."""
 
-LIGHT_TINTS, DARK_TINTS = (62.0, 87.0), (38.0, 61.0)
+LIGHT_TINTS, DARK_TINTS = (62.0, 87.0), (34.0, 56.0)
 """Lightness of the intervals of several models, from the darkest to the lightest (CIE L*)."""
 
 HALVINGS = 24
