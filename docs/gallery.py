@@ -193,6 +193,10 @@ def pictures() -> dict[str, Callable[[], Figure]]:
         "alpha_path": lambda: (
             plot.alpha_path(images.model, images.logits[row], truth=images.truth[row]).figure
         ),
+        "alpha_paths": lambda: (
+            plot.alpha_paths(images.model, images.logits[row], truth=images.truth[row])[0, 0].figure
+        ),
+        "likelihood": lambda: plot.likelihood(images.model).figure,
     }
 
 

@@ -91,7 +91,6 @@ TESTS_ELSEWHERE = {
     "onnx._heads": "test_onnx.py",
     "onnx._operations": "test_onnx.py",
     "onnx._running": "test_onnx.py",
-    "plot._style": "plot/test_every_figure.py",
     "shift._bootstrap": "shift/test_label_shift.py",
     "shift._calibrated": "shift/test_label_shift.py",
     "shift._known": "shift/test_label_shift.py",

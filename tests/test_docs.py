@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from decal._experiments import EXPERIMENTS
 from helpers.snippets import snippets, surprises
 
 ROOT = Path(__file__).parent.parent
@@ -43,3 +44,15 @@ def test_the_tests_that_hold_promises_exist():
         if f"\ndef {name}(" not in code:
             missing.append(f"{file}::{name}")
     assert missing == []
+
+
+REPRODUCED = re.compile(r"`decal reproduce ([a-z][a-z-]*)[` ]")
+
+
+def test_pages_name_experiments_that_exist_and_the_papers_page_names_all():
+    pages = {path.name: path.read_text(encoding="utf-8") for path in PAGES}
+    for name, text in pages.items():
+        assert set(REPRODUCED.findall(text)) <= set(EXPERIMENTS), name
+    assert len(set(REPRODUCED.findall(pages["paper.md"]))) > 10
+    unnamed = [name for name in EXPERIMENTS if f"{name}`" not in pages["paper.md"]]
+    assert unnamed == []

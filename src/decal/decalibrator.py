@@ -17,6 +17,7 @@ from decal._base.checks import (
     check_alpha,
     check_choice,
     check_flag,
+    check_steps,
 )
 from decal._base.data_frames import class_columns, id_columns, index_of, is_frame
 from decal._base.inputs import (
@@ -361,6 +362,64 @@ class Decalibrator:
             levels = np.array([check_alpha(a) for a in alpha])
             return learnt.solve(which, self.likelihood, levels)
         return learnt.at(which, self.likelihood, self._level(alpha))
+
+    def gains(self, name: str, values: Any) -> Array:
+        """The log-likelihood gained by moving a direction, whose cut the plausible interval is.
+
+        Parameters
+        ----------
+        name : str
+            "class" or "temperature".
+        values : (T,) array
+            Finite shifts of a class's logit from the reference, in nats; or scales relative to that
+            of the reference, at least 0.
+
+        Returns
+        -------
+        (T, K) or (T,) array
+            Nats per unit of weight with ``likelihood="mean"``, and in all with "sum"; 0 at the
+            reference. For the temperature, with its default evidence, minus the expected loss.
+
+        See Also
+        --------
+        decal.plot.likelihood : Draws it, with the cut.
+
+        Examples
+        --------
+        >>> import numpy as np, decal
+        >>> d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9], [1.0, 0.0]], [0, 1, 1], alpha=0.8)
+        >>> end = d.shifts().upper[0]
+        >>> float(d.gains("class", [end])[0, 0].round(6)), float(np.log(0.8).round(6))
+        (-0.223144, -0.223144)
+        """
+        direction, evidence, total = self._measured(name)
+        at = check_steps(values, "values", least=0.0 if name == "temperature" else -np.inf)
+        return np.asarray(direction.gains(evidence, at) / total)
+
+    def least_gain(self, name: str, alpha: Any = None) -> float:
+        """The gain at which alpha cuts: what `gains` is at a finite endpoint.
+
+        Parameters
+        ----------
+        name : str
+            "class" or "temperature".
+        alpha : float, optional
+            Level in [0, 1]; by default the one given at construction.
+        """
+        direction, evidence, total = self._measured(name)
+        with np.errstate(divide="ignore"):
+            budget = np.abs(np.log([self._level(alpha)])) * total
+        return float(-direction.allowed(evidence, budget)[0] / total)
+
+    def _measured(self, name: str) -> tuple[Any, Any, float]:
+        """A direction whose gain is known, its evidence, and the weight that gains are per."""
+        learnt = self._known
+        which = learnt.named(name)
+        direction = learnt.directions[which]
+        if not hasattr(direction, "gains"):
+            raise ValueError(f"name must be 'class' or 'temperature': got {name!r}.")
+        total = learnt.total_weight if self.likelihood == "mean" else 1.0
+        return direction, learnt.evidence[which], total
 
     @overload
     def predict(self, logits: TopLogits, *, alpha: Any = None, ids: Any = None) -> TopIntervals: ...

@@ -11,7 +11,7 @@ from decal._experiments import (
 from decal._experiments.harness.experiment import run
 from decal._experiments.harness.logit_sets import NoDataAvailableError
 from decal._experiments.harness.published_results import ALPHAS
-from helpers.experiment_files import OUTSIDE
+from helpers.experiment_files import OUTSIDE, with_tables
 from helpers.experiment_runs import Stopped, numbers, table
 from helpers.undrawn import undrawn
 from oracles import boxes as box_oracles
@@ -120,6 +120,24 @@ def test_the_seed_draws_the_rows_that_slsqp_is_given(resnet20_folder, tmp_path, 
             found.setdefault(row["method"], []).append(row["auroc"])
     assert len(set(found[ood.CLASS])) == 1
     assert len(set(found[ood.EXACT])) == 2
+
+
+@undrawn()
+def test_published_edl_and_ddu_stand_beside_ours_once_entered(resnet20_folder, tmp_path):
+    entered = {"EDL": {"SVHN": 0.911, "FMNIST": 0.922}, "DDU": {"CIFAR-100": 0.833}}
+    data = with_tables(resnet20_folder, tmp_path, **{"detection, single networks": entered})
+    report = run(ood.experiment, data, tmp_path / "out", quick=True)
+    found = next(t for t in report.further if t.title == "Published: one network for each method")
+    rows = {line[0]: line[1:] for line in found.sections[""]}
+    assert found.headings[1:] == ("SVHN", "Places365", "CIFAR-100", "Fashion-MNIST", "ImageNet")
+    assert rows["EDL"] == ("0.911", "–", "–", "0.922", "–")
+    assert rows["DDU"] == ("–", "–", "0.833", "–", "–")
+    ours = next(
+        r["auroc"]
+        for r in table(tmp_path / "out" / "rows.csv")
+        if (r["data"], r["method"], r["alpha"]) == ("fashionmnist", ood.CLASS, "1.0")
+    )
+    assert rows["ours: class shifts, 1"] == ("–", "–", "–", f"{float(ours):.3f}", "–")
 
 
 def test_without_the_file_nothing_is_made_up(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -41,3 +43,29 @@ def test_accuracies_of_the_paper_are_compared_once_entered(
     assert report.sections["CIFAR-10, English prompts"][0][2] == f"{ours + off:.2f}"
     assert zero_shot.TABLE not in report.needs
     assert zero_shot.TABLE in paper_runs[zero_shot][1].needs
+
+
+ELEVEN = (
+    *(f"clip_cifar10_{language}" for language in ("en", "fr", "zh", "sw")),
+    *(f"siglip_cifar10_{language}" for language in ("en", "fr", "zh", "sw")),
+    *("siglip2_cifar10_en", "clip_dermamnist_en", "biomedclip_dermamnist_en"),
+)
+
+
+@pytest.mark.data
+@undrawn()
+def test_all_eleven_accuracies_are_the_papers_within_0_02_points(data_folder, tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in ELEVEN:
+        (folder / f"{name}.npz").symlink_to(data_folder / f"{name}.npz")
+    tables = json.loads((data_folder / "published.json").read_text(encoding="utf-8"))["tables"]
+    (folder / "published.json").write_text(json.dumps({"tables": tables}))
+    report = run(zero_shot.experiment, folder, tmp_path / "out")
+    claims = {claim.text.partition(":")[0]: claim.holds for claim in report.claims}
+    assert claims == dict.fromkeys(ELEVEN, True)
+    for name in ELEVEN:
+        with np.load(data_folder / f"{name}.npz") as file:
+            prefix = "test_" if "dermamnist" in name else ""
+            right = np.mean(file[f"{prefix}logits"].argmax(axis=1) == file[f"{prefix}labels"])
+        assert abs(100 * right - tables["zero-shot accuracy"][name]) <= 0.02

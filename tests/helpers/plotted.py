@@ -1,8 +1,13 @@
 """Credal sets to draw, and what figures show of them."""
 
+import os
+from pathlib import Path
+
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.testing.compare import compare_images
+from matplotlib.text import Text
 
 import decal
 from decal import plot
@@ -26,6 +31,28 @@ TRUTH = np.array([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]])
 SQUARE_ROOT = np.sqrt(3) / 2
 
 ROW_FIGURES = {"spider": plot.spider, "simplex": plot.simplex, "intervals": plot.intervals}
+
+
+BASELINES = Path(__file__).parents[1] / "plot" / "baseline_images"
+
+TOLERANCE = 3
+"""Root mean square difference of grey levels, of 255."""
+
+
+def unlike_baseline(ax, name, folder):
+    """What differs from the stored image, without text; None if the figure looks like it."""
+    figure = ax.figure
+    figure.set_layout_engine("none")
+    figure.set_size_inches(3, 3)
+    ax.set_position((0.1, 0.1, 0.8, 0.8))
+    for made in [*figure.findobj(Text), ax.get_legend()]:
+        if made is not None:
+            made.set_visible(False)
+    write = os.environ.get("DECAL_BASELINES") == "write"
+    drawn = (BASELINES if write else folder) / f"{name}.png"
+    drawn.parent.mkdir(exist_ok=True)
+    figure.savefig(drawn, dpi=60)
+    return compare_images(str(BASELINES / f"{name}.png"), str(drawn), TOLERANCE)
 
 
 def polar():

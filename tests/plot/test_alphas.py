@@ -12,20 +12,62 @@ from decal import plot
 from helpers.plotted import legend_of
 
 
-def test_points_are_efficiency_and_coverage_coloured_by_alpha(sample):
+@pytest.fixture
+def path(sample):
     logits, _, model = sample
     truth = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    path = decal.selection.path(model, logits, distributions=truth)
-    ax = plot.tradeoff({"one": path, "two": ([1, 0.5], [0.2, 0.4], [0.3, 0.1])}, mark=[0.5])
-    first, second = ax.collections
-    assert np.asarray(first.get_offsets()) == pytest.approx(
+    return decal.selection.path(model, logits, distributions=truth)
+
+
+def written(ax):
+    return {text.get_text() for text in ax.texts}
+
+
+def test_points_of_one_path_are_efficiency_and_coverage_coloured_by_alpha(path):
+    ax = plot.tradeoff({"one": path}, mark=[0.5])
+    (points,) = ax.collections
+    assert np.asarray(points.get_offsets()) == pytest.approx(
         np.column_stack([path.efficiency, path.coverage])
     )
-    assert np.asarray(first.get_array()) == pytest.approx(path.alpha)
-    assert np.asarray(second.get_offsets()) == pytest.approx(np.array([[0.3, 0.2], [0.1, 0.4]]))
-    assert legend_of(ax) == ["one", "two", "best of all"]
-    assert "0.5" in {text.get_text() for text in ax.texts}
+    assert np.asarray(points.get_array()) == pytest.approx(path.alpha)
+    assert legend_of(ax) == ["best of all"]
+    assert f"{path.alpha[np.abs(path.alpha - 0.5).argmin()]:.3g}" in written(ax)
     ax.figure.canvas.draw()
+
+
+def test_several_paths_have_a_colour_each_and_their_names_beside_them(path):
+    two = ([1, 0.5], [0.2, 0.4], [0.3, 0.1])
+    ax = plot.tradeoff({"one": path, "two": two}, mark=[0.5])
+    first, second = ax.collections
+    assert np.asarray(second.get_offsets()) == pytest.approx(np.array([[0.3, 0.2], [0.1, 0.4]]))
+    assert first.get_facecolor().tolist() != second.get_facecolor().tolist()
+    assert {"one", "two", "0.5"} <= written(ax)
+    assert legend_of(ax) == ["best of all"]
+    assert legend_of(plot.tradeoff({"one": path, "two": two}, direct=False)) == [
+        "one", "two", "best of all",
+    ]  # fmt: skip
+    assert not {"one", "two"} & written(plot.tradeoff({"one": path, "two": two}, legend=False))
+
+
+def test_nine_methods_on_top_of_each_other_get_a_legend_and_differ_in_colour_or_mark():
+    alpha = np.linspace(0, 1, 9)
+    curves = {f"method {m}": (alpha, 1 - alpha**4, alpha + 0.001 * m) for m in range(9)}
+    ax = plot.tradeoff(curves)
+    assert legend_of(ax) == [*curves, "best of all"]
+    assert len({tuple(made.get_facecolor()[0]) for made in ax.collections}) == 8
+    first, ninth = ax.collections[0], ax.collections[8]
+    assert first.get_facecolor().tolist() == ninth.get_facecolor().tolist()
+    assert len(first.get_paths()[0].vertices) != len(ninth.get_paths()[0].vertices)
+
+
+def test_points_of_one_alpha_are_joined_where_paths_have_it():
+    one, two = ([0.9, 0.5], [0.3, 0.6], [0.8, 0.5]), ([0.9, 0.2], [0.2, 0.9], [0.7, 0.1])
+    ax = plot.tradeoff({"one": one, "two": two}, mark=[0.9, 0.5, 0.3], front=False)
+    dotted = [line for line in ax.lines if line.get_linestyle() not in ("-", "None")]
+    ends = {tuple(zip(*map(np.ndarray.tolist, line.get_data()), strict=True)) for line in dotted}
+    assert ends == {((0.7, 0.2), (0.8, 0.3)), ((0.5, 0.6),)}
+    assert {"0.9", "0.5"} <= written(ax)
+    assert "0.3" not in written(ax)
 
 
 def test_the_front_holds_what_no_other_point_beats():
@@ -86,6 +128,27 @@ def test_a_diamond_marks_where_the_truth_enters_its_band(sample):
     inside = [a for a, c in sets.items() if c.lower[0, k] <= 0.25 <= c.upper[0, k]]
     (diamond,) = [line for line in ax.lines if line.get_marker() == "D"]
     assert np.ravel(diamond.get_data()) == pytest.approx([max(inside), 0.25])
+
+
+def test_more_classes_than_colours_get_a_panel_each():
+    rng = np.random.default_rng(0)
+    model = decal.decalibrate(rng.normal(size=(80, 8)), np.arange(80) % 8, alpha=0.9)
+    z = rng.normal(size=8)
+    with pytest.raises(ValueError, match=r"top must be at most 5, a colour.*got 8.*alpha_paths"):
+        plot.alpha_path(model, z, top=8)
+    axes = plot.alpha_paths(model, z, alphas=[1, 0.5, 0], top=7, truth=np.full(8, 1 / 8))
+    assert axes.shape == (3, 3)
+    shown = [ax for ax in axes.flat if ax.get_visible()]
+    likely = [int(k) for k in np.argsort(-z)[:7]]
+    assert [ax.get_title() for ax in shown] == [str(k) for k in likely]
+    for ax, k in zip(shown, likely, strict=True):
+        (made,) = ax.collections
+        one = model.predict(z[None], alpha=0.5)
+        assert band(made)[0.5] == pytest.approx((one.lower[0, k], one.upper[0, k]))
+    axes[0, 0].figure.canvas.draw()
+    lowest = [axes[2, 0], axes[1, 1], axes[1, 2]]
+    assert all(ax.get_xlabel() == "alpha" for ax in lowest)
+    assert plot.alpha_paths(model, z, top=4, ncols=4, alphas=[1, 0]).shape == (1, 4)
 
 
 def test_infinite_shifts_are_drawn():

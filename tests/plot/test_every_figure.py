@@ -4,9 +4,7 @@ Baselines hold no text, for fonts differ between versions. Write them again with
 ``DECAL_BASELINES=write python -m pytest tests/plot -k baseline``, and look at them.
 """
 
-import os
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +16,6 @@ pytest.importorskip("matplotlib")
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.colors import to_rgb
-from matplotlib.testing.compare import compare_images
-from matplotlib.text import Text
 
 from decal import plot
 from helpers.plotted import (
@@ -28,13 +24,8 @@ from helpers.plotted import (
     PAIR,
     TRUTH,
     texts,
+    unlike_baseline,
 )
-
-BASELINES = Path(__file__).parent / "baseline_images"
-
-TOLERANCE = 3
-"""Root mean square difference of grey levels, of 255."""
-
 
 RISKS = decal.metrics.risk_coverage(np.arange(40.0), np.arange(40) % 7 == 6)
 CURVE = ([1.0, 0.9, 0.0], [0.1, 0.8, 1.0], [0.95, 0.6, 0.0])
@@ -69,6 +60,7 @@ FIGURES = {
         decal.calibration.refute(BOX, [0, 1]), ax=ax, of="cat"
     ),
     "risk_coverage": lambda ax: plot.risk_coverage({"one": RISKS, "confidence": RISKS}, ax=ax),
+    "likelihood": lambda ax: plot.likelihood(some_model(), ax=ax),
     "alpha_path": lambda ax: plot.alpha_path(
         some_model(), [0.3, 0.0, -1.0], ax=ax, alphas=[1, 0.9, 0], truth=[0.5, 0.3, 0.2]
     ),
@@ -213,6 +205,11 @@ def alpha_path(_, rng):
     return plot.alpha_path(model, [1.0, 0.2, 0.0], truth=[0.5, 0.2, 0.3])
 
 
+def likelihood(_, rng):
+    logits = rng.normal(size=(50, 3))
+    return plot.likelihood(decal.decalibrate(logits, np.arange(50) % 3, alpha=0.9))
+
+
 def binary(_, rng):
     p = rng.uniform(0.1, 0.9, size=40)
     point = np.stack([1 - p, p], axis=1)
@@ -229,6 +226,7 @@ BASELINE_FIGURES = {
     "decomposition": lambda credal, _: plot.decomposition(credal, labels=np.arange(200) % 5),
     "reliability": reliability,
     "alpha_path": alpha_path,
+    "likelihood": likelihood,
     "risk_coverage": risk_coverage,
     "frequencies": lambda *_: plot.frequencies(some_shift().frequencies),
     "prevalence": lambda *_: plot.prevalence(some_shift(), [[2.0, 0, 0], [0, 1, 0]], "fox"),
@@ -240,20 +238,7 @@ def test_figures_look_like_their_baseline(name, tmp_path):
     rng = np.random.default_rng(7)
     point = rng.dirichlet(np.ones(5), size=200)
     credal = decal.IntervalCredalSet(point * 0.5, np.minimum(1, point * 1.3 + 0.1), point=point)
-    ax = BASELINE_FIGURES[name](credal, rng)
-    figure = ax.figure
-    figure.set_layout_engine("none")
-    figure.set_size_inches(3, 3)
-    ax.set_position((0.1, 0.1, 0.8, 0.8))
-    for made in [*figure.findobj(Text), ax.get_legend()]:
-        if made is not None:
-            made.set_visible(False)
-    write = os.environ.get("DECAL_BASELINES") == "write"
-    drawn = (BASELINES if write else tmp_path) / f"{name}.png"
-    drawn.parent.mkdir(exist_ok=True)
-    figure.savefig(drawn, dpi=60)
-    difference = compare_images(str(BASELINES / f"{name}.png"), str(drawn), TOLERANCE)
-    assert difference is None, difference
+    assert unlike_baseline(BASELINE_FIGURES[name](credal, rng), name, tmp_path) is None
 
 
 def test_without_matplotlib_the_error_names_what_to_install(monkeypatch):

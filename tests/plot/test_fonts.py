@@ -31,6 +31,18 @@ def test_chinese_names_are_drawn_where_a_font_has_them(draw):
     assert set(CHINESE) <= {text.get_text() for text in texts(ax.figure)}
 
 
+def test_a_font_that_matplotlibs_cache_does_not_know_is_found(monkeypatch):
+    if not has_chinese():
+        pytest.skip("needs an installed font with Chinese characters, such as Noto Sans CJK")
+    from matplotlib.ft2font import FT2Font
+
+    known = [f for f in fontManager.ttflist if not FT2Font(f.fname).get_char_index(ord("飞"))]
+    monkeypatch.setattr(fontManager, "ttflist", known)
+    ax = ROW_FIGURES["intervals"](decal.IntervalCredalSet(BOX.lower, BOX.upper, classes=CHINESE))
+    ax.figure.canvas.draw()
+    assert set(CHINESE) <= {text.get_text() for text in texts(ax.figure)}
+
+
 @pytest.mark.parametrize("draw", ROW_FIGURES.values(), ids=ROW_FIGURES)
 def test_names_that_no_font_has_become_numbers_and_one_readable_warning(draw):
     unassigned = "\U0003fff0"

@@ -442,6 +442,14 @@ def check_scores(scores: Any, name: str) -> Array:
     return array
 
 
+def check_steps(values: Any, name: str, *, least: float = -np.inf) -> Array:
+    """A vector of finite numbers, none below `least`."""
+    array = check_scores(values, name)
+    wanted = "be finite" if np.isinf(least) else f"be finite and at least {least:g}"
+    require_all(np.isfinite(array) & (array >= least), array, name, wanted)
+    return array
+
+
 def check_losses(losses: Any, rows: int, name: str = "losses") -> Array:
     """(rows,) finite numbers, none negative."""
     array = check_scores(losses, name)

@@ -7,12 +7,16 @@ from a known truth, by the coverage and the efficiency of their sets.
 
 from __future__ import annotations
 
+from functools import partial
+
 from decal._experiments.comparison.fashion_images import FULL, QUICK, FashionPlan, absent
 from decal._experiments.comparison.fashion_summary import findings
 from decal._experiments.comparison.plan import DRAWN, OUTSIDE, REAL
 from decal._experiments.comparison.workers import comparison
 from decal._experiments.harness.experiment import Experiment, Request
 from decal._experiments.harness.logit_sets import NoDataAvailableError
+from decal._experiments.harness.published_detection import one_network_table
+from decal._experiments.harness.published_results import Published
 
 
 def experiment(request: Request, *, plan: FashionPlan | None = None) -> Experiment:
@@ -38,7 +42,7 @@ def experiment(request: Request, *, plan: FashionPlan | None = None) -> Experime
     return comparison(
         plan or (QUICK if request.quick else FULL),
         request,
-        findings,
+        partial(findings, published=tuple(one_network_table(Published(request.data)))),
         kinds=(REAL, DRAWN),
         outside=set(OUTSIDE.values()) - set(missing),
         needs=tuple(missing.values()),

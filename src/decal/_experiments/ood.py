@@ -21,6 +21,7 @@ import decal
 from decal._experiments.harness import published_solver
 from decal._experiments.harness.experiment import Experiment, Findings, Request
 from decal._experiments.harness.logit_sets import require_file
+from decal._experiments.harness.published_detection import one_network_table
 from decal._experiments.harness.published_results import ALPHAS, Published
 from decal._experiments.harness.published_tables import OUT_SETS
 from decal._experiments.harness.reports import Claim, Report, Table, number, seeds_text, signed
@@ -256,7 +257,11 @@ def findings(store: RowStore, *, published: Published, seeds: tuple[int, ...]) -
             f"{LOST}: as if all of them had diverged (published efficiency at 0.2: 0.000)"
         ),
         claims=tuple(_claims(means)),
-        further=(*_free_table(means), *_published_table(published)),
+        further=(
+            *_free_table(means),
+            *_published_table(published),
+            *one_network_table(published, ours=_ours_on_fashion(means)),
+        ),
     )
     return Findings(report, {"auroc": partial(_draw, means, published)} if means else {})
 
@@ -323,6 +328,21 @@ def _free_table(means: dict[tuple[str, str, float], float]) -> Iterator[Table]:
     ]
     if means:
         yield Table("Against scores that need no set", ("score", *OUTSIDE.values()), {"": rows})
+
+
+def _ours_on_fashion(means: dict[tuple[str, str, float], float]) -> dict[str, dict[str, float]]:
+    """Our AUROC on the only set that the paper has too, by score."""
+    shown = (
+        (CLASS, 0.95, "class shifts, 0.95"),
+        (CLASS, 1.0, "class shifts, 1"),
+        (f"{CLASS}{BY}width", 0.95, "width, 0.95"),
+        ("energy", 1.0, "energy"),
+    )
+    return {
+        f"ours: {title}": {"fmnist": means["fashionmnist", method, alpha]}
+        for method, alpha, title in shown
+        if ("fashionmnist", method, alpha) in means
+    }
 
 
 def _published_table(published: Published) -> Iterator[Table]:

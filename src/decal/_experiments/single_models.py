@@ -51,6 +51,12 @@ HEADINGS = {
 }
 """Kinds of models, in the order of tables."""
 
+PUBLISHED_DATA = {"CIFAR-10": HEADINGS["cnn"], "ChaosNLI": HEADINGS["nli"]}
+"""Where published models belong, by the data in their names."""
+
+OTHER_DATA = "Data that are not available"
+"""Heading of published models on data of which nothing is here."""
+
 NETWORKS = "the paper's own networks: ResNet-18 on CIFAR-10, a small one on ChaosNLI, QualityMRI's"
 TABLE = "the paper's table of accuracy and calibration error, in published.json"
 
@@ -165,16 +171,19 @@ def findings(
                 f"{value['rows']:,.0f}",
             )
         )
-    if published.single_models:
-        sections["Published: the paper's own networks"] = [
-            (name, f"{accuracy:.2f}", number(error), "", "")
-            for name, (accuracy, error) in published.single_models.items()
-        ]
+    for name, (accuracy, error) in published.single_models.items():
+        # The paper prints both with two decimals: 0.93 is 93 percent, and no more is known.
+        line = (f"published: {name}", f"{accuracy:g}", f"{error:.2f}", "", "")
+        places = [heading for data, heading in PUBLISHED_DATA.items() if data in name]
+        sections.setdefault(places[0] if places else OTHER_DATA, []).append(line)
     report = Report(
         title=f"Single models, {seeds_text(seeds)}",
         headings=("model", "accuracy, %", "ECE", "log loss", "rows"),
         sections=sections,
-        caption="ECE: expected calibration error, ten bins of equal width",
+        caption=(
+            "ECE: expected calibration error, ten bins of equal width\n"
+            "published: the paper's own networks, printed with two decimals there"
+        ),
     )
     return Findings(report, {"calibration": partial(_draw, values)})
 

@@ -106,6 +106,17 @@ class ClassShifts(Direction):
         """Plausible shifts (A, K)."""
         return plausible_shifts(evidence, budgets, reference)
 
+    def allowed(self, _: MarginSummary, budgets: Array) -> Array:
+        """(A,) nats that a shift may lose in all: the budgets themselves."""
+        return budgets
+
+    def gains(self, evidence: MarginSummary, shifts: Array) -> Array:
+        """(T, K) nats gained, in all, by shifts (T,) of each class from the reference."""
+        K = len(evidence.label_weight)
+        t = np.repeat(np.append(0.0, shifts)[:, None], K, axis=1)
+        value, _ = evidence.softplus_sum(t)
+        return np.asarray(evidence.open_labels * t[1:] - (value[1:] - value[0]))
+
     def widen(self, box: Box | None, inputs: Inputs, endpoints: Endpoints) -> Box:
         """Widen to the range of every probability while one class's logit is shifted."""
         plan = endpoints.once(ShiftPlan.of)

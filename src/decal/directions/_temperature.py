@@ -103,15 +103,12 @@ class Temperature(Direction):
 
     def endpoints(self, evidence: ScaleSummary, budgets: Array, reference: Reference) -> Endpoints:
         """Plausible scales (A,), relative to that of the reference."""
-        (at_one,), (rate,) = evidence(np.ones(1))
-        loss: ExpectedLoss | LabelLoss
-        if self.evidence == "labels":
-            label_sum = evidence.label_sum
-            loss = LabelLoss(float(at_one), float(rate) - label_sum, -label_sum)
-            ratio = LABEL_RATIO
-        else:
-            loss = ExpectedLoss(float(at_one), float(rate))
-            ratio = evidence.classes * evidence.knowledge
+        loss, _ = self._loss(evidence)
+        return plausible_scales(evidence, loss, self.allowed(evidence, budgets), reference.scale)
+
+    def allowed(self, evidence: ScaleSummary, budgets: Array) -> Array:
+        """(A,) nats that a scale may lose in all, where a class shift may lose the budgets (A,)."""
+        _, ratio = self._loss(evidence)
         # An infinite budget makes every scale plausible, even of a model that knows nothing.
         unlimited = np.isinf(budgets)
         finite = np.where(unlimited, 0.0, budgets)
@@ -119,8 +116,21 @@ class Temperature(Direction):
             ratio = self.ratio
         elif self.evidence == "model":
             finite[ratio * finite <= NO_BUDGET * evidence.weight] = 0.0
-        allowed = np.where(unlimited, np.inf, ratio * finite)
-        return plausible_scales(evidence, loss, allowed, reference.scale)
+        return np.where(unlimited, np.inf, ratio * finite)
+
+    def gains(self, evidence: ScaleSummary, scales: Array) -> Array:
+        """(T,) nats gained, in all, by scales (T,) relative to that of the reference."""
+        loss, _ = self._loss(evidence)
+        return -np.asarray(loss(scales, *evidence(scales)))
+
+    def _loss(self, evidence: ScaleSummary) -> tuple[ExpectedLoss | LabelLoss, float]:
+        """What a scale costs, and how many times the budget of a class shift it may."""
+        (at_one,), (rate,) = evidence(np.ones(1))
+        if self.evidence == "labels":
+            label_sum = evidence.label_sum
+            loss = LabelLoss(float(at_one), float(rate) - label_sum, -label_sum)
+            return loss, LABEL_RATIO
+        return ExpectedLoss(float(at_one), float(rate)), evidence.classes * evidence.knowledge
 
     def widen(self, box: Box | None, inputs: Inputs, endpoints: Endpoints) -> Box:
         """Widen to the range of every probability while the logits are scaled."""

@@ -1,17 +1,20 @@
 """Figures of credal sets: spiders, triangles and intervals of one input, and figures of many.
 
 Every function draws on the axes it is given (`ax`), or on those of a new figure, and returns the
-axes. No global setting changes. Colour-blind readers can tell the colours apart. Colours follow the
-axes' background, so that light and dark figures both read well; sizes follow `font.size`, so that
+axes. No global setting changes. Colours can be told apart without seeing green, and those of
+intervals in grey as well: tests simulate both. They follow the axes' background, so that light and
+dark figures both read well; sizes follow `font.size`, so that
 ``plt.rc_context({"font.size": 18})`` makes a figure for a slide.
 
-Imports from `_base`, `calibration`, `credal`, `metrics`, `selection`, `shift` and `triage`.
+Imports from `_base`, `calibration`, `credal`, `decalibrator`, `metrics`, `selection`, `shift` and
+`triage`.
 """
 
 from decal._base.extras import needs
 
 with needs("matplotlib", message="decal.plot needs matplotlib: pip install 'decal[plot]'"):
-    from decal.plot._alphas import alpha_path, tradeoff
+    from decal.plot._alphas import alpha_path, alpha_paths, tradeoff
+    from decal.plot._gains import likelihood
     from decal.plot._intervals import intervals
     from decal.plot._label_shift_figures import frequencies, prevalence
     from decal.plot._many_inputs import binary, decomposition
@@ -22,10 +25,12 @@ with needs("matplotlib", message="decal.plot needs matplotlib: pip install 'deca
 
 __all__ = [
     "alpha_path",
+    "alpha_paths",
     "binary",
     "decomposition",
     "frequencies",
     "intervals",
+    "likelihood",
     "prevalence",
     "reliabilities",
     "reliability",

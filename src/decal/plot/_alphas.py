@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,24 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import FuncNorm
+from numpy.typing import NDArray
 
-from decal._base.checks import check_alphas, check_scores, to_numpy
+from decal._base.checks import check_alphas, check_count, check_scores, to_numpy
 from decal._base.data_frames import is_frame
 from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
+from decal.plot._beside import beside
+from decal.plot._fonts import drawable, literal, wrapped
 from decal.plot._one_input import class_names, one_row, true_row
 from decal.plot._style import (
+    EIGHT_ON_DARK,
+    EIGHT_ON_LIGHT,
     Ink,
     axes_or_new,
     bar_handle,
     frame,
     halo,
+    inks,
     legend_below,
     line_handle,
     mark_handle,
@@ -35,7 +42,15 @@ MARKERS = "osD^vPXh"
 LEVELS = 101
 """Default number of alphas in a path, evenly spaced on the stretched axis from 1 to 0."""
 
+MARKED = (0.5, 0.8, 0.9, 0.95)
+"""Alphas that several paths are joined at, by default."""
+
+SAME_ALPHA, FEW_POINTS = 0.011, 20
+"""How far a path's nearest alpha may be from that of a line; larger marks for so few points."""
+
+PANELS = 3
 STRETCHED_TICKS = (1, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0)
+SPARSE_TICKS = (1, 0.9, 0.5, 0)
 
 Curve = AlphaPath | tuple[Any, Any, Any]
 
@@ -44,11 +59,15 @@ def tradeoff(
     paths: Curve | Mapping[str, Curve],
     *,
     ax: Axes | None = None,
-    mark: Sequence[float] = (),
+    mark: Sequence[float] | None = None,
     front: bool = True,
+    direct: bool = True,
     legend: bool = True,
 ) -> Axes:
-    """Coverage against efficiency, coloured by alpha, for one or several methods.
+    """Coverage against efficiency, at many alphas, for one or several methods.
+
+    One path is coloured by alpha. Several have a colour and a mark each; their names stand beside
+    them, or in a legend where there is no room, and dotted lines join points of one alpha.
 
     Parameters
     ----------
@@ -57,17 +76,22 @@ def tradeoff(
         each; or several of these by name.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
-    mark : sequence of float
-        Alphas to write next to their points; of each path, the nearest that it has.
+    mark : sequence of float, optional
+        Alphas to write next to their points; of each path, the nearest that it has. By default
+        none for one path, and 0.5, 0.8, 0.9 and 0.95 for several.
     front : bool
         Whether a line joins the points, of all methods, that no other beats in both respects.
+    direct : bool
+        Whether names of methods stand beside them, if there is room, instead of in the legend.
     legend : bool
-        Whether there is one, and a scale of the colours in the corner that is empty.
+        Whether there are names of methods; or, for one path, a scale of its colours in the corner
+        that is empty.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The axes. Points are a path collection per method, whose array is alpha.
+        The axes. Points are a path collection per method, with its name as gid; of a single path,
+        the array of the collection is alpha.
 
     Examples
     --------
@@ -76,46 +100,105 @@ def tradeoff(
     >>> ax.collections[0].get_offsets().tolist()
     [[0.9, 0.2], [0.7, 0.9], [0.0, 1.0]]
     """
-    several = isinstance(paths, Mapping)
     curves = {name: _curve(path, name) for name, path in _named(paths).items()}
-    ax = axes_or_new(ax, 4.2, 3.6)
+    several = len(curves) > 1
+    if mark is None:
+        mark = MARKED if several else ()
+    levels = [float(a) for a in check_alphas(list(mark))] if len(mark) else []
+    ax = axes_or_new(ax, *((5.2, 4.8) if several else (4.2, 3.6)))
     ink = frame(ax)
-    norm = FuncNorm((_stretched, _unstretched), 0, 1)
-    colours = ScalarMappable(norm, ink.colormap())
     if front:
         best = _front(np.concatenate([c[1:] for c in curves.values()], axis=1))
         ax.plot(
             best[1], best[0], color=ink.grid, lw=6 * unit(), zorder=1,
             solid_capstyle="round", solid_joinstyle="round", gid="front",
         )  # fmt: skip
-    handles: list[Artist] = []
-    for m, (name, (alpha, coverage, efficiency)) in enumerate(curves.items()):
-        marker = MARKERS[m % len(MARKERS)]
-        order = np.argsort(alpha)
-        ax.plot(efficiency[order], coverage[order], color=ink.muted, lw=0.8 * unit(), zorder=2)
-        ax.scatter(
-            efficiency, coverage, c=alpha, cmap=colours.cmap, norm=norm, marker=marker,
-            s=20 * unit() ** 2, linewidths=0.4 * unit(), edgecolors=ink.face, zorder=3,
-            clip_on=False, gid=name,
-        )  # fmt: skip
-        handles.append(mark_handle(name, ink.muted, marker, ink))
-        for level in check_alphas(list(mark)) if len(mark) else ():
-            near = int(np.abs(alpha - level).argmin())
-            ax.annotate(
-                f"{alpha[near]:.3g}", (efficiency[near], coverage[near]), (5 * unit(), 4 * unit()),
-                textcoords="offset points", fontsize="x-small", color=ink.muted, zorder=4,
-            )  # fmt: skip
-    if front:
-        handles.append(line_handle("best of all", ink.grid, width=6))
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     ax.set(xlabel="efficiency (1 − mean width)", ylabel="coverage")
     probability_axis(ax.xaxis)
     probability_axis(ax.yaxis)
-    if legend:
-        _colour_key(ax, colours, ink)
-        if several:
-            legend_below(ax, handles, drop=3.5)
+    handles: list[Artist] = []
+    if several:
+        handles = _methods(ax, curves, ink)
+        _equal_alphas(ax, list(curves.values()), levels, ink)
+        drawn = {name: curve[[2, 1]] for name, curve in curves.items()}
+        if legend and direct and beside(ax, drawn, _inks(ink, curves)):
+            handles = []
+    else:
+        _one_path(ax, curves, levels, ink, key=legend)
+    if front:
+        handles.append(line_handle("best of all", ink.grid, width=6))
+    if legend and isinstance(paths, Mapping) and handles:
+        legend_below(ax, handles)
     return ax
+
+
+def _inks(ink: Ink, curves: Mapping[str, Array]) -> list[str]:
+    """A colour per method, eight before one comes again."""
+    palette = EIGHT_ON_DARK if ink.dark else EIGHT_ON_LIGHT
+    return [palette[m % len(palette)] for m in range(len(curves))]
+
+
+def _methods(ax: Axes, curves: Mapping[str, Array], ink: Ink) -> list[Artist]:
+    """Draw each method in its colour and with its mark; returns samples for a legend."""
+    handles: list[Artist] = []
+    for m, (colour, (name, curve)) in enumerate(
+        zip(_inks(ink, curves), curves.items(), strict=True)
+    ):
+        alpha, coverage, efficiency = curve
+        # Colours come again after eight methods: then with another mark.
+        marker = MARKERS[(m + m // len(MARKERS)) % len(MARKERS)]
+        order = np.argsort(alpha)
+        ax.plot(efficiency[order], coverage[order], color=colour, lw=1.2 * unit(), zorder=2)
+        few = len(alpha) <= FEW_POINTS
+        ax.scatter(
+            efficiency, coverage, c=colour, marker=marker, s=(26 if few else 12) * unit() ** 2,
+            linewidths=0.4 * unit(), edgecolors=ink.face, zorder=3, clip_on=False, gid=name,
+        )  # fmt: skip
+        handles.append(mark_handle(name, colour, marker, ink))
+    return handles
+
+
+def _equal_alphas(ax: Axes, curves: Sequence[Array], levels: Sequence[float], ink: Ink) -> None:
+    """Join the points of one alpha by a dotted line, and write the alpha at its outer end."""
+    for level in levels:
+        points = []
+        for alpha, coverage, efficiency in curves:
+            near = int(np.abs(alpha - level).argmin())
+            if abs(alpha[near] - level) <= SAME_ALPHA:
+                points.append((efficiency[near], coverage[near]))
+        if not points:
+            continue
+        x, y = np.array(sorted(points, key=lambda p: p[0] + p[1])).T
+        ax.plot(x, y, color=ink.muted, lw=0.8 * unit(), ls=(0, (1, 2)), zorder=1.5)
+        ax.annotate(
+            f"{level:g}", (x[-1], y[-1]), (4 * unit(), 3 * unit()), textcoords="offset points",
+            fontsize="x-small", color=ink.muted, zorder=4,
+        )  # fmt: skip
+
+
+def _one_path(
+    ax: Axes, curves: Mapping[str, Array], levels: Sequence[float], ink: Ink, *, key: bool
+) -> None:
+    """Draw one path with the colours of alpha."""
+    ((name, (alpha, coverage, efficiency)),) = curves.items()
+    norm = FuncNorm((_stretched, _unstretched), 0, 1)
+    colours = ScalarMappable(norm, ink.colormap())
+    order = np.argsort(alpha)
+    ax.plot(efficiency[order], coverage[order], color=ink.muted, lw=0.8 * unit(), zorder=2)
+    ax.scatter(
+        efficiency, coverage, c=alpha, cmap=colours.cmap, norm=norm, marker=MARKERS[0],
+        s=20 * unit() ** 2, linewidths=0.4 * unit(), edgecolors=ink.face, zorder=3,
+        clip_on=False, gid=name,
+    )  # fmt: skip
+    for level in levels:
+        near = int(np.abs(alpha - level).argmin())
+        ax.annotate(
+            f"{alpha[near]:.3g}", (efficiency[near], coverage[near]), (5 * unit(), 4 * unit()),
+            textcoords="offset points", fontsize="x-small", color=ink.muted, zorder=4,
+        )  # fmt: skip
+    if key:
+        _colour_key(ax, colours, ink)
 
 
 def alpha_path(
@@ -146,7 +229,8 @@ def alpha_path(
     truth : (K,) array, optional
         The input's true distribution.
     top : int
-        Number of classes: the most probable by prediction, at alpha = 1.
+        Number of classes, at most five: the most probable by prediction, at alpha = 1. For more,
+        see `alpha_paths`.
     legend : bool
         Whether there is one.
 
@@ -164,6 +248,116 @@ def alpha_path(
     >>> [band.get_gid() for band in ax.collections]
     ['no', 'yes']
     """
+    check_count(top, "top")
+    bands = _bands(model, logits, alphas, truth)
+    ax = axes_or_new(ax, 4.6, 3.3)
+    ink = frame(ax)
+    chosen = bands.most_probable(top)
+    if len(chosen) > len(ink.models):
+        raise ValueError(
+            f"top must be at most {len(ink.models)}, a colour for each class: got {top}. "
+            "decal.plot.alpha_paths gives every class a panel."
+        )
+    handles: list[Artist] = []
+    for k, colour in zip(chosen, ink.colours(len(chosen), None), strict=True):
+        _band(ax, bands, k, colour, ink)
+        handles.append(bar_handle(bands.names[k], ink.tint(colour)))
+    _alpha_axes(ax)
+    if legend:
+        legend_below(ax, handles + _samples(bands, ink.muted, ink))
+    return ax
+
+
+def alpha_paths(
+    model: Predictor,
+    logits: Any,
+    *,
+    alphas: Any = None,
+    truth: Any = None,
+    top: int = 9,
+    ncols: int | None = None,
+) -> NDArray[Any]:
+    """One input's intervals as alpha falls from 1 to 0, a panel per class on a new figure.
+
+    Parameters
+    ----------
+    model, logits, alphas, truth
+        As for `alpha_path`.
+    top : int
+        Number of classes: the most probable by prediction, at alpha = 1.
+    ncols : int, optional
+        Panels in a line, by default at most three.
+
+    Returns
+    -------
+    (lines, columns) array of axes
+        Those that remain empty are not visible. The other classes' bounds are grey lines.
+
+    Examples
+    --------
+    >>> import decal
+    >>> from decal import plot
+    >>> d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9, classes=["no", "yes"])
+    >>> [ax.get_title() for ax in plot.alpha_paths(d, [0.5, 0.0]).flat]
+    ['no', 'yes']
+    """
+    from matplotlib import pyplot as plt
+
+    bands = _bands(model, logits, alphas, truth)
+    chosen = bands.most_probable(check_count(top, "top"))
+    columns = min(len(chosen), PANELS if ncols is None else check_count(ncols, "ncols"))
+    lines = -(-len(chosen) // columns)
+    figure, axes = plt.subplots(
+        lines, columns, sharex=True, sharey=True, squeeze=False, layout="constrained",
+        figsize=(2.4 * columns * unit(), (1.9 * lines + 0.5) * unit()),
+    )  # fmt: skip
+    labels, families = drawable([bands.names[k] for k in chosen], [f"class {k}" for k in chosen])
+    for ax in axes.flat[len(chosen) :]:
+        ax.set_visible(False)
+    for ax, k, label in zip(axes.flat, chosen, labels, strict=False):
+        ink = frame(ax)
+        for other in chosen:
+            for bound in (bands.lower, bands.upper):
+                ax.plot(bands.levels, bound[:, other], color=ink.grid, lw=0.8 * unit(), zorder=1)
+        _band(ax, bands, k, ink.models[0], ink)
+        _alpha_axes(ax, sparse=True)
+        ax.set_title(
+            wrapped(label, 28, 2), fontsize="small", color=inks(ax)[1].text, **literal(families)
+        )
+        ax.label_outer()
+    for ax in axes.flat[max(len(chosen) - columns, 0) : len(chosen)]:  # the lowest of each column
+        ax.tick_params(labelbottom=True)
+        ax.set_xlabel("alpha")
+    ink, around = inks(axes[0, 0])
+    figure.legend(
+        handles=[
+            bar_handle("interval", ink.tint(ink.models[0])), *_samples(bands, ink.models[0], ink),
+            line_handle("other classes", ink.grid),
+        ],
+        loc="outside lower center", ncols=4, frameon=False, fontsize="small",
+        labelcolor=around.text, handlelength=1.1,
+    )  # fmt: skip
+    return axes
+
+
+@dataclass(frozen=True)
+class Bands:
+    """One input's bounds (A, K) at falling levels (A,), its prediction and its truth (K,)."""
+
+    levels: Array
+    lower: Array
+    upper: Array
+    point: Array | None
+    truth: Array | None
+    names: list[str]
+
+    def most_probable(self, top: int) -> list[int]:
+        """The classes with the highest prediction, or middle, at the first level."""
+        height = (self.lower[0] + self.upper[0]) / 2 if self.point is None else self.point
+        return [int(k) for k in np.argsort(-height, kind="stable")[:top]]
+
+
+def _bands(model: Predictor, logits: Any, alphas: Any, truth: Any) -> Bands:
     even = _unstretched(np.linspace(1, 0, LEVELS))
     levels = even if alphas is None else np.sort(check_alphas(alphas))[::-1]
     array = logits if is_frame(logits) else np.atleast_2d(to_numpy(logits, "logits"))
@@ -171,38 +365,49 @@ def alpha_path(
     if len(z) != 1:
         raise ValueError(f"logits must be those of one input: got {len(z)} rows.")
     found = [one_row(model.predict(z, alpha=float(level)), 0) for level in levels]
-    lower = np.stack([one.lower[0] for one in found])
-    upper = np.stack([one.upper[0] for one in found])
-    right = true_row(truth, 0, found[0].shape)
     point = found[0].point
-    names = class_names(found[0])
-    ax = axes_or_new(ax, 4.6, 3.3)
-    ink = frame(ax)
+    return Bands(
+        levels,
+        np.stack([one.lower[0] for one in found]),
+        np.stack([one.upper[0] for one in found]),
+        None if point is None else point[0],
+        true_row(truth, 0, found[0].shape),
+        class_names(found[0]),
+    )
+
+
+def _band(ax: Axes, bands: Bands, k: int, colour: str, ink: Ink) -> None:
+    """Draw the band of one class, its prediction, and where the truth enters."""
+    low, high = bands.lower[:, k], bands.upper[:, k]
+    ax.fill_between(
+        bands.levels, low, high, color=colour, alpha=0.14, linewidth=0, gid=bands.names[k]
+    )
+    for bound in (low, high):
+        ax.plot(bands.levels, bound, color=colour, lw=1.3 * unit(), clip_on=False)
+    if bands.point is not None:
+        ax.axhline(bands.point[k], color=colour, lw=0.9 * unit(), ls=(0, (1, 2)))
+    if bands.truth is not None:
+        _truth(ax, bands.levels, low, high, float(bands.truth[k]), colour, ink)
+
+
+def _samples(bands: Bands, colour: str, ink: Ink) -> list[Artist]:
+    """The legend's samples of prediction and truth."""
     handles: list[Artist] = []
-    chosen = _most_probable(lower, upper, point, top)
-    for k, colour in zip(chosen, ink.colours(len(chosen), None), strict=True):
-        ax.fill_between(
-            levels, lower[:, k], upper[:, k], color=colour, alpha=0.14, linewidth=0, gid=names[k]
-        )
-        for bound in (lower, upper):
-            ax.plot(levels, bound[:, k], color=colour, lw=1.3 * unit(), clip_on=False)
-        handles.append(bar_handle(names[k], ink.tint(colour)))
-        if point is not None:
-            ax.axhline(point[0, k], color=colour, lw=0.9 * unit(), ls=(0, (1, 2)))
-        if right is not None:
-            _truth(ax, levels, lower[:, k], upper[:, k], float(right[k]), colour, ink)
-    if point is not None:
-        handles.append(line_handle("prediction", ink.muted, dotted=True))
-    if right is not None:
-        handles.append(mark_handle("truth enters", ink.muted, "D", ink, size=4.6))
+    if bands.point is not None:
+        handles.append(line_handle("prediction", colour, dotted=True))
+    if bands.truth is not None:
+        handles.append(mark_handle("truth enters", colour, "D", ink, size=4.6))
+    return handles
+
+
+def _alpha_axes(ax: Axes, *, sparse: bool = False) -> None:
+    """Stretch the axis near alpha = 1, and name both."""
     ax.set_xscale("function", functions=(_stretched, _unstretched))
     ax.set(xlim=(1, 0), ylim=(0, 1), xlabel="alpha", ylabel="probability")
-    ax.set_xticks(STRETCHED_TICKS, [f"{tick:g}" for tick in STRETCHED_TICKS])
+    ticks = SPARSE_TICKS if sparse else STRETCHED_TICKS
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.set_xticks([], minor=True)
     probability_axis(ax.yaxis)
-    if legend:
-        legend_below(ax, handles, drop=3.5)
-    return ax
 
 
 def _stretched(alpha: Any) -> Any:
@@ -257,11 +462,6 @@ def _colour_key(ax: Axes, colours: ScalarMappable, ink: Ink) -> None:
     inset.set_xticklabels(["0", "0.5", "0.9", "1"])
     inset.tick_params(length=0, pad=2 * unit(), labelsize="x-small", labelcolor=ink.muted)
     inset.set_title("alpha", fontsize="x-small", color=ink.muted, pad=3 * unit())
-
-
-def _most_probable(lower: Array, upper: Array, point: Array | None, top: int) -> list[int]:
-    height = (lower[0] + upper[0]) / 2 if point is None else point[0]
-    return [int(k) for k in np.argsort(-height, kind="stable")[:top]]
 
 
 def _truth(

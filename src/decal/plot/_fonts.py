@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import matplotlib as mpl
-from matplotlib.font_manager import FontProperties, findfont, fontManager
+from matplotlib.font_manager import FontProperties, findfont, findSystemFonts, fontManager
 from matplotlib.ft2font import FT2Font
 
 PREFERRED = (
@@ -50,12 +50,14 @@ def drawable(names: Sequence[str], stand_ins: Sequence[str]) -> tuple[list[str],
     if not characters:
         return names, families
     more, missing = _fallbacks(frozenset(characters), len(fontManager.ttflist))
+    if missing and _learn_of_new_fonts(set(missing)):
+        more, missing = _fallbacks(frozenset(characters), len(fontManager.ttflist))
     if missing:
         shown = " ".join(missing[:CHARACTERS_NAMED]) + (" …" * (len(missing) > CHARACTERS_NAMED))
         warnings.warn(
             f"no installed font can draw {shown}: names with them are shown as numbers. Install a "
             "font that has them, such as Noto Sans CJK for Chinese, Japanese and Korean "
-            "(Debian: apt-get install fonts-noto-cjk), then restart Python.",
+            "(Debian: apt-get install fonts-noto-cjk).",
             stacklevel=_caller(),
         )
     safe = [
@@ -63,6 +65,20 @@ def drawable(names: Sequence[str], stand_ins: Sequence[str]) -> tuple[list[str],
         for name, other in zip(names, stand_ins, strict=True)
     ]
     return safe, [*families, *more]
+
+
+def _learn_of_new_fonts(characters: set[str]) -> bool:
+    """Tell matplotlib of installed fonts that hold characters and that its cache does not list.
+
+    Matplotlib lists the fonts of a machine once and keeps the list in a file: a font installed
+    later is unknown to it, also after a restart.
+    """
+    listed = {font.fname for font in fontManager.ttflist}
+    new = [path for path in sorted(findSystemFonts()) if path not in listed]
+    found = [path for path in new if _held(path, characters)]
+    for path in found:
+        fontManager.addfont(path)
+    return bool(found)
 
 
 def literal(families: Sequence[str]) -> dict[str, Any]:

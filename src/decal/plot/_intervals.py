@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from decal.plot._fonts import literal, wrapped
+from decal.plot._fonts import literal, text_width, wrapped
 from decal.plot._one_input import Sets, named, shown
 from decal.plot._style import (
     axes_or_new,
@@ -29,7 +29,14 @@ MOST_BARS = 40
 FILLED = 0.72
 """Share of a class's height that its bars fill."""
 
-LABEL_WIDTH = 26
+LABEL_WIDTH, ONE_LINE = 26, 36
+"""Longest line of a class name in characters: of two, and of one."""
+
+FEW, TWO_LINES = 20, 0.31
+"""So many classes of long names get this height each, in inches: room for two lines."""
+
+SMALL, LINE = 8.33, 1.15
+"""Size of a class name at the usual font size, in points; and its line, in sizes."""
 
 
 def intervals(
@@ -56,8 +63,8 @@ def intervals(
     truth : (K,) array, optional
         The input's true distribution, or (n, K) those of all inputs.
     top : int, optional
-        Number of classes shown, 40 by default. All others share one bar, the exact lower and upper
-        probability of their union.
+        Number of classes shown, by default 40, or as many as fit the axes. All others share one
+        bar, the exact lower and upper probability of their union.
     sort : str
         "upper", "lower" or "point": by that probability, greatest first; "class": as they come.
     colors : sequence of str, optional
@@ -75,21 +82,29 @@ def intervals(
     ['b', 'a', 'c']
     """
     sets = named(credal)
-    drawn = shown(sets, row, truth=truth, top=MOST_BARS if top is None else top, sort=sort)
+    small = SMALL * unit()
+    most = MOST_BARS if ax is None else min(MOST_BARS, int(_height(ax) / (LINE * small)) - 1)
+    drawn = shown(sets, row, truth=truth, top=max(most, 1) if top is None else top, sort=sort)
     S, count = len(drawn.labels), len(drawn.models)
-    ax = axes_or_new(ax, 4.4, 0.9 + S * (0.2 if count == 1 else 0.08 + 0.11 * count))
+    long = any(text_width(label) > LABEL_WIDTH for label in drawn.labels)
+    inches = max(0.2 if count == 1 else 0.08 + 0.11 * count, TWO_LINES if long and S <= FEW else 0)
+    ax = axes_or_new(ax, 4.4, 0.9 + S * inches)
+    room = _height(ax) / S
     ink = frame(ax, grid="x")
     y, height = np.arange(S), FILLED / count
     palette = ink.colours(count, colors)
     handles: list[Artist] = []
-    for m, (colour, (name, bars)) in enumerate(zip(palette, drawn.models.items(), strict=True)):
+    pairs = list(zip(palette, ink.tints(palette), strict=True))
+    for m, ((colour, tint), (name, bars)) in enumerate(
+        zip(pairs, drawn.models.items(), strict=True)
+    ):
         at = y + (m - (count - 1) / 2) * height
         filled = height * (1 if count == 1 else 0.86)
         ax.barh(
-            at, bars.upper - bars.lower, left=bars.lower, height=filled, color=ink.tint(colour),
-            edgecolor=ink.tint(colour), linewidth=0.7 * unit(),
+            at, bars.upper - bars.lower, left=bars.lower, height=filled, color=tint,
+            edgecolor=tint, linewidth=0.7 * unit(),
         )  # fmt: skip
-        handles.append(bar_handle(name or "interval", ink.tint(colour)))
+        handles.append(bar_handle(name or "interval", tint))
         if bars.point is not None:
             ax.vlines(bars.point, at - filled / 2, at + filled / 2, colour, lw=1.8 * unit())
     if any(bars.point is not None for bars in drawn.models.values()):
@@ -102,10 +117,17 @@ def intervals(
         handles.append(truth_handle(ink))
     ax.set(xlim=(0, 1), ylim=(S - 0.5, -0.5), xlabel="probability")
     probability_axis(ax.xaxis)
-    ax.set_yticks(y, [wrapped(label, LABEL_WIDTH, 2) for label in drawn.labels])
-    ax.tick_params(axis="y", length=0)
+    lines = 2 if room >= 2 * LINE * small else 1
+    width = LABEL_WIDTH if lines == 2 else ONE_LINE
+    ax.set_yticks(y, [wrapped(label, width, lines) for label in drawn.labels])
+    ax.tick_params(axis="y", length=0, labelsize=min(small, room / LINE))
     for label in ax.get_yticklabels():
         label.set(**literal(drawn.families))
     if legend:
-        legend_below(ax, handles, drop=3.5)
+        legend_below(ax, handles)
     return ax
+
+
+def _height(ax: Axes) -> float:
+    """Height of the axes in points, before a layout makes room for labels around them."""
+    return float(ax.get_window_extent().height) * 72 / ax.figure.dpi

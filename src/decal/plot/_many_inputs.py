@@ -30,6 +30,9 @@ from decal.plot._style import (
 SEPARATE = 80
 """Intervals of up to this many inputs are drawn apart; those of more inputs touch."""
 
+MARKED, GROUPS = 500, 120
+"""Labels of up to so many inputs are marked one by one; of more, the shares in so many groups."""
+
 RASTERISED = 2000
 """For more inputs, vector files hold a picture of the marks instead of every mark."""
 
@@ -62,7 +65,8 @@ def binary(
     threshold : float
         Least probability at which one decides for it.
     labels : (n,) array, optional
-        True classes: marks above the plot for the class, below for the other.
+        True classes: marks above the plot for the class, below for the other. Of more than 500
+        inputs, their share among neighbours, the stronger the greater.
     legend : bool
         Whether there is one.
 
@@ -104,14 +108,19 @@ def binary(
     ax = axes_or_new(ax, 4.8, 3.2)
     ink = frame(ax)
     names = class_names(credal)
-    colours = {"for": ink.models[0], "undetermined": ink.muted, "against": ink.models[1]}
+    colours = {
+        "for": ink.models[0],
+        "undetermined": ink.tint(ink.muted, 0.6),
+        "against": ink.models[1],
+    }
     kinds = {"for": low >= threshold, "against": high < threshold}
     kinds["undetermined"] = ~(kinds["for"] | kinds["against"])
+    fills = dict(zip(colours, ink.tints(list(colours.values())), strict=True))
     titles = {"for": names[k], "undetermined": "undetermined", "against": names[1 - k]}
     handles: list[Artist] = []
     for kind, title in titles.items():
         chosen = kinds[kind]
-        fill = ink.tint(colours[kind], 0.5 if kind != "undetermined" else 0.4)
+        fill = fills[kind]
         _spans(ax, np.flatnonzero(chosen), low[chosen], high[chosen], fill, kind, n)
         handles.append(bar_handle(f"{title}: {chosen.sum():,}", fill))
     _predictions(ax, middle, ink)
@@ -122,10 +131,7 @@ def binary(
             (right[order], colours["for"], (1.02, 1.06)),
             (~right[order], colours["against"], (-0.06, -0.02)),
         ):
-            ax.vlines(
-                np.flatnonzero(of), *heights, colour, lw=min(1.2, 220 / max(n, 1)) * unit(),
-                rasterized=n > RASTERISED,
-            )  # fmt: skip
+            _labels(ax, of, heights, colour, ink)
     edge = 0.0 if right is None else 0.07
     ax.set(xlim=(-0.5, max(n, 1) - 0.5), ylim=(-edge, 1 + edge))
     probability_axis(ax.yaxis)
@@ -222,7 +228,7 @@ def decomposition(
     note = f" ({left_out:,} empty inputs left out)" if left_out else ""
     ax.set(xlabel=f"aleatoric uncertainty (nats){note}", ylabel="epistemic uncertainty (nats)")
     if legend and labels is not None:
-        legend_below(ax, handles, drop=3.5)
+        legend_below(ax, handles)
     return ax
 
 
@@ -239,6 +245,21 @@ def _spans(
             gid=name, zorder=2, rasterized=count > RASTERISED,
         ),
         autolim=False,
+    )  # fmt: skip
+
+
+def _labels(ax: Axes, of: Mask, heights: tuple[float, float], colour: str, ink: Ink) -> None:
+    """Mark the inputs that have a label; of many inputs, their share among neighbours."""
+    n = len(of)
+    if n <= MARKED:
+        width = min(1.2, 220 / max(n, 1)) * unit()
+        ax.vlines(np.flatnonzero(of), *heights, colour, lw=width)
+        return
+    edges = np.linspace(0, n, GROUPS + 1).astype(int)
+    shares = np.add.reduceat(of.astype(float), edges[:-1]) / np.diff(edges)
+    ax.bar(
+        edges[:-1] - 0.5, heights[1] - heights[0], np.diff(edges), heights[0], align="edge",
+        color=[ink.tint(colour, share) for share in shares], linewidth=0, gid="labels",
     )  # fmt: skip
 
 

@@ -90,7 +90,7 @@ def reliability(
     if of is not None:
         _title(ax, refutation.names()[int(chosen[0])])
     if legend:
-        legend_below(ax, _handles(ink, bool(refutation.cells[chosen].any())), drop=3.5)
+        legend_below(ax, _handles(ink, bool(refutation.cells[chosen].any())))
     return ax
 
 

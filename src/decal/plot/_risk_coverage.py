@@ -95,7 +95,7 @@ def risk_coverage(
     ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     ax.yaxis.set_major_formatter(PercentFormatter(1))
     if legend:
-        legend_below(ax, handles, drop=3.5)
+        legend_below(ax, handles)
     return ax
 
 

@@ -98,7 +98,7 @@ def simplex(
     right = true_row(truth, row, first.shape)
     ax = axes_or_new(ax, 3.7, 3.7)
     ink, _ = inks(ax)
-    _triangle(ax, ink, class_names(first))
+    hanging = _triangle(ax, ink, class_names(first))
     outlines = {name: corners(one) for name, one in rows.items()}
     widest = sorted(rows, key=lambda name: -_area(outlines[name]))
     shades = _shades(ink, list(rows), widest, colors, nested)
@@ -115,7 +115,7 @@ def simplex(
         ax.plot(*plane(right), linestyle="", zorder=5, **open_mark(ink))
         handles.append(truth_handle(ink))
     if legend and handles:
-        legend_below(ax, handles, drop=0.4, centered=True)
+        legend_below(ax, handles, drop=0.9 + 1.2 * hanging, centered=True)
     return ax
 
 
@@ -262,7 +262,8 @@ def _shades(
     }
 
 
-def _triangle(ax: Axes, ink: Ink, names: list[str]) -> None:
+def _triangle(ax: Axes, ink: Ink, names: list[str]) -> int:
+    """Draw the triangle, its grid and its names; returns the lines of names below its base."""
     for share in (0.2, 0.4, 0.6, 0.8):
         for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
             endpoints = np.zeros((2, 3))
@@ -276,14 +277,17 @@ def _triangle(ax: Axes, ink: Ink, names: list[str]) -> None:
         ax.plot(*plane(border), color=ink.muted, lw=0.8 * unit(), ls=(0, (4, 3)), zorder=2.5)
     ax.plot(*plane(np.eye(3)[[0, 1, 2, 0]]), color=ink.muted, lw=unit(), zorder=2.6)
     labels, families = drawable(names, [f"class {k}" for k in range(3)])
-    for corner, label, ha, va, drop in zip(
+    labels = [wrapped(label, 18) for label in labels]
+    below = inks(ax)[1].text  # the names of the lower corners lie outside the axes
+    for corner, label, ha, va, drop, colour in zip(
         np.eye(3), labels, ("left", "right", "center"), ("top", "top", "bottom"), (-5, -5, 4),
-        strict=True,
+        (below, below, ink.text), strict=True,
     ):  # fmt: skip
         x, y = plane(corner)
         ax.annotate(
-            wrapped(label, 18), (float(x), float(y)), (0, drop * unit()),
-            textcoords="offset points", ha=ha, va=va, color=ink.text, **literal(families),
+            label, (float(x), float(y)), (0, drop * unit()),
+            textcoords="offset points", ha=ha, va=va, color=colour, **literal(families),
         )  # fmt: skip
-    ax.set(xlim=(-0.02, 1.02), ylim=(-0.11, HEIGHT + 0.09), aspect="equal", xticks=[], yticks=[])
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, HEIGHT + 0.09), aspect="equal", xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
+    return max(label.count("\n") + 1 for label in labels[:2])

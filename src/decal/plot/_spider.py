@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.projections.polar import PolarAxes
 from numpy.typing import NDArray
 
+from decal._base.checks import check_count
 from decal._base.numerics import Array
+from decal.credal import CredalSet
 from decal.plot._fonts import drawable, literal, text_width, wrapped
-from decal.plot._one_input import Bars, Sets, Shown, named, shown
+from decal.plot._one_input import Bars, Sets, Shown, class_names, named, shown
 from decal.plot._style import (
+    ADVANCE,
     Ink,
     bar_handle,
     halo,
@@ -41,8 +45,20 @@ SLANTED, BOTTOM = 0.35, -0.8
 """Cosines of a spoke's angle: from the first on, a label lies above or below its spoke; below the
 second, it is in the way of a legend."""
 
-LABEL_WIDTH = 20
-"""Longest line of a class name, in characters."""
+LABEL_WIDTH, KEY_WIDTH = 20, 34
+"""Longest line of a class name around the web, and in a key, in characters."""
+
+FEW = 8
+"""Names of so many classes have up to three lines, of more up to two."""
+
+RADIAL, ONE_LINE = 24, 28
+"""Names of more classes lie along their spokes, on one line of so many characters."""
+
+SMALL, LINE = 8.33, 1.15
+"""Size of a class name at the usual font size, in points; and its line, in sizes."""
+
+SIZE, SHORT, COLUMNS = 2.9, 12, 6
+"""Small multiples: inches per spider; longer names become numbers with a key; so many in a line."""
 
 
 def spider(
@@ -99,17 +115,35 @@ def spider(
     """
     sets = named(credal)
     drawn = shown(sets, row, truth=truth, top=top)
-    labels = [wrapped(label, LABEL_WIDTH) for label in drawn.labels]
-    longest = max(map(text_width, labels))
-    ax = polar_or_new(ax, 2.8 + 2 * float(np.clip(0.075 * longest, 0.5, 1.3)), 3.9)
-    _web(ax, drawn, labels)
+    labels, radial = _labels(drawn.labels)
+    ax = polar_or_new(ax, *_size(labels, radial))
+    _web(ax, drawn, labels, radial=radial)
     _bars(ax, drawn, joined=joined, colors=colors)
     if legend:
         hanging = [t for t, u in zip(labels, np.cos(_angles(drawn)), strict=True) if u < BOTTOM]
-        lines = max((label.count("\n") + 1 for label in hanging), default=0)
-        handles = _handles(drawn, inks(ax)[0], colors)
-        legend_below(ax, handles, drop=1.5 + 1.05 * lines, centered=True)
+        below = max((label.count("\n") + 1 for label in hanging), default=0)
+        length = max(map(text_width, hanging), default=0)
+        drop = 1.5 + (0.8 * ADVANCE * length if radial else 1.05 * below)
+        legend_below(ax, _handles(drawn, inks(ax)[0], colors), drop=drop, centered=True)
     return ax
+
+
+def _labels(names: Sequence[str]) -> tuple[list[str], bool]:
+    """Names as they stand around a web, and whether along the spokes, as those of many classes."""
+    if len(names) > RADIAL:
+        return [wrapped(name, ONE_LINE, 1) for name in names], True
+    lines = 3 if len(names) <= FEW else 2
+    return [wrapped(name, LABEL_WIDTH, lines) for name in names], False
+
+
+def _size(labels: Sequence[str], radial: bool) -> tuple[float, float]:
+    """Width and height in inches of a figure of one spider, at the usual font size."""
+    longest = max(map(text_width, labels))
+    if not radial:
+        return 2.8 + 2 * float(np.clip(0.075 * longest, 0.5, 1.3)), 3.9
+    radius = max(1.4, len(labels) * LINE * SMALL / 72 / (2 * np.pi))
+    side = 2 * (radius + ADVANCE * longest * SMALL / 72) + 0.3
+    return side, side + 0.4
 
 
 def spiders(
@@ -120,15 +154,19 @@ def spiders(
     top: int = 12,
     joined: bool = False,
     titles: Sequence[str] | None = None,
-    size: float = 2.9,
+    size: float | None = None,
+    ncols: int | None = None,
 ) -> NDArray[Any]:
     """Spiders side by side on a new figure: a column per model and a line per input.
+
+    Where names of classes are long and every spider has the same spokes, these are numbered, and a
+    key at the right has the names.
 
     Parameters
     ----------
     credal
-        A credal set, whose inputs then form one line; or several by name. Their classes may have
-        different names, but not different meanings.
+        A credal set, whose inputs then fill one line after the other; or several by name. Their
+        classes may have different names, but not different meanings.
     rows : sequence of int or int
         The inputs.
     truth : (n, K) array, optional
@@ -137,12 +175,15 @@ def spiders(
         As for `spider`.
     titles : sequence of str, optional
         One per input; by default their numbers, if there are several.
-    size : float
-        Inches per spider.
+    size : float, optional
+        Inches per spider; by default 2.9, and more where long names surround each.
+    ncols : int, optional
+        Spiders in a line, of one credal set: by default at most six.
 
     Returns
     -------
     (lines, columns) array of polar axes
+        Those that remain empty are not visible.
 
     Examples
     --------
@@ -155,37 +196,40 @@ def spiders(
     from matplotlib import pyplot as plt
 
     sets = named(credal)
-    chosen = [rows] if isinstance(rows, int | np.integer) else list(rows)
-    if not chosen:
-        raise ValueError("rows must name at least one input: got none.")
-    if titles is None:
-        titles = [f"input {row}" for row in chosen] if len(chosen) > 1 else [""]
-    if len(titles) != len(chosen):
-        raise ValueError(f"titles must be {len(chosen)}, one per row: got {len(titles)}.")
-    grid = [[(name, row) for name in sets] for row in chosen]
-    if len(sets) == 1:
-        grid = [[(name, row) for row in chosen for name in sets]]
+    chosen, titles = _inputs(rows, titles)
+    columns = _columns(ncols, len(sets), len(chosen))
+    entries = [(name, row) for row in chosen for name in sets]
+    lines = -(-len(entries) // columns)
+    sample = shown({"": next(iter(sets.values()))}, chosen[0], truth=truth, top=top)
+    keyed, inches, key = _room(sets, sample)
+    side = inches if size is None else size
     figure, axes = plt.subplots(
-        len(grid),
-        len(grid[0]),
-        figsize=(size * unit() * len(grid[0]), size * unit() * (len(grid) + 0.15)),
+        lines,
+        columns,
+        figsize=((side * columns + key) * unit(), side * unit() * (lines + 0.15)),
         subplot_kw={"projection": "polar"},
         layout="constrained",
         squeeze=False,
     )
     around = ink_on(figure.get_facecolor())
-    for panels, entries in zip(axes, grid, strict=True):
-        for column, (ax, (name, row)) in enumerate(zip(panels, entries, strict=True)):
-            spider(sets[name], row, ax=ax, truth=truth, top=top, joined=joined, legend=False)
-            title = titles[chosen.index(row)]
-            parts, families = drawable([name, title], [f"model {column + 1}", f"input {row}"])
-            lines = ax.texts[0].get_text().count("\n") + 1
-            ax.set_title(
-                " · ".join(filter(None, parts)), color=around.text, fontsize="medium",
-                pad=(9 + 10 * lines) * unit(), **literal(families),
-            )  # fmt: skip
-    first = next(iter(sets.values()))
-    sample = shown({"": first}, chosen[0], truth=truth, top=top)
+    for ax in axes.flat[len(entries) :]:
+        ax.set_visible(False)
+    for i, (ax, (name, row)) in enumerate(zip(axes.flat, entries, strict=False)):
+        drawn = shown({"": sets[name]}, row, truth=truth, top=top)
+        labels, radial = _labels(drawn.labels)
+        if keyed:
+            labels, radial = [str(k + 1) for k in range(len(labels))], False
+        _web(ax, drawn, labels, radial=radial)
+        _bars(ax, drawn, joined=joined, colors=None)
+        title = titles[chosen.index(row)]
+        parts, families = drawable([name, title], [f"model {i % columns + 1}", f"input {row}"])
+        above = ax.texts[0].get_text().count("\n") + 1
+        ax.set_title(
+            " · ".join(filter(None, parts)), color=around.text, fontsize="medium",
+            pad=(9 + 10 * above) * unit(), **literal(families),
+        )  # fmt: skip
+    if keyed:
+        _key(figure, sample, around)
     figure.legend(
         handles=_handles(sample, inks(axes[0, 0])[0], None),
         loc="outside lower center",
@@ -198,12 +242,66 @@ def spiders(
     return axes
 
 
+def _inputs(
+    rows: Sequence[int] | int, titles: Sequence[str] | None
+) -> tuple[list[int], Sequence[str]]:
+    """The inputs to draw, and their titles."""
+    chosen = [int(rows)] if isinstance(rows, int | np.integer) else list(rows)
+    if not chosen:
+        raise ValueError("rows must name at least one input: got none.")
+    if titles is None:
+        titles = [f"input {row}" for row in chosen] if len(chosen) > 1 else [""]
+    if len(titles) != len(chosen):
+        raise ValueError(f"titles must be {len(chosen)}, one per row: got {len(titles)}.")
+    return chosen, titles
+
+
+def _room(sets: Mapping[str, CredalSet], sample: Shown) -> tuple[bool, float, float]:
+    """Whether spokes are numbered; inches per spider, and those of the key."""
+    classes = [class_names(one) for one in sets.values()]
+    names = [wrapped(label, LABEL_WIDTH) for one in classes for label in one]
+    if max(map(text_width, names)) <= SHORT:
+        return False, SIZE, 0.0
+    alike = all(one == classes[0] for one in classes) and len(sample.labels) == len(classes[0])
+    if not alike:
+        return False, _size(names, False)[0] - 0.4, 0.0
+    return True, SIZE, 0.4 + 0.075 * min(max(map(text_width, sample.labels)), KEY_WIDTH)
+
+
+def _columns(ncols: int | None, models: int, inputs: int) -> int:
+    """How many spiders stand in a line."""
+    if models > 1:
+        if ncols is not None:
+            raise ValueError(
+                f"ncols must be left out for several models, which are the columns: got {ncols}."
+            )
+        return models
+    return min(inputs, COLUMNS if ncols is None else check_count(ncols, "ncols"))
+
+
+def _key(figure: Any, drawn: Shown, around: Ink) -> None:
+    """Write what the numbers of the spokes mean, at the right."""
+    texts = [f"{k + 1}  {wrapped(label, KEY_WIDTH, 2)}" for k, label in enumerate(drawn.labels)]
+    made = figure.legend(
+        handles=[Line2D([], [], linestyle="") for _ in texts],
+        labels=texts,
+        loc="outside right center",
+        frameon=False,
+        fontsize="small",
+        labelcolor=around.text,
+        handlelength=0,
+        handletextpad=0,
+    )
+    for text in made.get_texts():
+        text.set(**literal(drawn.families))
+
+
 def _angles(drawn: Shown) -> Array:
     """Angles of the spokes, clockwise from the top."""
     return 2 * np.pi * np.arange(len(drawn.labels)) / len(drawn.labels)
 
 
-def _web(ax: PolarAxes, drawn: Shown, labels: list[str]) -> None:
+def _web(ax: PolarAxes, drawn: Shown, labels: list[str], *, radial: bool = False) -> None:
     """Draw rings and spokes, and class names around them."""
     inside, around = inks(ax)
     angles = _angles(drawn)
@@ -218,8 +316,21 @@ def _web(ax: PolarAxes, drawn: Shown, labels: list[str]) -> None:
     for name, weight in (("polar", 0.8), ("inner", 0.6)):
         ax.spines[name].set(color=inside.tint(inside.muted, 0.55), linewidth=weight * unit())
         ax.spines[name].set_visible(True)
+    small = SMALL * unit()
+    if radial:
+        edge = np.pi * ax.get_window_extent().width * 72 / ax.figure.dpi
+        small = min(small, edge / len(labels) / LINE)
     for angle, label in zip(angles, labels, strict=True):
         right, up = np.sin(angle), np.cos(angle)
+        if radial:
+            ax.annotate(
+                label, (angle, 1), (right * 5 * unit(), up * 5 * unit()),
+                textcoords="offset points", rotation_mode="anchor", va="center",
+                rotation=90 - np.degrees(angle) + (180 if right < 0 else 0),
+                ha="right" if right < 0 else "left", color=around.text, fontsize=small,
+                annotation_clip=False, **literal(drawn.families),
+            )  # fmt: skip
+            continue
         ax.annotate(
             label,
             (angle, 1),
@@ -247,10 +358,13 @@ def _bars(ax: PolarAxes, drawn: Shown, *, joined: bool, colors: Sequence[str] | 
     count = len(drawn.models)
     step = min(SPREAD * 2 * np.pi / len(angles), 0.4) / count
     width = (7.0 if count == 1 else 5.0 if count == 2 else 3.6) * unit()
+    if len(angles) > RADIAL:
+        width = min(width, 7.0 * unit() * RADIAL / len(angles))
     palette = ink.colours(count, colors)
+    tints = ink.tints(palette)
     for m, (colour, bars) in enumerate(zip(palette, drawn.models.values(), strict=True)):
         at = angles + (m - (count - 1) / 2) * step
-        _intervals(ax, at, bars, ink.tint(colour), width)
+        _intervals(ax, at, bars, tints[m], width)
         if bars.point is not None:
             line = _closed(ax, at, bars.point, colour, joined)
             line.set(marker="o", markersize=(5.2 if count == 1 else 4.4) * unit(), **halo(ink))
@@ -284,8 +398,8 @@ def _handles(drawn: Shown, ink: Ink, colors: Sequence[str] | None) -> list[Artis
     names = list(drawn.models)
     palette = ink.colours(len(names), colors)
     handles: list[Artist] = [
-        bar_handle(name or "interval", ink.tint(colour))
-        for name, colour in zip(names, palette, strict=True)
+        bar_handle(name or "interval", tint)
+        for name, tint in zip(names, ink.tints(palette), strict=True)
     ]
     if any(bars.point is not None for bars in drawn.models.values()):
         several = len(names) > 1

@@ -27,8 +27,17 @@ ON_LIGHT = (BLUE, ORANGE, GREEN, PURPLE, SKY)
 ON_DARK = (SKY, ORANGE, GREEN, PURPLE, YELLOW)
 """Colours of models, in order. Vermillion is reserved for the truth and for errors."""
 
+EIGHT_ON_LIGHT = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, "#000000", "#5E3C99")
+EIGHT_ON_DARK = (SKY, ORANGE, GREEN, PURPLE, YELLOW, VERMILLION, "#FFFFFF", "#8A63FF")
+"""Colours of lines and marks of up to eight methods, where there is no truth to show."""
+
 TINT = 0.5
 """Share of its colour that an interval keeps, so that marks stand out on it."""
+
+LIGHT_TINTS, DARK_TINTS = (62.0, 87.0), (34.0, 56.0)
+"""Lightness of the intervals of several models, from the darkest to the lightest (CIE L*)."""
+
+HALVINGS = 24
 
 ADVANCE, SAMPLE = 0.58, 3.0
 """Widths in font sizes: of an average character, and of a legend's sample with its margins."""
@@ -52,6 +61,27 @@ class Ink:
     def tint(self, colour: str, share: float = TINT) -> str:
         """A colour mixed into the background, opaque."""
         return mix(self.face, colour, share)
+
+    def tints(self, colours: Sequence[str]) -> list[str]:
+        """The colours of intervals, one per model. Those of several differ in lightness as well:
+        they can be told apart in grey, and without seeing red or green.
+        """
+        if len(colours) == 1:
+            return [self.tint(colours[0])]
+        order = sorted(range(len(colours)), key=lambda m: lightness(colours[m]))
+        wanted = np.linspace(*(DARK_TINTS if self.dark else LIGHT_TINTS), len(colours))
+        found = dict(zip(order, wanted, strict=True))
+        return [self._of_lightness(colour, found[m]) for m, colour in enumerate(colours)]
+
+    def _of_lightness(self, colour: str, wanted: float) -> str:
+        """The mixture of colour and background that comes closest to a lightness."""
+        low, high = 0.0, 1.0
+        rises = lightness(colour) > lightness(self.face)
+        for _ in range(HALVINGS):
+            share = (low + high) / 2
+            beyond = (lightness(self.tint(colour, share)) > wanted) == rises
+            low, high = (low, share) if beyond else (share, high)
+        return self.tint(colour, high)
 
     def colours(self, count: int, chosen: Sequence[str] | None) -> list[str]:
         """One colour per model: the caller's, or decal's."""
@@ -91,6 +121,12 @@ def contrast(one: Any, other: Any) -> float:
     """Contrast ratio of two opaque colours, 1 to 21, as web accessibility defines it."""
     low, high = sorted((_luminance(one), _luminance(other)))
     return (high + 0.05) / (low + 0.05)
+
+
+def lightness(colour: Any) -> float:
+    """How light a colour appears, from 0 (black) to 100 (white): L* of CIE Lab."""
+    y = _luminance(colour)
+    return 116 * y ** (1 / 3) - 16 if y > 216 / 24389 else y * 24389 / 27
 
 
 def mix(one: str, other: str, share: float) -> str:
@@ -200,10 +236,15 @@ def halo(ink: Ink) -> dict[str, Any]:
 
 
 def legend_below(
-    ax: Axes, handles: Sequence[Artist], *, drop: float, centered: bool = False
+    ax: Axes, handles: Sequence[Artist], *, drop: float | None = None, centered: bool = False
 ) -> None:
-    """A frameless legend below the axes and their labels, `drop` font sizes down."""
+    """A frameless legend, `drop` font sizes below the axes; by default, below the axis' label."""
     size = float(mpl.rcParams["font.size"])
+    if drop is None:
+        # Ticks and paddings are in points, whatever the font: small fonts need more of their sizes.
+        set_to = mpl.rcParams
+        pads = set_to["xtick.major.size"], set_to["xtick.major.pad"], set_to["axes.labelpad"]
+        drop = 2.4 + float(np.sum(pads)) / size
     small = size * 0.833
     names, families = drawable(
         [str(h.get_label()) for h in handles], [f"model {m + 1}" for m in range(len(handles))]

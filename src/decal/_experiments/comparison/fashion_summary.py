@@ -39,11 +39,13 @@ AUROC_TOLERANCE = 0.02
 """The largest difference in AUROC that does not count."""
 
 
-def findings(store: RowStore, *, plan: FashionPlan, seeds: tuple[int, ...]) -> Findings:
-    """Tables, figures and claims of the rows of a plan."""
+def findings(
+    store: RowStore, *, plan: FashionPlan, seeds: tuple[int, ...], published: tuple[Table, ...] = ()
+) -> Findings:
+    """Tables, figures and claims of the rows of a plan; published tables come last."""
     rows = {labels: rows_of(store, plan, seeds, labels) for labels in (REAL, DRAWN)}
     real, drawn = entries(rows[REAL]), entries(rows[DRAWN])
-    parts = (plan, seeds, real, shown(drawn))
+    parts = (plan, seeds, real, shown(drawn), published)
     return Findings(
         replace(_tables(*parts, narrow=True), claims=tuple(_claims(real, drawn))),
         drawings(real, drawn),
@@ -78,10 +80,11 @@ def _tables(
     seeds: tuple[int, ...],
     real: list[Entry],
     drawn: list[Entry],
+    published: tuple[Table, ...],
     *,
     narrow: bool,
 ) -> Report:
-    """Both tables; narrow ones fit a terminal, and have few standard deviations."""
+    """All tables; narrow ones fit a terminal, and have few standard deviations."""
     headings, sections = tabled(real, REAL_COLUMNS, narrow=narrow)
     scored = [entry for entry in real if entry.values.keys() & OTHER_AUROC.keys()]
     score_headings, score_sections = tabled(scored, SCORE_COLUMNS, narrow=narrow)
@@ -111,6 +114,7 @@ def _tables(
                 sections=drawn_sections,
                 caption=HULL_NOTE,
             ),
+            *published,
         ),
     )
 

@@ -120,7 +120,7 @@ def tradeoffs(
         ax.remove()
     fullest = max(range(count), key=lambda i: len(list(panels.values())[i]), default=0)
     for i, (ax, (title, curves)) in enumerate(zip(grid.flat, panels.items(), strict=False)):
-        plot.tradeoff(curves, ax=ax, front=front, legend=i in (fullest, count - 1))
+        plot.tradeoff(curves, ax=ax, front=front, direct=False, legend=i in (fullest, count - 1))
         ax.set_title(title, fontsize="medium", loc="left", pad=8)
         for colours in list(ax.child_axes) if i < count - 1 else ():
             colours.remove()

@@ -1,10 +1,9 @@
 """What the paper published, as data: Hofman et al., ICLR 2026, arXiv 2603.08495.
 
-Result files of the paper's repository are read from published.json in the folder of data;
-`published_tables` has what was entered by hand. The tables of accuracy and calibration error are
-only in the paper's text, which was not available, and nothing is entered from memory. Who has them
-can add them to published.json, as "tables" (docs/reproducing.md shows how); reports then show them
-next to ours.
+Result files of the paper's repository, and as "tables" the tables that are only in the paper's text
+(zero-shot accuracy, accuracy and calibration error, detection by EDL and DDU), are read from
+published.json in the folder of data; `published_tables` has what was entered by hand. Reports show
+what they find there next to ours.
 """
 
 from __future__ import annotations
@@ -79,6 +78,9 @@ class Published:
         Percent by the name of the file of logits; empty if the table was not entered.
     single_models : mapping of str to pair of float
         Accuracy in percent and calibration error by name; empty if the table was not entered.
+    one_network : mapping of str to mapping of str to float
+        AUROC of EDL and DDU, which need one network each, by the names of `OUT_SETS`; empty if the
+        table was not entered.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -89,6 +91,10 @@ class Published:
         tables = self._results.get("tables", {})
         self.zero_shot_accuracy: dict[str, float] = tables.get("zero-shot accuracy", {})
         self.single_models: dict[str, tuple[float, float]] = tables.get("single models", {})
+        self.one_network: dict[str, dict[str, float]] = {
+            method: {name.replace("-", "").lower(): value for name, value in by_set.items()}
+            for method, by_set in tables.get("detection, single networks", {}).items()
+        }
 
     def coverage(self, data: str, model: str) -> PublishedCurve | None:
         """Coverage and efficiency of decalibration: data "cifar10", model "clip" for instance."""

@@ -1,0 +1,185 @@
+"""The log-likelihood along a direction, and the cut that makes its plausible interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+
+from decal._base.checks import check_alpha, check_choice
+from decal._base.numerics import Array
+from decal._base.set_checks import check_event
+from decal.decalibrator import Decalibrator
+from decal.plot._style import Ink, axes_or_new, frame, halo, legend_below, line_handle, unit
+
+MOST = 5
+"""Curves that can be told apart by their colours."""
+
+STEPS = 400
+DEEPER = 1.6
+"""How far below the cut curves are drawn, in depths of the cut."""
+
+UNBOUNDED, LARGEST = 6.0, 4.0
+"""How far a curve is drawn where nothing bounds it: nats of a shift, and the factor."""
+
+
+def likelihood(
+    model: Decalibrator,
+    of: Any = None,
+    *,
+    direction: str = "class",
+    alpha: float | None = None,
+    ax: Axes | None = None,
+    legend: bool = True,
+) -> Axes:
+    """What moving a logit, or the scale, gains in log-likelihood; and where alpha cuts it.
+
+    A curve is the gain in log-likelihood g_k(t) of adding t to the logit of class k, concave and 0
+    at t = 0. All shifts above the cut are plausible: dots are the endpoints of the interval, which
+    is drawn once more at the bottom.
+
+    Parameters
+    ----------
+    model : Decalibrator
+        Fitted.
+    of : int, str, or sequence of them, optional
+        Classes to draw, at most five; by default those whose intervals are the widest and the
+        narrowest. Only with ``direction="class"``.
+    direction : str
+        "class", or "temperature" for the scale of the logits, with the factor on the axis. Unless
+        the temperature learns from labels, its gain is minus the expected loss, and its budget a
+        multiple of that of class shifts: see `decal.Temperature`.
+    alpha : float, optional
+        Level of the cut; by default the model's.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+    legend : bool
+        Whether there is one, with several classes.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes. Curves are lines with the name of the class as gid, or "scale".
+
+    Examples
+    --------
+    >>> import decal
+    >>> from decal import plot
+    >>> d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9], [1.0, 0.0]], [0, 1, 1], alpha=0.8)
+    >>> ax = plot.likelihood(d)
+    >>> [line.get_gid() for line in ax.lines if line.get_gid()]
+    ['0', '1', 'cut']
+    """
+    check_choice(direction, "direction", ("class", "temperature"))
+    level = model.alpha if alpha is None else check_alpha(alpha)
+    if level == 0:
+        raise ValueError("alpha must be greater than 0: got 0. There is no cut: all is plausible.")
+    found = model.steps(direction, level)
+    names, lower, upper = _intervals(model, of, direction, found)
+    cut = model.least_gain(direction, level)
+    ax = axes_or_new(ax, 4.6, 3.3)
+    ink = frame(ax)
+    handles: list[Artist] = []
+    reach = _reach(lower, upper, direction)
+    rest = 0.0 if direction == "class" else 1.0
+    for i, ((name, k), colour, low, high) in enumerate(
+        zip(names.items(), ink.colours(len(names), None), lower, upper, strict=True)
+    ):
+        at = np.union1d(np.linspace(*reach, STEPS), [rest])
+        gain = _gains(model, direction, at, k)
+        ax.plot(at, gain, color=colour, lw=1.8 * unit(), gid=name, zorder=3)
+        ends = np.array([end for end in (low, high) if _on_the_cut(end, direction)])
+        _interval(ax, (low, high), reach, colour, 0.02 + 0.035 * i)
+        ax.plot(
+            ends, np.full(len(ends), cut), "o", color=colour, ms=5.5 * unit(), zorder=5, **halo(ink)
+        )
+        handles.append(line_handle(name, colour, width=1.8))
+    _finish(ax, ink, model, direction, level, cut, reach)
+    if legend and len(names) > 1:
+        legend_below(ax, handles)
+    return ax
+
+
+def _intervals(
+    model: Decalibrator, of: Any, direction: str, found: Any
+) -> tuple[dict[str, int | None], Array, Array]:
+    """Curves by name with the class of each, and the endpoints of their intervals."""
+    if direction == "temperature":
+        if of is not None:
+            raise ValueError(f"of must be left out for the temperature: got {of!r}.")
+        return {"scale": None}, np.atleast_1d(found.lower), np.atleast_1d(found.upper)
+    K = len(model.class_weights)
+    names = model.classes or tuple(str(k) for k in range(K))
+    if of is None:
+        order = np.argsort(-(found.upper - found.lower), kind="stable")
+        chosen = order if K <= MOST else np.r_[order[:2], order[-2:]]
+    else:
+        wanted = of if isinstance(of, Sequence) and not isinstance(of, str) else [of]
+        chosen = np.array([int(check_event([one], K, model.classes).argmax()) for one in wanted])
+    if len(chosen) > MOST:
+        raise ValueError(f"of must name at most {MOST} classes: got {len(chosen)}.")
+    chosen = np.unique(chosen)
+    return {names[k]: int(k) for k in chosen}, found.lower[chosen], found.upper[chosen]
+
+
+def _gains(model: Decalibrator, direction: str, at: Array, k: int | None) -> Array:
+    found = model.gains(direction, at)
+    return found if k is None else np.asarray(found[:, k])
+
+
+def _reach(lower: Array, upper: Array, direction: str) -> tuple[float, float]:
+    """What the axis shows: every finite endpoint, and some room."""
+    if direction == "temperature":
+        high = float(upper[0]) if np.isfinite(upper[0]) else LARGEST
+        return max(0.0, 1 - 1.25 * (1 - float(lower[0]))), 1 + 1.25 * max(high - 1, 0.05)
+    ends = np.concatenate([lower, upper])
+    ends = ends[np.isfinite(ends)]
+    low, high = (ends.min(), ends.max()) if len(ends) else (0.0, 0.0)
+    room = 0.15 * (high - low) if high > low else 1.0
+    left = low - room if np.isfinite(lower).all() else min(low - room, -UNBOUNDED)
+    right = high + room if np.isfinite(upper).all() else max(high + room, UNBOUNDED)
+    return float(left), float(right)
+
+
+def _on_the_cut(end: float, direction: str) -> bool:
+    """Whether an endpoint is where the curve meets the cut; a scale of 0 is the end of the axis."""
+    return bool(np.isfinite(end)) and (direction == "class" or end > 0)
+
+
+def _interval(
+    ax: Axes, ends: tuple[float, float], reach: tuple[float, float], colour: str, height: float
+) -> None:
+    """Draw the plausible interval near the bottom, to the edge of the axes where it is infinite."""
+    ax.plot(
+        np.clip(ends, *reach), [height, height], color=colour, lw=4 * unit(), zorder=2,
+        transform=ax.get_xaxis_transform(), solid_capstyle="butt",
+    )  # fmt: skip
+
+
+def _finish(
+    ax: Axes,
+    ink: Ink,
+    model: Decalibrator,
+    direction: str,
+    level: float,
+    cut: float,
+    reach: tuple[float, float],
+) -> None:
+    """Draw the cut and the reference, and name the axes."""
+    ax.axhline(cut, color=ink.text, lw=0.9 * unit(), ls=(0, (4, 3)), zorder=1, gid="cut")
+    ax.axvline(0.0 if direction == "class" else 1.0, color=ink.grid, lw=0.9 * unit(), zorder=0)
+    tops = [float(np.max(line.get_ydata())) for line in ax.lines if line.get_gid()]
+    high = max(*tops, 0.0)
+    depth = min(cut, -1e-6) * DEEPER
+    ax.set(xlim=reach, ylim=(depth, high + 0.12 * (high - depth)))
+    ax.annotate(
+        f"alpha = {level:g}", (1, cut), (-2 * unit(), -3 * unit()),
+        xycoords=("axes fraction", "data"), textcoords="offset points", ha="right", va="top",
+        fontsize="x-small", color=ink.muted,
+    )  # fmt: skip
+    per = " per example" if model.likelihood == "mean" else ""
+    ax.set_ylabel(f"gain{per} (nats)")
+    ax.set_xlabel("shift of the logit (nats)" if direction == "class" else "factor on the logits")

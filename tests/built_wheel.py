@@ -1,0 +1,118 @@
+"""Is what would be uploaded whole, and does it work with NumPy and SciPy alone?
+
+    python tests/built_wheel.py
+
+Builds both archives into dist, looks at their contents and metadata, and tries the wheel in a fresh
+environment: the import, one prediction, and what the command line says without its libraries.
+`.venv-release` has the tools for it, `.venv-uv` makes the environment.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+DIST = ROOT / "dist"
+SOURCES = ROOT / "src" / "decal"
+
+BESIDE_CODE = {".py", ".typed", ".css", ".html", ".js", ".json"}
+"""Endings of the files that decal consists of."""
+
+IN_SDIST = {"CHANGELOG.md", "CITATION.cff", "LICENSE", "PKG-INFO", "README.md", "SECURITY.md"}
+IN_SDIST |= {"codemeta.json", "pyproject.toml", ".gitignore"}
+
+PREDICTION = """
+import importlib.util, sys
+import decal
+for name in ("typer", "matplotlib", "torch", "sklearn", "pandas"):
+    assert importlib.util.find_spec(name) is None, f"{name} is not bare"
+logits = [[2.0, 0.0, -1.0], [0.0, 1.5, 0.0], [-1.0, 0.0, 2.0], [1.0, 1.0, 0.0]]
+d = decal.decalibrate(logits, [0, 1, 2, 1], alpha=0.8)
+c = d.predict([[1.0, 0.0, 0.0]])
+assert (c.lower <= c.point).all() and (c.point <= c.upper).all() and c.upper.max() < 1
+assert "site-packages" in decal.__file__, decal.__file__
+print(decal.__version__, c)
+"""
+
+
+def main() -> None:
+    """Build, look and try; the first surprise ends it."""
+    shutil.rmtree(DIST, ignore_errors=True)
+    run(sys.executable, "-m", "build", "--outdir", DIST, ROOT)
+    (wheel,), (sdist,) = DIST.glob("*.whl"), DIST.glob("*.tar.gz")
+    run(sys.executable, "-m", "twine", "check", "--strict", wheel, sdist)
+    check_wheel(wheel)
+    check_sdist(sdist)
+    with tempfile.TemporaryDirectory() as folder:
+        try_bare(wheel, Path(folder))
+    print(f"{wheel.name} ({wheel.stat().st_size:,} bytes) and {sdist.name}: whole, and work alone")
+
+
+def run(*command: object) -> None:
+    """Run a command; its words are shown only if it fails."""
+    words = [str(word) for word in command]
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)}\n{done.stdout}")
+
+
+def expected() -> set[str]:
+    """The files of the package, as they are named in a wheel."""
+    return {
+        f"decal/{path.relative_to(SOURCES).as_posix()}"
+        for path in SOURCES.rglob("*")
+        if path.suffix in BESIDE_CODE and "__pycache__" not in path.parts
+    }
+
+
+def require(names: set[str], wanted: set[str], where: str) -> None:
+    """End if an archive lacks files, or holds others."""
+    if names != wanted:
+        lacks, strange = sorted(wanted - names), sorted(names - wanted)
+        raise SystemExit(f"{where} lacks {lacks} and should not hold {strange}")
+
+
+def check_wheel(wheel: Path) -> None:
+    """The package, its types and the explorer's page; no tests, no data."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+        (metadata,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+        lines = archive.read(metadata).decode().splitlines()
+    require(names, expected(), wheel.name)
+    require(
+        names & {"decal/py.typed", "decal/explorer/static/page.html"},
+        {"decal/py.typed", "decal/explorer/static/page.html"},
+        wheel.name,
+    )
+    needed = {line for line in lines if line.startswith("Requires-Dist") and "extra ==" not in line}
+    require({line.split()[1].rstrip(">=0123456789.") for line in needed}, {"numpy", "scipy"}, "it")
+
+
+def check_sdist(sdist: Path) -> None:
+    """The same sources, and what a packager reads."""
+    with tarfile.open(sdist) as archive:
+        names = {member.name.partition("/")[2] for member in archive if member.isfile()}
+    require(names, IN_SDIST | {f"src/{name}" for name in expected()}, sdist.name)
+
+
+def try_bare(wheel: Path, folder: Path) -> None:
+    """Install the wheel and nothing else, import it, predict, and start the command line."""
+    maker = ROOT / ".venv-uv" / "bin" / "python"
+    run(maker, ROOT / "tests" / "helpers" / "environments.py", folder / "bare", wheel)
+    programs = folder / "bare" / "bin"
+    run(programs / "python", "-I", "-W", "error", "-c", PREDICTION)
+    command = [programs / "python", "-I", programs / "decal", "demo"]
+    refused = subprocess.run(command, capture_output=True, text=True)
+    wanted = "decal's command line needs typer: pip install 'decal[cli]'\n"
+    if (refused.returncode, refused.stderr) != (2, wanted):
+        raise SystemExit(f"decal without its extras said {refused.stderr!r}, not {wanted!r}")
+
+
+if __name__ == "__main__":
+    main()
