@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import decal
+from decal.shift._likelihood import most_likely
 
 LABELLED = 1000
 SIZES = (50, 200, 1000, 5000)
@@ -66,14 +67,23 @@ def mixes(K, rng):
     }
 
 
-def coverage(draws):
+COLUMNS = (
+    "frequencies", "all at once", "adapted", "adapted, own",
+    "frequencies, corrected", "all at once, corrected", "adapted, corrected",
+    "frequencies, bootstrap", "all at once, bootstrap", "adapted, bootstrap",
+    "true posterior", "width",
+)  # fmt: skip
+SOME = 10
+"""Every tenth draw is also bootstrapped, which takes as long as a hundred others."""
+
+BOOTSTRAPS, FREQUENCIES_TESTED = 40, 4
+
+
+def coverage(draws, classes):
     """How often intervals hold the true frequencies, and sets the prediction adapted with them."""
-    print(
-        "| K | mix | N | frequencies | adapted | adapted, own | true posterior | "
-        "frequencies, bootstrap | adapted, bootstrap | width |"
-    )
-    print("|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|")
-    for K in CLASSES:
+    print(f"| K | mix | N | {' | '.join(COLUMNS)} |")
+    print("|---:|---|" + "---:|" * (len(COLUMNS) + 1))
+    for K in classes:
         for mix in ("Dirichlet", "one class nearly absent"):
             for N in SIZES:
                 found = [one_draw(K, mix, N, seed) for seed in range(draws)]
@@ -83,34 +93,56 @@ def coverage(draws):
 
 
 def one_draw(K, mix, N, seed):
-    """Shares of frequencies and of new inputs that are held, and the mean width."""
+    """Shares of frequencies and of new inputs that are held, in the order of COLUMNS."""
     rng = np.random.default_rng([seed, K, N])
     v = mixes(K, rng)[mix]
     labelled = draw(LABELLED, np.full(K, 1 / K), rng)
     unlabelled, new = draw(N, v, rng)[0], draw(NEW, v, rng)[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        shift = decal.LabelShift().fit(*labelled).observe(unlabelled)
-        adapted = shift.predict(new, frequencies=v).point
-        joint = shift.predict(new)
+        shift = decal.LabelShift(region="joint").fit(*labelled).observe(unlabelled)
         own = decal.LabelShift(region="own").fit(*labelled).observe(unlabelled).predict(new)
-        bootstrap = [np.nan, np.nan]
-        if seed % 10 == 0:  # it takes as long as forty others
-            wider = shift.bootstrapped(40, seed=seed)
-            bootstrap = [inside(wider, v), wider.predict(new).contains(adapted).mean()]
+        adapted = shift.predict(new, frequencies=v).point
+        some = rng.permutation(K)[:FREQUENCIES_TESTED]
+        lost = [profile_statistic(shift, v, k) for k in some]
+        plain = held(shift, v, lost, new, adapted)
+        corrected = held(shift.corrected(), v, lost, new, adapted, plain)
+        bootstrap, posterior_held, width = [np.nan] * 3, np.nan, np.nan
+        if seed % SOME == 0:
+            bootstrapped = shift.bootstrapped(BOOTSTRAPS, seed=seed)
+            bootstrap = held(bootstrapped, v, lost, new, adapted, plain)
+            credal = shift.predict(new)
+            posterior_held = credal.contains(posterior(new, v)).mean()
+            width = (credal.upper - credal.lower).mean()
     return [
-        inside(shift, v),
-        joint.contains(adapted).mean(),
-        own.contains(adapted).mean(),
-        joint.contains(posterior(new, v)).mean(),
-        *bootstrap,
-        (joint.upper - joint.lower).mean(),
+        *plain, own.contains(adapted).mean(), *corrected, *bootstrap, posterior_held, width,
+    ]  # fmt: skip
+
+
+def profile_statistic(shift, v, k):
+    """Twice the likelihood that the true frequency of class k loses, whatever the others are."""
+    observed = shift._known.seen
+    fixed = most_likely(observed.likelihood.without(k, v[k]))
+    return 2 * (observed.maximum.value - fixed.value)
+
+
+def held(shift, v, lost, new, adapted, narrower=(0.0, 0.0, 0.0)):
+    """Shares of frequencies, of all at once, and of new inputs, that are held.
+
+    A frequency lies in its interval if its statistic is below the quantile, and all sets hold the
+    adapted prediction if the true frequencies are plausible: only otherwise bounds are solved for.
+    """
+    known = shift._known
+    observed = known.seen
+    single = shift._depth(known, 1)
+    deep = shift._depth(known, known.calibrated.freedom)
+    plausible = observed.maximum.value - observed.likelihood.at(v[None])[0] <= deep
+    certain = plausible or narrower[2] == 1.0
+    return [
+        np.mean(np.array(lost) / 2 <= single),
+        float(plausible),
+        1.0 if certain else shift.predict(new).contains(adapted).mean(),
     ]
-
-
-def inside(shift, v):
-    found = shift.frequencies
-    return np.mean((found.lower <= v) & (v <= found.upper))
 
 
 # Real logits
@@ -250,12 +282,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=["coverage", "real", "speed"])
     parser.add_argument("--draws", type=int, default=500)
+    parser.add_argument("--classes", type=int, nargs="*", default=CLASSES)
     parser.add_argument("--data", type=Path, default=os.environ.get("DECAL_DATA"))
     options = parser.parse_args()
     if options.what == "real" and options.data is None:
         sys.exit("Name the folder of logits with --data.")
     if options.what == "coverage":
-        coverage(options.draws)
+        coverage(options.draws, options.classes)
     elif options.what == "real":
         real(Path(options.data))
     else:

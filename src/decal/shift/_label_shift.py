@@ -33,6 +33,7 @@ from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.shift._bootstrap import Labelled, inflated
 from decal.shift._calibrated import Calibrated, ShiftWarning, calibrate, check_sums_to_one
+from decal.shift._few_labels import linearised
 from decal.shift._likelihood import Likelihood, most_likely
 from decal.shift._observed import Observed
 from decal.shift._results import Frequencies, ShiftTest
@@ -439,6 +440,34 @@ class LabelShift:
         result = copy(self)
         result._learnt = replace(known, inflations=inflations)
         return result
+
+    def corrected(self) -> LabelShift:
+        """The same, with regions that allow for the labelled data being few, by linearising.
+
+        What `bootstrapped` finds by drawing the data again, to first order, and in milliseconds.
+
+        Returns
+        -------
+        LabelShift
+            With the same data. Observing more undoes the scaling.
+        """
+        known = self._known
+        result = copy(self)
+        if self.calibrate:
+            labelled = self._labelled(known)
+            inflations = linearised(
+                known.calibrated, known.seen, labelled, confidence=self.confidence
+            )
+            result._learnt = replace(known, inflations=inflations)
+        return result
+
+    @staticmethod
+    def _labelled(known: Known) -> Labelled:
+        if known.labelled is None:
+            raise ValueError(
+                "known must hold the labelled data, which model files do not: got none. Call fit."
+            )
+        return known.labelled
 
     @property
     def _known(self) -> Known:
