@@ -162,12 +162,14 @@ class LabelShift:
         *,
         calibrate: bool = True,
         region: str = "auto",
+        error: float = 1e-3,
         probabilities: bool = False,
         floor: float | None = None,
     ) -> None:
         self.confidence = check_share(confidence, "confidence", positive=True)
         self.calibrate = check_flag(calibrate, "calibrate")
         self.region = check_choice(region, "region", REGIONS)
+        self.error = check_share(error, "error", positive=True)
         self.probabilities = check_flag(probabilities, "probabilities")
         self.floor = check_floor(floor)
         self._learnt: Known | None = None
@@ -372,7 +374,9 @@ class LabelShift:
         else:
             observed = known.seen
             depth = self._depth(known, calibrated.freedom)
-            low, high = observed.box(odds, depth, joint=self._joint(observed))
+            low, high = observed.box(
+                odds, depth, joint=self._joint(observed), error=self.error
+            )
             point = adapted(odds, observed.smoothed)
         return IntervalCredalSet(
             np.minimum(low, point), np.maximum(high, point), point=point, classes=calibrated.names
@@ -507,6 +511,7 @@ class LabelShift:
             "confidence": self.confidence,
             "calibrate": self.calibrate,
             "region": self.region,
+            "error": self.error,
             "probabilities": self.probabilities,
             "floor": self.floor,
             "scale": calibrated.scale,
@@ -529,7 +534,7 @@ class LabelShift:
         with model_files.intact(file):
             if settings.get("kind") != KIND:
                 raise ValueError("it holds no LabelShift")
-            names = ("confidence", "calibrate", "region", "probabilities", "floor")
+            names = ("confidence", "calibrate", "region", "error", "probabilities", "floor")
             model = cls(**{name: settings[name] for name in names})
             frequencies = check_sums_to_one(arrays["frequencies"])
             calibrated = Calibrated(
