@@ -33,7 +33,7 @@ TOUCHES, BENT_TOUCHES, EXACT_TOUCHES = 2, 6, 3
 """How often an ellipsoid is laid against the region: at first, by the curvature there, and with all
 inputs."""
 
-TOUCH_ELEMENTS = 1 << 19
+TOUCH_ELEMENTS = 1 << 20
 """Numbers that the likelihoods of a block of problems may take, then."""
 
 TINY = 1e-300
@@ -134,7 +134,7 @@ class PlausibleFrequencies:
             tangents = Tangents(self.geometry, event[asked] / size, both / size)
             self._touch(tangents, error)
             bound[asked], errors[asked] = tangents.upper, tangents.errors
-            asked = asked[tangents.errors > error]
+            asked = asked[~(tangents.errors <= error)]
         if len(asked):
             bound[asked], errors[asked] = self._exactly(
                 event[asked], rest[asked], self.least, min(error, EXACT_ERROR)
@@ -396,7 +396,7 @@ def _certified(
     """
     short = (m[:, None] * cut - rest + against[:, None] * event).max(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        bound = (1 + np.where(short > 0, short / least, 0.0)) / (1 + against)
+        bound = (1 + np.where(short <= 0, 0.0, short / least)) / (1 + against)
     return np.where(np.isnan(bound), 1.0, bound)
 
 

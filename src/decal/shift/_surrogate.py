@@ -68,6 +68,8 @@ class Geometry:
         Of that ellipsoid.
     bend : (D, D) array
         Between plausible frequencies l bends at least so much, up to `pay` nats.
+    plain : (D, D) array
+        Curvature that is added everywhere.
     pay : float
         Nats.
     reach : (N,) array
@@ -86,6 +88,7 @@ class Geometry:
     outer: Array
     radius: float
     bend: Array
+    plain: Array
     pay: float
     reach: Array
     landmarks: Array
@@ -113,7 +116,7 @@ class Geometry:
         radius = float(np.sqrt(square))
         perhaps = np.flatnonzero(middle <= radius * _lengths(U, outer))
         return cls(
-            middle, value, floor, U, U.T @ H, slopes, w, outer, radius, bend, pay, reach,
+            middle, value, floor, U, U.T @ H, slopes, w, outer, radius, bend, plain, pay, reach,
             np.concatenate([middle[None], _without(likelihood, middle, U, floor, perhaps)]),
         )  # fmt: skip
 
@@ -155,6 +158,8 @@ class Surrogate:
         Moments of the others, over pairs of coordinates from the third on.
     pays : two floats, optional
         Bounds of the errors, relative to the last moment; None if all inputs are kept.
+    plain : (D, D) array
+        Curvature that is added everywhere.
     """
 
     value: float
@@ -165,6 +170,7 @@ class Surrogate:
     third: Array
     fourth: Array | None
     pays: tuple[float, float] | None
+    plain: Array
 
     @classmethod
     def of(cls, geometry: Geometry, *, exact: bool) -> Surrogate:
@@ -186,6 +192,7 @@ class Surrogate:
         return cls(
             geometry.value, geometry.slopes[keep], w[keep], rest @ beta, weighted.T @ beta,
             pairs.T @ weighted, (pairs * rest[:, None]).T @ pairs if quartic else None, pays,
+            geometry.plain,
         )  # fmt: skip
 
     @property
@@ -211,7 +218,7 @@ class Surrogate:
             entries += self.second[i, j] - 2 * (z @ self.third.T) / twice
             if self.fourth is not None:
                 entries += 3 * ((z[:, i] * z[:, j]) @ self.fourth) / twice
-        return _symmetric(entries, i, j)
+        return _symmetric(entries, i, j) + self.plain
 
     def damped(self, z: Array, step: Array) -> Array:
         """(P,) how much of a step leaves each input kept a share of its likelihood."""

@@ -157,7 +157,7 @@ class Tangents:
         inside = (self.c0[which] * (1 - share) + share * of_c) / (
             self.e0[which] * (1 - share) + share * of_e
         )
-        self.reached[which] = np.maximum(self.reached[which], inside)
+        self.reached[which] = np.fmax(self.reached[which], inside)
         t = of_c / of_e
         cz = self.cz[which]
         for held, rows in _patterns(v <= 0):
