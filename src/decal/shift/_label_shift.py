@@ -40,8 +40,9 @@ from decal.shift._results import Frequencies, ShiftTest
 from decal.shift._segments import adapted
 from decal.shift._what_if import supposed_sets
 
-JOINT_WORK = 250_000
-"""Classes squared times observed inputs: with more, region="auto" moves one frequency at a time."""
+JOINT_CLASSES, JOINT_WORK = 12, 250_000
+"""With more classes, and their square times observed inputs larger than this, region="auto" moves
+one frequency at a time."""
 
 REGIONS = ("auto", "joint", "own")
 
@@ -121,11 +122,13 @@ class LabelShift:
         Whether `fit` first calibrates the logits by the best shifts and scale. Without, the model
         must be calibrated.
     region : str
-        "joint", all frequencies at once: exact, and slow for many classes or observed inputs.
-        "own", one frequency at a time while the others keep their proportions: smaller, and fast.
-        "auto" is "joint" while the squared number of classes times that of observed inputs is at
-        most 250,000: 2,500 inputs of ten classes, 27,000 of three.
-
+        "joint", all frequencies at once. "own", one frequency at a time while the others keep their
+        proportions: smaller, a part of the region. "auto" is "joint" for up to 12 classes, and for
+        more while their squared number times that of observed inputs is at most 250,000.
+    error : float
+        How much wider than exact bounds of "joint" may be, in (0, 1): an upper bound is never below
+        the exact one, and above it by at most so much. The smaller, the longer it takes; from
+        1e-6 on every problem is solved to 1e-8.
     probabilities, floor
         As for `Decalibrator`: what is given are probabilities, and how small they may be.
 
@@ -136,7 +139,7 @@ class LabelShift:
     inputs (Wilks); `bootstrapped` finds one that also allows for the labelled data being few.
 
     Probabilities are linear-fractional in the frequencies, and plausible frequencies a convex set,
-    so both bounds of "joint" are global: at most 1e-8 too wide, and never too narrow.
+    so both bounds of "joint" are global: at most `error` too wide, and never too narrow.
 
     Examples
     --------
@@ -395,7 +398,8 @@ class LabelShift:
     def _joint(self, observed: Observed) -> bool:
         """Whether all frequencies move at once."""
         rows, K = observed.likelihood.ratios.shape
-        return self.region == "joint" or (self.region == "auto" and K * K * rows <= JOINT_WORK)
+        small = K <= JOINT_CLASSES or K * K * rows <= JOINT_WORK
+        return self.region == "joint" or (self.region == "auto" and small)
 
     def _depth(self, known: Known, freedom: int) -> float:
         """Nats that plausible frequencies may lose, with so many degrees of freedom."""

@@ -66,12 +66,12 @@ class Likelihood:
             value = np.log(x) @ self.weights
         return value, (self.weights / x) @ self.ratios
 
+    @np.errstate(divide="ignore", invalid="ignore")  # an input may be impossible: -inf, and no slope
     def curvatures(self, v: Array) -> tuple[Array, Array, Array]:
         """The same and (P, K, K) second derivatives."""
         K = v.shape[1]
         x = v @ self.ratios.T
-        with np.errstate(divide="ignore"):
-            value = np.log(x) @ self.weights
+        value = np.log(x) @ self.weights
         np.reciprocal(x, out=x)
         slope = x @ (self.ratios * self.weights[:, None])
         np.square(x, out=x)

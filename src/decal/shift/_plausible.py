@@ -38,6 +38,9 @@ TOUCH_ELEMENTS = 1 << 20
 
 TINY = 1e-300
 
+DIGITS = 16 * float(np.finfo(np.float64).eps)
+"""Relative round-off of sums."""
+
 BLOCK_ELEMENTS = 1 << 21
 """Numbers that the likelihoods of a block of problems may take."""
 
@@ -144,10 +147,9 @@ class PlausibleFrequencies:
     def _touch(self, tangents: Tangents, error: float) -> None:
         """Solve problems by ellipsoids: with the surrogate, then with all inputs."""
         coarse = self.surrogate
-        stages: list[tuple[Surrogate, int, Surrogate | None]] = [
-            (coarse, TOUCHES, None),
-            (coarse, BENT_TOUCHES, coarse),
-        ]
+        stages: list[tuple[Surrogate, int, Surrogate | None]] = [(coarse, TOUCHES, None)]
+        if coarse.bends:
+            stages.append((coarse, BENT_TOUCHES, coarse))
         if not coarse.exact:
             stages.append((self.whole, EXACT_TOUCHES, coarse))
         for surrogate, touches, bent in stages:
@@ -394,7 +396,11 @@ def _certified(
     For all of them <cut, .> >= 0, so <d, .> - against <c, .> is at least the least element of
     d - against c - m cut, and d + c at least `least`.
     """
-    short = (m[:, None] * cut - rest + against[:, None] * event).max(axis=1)
+    gained, lost = rest - m[:, None] * cut, against[:, None] * event
+    # Where an input weighs little, round-off counts.
+    digits = DIGITS * (rest + m[:, None] * np.abs(cut) + lost).max(axis=1)
+    short = (lost - gained).max(axis=1)
+    short = short + digits
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = (1 + np.where(short <= 0, 0.0, short / least)) / (1 + against)
     return np.where(np.isnan(bound), 1.0, bound)

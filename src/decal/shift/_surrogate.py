@@ -20,6 +20,9 @@ STEEP, KEPT = 0.35, 128
 """Inputs whose likelihood may change by a larger share are kept as they are, and at least so many;
 if these are half of all, all are."""
 
+MOST_PAIRS = 2100
+"""Of coordinates, of 65 classes: with more, moments and curvatures of many points take too much."""
+
 RISES = 3
 """Steps of expectation-maximisation."""
 
@@ -180,15 +183,20 @@ class Surrogate:
         keep[np.argsort(-(w * reach**5))[:KEPT]] = True
         if exact or 2 * np.count_nonzero(keep) > len(keep):
             keep[:] = True
-        beta, rest, D = geometry.slopes[~keep], w[~keep], geometry.slopes.shape[1]
+        D = geometry.slopes.shape[1]
+        if keep.all() or D * (D + 1) // 2 > MOST_PAIRS:
+            none = np.zeros((0, D))
+            return cls(
+                geometry.value, geometry.slopes, w, np.zeros(D), none, none, None, None,
+                geometry.plain,
+            )  # fmt: skip
+        beta, rest = geometry.slopes[~keep], w[~keep]
         i, j = np.triu_indices(D)
         pairs = beta[:, i] * beta[:, j]
         pairs *= np.where(i == j, 1.0, 2.0)
         weighted = beta * rest[:, None]
         quartic = len(i) <= QUARTIC_PAIRS
-        pays = None
-        if len(beta):
-            pays = _pays(pairs if quartic else beta, rest, reach[~keep], 4 if quartic else 2)
+        pays = _pays(pairs if quartic else beta, rest, reach[~keep], 4 if quartic else 2)
         return cls(
             geometry.value, geometry.slopes[keep], w[keep], rest @ beta, weighted.T @ beta,
             pairs.T @ weighted, (pairs * rest[:, None]).T @ pairs if quartic else None, pays,
@@ -199,6 +207,12 @@ class Surrogate:
     def exact(self) -> bool:
         """Whether all inputs are kept."""
         return self.pays is None
+
+    @property
+    def bends(self) -> bool:
+        """Whether curvatures at many points can be found."""
+        D = self.rows.shape[1]
+        return D * (D + 1) // 2 <= MOST_PAIRS
 
     @cached_property
     def products(self) -> Array:
