@@ -73,11 +73,13 @@ def test_curvatures_are_differences_of_slopes(large):
 def test_landmarks_and_the_outer_ellipsoid_are_what_they_say(large):
     geometry = large.geometry
     assert np.all(large.likelihood.at(geometry.landmarks) >= large.floor)
-    z = (plausible_points(large, np.random.default_rng(2), 8) - geometry.middle) @ geometry.inverse.T
+    z = (
+        plausible_points(large, np.random.default_rng(2), 8) - geometry.middle
+    ) @ geometry.inverse.T
     assert np.all(np.einsum("pi,ij,pj->p", z, geometry.outer, z) <= geometry.radius**2 + 1e-9)
 
 
-@pytest.mark.parametrize(("N", "times"), [(5, 1), (60, 1), (40, 60)])
+@pytest.mark.parametrize(("N", "times"), [(5, 1), (12, 200)])
 def test_coarse_bounds_enclose_those_of_a_scan(N, times):
     rng = np.random.default_rng([3, N])
     ratios, odds = np.exp(2 * rng.normal(size=(N, 3))), np.exp(2 * rng.normal(size=(1, 3)))
@@ -85,7 +87,7 @@ def test_coarse_bounds_enclose_those_of_a_scan(N, times):
     low, high = joint_box(region, odds, ERROR)
     likelihood = region.likelihood
     inner = oracle.bounds(
-        odds[0], region.middle, likelihood.ratios, likelihood.weights, region.floor
+        odds[0], region.middle, likelihood.ratios, likelihood.weights, region.floor, angles=30
     )
     assert np.all(low[0] <= inner[0] + 1e-12)
     assert np.all(high[0] >= inner[1] - 1e-12)
@@ -127,12 +129,12 @@ def test_bounds_of_nasty_regions(kind, K, N, sharpness):
 def test_bounds_of_a_thousand_classes_are_never_inside():
     rng = np.random.default_rng(4)
     K = 1000
-    region = region_of(np.exp(2 * rng.normal(size=(30, K))), np.full(30, 5.0))
+    region = region_of(np.exp(2 * rng.normal(size=(8, K))), np.full(8, 5.0))
     odds = np.exp(2 * rng.normal(size=K))
     event = odds * (np.arange(K) == np.array([[0], [1], [int(np.argmax(odds))]]))
     event = np.concatenate([event, odds - event])
     tangents = Tangents(region.geometry, event / odds.max(), np.tile(odds / odds.max(), (6, 1)))
-    tangents.solve(region.surrogate, tangents.open(ERROR), ERROR, touches=2)
+    tangents.solve(region.surrogate, tangents.open(ERROR), ERROR, touches=1)
     assert np.all(tangents.reached <= tangents.upper)
     v = region.middle
     assert np.all(event @ v / (odds @ v) <= tangents.upper + 1e-12)

@@ -74,9 +74,7 @@ def _sensitivity(
     return b, weighted.T @ b, np.column_stack([by_shift, by_scale])
 
 
-def _influence(
-    calibrated: Calibrated, labelled: Labelled, present: NDArray[np.intp]
-) -> Array:
+def _influence(calibrated: Calibrated, labelled: Labelled, present: NDArray[np.intp]) -> Array:
     """(n, K + 1) how each labelled row moved shifts minus log-frequencies, and the scale.
 
     Rows of weight w stand for w rows: they are divided by its root, so that V is a sum of squares.

@@ -377,9 +377,7 @@ class LabelShift:
         else:
             observed = known.seen
             depth = self._depth(known, calibrated.freedom)
-            low, high = observed.box(
-                odds, depth, joint=self._joint(observed), error=self.error
-            )
+            low, high = observed.box(odds, depth, joint=self._joint(observed), error=self.error)
             point = adapted(odds, observed.smoothed)
         return IntervalCredalSet(
             np.minimum(low, point), np.maximum(high, point), point=point, classes=calibrated.names

@@ -66,7 +66,9 @@ class Likelihood:
             value = np.log(x) @ self.weights
         return value, (self.weights / x) @ self.ratios
 
-    @np.errstate(divide="ignore", invalid="ignore")  # an input may be impossible: -inf, and no slope
+    @np.errstate(
+        divide="ignore", invalid="ignore"
+    )  # an input may be impossible: -inf, and no slope
     def curvatures(self, v: Array) -> tuple[Array, Array, Array]:
         """The same and (P, K, K) second derivatives."""
         K = v.shape[1]

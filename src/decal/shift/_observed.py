@@ -78,9 +78,7 @@ class Observed:
             low, high = plausible_segments(self.likelihood, best.value - depth, best.frequencies)
         return np.minimum(low, best.frequencies), np.maximum(high, best.frequencies)
 
-    def box(
-        self, odds: Array, depth: float, *, joint: bool, error: float
-    ) -> tuple[Array, Array]:
+    def box(self, odds: Array, depth: float, *, joint: bool, error: float) -> tuple[Array, Array]:
         """(n, K) the range of each probability, over frequencies that lose at most so many nats.
 
         If all frequencies move at once, bounds may be too wide by an error.
@@ -111,9 +109,7 @@ def joint_box(
     return low, high
 
 
-def _joint_block(
-    region: PlausibleFrequencies, odds: Array, error: float
-) -> tuple[Array, Array]:
+def _joint_block(region: PlausibleFrequencies, odds: Array, error: float) -> tuple[Array, Array]:
     n, K = odds.shape
     own = np.zeros((n, K, K))
     each = np.arange(K)

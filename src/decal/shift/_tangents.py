@@ -117,7 +117,13 @@ class Tangents:
         return np.asarray(z + surrogate.damped(z, step)[:, None] * step)
 
     def _next(
-        self, which: Indices, z: Array, v: Array, value: Array, slope: Array, curvature: Array | None
+        self,
+        which: Indices,
+        z: Array,
+        v: Array,
+        value: Array,
+        slope: Array,
+        curvature: Array | None,
     ) -> Array:
         """(P, D) where the ratio is largest over an ellipsoid, seen from frequencies v at z.
 
