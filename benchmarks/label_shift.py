@@ -166,7 +166,8 @@ REAL_COLUMNS = (
     "error: as it is", "BBSE", "decal", "true mix",
     "ECE: as it is", "BBSE", "decal", "true mix",
     "held", "held, corrected",
-    "decided", "error there", "point, as many", "decided, corrected", "error there", "point, as many",
+    "decided", "error there", "point, as many",
+    "decided, corrected", "error there", "point, as many",
     "cost: as it is", "decal", "worst case", "worst case, corrected",
 )  # fmt: skip
 
@@ -220,7 +221,7 @@ def one_mix(logits, labels, N, seed):
     sides = adapted(known.frequencies), by_bbse, now, best
     sets = [model.predict(logits[new]) for model in (shift, shift.corrected())]
     return [
-        *(log_loss(p, y) for p in sides), *(error(p, y) for p in sides), *(ece(p, y) for p in sides),
+        *(measure(p, y) for measure in (log_loss, error, ece) for p in sides),
         *(np.mean(credal.contains(best)) for credal in sets),
         *(number for credal in sets for number in decided(credal, now, y)),
         *(cost(p, y) for p in (sides[0], now, *(credal.lower for credal in sets))),
@@ -289,7 +290,8 @@ def ece(p, y, bins=10):
 
 CASES = (
     (2, 10_000, 10_000), (3, 10_000, 10_000), (10, 200, 10_000), (10, 1000, 10_000),
-    (10, 10_000, 10_000), (10, 100_000, 10_000), (30, 10_000, 100), (100, 10_000, 0), (1000, 10_000, 0),
+    (10, 10_000, 10_000), (10, 100_000, 10_000), (30, 10_000, 100),
+    (100, 10_000, 0), (1000, 10_000, 0),
 )  # fmt: skip
 """Classes, observed inputs, and inputs whose joint bounds are found."""
 
@@ -328,13 +330,11 @@ def speed():
                 f"{1e6 * joint / (2 * K * inputs):.0f}", f"{few * inputs:,.0f} s",
                 f"{few * inputs / joint:,.0f}",
             ]  # fmt: skip
-        one = clock(lambda s=alone(shift), z=new: s.predict(z))
+        one = clock(lambda s=shift, z=new: alone(s).predict(z))
         plain = clock(lambda z=new, v=v: posterior(z, v))
         numbers.insert(1, f"{len(new):,}")
-        print(
-            f"| {K:,} | {N:,} | {likely:.3f} s | {' | '.join(numbers)} | {one:.2f} s | {plain:.4f} s |",
-            flush=True,
-        )
+        numbers += [f"{one:.2f} s", f"{plain:.4f} s"]
+        print(f"| {K:,} | {N:,} | {likely:.3f} s | {' | '.join(numbers)} |", flush=True)
 
 
 def clock(call):

@@ -46,7 +46,7 @@ def test_influences_are_differences_of_calibrations(data):
 def test_sensitivities_are_differences_of_gradients(data):
     _, model = data
     known = model._known
-    _, H, C = _sensitivity(known.calibrated, known.seen, np.arange(3))
+    H, C = _sensitivity(known.calibrated, known.seen, np.arange(3))
     likelihood, v = known.seen.likelihood, known.seen.smoothed
     z = known.calibrated.logits(likelihood.ratios)
 

@@ -35,7 +35,7 @@ def linearised(
     present = np.flatnonzero(calibrated.frequencies)
     if len(present) < 2:
         return 1.0, 1.0
-    b, H, C = _sensitivity(calibrated, observed, present)
+    H, C = _sensitivity(calibrated, observed, present)
     C_influence = C @ _influence(calibrated, labelled, present).T  # (K, n)
     basis = np.linalg.svd(np.ones((1, len(present))))[2][1:]  # (K - 1, K): sums of zero
     D = basis @ C_influence
@@ -61,8 +61,8 @@ def linearised(
 
 def _sensitivity(
     calibrated: Calibrated, observed: Observed, present: NDArray[np.intp]
-) -> tuple[Array, Array, Array]:
-    """b, the curvature H = sum b b', and (K, K + 1) the gradient's slope C in the parameters."""
+) -> tuple[Array, Array]:
+    """The curvature H = sum b b', and (K, K + 1) the gradient's slope C in the parameters."""
     likelihood = observed.likelihood
     v, w = observed.smoothed[present], likelihood.weights
     a = likelihood.ratios[:, present]
@@ -71,7 +71,7 @@ def _sensitivity(
     weighted, p = b * w[:, None], b * v
     by_shift = np.diag(weighted.sum(axis=0)) - weighted.T @ p
     by_scale = np.sum(weighted * (z - np.sum(p * z, axis=1, keepdims=True)), axis=0)
-    return b, weighted.T @ b, np.column_stack([by_shift, by_scale])
+    return weighted.T @ b, np.column_stack([by_shift, by_scale])
 
 
 def _influence(calibrated: Calibrated, labelled: Labelled, present: NDArray[np.intp]) -> Array:

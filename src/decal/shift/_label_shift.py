@@ -128,7 +128,7 @@ class LabelShift:
     error : float
         How much wider than exact bounds of "joint" may be, in (0, 1): an upper bound is never below
         the exact one, and above it by at most so much. The smaller, the longer it takes; from
-        1e-6 on every problem is solved to 1e-8.
+        1e-6 down Newton's method solves every problem.
     probabilities, floor
         As for `Decalibrator`: what is given are probabilities, and how small they may be.
 
@@ -430,14 +430,10 @@ class LabelShift:
         # Not the stream of numbers that somebody may have drawn the data with.
         rng = np.random.default_rng([check_count(seed, "seed", least=0), BOOTSTRAP])
         known = self._known
-        if known.labelled is None:
-            raise ValueError(
-                "bootstrapped needs the labelled data, which model files do not hold. Call fit."
-            )
         inflations = inflated(
             known.calibrated,
             known.seen,
-            known.labelled,
+            self._labelled(known, "bootstrapped"),
             anew=self.calibrate,
             confidence=self.confidence,
             draws=draws,
@@ -460,7 +456,7 @@ class LabelShift:
         known = self._known
         result = copy(self)
         if self.calibrate:
-            labelled = self._labelled(known)
+            labelled = self._labelled(known, "corrected")
             inflations = linearised(
                 known.calibrated, known.seen, labelled, confidence=self.confidence
             )
@@ -468,10 +464,10 @@ class LabelShift:
         return result
 
     @staticmethod
-    def _labelled(known: Known) -> Labelled:
+    def _labelled(known: Known, method: str) -> Labelled:
         if known.labelled is None:
             raise ValueError(
-                "known must hold the labelled data, which model files do not: got none. Call fit."
+                f"{method} needs the labelled data, which model files do not hold. Call fit."
             )
         return known.labelled
 

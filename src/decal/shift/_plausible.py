@@ -83,6 +83,9 @@ class PlausibleFrequencies:
     concave: a convex problem. q is homogeneous, so q(s) <= <q'(s'), s> for all s'. Hence for every
     s' and m >= 0 with d - m q'(s') - beta c >= 0, the odds against the event are at least beta:
     what is returned never lies inside of the exact bound.
+
+    Where an error is allowed, ellipsoids that hold the region and touch it near the maximum solve
+    most problems (`Tangents`), at a cost that hardly grows with observed inputs (`Surrogate`).
     """
 
     likelihood: Likelihood
@@ -147,25 +150,28 @@ class PlausibleFrequencies:
     def _touch(self, tangents: Tangents, error: float) -> None:
         """Solve problems by ellipsoids: with the surrogate, then with all inputs."""
         coarse = self.surrogate
-        stages: list[tuple[Surrogate, int, Surrogate | None]] = [(coarse, TOUCHES, None)]
+        self._stage(tangents, error, coarse, TOUCHES, None)
         if coarse.bends:
-            stages.append((coarse, BENT_TOUCHES, coarse))
+            self._stage(tangents, error, coarse, BENT_TOUCHES, coarse)
         if not coarse.exact:
-            stages.append((self.whole, EXACT_TOUCHES, coarse))
-        for surrogate, touches, bent in stages:
-            which = tangents.open(error)
+            self._stage(tangents, error, self.whole, EXACT_TOUCHES, coarse)
 
-            def work(
-                block: slice,
-                surrogate: Surrogate = surrogate,
-                touches: int = touches,
-                bent: Surrogate | None = bent,
-                which: Indices = which,
-            ) -> None:
-                tangents.solve(surrogate, which[block], error, touches=touches, bent=bent)
+    def _stage(
+        self,
+        tangents: Tangents,
+        error: float,
+        surrogate: Surrogate,
+        touches: int,
+        bent: Surrogate | None,
+    ) -> None:
+        """Touch the region for all problems that are open, on all cores."""
+        which = tangents.open(error)
 
-            width = len(surrogate.rows) + len(self.middle) ** 2
-            for_each_block(work, len(which), width, TOUCH_ELEMENTS)
+        def work(block: slice) -> None:
+            tangents.solve(surrogate, which[block], error, touches=touches, bent=bent)
+
+        width = len(surrogate.rows) + len(self.middle) ** 2
+        for_each_block(work, len(which), width, TOUCH_ELEMENTS)
 
     def _exactly(
         self, event: Array, rest: Array, least: Array, precision: float

@@ -94,7 +94,7 @@ class Tangents:
         for _ in range(touches):
             z, v = self._plausible(self.z[which])
             value, slope, above, below = surrogate.evaluate(z)
-            self._note(which, z, v, value + above, slope, value - below)
+            self._note(which, v, value + above, slope, value - below)
             left = self.errors[which] > precision
             which, z, v = which[left], z[left], v[left]
             if not len(which):
@@ -152,10 +152,8 @@ class Tangents:
         return z * share, s.middle + share * (v - s.middle)
 
     @np.errstate(invalid="ignore", over="ignore")  # far out: such bounds are not taken
-    def _note(
-        self, which: Indices, z: Array, v: Array, high: Array, slope: Array, low: Array
-    ) -> None:
-        """Learn from the likelihood at z what is excluded, and what is reached."""
+    def _note(self, which: Indices, v: Array, high: Array, slope: Array, low: Array) -> None:
+        """Learn from the likelihood at v what is excluded, and what is reached."""
         s = self.geometry
         of_c, of_e = _dot(self.c[which], v), _dot(self.e[which], v)
         # l is concave: towards the middle it rises at least in proportion.
