@@ -212,7 +212,7 @@ class Surrogate:
     def bends(self) -> bool:
         """Whether curvatures at many points can be found."""
         D = self.rows.shape[1]
-        return D * (D + 1) // 2 <= MOST_PAIRS
+        return bool(D * (D + 1) // 2 <= MOST_PAIRS)
 
     @cached_property
     def products(self) -> Array:
