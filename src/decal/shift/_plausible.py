@@ -134,7 +134,8 @@ class PlausibleFrequencies:
         bound, errors = np.zeros(len(event)), np.zeros(len(event))
         bound[~rest.any(axis=1)] = 1.0
         asked = np.flatnonzero(event.any(axis=1) & rest.any(axis=1))
-        if error >= COARSE and len(asked):
+        fast = error >= COARSE
+        if fast and len(asked):
             both = event[asked] + rest[asked]
             size = both.max(axis=1, keepdims=True)
             tangents = Tangents(self.geometry, event[asked] / size, both / size)
@@ -142,8 +143,9 @@ class PlausibleFrequencies:
             bound[asked], errors[asked] = tangents.upper, tangents.errors
             asked = asked[~(tangents.errors <= error)]
         if len(asked):
+            least = self.geometry.least if fast else self.least
             bound[asked], errors[asked] = self._exactly(
-                event[asked], rest[asked], self.least, min(error, EXACT_ERROR)
+                event[asked], rest[asked], least, min(error, EXACT_ERROR)
             )
         return bound, errors
 

@@ -66,7 +66,7 @@ class Tangents:
     @property
     def errors(self) -> Array:
         """(P,) by how much the upper bounds may be too large."""
-        return self.upper - self.reached
+        return np.asarray(self.upper - self.reached)
 
     def open(self, precision: float) -> Indices:
         """Problems that are not solved, and that this can solve."""
@@ -242,12 +242,14 @@ class _Balls:
             flat_c, flat_e = c, e
             if len(held):
                 U = self.U[held] if self.U.ndim == 2 else self.U[at][:, held]
-                onto = np.linalg.pinv(U).swapaxes(-1, -2)  # x U' onto: the part in the rows of U
-                across, back = U.swapaxes(-1, -2), onto.swapaxes(-1, -2)
+                back: Array = np.linalg.pinv(U).astype(np.float64)
+                across, onto = np.swapaxes(U, -1, -2), np.swapaxes(back, -1, -2)
                 beyond = _times(self.v[at][:, held] + _times(center, across), onto)
                 center = center - beyond
                 room = np.maximum(room - _dot(beyond, beyond), 0.0)
-                flat_c, flat_e = (x - _times(_times(x, across), onto) for x in (c, e))
+                # Without their part in the rows of U.
+                flat_c = np.asarray(c - _times(_times(c, across), onto))
+                flat_e = np.asarray(e - _times(_times(e, across), onto))
             c0, e0 = self.c0[at] + _dot(c, center), self.e0[at] + _dot(e, center)
             t = _largest_ratio(c0, e0, flat_c, flat_e, room)
             # Without a largest ratio, a larger one: Dinkelbach's step from where v is.
