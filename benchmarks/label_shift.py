@@ -15,6 +15,8 @@ import warnings
 from copy import copy
 from pathlib import Path
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # decal's own threads share the work
+
 import numpy as np
 
 import decal

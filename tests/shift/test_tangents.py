@@ -131,9 +131,9 @@ def test_bounds_of_a_thousand_classes_are_never_inside():
     K = 1000
     region = region_of(np.exp(2 * rng.normal(size=(8, K))), np.full(8, 5.0))
     odds = np.exp(2 * rng.normal(size=K))
-    event = odds * (np.arange(K) == np.array([[0], [1], [int(np.argmax(odds))]]))
+    event = odds * (np.arange(K) == np.array([[int(np.argmax(odds))]]))
     event = np.concatenate([event, odds - event])
-    tangents = Tangents(region.geometry, event / odds.max(), np.tile(odds / odds.max(), (6, 1)))
+    tangents = Tangents(region.geometry, event / odds.max(), np.tile(odds / odds.max(), (2, 1)))
     tangents.solve(region.surrogate, tangents.open(ERROR), ERROR, touches=1)
     assert np.all(tangents.reached <= tangents.upper)
     v = region.middle
