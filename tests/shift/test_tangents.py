@@ -7,7 +7,6 @@ from tests.oracles import label_shift as oracle
 
 from decal.shift._likelihood import Likelihood
 from decal.shift._observed import Observed, joint_box
-from decal.shift._surrogate import Surrogate
 from decal.shift._tangents import Tangents
 
 ERROR = 1e-3
@@ -18,15 +17,9 @@ def region_of(ratios, weights, confidence=0.95):
     return observed.region(chi2.ppf(confidence, ratios.shape[1] - 1) / 2)
 
 
-def plausible_points(region, rng, count):
-    """Frequencies of the region, some of them on its boundary, by the oracle's bisection."""
-    likelihood, points = region.likelihood, []
-    for i in range(count):
-        v = rng.dirichlet(np.full(len(region.middle), rng.choice([0.1, 1.0])))
-        inputs = likelihood.ratios, likelihood.weights, region.floor
-        end = oracle.furthest(region.middle, v - region.middle, *inputs)
-        points.append(region.middle + (1 if i % 2 else rng.random()) * (end - region.middle))
-    return np.array(points)
+def points_of(region, rng, count):
+    inputs = region.likelihood.ratios, region.likelihood.weights
+    return oracle.plausible_points(region.middle, *inputs, region.floor, rng, count)
 
 
 @pytest.fixture(scope="module")
@@ -34,49 +27,6 @@ def large():
     """Few rows that count often: a region of many inputs, cheap for an oracle that loops."""
     rng = np.random.default_rng(0)
     return region_of(np.exp(1.5 * rng.normal(size=(400, 4))), np.full(400, 10.0))
-
-
-def test_the_surrogate_is_as_wrong_as_it_says(large):
-    geometry, rng = large.geometry, np.random.default_rng(1)
-    points = plausible_points(large, rng, 8)
-    z = (points - geometry.middle) @ geometry.inverse.T
-    exact = [
-        oracle.log_likelihood(v, large.likelihood.ratios, large.likelihood.weights) for v in points
-    ]
-    surrogate = large.surrogate
-    assert 0 < len(surrogate.rows) < 400
-    value, slope, above, below = surrogate.evaluate(z)
-    assert np.all(value - below <= np.array(exact) + 1e-9)
-    assert np.all(above + below < 0.2)
-    for i in range(len(z)):  # and the ellipsoid laid against each point holds all others
-        away = z - z[i]
-        bent = np.einsum("pi,ij,pj->p", away, geometry.bend, away) / 2
-        tangent = value[i] + above[i] + away @ slope[i] - bent + geometry.pay
-        assert np.all(np.array(exact) <= tangent)
-    whole = Surrogate.of(geometry, exact=True).evaluate(z)
-    assert whole[0] == pytest.approx(exact)
-    assert np.array_equal(whole[2], np.zeros(len(z)))
-
-
-def test_curvatures_are_differences_of_slopes(large):
-    z = np.array([[0.5, -1.0, 0.3]])
-    for surrogate in (large.surrogate, large.whole):
-        step = 1e-5
-        lines = [
-            (surrogate.evaluate(z - step * e)[1] - surrogate.evaluate(z + step * e)[1]) / (2 * step)
-            for e in np.eye(3)
-        ]
-        expected = np.concatenate(lines) + surrogate.plain
-        assert surrogate.curvature(z)[0] == pytest.approx(expected, abs=1e-5)
-
-
-def test_landmarks_and_the_outer_ellipsoid_are_what_they_say(large):
-    geometry = large.geometry
-    assert np.all(large.likelihood.at(geometry.landmarks) >= large.floor)
-    z = (
-        plausible_points(large, np.random.default_rng(2), 8) - geometry.middle
-    ) @ geometry.inverse.T
-    assert np.all(np.einsum("pi,ij,pj->p", z, geometry.outer, z) <= geometry.radius**2 + 1e-9)
 
 
 @pytest.mark.parametrize(("N", "times"), [(5, 1), (12, 200)])
@@ -119,7 +69,7 @@ def test_bounds_of_nasty_regions(kind, K, N, sharpness):
     assert np.all(low <= exact_low + 1e-8)
     assert np.all(high >= exact_high - 1e-8)
     assert np.all(np.maximum(exact_low - low, high - exact_high) <= ERROR + 1e-7)
-    for v in plausible_points(region, rng, 4):
+    for v in points_of(region, rng, 4):
         for i in range(2):
             if odds[i] @ v > 0:
                 p = oracle.posterior(odds[i], v)
