@@ -12,11 +12,15 @@ import os
 import sys
 import time
 import warnings
+from copy import copy
 from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # decal's own threads share the work
 
 import numpy as np
 
 import decal
+from decal.shift._likelihood import most_likely
 
 LABELLED = 1000
 SIZES = (50, 200, 1000, 5000)
@@ -31,10 +35,14 @@ FILES = {
     "SigLIP, CIFAR-10": "siglip_cifar10_en",
     "RoBERTa, SNLI": "snli_roberta0",
     "RoBERTa, MNLI": "mnli_roberta0",
+    "FER network, FER2013": "fer_ferplus",
+    "CLIP, DermaMNIST": "clip_dermamnist_en",
     "TabPFN, students dropout": "tabpfn_students_dropout_46960_seed1",
     "TabPFN, splice": "tabpfn_splice_46958_seed1",
 }
 MIXES, REAL_UNLABELLED = 10, (200, 1000)
+ABSTAIN = 0.2
+"""What it costs to decide nothing, in errors."""
 
 
 # A world with a known truth: a Gaussian cloud for every class.
@@ -66,63 +74,110 @@ def mixes(K, rng):
     }
 
 
-def coverage(draws):
+COLUMNS = (
+    "frequencies", "all at once", "adapted", "adapted, own",
+    "frequencies, corrected", "all at once, corrected", "adapted, corrected",
+    "frequencies, bootstrap", "all at once, bootstrap", "adapted, bootstrap",
+    "true posterior", "width",
+)  # fmt: skip
+SOME = 20
+"""Every twentieth draw is also bootstrapped, and bounds are solved for even if all is certain."""
+
+FREQUENCIES_TESTED = 2
+
+
+def coverage(draws, classes, bootstraps):
     """How often intervals hold the true frequencies, and sets the prediction adapted with them."""
-    print(
-        "| K | mix | N | frequencies | adapted | adapted, own | true posterior | "
-        "frequencies, bootstrap | adapted, bootstrap | width |"
-    )
-    print("|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|")
-    for K in CLASSES:
+    print(f"| K | mix | N | {' | '.join(COLUMNS)} |")
+    print("|---:|---|" + "---:|" * (len(COLUMNS) + 1))
+    for K in classes:
         for mix in ("Dirichlet", "one class nearly absent"):
             for N in SIZES:
-                found = [one_draw(K, mix, N, seed) for seed in range(draws)]
+                found = [one_draw(K, mix, N, seed, bootstraps) for seed in range(draws)]
                 mean = np.nanmean(np.array(found), axis=0)
                 numbers = " | ".join(f"{m:.3f}" for m in mean)
                 print(f"| {K} | {mix} | {N:,} | {numbers} |", flush=True)
 
 
-def one_draw(K, mix, N, seed):
-    """Shares of frequencies and of new inputs that are held, and the mean width."""
+def one_draw(K, mix, N, seed, bootstraps):
+    """Shares of frequencies and of new inputs that are held, in the order of COLUMNS."""
     rng = np.random.default_rng([seed, K, N])
     v = mixes(K, rng)[mix]
     labelled = draw(LABELLED, np.full(K, 1 / K), rng)
     unlabelled, new = draw(N, v, rng)[0], draw(NEW, v, rng)[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        shift = decal.LabelShift().fit(*labelled).observe(unlabelled)
+        shift = decal.LabelShift(region="joint").fit(*labelled).observe(unlabelled)
         adapted = shift.predict(new, frequencies=v).point
-        joint = shift.predict(new)
-        own = decal.LabelShift(region="own").fit(*labelled).observe(unlabelled).predict(new)
-        bootstrap = [np.nan, np.nan]
-        if seed % 10 == 0:  # it takes as long as forty others
-            wider = shift.bootstrapped(40, seed=seed)
-            bootstrap = [inside(wider, v), wider.predict(new).contains(adapted).mean()]
+        some = rng.permutation(K)[:FREQUENCIES_TESTED]
+        lost = [profile_statistic(shift, v, k) for k in some]
+        plain = held(shift, v, lost, new, adapted)
+        corrected = held(shift.corrected(), v, lost, new, adapted, plain)
+        bootstrap, own, posterior_held, width = [np.nan] * 3, np.nan, np.nan, np.nan
+        if seed % SOME == 0:
+            if bootstraps:
+                bootstrapped = shift.bootstrapped(bootstraps, seed=seed)
+                bootstrap = held(bootstrapped, v, lost, new, adapted, plain)
+            credal = shift.predict(new)
+            own = alone(shift).predict(new).contains(adapted).mean()
+            posterior_held = credal.contains(posterior(new, v)).mean()
+            width = (credal.upper - credal.lower).mean()
     return [
-        inside(shift, v),
-        joint.contains(adapted).mean(),
-        own.contains(adapted).mean(),
-        joint.contains(posterior(new, v)).mean(),
-        *bootstrap,
-        (joint.upper - joint.lower).mean(),
+        *plain, own, *corrected, *bootstrap, posterior_held, width,
+    ]  # fmt: skip
+
+
+def alone(shift):
+    """The same, moving one frequency at a time."""
+    result = copy(shift)
+    result.region = "own"
+    return result
+
+
+def profile_statistic(shift, v, k):
+    """Twice the likelihood that the true frequency of class k loses, whatever the others are."""
+    observed = shift._known.seen
+    fixed = most_likely(observed.likelihood.without(k, v[k]))
+    return 2 * (observed.maximum.value - fixed.value)
+
+
+def held(shift, v, lost, new, adapted, narrower=(0.0, 0.0, 0.0)):
+    """Shares of frequencies, of all at once, and of new inputs, that are held.
+
+    A frequency lies in its interval if its statistic is below the quantile, and all sets hold the
+    adapted prediction if the true frequencies are plausible: only otherwise bounds are solved for.
+    """
+    known = shift._known
+    observed = known.seen
+    single = shift._depth(known, 1)
+    deep = shift._depth(known, known.calibrated.freedom)
+    plausible = observed.maximum.value - observed.likelihood.at(v[None])[0] <= deep
+    certain = plausible or narrower[2] == 1.0
+    return [
+        np.mean(np.array(lost) / 2 <= single),
+        float(plausible),
+        1.0 if certain else shift.predict(new).contains(adapted).mean(),
     ]
-
-
-def inside(shift, v):
-    found = shift.frequencies
-    return np.mean((found.lower <= v) & (v <= found.upper))
 
 
 # Real logits
 
 
+REAL_COLUMNS = (
+    "log-loss: as it is", "BBSE", "decal", "true mix",
+    "error: as it is", "BBSE", "decal", "true mix",
+    "ECE: as it is", "BBSE", "decal", "true mix",
+    "held", "held, corrected",
+    "decided", "error there", "point, as many",
+    "decided, corrected", "error there", "point, as many",
+    "cost: as it is", "decal", "worst case", "worst case, corrected",
+)  # fmt: skip
+
+
 def real(data):
-    """Log-loss, error and calibration before and after, and what the sets hold."""
-    print(
-        "| data | N | log-loss: as it is | BBSE | decal | true mix | error: as it is | decal | "
-        "true mix | ECE: as it is | decal | posterior held | decided by the set | error there |"
-    )
-    print("|---|---:|" + "---:|" * 12)
+    """Log-loss, error and calibration before and after; what sets hold, and what they decide."""
+    print(f"| data | N | {' | '.join(REAL_COLUMNS)} |")
+    print("|---|---:|" + "---:|" * len(REAL_COLUMNS))
     for title, file in FILES.items():
         logits, labels = read(data / f"{file}.npz")
         for N in REAL_UNLABELLED:
@@ -154,28 +209,48 @@ def one_mix(logits, labels, N, seed):
         return None
     weight = (v / np.bincount(labels[rest], minlength=K))[labels[rest]]
     unlabelled, new = (rng.choice(rest, p=weight / weight.sum(), size=m) for m in (N, 500))
-    shift = decal.LabelShift().fit(logits[fit], labels[fit]).observe(logits[unlabelled])
-    known = shift._fitted
+    shift = decal.LabelShift(region="joint").fit(logits[fit], labels[fit])
+    shift.observe(logits[unlabelled])
+    known = shift._known.calibrated
     y = labels[new]
 
     def adapted(frequencies):
         p = known.odds(logits[new]) * frequencies
         return p / p.sum(axis=1, keepdims=True)
 
-    few = new[:40]
-    credal = shift.predict(logits[few])
-    truth = adapted(v)[:40]
-    undominated = credal.decide("interval_dominance")
-    alone = undominated.sum(axis=1) == 1
-    wrong = undominated[np.arange(40), y[:40]] == 0
-    before, now, best = adapted(known.frequencies), adapted(shift._observed.smoothed), adapted(v)
-    point = adapted(bbse(known, logits[fit], labels[fit], logits[unlabelled]))
+    by_bbse = adapted(bbse(known, logits[fit], labels[fit], logits[unlabelled]))
+    now, best = adapted(shift._known.seen.smoothed), adapted(v)
+    sides = adapted(known.frequencies), by_bbse, now, best
+    sets = [model.predict(logits[new]) for model in (shift, shift.corrected())]
     return [
-        log_loss(before, y), log_loss(point, y), log_loss(now, y), log_loss(best, y),
-        error(before, y), error(now, y), error(best, y), ece(before, y), ece(now, y),
-        np.mean(credal.contains(truth)), alone.mean(),
-        wrong[alone].mean() if alone.any() else np.nan,
+        *(measure(p, y) for measure in (log_loss, error, ece) for p in sides),
+        *(np.mean(credal.contains(best)) for credal in sets),
+        *(number for credal in sets for number in decided(credal, now, y)),
+        *(cost(p, y) for p in (sides[0], now, *(credal.lower for credal in sets))),
     ]  # fmt: skip
+
+
+def decided(credal, point, y):
+    """Inputs for which one class is better than all others under all frequencies: share, error.
+
+    And the error of the point on as many inputs: those of which it is most certain.
+    """
+    left = credal.decide("maximality")
+    alone = left.sum(axis=1) == 1
+    if not alone.any():
+        return [0.0, np.nan, np.nan]
+    wrong = ~left[np.arange(len(y)), y]
+    surest = np.argsort(-point.max(axis=1), kind="stable")[: alone.sum()]
+    return [alone.mean(), wrong[alone].mean(), error(point[surest], y[surest])]
+
+
+def cost(least, y):
+    """Of the class with the largest probability, or the largest least one, if it is worth it.
+
+    An error costs 1, to abstain ABSTAIN: the best choice in the worst case that the numbers allow.
+    """
+    sure = least.max(axis=1) >= 1 - ABSTAIN
+    return float(np.where(sure, least.argmax(axis=1) != y, ABSTAIN).mean())
 
 
 def bbse(known, logits, labels, unlabelled):
@@ -215,47 +290,70 @@ def ece(p, y, bins=10):
 # Speed
 
 
+CASES = (
+    (2, 10_000, 10_000), (3, 10_000, 10_000), (10, 200, 10_000), (10, 1000, 10_000),
+    (10, 10_000, 10_000), (10, 100_000, 10_000), (30, 10_000, 100),
+    (100, 10_000, 0), (1000, 10_000, 0),
+)  # fmt: skip
+"""Classes, observed inputs, and inputs whose joint bounds are found."""
+
+EXACT_INPUTS, OWN_INPUTS = 2, 100
+
+
 def speed():
-    """Seconds of one process, and how they grow with classes."""
-    print("| K | N | fit of the region | 100 inputs, joint | 10,000 inputs, own | one softmax |")
-    print("|---:|---:|---:|---:|---:|---:|")
-    for K, N in ((2, 10_000), (10, 1000), (10, 10_000), (30, 10_000), (100, 10_000)):
+    """Processor seconds of all threads, and how they grow with classes and observed inputs."""
+    print(
+        "| K | N | most likely mix | region | inputs | joint | on the clock | µs per bound | "
+        "to 1e-8 | times slower | own | one softmax |"
+    )
+    print("|---:|---:|" + "---:|" * 10)
+    first = draw(50, np.full(3, 1 / 3), np.random.default_rng(0))  # imports what is needed
+    decal.LabelShift().fit(*first).observe(first[0]).predict(first[0])
+    for K, N, inputs in CASES:
         rng = np.random.default_rng(0)
         v = rng.dirichlet(np.ones(K))
         labelled = draw(max(LABELLED, 30 * K), np.full(K, 1 / K), rng)
-        many = draw(10_000, v, rng)[0]
-        region = "joint" if K <= 30 else "own"
-        shift = decal.LabelShift(region=region).fit(*labelled).observe(draw(N, v, rng)[0])
-        start = time.perf_counter()
-        _ = shift._observed.maximum
-        fitted = time.perf_counter() - start
-        joint = clock(lambda s=shift, z=many: s.predict(z[:100])) if region == "joint" else np.nan
-        own = decal.LabelShift(region="own")
-        own._calibrated, own._observed = shift._calibrated, shift._observed
-        alone = clock(lambda s=own, z=many: s.predict(z))
-        plain = clock(lambda z=many, v=v: posterior(z, v))
-        print(
-            f"| {K} | {N:,} | {fitted:.3f} s | {joint:.2f} s | {alone:.2f} s | {plain:.4f} s |",
-            flush=True,
-        )
+        shift = decal.LabelShift(region="joint").fit(*labelled).observe(draw(N, v, rng)[0])
+        new = draw(inputs or OWN_INPUTS, v, rng)[0]
+        observed = shift._known.seen
+        likely, _ = clock(lambda o=observed: o.maximum)
+        numbers = ["", f"{len(new):,}", "", "", "", "", ""]
+        if inputs:
+            region = observed.region(shift._depth(shift._known, K - 1))
+            fitted, _ = clock(lambda r=region: r.surrogate)
+            joint, wall = clock(lambda s=shift, z=new: s.predict(z))
+            shift.error = 1e-8
+            few, _ = clock(lambda s=shift, z=new: s.predict(z[:EXACT_INPUTS]))
+            exact = few / EXACT_INPUTS * inputs if K > 2 else np.nan
+            numbers = [
+                f"{fitted:.3f}", f"{inputs:,}", f"{joint:.2f}", f"{wall:.2f}",
+                f"{1e6 * joint / (2 * K * inputs):.1f}", f"{exact:,.0f}", f"{exact / joint:,.0f}",
+            ]  # fmt: skip
+        one, _ = clock(lambda s=shift, z=new: alone(s).predict(z))
+        plain, _ = clock(lambda z=new, v=v: posterior(z, v))
+        numbers += [f"{one:.2f}", f"{plain:.4f}"]
+        print(f"| {K:,} | {N:,} | {likely:.3f} | {' | '.join(numbers)} |", flush=True)
 
 
 def clock(call):
-    start = time.perf_counter()
+    """Processor and wall-clock seconds of a call."""
+    start = time.process_time(), time.perf_counter()
     call()
-    return time.perf_counter() - start
+    return time.process_time() - start[0], time.perf_counter() - start[1]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=["coverage", "real", "speed"])
     parser.add_argument("--draws", type=int, default=500)
+    parser.add_argument("--bootstraps", type=int, default=40, help="0 for none")
+    parser.add_argument("--classes", type=int, nargs="*", default=CLASSES)
     parser.add_argument("--data", type=Path, default=os.environ.get("DECAL_DATA"))
     options = parser.parse_args()
     if options.what == "real" and options.data is None:
         sys.exit("Name the folder of logits with --data.")
     if options.what == "coverage":
-        coverage(options.draws)
+        coverage(options.draws, options.classes, options.bootstraps)
     elif options.what == "real":
         real(Path(options.data))
     else:

@@ -36,6 +36,16 @@ def furthest(middle, direction, ratios, weights, floor):
     return middle + low * direction
 
 
+def plausible_points(middle, ratios, weights, floor, rng, count):
+    """(count, K) plausible frequencies on random rays; every other is the last of its ray."""
+    points = []
+    for i in range(count):
+        v = rng.dirichlet(np.full(len(middle), rng.choice([0.1, 1.0])))
+        end = furthest(middle, v - middle, ratios, weights, floor)
+        points.append(middle + (1 if i % 2 else rng.random()) * (end - middle))
+    return np.array(points)
+
+
 def bounds(odds, middle, ratios, weights, floor, *, angles=60, zooms=10):
     """(2, K) least and largest probability over plausible frequencies, of two or three classes.
 

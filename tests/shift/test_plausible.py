@@ -95,7 +95,8 @@ def test_errors_are_small_for_nasty_problems():
         each = np.eye(K)
         own = odds[:1] * each
         bound, error = region.largest_probability(own, odds[:1] * (1 - each))
-        assert np.all(error <= 1e-7)
+        # An input that weighs little under all plausible frequencies has lost digits.
+        assert np.all(error <= 1e-7 + 1e-15 / (odds[0] @ region.middle))
         assert np.all((bound >= 0) & (bound <= 1 + 1e-9))
 
 

@@ -35,6 +35,7 @@ from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.shift._bootstrap import Labelled, inflated
 from decal.shift._calibrated import Calibrated, ShiftWarning, calibrate, check_sums_to_one
+from decal.shift._few_labels import linearised
 from decal.shift._known import Known
 from decal.shift._likelihood import Likelihood, most_likely
 from decal.shift._nearby import supposed
@@ -44,8 +45,9 @@ from decal.shift._segments import adapted
 from decal.shift._shift_files import SETTINGS, read_shift, write_shift
 from decal.shift._what_if import class_number
 
-JOINT_WORK = 250_000
-"""Classes squared times observed inputs: with more, region="auto" moves one frequency at a time."""
+JOINT_CLASSES, JOINT_WORK = 12, 250_000
+"""With more classes, and their square times observed inputs larger than this, region="auto" moves
+one frequency at a time."""
 
 REGIONS = ("auto", "joint", "own")
 
@@ -75,11 +77,13 @@ class LabelShift:
         Whether `fit` first calibrates the logits by the best shifts and scale. Without, the model
         must be calibrated.
     region : str
-        "joint", all frequencies at once: exact, and slow for many classes or observed inputs.
-        "own", one frequency at a time while the others keep their proportions: smaller, and fast.
-        "auto" is "joint" while the squared number of classes times that of observed inputs is at
-        most 250,000: 2,500 inputs of ten classes, 27,000 of three.
-
+        "joint", all frequencies at once. "own", one frequency at a time while the others keep their
+        proportions: smaller, a part of the region. "auto" is "joint" for up to 12 classes, and for
+        more while their squared number times that of observed inputs is at most 250,000.
+    error : float
+        How much wider than exact bounds of "joint" may be, in (0, 1): an upper bound is never below
+        the exact one, and above it by at most so much. The smaller, the longer it takes; from
+        1e-6 down Newton's method solves every problem.
     probabilities, floor
         As for `Decalibrator`: what is given are probabilities, and how small they may be.
 
@@ -90,7 +94,7 @@ class LabelShift:
     inputs (Wilks); `bootstrapped` finds one that also allows for the labelled data being few.
 
     Probabilities are linear-fractional in the frequencies, and plausible frequencies a convex set,
-    so both bounds of "joint" are global: at most 1e-8 too wide, and never too narrow.
+    so both bounds of "joint" are global: at most `error` too wide, and never too narrow.
 
     Examples
     --------
@@ -116,12 +120,14 @@ class LabelShift:
         *,
         calibrate: bool = True,
         region: str = "auto",
+        error: float = 1e-3,
         probabilities: bool = False,
         floor: float | None = None,
     ) -> None:
         self.confidence = check_share(confidence, "confidence", positive=True)
         self.calibrate = check_flag(calibrate, "calibrate")
         self.region = check_choice(region, "region", REGIONS)
+        self.error = check_share(error, "error", positive=True)
         self.probabilities = check_flag(probabilities, "probabilities")
         self.floor = check_floor(floor)
         self._learnt: Known | None = None
@@ -362,7 +368,7 @@ class LabelShift:
         else:
             observed = known.seen
             depth = self._depth(known, calibrated.freedom)
-            low, high = observed.box(odds, depth, joint=self._joint(observed))
+            low, high = observed.box(odds, depth, joint=self._joint(observed), error=self.error)
             point = adapted(odds, observed.smoothed)
         return IntervalCredalSet(
             np.minimum(low, point), np.maximum(high, point), point=point, classes=calibrated.names
@@ -411,7 +417,8 @@ class LabelShift:
     def _joint(self, observed: Observed) -> bool:
         """Whether all frequencies move at once."""
         rows, K = observed.likelihood.ratios.shape
-        return self.region == "joint" or (self.region == "auto" and K * K * rows <= JOINT_WORK)
+        small = K <= JOINT_CLASSES or K * K * rows <= JOINT_WORK
+        return self.region == "joint" or (self.region == "auto" and small)
 
     def _depth(self, known: Known, freedom: int) -> float:
         """Nats that plausible frequencies may lose, with so many degrees of freedom."""
@@ -485,7 +492,7 @@ class LabelShift:
         inflations = inflated(
             known.calibrated,
             known.seen,
-            known.labelled,
+            self._labelled(known, "bootstrapped"),
             anew=self.calibrate,
             confidence=self.confidence,
             draws=draws,
@@ -494,6 +501,30 @@ class LabelShift:
         )
         result = copy(self)
         result._learnt = replace(known, inflations=inflations)
+        return result
+
+    def corrected(self) -> LabelShift:
+        """The same, with regions that allow for the labelled data being few, by linearising.
+
+        What `bootstrapped` finds by drawing the data again, to first order, and in milliseconds.
+
+        Returns
+        -------
+        LabelShift
+            With the same data. Observing more undoes the scaling.
+        """
+        known = self._known
+        result = copy(self)
+        if self.calibrate:
+            if known.labelled is None:
+                raise ValueError(
+                    "corrected needs the labelled data, which model files and Decalibrators do not "
+                    "hold. Call fit, or bootstrapped with labelled=(logits, labels)."
+                )
+            inflations = linearised(
+                known.calibrated, known.seen, known.labelled, confidence=self.confidence
+            )
+            result._learnt = replace(known, inflations=inflations)
         return result
 
     @property

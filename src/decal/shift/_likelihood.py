@@ -15,7 +15,9 @@ FIRST_STEPS = 10
 PRODUCT_CLASSES = 50
 """With more, products of two ratios are not kept."""
 
-STEPS = 100
+STEPS, STALLED = 100, 3
+"""At most, and in a row without progress that is worth it."""
+
 LEAST_STEP = 1e-12
 
 PRECISION = 1e-12
@@ -64,12 +66,14 @@ class Likelihood:
             value = np.log(x) @ self.weights
         return value, (self.weights / x) @ self.ratios
 
+    @np.errstate(
+        divide="ignore", invalid="ignore"
+    )  # an input may be impossible: -inf, and no slope
     def curvatures(self, v: Array) -> tuple[Array, Array, Array]:
         """The same and (P, K, K) second derivatives."""
         K = v.shape[1]
         x = v @ self.ratios.T
-        with np.errstate(divide="ignore"):
-            value = np.log(x) @ self.weights
+        value = np.log(x) @ self.weights
         np.reciprocal(x, out=x)
         slope = x @ (self.ratios * self.weights[:, None])
         np.square(x, out=x)
@@ -130,11 +134,13 @@ def most_likely(likelihood: Likelihood) -> Maximum:
         v = v * likelihood.slopes(v[None])[1][0] / N
         v /= v.sum()
     value, gap = -np.inf, np.inf
+    accepted, stalled = 1e3 * PRECISION * N + 1e-6, 0
     for _ in range(STEPS):
         values, slope, curvature = likelihood.curvatures(v[None])
         g, value = slope[0] / N, float(values[0])
-        gap = N * max(float(g.max()) - 1, 0.0)
-        if gap <= PRECISION * N:
+        before, gap = gap, N * max(float(g.max()) - 1, 0.0)
+        stalled = stalled + 1 if accepted >= gap > before / 2 else 0
+        if gap <= PRECISION * N or stalled == STALLED:
             break
         step = _least_squares(-curvature[0] / N, 2 * g - 1) - v
         size = _step_size(likelihood, v, step, float((g - 1) @ step))
@@ -142,7 +148,7 @@ def most_likely(likelihood: Likelihood) -> Maximum:
             break
         v = np.maximum(v + size * step, 0.0)
         v /= v.sum()
-    if gap > 1e3 * PRECISION * N + 1e-6:
+    if gap > accepted:
         raise ArithmeticError(
             f"the most likely frequencies were not found: {gap:.2g} nats may be missing. Please "
             "report this, with the logits."

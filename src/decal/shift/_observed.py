@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -10,18 +10,18 @@ import numpy as np
 from decal._base.numerics import Array, row_blocks
 from decal._io.progress import on_terminal, tracked
 from decal.shift._likelihood import Likelihood, Maximum, most_likely
-from decal.shift._plausible import PlausibleFrequencies
+from decal.shift._plausible import PRECISION, PlausibleFrequencies
 from decal.shift._segments import plausible_segments, segment_box
 from decal.shift._what_if import what_if_box
 
 HALF = 0.5
 """Inputs of every class that a prediction supposes, besides those observed."""
 
-BLOCK_ELEMENTS = 1 << 12
+BLOCK_ELEMENTS = 1 << 20
 """Numbers of inputs, times classes twice, whose bounds are found together."""
 
-SLOW = 1e8
-"""Inputs times classes twice times observed inputs from which a bar is shown: about a second."""
+SLOW = 1 << 22
+"""The same from which a bar is shown: about a second."""
 
 REMEMBERED = 4
 """Regions that are kept: one for sets, one for intervals, of two confidences."""
@@ -56,11 +56,9 @@ class Observed:
     def region(self, depth: float) -> PlausibleFrequencies:
         """Frequencies that lose at most so many nats; the last ones asked for are remembered."""
         if depth not in self._regions:
-            best, K = self.maximum, self.likelihood.ratios.shape[1]
+            best = self.maximum
             floor = best.value - depth - ROUND_OFF * self.likelihood.total
-            region = PlausibleFrequencies(self.likelihood, floor, best.frequencies, np.zeros(K))
-            largest, _ = region.largest_probability(1 - np.eye(K), np.eye(K))
-            region = replace(region, least=np.maximum(1 - largest, 0.0))
+            region = PlausibleFrequencies(self.likelihood, floor, best.frequencies, best.gap)
             for old in list(self._regions)[: 1 - REMEMBERED]:
                 self._regions.pop(old, None)
             self._regions[depth] = region
@@ -80,34 +78,38 @@ class Observed:
             low, high = plausible_segments(self.likelihood, best.value - depth, best.frequencies)
         return np.minimum(low, best.frequencies), np.maximum(high, best.frequencies)
 
-    def box(self, odds: Array, depth: float, *, joint: bool) -> tuple[Array, Array]:
-        """(n, K) the range of each probability, over frequencies that lose at most so many nats."""
+    def box(self, odds: Array, depth: float, *, joint: bool, error: float) -> tuple[Array, Array]:
+        """(n, K) the range of each probability, over frequencies that lose at most so many nats.
+
+        If all frequencies move at once, bounds may be too wide by an error.
+        """
+        K = odds.shape[1]
         if depth == np.inf:
-            K = odds.shape[1]
             return what_if_box(odds, np.zeros(K), np.ones(K))
-        if joint:
-            return joint_box(self.region(depth), odds)
+        if joint and K > 2:
+            return joint_box(self.region(depth), odds, error)
         middle = self.maximum.frequencies
         ends = plausible_segments(self.likelihood, self.maximum.value - depth, middle)
         return segment_box(odds, middle, *ends)
 
 
-def joint_box(region: PlausibleFrequencies, odds: Array) -> tuple[Array, Array]:
-    """(n, K) the range of each probability over plausible frequencies.
+def joint_box(
+    region: PlausibleFrequencies, odds: Array, error: float = PRECISION
+) -> tuple[Array, Array]:
+    """(n, K) the range of each probability over plausible frequencies, at most so much too wide.
 
     A bar shows how far it is, on a terminal, if there are many problems.
     """
     n, K = odds.shape
     low, high = np.empty((n, K)), np.empty((n, K))
-    work = n * K * K * len(region.likelihood.weights)
+    show = n * K * K > SLOW and on_terminal()
     blocks = row_blocks(n, K * K, elements=BLOCK_ELEMENTS)
-    show = work > SLOW and on_terminal()
     for rows in tracked(list(blocks), "Bounding", unit="blocks", show=show):
-        low[rows], high[rows] = _joint_block(region, odds[rows])
+        low[rows], high[rows] = _joint_block(region, odds[rows], error)
     return low, high
 
 
-def _joint_block(region: PlausibleFrequencies, odds: Array) -> tuple[Array, Array]:
+def _joint_block(region: PlausibleFrequencies, odds: Array, error: float) -> tuple[Array, Array]:
     n, K = odds.shape
     own = np.zeros((n, K, K))
     each = np.arange(K)
@@ -115,9 +117,9 @@ def _joint_block(region: PlausibleFrequencies, odds: Array) -> tuple[Array, Arra
     others = np.repeat(odds[:, None, :], K, axis=1)
     others[:, each, each] = 0.0
     event, rest = own.reshape(-1, K), others.reshape(-1, K)
-    high = region.largest_probability(event, rest)[0].reshape(n, K)
+    high = region.largest_probability(event, rest, error)[0].reshape(n, K)
     if K == 2:
         low = 1 - high[:, ::-1]
     else:
-        low = 1 - region.largest_probability(rest, event)[0].reshape(n, K)
+        low = 1 - region.largest_probability(rest, event, error)[0].reshape(n, K)
     return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)

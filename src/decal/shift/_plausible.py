@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.numerics import Array, row_blocks
+from decal._base.numerics import Array, for_each_block, row_blocks
 from decal.shift._likelihood import Likelihood
+from decal.shift._surrogate import Geometry, Surrogate
+from decal.shift._tangents import Tangents
 
 Indices = NDArray[np.intp]
 
@@ -18,9 +21,25 @@ FURTHEST = 8.0
 """Factor by which a frequency may change in a step of Newton's method."""
 
 PRECISION = 1e-8
-"""How far outside of the exact probability a bound may lie."""
+"""How far outside of the exact probability a bound may lie, unless more is allowed."""
+
+EXACT_ERROR = 1e-5
+"""At most, of problems that ellipsoids did not solve."""
+
+COARSE = 1e-6
+"""If so much is allowed, ellipsoids solve most problems."""
+
+TOUCHES, BENT_TOUCHES, EXACT_TOUCHES = 2, 6, 3
+"""How often an ellipsoid is laid against the region: at first, by the curvature there, and with all
+inputs."""
+
+TOUCH_ELEMENTS = 1 << 20
+"""Numbers that the likelihoods of a block of problems may take, then."""
 
 TINY = 1e-300
+
+DIGITS = 16 * float(np.finfo(np.float64).eps)
+"""Relative round-off of sums."""
 
 BLOCK_ELEMENTS = 1 << 21
 """Numbers that the likelihoods of a block of problems may take."""
@@ -53,8 +72,8 @@ class PlausibleFrequencies:
         The least likelihood that is plausible.
     middle : (K,) array
         The most likely frequencies.
-    least : (K,) array
-        Bounds that no plausible frequency is below.
+    gap : float
+        No frequencies are likelier by more nats than this.
 
     Notes
     -----
@@ -64,34 +83,108 @@ class PlausibleFrequencies:
     concave: a convex problem. q is homogeneous, so q(s) <= <q'(s'), s> for all s'. Hence for every
     s' and m >= 0 with d - m q'(s') - beta c >= 0, the odds against the event are at least beta:
     what is returned never lies inside of the exact bound.
+
+    Where an error is allowed, ellipsoids that hold the region and touch it near the maximum solve
+    most problems (`Tangents`), at a cost that hardly grows with observed inputs (`Surrogate`).
     """
 
     likelihood: Likelihood
     floor: float
     middle: Array
-    least: Array
+    gap: float = 0.0
 
-    def largest_probability(self, event: Array, rest: Array) -> tuple[Array, Array]:
+    @cached_property
+    def least(self) -> Array:
+        """(K,) the least plausible frequency of each class, at most."""
+        K = len(self.middle)
+        upper, _ = self._exactly(1 - np.eye(K), np.eye(K), np.zeros(K), PRECISION)
+        return np.maximum(1 - upper, 0.0)
+
+    @cached_property
+    def geometry(self) -> Geometry:
+        """Coordinates in which the region is nearly a ball."""
+        return Geometry.of(self.likelihood, self.middle, self.floor, self.gap)
+
+    @cached_property
+    def surrogate(self) -> Surrogate:
+        """The likelihood, about, at a cost that hardly grows with observed inputs."""
+        return Surrogate.of(self.geometry, exact=False)
+
+    @cached_property
+    def whole(self) -> Surrogate:
+        """The likelihood of all inputs, in the same coordinates."""
+        return self.surrogate if self.surrogate.exact else Surrogate.of(self.geometry, exact=True)
+
+    def largest_probability(
+        self, event: Array, rest: Array, error: float = PRECISION
+    ) -> tuple[Array, Array]:
         """The largest <c, v> / (<c, v> + <d, v>), and how far it may be from exact.
 
         Parameters
         ----------
         event, rest : (P, K) arrays
             c and d, not negative. Where c is 0 the answer is 0, where d is 0 it is 1.
+        error : float
+            How far from exact it may be.
 
         Returns
         -------
         (P,) arrays
         """
-        bound, error = np.zeros(len(event)), np.zeros(len(event))
+        bound, errors = np.zeros(len(event)), np.zeros(len(event))
         bound[~rest.any(axis=1)] = 1.0
         asked = np.flatnonzero(event.any(axis=1) & rest.any(axis=1))
-        rows = len(self.likelihood.weights)
-        for block in row_blocks(len(asked), rows + event.shape[1] ** 2, elements=BLOCK_ELEMENTS):
-            which = asked[block]
-            problems = _Problems(self, event[which], rest[which])
+        fast = error >= COARSE
+        if fast and len(asked):
+            both = event[asked] + rest[asked]
+            size = both.max(axis=1, keepdims=True)
+            tangents = Tangents(self.geometry, event[asked] / size, both / size)
+            self._touch(tangents, error)
+            bound[asked], errors[asked] = tangents.upper, tangents.errors
+            asked = asked[~(tangents.errors <= error)]
+        if len(asked):
+            least = self.geometry.least if fast else self.least
+            bound[asked], errors[asked] = self._exactly(
+                event[asked], rest[asked], least, min(error, EXACT_ERROR)
+            )
+        return bound, errors
+
+    def _touch(self, tangents: Tangents, error: float) -> None:
+        """Solve problems by ellipsoids: with the surrogate, then with all inputs."""
+        coarse = self.surrogate
+        self._stage(tangents, error, coarse, TOUCHES, None)
+        if coarse.bends:
+            self._stage(tangents, error, coarse, BENT_TOUCHES, coarse)
+        if not coarse.exact:
+            self._stage(tangents, error, self.whole, EXACT_TOUCHES, coarse)
+
+    def _stage(
+        self,
+        tangents: Tangents,
+        error: float,
+        surrogate: Surrogate,
+        touches: int,
+        bent: Surrogate | None,
+    ) -> None:
+        """Touch the region for all problems that are open, on all cores."""
+        which = tangents.open(error)
+
+        def work(block: slice) -> None:
+            tangents.solve(surrogate, which[block], error, touches=touches, bent=bent)
+
+        width = len(surrogate.rows) + len(self.middle) ** 2
+        for_each_block(work, len(which), width, TOUCH_ELEMENTS)
+
+    def _exactly(
+        self, event: Array, rest: Array, least: Array, precision: float
+    ) -> tuple[Array, Array]:
+        """The same by Newton's and an interior-point method, with all inputs."""
+        bound, error = np.zeros(len(event)), np.zeros(len(event))
+        size = len(self.likelihood.weights) + event.shape[1] ** 2
+        for block in row_blocks(len(event), size, elements=BLOCK_ELEMENTS):
+            problems = _Problems(self, event[block], rest[block], least, precision)
             problems.solve()
-            bound[which], error[which] = problems.upper, problems.errors
+            bound[block], error[block] = problems.upper, problems.errors
         return bound, error
 
     def slope(self, value: Array, gradient: Array) -> Array:
@@ -102,12 +195,19 @@ class PlausibleFrequencies:
 class _Problems:
     """A block of problems: the best bounds found so far, and where they were found."""
 
-    def __init__(self, region: PlausibleFrequencies, event: Array, rest: Array) -> None:
-        self.region = region
+    def __init__(
+        self,
+        region: PlausibleFrequencies,
+        event: Array,
+        rest: Array,
+        least: Array,
+        precision: float,
+    ) -> None:
+        self.region, self.precision = region, precision
         both = event + rest
         size = both.max(axis=1)[:, None]
         self.event, self.rest = event / size, rest / size
-        self.least = np.maximum(both.min(axis=1), both @ region.least) / size[:, 0]
+        self.least = np.maximum(both.min(axis=1), both @ least) / size[:, 0]
         self.upper = np.ones(len(event))  # no plausible frequencies give more
         self.reached = np.zeros(len(event))  # and some give this
 
@@ -119,7 +219,7 @@ class _Problems:
     @property
     def open(self) -> Indices:
         """Problems that are not solved."""
-        return np.flatnonzero(self.errors > PRECISION)
+        return np.flatnonzero(self.errors > self.precision)
 
     def solve(self) -> None:
         """Narrow the bounds to the precision."""
@@ -130,7 +230,7 @@ class _Problems:
         self.raise_least(unsolved)
         v = self.interior()
         for smallest in POLISHED:
-            still = self.errors[unsolved] > PRECISION
+            still = self.errors[unsolved] > self.precision
             unsolved, v = unsolved[still], v[still]
             if not len(unsolved):
                 return
@@ -139,7 +239,8 @@ class _Problems:
     def raise_least(self, which: Indices) -> None:
         """Bound the smallest <c + d, v> of plausible frequencies: a problem of the same kind."""
         both = self.event[which] + self.rest[which]
-        smallest = _Problems(self.region, np.ones_like(both), both)
+        none = np.zeros(both.shape[1])
+        smallest = _Problems(self.region, np.ones_like(both), both, none, self.precision)
         smallest.interior()
         against = 1 / np.minimum(smallest.upper, 1.0) - 1
         self.least[which] = np.maximum(self.least[which], against)
@@ -173,7 +274,7 @@ class _Problems:
         for _ in range(NEWTON_STEPS):
             value, gradient, curvature = likelihood.curvatures(v)
             self.note(left, v, value, gradient)
-            going = (self.errors[left] > PRECISION) & np.isfinite(value)
+            going = (self.errors[left] > self.precision) & np.isfinite(value)
             going &= (np.sum(self.event[left] * v, axis=1) > 0) & (
                 np.sum(self.rest[left] * v, axis=1) > 0
             )
@@ -243,7 +344,7 @@ class _Problems:
             q = y * (value - region.floor)
             ended[which] = s / y[:, None]
             self.note(which, ended[which], value, gradient, 1 / (t * np.maximum(q, TINY)))
-            going = self.errors[which] > PRECISION
+            going = self.errors[which] > self.precision
             going &= (t * np.sum(rest * s, axis=1) < LARGEST_WEIGHT) & (q > 0)
             if not going.any():
                 break
@@ -303,9 +404,13 @@ def _certified(
     For all of them <cut, .> >= 0, so <d, .> - against <c, .> is at least the least element of
     d - against c - m cut, and d + c at least `least`.
     """
-    short = (m[:, None] * cut - rest + against[:, None] * event).max(axis=1)
+    gained, lost = rest - m[:, None] * cut, against[:, None] * event
+    # Where an input weighs little, round-off counts.
+    digits = DIGITS * (rest + m[:, None] * np.abs(cut) + lost).max(axis=1)
+    short = (lost - gained).max(axis=1)
+    short = short + digits
     with np.errstate(divide="ignore", invalid="ignore"):
-        bound = (1 + np.where(short > 0, short / least, 0.0)) / (1 + against)
+        bound = (1 + np.where(short <= 0, 0.0, short / least)) / (1 + against)
     return np.where(np.isnan(bound), 1.0, bound)
 
 

@@ -17,7 +17,7 @@ from decal.shift._observed import Observed
 KIND = "label shift"
 """What the settings of a file call a LabelShift."""
 
-SETTINGS = ("confidence", "calibrate", "region", "probabilities", "floor")
+SETTINGS = ("confidence", "calibrate", "region", "error", "probabilities", "floor")
 """Arguments of a LabelShift."""
 
 ARRAYS = ("center", "frequencies", "ratios", "input_weights")
