@@ -492,7 +492,7 @@ class LabelShift:
         inflations = inflated(
             known.calibrated,
             known.seen,
-            self._labelled(known, "bootstrapped"),
+            known.labelled,
             anew=self.calibrate,
             confidence=self.confidence,
             draws=draws,
