@@ -149,6 +149,14 @@ def test_the_command_reads_texts_and_names_in_many_formats():
         chosen = () if key is None else ("--texts-key", key)
         header, _ = export("model.npz", "logits.npz", "--texts", path, *chosen)
         assert header["inputs"]["texts"] == expected
+    nested = [{"example": {"a": a, "b": {"c": "b"}}, "uid": i} for i, a in enumerate(lines)]
+    Path("nested.jsonl").write_text("\n".join(map(json.dumps, nested)))
+    for key, expected in (("example.a", lines), ("example.a,example.b.c", pairs)):
+        files = ("--texts", "nested.jsonl", "--texts-key", key)
+        header, _ = export("model.npz", "logits.npz", *files)
+        assert header["inputs"]["texts"] == expected
+    message = fail("model.npz", "logits.npz", "--texts", "nested.jsonl", "--texts-key", "example.d")
+    assert "texts must be found in nested.jsonl: got no example.d among example, uid." in message
     header, _ = export("model.npz", "logits.npz", "--names", "t.parquet")
     assert header["inputs"]["names"] == lines
     message = fail("model.npz", "logits.npz", "--texts", "t.jsonl")

@@ -95,7 +95,7 @@ def extremes(credal, event):
 def test_every_number_is_what_the_credal_set_says():
     z, labels, truth = data(7, 4)
     model = fitted(4, directions=("class", "temperature"))
-    result = explore(model, z, labels=labels, truth=truth, alphas=ALPHAS)
+    result = explore(model, z, labels=labels, truth=truth, alphas=ALPHAS, start=0.9)
     sets = [model.predict(z, alpha=alpha) for alpha in ALPHAS]
     check_numbers(result, sets, labels=labels, truth=truth)
     header = result.payload.header
@@ -108,7 +108,7 @@ def test_every_number_is_what_the_credal_set_says():
 def test_classes_beyond_the_slots_are_folded_exactly():
     z, labels, truth = data(6, 7)
     model = fitted(7)
-    result = explore(model, z, labels=labels, truth=truth, alphas=ALPHAS, slots=3)
+    result = explore(model, z, labels=labels, truth=truth, alphas=ALPHAS, start=0.9, slots=3)
     sets = [model.predict(z, alpha=alpha) for alpha in ALPHAS]
     check_numbers(result, sets, labels=labels, truth=truth, rest=True)
     upper = sets[1].upper
@@ -170,7 +170,13 @@ def test_two_models_stand_side_by_side():
     cal = data(200, 5, seed=3)
     second = decal.decalibrate(*cal[:2], alpha=0.5, classes="一二三四五")
     result = explore(
-        first, z, labels=labels, alphas=ALPHAS, compare=(second, other_z, "Chinese"), slots=2
+        first,
+        z,
+        labels=labels,
+        alphas=ALPHAS,
+        start=0.9,
+        compare=(second, other_z, "Chinese"),
+        slots=2,
     )
     header, arrays = result.payload.header, result.payload.arrays
     assert [m["name"] for m in header["models"]] == ["Model A", "Chinese"]
@@ -252,7 +258,7 @@ def test_any_predictor_will_do():
     z = data(4, 3)[0]
     result = explore(Halves(), z)
     levels = result.payload.header["alphas"]
-    assert levels[result.payload.header["start"]] == 0.8
+    assert result.payload.header["own"] is None
     check_numbers(result, [Halves().predict(z, alpha=alpha) for alpha in levels])
 
 

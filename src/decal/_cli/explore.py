@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,6 +43,8 @@ EXPLORE_EXAMPLES = """[bold]Examples[/]
 
     decal explore nli.npz nli_logits.npz --texts nli.jsonl --texts-key premise,hypothesis
 
+    decal explore nli.npz nli_logits.npz --texts nli.jsonl --texts-key example.premise
+
     decal explore english.npz en.npz --compare chinese.npz --compare-logits zh.npz
     """
 
@@ -71,7 +73,10 @@ def explore(
     ] = None,
     texts_key: Annotated[
         str | None,
-        typer.Option(metavar="KEY", help="Column, key or field of the texts; A,B joins two."),
+        typer.Option(
+            metavar="KEY",
+            help="Column, key or field of the texts; A,B joins two, A.B is B within A.",
+        ),
     ] = None,
     images: Annotated[
         Path | None,
@@ -114,6 +119,15 @@ def explore(
     alphas: Annotated[
         str | None,
         typer.Option(metavar="A,B,…", help="Levels of the slider. Default: some 20."),
+    ] = None,
+    start: Annotated[
+        float | None,
+        typer.Option(
+            metavar="ALPHA",
+            min=0,
+            max=1,
+            help="The level shown first. Default: one with something to see.",
+        ),
     ] = None,
     rows: Annotated[
         int | None,
@@ -198,6 +212,7 @@ def explore(
             images=None if images is None else read_images(images, images_key),
             names=None if names is None else read_list(names, names_key, "names"),
             alphas=slider,
+            start=start,
             rows=rows,
             name=name or model.stem,
             compare=second,
@@ -290,9 +305,22 @@ def _json_lines(path: Path, key: str | None, what: str) -> list[Any]:
                 f"{what} must be JSON in every line: got line {number} of {path} ({error})."
             ) from error
         if isinstance(entry, dict):
-            keys = _keys(path, key, what, tuple(entry))
-            entry = entry[keys[0]] if len(keys) == 1 else [entry[k] for k in keys]
+            fields = _fields(entry, split(key) if key is not None else ())
+            keys = _keys(path, key, what, tuple(fields))
+            entry = fields[keys[0]] if len(keys) == 1 else [fields[k] for k in keys]
         found.append(entry)
+    return found
+
+
+def _fields(entry: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    """The fields of a JSON object, and those within its objects that dotted keys ask for."""
+    found = dict(entry)
+    for key in keys:
+        inner: Any = entry
+        for part in key.split("."):
+            inner = inner.get(part) if isinstance(inner, dict) else None
+        if key not in found and inner is not None:
+            found[key] = inner
     return found
 
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from decal import metrics
 from decal._base.checks import check_count, check_rows
-from decal._base.numerics import Array, row_blocks
+from decal._base.numerics import Array, for_each_block, row_blocks
 from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, KLCredalSet
-from decal.explorer._media import Media
+from decal.explorer._media import PER_SHEET, SHEET_COLUMNS, Media
 
 Rows = NDArray[np.intp]
 Arrays = dict[str, NDArray[Any]]
@@ -37,8 +37,9 @@ USUAL_SLOTS = 24
 BYTE_BUDGET = 32 << 20
 """Largest size of a payload. If all inputs need more, a sample is shown by default."""
 
-BLOCK_ELEMENTS = 1 << 20
-"""Bounds computed at a time, 8 MB per array, so memory does not grow with the inputs."""
+BLOCK_ELEMENTS = 1 << 19
+"""Bounds computed at a time, 4 MB per array, so memory does not grow with the inputs, and progress
+is told every second or so."""
 
 INPUTS = -1
 """The axis of inputs in a layout, whose length is not known yet."""
@@ -140,6 +141,8 @@ def collect(
     slots: int | None,
     title: str,
     seed: int,
+    opened: str = "",
+    own: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Payload:
     """Everything about one or two models' credal sets of the same inputs.
@@ -168,6 +171,10 @@ def collect(
         Title of the page.
     seed : int
         Seed of the sample of inputs.
+    opened : str
+        Why the page opens at its level, to be read after "this is".
+    own : int or None
+        Number of the model's own level.
     progress : callable, optional
         Called with the rows done and all rows; a row counts once for every level and model.
     """
@@ -192,7 +199,14 @@ def collect(
         "title": title,
         "alphas": list(levels),
         "start": start,
-        "inputs": {"count": len(shown), "total": total, **media.pick(shown)},
+        "opened": opened,
+        "own": own,
+        "inputs": {
+            "count": len(shown),
+            "total": total,
+            **media.pick(shown),
+            "images": _with_pictures(arrays, media, shown),
+        },
         "slots": m,
         "rest": m < K,
         "rules": rules,
@@ -262,6 +276,17 @@ def _sweep(
     return curves
 
 
+def _with_pictures(arrays: Arrays, media: Media, shown: Rows) -> dict[str, Any] | None:
+    """Add the thumbnails to the arrays; returns what the page must know to cut them out."""
+    sheets = media.sheets(shown)
+    if sheets is None:
+        return None
+    arrays["picture_sizes"] = sheets.sizes
+    for at, file in enumerate(sheets.files):
+        arrays[f"sheet/{at}"] = np.frombuffer(file, dtype=np.uint8)
+    return {"kind": sheets.kind, "cells": sheets.cells, "columns": SHEET_COLUMNS, "per": PER_SHEET}
+
+
 def choose_rows(rows: Any, total: int, row_bytes: int, seed: int) -> Rows:
     """The inputs to show, in their order: those asked for, or a uniform sample of a given size."""
     if rows is not None and np.ndim(rows) > 0:
@@ -322,7 +347,7 @@ def _fill(
     for name, values in (("lower", bounds.lower), ("upper", bounds.upper)):
         arrays[name][at] = np.nan
         arrays[name][at][full] = values
-    least, greatest = credal.entropy(empty="nan")
+    least, greatest = _entropies(credal)
     arrays["aleatoric"][at], arrays["total"][at] = least, greatest
     arrays["epistemic"][at] = np.maximum(greatest - least, 0.0)
     bits = np.uint32(1) << np.arange(slots.shape[1], dtype=np.uint32)
@@ -343,6 +368,17 @@ def _fill(
     if at_start and credal.point is not None:
         arrays["point"][here] = _fold(credal.point, slots)
         arrays["predicted"][here] = credal.point.argmax(axis=1)
+
+
+def _entropies(credal: CredalSet) -> tuple[Array, Array]:
+    """Lower and upper entropy, on all cores: the longest part of a page of many classes."""
+    least, greatest = np.empty((2, len(credal)))
+
+    def of_block(rows: slice) -> None:
+        least[rows], greatest[rows] = credal[rows].entropy(empty="nan")
+
+    for_each_block(of_block, *credal.shape)
+    return least, greatest
 
 
 class _Curves:

@@ -3,6 +3,7 @@
 import { choice, h, select, setText, uniqueId } from "./dom.js";
 import { alphaText, className, decimal } from "./format.js";
 import { choicesOf, firstState } from "./state.js";
+import { term } from "./terms.js";
 
 const READOUTS = [
   ["efficiency", "Efficiency", decimal],
@@ -20,9 +21,10 @@ export function createLevel(payload, store) {
   slider.addEventListener("input", () => store.set({ level: Number(slider.value) }));
   const output = h("output", { for: id, "aria-live": "off", "data-testid": "alpha-value" });
   const ends = [`${alphaText(alphas[0])} narrow`, `cautious ${alphaText(alphas[last])}`];
-  const scale = h("div", { class: "ends", "aria-hidden": "true" }, ends.map((words) => h("span", null, words)));
-  const track = h("div", { class: "track" }, slider, scale);
-  const control = h("div", { class: "control" }, h("label", { for: id }, "Level α"), output, track);
+  const [narrow, cautious] = ends.map((words) => h("span", { "aria-hidden": "true" }, words));
+  const track = h("div", { class: "track" }, slider, h("div", { class: "ends" }, narrow, ownLevel(payload, store), cautious));
+  const label = h("span", { class: "label" }, h("label", { for: id }, "Level"), term("α", "alpha"));
+  const control = h("div", { class: "control" }, label, output, track);
   const readouts = createReadouts(payload.models);
   const group = { class: "panel level", role: "group", "aria-label": "Level", "data-testid": "level" };
   const element = h("div", group, last > 0 && control, readouts.element);
@@ -38,13 +40,21 @@ export function createLevel(payload, store) {
   return { element, update };
 }
 
+/** A button that goes to the level the model was fitted with; null where there is none. */
+function ownLevel({ alphas, own }, store) {
+  if (own === null || alphas.length < 2) return null;
+  const words = `model’s own ${alphaText(alphas[own])}`;
+  const go = () => store.set({ level: own });
+  return h("button", { type: "button", class: "link own", "data-testid": "own", onclick: go }, words);
+}
+
 /** A small table of the curves' values at the level, a row per model. */
 function createReadouts(models) {
   const several = models.length > 1;
   const kinds = READOUTS.filter(([kind]) => models.some((model) => model.curve[kind]));
   const cells = models.map(() => kinds.map(([kind]) => h("td", { "data-testid": `readout-${kind}` })));
   const corner = several && h("th", { scope: "col" }, h("span", { class: "unseen" }, "Model"));
-  const titles = kinds.map(([, title]) => h("th", { scope: "col" }, title));
+  const titles = kinds.map(([kind, title]) => h("th", { scope: "col" }, term(title, kind)));
   const nameOf = (model, at) =>
     several && h("th", { scope: "row" }, h("i", { class: `key bar model${at + 1}` }), h("bdi", null, model.name));
   const rows = models.map((model, at) => h("tr", null, nameOf(model, at), cells[at]));
@@ -137,5 +147,7 @@ function createSearchField(store) {
 export function createShow(payload, store) {
   if (payload.models.length < 2) return null;
   const names = payload.models.map((model, at) => [String(at + 1), model.name]);
-  return choice("Model shown", [...names, ["difference", "Difference"]], (show) => store.set({ show }), "show");
+  const [one, two] = payload.models;
+  const difference = ["difference", `${two.name} − ${one.name}`];
+  return choice("Model shown", [...names, difference], (show) => store.set({ show }), "show");
 }

@@ -5,6 +5,7 @@ import { className, inputName, plural } from "./format.js";
 import { drawIntervals } from "./intervals.js";
 import { drawPaths } from "./path.js";
 import { drawSpider } from "./spider.js";
+import { createPictures, pictureCanvas } from "./pictures.js";
 import { endsOf, MOST_SLOTS } from "./slots.js";
 import { numbersTable, rulesTable } from "./verdicts.js";
 
@@ -31,26 +32,26 @@ export function createDetail(payload, store, level, step) {
   const rules = h("div", { "data-testid": "rules" });
   const part = (name, ...content) => h("div", { class: "part" }, h(`h${level + 1}`, null, name), ...content);
   const decisions = part("Decisions", rules);
-  decisions.classList.add("wide");
   const parts = h(
     "div",
     { class: "parts" },
-    part("Spider", charts.spider.host),
-    part("Intervals", charts.intervals.host, more),
-    payload.alphas.length > 1 && part("Growth as α falls", charts.paths.host),
-    part("Numbers", numbers),
     decisions,
+    part("Intervals", charts.intervals.host, more),
+    part("Numbers", numbers),
+    part("Spider", charts.spider.host),
+    payload.alphas.length > 1 && part("Growth as α falls", charts.paths.host),
   );
   const names = { class: "panel detail", "aria-labelledby": id, "data-testid": "detail" };
   const head = h("div", { class: "head" }, title, tools);
-  const element = h("section", names, head, note, about, detailLegend(payload), parts);
+  const element = h("section", names, head, note, about, parts, detailLegend(payload));
+  const drawPicture = createPictures(payload);
 
   let shown = -1;
   function update(state, view) {
     const i = state.input;
     if (shown !== i) {
       title.textContent = inputName(payload, i);
-      about.replaceChildren(...aboutInput(payload, i));
+      about.replaceChildren(...aboutInput(payload, i, drawPicture));
       shown = i;
     }
     const notes = notesOn(payload, state, view);
@@ -101,13 +102,13 @@ function chartPlace(store, draw) {
 }
 
 /** Picture, label, predictions and text, as far as there are any. */
-function aboutInput(payload, i) {
+function aboutInput(payload, i, drawPicture) {
   const parts = [];
   const name = inputName(payload, i);
-  if (payload.images?.[i]) {
-    const image = h("img", { src: payload.images[i], alt: `Picture of ${name}`, "data-testid": "picture" });
-    image.addEventListener("load", () => image.classList.toggle("tiny", image.naturalWidth <= 64));
-    parts.push(image);
+  if (drawPicture) {
+    const picture = pictureCanvas(`Picture of ${name}`, "picture");
+    drawPicture(picture, i);
+    parts.push(picture);
   }
   const facts = h("dl", { class: "facts" });
   const fact = (term, value) => facts.append(h("div", null, h("dt", null, term), h("dd", null, value)));

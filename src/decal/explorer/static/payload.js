@@ -27,6 +27,8 @@ const ARRAY_TYPES = { float32: Float32Array, int32: Int32Array, uint32: Uint32Ar
  * @property {string} title
  * @property {(number|null)[]} alphas  falling
  * @property {number} start  the level shown first
+ * @property {string} opened  why
+ * @property {?number} own  the model's own level
  * @property {number} count  inputs shown, n
  * @property {number} total  inputs there were
  * @property {number} slots  classes stored per input, m
@@ -122,17 +124,19 @@ export function decode(bytes) {
   const setRules = rules.filter((rule) => rule.kind === "set");
   const oneRules = rules.filter((rule) => rule.kind === "one");
   const shape = { n, s, levels: alphas.length, setRules, oneRules };
-  for (const kind of ["names", "texts", "images"])
+  for (const kind of ["names", "texts"])
     need(!inputs[kind] || inputs[kind].length === n, `There must be as many ${kind} as inputs.`);
   return {
     title: String(header.title),
     alphas,
     start: Math.min(Math.max(header.start | 0, 0), alphas.length - 1),
+    opened: String(header.opened ?? ""),
+    own: Number.isInteger(header.own) && header.own < alphas.length ? header.own : null,
     count: n,
     total: inputs.total,
     names: inputs.names && inputs.names.map(String),
     texts: inputs.texts && inputs.texts.map(String),
-    images: inputs.images && inputs.images.map((image) => safeImage(image)),
+    pictures: readPictures(inputs.images, header.arrays ?? {}, read, n),
     slots,
     rest: Boolean(header.rest),
     width: s,
@@ -146,7 +150,12 @@ export function decode(bytes) {
   };
 }
 
-/** Pictures are data, never addresses. */
-function safeImage(image) {
-  return typeof image === "string" && /^data:image\/(png|jpeg|webp|gif|avif);base64,/.test(image) ? image : null;
+/** Thumbnails on sheets: files of a known kind, their cells, and the size of each picture; null without any. */
+function readPictures(images, index, read, n) {
+  if (!images) return null;
+  const { kind, cells, columns, per } = images;
+  need(["image/webp", "image/png"].includes(kind) && Array.isArray(cells), "The pictures are described incompletely.");
+  need(columns > 0 && per > 0 && cells.length * per >= n, "There must be as many pictures as inputs.");
+  const files = cells.map((_, at) => read(`sheet/${at}`, index[`sheet/${at}`]?.shape ?? []));
+  return { kind, cells, columns, per, files, sizes: read("picture_sizes", [n, 2]) };
 }

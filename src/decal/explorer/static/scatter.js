@@ -1,9 +1,10 @@
 // The cloud of all inputs: aleatoric against epistemic uncertainty, or one model against the other.
 
 import { chartRoot, colourOf, fitText, h, svg, watchSize } from "./dom.js";
-import { frame, largestOf, linear, PLOT_HEIGHT, ticksTo } from "./axes.js";
+import { frame, largestOf, linear, ticksTo } from "./axes.js";
 import { alphaText, decimal, inputName, plural } from "./format.js";
-import { errorOf } from "./view.js";
+import { term } from "./terms.js";
+import { errorOf, isCapped } from "./view.js";
 import { splat } from "./splat.js";
 import { placeTip } from "./tradeoff.js";
 
@@ -28,7 +29,7 @@ export function createScatter(payload, store) {
   let current = null;
 
   function layout(state) {
-    const height = Math.max(PLOT_HEIGHT, size.height);
+    const height = size.height;
     const box = { left: 46, top: 28, right: size.width - 14, bottom: height - 44 };
     const both = state.cloud === "models";
     const topX = both ? top.epistemic : top.aleatoric;
@@ -53,6 +54,7 @@ export function createScatter(payload, store) {
       }),
     );
     if (both) root.append(svg("line", { class: "diagonal", x1: x(0), y1: y(0), x2: x(topX), y2: y(topX) }));
+    else root.append(...capLine(payload.models[0].classes.length, x, y, topX, top.epistemic));
     axes.root?.remove();
     host.prepend(root);
     axes = { key: axesKey(state), root };
@@ -116,7 +118,8 @@ export function createScatter(payload, store) {
     const { aleatoric, epistemic } = current.shown[0];
     const at = current.first + i;
     const numbers = [`aleatoric ${decimal(aleatoric[at])}`, `epistemic ${decimal(epistemic[at])}`];
-    tip.textContent = [inputName(payload, i), ...numbers].join(" · ");
+    const capped = isCapped(payload, current.shown[0], current.first, i) && "at the cap";
+    tip.textContent = [inputName(payload, i), ...numbers, capped].filter(Boolean).join(" · ");
     placeTip(tip, px[i], py[i], size.width);
   });
   host.addEventListener("pointerleave", () => (tip.hidden = true));
@@ -135,12 +138,38 @@ export function createScatter(payload, store) {
     ring.setAttribute("visibility", known ? "visible" : "hidden");
     ring.setAttribute("cx", known ? px[state.input] : 0);
     ring.setAttribute("cy", known ? py[state.input] : 0);
-    legend.replaceChildren(...cloudLegend(payload, judged(state, view)));
+    updateLegend(judged(state, view), view);
     axes.root.setAttribute("aria-label", cloudSummary(payload, state, view));
+  }
+
+  let legendKey = null;
+  const cap = h("li", { class: "cap", "data-testid": "capped" }, term("at the cap", "cap"), h("span"));
+  function updateLegend(judges, view) {
+    const own = payload.models.indexOf(judges[0]) + 2 * judges.length;
+    if (own !== legendKey) legend.replaceChildren(...cloudLegend(payload, judges), cap);
+    legendKey = own;
+    let capped = 0;
+    for (const i of view.order) if (isCapped(payload, view.shown[0], view.first, i)) capped++;
+    const share = view.order.length ? (100 * capped) / view.order.length : 0;
+    cap.lastChild.textContent = `${share.toFixed(share < 10 ? 1 : 0)} %`;
   }
 
   const forget = () => (colours = {});
   return { element: host, legend, over, update, forget, stop: size.stop, chart: () => axes.root, canvas };
+}
+
+/** Where aleatoric and epistemic uncertainty add up to ln K, the most there can be. */
+function capLine(classes, x, y, topX, topY) {
+  const cap = Math.log(classes);
+  const ends = [
+    [Math.max(0, cap - topY), Math.min(cap, topY)],
+    [Math.min(cap, topX), Math.max(0, cap - topX)],
+  ];
+  const [[x1, y1], [x2, y2]] = ends.map(([a, e]) => [x(a), y(e)]);
+  if (!(x2 > x1)) return [];
+  const line = svg("line", { class: "diagonal cap", x1, y1, x2, y2, "data-testid": "cap-line" });
+  const label = svg("text", { class: "capname end", x: x2, y: y2 + 16 }, `cap: ln ${classes} = ${decimal(cap, 2)}`);
+  return [line, label];
 }
 
 function cloudLegend(payload, judges) {
@@ -163,7 +192,8 @@ function cloudSummary(payload, state, view) {
     state.cloud === "models"
       ? `Epistemic uncertainty of ${payload.models[1].name} against ${payload.models[0].name}`
       : "Epistemic against aleatoric uncertainty";
-  const here = `aleatoric ${decimal(aleatoric[at])}, epistemic ${decimal(epistemic[at])} nats`;
+  const capped = isCapped(payload, view.shown[0], view.first, state.input) ? ", at the cap" : "";
+  const here = `aleatoric ${decimal(aleatoric[at])}, epistemic ${decimal(epistemic[at])} nats${capped}`;
   return [
     `${what} of ${plural(view.order.length, "matching input")}${alpha && ` at alpha ${alpha}`}.`,
     `${inputName(payload, state.input)}: ${here}.`,

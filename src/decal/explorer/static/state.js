@@ -19,7 +19,7 @@ import { alphaText } from "./format.js";
  * @property {"auto"|"light"|"dark"} theme
  */
 
-export const SORTS = ["input", "label", "prediction", "error", "epistemic", "aleatoric", "total", "size"];
+export const SORTS = ["input", "label", "prediction", "error", "size", "total", "epistemic", "aleatoric"];
 
 /** The choices that this payload offers. @returns {Object<string, string[]>} */
 export function choicesOf(payload) {
@@ -44,7 +44,7 @@ export function firstState(payload) {
   const { where, curve, rule } = choicesOf(payload);
   return {
     level: payload.start,
-    sort: "epistemic",
+    sort: "size",
     falling: true,
     query: "",
     only: null,
@@ -59,12 +59,15 @@ export function firstState(payload) {
   };
 }
 
+/** The most classes in the decision set, then the largest upper entropy: decal.acquisition.most_uncertain. */
 function mostUncertain(payload) {
-  const { epistemic } = payload.models[0];
   const first = payload.start * payload.count;
-  let best = 0;
-  for (let i = 1; i < payload.count; i++) if (epistemic[first + i] > epistemic[first + best]) best = i;
-  return best;
+  const { total, size } = payload.models[0];
+  const classes = size.e_admissible ?? size[payload.setRules[0].key];
+  const beats = (a, b) => classes[a] - classes[b] || (total[a] || 0) - (total[b] || 0);
+  let best = first;
+  for (let at = first; at < first + payload.count; at++) if (beats(at, best) > 0) best = at;
+  return best - first;
 }
 
 const PLAIN = ["where", "cases", "show", "rule", "curve", "cloud", "theme"];

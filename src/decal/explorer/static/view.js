@@ -40,6 +40,13 @@ export function valueOf(payload, model, rule, key, first, i) {
   }
 }
 
+const AT_CAP = 1e-5; // nats: totals are stored as 32-bit floats
+
+/** Whether equal probabilities are plausible: then the upper entropy is ln K and says no more. */
+export function isCapped(payload, model, first, i) {
+  return Math.log(model.classes.length) - model.total[first + i] < AT_CAP;
+}
+
 const COMPARABLE = ["error", "epistemic", "aleatoric", "total", "size"];
 
 /** The number that the table shows: of the one model, or how much the second exceeds the first. */
@@ -123,5 +130,9 @@ function sorted(payload, state, view) {
     keys[i] = Number.isNaN(value) ? Infinity : sign * value; // the unknown come last either way
     order[found++] = i;
   }
-  return order.slice(0, found).sort((a, b) => keys[a] - keys[b] || a - b);
+  const listed = order.slice(0, found);
+  if (state.sort !== "size") return listed.sort((a, b) => keys[a] - keys[b] || a - b);
+  // Of equally large decision sets, the larger upper entropy is the more uncertain.
+  const ties = Float64Array.from({ length: n }, (_, i) => sign * cellValue(payload, state, view, "total", i) || 0);
+  return listed.sort((a, b) => keys[a] - keys[b] || ties[a] - ties[b] || a - b);
 }
