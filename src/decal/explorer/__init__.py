@@ -11,7 +11,7 @@ uncertainties and decisions of every input at each level, which decal has comput
 Exploration: Cats and dogs, 4 inputs, 2 classes, 20 levels
   .save("page.html") writes it as a file, .serve() opens it in a browser
 
-Imports from `_base`, `credal`, `_io`, `metrics` and `selection`.
+Imports from `_base`, `credal`, `_io`, `directions`, `decalibrator`, `metrics` and `selection`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 
 from decal._base.checks import check_count, check_distributions, check_labels
 from decal._base.inputs import inputs_of
 from decal._io.whole_files import replacing
 from decal.credal import CredalSet
+from decal.explorer._evidence import curves_of
 from decal.explorer._levels import levels_of, opening
 from decal.explorer._media import open_media
 from decal.explorer._page import html_page
@@ -285,7 +285,8 @@ def _side(model: Predictor, z: Any, name: str, levels: list[float], start: int) 
     def predict(level: int, rows: slice) -> CredalSet:
         return model.predict(z[rows], alpha=levels[level])
 
-    return Side(name, predict, predict(start, slice(0, 1)), _settings(model))
+    first = predict(start, slice(0, 1))
+    return Side(name, predict, first, _settings(model), curves_of(model, levels))
 
 
 def _settings(model: Predictor) -> tuple[tuple[str, str], ...]:

@@ -25,7 +25,7 @@ LEVELS = {
 MANY_CLASSES = 31
 SPREAD = (0.99, 0.98, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.1)
 COARSE = (1, 0.99, 0.98, 0.95, 0.9, 0.8, 0.6, 0.4, 0.2, 0.1, 0)
-"""With K classes a shift concerns one example in K: of many classes, most of the slider's levels are
+"""With K classes a shift concerns one example in K: of many classes, most of the levels are
 those of SPREAD to the power 10 / K, which do to them what SPREAD does to ten."""
 
 WIDEST, WIDEST_SUM = 0.2, 2.0

@@ -110,12 +110,15 @@ class Side:
         The set of the first input, which shows whether there are names and a point prediction.
     settings : tuple of pairs of str
         Names and values of settings.
+    curves : tuple or None
+        Likelihood curves, see `curves_of`.
     """
 
     name: str
     predict: Callable[[int, slice], CredalSet]
     first: CredalSet
     settings: tuple[tuple[str, str], ...] = ()
+    curves: tuple[dict[str, Any], Mapping[str, NDArray[Any]]] | None = None
 
     @property
     def has_point(self) -> bool:
@@ -217,8 +220,9 @@ def collect(
                 "settings": [list(pair) for pair in side.settings],
                 "summary": curve.summary(start),
                 "curve": curve.means(),
+                "evidence": _with_curves(arrays, i, side),
             }
-            for side, curve in zip(sides, curves, strict=True)
+            for i, (side, curve) in enumerate(zip(sides, curves, strict=True))
         ],
     }
     return Payload(header, arrays)
@@ -285,6 +289,15 @@ def _with_pictures(arrays: Arrays, media: Media, shown: Rows) -> dict[str, Any] 
     for at, file in enumerate(sheets.files):
         arrays[f"sheet/{at}"] = np.frombuffer(file, dtype=np.uint8)
     return {"kind": sheets.kind, "cells": sheets.cells, "columns": SHEET_COLUMNS, "per": PER_SHEET}
+
+
+def _with_curves(arrays: Arrays, i: int, side: Side) -> dict[str, Any] | None:
+    """Add the likelihood curves of a model to the arrays; returns their description."""
+    if side.curves is None:
+        return None
+    description, own = side.curves
+    arrays |= {f"{i}/{name}": array for name, array in own.items()}
+    return description
 
 
 def choose_rows(rows: Any, total: int, row_bytes: int, seed: int) -> Rows:

@@ -1,4 +1,4 @@
-"""Where the page leads its readers: the order of doubt, the cap, what words mean, what is in view."""
+"""Where the page leads its readers: the order of doubt, the cap, what words mean, the layout."""
 
 from __future__ import annotations
 

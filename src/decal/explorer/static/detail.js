@@ -7,6 +7,8 @@ import { drawPaths } from "./path.js";
 import { drawSpider } from "./spider.js";
 import { createPictures, pictureCanvas } from "./pictures.js";
 import { endsOf, MOST_SLOTS } from "./slots.js";
+import { createTriangle } from "./triangle.js";
+import { createWhy } from "./why.js";
 import { numbersTable, rulesTable } from "./verdicts.js";
 
 /** @param {(by: number) => void} step  goes to the previous or next input of the list */
@@ -28,6 +30,8 @@ export function createDetail(payload, store, level, step) {
     intervals: chartPlace(store, (...given) => drawIntervals(...given, showAll)),
     paths: chartPlace(store, drawPaths),
   };
+  const why = createWhy(payload, store);
+  const triangle = createTriangle(payload, store);
   const numbers = h("div", { "data-testid": "numbers" });
   const rules = h("div", { "data-testid": "rules" });
   const part = (name, ...content) => h("div", { class: "part" }, h(`h${level + 1}`, null, name), ...content);
@@ -37,6 +41,8 @@ export function createDetail(payload, store, level, step) {
     { class: "parts" },
     decisions,
     part("Intervals", charts.intervals.host, more),
+    why && part("Why the interval stops there", why.element),
+    triangle && part(payload.models[0].classes.length > 3 ? "Three of the classes" : "Triangle", triangle.element),
     part("Numbers", numbers),
     part("Spider", charts.spider.host),
     payload.alphas.length > 1 && part("Growth as α falls", charts.paths.host),
@@ -60,13 +66,20 @@ export function createDetail(payload, store, level, step) {
     for (const chart of Object.values(charts)) chart.update(payload, state);
     more.hidden = payload.slots <= MOST_SLOTS;
     setText(more, showAll ? `Show the first ${MOST_SLOTS}` : `Show all ${plural(payload.slots, "class")}`);
+    why?.update(state);
+    triangle?.update(state, view);
     numbers.replaceChildren(numbersTable(payload, state));
     rules.replaceChildren(rulesTable(payload, state));
   }
 
-  const stop = () => Object.values(charts).forEach((chart) => chart.size.stop());
+  const stop = () => {
+    Object.values(charts).forEach((chart) => chart.size.stop());
+    why?.stop();
+    triangle?.stop();
+  };
   const drawings = () =>
-    Object.entries(charts)
+    Object.entries({ ...charts, why, triangle })
+      .filter(([, chart]) => chart)
       .map(([name, { drawn }]) => ({ name, root: drawn() }))
       .filter(({ root }) => root);
   return { element, update, stop, drawings };

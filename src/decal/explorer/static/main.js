@@ -112,7 +112,7 @@ function build(root, payload, address) {
     const alpha = alphaText(payload.alphas[state.level]);
     const models = payload.models.map((model) => model.name).join(" and ");
     const of = inputName(payload, state.input).slice(0, 60);
-    const titles = { spider: of, intervals: "Intervals", paths: "Growth as α falls" };
+    const titles = { spider: of, intervals: "Intervals", paths: "Growth as α falls", why: "Why the interval stops there", triangle: "Triangle" };
     return {
       title: payload.title,
       line: [models, alpha && `α ${alpha}`, listedInWords(payload, view)].filter(Boolean).join(" · "),

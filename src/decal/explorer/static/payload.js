@@ -89,6 +89,7 @@ function readModel(header, i, read, { n, s, levels, setRules, oneRules }) {
     settings,
     summary,
     curve,
+    evidence: readEvidence(header.models[i].evidence, i, read, header.arrays ?? {}, classes.length),
     lower: read(`${i}/lower`, [levels, n, s]),
     upper: read(`${i}/upper`, [levels, n, s]),
     point: read(`${i}/point`, [n, s], { optional: true }),
@@ -102,6 +103,21 @@ function readModel(header, i, read, { n, s, levels, setRules, oneRules }) {
     covered: byLevel("covered", true),
     hit: byLevel("hit", true),
   };
+}
+
+/** The likelihood curves of a model; null where they are not known. */
+function readEvidence(about, i, read, index, classes) {
+  if (!about) return null;
+  const { budgets, directions } = about;
+  need(Array.isArray(budgets) && budgets.length > 3 && Array.isArray(directions), "The curves are described incompletely.");
+  const curve = (name, shape) => read(`${i}/curve/${name}`, shape);
+  const curves = {};
+  if (directions.includes("class")) {
+    curves.class = curve("class", [2, budgets.length, classes]);
+    curves.top = curve("top", [2, index[`${i}/curve/top`]?.shape?.[1], classes]);
+  }
+  if (directions.includes("temperature")) curves.temperature = curve("temperature", [2, budgets.length, 1]);
+  return { ...about, classes, curves };
 }
 
 /** One model may have a point prediction and the other not: rules it lacks are left out. */

@@ -3,7 +3,7 @@
 import { chartRoot, fitText, svg, textWidth } from "./dom.js";
 import { diamond } from "./axes.js";
 import { slotName } from "./format.js";
-import { barClass, endsOf, intervalsInWords, topSlots } from "./slots.js";
+import { barClass, endsNow, intervalsInWords, topSlots } from "./slots.js";
 
 const RINGS = [0.25, 0.5, 0.75, 1];
 const HOLE = 0.16; // radius of the empty middle, in units of probability: bars start apart
@@ -76,7 +76,7 @@ function spokeMarks(payload, state, slot, angle, step, at) {
   const marks = payload.models.flatMap((model, which) => {
     const aside = several ? (which - 0.5) * Math.min((SPREAD * step) / 2, 0.2) : 0;
     const moved = (p) => at(angle + aside, p);
-    const [low, high] = endsOf(payload, model, state.level, i, slot);
+    const [low, high] = endsNow(payload, model, state, slot);
     if (Number.isNaN(low)) return [];
     const [[x1, y1], [x2, y2]] = [moved(low), moved(high)];
     const bar = svg("line", { class: barClass(payload, model, state, slot), x1, y1, x2, y2 });

@@ -12,6 +12,9 @@ import { alphaText } from "./format.js";
  * @property {"label"|"prediction"|"set"} where  what must be that class
  * @property {"all"|"errors"|"missed"|"uncovered"} cases
  * @property {number} input   index of the input shown
+ * @property {?string} why    the class whose interval is explained, or "scale"
+ * @property {?string} three  the classes at the triangle's corners, as "0,1,2"
+ * @property {?{budget: number, box: ?[number, number][], input: number}} live  a cut that is being dragged
  * @property {"1"|"2"|"difference"} show  which model the table and the cloud show
  * @property {string} rule    the set rule whose decision sets are shown
  * @property {"coverage"|"missed"|"size"} curve  what is traded against efficiency
@@ -51,6 +54,9 @@ export function firstState(payload) {
     where: where[0],
     cases: "all",
     input: mostUncertain(payload),
+    why: null,
+    three: null,
+    live: null,
     show: "1",
     rule: rule.includes("e_admissible") ? "e_admissible" : rule[0],
     curve: curve[0],
@@ -82,6 +88,8 @@ export function toHash(state, payload) {
   if (state.query) words.set("query", state.query);
   if (state.only !== null) words.set("class", state.only);
   for (const key of PLAIN) if (state[key] !== first[key]) words.set(key, state[key]);
+  if (state.why !== null) words.set("why", state.why);
+  if (state.three !== null) words.set("three", state.three);
   words.set("input", payload.rows[state.input]);
   return `#${words}`;
 }
@@ -99,6 +107,12 @@ export function fromHash(hash, payload) {
   const whole = (key) => (/^\d+$/.test(words.get(key) ?? "") ? Number(words.get(key)) : -1);
   const only = whole("class");
   if (only >= 0 && only < payload.models[0].classes.length) state.only = only;
+  const why = words.get("why");
+  const scales = payload.models[0].evidence?.directions.includes("temperature") && !payload.rest;
+  if ((why === "scale" && scales) || (whole("why") >= 0 && whole("why") < payload.models[0].classes.length)) state.why = why;
+  const three = (words.get("three") ?? "").split(",");
+  const isClass = (word) => /^\d+$/.test(word) && Number(word) < payload.models[0].classes.length;
+  if (new Set(three).size === 3 && three.length === 3 && three.every(isClass)) state.three = three.join(",");
   const input = payload.rows.indexOf(whole("input"));
   if (input >= 0) state.input = input;
   return state;
