@@ -220,6 +220,7 @@ def collect(
                 "settings": [list(pair) for pair in side.settings],
                 "summary": curve.summary(start),
                 "curve": curve.means(),
+                "kind": _kind(side.first),
                 "evidence": _with_curves(arrays, i, side),
             }
             for i, (side, curve) in enumerate(zip(sides, curves, strict=True))
@@ -289,6 +290,11 @@ def _with_pictures(arrays: Arrays, media: Media, shown: Rows) -> dict[str, Any] 
     for at, file in enumerate(sheets.files):
         arrays[f"sheet/{at}"] = np.frombuffer(file, dtype=np.uint8)
     return {"kind": sheets.kind, "cells": sheets.cells, "columns": SHEET_COLUMNS, "per": PER_SHEET}
+
+
+def _kind(credal: CredalSet) -> str:
+    """What the sets are: the page decides for boxes by itself."""
+    return "box" if isinstance(credal, IntervalCredalSet) else "other"
 
 
 def _with_curves(arrays: Arrays, i: int, side: Side) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ export function count(n) {
 
 /** A number to three decimals; a dash where there is none. */
 export function decimal(x, digits = 3) {
-  return Number.isFinite(x) ? x.toFixed(digits) : "–";
+  return Number.isFinite(x) ? x.toFixed(digits).replace("-", "−") : "–";
 }
 
 /** A difference, with its sign; zero has none. */

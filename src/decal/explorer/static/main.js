@@ -11,6 +11,7 @@ import { createTradeoff, CURVES } from "./tradeoff.js";
 import { createScatter } from "./scatter.js";
 import { createTable, listedInWords } from "./table.js";
 import { createDetail } from "./detail.js";
+import { createCosts } from "./costs.js";
 import { asCsv, asPng, asSvg, download, sheet } from "./export.js";
 
 const ADDRESS_DELAY = 200; // ms; browsers refuse an address that changes too often
@@ -61,7 +62,8 @@ function build(root, payload, address) {
   const table = createTable(payload, store, { onOpen: () => bringIntoView() });
   const detail = createDetail(payload, store, level + 1, (by) => table.step(by));
   const announcer = createAnnouncer(payload);
-  const parts = [header, bar, tradeoff, scatter, filters, table, detail, announcer];
+  const costs = createCosts(payload, store, level + 1);
+  const parts = [header, bar, tradeoff, scatter, filters, table, detail, costs, announcer].filter(Boolean);
 
   const optional = (label, pairs, name) =>
     pairs.length > 1 ? choice(label, pairs, (value) => store.set({ [name]: value }), name) : null;
@@ -77,7 +79,7 @@ function build(root, payload, address) {
     panel("tradeoff", "Trade-off", level + 1, curve?.element, tradeoff.element, key(payload)),
     panel("scatter-panel", "Uncertainty", level + 1, cloud?.element, scatter.element, scatter.legend));
   const list = panel("list", "Inputs", level + 1, [listed, show?.element], filters.element, table.element);
-  const body = h("div", { class: "body" }, charts, list, detail.element);
+  const body = h("div", { class: "body" }, charts, list, detail.element, costs?.element);
   root.replaceChildren(header.element, bar.element, body, announcer.element);
 
   function render(state, before, asked) {

@@ -89,6 +89,7 @@ function readModel(header, i, read, { n, s, levels, setRules, oneRules }) {
     settings,
     summary,
     curve,
+    kind: String(header.models[i].kind ?? "other"),
     evidence: readEvidence(header.models[i].evidence, i, read, header.arrays ?? {}, classes.length),
     lower: read(`${i}/lower`, [levels, n, s]),
     upper: read(`${i}/upper`, [levels, n, s]),

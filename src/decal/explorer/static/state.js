@@ -1,5 +1,6 @@
 // What the reader chose, who wants to know, and how it is written in the address.
 
+import { COST_RULES } from "./decide.js";
 import { alphaText } from "./format.js";
 
 /**
@@ -14,6 +15,9 @@ import { alphaText } from "./format.js";
  * @property {number} input   index of the input shown
  * @property {?string} why    the class whose interval is explained, or "scale"
  * @property {?string} three  the classes at the triangle's corners, as "0,1,2"
+ * @property {number} cost  of abstaining, where an error costs 1
+ * @property {string} costRule  the rule that decides with costs
+ * @property {?number[][]} matrix  utilities of naming a class; null for right 1, wrong 0
  * @property {?{budget: number, box: ?[number, number][], input: number}} live  a cut that is being dragged
  * @property {"1"|"2"|"difference"} show  which model the table and the cloud show
  * @property {string} rule    the set rule whose decision sets are shown
@@ -42,6 +46,8 @@ export function choicesOf(payload) {
   };
 }
 
+const FIRST_COST = 0.3;
+
 /** @returns {State} */
 export function firstState(payload) {
   const { where, curve, rule } = choicesOf(payload);
@@ -56,6 +62,9 @@ export function firstState(payload) {
     input: mostUncertain(payload),
     why: null,
     three: null,
+    cost: FIRST_COST,
+    costRule: "gamma_maximin",
+    matrix: null,
     live: null,
     show: "1",
     rule: rule.includes("e_admissible") ? "e_admissible" : rule[0],
@@ -90,6 +99,9 @@ export function toHash(state, payload) {
   for (const key of PLAIN) if (state[key] !== first[key]) words.set(key, state[key]);
   if (state.why !== null) words.set("why", state.why);
   if (state.three !== null) words.set("three", state.three);
+  if (state.cost !== first.cost) words.set("cost", state.cost);
+  if (state.costRule !== first.costRule) words.set("decide", state.costRule);
+  if (state.matrix) words.set("utility", state.matrix.flat().join(","));
   words.set("input", payload.rows[state.input]);
   return `#${words}`;
 }
@@ -113,9 +125,18 @@ export function fromHash(hash, payload) {
   const three = (words.get("three") ?? "").split(",");
   const isClass = (word) => /^\d+$/.test(word) && Number(word) < payload.models[0].classes.length;
   if (new Set(three).size === 3 && three.length === 3 && three.every(isClass)) state.three = three.join(",");
+  if (words.get("cost") && Number(words.get("cost")) >= 0 && Number(words.get("cost")) <= 1) state.cost = Number(words.get("cost"));
+  if (COST_RULES.some(([name]) => name === words.get("decide"))) state.costRule = words.get("decide");
+  state.matrix = matrixIn(words.get("utility"), payload.models[0].classes.length);
   const input = payload.rows.indexOf(whole("input"));
   if (input >= 0) state.input = input;
   return state;
+}
+
+function matrixIn(text, K) {
+  const numbers = (text ?? "").split(",").map((word) => (word.trim() ? Number(word) : NaN));
+  if (numbers.length !== K * K || !numbers.every(Number.isFinite)) return null;
+  return Array.from({ length: K }, (_, a) => numbers.slice(a * K, (a + 1) * K));
 }
 
 function nearestLevel(alphas, alpha, otherwise) {
