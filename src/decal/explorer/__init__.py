@@ -23,7 +23,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-
 from decal._base.checks import check_count, check_distributions, check_labels
 from decal._base.inputs import inputs_of
 from decal._io.whole_files import replacing
@@ -39,6 +38,9 @@ __all__ = ["Exploration", "Payload", "explore", "explore_credal"]
 
 USUAL_ALPHA = 0.8
 """The own level of models without an alpha."""
+
+LARGE_PAYLOAD = 64 << 20
+"""Bytes beyond which compressing well would take longer than it saves."""
 
 TITLE = "Credal predictions"
 
@@ -58,7 +60,9 @@ class Exploration:
     @cached_property
     def compressed(self) -> bytes:
         """The payload as the page holds it; the same numbers give the same bytes."""
-        return gzip.compress(self.payload.to_bytes(), compresslevel=6, mtime=0)
+        data = self.payload.to_bytes()
+        level = 6 if len(data) <= LARGE_PAYLOAD else 2
+        return gzip.compress(data, compresslevel=level, mtime=0)
 
     def html(self) -> str:
         """The page, self-contained: it loads nothing and sends nothing."""

@@ -1,4 +1,4 @@
-"""Why an interval stops there: the cut is dragged, and what the page computes is what decal does."""
+"""Why an interval stops there: the cut is dragged, and the page computes what decal does."""
 
 from __future__ import annotations
 

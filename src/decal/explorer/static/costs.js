@@ -6,7 +6,7 @@ import { className, count, decimal, inputName } from "./format.js";
 import { term } from "./terms.js";
 import { COST_RULES, decide, decideAbstaining, planOf, SET_COST_RULES, tightened, utilityOf } from "./decide.js";
 
-const MOST_JUDGED = 10_000; // inputs over which shares are taken
+const MOST_JUDGED = 5_000; // inputs over which shares are taken
 const MOST_SOLVED = 1_000; // the same where each input needs linear programs
 const MOST_EDITED = 12; // classes whose matrix is shown
 const LISTED_ACTIONS = 6;

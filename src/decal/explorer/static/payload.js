@@ -1,7 +1,8 @@
 // Bytes -> the numbers to draw. Everything is checked here; nothing is checked later.
 
 const MAGIC = [0x64, 0x65, 0x63, 0x61, 0x6c, 0, 0, 1]; // "decal", 0, 0, version 1
-const ARRAY_TYPES = { float32: Float32Array, int32: Int32Array, uint32: Uint32Array, uint8: Uint8Array };
+const ARRAY_TYPES = { float32: Float32Array, int32: Int32Array, uint32: Uint32Array, uint16: Uint16Array, uint8: Uint8Array };
+const NO_SHARE = 65535; // marks what is not a number, among shares of 65534
 
 /**
  * @typedef {object} Model One model's results. Arrays by level are flat: entry (level * count + i).
@@ -73,8 +74,16 @@ function arrayReader(bytes, index, base) {
     const size = shape.reduce((a, b) => a * b, 1);
     const end = entry.offset + size * Type.BYTES_PER_ELEMENT;
     need(entry.offset % 8 === 0 && end <= body.length, `The array "${name}" is cut off.`);
-    return new Type(body.buffer, entry.offset, size);
+    const stored = new Type(body.buffer, entry.offset, size);
+    return entry.dtype === "uint16" ? asShares(stored) : stored;
   };
+}
+
+/** Probabilities of very many inputs are stored as whole numbers of 65534ths. */
+function asShares(stored) {
+  const shares = new Float32Array(stored.length);
+  for (let at = 0; at < stored.length; at++) shares[at] = stored[at] === NO_SHARE ? NaN : stored[at] / 65534;
+  return shares;
 }
 
 function readModel(header, i, read, { n, s, levels, setRules, oneRules }) {

@@ -24,6 +24,7 @@ export function createScatter(payload, store) {
     epistemic: largestOf(payload.models.map((model) => model.epistemic), 0.01),
   };
   const [px, py] = [new Float32Array(payload.count), new Float32Array(payload.count)];
+  const errors = {};
   let colours = {};
   let axes = { key: "", root: null };
   let current = null;
@@ -90,12 +91,22 @@ export function createScatter(payload, store) {
       ys: new Float32Array(payload.count),
       count: 0,
     }));
+    const wrong = errorsOf(models);
     for (let i = 0; i < payload.count; i++) {
-      const layer = layers[!view.matches[i] ? 0 : models.some((model) => errorOf(payload, model, i) === 1) ? 2 : 1];
+      const layer = layers[!view.matches[i] ? 0 : wrong[i] ? 2 : 1];
       layer.xs[layer.count] = px[i] * scale;
       layer.ys[layer.count++] = py[i] * scale;
     }
     splat(canvas.getContext("2d"), layers, DOT_RADIUS * scale);
+  }
+
+  /** Where any of the models is wrong: found once, for it does not depend on the level. */
+  function errorsOf(models) {
+    const key = models.map((model) => payload.models.indexOf(model)).join();
+    errors[key] ??= Uint8Array.from({ length: payload.count }, (_, i) =>
+      Number(models.some((model) => errorOf(payload, model, i) === 1)),
+    );
+    return errors[key];
   }
 
   function nearest(event) {

@@ -89,6 +89,8 @@ export function createTriangle(payload, store) {
   const lists = K > 3 ? corners.map((name, at) => select(name, classes, choose(at), `corner-${at}`)) : [];
   const element = h("div", null, lists.length > 0 && h("div", { class: "corners" }, lists.map((list) => list.element)), host, note);
   let drawn = null;
+  let painted = "";
+  let colours = { theme: null };
   let places = { px: new Float32Array(payload.count), py: new Float32Array(payload.count) };
 
   function update(state, view) {
@@ -100,8 +102,16 @@ export function createTriangle(payload, store) {
     const bottom = 26 + side * SIN60;
     const at = ([a, b, c]) => [left + side * (b + c / 2) + 0 * a, bottom - side * SIN60 * c];
     const height = bottom + 26;
-    places = placesOf(payload, model, three, at, places);
-    paint(canvas, payload, model, state, view, places, size.width, height);
+    const theme = host.closest(".decal")?.dataset.theme + matchMedia("(prefers-color-scheme: dark)").matches;
+    if (colours.theme !== theme) colours = { theme, all: ["--faint", "--model1", "--alert"].map((name) => colourOf(host, name)) };
+    // The points stay where they are while alpha moves, unless a filter depends on it.
+    const filtered = view.order.length < payload.count ? JSON.stringify({ ...state, input: 0, live: 0 }) : "";
+    const key = [three, size.width, theme, filtered].join(" ");
+    if (key !== painted) {
+      places = placesOf(payload, model, three, at, places);
+      paint(canvas, payload, model, view, places, size.width, height, colours.all);
+      painted = key;
+    }
     const polygons = payload.models.map((each) => polygonOf(payload, each, state, three));
     const words = inWords(payload, model, state, three, polygons[0]);
     drawn = drawTriangle(payload, state, three, { at, left, side, bottom, height, width: size.width, polygons, words });
@@ -151,21 +161,22 @@ export function polygonOf(payload, model, state, three) {
 function placesOf(payload, model, three, at, { px, py }) {
   const { point } = model;
   for (let i = 0; i < payload.count; i++) {
-    const p = point ? three.map((k) => point[i * payload.width + k]) : [NaN, NaN, NaN];
-    const sum = p[0] + p[1] + p[2];
-    [px[i], py[i]] = at(p.map((x) => x / sum));
+    const row = i * payload.width;
+    const [a, b, c] = point ? [point[row + three[0]], point[row + three[1]], point[row + three[2]]] : [NaN, NaN, NaN];
+    const sum = a + b + c;
+    [px[i], py[i]] = at([a / sum, b / sum, c / sum]);
   }
   return { px, py };
 }
 
 /** All other inputs, where the model puts them. */
-function paint(canvas, payload, model, state, view, { px, py }, width, height) {
+function paint(canvas, payload, model, view, { px, py }, width, height, colours) {
   const scale = window.devicePixelRatio || 1;
   Object.assign(canvas, { width: width * scale, height: height * scale });
   canvas.style.height = `${height}px`;
   if (!model.point) return;
-  const layers = ["--faint", "--model1", "--alert"].map((name) => ({
-    colour: colourOf(canvas.parentElement, name),
+  const layers = colours.map((colour) => ({
+    colour,
     xs: new Float32Array(payload.count),
     ys: new Float32Array(payload.count),
     count: 0,
