@@ -52,6 +52,7 @@ USUAL_KEYS = {
     "texts": ("texts", "text"),
     "names": ("names", "name"),
     "images": ("images", "image"),
+    "groups": ("groups", "group"),
 }
 """The keys and columns that are tried when the user names none."""
 
@@ -95,6 +96,18 @@ def explore(
     ] = None,
     names_key: Annotated[
         str | None, typer.Option(metavar="KEY", help="Column, key or field of the names.")
+    ] = None,
+    groups: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="Metadata of the inputs, such as site or scanner, in such a file too.",
+        ),
+    ] = None,
+    groups_key: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,…", help="Columns, keys or fields of the metadata."),
     ] = None,
     compare: Annotated[
         Path | None,
@@ -211,6 +224,7 @@ def explore(
             texts=None if texts is None else read_list(texts, texts_key, "texts"),
             images=None if images is None else read_images(images, images_key),
             names=None if names is None else read_list(names, names_key, "names"),
+            groups=None if groups is None else read_groups(groups, groups_key),
             alphas=slider,
             start=start,
             rows=rows,
@@ -269,6 +283,15 @@ def read_list(path: Path, key: str | None, what: str) -> list[Any]:
         )
     columns_of_text = [array.tolist() for array in arrays]
     return columns_of_text[0] if len(arrays) == 1 else list(zip(*columns_of_text, strict=True))
+
+
+def read_groups(path: Path, key: str | None) -> dict[str, list[Any]]:
+    """Columns of metadata by their names."""
+    if not key:
+        raise ValueError(
+            f"groups-key must name the columns of {path}: got none. Pass --groups-key A,B."
+        )
+    return {name: read_list(path, name, "groups") for name in split(key)}
 
 
 def read_images(path: Path, key: str | None) -> Any:

@@ -17,7 +17,7 @@ Imports from `_base`, `credal`, `_io`, `directions`, `decalibrator`, `metrics` a
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +28,7 @@ from decal._base.inputs import inputs_of
 from decal._io.whole_files import replacing
 from decal.credal import CredalSet
 from decal.explorer._evidence import curves_of
+from decal.explorer._groups import open_groups
 from decal.explorer._levels import levels_of, opening
 from decal.explorer._media import open_media
 from decal.explorer._page import html_page
@@ -122,6 +123,7 @@ def explore(
     texts: Any = None,
     images: Any = None,
     names: Iterable[Any] | None = None,
+    groups: Mapping[str, Any] | None = None,
     alphas: Any = None,
     start: float | None = None,
     rows: Any = None,
@@ -152,6 +154,10 @@ def explore(
         named by row, such as 17.png. Optional; the page holds thumbnails.
     names : iterable, optional
         Names of the n inputs.
+    groups : mapping, optional
+        Columns of metadata by their names, such as {"site": sites, "scanner": scanners}: n values
+        each, at most 100 of them distinct. The page filters and colours by them, and shows how
+        good the sets are in each group, over all n inputs.
     alphas
         Levels of the slider; by default some 20, among them 1, 0 and the model's own.
     start : float, optional
@@ -221,6 +227,7 @@ def explore(
             labels=y,
             truth=None if truth is None else _truth(truth, z.shape),
             media=open_media(names, texts, images, total=len(z)),
+            groups=open_groups(groups, total=len(z)),
             rows=rows,
             slots=slots,
             title=str(title or name or TITLE),
@@ -240,6 +247,7 @@ def explore_credal(
     texts: Any = None,
     images: Any = None,
     names: Iterable[Any] | None = None,
+    groups: Mapping[str, Any] | None = None,
     rows: Any = None,
     slots: int | None = None,
     name: str | None = None,
@@ -252,7 +260,7 @@ def explore_credal(
     ----------
     credal : CredalSet
         n inputs, K classes. Empty sets are shown as such.
-    labels, truth, texts, images, names, rows, slots, name, title, seed
+    labels, truth, texts, images, names, groups, rows, slots, name, title, seed
         As for `explore`.
 
     Examples
@@ -277,6 +285,7 @@ def explore_credal(
             else check_labels(labels, rows=n, classes=K, names=credal.classes),
             truth=None if truth is None else _truth(truth, (n, K)),
             media=open_media(names, texts, images, total=n),
+            groups=open_groups(groups, total=n),
             rows=rows,
             slots=slots,
             title=str(title or name or TITLE),

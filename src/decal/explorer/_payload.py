@@ -19,6 +19,7 @@ from decal import metrics
 from decal._base.checks import check_count, check_rows
 from decal._base.numerics import Array, for_each_block, row_blocks
 from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, KLCredalSet
+from decal.explorer._groups import Group
 from decal.explorer._media import PER_SHEET, SHEET_COLUMNS, Media
 
 Rows = NDArray[np.intp]
@@ -149,6 +150,7 @@ def collect(
     labels: Rows | None,
     truth: Array | None,
     media: Media,
+    groups: Sequence[Group],
     rows: Any,
     slots: int | None,
     title: str,
@@ -175,6 +177,8 @@ def collect(
         True distributions, already checked.
     media : Media
         Names, texts and pictures of the inputs.
+    groups : sequence of Group
+        Columns of metadata.
     rows : int, array or None
         How many inputs to show, or which; None for as many as BYTE_BUDGET allows.
     slots : int or None
@@ -206,7 +210,11 @@ def collect(
         arrays["labels"][:] = labels[shown]
     if truth is not None:
         arrays["truth"][:] = _fold(truth[shown], arrays["slots"])
-    curves = _sweep(sides, len(levels), start, total, arrays, labels, truth, progress)
+    by_label = [_by_label(sides[0], labels)] if labels is not None and K <= MOST_SLOTS else []
+    grouped = [*groups, *by_label]
+    curves = _sweep(sides, len(levels), start, total, arrays, labels, truth, grouped, progress)
+    for at, group in enumerate(groups):
+        arrays[f"group/{at}"] = group.codes[shown]
     header = {
         "title": title,
         "alphas": list(levels),
@@ -218,7 +226,9 @@ def collect(
             "total": total,
             **media.pick(shown),
             "images": _with_pictures(arrays, media, shown),
+            "groups": [{"name": g.name, "values": list(g.values)} for g in groups],
         },
+        "grouped": [{"name": g.name, "values": list(g.values)} for g in grouped],
         "slots": m,
         "rest": m < K,
         "rules": rules,
@@ -229,6 +239,7 @@ def collect(
                 "settings": [list(pair) for pair in side.settings],
                 "summary": curve.summary(start),
                 "curve": curve.means(),
+                "groups": [[part.group() for part in parts] for parts in curve.parts],
                 "kind": _kind(side.first),
                 "evidence": _with_curves(arrays, i, side),
             }
@@ -246,6 +257,7 @@ def _sweep(
     arrays: Arrays,
     labels: Rows | None,
     truth: Array | None,
+    groups: Sequence[Group],
     progress: Callable[[int, int], None] | None,
 ) -> list[_Curves]:
     """Predict all inputs at all A levels: fill the arrays of those shown, and sum up all.
@@ -257,7 +269,7 @@ def _sweep(
         {name.removeprefix(f"{i}/"): a for name, a in arrays.items() if name.startswith(f"{i}/")}
         for i in range(len(sides))
     ]
-    curves = [_Curves(A) for _ in sides]
+    curves = [_Curves(A, [len(group.values) for group in groups]) for _ in sides]
     steps = [
         (i, a, block)
         for a in range(A)
@@ -271,6 +283,13 @@ def _sweep(
         p = None if truth is None else truth[block]
         kept = np.asarray(credal.decide("e_admissible", empty="nan"), dtype=bool)
         curves[i].add(a, credal, kept, y, p)
+        for group, parts in zip(groups, curves[i].parts, strict=True):
+            codes = group.codes[block]
+            for value, part in enumerate(parts):
+                rows = np.flatnonzero(codes == value)
+                if len(rows):
+                    of = (None if x is None else x[rows] for x in (y, p))
+                    part.add(a, credal[rows], kept[rows], *of)
         here = slice(*np.searchsorted(shown, [block.start, block.stop]))
         inside = shown[here] - block.start
         if len(inside):
@@ -299,6 +318,11 @@ def _with_pictures(arrays: Arrays, media: Media, shown: Rows) -> dict[str, Any] 
     for at, file in enumerate(sheets.files):
         arrays[f"sheet/{at}"] = np.frombuffer(file, dtype=np.uint8)
     return {"kind": sheets.kind, "cells": sheets.cells, "columns": SHEET_COLUMNS, "per": PER_SHEET}
+
+
+def _by_label(side: Side, labels: Rows) -> Group:
+    """The labels as groups: how good the sets are for each true class."""
+    return Group("label", side.classes, labels.astype(np.uint8))
 
 
 def _kind(credal: CredalSet) -> str:
@@ -412,9 +436,17 @@ def _entropies(credal: CredalSet) -> tuple[Array, Array]:
 class _Curves:
     """Sums over all inputs, shown or not, at every level."""
 
-    def __init__(self, levels: int) -> None:
+    def __init__(self, levels: int, groups: Sequence[int] = ()) -> None:
         self.rows = np.zeros(levels)
         self.sums: dict[str, Array] = {}
+        self.parts = [[_Curves(levels) for _ in range(values)] for values in groups]
+
+    def group(self) -> dict[str, Any]:
+        """The number of inputs and the means at every level, of one group."""
+        means = {name: values for name, values in self.means().items() if values is not None}
+        if "accuracy" in self.sums:
+            means["accuracy"] = (self.sums["accuracy"] / np.maximum(self.rows, 1)).tolist()
+        return {"inputs": int(self.rows[0]), **means}
 
     def add(
         self,
@@ -445,7 +477,9 @@ class _Curves:
     def means(self) -> dict[str, list[float] | None]:
         """Each curve of the page; None if it needs labels or a truth that were not given."""
         return {
-            name: (self.sums[name] / self.rows).tolist() if name in self.sums else None
+            name: (self.sums[name] / np.maximum(self.rows, 1)).tolist()
+            if name in self.sums
+            else None
             for name in ("efficiency", "coverage", "size", "missed")
         }
 

@@ -95,10 +95,12 @@ export function createFilters(payload, store) {
   const where = select("Where it", pick("where", WHERE), set("where"), "filter-where");
   const cases = select("Cases", pick("cases", CASES), set("cases"), "filter-cases");
   const titles = Object.fromEntries(payload.setRules.map((rule) => [rule.key, rule.title]));
+  const values = payload.groups.flatMap(({ name, values: all }, at) => all.map((value, v) => [`${at}:${v}`, `${name}: ${value}`]));
+  const group = select("Group", [["", "any"], ...values], (value) => store.set({ group: value || null }), "filter-group");
   const rule = select("Decision set", pick("rule", titles), set("rule"), "filter-rule");
 
   const reset = () => {
-    store.set({ query: "", only: null, where: firstState(payload).where, cases: "all" });
+    store.set({ query: "", only: null, where: firstState(payload).where, cases: "all", group: null });
     search.input.focus();
   };
   const about = { type: "button", class: "link", "data-testid": "clear" };
@@ -110,6 +112,7 @@ export function createFilters(payload, store) {
     only.element,
     where.element,
     choices.cases.length > 1 && cases.element,
+    payload.groups.length > 0 && group.element,
     choices.rule.length > 1 && rule.element,
     clear,
   );
@@ -120,8 +123,9 @@ export function createFilters(payload, store) {
     where.list.value = state.where;
     where.element.hidden = state.only === null;
     cases.list.value = state.cases;
+    group.list.value = state.group ?? "";
     rule.list.value = state.rule;
-    clear.hidden = !state.query && state.only === null && state.cases === "all";
+    clear.hidden = !state.query && state.only === null && state.cases === "all" && state.group === null;
   }
   return { element, update, focus: () => search.input.focus() };
 }

@@ -126,6 +126,7 @@ function aboutInput(payload, i, drawPicture) {
   const facts = h("dl", { class: "facts" });
   const fact = (term, value) => facts.append(h("div", null, h("dt", null, term), h("dd", null, value)));
   if (payload.names) fact("Row", String(payload.rows[i]));
+  for (const { name: group, values, codes } of payload.groups) fact(group, values[codes[i]]);
   if (payload.labels) fact("Label", className(payload.models[0], payload.labels[i]));
   for (const model of payload.models) {
     if (!model.predicted) continue;

@@ -11,6 +11,7 @@ import { createTradeoff, CURVES } from "./tradeoff.js";
 import { createScatter } from "./scatter.js";
 import { createTable, listedInWords } from "./table.js";
 import { createDetail } from "./detail.js";
+import { createGroups } from "./groups.js";
 import { createCosts } from "./costs.js";
 import { asCsv, asPng, asSvg, download, sheet } from "./export.js";
 
@@ -63,7 +64,8 @@ function build(root, payload, address) {
   const detail = createDetail(payload, store, level + 1, (by) => table.step(by));
   const announcer = createAnnouncer(payload);
   const costs = createCosts(payload, store, level + 1);
-  const parts = [header, bar, tradeoff, scatter, filters, table, detail, costs, announcer].filter(Boolean);
+  const groups = createGroups(payload, store, level + 1);
+  const parts = [header, bar, tradeoff, scatter, filters, table, detail, costs, groups, announcer].filter(Boolean);
 
   const optional = (label, pairs, name) =>
     pairs.length > 1 ? choice(label, pairs, (value) => store.set({ [name]: value }), name) : null;
@@ -79,7 +81,7 @@ function build(root, payload, address) {
     panel("tradeoff", "Trade-off", level + 1, curve?.element, tradeoff.element, key(payload)),
     panel("scatter-panel", "Uncertainty", level + 1, cloud?.element, scatter.element, scatter.legend));
   const list = panel("list", "Inputs", level + 1, [listed, show?.element], filters.element, table.element);
-  const body = h("div", { class: "body" }, charts, list, detail.element, costs?.element);
+  const body = h("div", { class: "body" }, charts, list, detail.element, h("div", { class: "below" }, costs?.element, groups?.element));
   root.replaceChildren(header.element, bar.element, body, announcer.element);
 
   function render(state, before, asked) {

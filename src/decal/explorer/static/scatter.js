@@ -10,6 +10,8 @@ import { placeTip } from "./tradeoff.js";
 
 const CLOUD_REACH = 16; // pixels within which the pointer finds a point
 const DOT_RADIUS = 2.5;
+const GROUP_COLOURS = [0, 1, 2, 3, 4, 5, 6, 7]; // as in style.css
+const MOST_KEYS = 12;
 
 export function createScatter(payload, store) {
   const canvas = h("canvas", { "aria-hidden": "true" });
@@ -85,7 +87,9 @@ export function createScatter(payload, store) {
     const scale = canvas.width / size.width;
     const models = judged(state, view);
     const right = models[0] === payload.models[1] ? "--model2" : "--model1";
-    const layers = ["--faint", right, "--alert"].map((name) => ({
+    const coloured = payload.groups[state.colour];
+    const names = coloured ? ["--faint", ...GROUP_COLOURS.map((_, at) => `--group${at}`)] : ["--faint", right, "--alert"];
+    const layers = names.map((name) => ({
       colour: (colours[name] ??= colourOf(host, name)),
       xs: new Float32Array(payload.count),
       ys: new Float32Array(payload.count),
@@ -93,7 +97,8 @@ export function createScatter(payload, store) {
     }));
     const wrong = errorsOf(models);
     for (let i = 0; i < payload.count; i++) {
-      const layer = layers[!view.matches[i] ? 0 : wrong[i] ? 2 : 1];
+      const own = coloured ? 1 + (coloured.codes[i] % GROUP_COLOURS.length) : wrong[i] ? 2 : 1;
+      const layer = layers[view.matches[i] ? own : 0];
       layer.xs[layer.count] = px[i] * scale;
       layer.ys[layer.count++] = py[i] * scale;
     }
@@ -149,15 +154,15 @@ export function createScatter(payload, store) {
     ring.setAttribute("visibility", known ? "visible" : "hidden");
     ring.setAttribute("cx", known ? px[state.input] : 0);
     ring.setAttribute("cy", known ? py[state.input] : 0);
-    updateLegend(judged(state, view), view);
+    updateLegend(judged(state, view), view, payload.groups[state.colour]);
     axes.root.setAttribute("aria-label", cloudSummary(payload, state, view));
   }
 
   let legendKey = null;
   const cap = h("li", { class: "cap", "data-testid": "capped" }, term("at the cap", "cap"), h("span"));
-  function updateLegend(judges, view) {
-    const own = payload.models.indexOf(judges[0]) + 2 * judges.length;
-    if (own !== legendKey) legend.replaceChildren(...cloudLegend(payload, judges), cap);
+  function updateLegend(judges, view, group) {
+    const own = `${payload.models.indexOf(judges[0])} ${judges.length} ${group?.name}`;
+    if (own !== legendKey) legend.replaceChildren(...(group ? groupLegend(group) : cloudLegend(payload, judges)), cap);
     legendKey = own;
     let capped = 0;
     for (const i of view.order) if (isCapped(payload, view.shown[0], view.first, i)) capped++;
@@ -181,6 +186,11 @@ function capLine(classes, x, y, topX, topY) {
   const line = svg("line", { class: "diagonal cap", x1, y1, x2, y2, "data-testid": "cap-line" });
   const label = svg("text", { class: "capname end", x: x2, y: y2 + 16 }, `cap: ln ${classes} = ${decimal(cap, 2)}`);
   return [line, label];
+}
+
+function groupLegend({ values }) {
+  const item = (value, at) => h("li", null, h("i", { class: `key dot group${at % GROUP_COLOURS.length}` }), h("bdi", null, value));
+  return values.slice(0, MOST_KEYS).map(item);
 }
 
 function cloudLegend(payload, judges) {

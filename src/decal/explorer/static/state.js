@@ -12,6 +12,10 @@ import { alphaText } from "./format.js";
  * @property {?number} only   a class's index
  * @property {"label"|"prediction"|"set"} where  what must be that class
  * @property {"all"|"errors"|"missed"|"uncovered"} cases
+ * @property {?string} group  "a:b": keep the inputs whose group a has value b
+ * @property {string} colour  "errors", or the number of the group that colours the cloud
+ * @property {number} groupBy  the group whose table is shown
+ * @property {"total"|"aleatoric"|"epistemic"|"size"} measure  what its histograms show
  * @property {number} input   index of the input shown
  * @property {?string} why    the class whose interval is explained, or "scale"
  * @property {?string} three  the classes at the triangle's corners, as "0,1,2"
@@ -59,6 +63,10 @@ export function firstState(payload) {
     only: null,
     where: where[0],
     cases: "all",
+    group: null,
+    colour: "errors",
+    groupBy: 0,
+    measure: "total",
     input: mostUncertain(payload),
     why: null,
     three: null,
@@ -99,6 +107,10 @@ export function toHash(state, payload) {
   for (const key of PLAIN) if (state[key] !== first[key]) words.set(key, state[key]);
   if (state.why !== null) words.set("why", state.why);
   if (state.three !== null) words.set("three", state.three);
+  if (state.group !== null) words.set("group", state.group);
+  if (state.colour !== first.colour) words.set("colour", state.colour);
+  if (state.groupBy) words.set("by", state.groupBy);
+  if (state.measure !== first.measure) words.set("measure", state.measure);
   if (state.cost !== first.cost) words.set("cost", state.cost);
   if (state.costRule !== first.costRule) words.set("decide", state.costRule);
   if (state.matrix) words.set("utility", state.matrix.flat().join(","));
@@ -128,6 +140,11 @@ export function fromHash(hash, payload) {
   if (words.get("cost") && Number(words.get("cost")) >= 0 && Number(words.get("cost")) <= 1) state.cost = Number(words.get("cost"));
   if (COST_RULES.some(([name]) => name === words.get("decide"))) state.costRule = words.get("decide");
   state.matrix = matrixIn(words.get("utility"), payload.models[0].classes.length);
+  const [, a, b] = /^(\d+):(\d+)$/.exec(words.get("group") ?? "") ?? [];
+  if (payload.groups[a]?.values[b] !== undefined) state.group = `${a}:${b}`;
+  if (payload.groups[words.get("colour")]) state.colour = words.get("colour");
+  if (payload.grouped[words.get("by")]) state.groupBy = Number(words.get("by"));
+  if (["total", "aleatoric", "epistemic", "size"].includes(words.get("measure"))) state.measure = words.get("measure");
   const input = payload.rows.indexOf(whole("input"));
   if (input >= 0) state.input = input;
   return state;

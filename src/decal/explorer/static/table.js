@@ -17,7 +17,7 @@ const COLUMNS = {
   total: { title: "Total", falling: true, numeric: true },
   size: { title: "Set size", falling: true, numeric: true },
 };
-const LISTING = ["sort", "falling", "query", "only", "where", "cases", "show", "rule"]; // what makes it another list
+const LISTING = ["sort", "falling", "query", "only", "where", "cases", "group", "show", "rule"]; // what makes it another list
 const ROW_HEIGHT = 36; // as in style.css
 const SPARE = 10; // rows drawn beyond the visible ones, either side
 

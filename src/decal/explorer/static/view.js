@@ -65,6 +65,7 @@ export function createViewer() {
     view.matches = search(payload, state.query).slice();
     keepClass(payload, state, view);
     keepCases(payload, state, view);
+    keepGroup(payload, state, view);
     view.order = sorted(payload, state, view);
     return view;
   };
@@ -88,6 +89,7 @@ function createSearch() {
 function haystack(payload, i) {
   const label = payload.labels ? className(payload.models[0], payload.labels[i]) : "";
   const predictions = payload.models.map((model) => (model.predicted ? className(model, model.predicted[i]) : ""));
+  predictions.push(...payload.groups.map(({ values, codes }) => values[codes[i]]));
   return [payload.names?.[i], payload.texts?.[i], label, ...predictions].filter(Boolean).join("\n").toLowerCase();
 }
 
@@ -116,6 +118,14 @@ function keepCases(payload, { cases }, { matches, shown, first }) {
     uncovered: (model, i) => model.covered && !model.covered[first + i],
   }[cases];
   for (let i = 0; i < payload.count; i++) if (matches[i] && !shown.some((model) => is(model, i))) matches[i] = 0;
+}
+
+/** Keep the inputs of one group. */
+function keepGroup(payload, { group }, { matches }) {
+  if (group === null) return;
+  const [at, value] = group.split(":").map(Number);
+  const { codes } = payload.groups[at];
+  for (let i = 0; i < payload.count; i++) if (codes[i] !== value) matches[i] = 0;
 }
 
 function sorted(payload, state, view) {
