@@ -21,6 +21,7 @@ from decal._base.numerics import Array, for_each_block, row_blocks
 from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, KLCredalSet
 from decal.explorer._groups import Group
 from decal.explorer._media import PER_SHEET, SHEET_COLUMNS, Media
+from decal.explorer._reliability import Reliability
 
 Rows = NDArray[np.intp]
 Arrays = dict[str, NDArray[Any]]
@@ -241,6 +242,7 @@ def collect(
                 "curve": curve.means(),
                 "groups": [[part.group() for part in parts] for parts in curve.parts],
                 "kind": _kind(side.first),
+                "reliability": None if curve.reliability is None else curve.reliability.summary(),
                 "evidence": _with_curves(arrays, i, side),
             }
             for i, (side, curve) in enumerate(zip(sides, curves, strict=True))
@@ -269,11 +271,15 @@ def _sweep(
         {name.removeprefix(f"{i}/"): a for name, a in arrays.items() if name.startswith(f"{i}/")}
         for i in range(len(sides))
     ]
+    K = sides[0].first.shape[1]
     curves = [_Curves(A, [len(group.values) for group in groups]) for _ in sides]
+    if labels is not None:
+        for curve in curves:
+            curve.reliability = Reliability(A, K, confusions=K <= MOST_SLOTS)
     steps = [
         (i, a, block)
         for a in range(A)
-        for block in row_blocks(total, sides[0].first.shape[1], BLOCK_ELEMENTS)
+        for block in row_blocks(total, K, BLOCK_ELEMENTS)
         for i in range(len(sides))
     ]
     done, work = 0, total * A * len(sides)
@@ -283,6 +289,8 @@ def _sweep(
         p = None if truth is None else truth[block]
         kept = np.asarray(credal.decide("e_admissible", empty="nan"), dtype=bool)
         curves[i].add(a, credal, kept, y, p)
+        if y is not None:
+            curves[i].judge(a, credal.point, kept, y)
         for group, parts in zip(groups, curves[i].parts, strict=True):
             codes = group.codes[block]
             for value, part in enumerate(parts):
@@ -439,7 +447,13 @@ class _Curves:
     def __init__(self, levels: int, groups: Sequence[int] = ()) -> None:
         self.rows = np.zeros(levels)
         self.sums: dict[str, Array] = {}
+        self.reliability: Reliability | None = None
         self.parts = [[_Curves(levels) for _ in range(values)] for values in groups]
+
+    def judge(self, a: int, point: Array | None, kept: NDArray[np.bool_], labels: Rows) -> None:
+        """Count by confidence and true class."""
+        if self.reliability is not None:
+            self.reliability.add(a, point, kept, labels)
 
     def group(self) -> dict[str, Any]:
         """The number of inputs and the means at every level, of one group."""

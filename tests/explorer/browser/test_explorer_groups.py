@@ -73,11 +73,15 @@ def test_histograms_count_the_inputs_of_each_group(open_page, grouped, measure):
     rows = shown(page)
     credal = model.predict(z, alpha=0.9)
     least, greatest = credal.entropy()
-    values = {
-        "total": greatest,
-        "epistemic": greatest - least,
-        "size": credal.decide("e_admissible").sum(axis=1),
-    }[measure].astype(np.float32).astype(float)
+    values = (
+        {
+            "total": greatest,
+            "epistemic": greatest - least,
+            "size": credal.decide("e_admissible").sum(axis=1),
+        }[measure]
+        .astype(np.float32)
+        .astype(float)
+    )
     top = 4 + 1e-9 if measure == "size" else np.log(4) + 1e-6
     for at in range(rows.count()):
         inside = site == rows.nth(at).locator("th").text_content()

@@ -134,13 +134,15 @@ export function createCosts(payload, store, level) {
   );
   let key = "";
   let seen = false;
+  let last = null;
   const watcher = new IntersectionObserver((entries) => {
     seen = entries.some((entry) => entry.isIntersecting);
-    if (seen) store.refresh();
+    if (seen && last) update(last);
   });
   watcher.observe(element);
 
   function update(state) {
+    last = state;
     rule.list.value = state.costRule;
     slider.value = state.cost;
     slider.style.setProperty("--share", String(state.cost));
@@ -245,7 +247,7 @@ function createMatrix(model, store) {
   const update = ({ matrix }) => {
     inputs.forEach((row, a) => row.forEach((input, k) => {
       const value = matrix ? matrix[a][k] : identity(a, k);
-      if (input.valueAsNumber !== value) input.value = value;
+      if (input.valueAsNumber !== value && input !== document.activeElement) input.value = value;
     }));
   };
   return { element, update };

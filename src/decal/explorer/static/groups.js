@@ -44,14 +44,16 @@ export function createGroups(payload, store, level) {
   const head = h("div", { class: "head" }, h(`h${level}`, { id }, "Groups"));
   const element = h("section", { class: "panel groups", "aria-labelledby": id, "data-testid": "groups" }, head, fields, host);
   let seen = false;
+  let last = null;
   let key = "";
   const watcher = new IntersectionObserver((entries) => {
     seen = entries.some((entry) => entry.isIntersecting);
-    if (seen) store.refresh();
+    if (seen && last) update(last);
   });
   watcher.observe(element);
 
   function update(state) {
+    last = state;
     by.list.value = String(state.groupBy);
     measure.list.value = state.measure;
     colour.list.value = state.colour;
@@ -72,7 +74,7 @@ function groupTable(payload, state, store) {
   const first = state.level * payload.count;
   const top = state.measure === "size" ? model.classes.length + 1e-9 : Math.log(model.classes.length) + 1e-6;
   const codes = codesOf(payload, state.groupBy);
-  const heads = ["Group", "Inputs", ...kinds.map(([kind, title]) => (kind === "accuracy" ? title : term(title, kind))), MEASURES.find(([name]) => name === state.measure)[1]];
+  const heads = ["Group", "Inputs", ...kinds.map(([kind, title]) => (kind === "accuracy" ? title : term(title, kind, `group-${kind}`))), MEASURES.find(([name]) => name === state.measure)[1]];
   const given = state.groupBy < payload.groups.length;
   const line = (value, at) => {
     const name = given ? `${state.groupBy}:${at}` : null;

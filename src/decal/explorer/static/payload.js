@@ -99,6 +99,7 @@ function readModel(header, i, read, { n, s, levels, setRules, oneRules }) {
     summary,
     curve,
     groups: header.models[i].groups ?? [],
+    reliability: header.models[i].reliability ?? null,
     kind: String(header.models[i].kind ?? "other"),
     evidence: readEvidence(header.models[i].evidence, i, read, header.arrays ?? {}, classes.length),
     lower: read(`${i}/lower`, [levels, n, s]),

@@ -3,6 +3,7 @@
 import { chartRoot, colourOf, fitText, h, svg, watchSize } from "./dom.js";
 import { frame, largestOf, linear, ticksTo } from "./axes.js";
 import { alphaText, decimal, inputName, plural } from "./format.js";
+import { createPictures, pictureCanvas } from "./pictures.js";
 import { term } from "./terms.js";
 import { errorOf, isCapped } from "./view.js";
 import { splat } from "./splat.js";
@@ -27,6 +28,8 @@ export function createScatter(payload, store) {
   };
   const [px, py] = [new Float32Array(payload.count), new Float32Array(payload.count)];
   const errors = {};
+  const drawPicture = createPictures(payload);
+  const preview = pictureCanvas();
   let colours = {};
   let axes = { key: "", root: null };
   let current = null;
@@ -136,6 +139,11 @@ export function createScatter(payload, store) {
     const numbers = [`aleatoric ${decimal(aleatoric[at])}`, `epistemic ${decimal(epistemic[at])}`];
     const capped = isCapped(payload, current.shown[0], current.first, i) && "at the cap";
     tip.textContent = [inputName(payload, i), ...numbers, capped].filter(Boolean).join(" · ");
+    if (payload.texts) tip.append(h("div", { class: "excerpt" }, payload.texts[i].slice(0, 160)));
+    if (drawPicture) {
+      drawPicture(preview, i);
+      tip.append(preview);
+    }
     placeTip(tip, px[i], py[i], size.width);
   });
   host.addEventListener("pointerleave", () => (tip.hidden = true));

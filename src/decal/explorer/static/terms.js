@@ -74,6 +74,6 @@ export function explain(element, key) {
 }
 
 /** A word that explains itself: a button without an action, so that keys and touch reach it. */
-export function term(word, key) {
-  return explain(h("button", { type: "button", class: "term", "data-testid": `term-${key}` }, word), key);
+export function term(word, key, testid = `term-${key}`) {
+  return explain(h("button", { type: "button", class: "term", "data-testid": testid }, word), key);
 }
