@@ -14,7 +14,7 @@ MOST_VALUES = 100
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupColumn:
     """One column.
 
     Attributes
@@ -32,7 +32,7 @@ class Group:
     codes: NDArray[np.uint8]
 
 
-def open_groups(groups: Mapping[str, Any] | None, *, total: int) -> list[Group]:
+def open_groups(groups: Mapping[str, Any] | None, *, total: int) -> list[GroupColumn]:
     """Columns of metadata, checked: one value for every input, not too many distinct ones."""
     if groups is None:
         return []
@@ -44,7 +44,7 @@ def open_groups(groups: Mapping[str, Any] | None, *, total: int) -> list[Group]:
     return [_group(str(name), column, total) for name, column in groups.items()]
 
 
-def _group(name: str, column: Any, total: int) -> Group:
+def _group(name: str, column: Any, total: int) -> GroupColumn:
     listed = column.tolist() if hasattr(column, "tolist") else list(column)
     if len(listed) != total:
         raise ValueError(
@@ -58,7 +58,9 @@ def _group(name: str, column: Any, total: int) -> Group:
             f"{len(distinct):,}. Put them into bins first, or pass them as names."
         )
     place = {value: at for at, value in enumerate(distinct)}
-    return Group(name, tuple(distinct), np.array([place[text] for text in texts], dtype=np.uint8))
+    return GroupColumn(
+        name, tuple(distinct), np.array([place[text] for text in texts], dtype=np.uint8)
+    )
 
 
 def _text(value: Any) -> str:

@@ -19,9 +19,9 @@ from decal import metrics
 from decal._base.checks import check_count, check_rows
 from decal._base.numerics import Array, for_each_block, row_blocks
 from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, KLCredalSet
-from decal.explorer._groups import Group
+from decal.explorer._groups import GroupColumn
 from decal.explorer._media import PER_SHEET, SHEET_COLUMNS, Media
-from decal.explorer._reliability import Reliability
+from decal.explorer._trust import Trust
 
 Rows = NDArray[np.intp]
 Arrays = dict[str, NDArray[Any]]
@@ -151,7 +151,7 @@ def collect(
     labels: Rows | None,
     truth: Array | None,
     media: Media,
-    groups: Sequence[Group],
+    groups: Sequence[GroupColumn],
     rows: Any,
     slots: int | None,
     title: str,
@@ -178,7 +178,7 @@ def collect(
         True distributions, already checked.
     media : Media
         Names, texts and pictures of the inputs.
-    groups : sequence of Group
+    groups : sequence of GroupColumn
         Columns of metadata.
     rows : int, array or None
         How many inputs to show, or which; None for as many as BYTE_BUDGET allows.
@@ -259,7 +259,7 @@ def _sweep(
     arrays: Arrays,
     labels: Rows | None,
     truth: Array | None,
-    groups: Sequence[Group],
+    groups: Sequence[GroupColumn],
     progress: Callable[[int, int], None] | None,
 ) -> list[_Curves]:
     """Predict all inputs at all A levels: fill the arrays of those shown, and sum up all.
@@ -275,7 +275,7 @@ def _sweep(
     curves = [_Curves(A, [len(group.values) for group in groups]) for _ in sides]
     if labels is not None:
         for curve in curves:
-            curve.reliability = Reliability(A, K, confusions=K <= MOST_SLOTS)
+            curve.reliability = Trust(A, K, confusions=K <= MOST_SLOTS)
     steps = [
         (i, a, block)
         for a in range(A)
@@ -291,13 +291,7 @@ def _sweep(
         curves[i].add(a, credal, kept, y, p)
         if y is not None:
             curves[i].judge(a, credal.point, kept, y)
-        for group, parts in zip(groups, curves[i].parts, strict=True):
-            codes = group.codes[block]
-            for value, part in enumerate(parts):
-                rows = np.flatnonzero(codes == value)
-                if len(rows):
-                    of = (None if x is None else x[rows] for x in (y, p))
-                    part.add(a, credal[rows], kept[rows], *of)
+        curves[i].divide(a, [group.codes[block] for group in groups], credal, kept, y, p)
         here = slice(*np.searchsorted(shown, [block.start, block.stop]))
         inside = shown[here] - block.start
         if len(inside):
@@ -328,9 +322,9 @@ def _with_pictures(arrays: Arrays, media: Media, shown: Rows) -> dict[str, Any] 
     return {"kind": sheets.kind, "cells": sheets.cells, "columns": SHEET_COLUMNS, "per": PER_SHEET}
 
 
-def _by_label(side: Side, labels: Rows) -> Group:
+def _by_label(side: Side, labels: Rows) -> GroupColumn:
     """The labels as groups: how good the sets are for each true class."""
-    return Group("label", side.classes, labels.astype(np.uint8))
+    return GroupColumn("label", side.classes, labels.astype(np.uint8))
 
 
 def _kind(credal: CredalSet) -> str:
@@ -447,13 +441,30 @@ class _Curves:
     def __init__(self, levels: int, groups: Sequence[int] = ()) -> None:
         self.rows = np.zeros(levels)
         self.sums: dict[str, Array] = {}
-        self.reliability: Reliability | None = None
+        self.reliability: Trust | None = None
         self.parts = [[_Curves(levels) for _ in range(values)] for values in groups]
 
     def judge(self, a: int, point: Array | None, kept: NDArray[np.bool_], labels: Rows) -> None:
         """Count by confidence and true class."""
         if self.reliability is not None:
             self.reliability.add(a, point, kept, labels)
+
+    def divide(
+        self,
+        a: int,
+        codes: Sequence[NDArray[np.uint8]],
+        credal: CredalSet,
+        kept: NDArray[np.bool_],
+        labels: Rows | None,
+        truth: Array | None,
+    ) -> None:
+        """Add the same inputs to the sums of their groups."""
+        for column, parts in zip(codes, self.parts, strict=True):
+            for value in np.unique(column):
+                rows = np.flatnonzero(column == value)
+                y = None if labels is None else labels[rows]
+                p = None if truth is None else truth[rows]
+                parts[value].add(a, credal[rows], kept[rows], y, p)
 
     def group(self) -> dict[str, Any]:
         """The number of inputs and the means at every level, of one group."""

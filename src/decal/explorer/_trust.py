@@ -13,7 +13,7 @@ BINS = 15
 """Bins of the model's confidence, equally wide from 0 to 1."""
 
 
-class Reliability:
+class Trust:
     """Counts by the confidence of the model's prediction, and by true class, at every level."""
 
     def __init__(self, levels: int, classes: int, confusions: bool) -> None:
