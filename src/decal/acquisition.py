@@ -26,7 +26,8 @@ def most_uncertain(credal: CredalSet, count: int | None = None) -> Indices:
     """The rows that are most in doubt, the most uncertain one first: (count,) indices.
 
     More classes in the decision set (E-admissible) come first; of rows with equally many, the
-    larger upper entropy; then the first. This is the order in which the explorer, the demo and its
+    larger upper entropy; of rows that share it, as those at the cap do, the larger lower entropy;
+    then the first. This is the order in which the explorer, the demo and its
     pictures list inputs, because it finds errors. The entropy difference does not: most wide sets
     reach the cap, an upper entropy of ln K, where it is largest for the inputs that a model is
     surest of.
@@ -51,8 +52,11 @@ def most_uncertain(credal: CredalSet, count: int | None = None) -> Indices:
     array([1, 2, 0])
     """
     size = np.asarray(credal.decide("e_admissible", empty="nan"), dtype=bool).sum(axis=1)
-    total = np.where(credal.is_empty, -np.inf, credal.total(empty="nan"))
-    order = np.lexsort((-total, -size))
+    least, total = credal.entropy(empty="nan")
+    missing = credal.is_empty
+    order = np.lexsort(
+        (np.where(missing, np.inf, -least), np.where(missing, np.inf, -total), -size)
+    )
     return order if count is None else order[: check_count(count, "count")]
 
 

@@ -188,7 +188,8 @@ def test_the_table_shows_either_model_or_their_difference(open_page, two):
     for show, columns in (("1", one), ("2", other)):
         page.get_by_test_id(f"show-{show}").click()
         page.evaluate(SETTLED)
-        place = np.lexsort((two.rows, -columns["total"].astype(np.float32), -columns["size"]))
+        ties = (-columns[key].astype(np.float32) for key in ("aleatoric", "total"))
+        place = np.lexsort((two.rows, *ties, -columns["size"]))
         assert order(page) == two.rows[place].tolist()
         for row, cells in table(page):
             i = two.rows.tolist().index(row)
@@ -198,7 +199,9 @@ def test_the_table_shows_either_model_or_their_difference(open_page, two):
     page.get_by_test_id("sort-total").click()
     page.evaluate(SETTLED)
     change = other["total"].astype(np.float32) - one["total"].astype(np.float32)
-    assert order(page) == two.rows[np.lexsort((two.rows, -change.astype(float)))].tolist()
+    tie = other["aleatoric"].astype(np.float32) - one["aleatoric"].astype(np.float32)
+    expected = np.lexsort((two.rows, -tie.astype(float), -change.astype(float)))
+    assert order(page) == two.rows[expected].tolist()
     signs = set()
     for row, cells in table(page):
         i = two.rows.tolist().index(row)

@@ -176,8 +176,9 @@ def test_every_column_sorts_both_ways(open_page, one):
             assert sorted_heads.get_by_test_id(f"sort-{key}").count() == sorted_heads.count() == 1
             direction = sorted_heads.get_attribute("aria-sort")
             sign = {"ascending": 1, "descending": -1}[direction]
-            ties = sign * one.columns(4)["total"].astype(np.float32) if key == "size" else one.rows
-            expected = np.lexsort((one.rows, ties, sign * values.astype(np.float32)))
+            ties = {"size": ("aleatoric", "total"), "total": ("aleatoric",)}.get(key, ())
+            columns = [sign * one.columns(4)[tie].astype(np.float32) for tie in ties]
+            expected = np.lexsort((one.rows, *columns, sign * values.astype(np.float32)))
             assert order(page) == expected.tolist(), (key, direction)
             seen.add(direction)
         assert len(seen) == 2

@@ -82,12 +82,13 @@ export function firstState(payload) {
   };
 }
 
-/** The most classes in the decision set, then the largest upper entropy: decal.acquisition.most_uncertain. */
+/** The most classes in the decision set, then the largest upper entropy, then the largest lower one: decal.acquisition.most_uncertain. */
 function mostUncertain(payload) {
   const first = payload.start * payload.count;
-  const { total, size } = payload.models[0];
+  const { aleatoric, total, size } = payload.models[0];
   const classes = size.e_admissible ?? size[payload.setRules[0].key];
-  const beats = (a, b) => classes[a] - classes[b] || (total[a] || 0) - (total[b] || 0);
+  const by = (values, a, b) => (values[a] || 0) - (values[b] || 0);
+  const beats = (a, b) => by(classes, a, b) || by(total, a, b) || by(aleatoric, a, b);
   let best = first;
   for (let at = first; at < first + payload.count; at++) if (beats(at, best) > 0) best = at;
   return best - first;

@@ -134,8 +134,8 @@ function sorted(payload, state, view) {
   let found = 0;
   for (let i = 0; i < n; i++) if (view.matches[i]) order[found++] = i;
   order = order.slice(0, found);
-  // Of equally large decision sets, the larger upper entropy is the more uncertain.
-  const keys = state.sort === "size" ? ["total", "size"] : [state.sort];
+  // Of equally large decision sets, the larger upper entropy is the more uncertain; at the cap, the larger lower one.
+  const keys = { size: ["aleatoric", "total", "size"], total: ["aleatoric", "total"] }[state.sort] ?? [state.sort];
   const sign = state.falling ? -1 : 1;
   if (view.shown.length > 1) return sortedByDifference(payload, state, view, order, keys, sign);
   for (const key of keys) order = sortStably(order, ranks(column(payload, view, state.rule, key), order, sign));
