@@ -91,7 +91,7 @@ def upper_entropy(lower: Array, upper: Array) -> Array:
     array([1.0397])
     """
     n, K = lower.shape
-    entropy = np.full(n, np.log(K))
+    entropy: Array = np.full(n, np.log(K))
     # Where equal probabilities are in the box, nothing is left to find.
     capped = (lower <= 1.0 / K).all(axis=1) & (upper >= 1.0 / K).all(axis=1)
     left = np.flatnonzero(~capped)
