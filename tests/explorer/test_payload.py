@@ -302,3 +302,15 @@ def test_progress_is_told():
     )
     assert seen[-1] == (30 * 4, 30 * 4)
     assert seen == sorted(seen)
+
+
+def test_bounds_of_very_many_inputs_travel_in_sixteen_bits(monkeypatch):
+    lower, upper = [[0.1, 0.2, 0.3], [0.6, 0.6, 0.0]], [[0.5, 0.6, 0.7], [0.7, 0.7, 0.2]]
+    page = decal.IntervalCredalSet(lower, upper).explore()
+    monkeypatch.setattr(payload, "EXACT_INPUTS", 1)
+    _, arrays = decoded(page.payload.to_bytes())
+    for name in ("0/lower", "0/upper"):
+        stored, exact = arrays[name], page.payload.arrays[name]
+        assert stored.dtype == np.uint16
+        assert (stored[0, 1] == 65535).all()  # no distribution satisfies the second row's bounds
+        np.testing.assert_allclose(stored[0, 0] / 65534, exact[0, 0], rtol=0, atol=8e-6)

@@ -302,3 +302,33 @@ def test_hulls_show_interval_dominance_too(open_page, tmp_path):
         for rule in ("e_admissible", "maximality", "interval_dominance"):
             said = page.get_by_test_id(f"rule-{rule}").locator(".chip").all_text_contents()
             assert sorted(said) == [str(k) for k in np.flatnonzero(hull.decide(rule)[row])]
+
+
+def test_very_many_inputs_and_what_the_pointer_shows_of_them(open_page, tmp_path, monkeypatch):
+    pytest.importorskip("PIL", reason="needs decal[explore]")
+    from decal.explorer import _payload
+
+    monkeypatch.setattr(_payload, "EXACT_INPUTS", 2)
+    z, _, _ = drawn_data(3, 4)
+    model = decal.decalibrate(*drawn_data(200, 4, seed=1)[:2], alpha=0.8)
+    images = np.full((3, 8, 8), 90, dtype=np.uint8)
+    words = ["first words", "second words", "third words"]
+    explore(model, z, images=images, texts=words, alphas=[1, 0.9], start=0.9).save(
+        tmp_path / "page.html"
+    )
+    page = open_page(tmp_path / "page.html")
+    credal = model.predict(z, alpha=0.9)
+    for row in range(3):
+        page.locator(f"tr[data-row='{row}']").click()
+        page.evaluate(SETTLED)
+        shown = texts(page, "intervals", ".number")
+        for name, text in zip(texts(page, "intervals", ".spoke"), shown, strict=True):
+            assert ends_agree(text, credal.lower[row, int(name)], credal.upper[row, int(name)])
+        ring = page.get_by_test_id("scatter-selected")
+        place = page.get_by_test_id("scatter").bounding_box()
+        x, y = (float(ring.get_attribute(name)) for name in ("cx", "cy"))
+        page.mouse.move(place["x"] + x, place["y"] + y)
+        tip = page.get_by_test_id("scatter").locator(".tip")
+        expect(tip).to_contain_text(words[row])
+        grey = "(canvas) => canvas.getContext('2d').getImageData(2, 2, 1, 1).data[0]"
+        assert tip.locator("canvas.tiny").evaluate(grey) == 90
