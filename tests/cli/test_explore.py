@@ -149,6 +149,21 @@ def test_the_command_reads_texts_and_names_in_many_formats():
         chosen = () if key is None else ("--texts-key", key)
         header, _ = export("model.npz", "logits.npz", "--texts", path, *chosen)
         assert header["inputs"]["texts"] == expected
+    nested = [{"example": {"a": a, "b": {"c": "b"}}, "uid": i} for i, a in enumerate(lines)]
+    Path("nested.jsonl").write_text("\n".join(map(json.dumps, nested)))
+    for key, expected in (("example.a", lines), ("example.a,example.b.c", pairs)):
+        files = ("--texts", "nested.jsonl", "--texts-key", key)
+        header, _ = export("model.npz", "logits.npz", *files)
+        assert header["inputs"]["texts"] == expected
+    message = fail("model.npz", "logits.npz", "--texts", "nested.jsonl", "--texts-key", "example.d")
+    assert "texts must be found in nested.jsonl: got no example.d among example, uid." in message
+    Path("sites.jsonl").write_text("\n".join(f'{{"site": {i % 2}, "at": "x"}}' for i in range(20)))
+    files = ("--groups", "sites.jsonl", "--groups-key")
+    header, arrays = export("model.npz", "logits.npz", *files, "site,at")
+    assert [g["values"] for g in header["inputs"]["groups"]] == [["0", "1"], ["x"]]
+    assert arrays["group/0"].tolist() == [0, 1] * 10
+    message = fail("model.npz", "logits.npz", "--groups", "sites.jsonl")
+    assert "groups-key must name the columns of sites.jsonl: got none." in message
     header, _ = export("model.npz", "logits.npz", "--names", "t.parquet")
     assert header["inputs"]["names"] == lines
     message = fail("model.npz", "logits.npz", "--texts", "t.jsonl")

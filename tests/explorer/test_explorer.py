@@ -17,7 +17,7 @@ def test_the_usual_levels_hold_those_of_the_paper_and_the_models_own(likelihood)
     assert 18 <= len(levels) <= 22
     assert levels == sorted(set(levels), reverse=True)
     assert {0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1, 0.123} <= set(levels)
-    assert levels[header["start"]] == 0.123
+    assert levels[header["own"]] == 0.123
     assert (sum(0 < level < 1e-3 for level in levels) > 5) == (likelihood == "sum")
 
 
@@ -41,6 +41,7 @@ def test_settings_and_summary_are_text():
         ({"texts": "abcdef"}, "texts must be a list, one for every input: got one text"),
         ({"texts": ["a"] * 5 + [3]}, "texts must be text, or pairs of text: got 3 at index 5"),
         ({"alphas": [0.5, 2]}, "alphas must lie between 0 and 1: got 2.0 at index 1"),
+        ({"start": 1.5}, "start must lie between 0 and 1: got 1.5"),
         ({"rows": 0}, "rows must be a whole number, at least 1: got 0"),
         ({"rows": [6]}, "rows must lie in 0 to 5: got 6 at index 0"),
         ({"rows": [0.5]}, "rows must be a number of inputs or a list of row numbers"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import sys
 
@@ -14,15 +13,18 @@ from helpers.explorations import data, fitted
 
 
 def pictures(result):
-    """The pictures of a payload, decoded."""
+    """The pictures of a payload, cut out of its sheets."""
     from PIL import Image
 
-    for address in result.payload.header["inputs"]["images"]:
-        kind, _, text = address.partition(";base64,")
-        assert kind == "data:image/png"
-        with Image.open(io.BytesIO(base64.b64decode(text))) as picture:
-            assert not picture.getexif()
-            yield np.asarray(picture)
+    images, arrays = result.payload.header["inputs"]["images"], result.payload.arrays
+    for at, (width, height) in enumerate(arrays["picture_sizes"].tolist()):
+        sheet, place = divmod(at, images["per"])
+        line, column = divmod(place, images["columns"])
+        x, y = column * images["cells"][sheet][0], line * images["cells"][sheet][1]
+        with Image.open(io.BytesIO(arrays[f"sheet/{sheet}"].tobytes())) as opened:
+            assert opened.format == images["kind"].removeprefix("image/").upper()
+            assert not opened.getexif()
+            yield np.asarray(opened.crop((x, y, x + width, y + height)))
 
 
 def test_pairs_of_texts_are_two_lines():
@@ -41,7 +43,34 @@ def test_small_pictures_are_kept_as_they_are(shape):
     pixels = np.random.default_rng(0).integers(0, 256, (3, *shape), dtype=np.uint8)
     for images in (pixels, pixels / 255, pixels.astype(np.int64)):
         found = list(pictures(explore(fitted(3), data(3, 3)[0], images=images, rows=[0, 2])))
-        np.testing.assert_array_equal(found, pixels[[0, 2]])
+        expected = pixels[[0, 2]] if len(shape) == 3 else np.repeat(pixels[[0, 2], ..., None], 3, 3)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_many_pictures_stand_on_several_sheets_and_large_sheets_lose_a_little(monkeypatch):
+    pytest.importorskip("PIL", reason="needs decal[explore]")
+    from decal.explorer import _media
+
+    across = np.linspace(0, 1, 12)[:, None, None]  # smooth, as photographs are
+    pixels = np.random.default_rng(0).uniform(0, 120, (600, 1, 1, 3)) + 100 * across[None]
+    pixels = np.repeat(pixels, 12, axis=2).astype(np.uint8)
+    options = {"images": pixels, "alphas": [1, 0.9]}
+    exact = explore(fitted(3), data(600, 3)[0], **options)
+    assert len(exact.payload.header["inputs"]["images"]["cells"]) == 3
+    np.testing.assert_array_equal(list(pictures(exact))[::37], pixels[::37])
+    monkeypatch.setattr(_media, "LOSSLESS_BYTES", 1000)
+    lossy = list(pictures(explore(fitted(3), data(600, 3)[0], **options)))[::37]
+    error = np.abs(np.asarray(lossy, dtype=float) - pixels[::37])
+    assert 0 < error.mean() < 12
+
+
+def test_without_webp_sheets_are_png(monkeypatch):
+    features = pytest.importorskip("PIL.features", reason="needs decal[explore]")
+    monkeypatch.setattr(features, "check", lambda feature: feature != "webp")
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 5, 5), dtype=np.uint8)
+    found = explore(fitted(3), data(3, 3)[0], images=pixels)
+    assert found.payload.header["inputs"]["images"]["kind"] == "image/png"
+    np.testing.assert_array_equal(list(pictures(found)), pixels)
 
 
 def test_large_pictures_become_thumbnails():
@@ -62,7 +91,7 @@ def test_pictures_come_from_files_named_by_row_or_listed(tmp_path):
     paths = sorted(tmp_path.iterdir())
     for images in (tmp_path, paths, [str(path) for path in paths]):
         found = pictures(explore(model, z, images=images))
-        assert [int(picture[0, 0]) for picture in found] == [10, 20, 30]
+        assert [int(picture[0, 0, 0]) for picture in found] == [10, 20, 30]
     (tmp_path / "002.png").write_bytes(b"not a picture")
     with pytest.raises(ValueError, match=r"images must be pictures: got .*002.png for row 2"):
         explore(model, z, images=tmp_path)
@@ -84,7 +113,8 @@ def test_modes_that_a_png_lacks_are_converted_and_pictures_turned_upright(tmp_pa
     see_through = Image.new("P", (4, 4))
     see_through.save(tmp_path / "2.png", transparency=0)
     found = list(pictures(explore(fitted(3), data(3, 3)[0], images=tmp_path)))
-    assert [picture.shape for picture in found] == [(4, 4, 3), (8, 4, 3), (4, 4, 4)]
+    assert [picture.shape for picture in found] == [(4, 4, 4), (8, 4, 4), (4, 4, 4)]
+    assert [int(picture[0, 0, 3]) for picture in found] == [255, 255, 0]
 
 
 def test_without_pillow_pictures_say_what_to_install(monkeypatch):

@@ -20,7 +20,7 @@ def check_numbers(result, sets, prefix="0/", labels=None, truth=None, rest=False
     slots = arrays["slots"]
     assert header["rest"] == rest
     mine = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
-    seen = {"lower", "upper"}
+    seen = {"lower", "upper", *(name for name in mine if name.startswith("curve/"))}
     for a in range(A):
         for i in range(n):
             c = sets[a][i]
@@ -95,7 +95,7 @@ def extremes(credal, event):
 def test_every_number_is_what_the_credal_set_says():
     z, labels, truth = data(7, 4)
     model = fitted(4, directions=("class", "temperature"))
-    result = explore(model, z, labels=labels, truth=truth, alphas=ALPHAS)
+    result = explore(model, z, labels=labels, truth=truth, alphas=ALPHAS, start=0.9)
     sets = [model.predict(z, alpha=alpha) for alpha in ALPHAS]
     check_numbers(result, sets, labels=labels, truth=truth)
     header = result.payload.header
@@ -108,7 +108,7 @@ def test_every_number_is_what_the_credal_set_says():
 def test_classes_beyond_the_slots_are_folded_exactly():
     z, labels, truth = data(6, 7)
     model = fitted(7)
-    result = explore(model, z, labels=labels, truth=truth, alphas=ALPHAS, slots=3)
+    result = explore(model, z, labels=labels, truth=truth, alphas=ALPHAS, start=0.9, slots=3)
     sets = [model.predict(z, alpha=alpha) for alpha in ALPHAS]
     check_numbers(result, sets, labels=labels, truth=truth, rest=True)
     upper = sets[1].upper
@@ -170,7 +170,13 @@ def test_two_models_stand_side_by_side():
     cal = data(200, 5, seed=3)
     second = decal.decalibrate(*cal[:2], alpha=0.5, classes="一二三四五")
     result = explore(
-        first, z, labels=labels, alphas=ALPHAS, compare=(second, other_z, "Chinese"), slots=2
+        first,
+        z,
+        labels=labels,
+        alphas=ALPHAS,
+        start=0.9,
+        compare=(second, other_z, "Chinese"),
+        slots=2,
     )
     header, arrays = result.payload.header, result.payload.arrays
     assert [m["name"] for m in header["models"]] == ["Model A", "Chinese"]
@@ -252,7 +258,7 @@ def test_any_predictor_will_do():
     z = data(4, 3)[0]
     result = explore(Halves(), z)
     levels = result.payload.header["alphas"]
-    assert levels[result.payload.header["start"]] == 0.8
+    assert result.payload.header["own"] is None
     check_numbers(result, [Halves().predict(z, alpha=alpha) for alpha in levels])
 
 
@@ -260,7 +266,8 @@ def test_too_many_inputs_are_sampled_in_order(monkeypatch):
     z, labels, truth = data(300, 3)
     model = fitted(3)
     whole = explore(model, z, labels=labels, truth=truth, alphas=ALPHAS)
-    size = sum(array.nbytes for array in whole.payload.arrays.values())
+    per_row = (array for name, array in whole.payload.arrays.items() if "curve" not in name)
+    size = sum(array.nbytes for array in per_row)
     monkeypatch.setattr(payload, "BYTE_BUDGET", size // 3)
     few = explore(model, z, labels=labels, truth=truth, alphas=ALPHAS)
     rows = few.payload.arrays["rows"]
@@ -295,3 +302,15 @@ def test_progress_is_told():
     )
     assert seen[-1] == (30 * 4, 30 * 4)
     assert seen == sorted(seen)
+
+
+def test_bounds_of_very_many_inputs_travel_in_sixteen_bits(monkeypatch):
+    lower, upper = [[0.1, 0.2, 0.3], [0.6, 0.6, 0.0]], [[0.5, 0.6, 0.7], [0.7, 0.7, 0.2]]
+    page = decal.IntervalCredalSet(lower, upper).explore()
+    monkeypatch.setattr(payload, "EXACT_INPUTS", 1)
+    _, arrays = decoded(page.payload.to_bytes())
+    for name in ("0/lower", "0/upper"):
+        stored, exact = arrays[name], page.payload.arrays[name]
+        assert stored.dtype == np.uint16
+        assert (stored[0, 1] == 65535).all()  # no distribution satisfies the second row's bounds
+        np.testing.assert_allclose(stored[0, 0] / 65534, exact[0, 0], rtol=0, atol=8e-6)

@@ -41,7 +41,8 @@ def decoded(data):
     body, arrays = data[12 + length :], {}
     for name, entry in header.pop("arrays").items():
         assert entry["offset"] % 8 == 0
-        dtype = {"float32": "<f4", "int32": "<i4", "uint32": "<u4", "uint8": "u1"}[entry["dtype"]]
+        kinds = {"float32": "<f4", "int32": "<i4", "uint32": "<u4", "uint16": "<u2", "uint8": "u1"}
+        dtype = kinds[entry["dtype"]]
         count = int(np.prod(entry["shape"]))
         flat = np.frombuffer(body, dtype, count, entry["offset"])
         arrays[name] = flat.reshape(entry["shape"])

@@ -18,6 +18,7 @@ from decal import metrics, selection
 from decal._base.numerics import Array
 from decal._io.whole_files import replacing
 from decal._io.writers import write_columns, write_credal
+from decal.acquisition import most_uncertain
 from decal.credal._boxes import IntervalCredalSet
 from decal.decalibrator import Decalibrator, decalibrate
 
@@ -53,7 +54,7 @@ class Demo:
     coverage, efficiency : tuple of float
         At each of the paper's eight alphas.
     most_uncertain : tuple of int
-        The five rows of the widest intervals, widest first.
+        The first five rows of `decal.acquisition.most_uncertain`.
     folder : path
         Where the files are.
     pictures : tuple of path
@@ -105,7 +106,6 @@ def run_demo(seed: int = 0, folder: Path = Path("decal-demo")) -> Demo:
     logits = classifier.decision_function(pixels[test])
     sets = [model.predict(logits, alpha=alpha) for alpha in PAPER_ALPHAS]
     credal = model.predict(logits)
-    widths = np.mean(credal.upper - credal.lower, axis=1)
     demo = Demo(
         model=model,
         credal=credal,
@@ -114,7 +114,7 @@ def run_demo(seed: int = 0, folder: Path = Path("decal-demo")) -> Demo:
         images=images[test],
         coverage=tuple(metrics.coverage(c, truth[test]) for c in sets),
         efficiency=tuple(metrics.efficiency(c) for c in sets),
-        most_uncertain=tuple(int(row) for row in np.argsort(-widths, kind="stable")[:SHOWN]),
+        most_uncertain=tuple(most_uncertain(credal, SHOWN).tolist()),
         folder=folder,
     )
     _write(demo, logits, names)

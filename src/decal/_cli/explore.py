@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,6 +43,8 @@ EXPLORE_EXAMPLES = """[bold]Examples[/]
 
     decal explore nli.npz nli_logits.npz --texts nli.jsonl --texts-key premise,hypothesis
 
+    decal explore nli.npz nli_logits.npz --texts nli.jsonl --texts-key example.premise
+
     decal explore english.npz en.npz --compare chinese.npz --compare-logits zh.npz
     """
 
@@ -50,6 +52,7 @@ USUAL_KEYS = {
     "texts": ("texts", "text"),
     "names": ("names", "name"),
     "images": ("images", "image"),
+    "groups": ("groups", "group"),
 }
 """The keys and columns that are tried when the user names none."""
 
@@ -71,7 +74,10 @@ def explore(
     ] = None,
     texts_key: Annotated[
         str | None,
-        typer.Option(metavar="KEY", help="Column, key or field of the texts; A,B joins two."),
+        typer.Option(
+            metavar="KEY",
+            help="Column, key or field of the texts; A,B joins two, A.B is B within A.",
+        ),
     ] = None,
     images: Annotated[
         Path | None,
@@ -90,6 +96,18 @@ def explore(
     ] = None,
     names_key: Annotated[
         str | None, typer.Option(metavar="KEY", help="Column, key or field of the names.")
+    ] = None,
+    groups: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="Metadata of the inputs, such as site or scanner, in such a file too.",
+        ),
+    ] = None,
+    groups_key: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,…", help="Columns, keys or fields of the metadata."),
     ] = None,
     compare: Annotated[
         Path | None,
@@ -114,6 +132,15 @@ def explore(
     alphas: Annotated[
         str | None,
         typer.Option(metavar="A,B,…", help="Levels of the slider. Default: some 20."),
+    ] = None,
+    start: Annotated[
+        float | None,
+        typer.Option(
+            metavar="ALPHA",
+            min=0,
+            max=1,
+            help="The level shown first. Default: one with something to see.",
+        ),
     ] = None,
     rows: Annotated[
         int | None,
@@ -197,7 +224,9 @@ def explore(
             texts=None if texts is None else read_list(texts, texts_key, "texts"),
             images=None if images is None else read_images(images, images_key),
             names=None if names is None else read_list(names, names_key, "names"),
+            groups=None if groups is None else read_groups(groups, groups_key),
             alphas=slider,
+            start=start,
             rows=rows,
             name=name or model.stem,
             compare=second,
@@ -256,6 +285,15 @@ def read_list(path: Path, key: str | None, what: str) -> list[Any]:
     return columns_of_text[0] if len(arrays) == 1 else list(zip(*columns_of_text, strict=True))
 
 
+def read_groups(path: Path, key: str | None) -> dict[str, list[Any]]:
+    """Columns of metadata by their names."""
+    if not key:
+        raise ValueError(
+            f"groups-key must name the columns of {path}: got none. Pass --groups-key A,B."
+        )
+    return {name: read_list(path, name, "groups") for name in split(key)}
+
+
 def read_images(path: Path, key: str | None) -> Any:
     """Pictures: a folder, the paths listed in a .txt, relative to it, or an array."""
     if path.is_dir():
@@ -290,9 +328,22 @@ def _json_lines(path: Path, key: str | None, what: str) -> list[Any]:
                 f"{what} must be JSON in every line: got line {number} of {path} ({error})."
             ) from error
         if isinstance(entry, dict):
-            keys = _keys(path, key, what, tuple(entry))
-            entry = entry[keys[0]] if len(keys) == 1 else [entry[k] for k in keys]
+            fields = _fields(entry, split(key) if key is not None else ())
+            keys = _keys(path, key, what, tuple(fields))
+            entry = fields[keys[0]] if len(keys) == 1 else [fields[k] for k in keys]
         found.append(entry)
+    return found
+
+
+def _fields(entry: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    """The fields of a JSON object, and those within its objects that dotted keys ask for."""
+    found = dict(entry)
+    for key in keys:
+        inner: Any = entry
+        for part in key.split("."):
+            inner = inner.get(part) if isinstance(inner, dict) else None
+        if key not in found and inner is not None:
+            found[key] = inner
     return found
 
 

@@ -31,6 +31,9 @@ NESTING_TOLERANCE = 1e-17
 """Probability. Intervals are nested only by more than this: treating a smaller overhang as none
 costs at most phi(1e-17) = 4e-16 nats for each class that a branch settles."""
 
+FIRST_CLASSES = 64
+"""Classes that a knapsack tries to fill before it sorts all of them."""
+
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -88,10 +91,13 @@ def upper_entropy(lower: Array, upper: Array) -> Array:
     array([1.0397])
     """
     n, K = lower.shape
-    entropy = np.empty(n)
-    for rows in row_blocks(n, 4 * K):
-        theta = _level(lower[rows], upper[rows])
-        entropy[rows] = phi(np.clip(theta[:, None], lower[rows], upper[rows])).sum(axis=1)
+    entropy: Array = np.full(n, np.log(K))
+    # Where equal probabilities are in the box, nothing is left to find.
+    capped = (lower <= 1.0 / K).all(axis=1) & (upper >= 1.0 / K).all(axis=1)
+    left = np.flatnonzero(~capped)
+    for block in row_blocks(len(left), 4 * K):
+        low, up = lower[left[block]], upper[left[block]]
+        entropy[left[block]] = phi(np.clip(_level(low, up)[:, None], low, up)).sum(axis=1)
     return np.maximum(entropy, 0.0)
 
 
@@ -236,19 +242,33 @@ def _relax(boxes: _Boxes) -> _Nodes:
     floor = phi(low)
     gain = phi(up) - floor
     slope = np.divide(gain, width, out=np.zeros_like(width), where=width > 0.0)
-    order = np.argsort(slope, axis=1)
-    filled = np.cumsum(np.take_along_axis(width, order, axis=1), axis=1)
+    mass = 1.0 - low.sum(axis=1)
+    order, filled = _cheapest(slope, width, mass)
     gained = np.cumsum(np.take_along_axis(gain, order, axis=1), axis=1)
 
-    mass = 1.0 - low.sum(axis=1)
     i = np.arange(len(row))
-    last = np.minimum(np.count_nonzero(filled < mass[:, None], axis=1), low.shape[1] - 1)
+    last = np.minimum(np.count_nonzero(filled < mass[:, None], axis=1), order.shape[1] - 1)
     item = order[i, last]
     j = i, item
     x = np.clip(mass - (filled[i, last] - width[j]), 0.0, width[j])
     base = floor.sum(axis=1) + gained[i, last] - gain[j]
     value = base + phi(low[j] + x) - floor[j]
     return _Nodes(row, low, up, base + slope[j] * x, value, item, low[j] + x)
+
+
+def _cheapest(slope: Array, width: Array, mass: Array) -> tuple[Indices, Array]:
+    """Classes by ascending slope, at least as many as hold the mass, and what they hold so far."""
+    K = slope.shape[1]
+    if K > 4 * FIRST_CLASSES:
+        # Most of a thousand classes are never filled, and sorting them takes most of the time.
+        first = np.argpartition(slope, FIRST_CLASSES, axis=1)[:, :FIRST_CLASSES]
+        by_slope = np.argsort(np.take_along_axis(slope, first, axis=1), axis=1)
+        order = np.take_along_axis(first, by_slope, axis=1)
+        filled = np.cumsum(np.take_along_axis(width, order, axis=1), axis=1)
+        if (filled[:, -1] >= mass).all():
+            return order, filled
+    order = np.argsort(slope, axis=1)
+    return order, np.cumsum(np.take_along_axis(width, order, axis=1), axis=1)
 
 
 def _dominance(node: _Nodes) -> tuple[Mask, Mask]:

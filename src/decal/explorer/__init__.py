@@ -11,29 +11,25 @@ uncertainties and decisions of every input at each level, which decal has comput
 Exploration: Cats and dogs, 4 inputs, 2 classes, 20 levels
   .save("page.html") writes it as a file, .serve() opens it in a browser
 
-Imports from `_base`, `credal`, `_io`, `metrics` and `selection`.
+Imports from `_base`, `credal`, `_io`, `directions`, `decalibrator`, `metrics` and `selection`.
 """
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from decal._base.checks import (
-    check_alphas,
-    check_count,
-    check_distributions,
-    check_labels,
-)
+from decal._base.checks import check_count, check_distributions, check_labels
 from decal._base.inputs import inputs_of
 from decal._io.whole_files import replacing
 from decal.credal import CredalSet
+from decal.explorer._evidence import curves_of
+from decal.explorer._groups import open_groups
+from decal.explorer._levels import levels_of, opening
 from decal.explorer._media import open_media
 from decal.explorer._page import html_page
 from decal.explorer._payload import Payload, Side, collect
@@ -41,18 +37,11 @@ from decal.selection._plausibility import Predictor
 
 __all__ = ["Exploration", "Payload", "explore", "explore_credal"]
 
-NEAR_ONE = (1, 0.998, 0.995, 0.99, 0.98, 0.97, 0.95, 0.92, 0.9, 0.85)
-BELOW = (0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.01, 0)
-TINY = (1e-3, 1e-4, 1e-6, 1e-9, 1e-15, 1e-30, 1e-60, 1e-120)
-LEVELS = {
-    "mean": (*NEAR_ONE, *BELOW),
-    # The likelihood ratio of all data is a product with a factor per example: it may be tiny.
-    "sum": (1, 0.95, 0.9, *BELOW, *TINY),
-}
-"""Levels of the slider for each likelihood, which include those of the paper."""
-
 USUAL_ALPHA = 0.8
-"""The level shown first for models without an alpha."""
+"""The own level of models without an alpha."""
+
+LARGE_PAYLOAD = 64 << 20
+"""Bytes beyond which compressing well would take longer than it saves."""
 
 TITLE = "Credal predictions"
 
@@ -72,7 +61,9 @@ class Exploration:
     @cached_property
     def compressed(self) -> bytes:
         """The payload as the page holds it; the same numbers give the same bytes."""
-        return gzip.compress(self.payload.to_bytes(), compresslevel=6, mtime=0)
+        data = self.payload.to_bytes()
+        level = 6 if len(data) <= LARGE_PAYLOAD else 2
+        return gzip.compress(data, compresslevel=level, mtime=0)
 
     def html(self) -> str:
         """The page, self-contained: it loads nothing and sends nothing."""
@@ -132,7 +123,9 @@ def explore(
     texts: Any = None,
     images: Any = None,
     names: Iterable[Any] | None = None,
+    groups: Mapping[str, Any] | None = None,
     alphas: Any = None,
+    start: float | None = None,
     rows: Any = None,
     slots: int | None = None,
     name: str | None = None,
@@ -161,9 +154,17 @@ def explore(
         named by row, such as 17.png. Optional; the page holds thumbnails.
     names : iterable, optional
         Names of the n inputs.
+    groups : mapping, optional
+        Columns of metadata by their names, such as {"site": sites, "scanner": scanners}: n values
+        each, at most 100 of them distinct. The page filters and colours by them, and shows how
+        good the sets are in each group, over all n inputs.
     alphas
-        Levels of the slider; by default 20, among them 1, 0, those of the paper, and the model's
-        own, which is shown first.
+        Levels of the slider; by default some 20, among them 1, 0 and the model's own.
+    start : float, optional
+        The level shown first. By default one with something to see: with labels, the narrowest
+        whose decision sets miss at most half as many labels as the model's own prediction;
+        otherwise the most cautious whose intervals are at most 0.2 wide on average (2 / K beyond
+        ten classes). The page says which.
     rows
         How many inputs to show, drawn at random, or the numbers of those to show. By default as
         many as make a page of some 32 MB, usually all. The curves are of all n in any case.
@@ -197,10 +198,16 @@ def explore(
     ((3, 4, 2), 1)
     """
     z = inputs_of(model, logits)
+    n, K = z.shape
+    y = labels
+    if labels is not None:
+        y = check_labels(labels, rows=n, classes=K, names=getattr(model, "classes", None))
     own = getattr(model, "alpha", USUAL_ALPHA)
-    levels = _levels(model, own, alphas)
-    start = int(np.argmin([abs(level - own) for level in levels]))
-    sides = [_side(model, z, name or ("Model A" if compare else "Model"), levels, start)]
+    levels = levels_of(getattr(model, "likelihood", "mean"), own, alphas, K)
+    first, why = opening(
+        lambda at, rows: model.predict(z[rows], alpha=levels[at]), levels, y, n, start
+    )
+    sides = [_side(model, z, name or ("Model A" if compare else "Model"), levels, first)]
     if compare is not None:
         other, other_logits, *other_name = compare
         other_z = inputs_of(other, other_logits, "compare's logits")
@@ -209,25 +216,24 @@ def explore(
                 f"compare's logits must have the shape of logits, {z.shape}: got {other_z.shape}."
             )
         second = other_name[0] if other_name and other_name[0] else "Model B"
-        sides.append(_side(other, other_z, second, levels, start))
+        sides.append(_side(other, other_z, second, levels, first))
         _require_same_order(*(side.classes for side in sides))
     return Exploration(
         collect(
             sides,
             levels,
-            start,
+            first,
             len(z),
-            labels=None
-            if labels is None
-            else check_labels(
-                labels, rows=len(z), classes=z.shape[1], names=getattr(model, "classes", None)
-            ),
+            labels=y,
             truth=None if truth is None else _truth(truth, z.shape),
             media=open_media(names, texts, images, total=len(z)),
+            groups=open_groups(groups, total=len(z)),
             rows=rows,
             slots=slots,
             title=str(title or name or TITLE),
             seed=seed,
+            opened=why,
+            own=levels.index(own) if own in levels and hasattr(model, "alpha") else None,
             progress=progress,
         )
     )
@@ -241,6 +247,7 @@ def explore_credal(
     texts: Any = None,
     images: Any = None,
     names: Iterable[Any] | None = None,
+    groups: Mapping[str, Any] | None = None,
     rows: Any = None,
     slots: int | None = None,
     name: str | None = None,
@@ -253,7 +260,7 @@ def explore_credal(
     ----------
     credal : CredalSet
         n inputs, K classes. Empty sets are shown as such.
-    labels, truth, texts, images, names, rows, slots, name, title, seed
+    labels, truth, texts, images, names, groups, rows, slots, name, title, seed
         As for `explore`.
 
     Examples
@@ -278,6 +285,7 @@ def explore_credal(
             else check_labels(labels, rows=n, classes=K, names=credal.classes),
             truth=None if truth is None else _truth(truth, (n, K)),
             media=open_media(names, texts, images, total=n),
+            groups=open_groups(groups, total=n),
             rows=rows,
             slots=slots,
             title=str(title or name or TITLE),
@@ -286,19 +294,12 @@ def explore_credal(
     )
 
 
-def _levels(model: Predictor, own: float, alphas: Any) -> list[float]:
-    """The levels of the slider, falling."""
-    if alphas is None:
-        likelihood = getattr(model, "likelihood", "mean")
-        alphas = [*LEVELS.get(likelihood, LEVELS["mean"]), own]
-    return [float(alpha) for alpha in np.unique(check_alphas(alphas))[::-1]]
-
-
 def _side(model: Predictor, z: Any, name: str, levels: list[float], start: int) -> Side:
     def predict(level: int, rows: slice) -> CredalSet:
         return model.predict(z[rows], alpha=levels[level])
 
-    return Side(name, predict, predict(start, slice(0, 1)), _settings(model))
+    first = predict(start, slice(0, 1))
+    return Side(name, predict, first, _settings(model), curves_of(model, levels))
 
 
 def _settings(model: Predictor) -> tuple[tuple[str, str], ...]:

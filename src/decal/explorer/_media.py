@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,38 @@ LARGEST_SIDE = 96
 WEIGHED = 16
 """Number of inputs from whose texts and pictures the average size is estimated."""
 
+SHEET_COLUMNS = 16
+PER_SHEET = SHEET_COLUMNS**2
+"""Thumbnails on one sheet: few enough that a browser decodes it at once."""
+
+LOSSLESS_BYTES = 8 << 20
+"""Pictures that need more than this without loss are compressed with a loss that is hard to see."""
+
+QUALITY = 85
+"""Of such pictures, as WebP counts it."""
+
+
+@dataclass(frozen=True)
+class Sheets:
+    """Thumbnails, many to an image file: a browser opens one file rather than hundreds.
+
+    Attributes
+    ----------
+    kind : str
+        "image/webp" or "image/png".
+    cells : list of (width, height)
+        Size of the cells of each sheet; PER_SHEET thumbnails, SHEET_COLUMNS in a row.
+    files : list of bytes
+        The sheets.
+    sizes : (n, 2) uint8 array
+        Width and height of each thumbnail, which stands in the top left of its cell.
+    """
+
+    kind: str
+    cells: list[tuple[int, int]]
+    files: list[bytes]
+    sizes: NDArray[np.uint8]
+
 
 @dataclass(frozen=True)
 class Media:
@@ -31,26 +62,75 @@ class Media:
     names, texts : sequence of str or None
         One for every input.
     picture : callable or None
-        From the number of an input to the data address of its thumbnail.
+        From the number of an input to its thumbnail.
     """
 
     names: Sequence[str] | None = None
     texts: Sequence[str] | None = None
-    picture: Callable[[int], str] | None = None
+    picture: Callable[[int], Any] | None = None
 
     def pick(self, rows: Any) -> dict[str, list[str] | None]:
-        """Names, texts and images of the given inputs."""
+        """Names and texts of the given inputs."""
         return {
             "names": None if self.names is None else [self.names[row] for row in rows],
             "texts": None if self.texts is None else [self.texts[row] for row in rows],
-            "images": None if self.picture is None else [self.picture(int(row)) for row in rows],
         }
 
     def row_bytes(self, total: int) -> int:
         """Bytes per input, estimated from a few inputs spread over all."""
         rows = np.unique(np.linspace(0, total - 1, WEIGHED).astype(np.intp))
         entries = [entry for listed in self.pick(rows).values() for entry in listed or ()]
-        return sum(map(len, entries)) // len(rows)
+        size = sum(map(len, entries))
+        if self.picture is not None:
+            size += sum(map(len, self._encoded(rows, self.lossless(total)).files))
+        return size // len(rows)
+
+    def lossless(self, count: int) -> bool:
+        """Whether so many pictures are kept without loss, judged by a few of them."""
+        rows = np.unique(np.linspace(0, count - 1, WEIGHED).astype(np.intp))
+        files = self._encoded(rows, lossless=True).files
+        return sum(map(len, files)) * count <= LOSSLESS_BYTES * len(rows)
+
+    def sheets(self, rows: Any) -> Sheets | None:
+        """The thumbnails of the given inputs."""
+        return None if self.picture is None else self._encoded(rows, self.lossless(len(rows)))
+
+    def _encoded(self, rows: Any, lossless: bool) -> Sheets:
+        from PIL import features
+
+        assert self.picture is not None
+        kind = "webp" if features.check("webp") else "png"
+        cells, files, sizes = [], [], []
+        for first in range(0, len(rows), PER_SHEET):
+            pictures = [self.picture(int(row)) for row in rows[first : first + PER_SHEET]]
+            sizes += [picture.size for picture in pictures]
+            cell = tuple(int(side) for side in np.max([p.size for p in pictures], axis=0))
+            cells.append((cell[0], cell[1]))
+            files.append(_encode(_tiled(pictures, cells[-1]), kind, lossless))
+        return Sheets(f"image/{kind}", cells, files, np.asarray(sizes, dtype=np.uint8))
+
+
+def _tiled(pictures: Sequence[Any], cell: tuple[int, int]) -> Any:
+    """One picture of many, row by row."""
+    from PIL import Image
+
+    lines = -(-len(pictures) // SHEET_COLUMNS)
+    columns = min(len(pictures), SHEET_COLUMNS)
+    modes = {picture.mode for picture in pictures}
+    mode = "RGBA" if "RGBA" in modes else "RGB" if "RGB" in modes else "L"
+    sheet = Image.new(mode, (cell[0] * columns, cell[1] * lines))
+    for at, picture in enumerate(pictures):
+        line, column = divmod(at, SHEET_COLUMNS)
+        sheet.paste(picture.convert(mode), (column * cell[0], line * cell[1]))
+    return sheet
+
+
+def _encode(picture: Any, kind: str, lossless: bool) -> bytes:
+    file = io.BytesIO()
+    # `exact` keeps the colours of transparent pixels too.
+    settings = {"lossless": lossless, "quality": QUALITY, "exact": True} if kind == "webp" else {}
+    picture.save(file, kind, **settings)
+    return file.getvalue()
 
 
 def open_media(names: Any, texts: Any, images: Any, *, total: int) -> Media:
@@ -98,7 +178,7 @@ def _text(entry: Any, name: str, index: int) -> str:
     raise ValueError(f"{name} must be text, or pairs of text: got {entry!r} at index {index}.")
 
 
-def _pictures(images: Any, total: int) -> Callable[[int], str]:
+def _pictures(images: Any, total: int) -> Callable[[int], Any]:
     Image = _pillow()
     if isinstance(images, str | Path):
         opened = _from_folder(Path(images), total)
@@ -107,8 +187,8 @@ def _pictures(images: Any, total: int) -> Callable[[int], str]:
         opened = listed.__getitem__
     else:
         array = check_pictures(images, rows=total)
-        return lambda row: _address(Image.fromarray(_levels(array[row], row)))
-    return lambda row: _address(_read(opened(row), row))
+        return lambda row: _thumbnail(Image.fromarray(_levels(array[row], row)))
+    return lambda row: _thumbnail(_read(opened(row), row))
 
 
 def _is_file_or_picture(entry: Any) -> bool:
@@ -185,15 +265,13 @@ def _read(picture: Any, row: int) -> Any:
         ) from error
 
 
-def _address(picture: Any) -> str:
-    """A PNG of at most LARGEST_SIDE pixels, as a data address."""
+def _thumbnail(picture: Any) -> Any:
+    """The picture at most LARGEST_SIDE pixels large, without what a camera wrote into it."""
     small = picture.copy()
-    small.info.clear()  # cameras write place and time into it
+    small.info.clear()  # place and time
     if max(small.size) > LARGEST_SIDE:
         small.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
-    file = io.BytesIO()
-    small.save(file, "PNG")
-    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+    return small
 
 
 def _pillow() -> Any:

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 
 from decal import metrics
 from decal._base.checks import check_count, check_rows
-from decal._base.numerics import Array, row_blocks
+from decal._base.numerics import Array, for_each_block, row_blocks
 from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, KLCredalSet
-from decal.explorer._media import Media
+from decal.explorer._groups import GroupColumn
+from decal.explorer._media import PER_SHEET, SHEET_COLUMNS, Media
+from decal.explorer._trust import Trust
 
 Rows = NDArray[np.intp]
 Arrays = dict[str, NDArray[Any]]
@@ -37,8 +39,16 @@ USUAL_SLOTS = 24
 BYTE_BUDGET = 32 << 20
 """Largest size of a payload. If all inputs need more, a sample is shown by default."""
 
-BLOCK_ELEMENTS = 1 << 20
-"""Bounds computed at a time, 8 MB per array, so memory does not grow with the inputs."""
+BLOCK_ELEMENTS = 1 << 19
+"""Bounds computed at a time, 4 MB per array, so memory does not grow with the inputs, and progress
+is told every second or so."""
+
+EXACT_INPUTS = 20_000
+"""Of more inputs, bounds travel in steps of 1.5e-5: the page is half as large and opens faster."""
+
+SHARES = 65_534
+NO_SHARE = 65_535
+"""Such bounds are whole numbers of SHARES; NO_SHARE stands for a bound that does not exist."""
 
 INPUTS = -1
 """The axis of inputs in a layout, whose length is not known yet."""
@@ -80,7 +90,9 @@ class Payload:
         places: dict[str, Any] = {}
         parts: list[bytes] = []
         offset = 0
-        for name, array in self.arrays.items():
+        coarse = self.header["inputs"]["count"] > EXACT_INPUTS
+        for name, kept in self.arrays.items():
+            array = _as_shares(kept) if coarse and name.endswith(("/lower", "/upper")) else kept
             data = _padded(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
             places[name] = {
                 "dtype": array.dtype.name,
@@ -109,12 +121,15 @@ class Side:
         The set of the first input, which shows whether there are names and a point prediction.
     settings : tuple of pairs of str
         Names and values of settings.
+    curves : tuple or None
+        Likelihood curves, see `curves_of`.
     """
 
     name: str
     predict: Callable[[int, slice], CredalSet]
     first: CredalSet
     settings: tuple[tuple[str, str], ...] = ()
+    curves: tuple[dict[str, Any], Mapping[str, NDArray[Any]]] | None = None
 
     @property
     def has_point(self) -> bool:
@@ -136,10 +151,13 @@ def collect(
     labels: Rows | None,
     truth: Array | None,
     media: Media,
+    groups: Sequence[GroupColumn],
     rows: Any,
     slots: int | None,
     title: str,
     seed: int,
+    opened: str = "",
+    own: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Payload:
     """Everything about one or two models' credal sets of the same inputs.
@@ -160,6 +178,8 @@ def collect(
         True distributions, already checked.
     media : Media
         Names, texts and pictures of the inputs.
+    groups : sequence of GroupColumn
+        Columns of metadata.
     rows : int, array or None
         How many inputs to show, or which; None for as many as BYTE_BUDGET allows.
     slots : int or None
@@ -168,6 +188,10 @@ def collect(
         Title of the page.
     seed : int
         Seed of the sample of inputs.
+    opened : str
+        Why the page opens at its level, to be read after "this is".
+    own : int or None
+        Number of the model's own level.
     progress : callable, optional
         Called with the rows done and all rows; a row counts once for every level and model.
     """
@@ -187,12 +211,25 @@ def collect(
         arrays["labels"][:] = labels[shown]
     if truth is not None:
         arrays["truth"][:] = _fold(truth[shown], arrays["slots"])
-    curves = _sweep(sides, len(levels), start, total, arrays, labels, truth, progress)
+    by_label = [_by_label(sides[0], labels)] if labels is not None and K <= MOST_SLOTS else []
+    grouped = [*groups, *by_label]
+    curves = _sweep(sides, len(levels), start, total, arrays, labels, truth, grouped, progress)
+    for at, group in enumerate(groups):
+        arrays[f"group/{at}"] = group.codes[shown]
     header = {
         "title": title,
         "alphas": list(levels),
         "start": start,
-        "inputs": {"count": len(shown), "total": total, **media.pick(shown)},
+        "opened": opened,
+        "own": own,
+        "inputs": {
+            "count": len(shown),
+            "total": total,
+            **media.pick(shown),
+            "images": _with_pictures(arrays, media, shown),
+            "groups": [{"name": g.name, "values": list(g.values)} for g in groups],
+        },
+        "grouped": [{"name": g.name, "values": list(g.values)} for g in grouped],
         "slots": m,
         "rest": m < K,
         "rules": rules,
@@ -203,8 +240,12 @@ def collect(
                 "settings": [list(pair) for pair in side.settings],
                 "summary": curve.summary(start),
                 "curve": curve.means(),
+                "groups": [[part.group() for part in parts] for parts in curve.parts],
+                "kind": _kind(side.first),
+                "reliability": None if curve.reliability is None else curve.reliability.summary(),
+                "evidence": _with_curves(arrays, i, side),
             }
-            for side, curve in zip(sides, curves, strict=True)
+            for i, (side, curve) in enumerate(zip(sides, curves, strict=True))
         ],
     }
     return Payload(header, arrays)
@@ -218,6 +259,7 @@ def _sweep(
     arrays: Arrays,
     labels: Rows | None,
     truth: Array | None,
+    groups: Sequence[GroupColumn],
     progress: Callable[[int, int], None] | None,
 ) -> list[_Curves]:
     """Predict all inputs at all A levels: fill the arrays of those shown, and sum up all.
@@ -229,11 +271,15 @@ def _sweep(
         {name.removeprefix(f"{i}/"): a for name, a in arrays.items() if name.startswith(f"{i}/")}
         for i in range(len(sides))
     ]
-    curves = [_Curves(A) for _ in sides]
+    K = sides[0].first.shape[1]
+    curves = [_Curves(A, [len(group.values) for group in groups]) for _ in sides]
+    if labels is not None:
+        for curve in curves:
+            curve.reliability = Trust(A, K, confusions=K <= MOST_SLOTS)
     steps = [
         (i, a, block)
         for a in range(A)
-        for block in row_blocks(total, sides[0].first.shape[1], BLOCK_ELEMENTS)
+        for block in row_blocks(total, K, BLOCK_ELEMENTS)
         for i in range(len(sides))
     ]
     done, work = 0, total * A * len(sides)
@@ -243,6 +289,9 @@ def _sweep(
         p = None if truth is None else truth[block]
         kept = np.asarray(credal.decide("e_admissible", empty="nan"), dtype=bool)
         curves[i].add(a, credal, kept, y, p)
+        if y is not None:
+            curves[i].judge(a, credal.point, kept, y)
+        curves[i].divide(a, [group.codes[block] for group in groups], credal, kept, y, p)
         here = slice(*np.searchsorted(shown, [block.start, block.stop]))
         inside = shown[here] - block.start
         if len(inside):
@@ -260,6 +309,36 @@ def _sweep(
         if progress is not None:
             progress(done, work)
     return curves
+
+
+def _with_pictures(arrays: Arrays, media: Media, shown: Rows) -> dict[str, Any] | None:
+    """Add the thumbnails to the arrays; returns what the page must know to cut them out."""
+    sheets = media.sheets(shown)
+    if sheets is None:
+        return None
+    arrays["picture_sizes"] = sheets.sizes
+    for at, file in enumerate(sheets.files):
+        arrays[f"sheet/{at}"] = np.frombuffer(file, dtype=np.uint8)
+    return {"kind": sheets.kind, "cells": sheets.cells, "columns": SHEET_COLUMNS, "per": PER_SHEET}
+
+
+def _by_label(side: Side, labels: Rows) -> GroupColumn:
+    """The labels as groups: how good the sets are for each true class."""
+    return GroupColumn("label", side.classes, labels.astype(np.uint8))
+
+
+def _kind(credal: CredalSet) -> str:
+    """What the sets are: the page decides for boxes by itself."""
+    return "box" if isinstance(credal, IntervalCredalSet) else "other"
+
+
+def _with_curves(arrays: Arrays, i: int, side: Side) -> dict[str, Any] | None:
+    """Add the likelihood curves of a model to the arrays; returns their description."""
+    if side.curves is None:
+        return None
+    description, own = side.curves
+    arrays |= {f"{i}/{name}": array for name, array in own.items()}
+    return description
 
 
 def choose_rows(rows: Any, total: int, row_bytes: int, seed: int) -> Rows:
@@ -322,7 +401,7 @@ def _fill(
     for name, values in (("lower", bounds.lower), ("upper", bounds.upper)):
         arrays[name][at] = np.nan
         arrays[name][at][full] = values
-    least, greatest = credal.entropy(empty="nan")
+    least, greatest = _entropies(credal)
     arrays["aleatoric"][at], arrays["total"][at] = least, greatest
     arrays["epistemic"][at] = np.maximum(greatest - least, 0.0)
     bits = np.uint32(1) << np.arange(slots.shape[1], dtype=np.uint32)
@@ -345,12 +424,54 @@ def _fill(
         arrays["predicted"][here] = credal.point.argmax(axis=1)
 
 
+def _entropies(credal: CredalSet) -> tuple[Array, Array]:
+    """Lower and upper entropy, on all cores: the longest part of a page of many classes."""
+    least, greatest = np.empty((2, len(credal)))
+
+    def of_block(rows: slice) -> None:
+        least[rows], greatest[rows] = credal[rows].entropy(empty="nan")
+
+    for_each_block(of_block, *credal.shape)
+    return least, greatest
+
+
 class _Curves:
     """Sums over all inputs, shown or not, at every level."""
 
-    def __init__(self, levels: int) -> None:
+    def __init__(self, levels: int, groups: Sequence[int] = ()) -> None:
         self.rows = np.zeros(levels)
         self.sums: dict[str, Array] = {}
+        self.reliability: Trust | None = None
+        self.parts = [[_Curves(levels) for _ in range(values)] for values in groups]
+
+    def judge(self, a: int, point: Array | None, kept: NDArray[np.bool_], labels: Rows) -> None:
+        """Count by confidence and true class."""
+        if self.reliability is not None:
+            self.reliability.add(a, point, kept, labels)
+
+    def divide(
+        self,
+        a: int,
+        codes: Sequence[NDArray[np.uint8]],
+        credal: CredalSet,
+        kept: NDArray[np.bool_],
+        labels: Rows | None,
+        truth: Array | None,
+    ) -> None:
+        """Add the same inputs to the sums of their groups."""
+        for column, parts in zip(codes, self.parts, strict=True):
+            for value in np.unique(column):
+                rows = np.flatnonzero(column == value)
+                y = None if labels is None else labels[rows]
+                p = None if truth is None else truth[rows]
+                parts[value].add(a, credal[rows], kept[rows], y, p)
+
+    def group(self) -> dict[str, Any]:
+        """The number of inputs and the means at every level, of one group."""
+        means = {name: values for name, values in self.means().items() if values is not None}
+        if "accuracy" in self.sums:
+            means["accuracy"] = (self.sums["accuracy"] / np.maximum(self.rows, 1)).tolist()
+        return {"inputs": int(self.rows[0]), **means}
 
     def add(
         self,
@@ -381,7 +502,9 @@ class _Curves:
     def means(self) -> dict[str, list[float] | None]:
         """Each curve of the page; None if it needs labels or a truth that were not given."""
         return {
-            name: (self.sums[name] / self.rows).tolist() if name in self.sums else None
+            name: (self.sums[name] / np.maximum(self.rows, 1)).tolist()
+            if name in self.sums
+            else None
             for name in ("efficiency", "coverage", "size", "missed")
         }
 
@@ -481,6 +604,12 @@ def _likeliest(sides: Sequence[Side], start: int, shown: Rows, total: int, m: in
             upper = np.max([s.predict(start, block)[inside].tighten().upper for s in sides], axis=0)
             found[here] = np.argsort(-upper, axis=1, kind="stable")[:, :m]
     return found
+
+
+def _as_shares(bounds: NDArray[Any]) -> NDArray[np.uint16]:
+    """Probabilities as 16-bit whole numbers."""
+    shares = np.where(np.isnan(bounds), NO_SHARE, np.rint(np.nan_to_num(bounds) * SHARES))
+    return shares.astype(np.uint16)
 
 
 def _padded(data: bytes) -> bytes:

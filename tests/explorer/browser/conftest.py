@@ -112,7 +112,14 @@ def one(tmp_path_factory):
     texts = [f"Text number {i}, {'odd' if i % 2 else 'even'}." for i in range(26)]
     path = tmp_path_factory.mktemp("one") / "page.html"
     explore(
-        model, z, labels=labels, truth=truth, texts=texts, alphas=ALPHAS, title="Five animals"
+        model,
+        z,
+        labels=labels,
+        truth=truth,
+        texts=texts,
+        alphas=ALPHAS,
+        start=0.8,
+        title="Five animals",
     ).save(path)
     sets = [[model.predict(z, alpha=alpha) for alpha in ALPHAS]]
     return Case(path, ALPHAS, CLASSES, sets, labels, truth, texts)
@@ -134,6 +141,7 @@ def two(tmp_path_factory):
         truth=truth,
         names=[f"Animal {chr(65 + i % 26)}{i}" for i in range(40)],
         alphas=ALPHAS,
+        start=0.8,
         rows=26,
         name="English",
         compare=(second, other_z, "中文"),

@@ -80,7 +80,7 @@ class Case:
         }
 
 
-KEYS = ["input", "label", "prediction", "error", "epistemic", "aleatoric", "total", "size"]
+KEYS = ["input", "label", "prediction", "error", "size", "total", "epistemic", "aleatoric"]
 
 
 def agrees(text, expected, spare=1e-5):

@@ -118,7 +118,10 @@ FOCUSABLE = """() => [...document.querySelectorAll(
 def test_tab_reaches_everything_in_the_order_seen(open_page, two):
     page = open_page(two.path)
     page.get_by_test_id("filter-class").select_option(index=2)
-    page.evaluate("() => document.activeElement.blur()")
+    for part in ("costs", "groups"):  # they are filled when they come into view
+        page.get_by_test_id(part).scroll_into_view_if_needed()
+        page.get_by_test_id(part).locator("tbody td").first.wait_for()
+    page.evaluate("() => { document.activeElement.blur(); scrollTo(0, 0); }")
     page.evaluate(SETTLED)
     wanted = page.evaluate(FOCUSABLE)
     reached = []
@@ -136,7 +139,15 @@ def test_tab_reaches_everything_in_the_order_seen(open_page, two):
         assert outlined, found
     assert reached == wanted
     at = {name: place for place, name in enumerate(reached)}
-    names = ["About", "theme", "export-png", "alpha", "curve-size", "cloud-models", "show-2"]
+    names = [
+        "What am I seeing?",
+        "theme",
+        "export-png",
+        "alpha",
+        "curve-size",
+        "cloud-models",
+        "show-2",
+    ]
     names += ["search", "filter-rule", "sort-size", "row", "previous", "next"]
     assert [at[name] for name in names] == sorted(at[name] for name in names)
 
@@ -213,7 +224,7 @@ def test_axe_finds_nothing(open_page, axe, one, two, tmp_path, scheme, width):
     for path, testid in ((one.path, "spider"), (two.path, "spider"), (broken, "broken")):
         page = open_page(path, width=width, color_scheme=scheme, testid=testid)
         if testid == "spider":
-            page.get_by_text("About", exact=True).click()
+            page.get_by_text("What am I seeing?").click()
             page.get_by_test_id("filter-class").select_option(index=1)
             page.evaluate(SETTLED)
         page.evaluate(axe)
@@ -229,7 +240,7 @@ def test_two_widgets_share_a_notebook(open_page, tmp_path):
     z, labels, truth = drawn_data(12, 3)
     model = decal.decalibrate(z, labels, alpha=0.8, classes=list("abc"))
     alphas = [1, 0.8, 0.5, 0]
-    shown = explore(model, z, labels=labels, truth=truth, alphas=alphas, title="In a cell")
+    shown = explore(model, z, labels=labels, truth=truth, alphas=alphas, start=0.8)
     notebook = tmp_path / "notebook.html"
     notebook.write_text(
         "<!doctype html><html lang=en><title>Notebook</title><body data-jp-theme-light=false>"
@@ -257,7 +268,7 @@ def test_two_widgets_share_a_notebook(open_page, tmp_path):
     page.evaluate(SETTLED)
     a, b = page.locator("#a"), page.locator("#b")
     for cell in (a, b):
-        expect(cell.get_by_role("heading", level=2, name="In a cell")).to_be_visible()
+        expect(cell.get_by_role("heading", level=2, name="Credal predictions")).to_be_visible()
         expect(cell.get_by_test_id("alpha-value")).to_have_text("0.8")
         expect(cell).to_have_attribute("data-theme", "dark")
     a.get_by_test_id("alpha").fill("3")

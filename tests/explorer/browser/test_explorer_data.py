@@ -67,7 +67,7 @@ def test_hostile_names_are_shown_literally_and_nothing_runs(open_page, hostile):
     options = page.get_by_test_id("filter-class").locator("option").all_text_contents()
     assert [re.sub(r"\s+", " ", name) for name in options[1:]] == HOSTILE
     expect(page.get_by_test_id("show-2")).to_have_text(HOSTILE[1])
-    page.get_by_text("About", exact=True).click()
+    page.get_by_text("What am I seeing?").click()
     page.get_by_test_id("filter-class").select_option(index=1)
     page.get_by_test_id("filter-class").select_option(index=0)
     page.get_by_test_id("search").fill(HOSTILE[0])
@@ -191,21 +191,16 @@ def test_pictures_are_shown_in_the_list_and_beside_the_input(open_page, tmp_path
     model = decal.decalibrate(z, labels, alpha=0.8)
     explore(model, z, images=images, alphas=[1, 0.8]).save(tmp_path / "page.html")
     page = open_page(tmp_path / "page.html")
-    read = """async (image) => {
-      await image.decode();
-      const canvas = document.createElement("canvas");
-      const pen = canvas.getContext("2d");
-      pen.drawImage(image, 0, 0);
-      return [image.naturalWidth, pen.getImageData(2, 2, 1, 1).data[0]];
-    }"""
+    read = """(canvas) => [canvas.width,
+      canvas.getContext("2d").getImageData(2, 2, 1, 1).data[0]]"""
     for row in range(5):
         page.locator(f"tr[data-row='{row}']").click()
         page.evaluate(SETTLED)
-        small = page.locator(f"tr[data-row='{row}'] img")
+        small = page.locator(f"tr[data-row='{row}'] canvas.tiny")
         assert page.get_by_test_id("picture").evaluate(read) == small.evaluate(read)
         assert small.evaluate(read) == [8, int(greys[row])]
-        expect(page.get_by_test_id("picture")).to_have_attribute("alt", f"Picture of Input {row}")
-        expect(page.get_by_test_id("picture")).to_have_class("tiny")
+        picture = page.get_by_role("img", name=f"Picture of Input {row}")
+        expect(picture).to_have_class("picture tiny")
 
 
 def test_a_thousand_classes(open_page, tmp_path):
@@ -261,16 +256,16 @@ def test_one_level_has_no_slider_and_empty_sets_say_so(open_page, sets_as_they_a
     assert page.get_by_test_id("table").get_by_role("columnheader").all_text_contents() == [
         "Input",
         "Label",
+        "Set size",
+        "Total",
         "Epistemic",
         "Aleatoric",
-        "Total",
-        "Set size",
     ]
     page.get_by_test_id("sort-epistemic").click()
     page.evaluate(SETTLED)
     # The two that have no number stand last, whichever way the others are sorted.
     assert [row for row, _ in table(page)][2:] == [1, 2]
-    assert all(cells[2:5] == ["–"] * 3 for _, cells in table(page)[2:])
+    assert all(cells[3:6] == ["–"] * 3 for _, cells in table(page)[2:])
     words = "The credal set is empty: no distribution satisfies its bounds."
     for row in range(4):
         page.locator(f"tr[data-row='{row}']").click()
@@ -307,3 +302,33 @@ def test_hulls_show_interval_dominance_too(open_page, tmp_path):
         for rule in ("e_admissible", "maximality", "interval_dominance"):
             said = page.get_by_test_id(f"rule-{rule}").locator(".chip").all_text_contents()
             assert sorted(said) == [str(k) for k in np.flatnonzero(hull.decide(rule)[row])]
+
+
+def test_very_many_inputs_and_what_the_pointer_shows_of_them(open_page, tmp_path, monkeypatch):
+    pytest.importorskip("PIL", reason="needs decal[explore]")
+    from decal.explorer import _payload
+
+    monkeypatch.setattr(_payload, "EXACT_INPUTS", 2)
+    z, _, _ = drawn_data(3, 4)
+    model = decal.decalibrate(*drawn_data(200, 4, seed=1)[:2], alpha=0.8)
+    images = np.full((3, 8, 8), 90, dtype=np.uint8)
+    words = ["first words", "second words", "third words"]
+    explore(model, z, images=images, texts=words, alphas=[1, 0.9], start=0.9).save(
+        tmp_path / "page.html"
+    )
+    page = open_page(tmp_path / "page.html")
+    credal = model.predict(z, alpha=0.9)
+    for row in range(3):
+        page.locator(f"tr[data-row='{row}']").click()
+        page.evaluate(SETTLED)
+        shown = texts(page, "intervals", ".number")
+        for name, text in zip(texts(page, "intervals", ".spoke"), shown, strict=True):
+            assert ends_agree(text, credal.lower[row, int(name)], credal.upper[row, int(name)])
+        ring = page.get_by_test_id("scatter-selected")
+        place = page.get_by_test_id("scatter").bounding_box()
+        x, y = (float(ring.get_attribute(name)) for name in ("cx", "cy"))
+        page.mouse.move(place["x"] + x, place["y"] + y)
+        tip = page.get_by_test_id("scatter").locator(".tip")
+        expect(tip).to_contain_text(words[row])
+        grey = "(canvas) => canvas.getContext('2d').getImageData(2, 2, 1, 1).data[0]"
+        assert tip.locator("canvas.tiny").evaluate(grey) == 90

@@ -141,7 +141,9 @@ def test_numbers_and_decisions_are_those_of_the_credal_set(open_page, one, level
         words = page.get_by_test_id("numbers").locator("tr td").all_text_contents()
         keys = ["epistemic", "aleatoric", "total", "size"]
         for text, key in zip(words[:4], keys, strict=True):
-            assert agrees(text, columns[key][row])
+            assert agrees(text.removesuffix(" at the cap"), columns[key][row])
+        uniform = np.full((1, 5), 0.2)
+        assert words[2].endswith("at the cap") == credal[row].contains(uniform, atol=0)[0]
         low, high = credal.lower[row] - WITHIN, credal.upper[row] + WITHIN
         inside = np.all((one.truth[row] >= low) & (one.truth[row] <= high))
         yes = {True: "yes", False: "no"}
@@ -186,7 +188,8 @@ def test_the_table_shows_either_model_or_their_difference(open_page, two):
     for show, columns in (("1", one), ("2", other)):
         page.get_by_test_id(f"show-{show}").click()
         page.evaluate(SETTLED)
-        place = np.lexsort((two.rows, -columns["epistemic"].astype(np.float32)))
+        ties = (-columns[key].astype(np.float32) for key in ("aleatoric", "total"))
+        place = np.lexsort((two.rows, *ties, -columns["size"]))
         assert order(page) == two.rows[place].tolist()
         for row, cells in table(page):
             i = two.rows.tolist().index(row)
@@ -196,7 +199,9 @@ def test_the_table_shows_either_model_or_their_difference(open_page, two):
     page.get_by_test_id("sort-total").click()
     page.evaluate(SETTLED)
     change = other["total"].astype(np.float32) - one["total"].astype(np.float32)
-    assert order(page) == two.rows[np.lexsort((two.rows, -change.astype(float)))].tolist()
+    tie = other["aleatoric"].astype(np.float32) - one["aleatoric"].astype(np.float32)
+    expected = np.lexsort((two.rows, -tie.astype(float), -change.astype(float)))
+    assert order(page) == two.rows[expected].tolist()
     signs = set()
     for row, cells in table(page):
         i = two.rows.tolist().index(row)

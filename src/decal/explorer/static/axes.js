@@ -2,8 +2,6 @@
 
 import { svg } from "./dom.js";
 
-export const PLOT_HEIGHT = 300;
-
 /** A straight scale from numbers to pixels. */
 export function linear([from, to], [start, end]) {
   const slope = (end - start) / (to - from || 1);

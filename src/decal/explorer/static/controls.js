@@ -3,6 +3,7 @@
 import { choice, h, select, setText, uniqueId } from "./dom.js";
 import { alphaText, className, decimal } from "./format.js";
 import { choicesOf, firstState } from "./state.js";
+import { term } from "./terms.js";
 
 const READOUTS = [
   ["efficiency", "Efficiency", decimal],
@@ -20,9 +21,10 @@ export function createLevel(payload, store) {
   slider.addEventListener("input", () => store.set({ level: Number(slider.value) }));
   const output = h("output", { for: id, "aria-live": "off", "data-testid": "alpha-value" });
   const ends = [`${alphaText(alphas[0])} narrow`, `cautious ${alphaText(alphas[last])}`];
-  const scale = h("div", { class: "ends", "aria-hidden": "true" }, ends.map((words) => h("span", null, words)));
-  const track = h("div", { class: "track" }, slider, scale);
-  const control = h("div", { class: "control" }, h("label", { for: id }, "Level α"), output, track);
+  const [narrow, cautious] = ends.map((words) => h("span", { "aria-hidden": "true" }, words));
+  const track = h("div", { class: "track" }, slider, h("div", { class: "ends" }, narrow, ownLevel(payload, store), cautious));
+  const label = h("span", { class: "label" }, h("label", { for: id }, "Level"), term("α", "alpha"));
+  const control = h("div", { class: "control" }, label, output, track);
   const readouts = createReadouts(payload.models);
   const group = { class: "panel level", role: "group", "aria-label": "Level", "data-testid": "level" };
   const element = h("div", group, last > 0 && control, readouts.element);
@@ -38,13 +40,21 @@ export function createLevel(payload, store) {
   return { element, update };
 }
 
+/** A button that goes to the level the model was fitted with; null where there is none. */
+function ownLevel({ alphas, own }, store) {
+  if (own === null || alphas.length < 2) return null;
+  const words = `model’s own ${alphaText(alphas[own])}`;
+  const go = () => store.set({ level: own });
+  return h("button", { type: "button", class: "link own", "data-testid": "own", onclick: go }, words);
+}
+
 /** A small table of the curves' values at the level, a row per model. */
 function createReadouts(models) {
   const several = models.length > 1;
   const kinds = READOUTS.filter(([kind]) => models.some((model) => model.curve[kind]));
   const cells = models.map(() => kinds.map(([kind]) => h("td", { "data-testid": `readout-${kind}` })));
   const corner = several && h("th", { scope: "col" }, h("span", { class: "unseen" }, "Model"));
-  const titles = kinds.map(([, title]) => h("th", { scope: "col" }, title));
+  const titles = kinds.map(([kind, title]) => h("th", { scope: "col" }, term(title, kind)));
   const nameOf = (model, at) =>
     several && h("th", { scope: "row" }, h("i", { class: `key bar model${at + 1}` }), h("bdi", null, model.name));
   const rows = models.map((model, at) => h("tr", null, nameOf(model, at), cells[at]));
@@ -85,10 +95,12 @@ export function createFilters(payload, store) {
   const where = select("Where it", pick("where", WHERE), set("where"), "filter-where");
   const cases = select("Cases", pick("cases", CASES), set("cases"), "filter-cases");
   const titles = Object.fromEntries(payload.setRules.map((rule) => [rule.key, rule.title]));
+  const values = payload.groups.flatMap(({ name, values: all }, at) => all.map((value, v) => [`${at}:${v}`, `${name}: ${value}`]));
+  const group = select("Group", [["", "any"], ...values], (value) => store.set({ group: value || null }), "filter-group");
   const rule = select("Decision set", pick("rule", titles), set("rule"), "filter-rule");
 
   const reset = () => {
-    store.set({ query: "", only: null, where: firstState(payload).where, cases: "all" });
+    store.set({ query: "", only: null, where: firstState(payload).where, cases: "all", group: null });
     search.input.focus();
   };
   const about = { type: "button", class: "link", "data-testid": "clear" };
@@ -100,6 +112,7 @@ export function createFilters(payload, store) {
     only.element,
     where.element,
     choices.cases.length > 1 && cases.element,
+    payload.groups.length > 0 && group.element,
     choices.rule.length > 1 && rule.element,
     clear,
   );
@@ -110,8 +123,9 @@ export function createFilters(payload, store) {
     where.list.value = state.where;
     where.element.hidden = state.only === null;
     cases.list.value = state.cases;
+    group.list.value = state.group ?? "";
     rule.list.value = state.rule;
-    clear.hidden = !state.query && state.only === null && state.cases === "all";
+    clear.hidden = !state.query && state.only === null && state.cases === "all" && state.group === null;
   }
   return { element, update, focus: () => search.input.focus() };
 }
@@ -137,5 +151,7 @@ function createSearchField(store) {
 export function createShow(payload, store) {
   if (payload.models.length < 2) return null;
   const names = payload.models.map((model, at) => [String(at + 1), model.name]);
-  return choice("Model shown", [...names, ["difference", "Difference"]], (show) => store.set({ show }), "show");
+  const [one, two] = payload.models;
+  const difference = ["difference", `${two.name} − ${one.name}`];
+  return choice("Model shown", [...names, difference], (show) => store.set({ show }), "show");
 }

@@ -5,7 +5,10 @@ import { className, inputName, plural } from "./format.js";
 import { drawIntervals } from "./intervals.js";
 import { drawPaths } from "./path.js";
 import { drawSpider } from "./spider.js";
+import { createPictures, pictureCanvas } from "./pictures.js";
 import { endsOf, MOST_SLOTS } from "./slots.js";
+import { createTriangle } from "./triangle.js";
+import { createWhy } from "./why.js";
 import { numbersTable, rulesTable } from "./verdicts.js";
 
 /** @param {(by: number) => void} step  goes to the previous or next input of the list */
@@ -27,30 +30,34 @@ export function createDetail(payload, store, level, step) {
     intervals: chartPlace(store, (...given) => drawIntervals(...given, showAll)),
     paths: chartPlace(store, drawPaths),
   };
+  const why = createWhy(payload, store);
+  const triangle = createTriangle(payload, store);
   const numbers = h("div", { "data-testid": "numbers" });
   const rules = h("div", { "data-testid": "rules" });
   const part = (name, ...content) => h("div", { class: "part" }, h(`h${level + 1}`, null, name), ...content);
   const decisions = part("Decisions", rules);
-  decisions.classList.add("wide");
   const parts = h(
     "div",
     { class: "parts" },
-    part("Spider", charts.spider.host),
-    part("Intervals", charts.intervals.host, more),
-    payload.alphas.length > 1 && part("Growth as α falls", charts.paths.host),
-    part("Numbers", numbers),
     decisions,
+    part("Intervals", charts.intervals.host, more),
+    why && part("Why the interval stops there", why.element),
+    triangle && part(payload.models[0].classes.length > 3 ? "Three of the classes" : "Triangle", triangle.element),
+    part("Numbers", numbers),
+    part("Spider", charts.spider.host),
+    payload.alphas.length > 1 && part("Growth as α falls", charts.paths.host),
   );
   const names = { class: "panel detail", "aria-labelledby": id, "data-testid": "detail" };
   const head = h("div", { class: "head" }, title, tools);
-  const element = h("section", names, head, note, about, detailLegend(payload), parts);
+  const element = h("section", names, head, note, about, parts, detailLegend(payload));
+  const drawPicture = createPictures(payload);
 
   let shown = -1;
   function update(state, view) {
     const i = state.input;
     if (shown !== i) {
       title.textContent = inputName(payload, i);
-      about.replaceChildren(...aboutInput(payload, i));
+      about.replaceChildren(...aboutInput(payload, i, drawPicture));
       shown = i;
     }
     const notes = notesOn(payload, state, view);
@@ -59,13 +66,20 @@ export function createDetail(payload, store, level, step) {
     for (const chart of Object.values(charts)) chart.update(payload, state);
     more.hidden = payload.slots <= MOST_SLOTS;
     setText(more, showAll ? `Show the first ${MOST_SLOTS}` : `Show all ${plural(payload.slots, "class")}`);
+    why?.update(state);
+    triangle?.update(state, view);
     numbers.replaceChildren(numbersTable(payload, state));
     rules.replaceChildren(rulesTable(payload, state));
   }
 
-  const stop = () => Object.values(charts).forEach((chart) => chart.size.stop());
+  const stop = () => {
+    Object.values(charts).forEach((chart) => chart.size.stop());
+    why?.stop();
+    triangle?.stop();
+  };
   const drawings = () =>
-    Object.entries(charts)
+    Object.entries({ ...charts, why, triangle })
+      .filter(([, chart]) => chart)
       .map(([name, { drawn }]) => ({ name, root: drawn() }))
       .filter(({ root }) => root);
   return { element, update, stop, drawings };
@@ -101,17 +115,18 @@ function chartPlace(store, draw) {
 }
 
 /** Picture, label, predictions and text, as far as there are any. */
-function aboutInput(payload, i) {
+function aboutInput(payload, i, drawPicture) {
   const parts = [];
   const name = inputName(payload, i);
-  if (payload.images?.[i]) {
-    const image = h("img", { src: payload.images[i], alt: `Picture of ${name}`, "data-testid": "picture" });
-    image.addEventListener("load", () => image.classList.toggle("tiny", image.naturalWidth <= 64));
-    parts.push(image);
+  if (drawPicture) {
+    const picture = pictureCanvas(`Picture of ${name}`, "picture");
+    drawPicture(picture, i);
+    parts.push(picture);
   }
   const facts = h("dl", { class: "facts" });
   const fact = (term, value) => facts.append(h("div", null, h("dt", null, term), h("dd", null, value)));
   if (payload.names) fact("Row", String(payload.rows[i]));
+  for (const { name: group, values, codes } of payload.groups) fact(group, values[codes[i]]);
   if (payload.labels) fact("Label", className(payload.models[0], payload.labels[i]));
   for (const model of payload.models) {
     if (!model.predicted) continue;

@@ -3,6 +3,7 @@
 import { svg, textWidth } from "./dom.js";
 import { diamond } from "./axes.js";
 import { alphaText, className, count, decimal, inputName, slotName } from "./format.js";
+import { actionName, canDecide, decider } from "./costs.js";
 import { listedSlots } from "./intervals.js";
 import { endsOf, ruleSays } from "./slots.js";
 import { errorOf } from "./view.js";
@@ -112,7 +113,9 @@ export function asCsv(payload, state, view) {
   const columns = payload.models.flatMap((model) =>
     modelColumns(payload, model).map((name) => (several ? `${model.name}: ${name}` : name)),
   );
-  const header = [...own.filter(Boolean), ...columns];
+  const decideOf = canDecide(payload) ? decider(payload, payload.models[0], state) : null;
+  const decided = decideOf ? ["decision with costs", "its worst case", "its best case"] : [];
+  const header = [...own.filter(Boolean), ...columns, ...decided];
   const lines = [header.map(csvText).join(",")];
   for (const i of view.order) {
     const cells = [payload.rows[i]];
@@ -121,9 +124,17 @@ export function asCsv(payload, state, view) {
     cells.push(alphaText(payload.alphas[state.level]));
     if (payload.labels) cells.push(csvText(className(payload.models[0], payload.labels[i])));
     for (const model of payload.models) cells.push(...modelCells(payload, model, state, i));
+    if (decideOf) cells.push(...decisionCells(payload.models[0], decideOf(i)));
     lines.push(cells.join(","));
   }
   return new Blob([`${lines.join("\r\n")}\r\n`], { type: "text/csv;charset=utf-8" });
+}
+
+/** What is decided with costs, and the utilities of the first action kept. */
+function decisionCells(model, found) {
+  if (!found) return ["", "", ""];
+  const { worst, best, kept } = found;
+  return [csvText(kept.map((a) => actionName(model, a)).join("; ")), worst[kept[0]], best[kept[0]]].map(String);
 }
 
 function modelColumns(payload, model) {

@@ -9,7 +9,7 @@ export function count(n) {
 
 /** A number to three decimals; a dash where there is none. */
 export function decimal(x, digits = 3) {
-  return Number.isFinite(x) ? x.toFixed(digits) : "–";
+  return Number.isFinite(x) ? x.toFixed(digits).replace("-", "−") : "–";
 }
 
 /** A difference, with its sign; zero has none. */
@@ -22,7 +22,10 @@ export function signed(x, digits = 3) {
 
 /** Alpha in as few digits as it has; "" where the credal set has no level. */
 export function alphaText(alpha) {
-  return alpha === null ? "" : String(Number(alpha.toPrecision(4)));
+  if (alpha === null) return "";
+  if (alpha <= 0.5) return String(Number(alpha.toPrecision(4)));
+  const missing = Number((1 - alpha).toPrecision(4)); // of 0.99998 the digits after the nines are what matters
+  return String(Number((1 - missing).toPrecision(12)));
 }
 
 /** "1 input", "2,000 inputs" */

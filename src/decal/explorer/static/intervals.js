@@ -3,7 +3,7 @@
 import { chartRoot, fitText, svg, textWidth } from "./dom.js";
 import { diamond, linear } from "./axes.js";
 import { decimal, slotName } from "./format.js";
-import { barClass, endsOf, intervalsInWords, rankedSlots, topSlots } from "./slots.js";
+import { barClass, endsNow, intervalsInWords, rankedSlots, topSlots } from "./slots.js";
 
 const HEAD = 22;
 const NUMBERS = 92; // pixels for "0.123–0.456"
@@ -46,7 +46,7 @@ export function drawIntervals(payload, state, width, all) {
 function rowMarks(payload, state, model, which, slot, x, middle, width) {
   const several = payload.models.length > 1;
   const y = middle + (several ? (which - 0.5) * 12 : 0);
-  const [low, high] = endsOf(payload, model, state.level, state.input, slot);
+  const [low, high] = endsNow(payload, model, state, slot);
   if (Number.isNaN(low)) return [svg("text", { class: "tick end", x: width - 2, y: y + 4 }, "empty")];
   const marks = [
     svg("line", { class: barClass(payload, model, state, slot), x1: x(low), x2: x(high), y1: y, y2: y }),

@@ -11,6 +11,9 @@ import { createTradeoff, CURVES } from "./tradeoff.js";
 import { createScatter } from "./scatter.js";
 import { createTable, listedInWords } from "./table.js";
 import { createDetail } from "./detail.js";
+import { createReliability } from "./reliability.js";
+import { createGroups } from "./groups.js";
+import { createCosts } from "./costs.js";
 import { asCsv, asPng, asSvg, download, sheet } from "./export.js";
 
 const ADDRESS_DELAY = 200; // ms; browsers refuse an address that changes too often
@@ -61,7 +64,10 @@ function build(root, payload, address) {
   const table = createTable(payload, store, { onOpen: () => bringIntoView() });
   const detail = createDetail(payload, store, level + 1, (by) => table.step(by));
   const announcer = createAnnouncer(payload);
-  const parts = [header, bar, tradeoff, scatter, filters, table, detail, announcer];
+  const costs = createCosts(payload, store, level + 1);
+  const groups = createGroups(payload, store, level + 1);
+  const reliability = createReliability(payload, store, level + 1);
+  const parts = [header, bar, tradeoff, scatter, filters, table, detail, costs, groups, reliability, announcer].filter(Boolean);
 
   const optional = (label, pairs, name) =>
     pairs.length > 1 ? choice(label, pairs, (value) => store.set({ [name]: value }), name) : null;
@@ -77,7 +83,7 @@ function build(root, payload, address) {
     panel("tradeoff", "Trade-off", level + 1, curve?.element, tradeoff.element, key(payload)),
     panel("scatter-panel", "Uncertainty", level + 1, cloud?.element, scatter.element, scatter.legend));
   const list = panel("list", "Inputs", level + 1, [listed, show?.element], filters.element, table.element);
-  const body = h("div", { class: "body" }, charts, list, detail.element);
+  const body = h("div", { class: "body" }, charts, list, detail.element, h("div", { class: "below" }, costs?.element, groups?.element, reliability?.element));
   root.replaceChildren(header.element, bar.element, body, announcer.element);
 
   function render(state, before, asked) {
@@ -112,7 +118,7 @@ function build(root, payload, address) {
     const alpha = alphaText(payload.alphas[state.level]);
     const models = payload.models.map((model) => model.name).join(" and ");
     const of = inputName(payload, state.input).slice(0, 60);
-    const titles = { spider: of, intervals: "Intervals", paths: "Growth as α falls" };
+    const titles = { spider: of, intervals: "Intervals", paths: "Growth as α falls", why: "Why the interval stops there", triangle: "Triangle" };
     return {
       title: payload.title,
       line: [models, alpha && `α ${alpha}`, listedInWords(payload, view)].filter(Boolean).join(" · "),

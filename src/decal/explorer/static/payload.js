@@ -1,7 +1,8 @@
 // Bytes -> the numbers to draw. Everything is checked here; nothing is checked later.
 
 const MAGIC = [0x64, 0x65, 0x63, 0x61, 0x6c, 0, 0, 1]; // "decal", 0, 0, version 1
-const ARRAY_TYPES = { float32: Float32Array, int32: Int32Array, uint32: Uint32Array, uint8: Uint8Array };
+const ARRAY_TYPES = { float32: Float32Array, int32: Int32Array, uint32: Uint32Array, uint16: Uint16Array, uint8: Uint8Array };
+const NO_SHARE = 65535; // marks what is not a number, among shares of 65534
 
 /**
  * @typedef {object} Model One model's results. Arrays by level are flat: entry (level * count + i).
@@ -27,6 +28,8 @@ const ARRAY_TYPES = { float32: Float32Array, int32: Int32Array, uint32: Uint32Ar
  * @property {string} title
  * @property {(number|null)[]} alphas  falling
  * @property {number} start  the level shown first
+ * @property {string} opened  why
+ * @property {?number} own  the model's own level
  * @property {number} count  inputs shown, n
  * @property {number} total  inputs there were
  * @property {number} slots  classes stored per input, m
@@ -71,8 +74,16 @@ function arrayReader(bytes, index, base) {
     const size = shape.reduce((a, b) => a * b, 1);
     const end = entry.offset + size * Type.BYTES_PER_ELEMENT;
     need(entry.offset % 8 === 0 && end <= body.length, `The array "${name}" is cut off.`);
-    return new Type(body.buffer, entry.offset, size);
+    const stored = new Type(body.buffer, entry.offset, size);
+    return entry.dtype === "uint16" ? asShares(stored) : stored;
   };
+}
+
+/** Probabilities of very many inputs are stored as whole numbers of 65534ths. */
+function asShares(stored) {
+  const shares = new Float32Array(stored.length);
+  for (let at = 0; at < stored.length; at++) shares[at] = stored[at] === NO_SHARE ? NaN : stored[at] / 65534;
+  return shares;
 }
 
 function readModel(header, i, read, { n, s, levels, setRules, oneRules }) {
@@ -87,6 +98,10 @@ function readModel(header, i, read, { n, s, levels, setRules, oneRules }) {
     settings,
     summary,
     curve,
+    groups: header.models[i].groups ?? [],
+    reliability: header.models[i].reliability ?? null,
+    kind: String(header.models[i].kind ?? "other"),
+    evidence: readEvidence(header.models[i].evidence, i, read, header.arrays ?? {}, classes.length),
     lower: read(`${i}/lower`, [levels, n, s]),
     upper: read(`${i}/upper`, [levels, n, s]),
     point: read(`${i}/point`, [n, s], { optional: true }),
@@ -100,6 +115,21 @@ function readModel(header, i, read, { n, s, levels, setRules, oneRules }) {
     covered: byLevel("covered", true),
     hit: byLevel("hit", true),
   };
+}
+
+/** The likelihood curves of a model; null where they are not known. */
+function readEvidence(about, i, read, index, classes) {
+  if (!about) return null;
+  const { budgets, directions } = about;
+  need(Array.isArray(budgets) && budgets.length > 3 && Array.isArray(directions), "The curves are described incompletely.");
+  const curve = (name, shape) => read(`${i}/curve/${name}`, shape);
+  const curves = {};
+  if (directions.includes("class")) {
+    curves.class = curve("class", [2, budgets.length, classes]);
+    curves.top = curve("top", [2, index[`${i}/curve/top`]?.shape?.[1], classes]);
+  }
+  if (directions.includes("temperature")) curves.temperature = curve("temperature", [2, budgets.length, 1]);
+  return { ...about, classes, curves };
 }
 
 /** One model may have a point prediction and the other not: rules it lacks are left out. */
@@ -122,17 +152,25 @@ export function decode(bytes) {
   const setRules = rules.filter((rule) => rule.kind === "set");
   const oneRules = rules.filter((rule) => rule.kind === "one");
   const shape = { n, s, levels: alphas.length, setRules, oneRules };
-  for (const kind of ["names", "texts", "images"])
+  for (const kind of ["names", "texts"])
     need(!inputs[kind] || inputs[kind].length === n, `There must be as many ${kind} as inputs.`);
   return {
     title: String(header.title),
     alphas,
     start: Math.min(Math.max(header.start | 0, 0), alphas.length - 1),
+    opened: String(header.opened ?? ""),
+    own: Number.isInteger(header.own) && header.own < alphas.length ? header.own : null,
     count: n,
     total: inputs.total,
     names: inputs.names && inputs.names.map(String),
     texts: inputs.texts && inputs.texts.map(String),
-    images: inputs.images && inputs.images.map((image) => safeImage(image)),
+    groups: (inputs.groups ?? []).map(({ name, values }, at) => ({
+      name: String(name),
+      values: values.map(String),
+      codes: read(`group/${at}`, [n]),
+    })),
+    grouped: (header.grouped ?? []).map(({ name, values }) => ({ name: String(name), values: values.map(String) })),
+    pictures: readPictures(inputs.images, header.arrays ?? {}, read, n),
     slots,
     rest: Boolean(header.rest),
     width: s,
@@ -146,7 +184,12 @@ export function decode(bytes) {
   };
 }
 
-/** Pictures are data, never addresses. */
-function safeImage(image) {
-  return typeof image === "string" && /^data:image\/(png|jpeg|webp|gif|avif);base64,/.test(image) ? image : null;
+/** Thumbnails on sheets: files of a known kind, their cells, and the size of each picture; null without any. */
+function readPictures(images, index, read, n) {
+  if (!images) return null;
+  const { kind, cells, columns, per } = images;
+  need(["image/webp", "image/png"].includes(kind) && Array.isArray(cells), "The pictures are described incompletely.");
+  need(columns > 0 && per > 0 && cells.length * per >= n, "There must be as many pictures as inputs.");
+  const files = cells.map((_, at) => read(`sheet/${at}`, index[`sheet/${at}`]?.shape ?? []));
+  return { kind, cells, columns, per, files, sizes: read("picture_sizes", [n, 2]) };
 }

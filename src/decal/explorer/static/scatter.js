@@ -1,14 +1,18 @@
 // The cloud of all inputs: aleatoric against epistemic uncertainty, or one model against the other.
 
 import { chartRoot, colourOf, fitText, h, svg, watchSize } from "./dom.js";
-import { frame, largestOf, linear, PLOT_HEIGHT, ticksTo } from "./axes.js";
+import { frame, largestOf, linear, ticksTo } from "./axes.js";
 import { alphaText, decimal, inputName, plural } from "./format.js";
-import { errorOf } from "./view.js";
+import { createPictures, pictureCanvas } from "./pictures.js";
+import { term } from "./terms.js";
+import { errorOf, isCapped } from "./view.js";
 import { splat } from "./splat.js";
 import { placeTip } from "./tradeoff.js";
 
 const CLOUD_REACH = 16; // pixels within which the pointer finds a point
 const DOT_RADIUS = 2.5;
+const GROUP_COLOURS = [0, 1, 2, 3, 4, 5, 6, 7]; // as in style.css
+const MOST_KEYS = 12;
 
 export function createScatter(payload, store) {
   const canvas = h("canvas", { "aria-hidden": "true" });
@@ -23,12 +27,15 @@ export function createScatter(payload, store) {
     epistemic: largestOf(payload.models.map((model) => model.epistemic), 0.01),
   };
   const [px, py] = [new Float32Array(payload.count), new Float32Array(payload.count)];
+  const errors = {};
+  const drawPicture = createPictures(payload);
+  const preview = pictureCanvas();
   let colours = {};
   let axes = { key: "", root: null };
   let current = null;
 
   function layout(state) {
-    const height = Math.max(PLOT_HEIGHT, size.height);
+    const height = size.height;
     const box = { left: 46, top: 28, right: size.width - 14, bottom: height - 44 };
     const both = state.cloud === "models";
     const topX = both ? top.epistemic : top.aleatoric;
@@ -53,6 +60,7 @@ export function createScatter(payload, store) {
       }),
     );
     if (both) root.append(svg("line", { class: "diagonal", x1: x(0), y1: y(0), x2: x(topX), y2: y(topX) }));
+    else root.append(...capLine(payload.models[0].classes.length, x, y, topX, top.epistemic));
     axes.root?.remove();
     host.prepend(root);
     axes = { key: axesKey(state), root };
@@ -82,18 +90,31 @@ export function createScatter(payload, store) {
     const scale = canvas.width / size.width;
     const models = judged(state, view);
     const right = models[0] === payload.models[1] ? "--model2" : "--model1";
-    const layers = ["--faint", right, "--alert"].map((name) => ({
+    const coloured = payload.groups[state.colour];
+    const names = coloured ? ["--faint", ...GROUP_COLOURS.map((_, at) => `--group${at}`)] : ["--faint", right, "--alert"];
+    const layers = names.map((name) => ({
       colour: (colours[name] ??= colourOf(host, name)),
       xs: new Float32Array(payload.count),
       ys: new Float32Array(payload.count),
       count: 0,
     }));
+    const wrong = errorsOf(models);
     for (let i = 0; i < payload.count; i++) {
-      const layer = layers[!view.matches[i] ? 0 : models.some((model) => errorOf(payload, model, i) === 1) ? 2 : 1];
+      const own = coloured ? 1 + (coloured.codes[i] % GROUP_COLOURS.length) : wrong[i] ? 2 : 1;
+      const layer = layers[view.matches[i] ? own : 0];
       layer.xs[layer.count] = px[i] * scale;
       layer.ys[layer.count++] = py[i] * scale;
     }
     splat(canvas.getContext("2d"), layers, DOT_RADIUS * scale);
+  }
+
+  /** Where any of the models is wrong: found once, for it does not depend on the level. */
+  function errorsOf(models) {
+    const key = models.map((model) => payload.models.indexOf(model)).join();
+    errors[key] ??= Uint8Array.from({ length: payload.count }, (_, i) =>
+      Number(models.some((model) => errorOf(payload, model, i) === 1)),
+    );
+    return errors[key];
   }
 
   function nearest(event) {
@@ -116,7 +137,13 @@ export function createScatter(payload, store) {
     const { aleatoric, epistemic } = current.shown[0];
     const at = current.first + i;
     const numbers = [`aleatoric ${decimal(aleatoric[at])}`, `epistemic ${decimal(epistemic[at])}`];
-    tip.textContent = [inputName(payload, i), ...numbers].join(" · ");
+    const capped = isCapped(payload, current.shown[0], current.first, i) && "at the cap";
+    tip.textContent = [inputName(payload, i), ...numbers, capped].filter(Boolean).join(" · ");
+    if (payload.texts) tip.append(h("div", { class: "excerpt" }, payload.texts[i].slice(0, 160)));
+    if (drawPicture) {
+      drawPicture(preview, i);
+      tip.append(preview);
+    }
     placeTip(tip, px[i], py[i], size.width);
   });
   host.addEventListener("pointerleave", () => (tip.hidden = true));
@@ -135,12 +162,43 @@ export function createScatter(payload, store) {
     ring.setAttribute("visibility", known ? "visible" : "hidden");
     ring.setAttribute("cx", known ? px[state.input] : 0);
     ring.setAttribute("cy", known ? py[state.input] : 0);
-    legend.replaceChildren(...cloudLegend(payload, judged(state, view)));
+    updateLegend(judged(state, view), view, payload.groups[state.colour]);
     axes.root.setAttribute("aria-label", cloudSummary(payload, state, view));
+  }
+
+  let legendKey = null;
+  const cap = h("li", { class: "cap", "data-testid": "capped" }, term("at the cap", "cap"), h("span"));
+  function updateLegend(judges, view, group) {
+    const own = `${payload.models.indexOf(judges[0])} ${judges.length} ${group?.name}`;
+    if (own !== legendKey) legend.replaceChildren(...(group ? groupLegend(group) : cloudLegend(payload, judges)), cap);
+    legendKey = own;
+    let capped = 0;
+    for (const i of view.order) if (isCapped(payload, view.shown[0], view.first, i)) capped++;
+    const share = view.order.length ? (100 * capped) / view.order.length : 0;
+    cap.lastChild.textContent = `${share.toFixed(share < 10 ? 1 : 0)} %`;
   }
 
   const forget = () => (colours = {});
   return { element: host, legend, over, update, forget, stop: size.stop, chart: () => axes.root, canvas };
+}
+
+/** Where aleatoric and epistemic uncertainty add up to ln K, the most there can be. */
+function capLine(classes, x, y, topX, topY) {
+  const cap = Math.log(classes);
+  const ends = [
+    [Math.max(0, cap - topY), Math.min(cap, topY)],
+    [Math.min(cap, topX), Math.max(0, cap - topX)],
+  ];
+  const [[x1, y1], [x2, y2]] = ends.map(([a, e]) => [x(a), y(e)]);
+  if (!(x2 > x1)) return [];
+  const line = svg("line", { class: "diagonal cap", x1, y1, x2, y2, "data-testid": "cap-line" });
+  const label = svg("text", { class: "capname end", x: x2, y: y2 + 16 }, `cap: ln ${classes} = ${decimal(cap, 2)}`);
+  return [line, label];
+}
+
+function groupLegend({ values }) {
+  const item = (value, at) => h("li", null, h("i", { class: `key dot group${at % GROUP_COLOURS.length}` }), h("bdi", null, value));
+  return values.slice(0, MOST_KEYS).map(item);
 }
 
 function cloudLegend(payload, judges) {
@@ -163,7 +221,8 @@ function cloudSummary(payload, state, view) {
     state.cloud === "models"
       ? `Epistemic uncertainty of ${payload.models[1].name} against ${payload.models[0].name}`
       : "Epistemic against aleatoric uncertainty";
-  const here = `aleatoric ${decimal(aleatoric[at])}, epistemic ${decimal(epistemic[at])} nats`;
+  const capped = isCapped(payload, view.shown[0], view.first, state.input) ? ", at the cap" : "";
+  const here = `aleatoric ${decimal(aleatoric[at])}, epistemic ${decimal(epistemic[at])} nats${capped}`;
   return [
     `${what} of ${plural(view.order.length, "matching input")}${alpha && ` at alpha ${alpha}`}.`,
     `${inputName(payload, state.input)}: ${here}.`,

@@ -33,7 +33,7 @@ function isKept(payload, model, { rule, level, input }, slot) {
 /** How a bar looks: in the decision set, not in it, or all other classes together. */
 export function barClass(payload, model, state, slot) {
   const several = payload.models.length > 1 ? " slim" : "";
-  const [low, high] = endsOf(payload, model, state.level, state.input, slot);
+  const [low, high] = endsNow(payload, model, state, slot);
   const thin = high - low < THINNEST ? " thin" : "";
   const name = `bar model${payload.models.indexOf(model) + 1}${several}${thin}`;
   if (slot >= payload.slots) return `${name} rest`;
@@ -46,11 +46,17 @@ export function endsOf(payload, model, level, i, slot) {
   return [model.lower[at], model.upper[at]];
 }
 
+/** Ends of a slot's interval of the chosen input as shown now: at the level, or at the cut being dragged. */
+export function endsNow(payload, model, { level, input, live }, slot) {
+  const dragged = live?.box && live.input === input && model === payload.models[0];
+  return dragged ? live.box[payload.slotClass[input * payload.slots + slot]] : endsOf(payload, model, level, input, slot);
+}
+
 /** The intervals of an input in words, the first few classes. */
 export function intervalsInWords(payload, state, slots) {
   const said = payload.models.map((model) => {
     const parts = slots.slice(0, 5).map((slot) => {
-      const [low, high] = endsOf(payload, model, state.level, state.input, slot);
+      const [low, high] = endsNow(payload, model, state, slot);
       return `${slotName(payload, model, state.input, slot)} ${decimal(low)} to ${decimal(high)}`;
     });
     return (payload.models.length > 1 ? `${model.name}: ` : "") + parts.join(", ");

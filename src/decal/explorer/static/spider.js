@@ -3,7 +3,7 @@
 import { chartRoot, fitText, svg, textWidth } from "./dom.js";
 import { diamond } from "./axes.js";
 import { slotName } from "./format.js";
-import { barClass, endsOf, intervalsInWords, topSlots } from "./slots.js";
+import { barClass, endsNow, intervalsInWords, topSlots } from "./slots.js";
 
 const RINGS = [0.25, 0.5, 0.75, 1];
 const HOLE = 0.16; // radius of the empty middle, in units of probability: bars start apart
@@ -11,6 +11,8 @@ const SPREAD = 0.52; // share of the angle between two spokes that the bars of t
 const CRAMPED = 420; // pixels: where less is left for names
 const LABEL_GAP = 14;
 const LINE = 15; // pixels between lines of labels
+const LONG_NAME = 90; // pixels: wider names are set in two lines
+const LEAST_RADIUS = 0.27; // of the chart's width, however long the names
 
 export function drawSpider(payload, state, width) {
   const model = payload.models[0];
@@ -44,10 +46,19 @@ export function drawSpider(payload, state, width) {
 function largestRadius(names, angles, width) {
   const share = names.length <= 8 ? 0.3 : width < CRAMPED ? 0.17 : 0.22;
   const rooms = names.map((name, at) => {
-    const text = Math.min(textWidth(name, 12, 600), width * share);
+    const text = Math.min(Math.max(...twoLines(name).map((line) => textWidth(line, 12, 600))), width * share);
     return (width / 2 - text - 6) / Math.max(Math.abs(Math.cos(angles[at])), 0.1) - LABEL_GAP;
   });
-  return Math.max(60, Math.min(...rooms, 160));
+  return Math.max(60, width * LEAST_RADIUS, Math.min(...rooms, 160));
+}
+
+/** A long name as two lines of similar length. */
+function twoLines(name) {
+  const words = name.split(/\s+/);
+  if (words.length < 2 || textWidth(name) < LONG_NAME) return [name];
+  const cuts = words.slice(1).map((_, at) => [words.slice(0, at + 1).join(" "), words.slice(at + 1).join(" ")]);
+  const longest = (lines) => Math.max(...lines.map((line) => textWidth(line)));
+  return cuts.reduce((best, lines) => (longest(lines) < longest(best) ? lines : best));
 }
 
 function ringText(p, [x, y]) {
@@ -65,7 +76,7 @@ function spokeMarks(payload, state, slot, angle, step, at) {
   const marks = payload.models.flatMap((model, which) => {
     const aside = several ? (which - 0.5) * Math.min((SPREAD * step) / 2, 0.2) : 0;
     const moved = (p) => at(angle + aside, p);
-    const [low, high] = endsOf(payload, model, state.level, i, slot);
+    const [low, high] = endsNow(payload, model, state, slot);
     if (Number.isNaN(low)) return [];
     const [[x1, y1], [x2, y2]] = [moved(low), moved(high)];
     const bar = svg("line", { class: barClass(payload, model, state, slot), x1, y1, x2, y2 });
@@ -87,7 +98,10 @@ function spokeLabel(name, angle, bold, { cx, cy, radius, width, step, spokes }) 
   const crowded = spokes > 6 && (radius + LABEL_GAP) * (1 - Math.cos(step)) < LINE;
   const room = upright ? (crowded ? Math.max(beside, 24) : width - 8) : (cos > 0 ? width - x : x) - 4;
   const anchor = upright ? "middle" : cos > 0 ? "start" : "end";
-  const shown = fitText(name, room, 12, bold ? 600 : 400);
-  const place = { x, y: y + 4 + sin * 4, "text-anchor": anchor };
-  return svg("text", { ...place, class: bold ? "spoke label" : "spoke" }, shown, svg("title", null, name));
+  const weight = bold ? 600 : 400;
+  const fits = textWidth(name, 12, weight) <= room;
+  const lines = (fits || upright ? [name] : twoLines(name)).map((line) => fitText(line, room, 12, weight));
+  const place = { x, y: y + 4 + sin * 4 - ((lines.length - 1) * LINE) / 2, "text-anchor": anchor };
+  const spans = lines.map((line, at) => (at ? svg("tspan", { x, dy: LINE - 1 }, line) : line));
+  return svg("text", { ...place, class: bold ? "spoke label" : "spoke" }, spans, svg("title", null, name));
 }

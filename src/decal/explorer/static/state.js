@@ -1,5 +1,6 @@
 // What the reader chose, who wants to know, and how it is written in the address.
 
+import { COST_RULES } from "./decide.js";
 import { alphaText } from "./format.js";
 
 /**
@@ -11,7 +12,17 @@ import { alphaText } from "./format.js";
  * @property {?number} only   a class's index
  * @property {"label"|"prediction"|"set"} where  what must be that class
  * @property {"all"|"errors"|"missed"|"uncovered"} cases
+ * @property {?string} group  "a:b": keep the inputs whose group a has value b
+ * @property {string} colour  "errors", or the number of the group that colours the cloud
+ * @property {number} groupBy  the group whose table is shown
+ * @property {"total"|"aleatoric"|"epistemic"|"size"} measure  what its histograms show
  * @property {number} input   index of the input shown
+ * @property {?string} why    the class whose interval is explained, or "scale"
+ * @property {?string} three  the classes at the triangle's corners, as "0,1,2"
+ * @property {number} cost  of abstaining, where an error costs 1
+ * @property {string} costRule  the rule that decides with costs
+ * @property {?number[][]} matrix  utilities of naming a class; null for right 1, wrong 0
+ * @property {?{budget: number, box: ?[number, number][], input: number}} live  a cut that is being dragged
  * @property {"1"|"2"|"difference"} show  which model the table and the cloud show
  * @property {string} rule    the set rule whose decision sets are shown
  * @property {"coverage"|"missed"|"size"} curve  what is traded against efficiency
@@ -19,7 +30,7 @@ import { alphaText } from "./format.js";
  * @property {"auto"|"light"|"dark"} theme
  */
 
-export const SORTS = ["input", "label", "prediction", "error", "epistemic", "aleatoric", "total", "size"];
+export const SORTS = ["input", "label", "prediction", "error", "size", "total", "epistemic", "aleatoric"];
 
 /** The choices that this payload offers. @returns {Object<string, string[]>} */
 export function choicesOf(payload) {
@@ -39,18 +50,30 @@ export function choicesOf(payload) {
   };
 }
 
+const FIRST_COST = 0.3;
+
 /** @returns {State} */
 export function firstState(payload) {
   const { where, curve, rule } = choicesOf(payload);
   return {
     level: payload.start,
-    sort: "epistemic",
+    sort: "size",
     falling: true,
     query: "",
     only: null,
     where: where[0],
     cases: "all",
+    group: null,
+    colour: "errors",
+    groupBy: 0,
+    measure: "total",
     input: mostUncertain(payload),
+    why: null,
+    three: null,
+    cost: FIRST_COST,
+    costRule: "gamma_maximin",
+    matrix: null,
+    live: null,
     show: "1",
     rule: rule.includes("e_admissible") ? "e_admissible" : rule[0],
     curve: curve[0],
@@ -59,12 +82,16 @@ export function firstState(payload) {
   };
 }
 
+/** The most classes in the decision set, then the largest upper entropy, then the largest lower one: decal.acquisition.most_uncertain. */
 function mostUncertain(payload) {
-  const { epistemic } = payload.models[0];
   const first = payload.start * payload.count;
-  let best = 0;
-  for (let i = 1; i < payload.count; i++) if (epistemic[first + i] > epistemic[first + best]) best = i;
-  return best;
+  const { aleatoric, total, size } = payload.models[0];
+  const classes = size.e_admissible ?? size[payload.setRules[0].key];
+  const by = (values, a, b) => (values[a] || 0) - (values[b] || 0);
+  const beats = (a, b) => by(classes, a, b) || by(total, a, b) || by(aleatoric, a, b);
+  let best = first;
+  for (let at = first; at < first + payload.count; at++) if (beats(at, best) > 0) best = at;
+  return best - first;
 }
 
 const PLAIN = ["where", "cases", "show", "rule", "curve", "cloud", "theme"];
@@ -79,6 +106,15 @@ export function toHash(state, payload) {
   if (state.query) words.set("query", state.query);
   if (state.only !== null) words.set("class", state.only);
   for (const key of PLAIN) if (state[key] !== first[key]) words.set(key, state[key]);
+  if (state.why !== null) words.set("why", state.why);
+  if (state.three !== null) words.set("three", state.three);
+  if (state.group !== null) words.set("group", state.group);
+  if (state.colour !== first.colour) words.set("colour", state.colour);
+  if (state.groupBy) words.set("by", state.groupBy);
+  if (state.measure !== first.measure) words.set("measure", state.measure);
+  if (state.cost !== first.cost) words.set("cost", state.cost);
+  if (state.costRule !== first.costRule) words.set("decide", state.costRule);
+  if (state.matrix) words.set("utility", state.matrix.flat().join(","));
   words.set("input", payload.rows[state.input]);
   return `#${words}`;
 }
@@ -96,9 +132,29 @@ export function fromHash(hash, payload) {
   const whole = (key) => (/^\d+$/.test(words.get(key) ?? "") ? Number(words.get(key)) : -1);
   const only = whole("class");
   if (only >= 0 && only < payload.models[0].classes.length) state.only = only;
+  const why = words.get("why");
+  const scales = payload.models[0].evidence?.directions.includes("temperature") && !payload.rest;
+  if ((why === "scale" && scales) || (whole("why") >= 0 && whole("why") < payload.models[0].classes.length)) state.why = why;
+  const three = (words.get("three") ?? "").split(",");
+  const isClass = (word) => /^\d+$/.test(word) && Number(word) < payload.models[0].classes.length;
+  if (new Set(three).size === 3 && three.length === 3 && three.every(isClass)) state.three = three.join(",");
+  if (words.get("cost") && Number(words.get("cost")) >= 0 && Number(words.get("cost")) <= 1) state.cost = Number(words.get("cost"));
+  if (COST_RULES.some(([name]) => name === words.get("decide"))) state.costRule = words.get("decide");
+  state.matrix = matrixIn(words.get("utility"), payload.models[0].classes.length);
+  const [, a, b] = /^(\d+):(\d+)$/.exec(words.get("group") ?? "") ?? [];
+  if (payload.groups[a]?.values[b] !== undefined) state.group = `${a}:${b}`;
+  if (payload.groups[words.get("colour")]) state.colour = words.get("colour");
+  if (payload.grouped[words.get("by")]) state.groupBy = Number(words.get("by"));
+  if (["total", "aleatoric", "epistemic", "size"].includes(words.get("measure"))) state.measure = words.get("measure");
   const input = payload.rows.indexOf(whole("input"));
   if (input >= 0) state.input = input;
   return state;
+}
+
+function matrixIn(text, K) {
+  const numbers = (text ?? "").split(",").map((word) => (word.trim() ? Number(word) : NaN));
+  if (numbers.length !== K * K || !numbers.every(Number.isFinite)) return null;
+  return Array.from({ length: K }, (_, a) => numbers.slice(a * K, (a + 1) * K));
 }
 
 function nearestLevel(alphas, alpha, otherwise) {

@@ -3,6 +3,8 @@
 import { h, setText, watchSize } from "./dom.js";
 import { className, decimal, inputName, plural, signed } from "./format.js";
 import { choicesOf } from "./state.js";
+import { createPictures, pictureCanvas } from "./pictures.js";
+import { explain } from "./terms.js";
 import { cellValue, errorOf } from "./view.js";
 
 const COLUMNS = {
@@ -15,9 +17,9 @@ const COLUMNS = {
   total: { title: "Total", falling: true, numeric: true },
   size: { title: "Set size", falling: true, numeric: true },
 };
-const LISTING = ["sort", "falling", "query", "only", "where", "cases", "show", "rule"]; // what makes it another list
+const LISTING = ["sort", "falling", "query", "only", "where", "cases", "group", "show", "rule"]; // what makes it another list
 const ROW_HEIGHT = 36; // as in style.css
-const SPARE = 6; // rows drawn beyond the visible ones, either side
+const SPARE = 10; // rows drawn beyond the visible ones, either side
 
 export function createTable(payload, store, { onOpen }) {
   const keys = choicesOf(payload).sort;
@@ -36,6 +38,7 @@ export function createTable(payload, store, { onOpen }) {
   const element = h("div", { class: "listing" }, scroller, empty);
   const size = watchSize(scroller, () => store.refresh());
 
+  const drawPicture = createPictures(payload);
   const rows = new Map(); // those drawn, by their place in the order
   let revealed = -1;
   let now = null; // {state, view, at}: what is drawn, and where the chosen input stands in it
@@ -55,7 +58,7 @@ export function createTable(payload, store, { onOpen }) {
     for (let at = first; at < last; at++) {
       const row = rows.get(at) ?? free.pop() ?? newRow(keys, payload);
       rows.set(at, row);
-      fillRow(row, keys, payload, now.state, now.view, at);
+      fillRow(row, keys, payload, now.state, now.view, at, drawPicture);
       row.tr.tabIndex = at === reachable ? 0 : -1;
       wanted.push(row.tr);
     }
@@ -137,6 +140,7 @@ function headCell(key, store) {
     store.set({ sort: key, falling: state.sort === key ? !state.falling : falling });
   };
   const button = h("button", { type: "button", onclick: sort, "data-testid": `sort-${key}` }, title);
+  if (numeric) explain(button, key);
   return h("th", { scope: "col", class: numeric ? "numeric" : null, "aria-sort": "none" }, button);
 }
 
@@ -148,7 +152,7 @@ function newRow(keys, payload) {
     tr.append(cells[key]);
   }
   const name = h("span", { class: "name" });
-  const image = payload.images ? h("img", { alt: "", width: 28, height: 28 }) : null;
+  const image = payload.pictures ? pictureCanvas() : null;
   cells.input.append(...[image, name].filter(Boolean));
   return { tr, cells, name, image, at: -1, input: -1 };
 }
@@ -166,7 +170,7 @@ function arrange(body, wanted) {
   }
 }
 
-function fillRow(row, keys, payload, state, view, at) {
+function fillRow(row, keys, payload, state, view, at, drawPicture) {
   const i = view.order[at];
   row.at = at;
   row.tr.setAttribute("aria-rowindex", at + 2);
@@ -178,7 +182,7 @@ function fillRow(row, keys, payload, state, view, at) {
     const name = inputName(payload, i);
     setText(row.name, payload.names ? name : (payload.texts?.[i].slice(0, 120) ?? name));
     row.name.title = `${name}, row ${payload.rows[i]}`;
-    if (row.image) row.image.src = payload.images[i] ?? "data:,";
+    if (row.image) drawPicture(row.image, i);
   }
   for (const key of keys) if (key !== "input") setText(row.cells[key], cellText(payload, state, view, key, i));
   for (const key of ["label", "prediction"]) if (row.cells[key]) row.cells[key].title = row.cells[key].textContent;

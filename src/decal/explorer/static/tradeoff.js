@@ -1,7 +1,7 @@
 // Coverage (or what else the data allow) against efficiency, over all levels; a click sets the level.
 
 import { chartRoot, h, svg, watchSize } from "./dom.js";
-import { frame, largestOf, linear, linePath, PLOT_HEIGHT, ticksTo } from "./axes.js";
+import { frame, largestOf, linear, linePath, ticksTo } from "./axes.js";
 import { alphaText, decimal } from "./format.js";
 
 export const CURVES = {
@@ -22,7 +22,7 @@ export function createTradeoff(payload, store) {
 
   function draw(state) {
     const [title] = CURVES[state.curve];
-    const height = Math.max(PLOT_HEIGHT, size.height);
+    const height = size.height;
     const box = { left: 46, top: 28, right: size.width - 14, bottom: height - 44 };
     const lines = payload.models.filter((model) => model.curve[state.curve]);
     const least = state.curve === "size" ? 1 : 0.05;

@@ -3,7 +3,8 @@
 import { h } from "./dom.js";
 import { decimal } from "./format.js";
 import { ruleSays } from "./slots.js";
-import { valueOf } from "./view.js";
+import { TERMS } from "./terms.js";
+import { isCapped, valueOf } from "./view.js";
 
 const MOST_NAMES = 8; // classes of a decision set that are named
 
@@ -21,7 +22,8 @@ export function numbersTable(payload, state) {
   const first = state.level * payload.count;
   const at = first + state.input;
   const row = (name, unit, value) => {
-    const head = h("th", { scope: "row" }, name, unit && h("small", null, ` ${unit}`));
+    const key = name === "Decision set" ? "size" : name.toLowerCase();
+    const head = h("th", { scope: "row", title: TERMS[key]?.join(" ") }, name, unit && h("small", null, ` ${unit}`));
     return h("tr", null, head, payload.models.map((model) => h("td", { class: "numeric" }, value(model))));
   };
   const value = (key) => (model) => decimal(valueOf(payload, model, state.rule, key, first, state.input));
@@ -29,7 +31,10 @@ export function numbersTable(payload, state) {
   const rows = [
     row("Epistemic", "nats", value("epistemic")),
     row("Aleatoric", "nats", value("aleatoric")),
-    row("Total", "nats", value("total")),
+    row("Total", "nats", (model) => {
+      const capped = isCapped(payload, model, first, state.input);
+      return [value("total")(model), capped && h("small", { "data-testid": "at-cap" }, " at the cap")];
+    }),
     row("Decision set", "classes", (model) => String(model.size[state.rule][at])),
   ];
   const some = (key) => payload.models.some((model) => model[key]);
@@ -40,8 +45,7 @@ export function numbersTable(payload, state) {
 
 export function rulesTable(payload, state) {
   const rows = payload.rules.map((rule) => {
-    const meaning = h("small", { class: "meaning" }, rule.meaning);
-    const head = h("th", { scope: "row" }, rule.title, meaning);
+    const head = h("th", { scope: "row", title: rule.meaning }, rule.title);
     const cells = payload.models.map((model) => ruleCell(payload, state, model, rule));
     return h("tr", { "data-testid": `rule-${rule.key}` }, head, cells);
   });

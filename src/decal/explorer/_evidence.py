@@ -1,0 +1,96 @@
+"""The likelihood curves behind the intervals, for the page to draw and to read off while one drags.
+
+A curve is stored by what can be read off it: for every budget b of a grid, the shifts (or scales)
+at which the log-likelihood has fallen by b. Between them the page interpolates.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.numerics import Array
+from decal.decalibrator import Decalibrator
+from decal.directions._class_shifts import ClassShifts
+from decal.directions._local import Local
+from decal.directions._margins import MarginSummary
+from decal.directions._temperature import Temperature
+
+NODES = 64
+"""Budgets at which a curve is stored, besides those of the slider's levels."""
+
+LARGEST_BUDGET = {"mean": 4.7, "sum": 280.0}
+"""Nats: the curves are drawn down to here."""
+
+TOP_NODES = 33
+"""Shifts between those of alpha = 1, where the labels may speak for the shift."""
+
+DRAWN = (ClassShifts, Temperature, Local)
+
+
+def curves_of(
+    model: Any, levels: list[float]
+) -> tuple[dict[str, Any], dict[str, NDArray[np.float32]]] | None:
+    """What the page must know of a model's curves, and their arrays; None if it has none to show.
+
+    Parameters
+    ----------
+    model : Decalibrator, or anything else
+        Of anything else, nothing is known.
+    levels : list of float
+        The slider's levels, which are among those stored.
+    """
+    if not isinstance(model, Decalibrator) or not all(
+        isinstance(direction, DRAWN) for direction in model.directions
+    ):
+        return None
+    budgets = _budgets(levels, LARGEST_BUDGET[model.likelihood])
+    header: dict[str, Any] = {
+        "budgets": budgets.tolist(),
+        "joint": model.box == "joint",
+        "likelihood": model.likelihood,
+        "directions": [direction.name for direction in model.directions],
+        "whole": bool(np.isfinite(model.reference_model.center).all()),
+    }
+    arrays: dict[str, Array] = {}
+    for which, direction in enumerate(model.directions):
+        if isinstance(direction, Local):
+            per_example = 1.0 if model.likelihood == "mean" else 1 / float(sum(model.class_weights))
+            header["local"] = {
+                "mix": direction.mix,
+                "by_entropy": direction.by_entropy,
+                "per_example": per_example,
+            }
+            continue
+        found = model.steps(direction.name, np.exp(-budgets))
+        ends = np.stack([found.lower, found.upper])
+        arrays[f"curve/{direction.name}"] = ends.reshape(2, len(budgets), -1)
+        if isinstance(direction, ClassShifts):
+            evidence = model._known.evidence[which]
+            arrays["curve/top"] = _top(model, evidence, ends[:, 0])
+    return header, {name: array.astype(np.float32) for name, array in arrays.items()}
+
+
+def _budgets(levels: list[float], largest: float) -> Array:
+    """Budgets in nats, rising from 0: dense where curves bend, and those of the levels."""
+    grid = largest * (np.arange(NODES) / (NODES - 1)) ** 2
+    with np.errstate(divide="ignore"):
+        own = -np.log(np.asarray(levels, dtype=np.float64))
+    return np.unique(np.abs(np.concatenate([grid, own[own <= largest]])))
+
+
+def _top(model: Decalibrator, evidence: MarginSummary, ends: Array) -> Array:
+    """(2, TOP_NODES, K) shifts between the ends of alpha = 1, and the log-likelihood gained there.
+
+    It is positive where the labels would shift the model: the reference need not be the best.
+    """
+    low, high = np.where(np.isfinite(ends), ends, 0.0)
+    shifts = low + (high - low) * np.linspace(0, 1, TOP_NODES)[:, None]
+    center = model.reference_model.center
+    value, _ = evidence.softplus_sum(shifts)
+    gain = evidence.open_labels * shifts - value + evidence.start(np.isneginf(center))
+    if model.likelihood == "mean":
+        gain /= evidence.total_weight
+    return np.stack([shifts, gain])

@@ -1,0 +1,123 @@
+"""The levels of the slider, and the one at which a page opens: one with something to see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal import metrics
+from decal._base.checks import check_alpha, check_alphas
+from decal.credal import CredalSet
+
+NEAR_ONE = (1, 0.998, 0.995, 0.99, 0.98, 0.97, 0.95, 0.92, 0.9, 0.85)
+BELOW = (0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.01, 0)
+TINY = (1e-3, 1e-4, 1e-6, 1e-9, 1e-15, 1e-30, 1e-60, 1e-120)
+LEVELS = {
+    "mean": (*NEAR_ONE, *BELOW),
+    # The likelihood ratio of all data is a product with a factor per example: it may be tiny.
+    "sum": (1, 0.95, 0.9, *BELOW, *TINY),
+}
+"""Levels of the slider for each likelihood, which include those of the paper."""
+
+MANY_CLASSES = 31
+SPREAD = (0.99, 0.98, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.1)
+COARSE = (1, 0.99, 0.98, 0.95, 0.9, 0.8, 0.6, 0.4, 0.2, 0.1, 0)
+"""With K classes a shift concerns one example in K: of many classes, most of the levels are
+those of SPREAD to the power 10 / K, which do to them what SPREAD does to ten."""
+
+WIDEST, WIDEST_SUM = 0.2, 2.0
+"""A page opens where intervals are at most so wide on average, or in all..."""
+
+NARROWEST = 0.25
+"""...and at least this share of that."""
+
+JUDGED = 2000
+"""Inputs by which the level is chosen, spread over all."""
+
+
+def levels_of(likelihood: str, own: float, alphas: Any, K: int) -> list[float]:
+    """The levels of the slider, falling: those asked for, or the usual ones and the model's own."""
+    if alphas is None:
+        usual = LEVELS.get(likelihood, LEVELS["mean"])
+        if likelihood != "sum" and K > MANY_CLASSES:
+            usual = (*COARSE, *(_near_one(alpha ** (10 / K)) for alpha in SPREAD))
+        alphas = [*usual, own]
+    return [float(alpha) for alpha in np.unique(check_alphas(alphas))[::-1]]
+
+
+def _near_one(alpha: float) -> float:
+    """Alpha with two digits after its nines."""
+    return float(1 - float(f"{1 - alpha:.1e}"))
+
+
+def opening(
+    predict: Callable[[int, NDArray[np.intp]], CredalSet],
+    levels: Sequence[float],
+    labels: NDArray[np.intp] | None,
+    total: int,
+    asked: Any = None,
+) -> tuple[int, str]:
+    """The level at which a page opens, and why.
+
+    With labels, the narrowest level whose decision sets miss at most half as many labels as the
+    model's own prediction; but neither so narrow nor so wide that there is nothing to see.
+
+    Parameters
+    ----------
+    predict : callable
+        From a level's number and the rows of some inputs to their credal sets.
+    levels : sequence of float
+        Falling alphas.
+    labels : (total,) array or None
+        True classes.
+    total : int
+        Number of inputs.
+    asked : float, optional
+        The level that the caller wants; the nearest is taken.
+    """
+    if asked is not None:
+        wanted = check_alpha(asked, "start")
+        return int(np.argmin([abs(level - wanted) for level in levels])), "the level asked for"
+    rows = np.unique(np.linspace(0, total - 1, JUDGED).astype(np.intp))
+    K = predict(0, rows[:1]).shape[1]
+    widest = min(WIDEST, WIDEST_SUM / K)
+
+    def width(level: int) -> float:
+        return 1 - metrics.efficiency(predict(level, rows))
+
+    wide = max(_first(lambda level: width(level) > widest, len(levels)) - 1, 0)
+    words = f"the most cautious level whose intervals are at most {widest:.2g} wide on average"
+    if labels is not None and predict(0, rows[:1]).point is not None:
+        y = labels[rows]
+        errors = np.mean(_point(predict(0, rows)).argmax(axis=1) != y)
+
+        def halves(level: int) -> bool:
+            kept = np.asarray(predict(level, rows).decide("e_admissible", empty="nan"), dtype=bool)
+            return bool(np.mean(~kept[np.arange(len(rows)), y]) <= errors / 2)
+
+        narrow = _first(lambda level: width(level) >= NARROWEST * widest, len(levels))
+        enough = _first(halves, len(levels))
+        if narrow <= enough <= wide:
+            return enough, (
+                "the narrowest level whose decision sets miss at most half as many labels as the "
+                "model’s own prediction"
+            )
+    if wide == 0 and len(levels) > 1:
+        return 1, "the first level after 1"
+    return wide, words
+
+
+def _point(credal: CredalSet) -> Any:
+    return credal.point
+
+
+def _first(holds: Callable[[int], bool], count: int) -> int:
+    """The first level at which something holds that then holds at all that follow; else count."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low

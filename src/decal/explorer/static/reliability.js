@@ -1,0 +1,75 @@
+// Calibration: the model's confidence against its accuracy, what the sets keep, and which classes they confuse.
+
+import { chartRoot, h, svg, uniqueId, watchSize } from "./dom.js";
+import { frame, linear, linePath } from "./axes.js";
+import { className, count, decimal } from "./format.js";
+import { shownModels } from "./view.js";
+
+const MOST_WRITTEN = 12; // classes whose shares are written out
+const PLOT_TALL = 220;
+
+/** The panel; null without labels. */
+export function createReliability(payload, store, level) {
+  if (!payload.models.some((model) => model.reliability)) return null;
+  const host = h("div", { class: "plot" });
+  const size = watchSize(host, () => store.refresh());
+  const confusion = h("div", { class: "confusion", role: "group", "aria-label": "Confusions", tabindex: "0", "data-testid": "confusion" });
+  const id = uniqueId();
+  const words = "Dots: how often the model is right at each confidence. Line: how often the label is in the decision set. On the diagonal, confidence is what it says.";
+  const titles = ["Confidence", "Share of each true class (rows) whose decision set has a class (columns)"];
+  const [left, right] = titles.map((title) => h(`h${level + 1}`, null, title));
+  const element = h(
+    "section",
+    { class: "panel reliability", "aria-labelledby": id, "data-testid": "reliability-panel" },
+    h("div", { class: "head" }, h(`h${level}`, { id }, "Calibration")),
+    h("div", { class: "duo" }, h("div", { class: "part" }, left, host, h("p", { class: "sentence" }, words)), h("div", { class: "part" }, right, confusion)),
+  );
+  let key = "";
+  function update(state) {
+    const [model] = shownModels(payload, state);
+    const now = [state.level, state.show, size.width].join(" ");
+    if (!size.width || now === key || !model.reliability) return;
+    key = now;
+    host.replaceChildren(drawDiagram(model.reliability, state.level, size.width));
+    confusion.replaceChildren(confusionTable(model, state.level));
+  }
+  return { element, update, stop: size.stop };
+}
+
+function drawDiagram({ inputs, confidence, accuracy, kept }, level, width) {
+  const box = { left: 42, top: 26, right: width - 10, bottom: PLOT_TALL - 40 };
+  const x = linear([0, 1], [box.left, box.right]);
+  const y = linear([0, 1], [box.bottom, box.top]);
+  const bins = inputs.map((n, at) => ({ n, at })).filter(({ n }) => n > 0);
+  const most = Math.max(...inputs, 1);
+  const said = bins.map(({ n, at }) => `confidence ${decimal(confidence[at], 2)}: ${decimal(100 * accuracy[at], 0)} % right, ${decimal(100 * kept[level][at], 0)} % kept, ${count(n)} inputs`);
+  const root = chartRoot(width, PLOT_TALL, `Reliability. ${said.join("; ")}.`, "reliability");
+  const ticks = [0, 0.25, 0.5, 0.75, 1];
+  root.append(frame(box, { x, y, xTicks: ticks, yTicks: ticks, xTitle: "Model’s confidence →", yTitle: "Share right, share kept" }));
+  root.append(svg("line", { class: "diagonal", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }));
+  for (const { n, at } of bins) {
+    const [left, right] = [x(at / inputs.length), x((at + 1) / inputs.length)];
+    const tall = (24 * n) / most;
+    root.append(svg("rect", { class: "weight", x: left + 1, width: right - left - 2, y: box.bottom - tall, height: tall }));
+  }
+  root.append(svg("path", { class: "line sets", d: linePath(bins.map(({ at }) => [x(confidence[at]), y(kept[level][at])])) }));
+  root.append(...bins.map(({ at }) => svg("circle", { class: "dot sets", cx: x(confidence[at]), cy: y(kept[level][at]), r: 3 })));
+  root.append(...bins.map(({ at }) => svg("circle", { class: "dot model1 right", cx: x(confidence[at]), cy: y(accuracy[at]), r: 5 })));
+  return root;
+}
+
+function confusionTable(model, level) {
+  const table = model.reliability.confusion?.[level];
+  if (!table) return h("p", { class: "sentence" }, "There are too many classes for a table.");
+  const written = table.length <= MOST_WRITTEN;
+  const names = model.classes.map((_, k) => className(model, k));
+  const cell = (share, j, k) => {
+    const td = h("td", { class: j === k ? "numeric own" : "numeric", title: `${names[j]}: ${names[k]} ${decimal(share)}` });
+    td.style.setProperty("--share", share);
+    td.append(h("span", { class: written ? null : "unseen" }, decimal(share, 2)));
+    return td;
+  };
+  const heads = names.map((name) => h("th", { scope: "col", title: name }, h("span", null, name)));
+  const rows = table.map((shares, j) => h("tr", null, h("th", { scope: "row", title: names[j] }, names[j]), shares.map((share, k) => cell(share, j, k))));
+  return h("table", { class: "shares-of" }, h("thead", null, h("tr", null, h("th", { scope: "col" }, h("span", { class: "unseen" }, "True class")), heads)), h("tbody", null, rows));
+}
