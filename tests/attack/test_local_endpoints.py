@@ -156,7 +156,7 @@ def test_endpoints_of_tensors(seed):
     def endpoints(dtype, least):
         m = torch.tensor(draw_log_odds(rng, BATCH), dtype=dtype)
         b = torch.tensor(draw_budgets(rng, m.double().numpy(), least), dtype=dtype)
-        return [a.double().numpy() for a in (_largest_log_odds(m, b), m, b)]
+        return [a.double().numpy() for a in (_largest_log_odds(torch, m, b), m, b)]
 
     rng = np.random.default_rng(seed)
     # Digits are relative to all that is added up, nats of the center too.
