@@ -20,7 +20,17 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 OPTIONAL = {
     *("PIL", "anywidget", "dask", "distributed", "matplotlib", "numba", "pandas", "pyarrow"),
-    *("pyspark", "rich", "sklearn", "torch", "transformers", "typer"),
+    *(
+        "onnx",
+        "onnxruntime",
+        "polars",
+        "pyspark",
+        "rich",
+        "sklearn",
+        "torch",
+        "transformers",
+        "typer",
+    ),
 }
 """What decal's extras install. An example may be skipped for want of these, and of nothing else."""
 
