@@ -19,18 +19,9 @@ from helpers.printed import NearlyEqualNumbers
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 OPTIONAL = {
-    *("PIL", "anywidget", "dask", "distributed", "matplotlib", "numba", "pandas", "pyarrow"),
-    *(
-        "onnx",
-        "onnxruntime",
-        "polars",
-        "pyspark",
-        "rich",
-        "sklearn",
-        "torch",
-        "transformers",
-        "typer",
-    ),
+    *("PIL", "anywidget", "dask", "distributed", "matplotlib", "numba", "onnx", "onnxruntime"),
+    *("pandas", "polars", "pyarrow", "pyspark", "rich", "sklearn", "torch", "transformers"),
+    "typer",
 }
 """What decal's extras install. An example may be skipped for want of these, and of nothing else."""
 
