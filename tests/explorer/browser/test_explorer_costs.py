@@ -152,7 +152,9 @@ def test_one_input_is_decided_with_its_numbers_and_utilities_are_edited(open_pag
         utility[a, k] = value
         page.evaluate(SETTLED)
         check(utility)
-    page.wait_for_function("() => location.hash.includes('utility=')")
+    page.wait_for_function(  # the address is written a moment after an edit
+        "() => ['-1.5', '0.8'].every((edit) => location.hash.includes(edit))"
+    )
     page.reload()
     page.get_by_test_id("costs").scroll_into_view_if_needed()
     page.get_by_test_id("said").wait_for()
