@@ -87,7 +87,8 @@ def tradeoff(curves: Mapping[str, Tradeoff]) -> Any:
     from decal import plot
 
     figure, ax = plt.subplots(figsize=(5, 5))
-    plot.tradeoff(curves, ax=ax)
+    # Alpha means something else for every method: no lines join points of one alpha.
+    plot.tradeoff(curves, ax=ax, mark=())
     return figure
 
 

@@ -1,0 +1,67 @@
+"""Recolours pictures for dark pages: python docs/dark.py
+
+The scripts named beside them draw these pictures on white. Each colour has one counterpart here, so
+that what stands out, recedes or is written on something else does so on a dark page as well.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+STATIC = Path(__file__).parent / "_static"
+DRAWN_ON_WHITE = (
+    "measure_*.svg",  # docs/figures.py
+    "decide_*.svg",
+    "hull.svg",
+    "coupled.svg",  # docs/coupled_figure.py
+    "scale.svg",  # benchmarks/scale.py
+    "comparison/time.svg",  # decal reproduce fashion-mnist
+)
+TEXT = "#e3e4e6"
+COUNTERPARTS = {
+    "#ffffff": "#131416",  # the background of the theme's dark pages
+    "#000000": "#a3a5aa",  # lines of axes: text has no colour of its own
+    "#f7f7f7": "#1a1c1f",  # regions, from the faintest
+    "#f0f0f0": "#202327",
+    "#dedede": "#2a2e33",
+    "#d0d0d0": "#43474d",  # what is dropped
+    "#b0b0b0": "#8a8d92",  # grids and guides
+    "#9a9a9a": "#8a8d92",
+    "#999999": "#8a8d92",
+    "#7f7f7f": "#9da0a5",
+    "#737373": "#9da0a5",
+    "#9ecae1": "#27506f",  # blues, from the lightest to the darkest
+    "#3182bd": "#5fa8dc",
+    "#2166ac": "#5fa8dc",
+    "#08306b": "#cfe3f5",
+    "#e6550d": "#ff9052",
+    "#0072b2": "#56b4e9",  # Okabe and Ito's
+    "#d55e00": "#ff9052",
+    "#009e73": "#1fbf92",
+    "#cc79a7": "#dd93bb",
+}
+COLOUR = re.compile(r"#[0-9a-f]{6}\b")
+
+
+def dark(picture: str) -> str:
+    """The same picture for dark pages; raises KeyError for a colour without counterpart."""
+    recoloured = COLOUR.sub(lambda found: COUNTERPARTS[found[0]], picture)
+    # Matplotlib writes no colour for black text: it inherits that of the whole.
+    return recoloured.replace("<svg ", f'<svg fill="{TEXT}" ', 1)
+
+
+def pictures() -> Iterator[tuple[Path, Path]]:
+    """Every picture drawn on white, and its dark partner."""
+    for pattern in DRAWN_ON_WHITE:
+        for light in sorted(STATIC.glob(pattern)):
+            if not light.stem.endswith("_dark"):
+                yield light, light.with_stem(f"{light.stem}_dark")
+
+
+def main() -> None:
+    for light, partner in pictures():
+        partner.write_text(dark(light.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
