@@ -27,7 +27,9 @@ def examples() -> tuple[np.ndarray, np.ndarray]:
     return logits, labels
 
 
-def boundary(logits: np.ndarray, labels: np.ndarray, center: np.ndarray) -> np.ndarray:
+def boundary(
+    logits: np.ndarray, labels: np.ndarray, center: np.ndarray, alpha: float
+) -> np.ndarray:
     """(720, 3) the boundary of the plausible shifts, by bisection along rays."""
     angle = np.linspace(0, 2 * np.pi, 720)
     rays = np.stack([0 * angle, np.cos(angle), np.sin(angle)], axis=1)
@@ -37,7 +39,7 @@ def boundary(logits: np.ndarray, labels: np.ndarray, center: np.ndarray) -> np.n
         rows = moved[:, np.arange(len(labels)), labels] - logsumexp(moved, axis=2)
         return -rows.sum(axis=1)
 
-    level = lost(center[None])[0] - len(labels) * np.log(ALPHA)
+    level = lost(center[None])[0] - len(labels) * np.log(alpha)
     near, far = np.zeros(len(rays)), np.full(len(rays), 20.0)
     for _ in range(50):
         middle = (near + far) / 2
@@ -124,7 +126,7 @@ def coupled() -> None:
     credal = model.predict(QUERY, shifts=True)
     center = model.predict(QUERY, alpha=1.0, shifts=True).lower_shifts[0, 0]
     one = decal.decalibrate(logits, labels, alpha=ALPHA, reference="best")
-    edge = boundary(logits, labels, center)
+    edge = boundary(logits, labels, center, ALPHA)
     figure, (region, simplex, bars) = plt.subplots(
         1, 3, figsize=(8.6, 3.1), width_ratios=[1.15, 1.2, 0.85], layout="constrained"
     )

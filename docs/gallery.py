@@ -161,6 +161,7 @@ def pictures() -> dict[str, Callable[[], Figure]]:
     levels = {f"α = {a}": triples.predict(a) for a in (0.99, 0.95, 0.9, 0.8)}
     tumour, kind = tumours()
     clinic, chosen = patients()
+    tested = decal.calibration.refute(near.predict(0.95), near.labels)
     checks = decal.triage.choose(images.logits, images.labels, error_rate=0.02 if folder else 0.1)
     return {
         "spider": lambda: plot.spider(images.predict(), row, truth=images.truth).figure,
@@ -179,11 +180,8 @@ def pictures() -> dict[str, Callable[[], Figure]]:
         "tradeoff": lambda: plot.tradeoff(paths).figure,
         "risk_coverage": lambda: plot.risk_coverage(checks).figure,
         "decomposition": lambda: plot.decomposition(images.predict(), labels=images.labels).figure,
-        "reliabilities": lambda: (
-            plot.reliabilities(decal.calibration.refute(near.predict(0.95), near.labels))[
-                0, 0
-            ].figure
-        ),
+        "calibration_test": lambda: plot.calibration_test(tested).figure,
+        "reliabilities": lambda: plot.reliabilities(tested)[0, 0].figure,
         "frequencies": lambda: plot.frequencies(shifted(images).frequencies).figure,
         "prevalence": lambda: (
             plot.prevalence(

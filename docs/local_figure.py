@@ -25,15 +25,16 @@ THEMES = {
 }
 
 
-def examples() -> tuple[np.ndarray, np.ndarray]:
-    """Logits of handwritten threes, fives and eights that the classifier has not seen."""
+def examples() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Handwritten threes, fives and eights unknown to the classifier: images, logits, labels."""
     X, y = load_digits(return_X_y=True)
     kept = np.isin(y, DIGITS)
     X, y = X[kept] / 16, np.searchsorted(DIGITS, y[kept])
     order = np.random.default_rng(0).permutation(len(X))
-    X, y = X[order][:, ::3], y[order]  # every third pixel: some digits stay unclear
+    images, y = X[order], y[order]
+    X = images[:, ::3]  # every third pixel: some digits stay unclear
     model = LogisticRegression(C=1.0, max_iter=5000).fit(X[:200], y[:200])
-    return model.decision_function(X[200:]), y[200:]
+    return images[200:].reshape(-1, 8, 8), model.decision_function(X[200:]), y[200:]
 
 
 def border(center: np.ndarray, budget: float) -> np.ndarray:
@@ -91,7 +92,7 @@ def draw(
 
 def main() -> None:
     """Both themes."""
-    logits, labels = examples()
+    _, logits, labels = examples()
     half = len(logits) // 2
     sets, budgets = [], []
     for directions in ("local", "class"):

@@ -59,6 +59,9 @@ FIGURES = {
     "reliability": lambda ax: plot.reliability(
         decal.calibration.refute(BOX, [0, 1]), ax=ax, of="cat"
     ),
+    "calibration_test": lambda ax: plot.calibration_test(
+        decal.calibration.refute(BOX, [0, 1]), ax=ax
+    ),
     "risk_coverage": lambda ax: plot.risk_coverage({"one": RISKS, "confidence": RISKS}, ax=ax),
     "likelihood": lambda ax: plot.likelihood(some_model(), ax=ax),
     "alpha_path": lambda ax: plot.alpha_path(
@@ -188,6 +191,11 @@ def reliability(credal, rng):
     return plot.reliability(decal.calibration.refute(credal, labels, by="top"))
 
 
+def calibration_test(credal, rng):
+    labels = rng.integers(5, size=200)
+    return plot.calibration_test(decal.calibration.refute(credal, labels))
+
+
 def risk_coverage(_, rng):
     wrong = rng.random(500) < 0.2
     sharp, blunt = (rng.normal(size=500) + pull * wrong for pull in (2, 1))
@@ -225,6 +233,7 @@ BASELINE_FIGURES = {
     "tradeoff": tradeoff,
     "decomposition": lambda credal, _: plot.decomposition(credal, labels=np.arange(200) % 5),
     "reliability": reliability,
+    "calibration_test": calibration_test,
     "alpha_path": alpha_path,
     "likelihood": likelihood,
     "risk_coverage": risk_coverage,

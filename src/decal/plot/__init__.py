@@ -14,6 +14,7 @@ from decal._base.extras import needs
 
 with needs("matplotlib", message="decal.plot needs matplotlib: pip install 'decal[plot]'"):
     from decal.plot._alphas import alpha_path, alpha_paths, tradeoff
+    from decal.plot._calibration_test import calibration_test
     from decal.plot._gains import likelihood
     from decal.plot._intervals import intervals
     from decal.plot._label_shift_figures import frequencies, prevalence
@@ -27,6 +28,7 @@ __all__ = [
     "alpha_path",
     "alpha_paths",
     "binary",
+    "calibration_test",
     "decomposition",
     "frequencies",
     "intervals",

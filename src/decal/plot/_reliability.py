@@ -120,7 +120,7 @@ def reliabilities(refutation: Refutation, *, top: int = 12) -> NDArray[np.object
     >>> c = decal.IntervalCredalSet([[0.2, 0.6]] * 20, [[0.4, 0.8]] * 20, classes=["no", "yes"])
     >>> axes = plot.reliabilities(decal.calibration.refute(c, [0] * 20))
     >>> [ax.get_title() for ax in axes.flat]
-    ['no (p 4e-08)', 'yes (p 4e-08)']
+    ['no (p 4e-8)', 'yes (p 4e-8)']
     """
     from matplotlib import pyplot as plt
 
@@ -190,7 +190,7 @@ def _panel(ax: Axes, cells: Refutation, chosen: NDArray[np.intp], ink: Ink) -> N
     else:
         bar = 4.0
     ax.vlines(x, lower, upper, colors=tint, linewidth=bar * unit(), zorder=2)
-    low, high = _chance(frequency, cells.rows[chosen])
+    low, high = chance(frequency, cells.rows[chosen])
     refuted = cells.cells[chosen]
     for name, which, colour in (
         ("frequency", ~refuted, ink.text),
@@ -210,7 +210,7 @@ def _panel(ax: Axes, cells: Refutation, chosen: NDArray[np.intp], ink: Ink) -> N
     probability_axis(ax.yaxis)
 
 
-def _chance(frequency: Array, rows: NDArray[np.intp]) -> tuple[Array, Array]:
+def chance(frequency: Array, rows: NDArray[np.intp]) -> tuple[Array, Array]:
     """Wilson's interval of the expected frequency."""
     z = TWO_SIDED
     middle = (frequency + z**2 / (2 * rows)) / (1 + z**2 / rows)
