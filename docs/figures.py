@@ -5,13 +5,13 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from digits_example import semi_synthetic_digits
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import brentq
 from scipy.special import entr
 
 import decal
-from digits_example import semi_synthetic_digits
 
 STATIC = Path(__file__).parent / "_static"
 WIDE, NARROW, MODEL, TRUTH = "#9ecae1", "#3182bd", "#08306b", "#e6550d"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from digits_example import semi_synthetic_digits
 from matplotlib.figure import Figure
 from PIL import Image
 from sklearn.datasets import load_breast_cancer
@@ -21,7 +22,6 @@ from sklearn.preprocessing import StandardScaler
 
 import decal
 from decal import plot
-from digits_example import semi_synthetic_digits
 
 FOLDER = Path(__file__).parent / "_static" / "gallery"
 DPI = 130
