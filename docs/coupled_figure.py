@@ -1,4 +1,4 @@
-"""Draws the picture of docs/coupled.md: python docs/coupled_figure.py"""
+"""Draws the picture of docs/coupled.md: python docs/coupled_figure.py, then python docs/dark.py"""
 
 from pathlib import Path
 

@@ -1,11 +1,10 @@
-"""Draws the pictures of the README and of the documentation: python docs/figures.py"""
+"""Draws the pictures of docs/decisions.md: python docs/figures.py, then python docs/dark.py"""
 
 from itertools import combinations
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from digits_example import semi_synthetic_digits
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import brentq
@@ -30,31 +29,6 @@ HEDGE_NAMES = ("cat", "dog", "either", "either, fee")
 ENSEMBLE = decal.HullCredalSet(
     [[[0.48, 0.46, 0.06], [0.40, 0.24, 0.36], [0.62, 0.16, 0.22], [0.60, 0.34, 0.06]]]
 )
-
-
-def digits() -> None:
-    """Intervals of a sure and of an unsure digit at two alphas, around the model's prediction."""
-    found = semi_synthetic_digits()
-    wide, narrow = (found.model.predict(found.logits, alpha=a) for a in (0.8, 0.95))
-    width = np.mean(wide.upper - wide.lower, axis=1)
-    rows = [int(width.argmin()), int(decal.acquisition.most_uncertain(wide, 1)[0])]
-    figure, axes = plt.subplots(
-        1, 4, figsize=(9, 3), width_ratios=[1, 2.2, 1, 2.2], layout="constrained"
-    )
-    for row, (picture, bars) in zip(rows, axes.reshape(2, 2), strict=True):
-        picture.imshow(-found.images[row], cmap="gray")
-        picture.set_axis_off()
-        y = np.arange(10)
-        for credal, colour, label in ((wide, WIDE, "α = 0.8"), (narrow, NARROW, "α = 0.95")):
-            low, high = credal.lower[row], credal.upper[row]
-            bars.barh(y, high - low, left=low, color=colour, height=0.7, label=label)
-        bars.plot(wide.point[row], y, "|", color=MODEL, ms=11, mew=2, label="model")
-        bars.plot(found.truth[row], y, "o", color=TRUTH, ms=5, label="truth")
-        bars.set(yticks=y, xlim=(-0.02, 1.02), xlabel="probability")
-        bars.invert_yaxis()
-        bars.spines[["top", "right"]].set_visible(False)
-    axes[3].legend(frameon=False, loc="lower right")
-    _save(figure, "digits")
 
 
 def measure_entropy() -> None:
@@ -444,7 +418,6 @@ def _mark(
 
 if __name__ == "__main__":
     plt.rcParams["svg.hashsalt"] = "decal"
-    digits()
     plt.rcParams["font.size"] = 9
     plt.rcParams["axes.titlesize"] = 9
     for draw in (measure_entropy, measure_zero_one, measure_hartley, measure_width):

@@ -1,7 +1,8 @@
 """Draws the first picture of the README, light and dark: python docs/hero.py
 
 Three short texts, the numbers of a real network (fastText's, `decal.datasets.languages`), and the
-intervals that decal makes of them. Text is drawn in Inter if it is installed (Debian: fonts-inter).
+intervals that the demo makes of them. In the typeface Inter, if it is installed (Debian:
+fonts-inter).
 """
 
 from pathlib import Path
@@ -14,13 +15,11 @@ from matplotlib.patches import FancyBboxPatch
 
 import decal
 from decal import datasets
+from decal._cli.demo_results import fitted_model
 from decal.plot._style import Ink, ink_on
 
 STATIC = Path(__file__).parent / "_static"
 THEMES = {"light": "white", "dark": "#0d1117"}  # GitHub's backgrounds
-MISSED = 0.1
-"""Share of texts whose language may be missed: what alpha is chosen for, as in the demo."""
-
 TEXTS = ("Ce champ ne peut pas être vide.", "vist navn", "Limpar selección")
 SHOWN = 2
 """Languages shown of each text: those of the largest upper probabilities."""
@@ -36,12 +35,10 @@ LONG = 1.62
 
 
 def intervals() -> tuple[datasets.LanguageSet, decal.IntervalCredalSet]:
-    """The texts that are shown, and their sets: fitted, and alpha chosen, on other texts."""
-    fit, choose, test = (datasets.languages(split) for split in ("fit", "choose", "test"))
-    model = decal.decalibrate(fit.logits, fit.labels, classes=fit.classes)
-    level = decal.selection.alpha_for_labels(model, choose.logits, choose.labels, MISSED)
+    """The texts that are shown, and the sets that the demo gives them."""
+    test = datasets.languages("test")
     texts = test[[test.texts.index(text) for text in TEXTS]]
-    return texts, model.predict(texts.logits, alpha=level.alpha)
+    return texts, fitted_model().predict(texts.logits)
 
 
 def bar(ax: Axes, x: float, y: float, low: float, high: float, colour: str) -> None:
@@ -63,20 +60,20 @@ def row(
     assert kept[order].sum() == kept.sum(), "a plausible language would not be shown"
     plausible = [sets.classes[k] for k in order if kept[k]]
     decision = " or ".join(plausible) if len(plausible) > 1 else f"Only {plausible[0]}"
-    ax.text(0.12, top, f"“{text}”", fontsize=13, fontweight="bold", va="center")
-    ax.text(0.12, top + 0.25, means, fontsize=9.5, color=ink.muted, va="center")
-    ax.text(SETS, top, decision, fontsize=13, fontweight="bold", color=blue, va="center")
+    ax.text(0.12, top, f"“{text}”", fontsize=14, fontweight="bold", va="center")
+    ax.text(0.12, top + 0.25, means, fontsize=10.5, color=ink.muted, va="center")
+    ax.text(SETS, top, decision, fontsize=14, fontweight="bold", color=blue, va="center")
     for place, k in enumerate(order):
         y = top + 0.53 + 0.27 * place
         p, low, high = sets.point[0, k], sets.lower[0, k], sets.upper[0, k]
-        ax.text(NAMES, y, sets.classes[k], ha="right", va="center", fontsize=11)
+        ax.text(NAMES, y, sets.classes[k], ha="right", va="center", fontsize=12)
         for x in (MODEL, SETS):
             bar(ax, x, y, 0, 1, ink.tint(ink.muted, 0.14))
         bar(ax, MODEL, y, 0, p, ink.muted)
-        ax.text(NUMBER, y, f"{p:.2f}", va="center", fontsize=11)
+        ax.text(NUMBER, y, f"{p:.2f}", va="center", fontsize=12)
         bar(ax, SETS, y, low, high, ink.tint(blue, 0.75))
         ax.plot([SETS + LONG * p] * 2, [y - 0.085, y + 0.085], color=ink.text, lw=1.8)
-        ax.text(RANGE, y, f"{low:.2f} – {high:.2f}", va="center", fontsize=11)
+        ax.text(RANGE, y, f"{low:.2f} – {high:.2f}", va="center", fontsize=12)
 
 
 def draw(theme: str) -> None:
@@ -89,7 +86,7 @@ def draw(theme: str) -> None:
         ax.set(xlim=(0, WIDTH), ylim=(height, 0))
         ax.set_axis_off()
         for x, words in ((0.12, "What the model says"), (SETS, "What the data leave open")):
-            ax.text(x, 0.24, words, fontsize=11, color=ink.muted, va="center")
+            ax.text(x, 0.24, words, fontsize=12, color=ink.muted, va="center")
         texts, credal = intervals()
         for place in range(len(texts)):
             top = TOP + ROW * place

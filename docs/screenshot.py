@@ -1,4 +1,4 @@
-"""Takes the README's picture of the explorer, of the demo's page: python docs/screenshot.py"""
+"""Takes the README's pictures of the explorer, of the demo's page: python docs/screenshot.py"""
 
 import shutil
 import tempfile
@@ -15,23 +15,22 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-ne
 
 
 def main() -> None:
-    """Open the demo's page at a text with two languages left."""
-    target = STATIC / "explorer.png"
+    """Open the demo's page at a text with two languages left, on light and on dark."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         demo = run_demo(seed=0, folder=Path(folder))
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=FLAGS, headless=True
         )
-        page = browser.new_page(viewport=SIZE, device_scale_factor=1.5)
-        address = f"file://{folder}/explorer.html#input={demo.shown['surest tie']}"
-        page.goto(address)
-        page.get_by_test_id("spider").wait_for()
-        page.screenshot(path=target)
+        for mode, name in (("light", "explorer.png"), ("dark", "explorer_dark.png")):
+            page = browser.new_page(viewport=SIZE, device_scale_factor=1.5, color_scheme=mode)
+            page.goto(f"file://{folder}/explorer.html#input={demo.shown['surest tie']}")
+            page.get_by_test_id("spider").wait_for()
+            page.screenshot(path=STATIC / name)
+            # A palette of 128 colours is a quarter of the size and looks the same.
+            with Image.open(STATIC / name) as picture:
+                picture.convert("RGB").quantize(128).save(STATIC / name, optimize=True)
+            print(f"wrote {STATIC / name}")
         browser.close()
-    # A palette of 128 colours is a quarter of the size and looks the same.
-    with Image.open(target) as picture:
-        picture.convert("RGB").quantize(128).save(target, optimize=True)
-    print(f"wrote {target}")
 
 
 if __name__ == "__main__":
