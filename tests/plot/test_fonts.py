@@ -10,6 +10,7 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.font_manager import fontManager
 
+from decal.plot._fonts import wrapped
 from helpers.plotted import BOX, ROW_FIGURES, texts
 
 CHINESE = ("飞机", "汽车", "鸟")
@@ -57,3 +58,16 @@ def test_names_that_no_font_has_become_numbers_and_one_readable_warning(draw):
         warnings.simplefilter("error")
         ax.figure.canvas.draw()
     assert {"a", "class 1", "c"} <= {text.get_text() for text in texts(ax.figure)}
+
+
+@pytest.mark.parametrize(
+    "name, shown",
+    [
+        ("short", "short"),
+        ("northern spotted woodpecker of the third kind", "northern spotted … third kind"),
+        ("a" * 30 + "b" * 30, "a" * 21 + " … " + "b" * 12),
+        ("飞" * 20 + "鸟" * 20, "飞" * 9 + " … " + "鸟" * 6),
+    ],
+)
+def test_a_long_name_on_one_line_keeps_its_beginning_and_its_end(name, shown):
+    assert wrapped(name, 36, 1) == shown

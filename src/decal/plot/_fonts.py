@@ -87,9 +87,15 @@ def literal(families: Sequence[str]) -> dict[str, Any]:
 
 
 def wrapped(name: str, width: int, lines: int = 3) -> str:
-    """A name on at most `lines` lines of `width` characters; wide characters count twice."""
+    """A name on at most `lines` lines of `width` characters; wide characters count twice.
+
+    On one line a long name keeps its beginning and its end: many names differ in the latter only.
+    """
     if any(map(_is_wide, name)):
         width //= 2
+    if lines == 1 and len(name) > width:
+        end = textwrap.wrap(name[::-1], width // 3)[0][::-1]
+        return f"{textwrap.wrap(name, width - len(end) - 3)[0]} … {end}"
     return "\n".join(textwrap.wrap(name, width, max_lines=lines, placeholder=" …")) or name
 
 
