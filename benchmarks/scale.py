@@ -500,9 +500,9 @@ def draw(path: Path, found: list[Row]) -> None:
         ("levels", "levels", "seconds", "levels, after the fit", "seconds"),
     ]
     with mpl.rc_context({"svg.hashsalt": "decal", "font.size": 9}):
-        figure = Figure(figsize=(9, 2.4), layout="constrained")
+        figure = Figure(figsize=(6.4, 4.4), layout="constrained")
         for ax, (section, x, y, x_label, y_label) in zip(
-            figure.subplots(1, len(panels)), panels, strict=True
+            figure.subplots(2, 2).flat, panels, strict=True
         ):
             xs, ys = [r[x] for r in by[section]], [r[y] for r in by[section]]
             ax.loglog(xs, ys, "o-", color="#2166ac", markersize=3.5, linewidth=1.2)

@@ -62,10 +62,8 @@ def draw_region(
     for k in range(3):
         endpoints = np.array([shifts.lower[k], shifts.upper[k]])[:, None] * np.eye(3)[k]
         axes.plot(*_against_cat(endpoints).T, color=MODEL, lw=1.6, marker="o", ms=4)
-    for k, (at, ha) in enumerate(
-        (((-0.36, -0.24), "right"), ((0.75, -0.16), "center"), ((0.06, -0.85), "left"))
-    ):
-        axes.text(*at, f"{NAMES[k]} alone", color=MODEL, ha=ha, va="center")
+    for k, at in enumerate(((-0.8, -0.26), (0.8, -0.26), (0.38, -0.85))):
+        axes.text(*at, f"{NAMES[k]}\nalone", color=MODEL, ha="center", va="center")
     for k, (at, ha) in enumerate(
         (((0.1, 0.12), "left"), ((-0.1, 0.12), "right"), ((0.1, -0.12), "left"))
     ):
@@ -74,7 +72,7 @@ def draw_region(
         axes.text(*(least + at), f"least {NAMES[k]}", color=END, ha=ha, va="center")
     axes.plot(0, 0, "o", color="white", mec=MODEL, ms=6, zorder=5)
     axes.set(xlabel="shift of dog against cat", ylabel="shift of fox against cat")
-    axes.set(xlim=(-1.9, 1.75), ylim=(-1.55, 1.6), xticks=[-1, 0, 1], yticks=[-1, 0, 1])
+    axes.set(xlim=(-2.1, 1.95), ylim=(-1.55, 1.6), xticks=[-1, 0, 1], yticks=[-1, 0, 1])
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title("plausible shifts")
 
@@ -128,7 +126,7 @@ def coupled() -> None:
     one = decal.decalibrate(logits, labels, alpha=ALPHA, reference="best")
     edge = boundary(logits, labels, center, ALPHA)
     figure, (region, simplex, bars) = plt.subplots(
-        1, 3, figsize=(8.6, 3.1), width_ratios=[1.15, 1.2, 0.85], layout="constrained"
+        1, 3, figsize=(7.4, 3.1), width_ratios=[1.25, 1.2, 0.8], layout="constrained"
     )
     draw_region(region, edge, center, credal, one.shifts())
     alone = one.predict(QUERY)

@@ -56,7 +56,7 @@ def measure_entropy() -> None:
         )
     ):
         bars.barh(y, right - left, left=left, color=colour, height=0.55)
-        text = f"{name}  {right - left:.3f}"
+        text = f"{name}\n{right - left:.3f}"
         bars.text((left + right) / 2, y, text, color="white", ha="center", va="center")
     bars.axvline(low, color=LINE, lw=0.8, ls=":", zorder=0)
     bars.axvline(high, color=LINE, lw=0.8, ls=":", zorder=0)
@@ -160,7 +160,7 @@ def decide_one() -> None:
     """The rules that take one class, under 0/1 loss."""
     figure, panels = plt.subplot_mosaic(
         [["worst"] * 2 + ["best"] * 2 + ["regret"] * 2, ["compromise"] * 3 + ["point"] * 3],
-        figsize=(7.4, 4.9),
+        figsize=(6.4, 4.9),
         height_ratios=[1, 1.35],
         layout="constrained",
     )
@@ -337,7 +337,7 @@ def _save(figure: Figure, name: str) -> None:
 def _panels(*widths: float, height: float = 2.9) -> tuple[Figure, np.ndarray]:
     """A row of panels as wide as the page."""
     return plt.subplots(
-        1, len(widths), figsize=(7.4, height), width_ratios=widths, layout="constrained"
+        1, len(widths), figsize=(6.4, height), width_ratios=widths, layout="constrained"
     )
 
 
