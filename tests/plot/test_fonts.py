@@ -61,7 +61,7 @@ def test_names_that_no_font_has_become_numbers_and_one_readable_warning(draw):
 
 
 @pytest.mark.parametrize(
-    "name, shown",
+    ("name", "shown"),
     [
         ("short", "short"),
         ("northern spotted woodpecker of the third kind", "northern spotted … third kind"),

@@ -177,7 +177,8 @@ def refute(
     Returns
     -------
     Refutation
-        Prints the refuted cells; `decal.plot.reliability` draws all of them.
+        Prints the refuted cells; `decal.plot.calibration_test` draws the worst,
+        `decal.plot.reliability` all of them.
 
     See Also
     --------
