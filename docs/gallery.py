@@ -13,10 +13,10 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from digits_example import semi_synthetic_digits
 from matplotlib.figure import Figure
 from PIL import Image
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
@@ -68,9 +68,17 @@ def entailment(folder: Path) -> Example:
 
 
 def digits() -> Example:
-    """Handwritten digits, whose labels are drawn from a known truth."""
-    found = semi_synthetic_digits()
-    return Example(found.model, found.logits, found.labels, found.truth)
+    """Handwritten digits, whose labels are drawn from a forest's probabilities: the truth."""
+    X, y = load_digits(return_X_y=True)
+    truth = RandomForestClassifier(max_depth=5, random_state=0).fit(X, y).predict_proba(X)
+    rng = np.random.default_rng(0)
+    labels = np.argmax(truth.cumsum(axis=1) > rng.random((len(X), 1)), axis=1)
+    train, calibration, test = np.split(rng.permutation(len(X)), [900, 1350])
+    model = LogisticRegression(C=0.15, max_iter=1000).fit(X[train] / 16, labels[train])
+    logits = model.decision_function(X / 16)
+    names = [str(digit) for digit in range(10)]
+    fitted = decal.decalibrate(logits[calibration], labels[calibration], classes=names)
+    return Example(fitted, logits[test], labels[test], truth[test])
 
 
 def three(example: Example) -> Example:
