@@ -79,7 +79,7 @@ def likelihood(example: Example, ink: Ink) -> Figure:
         ax.text(x, y, f"shift {DIGITS[k]}", color=colour, ha=ha, va="center")
         below.plot(ends, [k, k], color=colour, lw=7, solid_capstyle="butt")
         below.vlines(ends, k, -1, colors=colour, lw=0.8, ls=":")
-    ax.plot(0, 0, "o", color=ink.face, mec=ink.text, mew=1.4, ms=6, zorder=5)
+    ax.plot(0, 0, **_ring(ink))
     ax.annotate(
         "the model as it is", (0, 0), (0, 0.0225), va="center", ha="center",
         arrowprops={"arrowstyle": "-", "color": ink.muted, "lw": 0.8, "shrinkB": 5},
@@ -122,13 +122,13 @@ def intervals(example: Example, ink: Ink) -> Figure:
     curve.plot([low, high], [0, 0], color=colour, lw=7, solid_capstyle="butt", clip_on=False)
     ends = [credal.lower[0, k], credal.upper[0, k]]
     curve.plot([-4, -4], ends, color=colour, lw=7, solid_capstyle="butt", clip_on=False)
-    curve.plot(0, credal.point[0, k], "o", color=ink.face, mec=ink.text, mew=1.4, ms=6, zorder=5)
+    curve.plot(0, credal.point[0, k], **_ring(ink))
     curve.set(xlim=(-4, 4), ylim=(0, 1), xticks=[-2, 0, 2])
     probability_axis(curve.yaxis)
     curve.set(xlabel=f"shift of {DIGITS[k]}", ylabel=f"probability of {DIGITS[k]}")
     _bare(curve, ink)
 
-    _bars(bars, [(None, credal)], ink, ink.models[:3])
+    _bars(bars, [(None, credal)], ink)
     return figure
 
 
@@ -155,12 +155,12 @@ def own_and_joint(example: Example, ink: Ink) -> Figure:
         ends = credal.lower[0, j], credal.upper[0, j]
         curves.plot([x, x], ends, color=colour, lw=8, solid_capstyle="butt")
         curves.text(x, ends[1] + 0.03, name, color=ink.text, ha="center", fontsize="small")
-    curves.plot(0, own.point[0, j], "o", color=ink.face, mec=ink.text, mew=1.4, ms=6, zorder=5)
+    curves.plot(0, own.point[0, j], **_ring(ink))
     curves.set(xlim=(-2.8, 3.1), ylim=(0, 1), xticks=[-2, -1, 0, 1])
     probability_axis(curves.yaxis)
     curves.set(xlabel="shift of one class’s logit", ylabel=f"probability of {DIGITS[j]}")
     _bare(curves, ink)
-    _bars(bars, [("own", own), ("joint", joint)], ink, ink.models[:3])
+    _bars(bars, [("own", own), ("joint", joint)], ink)
     return figure
 
 
@@ -197,27 +197,35 @@ def sets(example: Example, ink: Ink) -> Figure:
         axes.fill(*plane(shape), color=ink.tint(blue, 0.35), lw=0)
         outline(axes, polygon(alone.lower[0], alone.upper[0]), **muted)
     for axes, p in zip(panels, (alone.point, together.point, local.point), strict=True):
-        axes.plot(*plane(p[0]), "o", color=ink.face, mec=ink.text, mew=1.4, ms=5, zorder=5)
+        axes.plot(*plane(p[0]), **_ring(ink))
     return figure
 
 
-def _bars(
-    axes: Axes,
-    several: list[tuple[str | None, decal.IntervalCredalSet]],
-    ink: Ink,
-    colours: tuple[str, ...],
-) -> None:
+def _ring(ink: Ink) -> dict[str, object]:
+    """The mark of the model's prediction."""
+    return {
+        "marker": "o",
+        "ls": "",
+        "ms": 6,
+        "mfc": ink.face,
+        "mec": ink.text,
+        "mew": 1.4,
+        "zorder": 5,
+    }
+
+
+def _bars(axes: Axes, several: list[tuple[str | None, decal.IntervalCredalSet]], ink: Ink) -> None:
     """Intervals of the three classes; below each other if there are several."""
     height = 0.62 / len(several)
     for m, (name, credal) in enumerate(several):
         y = np.arange(3) + (m - (len(several) - 1) / 2) * height
         low, high = credal.lower[0], credal.upper[0]
-        shades = colours if m == 0 else (ink.muted,) * 3
+        shades = ink.models[:3] if m == 0 else (ink.muted,) * 3
         axes.barh(y, high - low, left=low, height=height * 0.9, color=shades)
         if name:
             axes.text(high[0] + 0.03, y[0], name, va="center", fontsize="small")
     point = several[0][1].point[0]
-    axes.plot(point, np.arange(3), "o", color=ink.face, mec=ink.text, mew=1.4, ms=6)
+    axes.plot(point, np.arange(3), **_ring(ink))
     axes.set(yticks=range(3), ylim=(2.55, -0.55), xlim=(0, 1), xlabel="probability")
     axes.set_yticklabels([str(digit) for digit in DIGITS])
     probability_axis(axes.xaxis)
