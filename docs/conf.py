@@ -8,14 +8,22 @@ copyright = "2026, the decal developers"
 release = version = decal.__version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",  # all of myst_parser, and notebooks, which it executes
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
     "sphinx-mathjax-offline",
 ]
-myst_enable_extensions = ["dollarmath", "deflist"]
+myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
 myst_heading_anchors = 3
+
+# The pages below tutorials are notebooks. What they print is kept until their code changes.
+nb_execution_mode = "cache"
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_merge_streams = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_google_docstring = False
