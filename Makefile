@@ -74,7 +74,7 @@ attack: .venv/.test  ## 10^5 nasty problems per algorithm against exact arithmet
 		--hypothesis-seed $(SEED) tests/attack
 
 docs: .venv/.docs  ## build the documentation site into docs/_build/html
-	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -j auto -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
 bench: .venv/.test  ## time decal against the alternatives; prints ratios
