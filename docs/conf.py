@@ -49,6 +49,8 @@ exclude_patterns = ["_build", "_templates"]
 html_theme = "furo"
 html_title = "decal"
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_js_files = ["story_frame.js"]
 
 
 def without_guesses(_, doctree):
