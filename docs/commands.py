@@ -12,7 +12,8 @@ from textwrap import dedent
 HEAD = """\
 # All commands and options
 
-What `decal COMMAND --help` says, of every command. [The command line](../../command_line.md) shows them at work.
+What `decal COMMAND --help` says, of every command.
+[The command line](../../command_line.md) shows them at work.
 """
 BOLD = re.compile(r"\[bold\](.*?)\[/\]|<span style=\"font-weight: bold\">(.*?)</span>")
 EPILOG = re.compile(r"^\[bold\].*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)

@@ -15,7 +15,10 @@ import decal  # noqa: E402
 try:
     from decal._cli.language_story import write_story
 except ImportError:
-    def write_story(path, link): pass
+
+    def write_story(path, link):
+        pass
+
 
 REFERENCE = sorted((HERE / "reference").glob("*.md"))
 GENERATED = HERE / "reference" / "generated"
@@ -51,6 +54,8 @@ autosummary_generate = [str(page) for page in REFERENCE]
 napoleon_google_docstring = False
 napoleon_use_ivar = True  # attributes as a list, like parameters
 napoleon_use_rtype = False  # what is returned and its type in one line
+copybutton_prompt_text = "$ "
+copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"  # nobody pastes outputs
 exclude_patterns = ["_build", "_templates"]
 
 html_theme = "furo"

@@ -53,5 +53,6 @@ def broken(site: Path) -> list[str]:
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     problems = broken(folder)
-    print(f"{len(list(folder.rglob('*.html')))} pages, {len(problems)} broken links", *problems, sep="\n")
+    pages = len(list(folder.rglob("*.html")))
+    print(f"{pages} pages, {len(problems)} broken links", *problems, sep="\n")
     sys.exit(bool(problems))
