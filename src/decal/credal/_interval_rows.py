@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 ROWS_SHOWN = 5
 CLASSES_SHOWN = 4
+LINE_WIDTH = 88
+"""Columns of a terminal, or of a page, that a line may take: of long names, fewer are shown."""
+
+MORE = "  …"
 
 
 class IntervalRows(ABC):
@@ -143,13 +147,13 @@ class IntervalRows(ABC):
         size = f"{_counted(n, 'input')}, {self._size()}{_counted(K, self._of)}{width}"
         lines = [f"{type(self).__name__}: {size}"]
         for row in range(min(n, ROWS_SHOWN)):
-            likely = np.argsort(-self.upper[row], kind="stable")[:CLASSES_SHOWN]
-            spans = (
-                f"{names[k]} [{self.lower[row, k]:.3f}, {self.upper[row, k]:.3f}]" for k in likely
-            )
-            lines.append(
-                f"  {self._called(row)}  " + "  ".join(spans) + ("  …" if K > CLASSES_SHOWN else "")
-            )
+            line, shown = f"  {self._called(row)}", 0
+            for k in np.argsort(-self.upper[row], kind="stable")[:CLASSES_SHOWN]:
+                span = f"  {names[k]} [{self.lower[row, k]:.3f}, {self.upper[row, k]:.3f}]"
+                if shown and len(line + span + MORE) > LINE_WIDTH:
+                    break
+                line, shown = line + span, shown + 1
+            lines.append(line + (MORE if shown < K else ""))
         if n > ROWS_SHOWN:
             lines.append(f"  … {n - ROWS_SHOWN:,} more")
         return "\n".join(lines)
