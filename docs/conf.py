@@ -60,6 +60,7 @@ exclude_patterns = ["_build", "_templates"]
 
 html_theme = "furo"
 html_title = "decal"
+pygments_dark_style = "github-dark"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["story_frame.js"]
