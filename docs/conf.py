@@ -11,14 +11,7 @@ import commands  # noqa: E402
 from sphinx import addnodes  # noqa: E402
 
 import decal  # noqa: E402
-
-try:
-    from decal._cli.language_story import write_story
-except ImportError:
-
-    def write_story(path, link):
-        pass
-
+from decal._cli.language_story import write_story  # noqa: E402
 
 REFERENCE = sorted((HERE / "reference").glob("*.md"))
 GENERATED = HERE / "reference" / "generated"
