@@ -11,7 +11,6 @@ import commands  # noqa: E402
 from sphinx import addnodes  # noqa: E402
 
 import decal  # noqa: E402
-from decal._cli.language_story import write_story  # noqa: E402
 
 REFERENCE = sorted((HERE / "reference").glob("*.md"))
 GENERATED = HERE / "reference" / "generated"
@@ -61,6 +60,8 @@ html_js_files = ["story_frame.js"]
 
 def write_pages(_):
     """Pages and frames that are made from decal itself, so that they cannot go stale."""
+    from decal._cli.language_story import write_story
+
     GENERATED.mkdir(exist_ok=True)
     listed = "\n".join(page.read_text(encoding="utf-8") for page in REFERENCE)
     wanted = re.findall(r"^   (decal\.\S+)$", listed, re.MULTILINE)
