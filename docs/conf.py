@@ -9,6 +9,8 @@ sys.path.insert(0, str(HERE))
 
 import commands  # noqa: E402
 from sphinx import addnodes  # noqa: E402
+from sphinx.ext.autosummary import autosummary_toc  # noqa: E402
+from sphinx.transforms import SphinxTransform  # noqa: E402
 
 import decal  # noqa: E402
 
@@ -79,7 +81,18 @@ def without_guesses(_, doctree):
             xref.replace_self(xref.children)
 
 
+class TablesAlone(SphinxTransform):
+    """Pages of objects are found from the tables: in every page's sidebar they take minutes."""
+
+    default_priority = 500
+
+    def apply(self):
+        for toc in list(self.document.findall(autosummary_toc)):
+            toc.parent.remove(toc)
+
+
 def setup(app):
+    app.add_transform(TablesAlone)
     app.connect("builder-inited", write_pages, priority=400)  # before autosummary
     app.connect("doctree-read", without_guesses)
     # It adds a folder of static files and sets a path, and does not say that it is safe.
