@@ -92,8 +92,8 @@ class TablesAlone(SphinxTransform):
 
 
 def setup(app):
-    app.add_transform(TablesAlone)
     app.connect("builder-inited", write_pages, priority=400)  # before autosummary
     app.connect("doctree-read", without_guesses)
+    app.add_transform(TablesAlone)
     # It adds a folder of static files and sets a path, and does not say that it is safe.
     app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True
