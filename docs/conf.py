@@ -1,6 +1,21 @@
 """Configuration of the documentation site: `make docs`."""
 
-import decal
+import re
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+import commands  # noqa: E402
+from sphinx import addnodes  # noqa: E402
+from sphinx.ext.autosummary import autosummary_toc  # noqa: E402
+from sphinx.transforms import SphinxTransform  # noqa: E402
+
+import decal  # noqa: E402
+
+REFERENCE = sorted((HERE / "reference").glob("*.md"))
+GENERATED = HERE / "reference" / "generated"
 
 project = "decal"
 author = "The decal developers"
@@ -8,21 +23,77 @@ copyright = "2026, the decal developers"
 release = version = decal.__version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",  # all of myst_parser, and notebooks, which it executes
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
     "sphinx-mathjax-offline",
+    "linked_names",
 ]
-myst_enable_extensions = ["dollarmath", "deflist"]
+templates_path = ["_templates"]
+myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
 myst_heading_anchors = 3
+
+# The pages below tutorials are notebooks. What they print is kept until their code changes.
+nb_execution_mode = "cache"
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_merge_streams = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+autodoc_mock_imports = ["pyspark"]  # no page runs it, and it is large
+autosummary_generate = [str(page) for page in REFERENCE]
 napoleon_google_docstring = False
 napoleon_use_ivar = True  # attributes as a list, like parameters
 napoleon_use_rtype = False  # what is returned and its type in one line
-exclude_patterns = ["_build"]
+copybutton_prompt_text = "$ "
+copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"  # nobody pastes outputs
+exclude_patterns = ["_build", "_templates"]
 
 html_theme = "furo"
 html_title = "decal"
+pygments_dark_style = "github-dark"
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_js_files = ["story_frame.js"]
+
+
+def write_pages(_):
+    """Pages and frames that are made from decal itself, so that they cannot go stale."""
+    from decal._cli.language_story import write_story
+
+    GENERATED.mkdir(exist_ok=True)
+    listed = "\n".join(page.read_text(encoding="utf-8") for page in REFERENCE)
+    wanted = re.findall(r"^   (decal\.\S+)$", listed, re.MULTILINE)
+    for page in GENERATED.glob("*.rst"):
+        if page.stem not in wanted:
+            page.unlink()
+    commands.write(GENERATED / "commands.md")
+    write_story(HERE / "_static" / "story.html", link=("Ten minutes with decal", "../start.html"))
+
+
+def without_guesses(_, doctree):
+    """Words in the type of a parameter are no references, unless they look like a class."""
+    for xref in list(doctree.findall(addnodes.pending_xref)):
+        if "refspecific" in xref and xref["reftarget"][:1].islower():
+            xref.replace_self(xref.children)
+
+
+class TablesAlone(SphinxTransform):
+    """Pages of objects are found from the tables: in every page's sidebar they take minutes."""
+
+    default_priority = 500
+
+    def apply(self):
+        for toc in list(self.document.findall(autosummary_toc)):
+            toc.parent.remove(toc)
+
+
+def setup(app):
+    app.connect("builder-inited", write_pages, priority=400)  # before autosummary
+    app.connect("doctree-read", without_guesses)
+    app.add_transform(TablesAlone)
+    # It adds a folder of static files and sets a path, and does not say that it is safe.
+    app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True

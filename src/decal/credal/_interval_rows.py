@@ -24,6 +24,11 @@ CLASSES_SHOWN = 4
 LETTERS_SHOWN = 40
 """Of the name of an input, which may be a text."""
 
+LINE_WIDTH = 88
+"""Columns of a terminal, or of a page, that a line may take: of long names, fewer are shown."""
+
+MORE = "  …"
+
 
 class IntervalRows(ABC):
     """What all sets share, whatever they are sets of: bounds (n, K), and names of the inputs."""
@@ -147,12 +152,13 @@ class IntervalRows(ABC):
         called = [_cut(self._called(row)) for row in range(min(n, ROWS_SHOWN))]
         longest = max(map(len, called), default=0)
         for row, name in enumerate(called):
-            likely = np.argsort(-self.upper[row], kind="stable")[:CLASSES_SHOWN]
-            spans = (
-                f"{names[k]} [{self.lower[row, k]:.3f}, {self.upper[row, k]:.3f}]" for k in likely
-            )
-            more = "  …" if K > CLASSES_SHOWN else ""
-            lines.append(f"  {name:{longest}}  " + "  ".join(spans) + more)
+            line, shown = f"  {name:{longest}}", 0
+            for k in np.argsort(-self.upper[row], kind="stable")[:CLASSES_SHOWN]:
+                span = f"  {names[k]} [{self.lower[row, k]:.3f}, {self.upper[row, k]:.3f}]"
+                if shown and len(line + span + MORE) > LINE_WIDTH:
+                    break
+                line, shown = line + span, shown + 1
+            lines.append(line + (MORE if shown < K else ""))
         if n > ROWS_SHOWN:
             lines.append(f"  … {n - ROWS_SHOWN:,} more")
         return "\n".join(lines)
