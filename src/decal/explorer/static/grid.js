@@ -5,7 +5,7 @@ import { inputName } from "./format.js";
 import { createPictures, pictureCanvas } from "./pictures.js";
 import { choicesOf } from "./state.js";
 import { arrange, COLUMNS, createTable, isOtherList, noMatch } from "./table.js";
-import { createTip, inBrief, missedLabel, predictionInWords, setInBrief } from "./tip.js";
+import { createTip, missedLabel, predictionInWords, setInBrief } from "./tip.js";
 import { placeTip } from "./tradeoff.js";
 
 const TILE_GAP = 8; // pixels
@@ -173,13 +173,16 @@ function stepInColumn(from, by, across, n) {
 
 function newTile(payload) {
   const picture = payload.pictures ? pictureCanvas() : null;
+  const unseen = (words) => h("span", { class: "unseen" }, words);
+  const name = unseen("");
   const text = h("div", { class: "excerpt" });
   const predicted = h("span", { class: "predicted" });
   const label = h("span", { class: "soft" });
   const [names, size] = [h("span", { class: "names" }), h("span", { class: "count" })];
-  const said = h("div", { class: "guess" }, predicted, label);
-  const element = h("div", { class: "tile", role: "option" }, picture, text, said, h("div", { class: "set" }, names, size));
-  return { element, picture, text, predicted, label, names, size, at: -1, input: -1, of: null };
+  const guess = h("div", { class: "guess" }, unseen("Predicted "), predicted, label);
+  const set = h("div", { class: "set" }, unseen("Decision set "), names, size, unseen("classes"));
+  const element = h("div", { class: "tile", role: "option" }, name, picture, text, guess, set);
+  return { element, name, picture, text, predicted, label, names, size, at: -1, input: -1, of: null };
 }
 
 function fillTile(tile, payload, now, at, drawPicture) {
@@ -191,17 +194,17 @@ function fillTile(tile, payload, now, at, drawPicture) {
   if (tile.input !== i) {
     tile.element.dataset.row = payload.rows[i];
     if (tile.picture) drawPicture(tile.picture, i);
-    setText(tile.text, payload.texts?.[i].slice(0, TILE_LETTERS) ?? (tile.picture ? "" : inputName(payload, i)));
+    const isNamed = payload.texts || tile.picture; // else its name is what there is to see
+    setText(tile.name, isNamed ? `${inputName(payload, i)}. ` : "");
+    setText(tile.text, isNamed ? (payload.texts?.[i].slice(0, TILE_LETTERS) ?? "") : inputName(payload, i));
   }
   Object.assign(tile, { at, of: now, input: i });
-  setText(tile.predicted, label === null ? predicted : `✗ ${predicted}`);
+  setText(tile.predicted, predicted);
   tile.predicted.classList.toggle("wrong", label !== null);
   setText(tile.label, label === null ? "" : `is ${label}`);
-  setText(tile.names, set.names || "decision set");
+  setText(tile.names, set.names);
   setText(tile.size, set.size);
-  const excerpt = payload.texts?.[i].slice(0, 100);
   const about = {
-    "aria-label": [inputName(payload, i), excerpt, inBrief(payload, state, view, i)].filter(Boolean).join(". "),
     "aria-selected": i === state.input,
     "aria-posinset": at + 1,
     "aria-setsize": view.order.length,

@@ -1,6 +1,6 @@
 // The lasso: draw around inputs in the cloud to list only those.
 
-import { h, setText, svg } from "./dom.js";
+import { h, setText, svg, uniqueId } from "./dom.js";
 import { alphaText, plural } from "./format.js";
 import { isDrawnHere, simplified, writeRegion } from "./region.js";
 
@@ -13,8 +13,8 @@ const path = (points) => `M${points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed
  */
 export function createLasso(payload, store, host, over, sight) {
   const line = svg("path", { class: "lasso", "data-testid": "lasso-line" });
-  const clip = svg("svg", null, line); // an inner svg cuts off what lies outside it
-  over.append(clip);
+  const [id, clip] = [uniqueId(), svg("rect")];
+  over.append(svg("clipPath", { id }, clip), svg("g", { "clip-path": `url(#${id})` }, line));
   let drawn = null; // the points of a line being drawn, in pixels
   let drew = false; // whether the last press drew
 
@@ -81,7 +81,6 @@ export function createLasso(payload, store, host, over, sight) {
     }
     const { box, pixelOf } = sight();
     const place = { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top };
-    place.viewBox = [place.x, place.y, place.width, place.height].join(" ");
     for (const [name, value] of Object.entries(place)) clip.setAttribute(name, value);
     const here = view.region && isDrawnHere(view.region, state);
     if (!drawn) line.setAttribute("d", here ? path(view.region.corners.map((corner) => pixelOf(...corner))) : "");

@@ -1,6 +1,6 @@
 // The cloud of all inputs: aleatoric against epistemic uncertainty, or one model against the other.
 
-import { chartRoot, colourOf, fitText, h, svg, watchSize } from "./dom.js";
+import { chartRoot, colourOf, fitText, h, svg, textWidth, watchSize } from "./dom.js";
 import { frame, largestOf, linear, ticksBetween } from "./axes.js";
 import { alphaText, decimal, inputName, plural } from "./format.js";
 import { createLasso } from "./lasso.js";
@@ -198,7 +198,10 @@ function capLine(classes, x, y, [left, right, low, high], box) {
   const [y1, y2] = [y(Math.min(high, cap - left)), y(Math.max(low, cap - right))];
   if (!(x2 > x1)) return [];
   const line = svg("line", { class: "diagonal cap", x1, y1, x2, y2, "data-testid": "cap-line" });
-  const label = svg("text", { class: "capname end", x: x2, y: Math.min(y2 + 16, box.bottom - 6) }, `cap: ln ${classes} = ${decimal(cap, 2)}`);
+  // Above the line, where no input can be.
+  const words = `cap: ln ${classes} = ${decimal(cap, 2)}`;
+  const highest = y2 + ((y1 - y2) * Math.min(textWidth(words), x2 - x1)) / (x2 - x1);
+  const label = svg("text", { class: "capname end", x: x2, y: Math.max(highest - 5, box.top + 10) }, words);
   return [line, label];
 }
 

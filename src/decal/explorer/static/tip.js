@@ -1,7 +1,7 @@
 // What is said of an input in brief: in a tile, and beside the pointer.
 
 import { h } from "./dom.js";
-import { className, decimal, inputName, plural } from "./format.js";
+import { className, decimal, inputName } from "./format.js";
 import { createPictures, pictureCanvas } from "./pictures.js";
 import { ruleSays } from "./slots.js";
 import { errorOf, isCapped } from "./view.js";
@@ -25,19 +25,18 @@ export function missedLabel(payload, view, i) {
 /** The decision set: its classes' names, and how many they are. Of two models, their sizes only. */
 export function setInBrief(payload, state, view, i) {
   const sizes = view.shown.map((model) => model.size[state.rule][view.first + i]);
-  if (sizes.length > 1) return { names: "", size: change(sizes.map(String)) };
+  if (sizes.length > 1) return { names: "size", size: change(sizes.map(String)) };
   const rule = payload.rules.find(({ key }) => key === state.rule);
   const { classes } = ruleSays(payload, view.shown[0], rule, state.level, i);
   return { names: classes.map(({ name }) => name).join(", "), size: String(sizes[0]) };
 }
 
 /** All of it in a sentence. */
-export function inBrief(payload, state, view, i) {
+function inBrief(payload, state, view, i) {
   const [predicted, label] = [predictionInWords(view, i), missedLabel(payload, view, i)];
   const { names, size } = setInBrief(payload, state, view, i);
   const wrong = label === null ? "" : `, wrong: ${label}`;
-  const set = /^\d+$/.test(size) ? plural(Number(size), "class") : `${size} classes`;
-  return [predicted && `Predicted ${predicted}${wrong}`, `Decision set of ${set}${names && `: ${names}`}`].filter(Boolean).join(". ");
+  return [predicted && `Predicted ${predicted}${wrong}`, `Decision set, ${size}: ${names}`].filter(Boolean).join(". ");
 }
 
 /** A tip about an input, with its picture and text: fill(state, view, i) */
