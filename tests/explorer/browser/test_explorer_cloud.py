@@ -189,11 +189,6 @@ def test_the_wheel_zooms_about_the_pointer_and_everything_follows(open_page, one
     assert shrunk == pytest.approx(np.exp(-3 * 200 * 0.002), rel=0.02)
     assert (near[3] - near[2]) / (whole[3] - whole[2]) == pytest.approx(shrunk, rel=0.02)
 
-    # The cap line is where both add up to ln K, between the plot's sides.
-    for end in lines(page, "scatter-chart", "cap").reshape(-1, 2):
-        assert x(end[0]) + y(end[1]) == pytest.approx(np.log(5), abs=1e-6)
-        assert near[0] <= x(end[0]) <= near[1]
-
     # The pointer finds the inputs where they are now, and no others.
     spots = places(page, one)
     columns = one.columns(LEVEL)
@@ -211,10 +206,15 @@ def test_the_wheel_zooms_about_the_pointer_and_everything_follows(open_page, one
         expect(page.get_by_test_id("detail-title")).to_have_text(f"Input {i}")
         np.testing.assert_allclose(circles(page, "scatter", "ring")[0][:2], spots[i], atol=0.05)
 
-    # Only what is in view is listed if asked for.
+    # Only what is in view is listed if asked for; nearer still, its outline stays in the plot.
     page.get_by_test_id("keep-view").click()
     page.evaluate(SETTLED)
     assert sorted(order(page)) == sorted(shown)
+    page.get_by_test_id("zoom-in").click()
+    page.evaluate(SETTLED)
+    outline = corners(page, "scatter", "lasso")[0]
+    np.testing.assert_allclose([outline.min(axis=0), outline.max(axis=0)], [low, high], atol=1)
+    near = limits(page)
     assert in_address(page, "lasso")
     page.reload()
     page.evaluate(SETTLED)
@@ -224,6 +224,44 @@ def test_the_wheel_zooms_about_the_pointer_and_everything_follows(open_page, one
     page.evaluate(SETTLED)
     np.testing.assert_allclose(limits(page), whole, atol=1e-6)
     assert in_address(page, "zoom") is None
+
+
+def look_at(page, left, right, low, high):
+    """Zoom to a part of the cloud by the address."""
+    page.evaluate("(zoom) => { location.hash = `zoom=${zoom}` }", f"{left}_{right}_{low}_{high}")
+    page.evaluate(SETTLED)
+
+
+def test_the_cap_ends_at_the_sides_and_what_is_beyond_them_is_not_hit(open_page, one):
+    page = open_page(one.path)
+    _, right, _, top = limits(page)
+    cap = np.log(5)
+    for extent in ((0, 0.8, 0.2, 1.5), (0.5, 0.9, 0.5, 1.2)):
+        look_at(page, *extent)
+        (line,) = lines(page, "scatter-chart", "cap")
+        x, y = axes(page, "scatter-chart")
+        first = max(extent[0], cap - extent[3]), min(extent[1], cap - extent[2])
+        np.testing.assert_allclose(x(line[:, 0]), first, atol=1e-4)
+        np.testing.assert_allclose(x(line[:, 0]) + y(line[:, 1]), cap, atol=1e-4)
+    look_at(page, 0, 0.2, 0, 0.2)
+    assert len(lines(page, "scatter-chart", "cap")) == 0
+
+    # An input a few pixels beyond the left side, with none in sight near it.
+    columns, found = one.columns(3), 0
+    box = page.get_by_test_id("scatter").bounding_box()
+    for i in np.argsort(columns["aleatoric"])[::-1]:
+        left = columns["aleatoric"][i] + right / 100
+        low = max(columns["epistemic"][i] - top / 6, 0)
+        look_at(page, left, left + right / 3, low, low + top / 3)
+        spots = places(page, one, 3)
+        at = np.array([48, spots[i, 1]])
+        apart = np.linalg.norm(spots - at, axis=1)
+        if spots[i, 0] < 45 and apart[i] < 14 and (np.sort(apart)[1] > 20):
+            page.mouse.move(box["x"] + at[0] + 60, box["y"] + 2)
+            page.mouse.move(box["x"] + at[0], box["y"] + at[1])
+            expect(page.get_by_test_id("scatter").locator(".tip")).to_be_hidden()
+            found += 1
+    assert found
 
 
 def test_keys_buttons_and_a_drag_move_the_cloud(open_page, one):

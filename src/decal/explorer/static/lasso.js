@@ -1,8 +1,8 @@
 // The lasso: draw around inputs in the cloud to list only those.
 
-import { h, setText, svg, uniqueId } from "./dom.js";
+import { h, setText, svg } from "./dom.js";
 import { alphaText, plural } from "./format.js";
-import { isDrawnHere, simplified, writeRegion } from "./region.js";
+import { clipped, isDrawnHere, simplified, writeRegion } from "./region.js";
 
 const path = (points) => `M${points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join("L")}Z`;
 
@@ -13,8 +13,7 @@ const path = (points) => `M${points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed
  */
 export function createLasso(payload, store, host, over, sight) {
   const line = svg("path", { class: "lasso", "data-testid": "lasso-line" });
-  const [id, clip] = [uniqueId(), svg("rect")];
-  over.append(svg("clipPath", { id }, clip), svg("g", { "clip-path": `url(#${id})` }, line));
+  over.prepend(line);
   let drawn = null; // the points of a line being drawn, in pixels
   let drew = false; // whether the last press drew
 
@@ -80,10 +79,9 @@ export function createLasso(payload, store, host, over, sight) {
       setText(words, `${plural(view.region.count, "input")} in the region${alpha && ` drawn at α ${alpha}`} `);
     }
     const { box, pixelOf } = sight();
-    const place = { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top };
-    for (const [name, value] of Object.entries(place)) clip.setAttribute(name, value);
     const here = view.region && isDrawnHere(view.region, state);
-    if (!drawn) line.setAttribute("d", here ? path(view.region.corners.map((corner) => pixelOf(...corner))) : "");
+    const corners = here ? clipped(view.region.corners.map((corner) => pixelOf(...corner)), box) : [];
+    if (!drawn) line.setAttribute("d", corners.length ? path(corners) : "");
   }
   return { buttons: [toggle, viewed], element, update, wasDrawn: () => drew };
 }

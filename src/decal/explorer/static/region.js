@@ -66,6 +66,21 @@ export function polygonTest(corners) {
   };
 }
 
+/** The part of a polygon inside a box, both in pixels (Sutherland and Hodgman). */
+export function clipped(corners, { left, top, right, bottom }) {
+  const sides = [[0, left, 1], [0, right, -1], [1, top, 1], [1, bottom, -1]];
+  return sides.reduce((polygon, [axis, limit, sign]) => {
+    const depth = (point) => sign * (point[axis] - limit);
+    return polygon.flatMap((to, at) => {
+      const from = polygon.at(at - 1);
+      const share = depth(from) / (depth(from) - depth(to));
+      const crossing = from.map((x, k) => x + share * (to[k] - x));
+      const crosses = depth(from) < 0 !== depth(to) < 0;
+      return [...(crosses ? [crossing] : []), ...(depth(to) < 0 ? [] : [to])];
+    });
+  }, corners);
+}
+
 /** A drawn line with as few corners as keep it within a pixel or so (Douglas and Peucker). @param {number[][]} points  in pixels */
 export function simplified(points) {
   let corners = points;
