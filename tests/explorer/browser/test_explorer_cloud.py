@@ -312,6 +312,7 @@ def test_keys_buttons_and_a_drag_move_the_cloud(open_page, one):
         page.evaluate("(text) => { location.hash = text }", wrong)
         page.evaluate(SETTLED)
         np.testing.assert_allclose(limits(page), whole, atol=1e-6)
+        expect(page.get_by_test_id("zoom-reset")).to_be_hidden()
 
 
 def test_two_fingers_zoom_and_axe_finds_nothing_with_grid_region_and_zoom(open_page, axe, one):

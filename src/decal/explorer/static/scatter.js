@@ -10,7 +10,7 @@ import { createTip } from "./tip.js";
 import { errorOf, isCapped } from "./view.js";
 import { splat } from "./splat.js";
 import { placeTip } from "./tradeoff.js";
-import { createZoom, readExtent } from "./zoom.js";
+import { createZoom, readExtent, within } from "./zoom.js";
 
 const CLOUD_REACH = 16; // pixels within which the pointer finds a point
 const DOT_RADIUS = 2.5;
@@ -43,7 +43,7 @@ export function createScatter(payload, store) {
     const both = state.cloud === "models";
     const topX = both ? top.epistemic : top.aleatoric;
     const whole = [0, topX, 0, top.epistemic];
-    const extent = readExtent(state.zoom, whole) ?? whole;
+    const extent = within(readExtent(state.zoom) ?? whole, whole);
     const sides = [[box.left + 4, box.right - 4], [box.bottom - 4, box.top + 4]];
     const [x, y] = sides.map((side, axis) => linear(extent.slice(2 * axis, 2 * axis + 2), side));
     const [toX, toY] = sides.map((side, axis) => linear(side, extent.slice(2 * axis, 2 * axis + 2)));
@@ -235,6 +235,9 @@ function cloudSummary(payload, state, view) {
   return [
     `${what} of ${plural(view.order.length, "matching input")}${alpha && ` at alpha ${alpha}`}.`,
     `${inputName(payload, state.input)}: ${here}.`,
-    "The table lists the same inputs.",
-  ].join(" ");
+    state.zoom && `Zoomed to ${state.zoom.split("_").map((x) => decimal(Number(x), 2)).join(", ")} (left, right, bottom, top).`,
+    "The list has the same inputs.",
+  ]
+    .filter(Boolean)
+    .join(" ");
 }

@@ -3,6 +3,7 @@
 import { COST_RULES } from "./decide.js";
 import { alphaText } from "./format.js";
 import { readRegion } from "./region.js";
+import { readExtent } from "./zoom.js";
 
 /**
  * @typedef {object} State
@@ -155,7 +156,7 @@ export function fromHash(hash, payload) {
   if (payload.groups[words.get("colour")]) state.colour = words.get("colour");
   if (payload.grouped[words.get("by")]) state.groupBy = Number(words.get("by"));
   if (["total", "aleatoric", "epistemic", "size"].includes(words.get("measure"))) state.measure = words.get("measure");
-  if (/^[\d.]+(_[\d.]+){3}$/.test(words.get("zoom") ?? "")) state.zoom = words.get("zoom");
+  if (readExtent(words.get("zoom"))) state.zoom = words.get("zoom");
   if (readRegion(payload, words.get("lasso"))) state.lasso = words.get("lasso");
   const input = payload.rows.indexOf(whole("input"));
   if (input >= 0) state.input = input;

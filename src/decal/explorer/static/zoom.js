@@ -11,11 +11,11 @@ const PINCH = 0.01;
 const LINE_TALL = 16; // pixels of a wheel that counts lines
 const A_CLICK = 4; // pixels that a press may move and still be a click
 
-/** @param {?string} text "left_right_low_high" @returns {?number[]} null where it is no part of the whole */
-export function readExtent(text, whole) {
+/** The extent that a text "left_right_low_high" says; null where it says none. */
+export function readExtent(text) {
   const extent = (text ?? "").split("_").map((word) => (word ? Number(word) : NaN));
-  if (extent.length !== 4 || !extent.every(Number.isFinite)) return null;
-  return extent[0] < extent[1] && extent[2] < extent[3] ? within(extent, whole) : null;
+  const [left, right, low, high] = extent;
+  return extent.length === 4 && extent.every(Number.isFinite) && left < right && low < high ? extent : null;
 }
 
 /** What the state holds of an extent: null where it is all there is. */
@@ -24,7 +24,7 @@ function writeExtent(extent, whole) {
 }
 
 /** The nearest extent that is neither too close nor beyond the whole. */
-function within(extent, whole) {
+export function within(extent, whole) {
   return [0, 2].flatMap((axis) => {
     const room = whole[axis + 1] - whole[axis];
     const size = Math.min(Math.max(extent[axis + 1] - extent[axis], room / CLOSEST), room);
