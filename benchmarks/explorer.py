@@ -1,11 +1,12 @@
-"""Time the explorer's page in a browser: how large it is, how fast it opens and follows its slider.
+"""Time the explorer's page in a browser: how large it is, how fast it opens and follows its reader.
 
 Run with: python benchmarks/explorer.py
 
 Needs Playwright and Chromium. Making and saving a page are timed in seconds of processor time, over
-all cores; opening it by the clock. A move of the slider is timed in two ways: by the processor time
-of the page's main thread, which hardly depends on what else the machine does, and by the clock from
-the event to the end of the frame that shows it, painted, which includes the wait for that frame.
+all cores; opening it by the clock. A step is a move of the slider, a turn of the wheel over the
+cloud, a lasso drawn there, or a page further in the grid. It is timed by the processor time of the
+page's main thread, which hardly depends on what else the machine does. The slider is also timed by
+the clock, from the event to the end of the frame that shows it, painted.
 """
 
 from __future__ import annotations
@@ -23,7 +24,13 @@ from playwright.sync_api import sync_playwright
 import decal
 from decal.explorer import explore
 
-SIZES = ((10_000, 10, None), (1_000, 1_000, None), (100_000, 10, 100_000), (1_000_000, 3, None))
+SIZES = (
+    (10_000, 10, None),
+    (1_000, 1_000, None),
+    (6_000, 1_000, None),
+    (100_000, 10, 100_000),
+    (1_000_000, 3, None),
+)
 """Inputs, classes, and inputs to show: None for as many as make a page of some 32 MB."""
 
 MOVES = 40
@@ -33,9 +40,38 @@ OPENED = """() => {
   const { startTime, duration } = performance.getEntriesByName("decal:update")[0];
   return startTime + duration;
 }"""
-MOVED = """async (moves) => {
-  const slider = document.querySelector("[data-testid=alpha]");
-  const levels = Number(slider.max) + 1;
+MOVED = """async ([kind, moves]) => {
+  const part = (testid) => document.querySelector(`[data-testid="${testid}"]`);
+  const cloud = part("scatter");
+  const { left, top, width, height } = cloud.getBoundingClientRect();
+  const at = (x, y) => ({ clientX: left + x * width, clientY: top + y * height });
+  const point = (name, x, y) =>
+    cloud.dispatchEvent(new PointerEvent(name, { pointerId: 1, buttons: 1, ...at(x, y) }));
+  cloud.setPointerCapture = () => {}; // of a pointer that no hand moves
+  const steps = {
+    slider: (move) => {
+      const slider = part("alpha");
+      slider.value = (7 * move) % (Number(slider.max) + 1);
+      slider.dispatchEvent(new Event("input"));
+    },
+    zoom: (move) => {
+      const turn = { deltaY: move % 20 < 10 ? -100 : 100, ctrlKey: true, cancelable: true };
+      cloud.dispatchEvent(new WheelEvent("wheel", { ...turn, ...at(0.3, 0.5) }));
+    },
+    lasso: (move) => {
+      part("lasso").click();
+      const reach = 0.1 + 0.02 * (move % 10);
+      point("pointerdown", 0.3 + reach, 0.4);
+      for (let a = 0; a < 6.2; a += 0.1)
+        point("pointermove", 0.3 + reach * Math.cos(a), 0.4 + reach * Math.sin(a));
+      point("pointerup", 0.3 + reach, 0.4);
+    },
+    grid: (move) => {
+      if (!move) part("region").click();
+      if (!move) part("as-grid").click();
+      part("grid-scroller").scrollTop += 400;
+    },
+  };
   const painted = () => new Promise((done) => requestAnimationFrame(() => {
     const { port1, port2 } = new MessageChannel(); // a message arrives once the frame is painted
     port1.onmessage = done;
@@ -45,8 +81,7 @@ MOVED = """async (moves) => {
   for (let move = 0; move < moves; move++) {
     await painted();
     const start = performance.now();
-    slider.value = (7 * move) % levels;
-    slider.dispatchEvent(new Event("input"));
+    steps[kind](move);
     await painted();
     times.push(performance.now() - start);
   }
@@ -71,7 +106,7 @@ def main_thread(session: Any) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--moves", type=int, default=MOVES, help="moves of the slider")
+    parser.add_argument("--moves", type=int, default=MOVES, help="steps of each kind")
     parser.add_argument("--most", type=int, default=10**9, help="leave out sizes of more inputs")
     options = parser.parse_args()
     sizes = [size for size in SIZES if size[0] <= options.most]
@@ -82,7 +117,7 @@ def main() -> None:
         )
         print(
             "inputs × classes   shown     made in   saved in   page size   ready in   "
-            "main thread per step   step painted, median"
+            "main thread per step: slider   zoom  lasso   grid   slider painted, median"
         )
         for n, K, rows in sizes:
             logits, labels = classifier(n, K)
@@ -100,15 +135,18 @@ def main() -> None:
             opened = page.evaluate(OPENED)
             session = page.context.new_cdp_session(page)
             session.send("Performance.enable", {"timeDomain": "threadTicks"})
-            before = main_thread(session)
-            times = page.evaluate(MOVED, options.moves)
-            each = (main_thread(session) - before) / options.moves
+            each, times = {}, {}
+            for kind in ("slider", "zoom", "lasso", "grid"):
+                before = main_thread(session)
+                times[kind] = page.evaluate(MOVED, [kind, options.moves])
+                each[kind] = 1e3 * (main_thread(session) - before) / options.moves
             page.close()
             shown = exploration.payload.header["inputs"]["count"]
             print(
                 f"{f'{n:,} × {K:,}':16}{shown:9,}{made:9.1f} s{saved:9.1f} s"
                 f"{path.stat().st_size / 1e6:9.1f} MB{opened / 1e3:9.2f} s"
-                f"{1e3 * each:20.0f} ms{np.median(times):20.0f} ms",
+                f"{each['slider']:27.0f}{each['zoom']:7.0f}{each['lasso']:7.0f}{each['grid']:7.0f}"
+                f"{np.median(times['slider']):19.0f} ms",
                 flush=True,
             )
         browser.close()

@@ -83,6 +83,10 @@ def test_hostile_names_are_shown_literally_and_nothing_runs(open_page, hostile):
     set_level(page, 2)
     page.get_by_test_id("scatter").hover()
     page.get_by_test_id("tradeoff-chart").hover()
+    page.get_by_test_id("as-grid").click()
+    page.locator(".tile").first.hover()
+    named = page.locator(".tile .excerpt").all_text_contents()
+    assert sorted(named) == sorted(text[:240] for text in HOSTILE)
     svg, _ = exported(page, "svg")
     assert b"<img" not in svg
     assert b"<script" not in svg

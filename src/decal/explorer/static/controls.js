@@ -100,7 +100,7 @@ export function createFilters(payload, store) {
   const rule = select("Decision set", pick("rule", titles), set("rule"), "filter-rule");
 
   const reset = () => {
-    store.set({ query: "", only: null, where: firstState(payload).where, cases: "all", group: null });
+    store.set({ query: "", only: null, where: firstState(payload).where, cases: "all", group: null, lasso: null });
     search.input.focus();
   };
   const about = { type: "button", class: "link", "data-testid": "clear" };
@@ -125,7 +125,7 @@ export function createFilters(payload, store) {
     cases.list.value = state.cases;
     group.list.value = state.group ?? "";
     rule.list.value = state.rule;
-    clear.hidden = !state.query && state.only === null && state.cases === "all" && state.group === null;
+    clear.hidden = !state.query && state.only === null && state.cases === "all" && state.group === null && !state.lasso;
   }
   return { element, update, focus: () => search.input.focus() };
 }

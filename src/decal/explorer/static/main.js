@@ -9,7 +9,8 @@ import { createFilters, createLevel, createShow } from "./controls.js";
 import { createAnnouncer, createHeader } from "./header.js";
 import { createTradeoff, CURVES } from "./tradeoff.js";
 import { createScatter } from "./scatter.js";
-import { createTable, listedInWords } from "./table.js";
+import { createList } from "./grid.js";
+import { listedInWords } from "./table.js";
 import { createDetail } from "./detail.js";
 import { createReliability } from "./reliability.js";
 import { createGroups } from "./groups.js";
@@ -61,36 +62,40 @@ function build(root, payload, address) {
   const scatter = createScatter(payload, store);
   const filters = createFilters(payload, store);
   const show = createShow(payload, store);
-  const table = createTable(payload, store, { onOpen: () => bringIntoView() });
-  const detail = createDetail(payload, store, level + 1, (by) => table.step(by));
+  const inputs = createList(payload, store, { onOpen: () => bringIntoView() });
+  const detail = createDetail(payload, store, level + 1, (by) => inputs.step(by));
   const announcer = createAnnouncer(payload);
   const costs = createCosts(payload, store, level + 1);
   const groups = createGroups(payload, store, level + 1);
   const reliability = createReliability(payload, store, level + 1);
-  const parts = [header, bar, tradeoff, scatter, filters, table, detail, costs, groups, reliability, announcer].filter(Boolean);
+  const parts = [header, bar, tradeoff, scatter, filters, inputs, detail, costs, groups, reliability, announcer].filter(Boolean);
 
-  const optional = (label, pairs, name) =>
-    pairs.length > 1 ? choice(label, pairs, (value) => store.set({ [name]: value }), name) : null;
+  const optional = (label, pairs, name, also = {}) =>
+    pairs.length > 1 ? choice(label, pairs, (value) => store.set({ [name]: value, ...also }), name) : null;
   const options = choicesOf(payload);
   const names = options.curve.map((key) => [key, CURVES[key][0]]);
   const curve = optional("Against efficiency", names, "curve");
   const axes = { split: "Aleatoric, epistemic", models: "Model, model" };
-  const cloud = optional("Axes", options.cloud.map((key) => [key, axes[key]]), "cloud");
+  const cloud = optional("Axes", options.cloud.map((key) => [key, axes[key]]), "cloud", { zoom: null });
   const barSize = watchSize(bar.element, () => root.style.setProperty("--bar", `${bar.element.offsetHeight}px`));
   const listed = h("span", { class: "listed", "data-testid": "listed" });
 
+  filters.element.append(scatter.region);
   const charts = h("div", { class: "charts" },
     panel("tradeoff", "Trade-off", level + 1, curve?.element, tradeoff.element, key(payload)),
-    panel("scatter-panel", "Uncertainty", level + 1, cloud?.element, scatter.element, scatter.legend));
-  const list = panel("list", "Inputs", level + 1, [listed, show?.element], filters.element, table.element);
+    panel("scatter-panel", "Uncertainty", level + 1, [cloud?.element, scatter.tools], scatter.element, scatter.legend));
+  const list = panel("list", "Inputs", level + 1, [listed, show?.element, inputs.tools], filters.element, inputs.element);
   const body = h("div", { class: "body" }, charts, list, detail.element, h("div", { class: "below" }, costs?.element, groups?.element, reliability?.element));
   root.replaceChildren(header.element, bar.element, body, announcer.element);
 
-  function render(state, before, asked) {
+  function render(state, before, asked, anew) {
     root.dataset.theme = state.theme === "auto" ? themeAround() : state.theme;
     if (state.theme !== before.theme) scatter.forget();
-    view = compute(payload, state);
-    for (const part of parts) part.update(state, view, before);
+    // Zooming draws the cloud alone, so that it follows the wheel.
+    const changed = Object.keys(state).filter((key) => state[key] !== before[key]);
+    const drawn = String(changed) === "zoom" && !anew ? [scatter] : parts;
+    if (drawn === parts) view = compute(payload, state);
+    for (const part of drawn) part.update(state, view, before);
     show?.show(state.show);
     curve?.show(state.curve);
     cloud?.show(state.cloud);

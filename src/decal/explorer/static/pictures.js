@@ -2,10 +2,12 @@
 
 import { h } from "./dom.js";
 
-/** A function (canvas, i) that draws the picture of input i; null where there are no pictures. */
+/** A function (canvas, i) that draws the picture of input i, one for all parts of a page; null where there are no pictures. */
 export function createPictures({ pictures }) {
-  if (!pictures) return null;
-  const { kind, cells, columns, per, files, sizes } = pictures;
+  return pictures && (pictures.draw ??= createDrawing(pictures));
+}
+
+function createDrawing({ kind, cells, columns, per, files, sizes }) {
   const opened = files.map(() => null);
 
   function open(sheet) {

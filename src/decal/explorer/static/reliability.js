@@ -15,7 +15,7 @@ export function createReliability(payload, store, level) {
   const size = watchSize(host, () => store.refresh());
   const confusion = h("div", { class: "confusion", role: "group", "aria-label": "Confusions", tabindex: "0", "data-testid": "confusion" });
   const id = uniqueId();
-  const words = "Dots: how often the model is right at each confidence. Line: how often the label is in the decision set. On the diagonal, confidence is what it says.";
+  const words = "Dots: how often the model is right at each confidence. Line: how often the label is in the decision set. Grey: how many inputs there are. On the diagonal, confidence is what it says.";
   const titles = ["Confidence", "Share of each true class (rows) whose decision set has a class (columns)"];
   const [left, right] = titles.map((title) => h(`h${level + 1}`, null, title));
   const element = h(
@@ -42,19 +42,22 @@ function drawDiagram({ inputs, confidence, accuracy, kept }, level, width) {
   const y = linear([0, 1], [box.bottom, box.top]);
   const bins = inputs.map((n, at) => ({ n, at })).filter(({ n }) => n > 0);
   const most = Math.max(...inputs, 1);
-  const said = bins.map(({ n, at }) => `confidence ${decimal(confidence[at], 2)}: ${decimal(100 * accuracy[at], 0)} % right, ${decimal(100 * kept[level][at], 0)} % kept, ${count(n)} inputs`);
-  const root = chartRoot(width, PLOT_TALL, `Reliability. ${said.join("; ")}.`, "reliability");
+  const inWords = ({ n, at }) => `confidence ${decimal(confidence[at], 2)}: ${decimal(100 * accuracy[at], 0)} % right, ${decimal(100 * kept[level][at], 0)} % kept, ${count(n)} inputs`;
+  const root = chartRoot(width, PLOT_TALL, `Reliability. ${bins.map(inWords).join("; ")}.`, "reliability");
   const ticks = [0, 0.25, 0.5, 0.75, 1];
   root.append(frame(box, { x, y, xTicks: ticks, yTicks: ticks, xTitle: "Model’s confidence →", yTitle: "Share right, share kept" }));
   root.append(svg("line", { class: "diagonal", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }));
+  const wide = x(1 / inputs.length) - x(0);
   for (const { n, at } of bins) {
-    const [left, right] = [x(at / inputs.length), x((at + 1) / inputs.length)];
     const tall = (24 * n) / most;
-    root.append(svg("rect", { class: "weight", x: left + 1, width: right - left - 2, y: box.bottom - tall, height: tall }));
+    root.append(svg("rect", { class: "weight", x: x(at / inputs.length) + 1, width: wide - 2, y: box.bottom - tall, height: tall }));
   }
   root.append(svg("path", { class: "line sets", d: linePath(bins.map(({ at }) => [x(confidence[at]), y(kept[level][at])])) }));
   root.append(...bins.map(({ at }) => svg("circle", { class: "dot sets", cx: x(confidence[at]), cy: y(kept[level][at]), r: 3 })));
   root.append(...bins.map(({ at }) => svg("circle", { class: "dot model1 right", cx: x(confidence[at]), cy: y(accuracy[at]), r: 5 })));
+  // Over all else, so that pointing anywhere above a bin tells its numbers.
+  const strip = { class: "strip", width: wide, y: box.top, height: box.bottom - box.top };
+  root.append(...bins.map((bin) => svg("rect", { ...strip, x: x(bin.at / inputs.length) }, svg("title", null, inWords(bin)))));
   return root;
 }
 

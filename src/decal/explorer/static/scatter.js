@@ -1,13 +1,16 @@
 // The cloud of all inputs: aleatoric against epistemic uncertainty, or one model against the other.
 
-import { chartRoot, colourOf, fitText, h, svg, watchSize } from "./dom.js";
-import { frame, largestOf, linear, ticksTo } from "./axes.js";
+import { chartRoot, colourOf, fitText, h, svg, textWidth, watchSize } from "./dom.js";
+import { frame, largestOf, linear, ticksBetween } from "./axes.js";
 import { alphaText, decimal, inputName, plural } from "./format.js";
-import { createPictures, pictureCanvas } from "./pictures.js";
+import { createLasso } from "./lasso.js";
+import { cloudAxes } from "./region.js";
 import { term } from "./terms.js";
+import { createTip } from "./tip.js";
 import { errorOf, isCapped } from "./view.js";
 import { splat } from "./splat.js";
 import { placeTip } from "./tradeoff.js";
+import { createZoom, readExtent, within } from "./zoom.js";
 
 const CLOUD_REACH = 16; // pixels within which the pointer finds a point
 const DOT_RADIUS = 2.5;
@@ -16,10 +19,12 @@ const MOST_KEYS = 12;
 
 export function createScatter(payload, store) {
   const canvas = h("canvas", { "aria-hidden": "true" });
-  const tip = h("div", { class: "tip", "aria-hidden": "true", hidden: true });
+  const about = createTip(payload);
+  const tip = about.element;
   const ring = svg("circle", { class: "ring", r: 7, "data-testid": "scatter-selected" });
   const over = svg("svg", { class: "chart over", "aria-hidden": "true" }, ring);
-  const host = h("div", { class: "plot cloud", "data-testid": "scatter" }, canvas, over, tip);
+  const keys = { role: "group", tabindex: "0", "aria-label": "Cloud of inputs. Plus and minus zoom, arrow keys move, 0 shows all, Enter lists what is in view." };
+  const host = h("div", { class: "plot cloud", "data-testid": "scatter", ...keys }, canvas, over, tip);
   const legend = h("ul", { class: "legend" });
   const size = watchSize(host, () => store.refresh());
   const top = {
@@ -28,8 +33,6 @@ export function createScatter(payload, store) {
   };
   const [px, py] = [new Float32Array(payload.count), new Float32Array(payload.count)];
   const errors = {};
-  const drawPicture = createPictures(payload);
-  const preview = pictureCanvas();
   let colours = {};
   let axes = { key: "", root: null };
   let current = null;
@@ -39,13 +42,22 @@ export function createScatter(payload, store) {
     const box = { left: 46, top: 28, right: size.width - 14, bottom: height - 44 };
     const both = state.cloud === "models";
     const topX = both ? top.epistemic : top.aleatoric;
-    const x = linear([0, topX], [box.left + 4, box.right - 4]);
-    const y = linear([0, top.epistemic], [box.bottom - 4, box.top + 4]);
-    return { box, x, y, topX, both, height };
+    const whole = [0, topX, 0, top.epistemic];
+    const extent = within(readExtent(state.zoom) ?? whole, whole);
+    const sides = [[box.left + 4, box.right - 4], [box.bottom - 4, box.top + 4]];
+    const [x, y] = sides.map((side, axis) => linear(extent.slice(2 * axis, 2 * axis + 2), side));
+    const [toX, toY] = sides.map((side, axis) => linear(side, extent.slice(2 * axis, 2 * axis + 2)));
+    const [dataAt, pixelOf] = [(a, b) => [toX(a), toY(b)], (a, b) => [x(a), y(b)]];
+    return { box, x, y, extent, whole, both, height, dataAt, pixelOf };
   }
+  const sight = () => layout(store.state);
+  const zoom = createZoom(host, store, sight);
+  const lasso = createLasso(payload, store, host, over, sight);
+  const tools = h("div", { class: "choice zoom", role: "group", "aria-label": "Zoom and lasso" }, zoom.buttons, lasso.buttons);
 
   function drawAxes(state) {
-    const { box, x, y, topX, both, height } = layout(state);
+    const { box, x, y, extent, both, height } = layout(state);
+    const [left, right, low, high] = extent;
     const root = chartRoot(size.width, height, "", "scatter-chart");
     const names = payload.models.map((model) => model.name);
     const of = names.length > 1 ? `, ${names[Number(state.show) - 1] ?? names[0]}` : "";
@@ -53,14 +65,15 @@ export function createScatter(payload, store) {
       frame(box, {
         x,
         y,
-        xTicks: ticksTo(topX, 5),
-        yTicks: ticksTo(top.epistemic, 4),
+        xTicks: ticksBetween(left, right, 5),
+        yTicks: ticksBetween(low, high, 4),
         xTitle: fitText(both ? `Epistemic in nats, ${names[0]} →` : "Aleatoric, nats →", box.right - 12),
         yTitle: fitText(both ? `Epistemic in nats, ${names[1]}` : `Epistemic, nats${of}`, box.right - 12),
       }),
     );
-    if (both) root.append(svg("line", { class: "diagonal", x1: x(0), y1: y(0), x2: x(topX), y2: y(topX) }));
-    else root.append(...capLine(payload.models[0].classes.length, x, y, topX, top.epistemic));
+    const [from, to] = [Math.max(left, low), Math.min(right, high)];
+    if (!both) root.append(...capLine(payload.models[0].classes.length, x, y, extent, box));
+    else if (from < to) root.append(svg("line", { class: "diagonal", x1: x(from), y1: y(from), x2: x(to), y2: y(to) }));
     axes.root?.remove();
     host.prepend(root);
     axes = { key: axesKey(state), root };
@@ -72,18 +85,17 @@ export function createScatter(payload, store) {
   }
 
   function place(state, view) {
-    const { x, y, both } = layout(state);
+    const { x, y } = layout(state);
     const [first, n] = [view.first, payload.count];
-    const model = view.shown[0];
-    const across = both ? payload.models[0].epistemic : model.aleatoric;
-    const upward = both ? payload.models[1].epistemic : model.epistemic;
+    const [across, upward] = cloudAxes(payload, state);
     for (let i = 0; i < n; i++) {
       px[i] = x(across[first + i]);
       py[i] = y(upward[first + i]);
     }
   }
 
-  const axesKey = (state) => [state.cloud, state.show, size.width, size.height].join(" ");
+  const axesKey = (state) => [state.cloud, state.show, state.zoom, size.width, size.height].join(" ");
+  const isInSight = ({ left, top: above, right, bottom }, i) => px[i] >= left && px[i] <= right && py[i] >= above && py[i] <= bottom;
   const judged = (state, view) => (state.cloud === "models" ? payload.models : [view.shown[0]]);
 
   function paint(state, view) {
@@ -99,7 +111,9 @@ export function createScatter(payload, store) {
       count: 0,
     }));
     const wrong = errorsOf(models);
+    const { box } = layout(state);
     for (let i = 0; i < payload.count; i++) {
+      if (!isInSight(box, i)) continue;
       const own = coloured ? 1 + (coloured.codes[i] % GROUP_COLOURS.length) : wrong[i] ? 2 : 1;
       const layer = layers[view.matches[i] ? own : 0];
       layer.xs[layer.count] = px[i] * scale;
@@ -121,33 +135,26 @@ export function createScatter(payload, store) {
     if (!current) return -1;
     const { left, top: above } = host.getBoundingClientRect();
     const [x, y] = [event.clientX - left, event.clientY - above];
+    const { box } = sight();
     let [best, least] = [-1, CLOUD_REACH * CLOUD_REACH];
     for (let i = 0; i < payload.count; i++) {
       const distance = (px[i] - x) ** 2 + (py[i] - y) ** 2 + (current.matches[i] ? 0 : 64);
-      if (distance < least) [best, least] = [i, distance];
+      if (distance < least && isInSight(box, i)) [best, least] = [i, distance];
     }
     return best;
   }
 
   host.addEventListener("pointermove", (event) => {
-    const i = nearest(event);
+    const i = event.buttons ? -1 : nearest(event); // a press moves the cloud or draws
     tip.hidden = i < 0;
     host.classList.toggle("pointing", i >= 0);
     if (i < 0) return;
-    const { aleatoric, epistemic } = current.shown[0];
-    const at = current.first + i;
-    const numbers = [`aleatoric ${decimal(aleatoric[at])}`, `epistemic ${decimal(epistemic[at])}`];
-    const capped = isCapped(payload, current.shown[0], current.first, i) && "at the cap";
-    tip.textContent = [inputName(payload, i), ...numbers, capped].filter(Boolean).join(" · ");
-    if (payload.texts) tip.append(h("div", { class: "excerpt" }, payload.texts[i].slice(0, 160)));
-    if (drawPicture) {
-      drawPicture(preview, i);
-      tip.append(preview);
-    }
+    about.fill(store.state, current, i);
     placeTip(tip, px[i], py[i], size.width);
   });
   host.addEventListener("pointerleave", () => (tip.hidden = true));
   host.addEventListener("click", (event) => {
+    if (zoom.wasDragged() || lasso.wasDrawn()) return;
     const i = nearest(event);
     if (i >= 0) store.set({ input: i });
   });
@@ -158,12 +165,14 @@ export function createScatter(payload, store) {
     if (axes.key !== axesKey(state)) drawAxes(state);
     place(state, view);
     paint(state, view);
-    const known = Number.isFinite(py[state.input]);
+    const known = isInSight(layout(state).box, state.input);
     ring.setAttribute("visibility", known ? "visible" : "hidden");
     ring.setAttribute("cx", known ? px[state.input] : 0);
     ring.setAttribute("cy", known ? py[state.input] : 0);
     updateLegend(judged(state, view), view, payload.groups[state.colour]);
     axes.root.setAttribute("aria-label", cloudSummary(payload, state, view));
+    zoom.update(state);
+    lasso.update(state, view);
   }
 
   let legendKey = null;
@@ -179,20 +188,20 @@ export function createScatter(payload, store) {
   }
 
   const forget = () => (colours = {});
-  return { element: host, legend, over, update, forget, stop: size.stop, chart: () => axes.root, canvas };
+  return { element: host, tools, region: lasso.element, legend, over, update, forget, stop: size.stop, chart: () => axes.root, canvas };
 }
 
-/** Where aleatoric and epistemic uncertainty add up to ln K, the most there can be. */
-function capLine(classes, x, y, topX, topY) {
+/** Where aleatoric and epistemic uncertainty add up to ln K, the most there can be, as far as it is in sight. */
+function capLine(classes, x, y, [left, right, low, high], box) {
   const cap = Math.log(classes);
-  const ends = [
-    [Math.max(0, cap - topY), Math.min(cap, topY)],
-    [Math.min(cap, topX), Math.max(0, cap - topX)],
-  ];
-  const [[x1, y1], [x2, y2]] = ends.map(([a, e]) => [x(a), y(e)]);
+  const [x1, x2] = [x(Math.max(left, cap - high)), x(Math.min(right, cap - low))];
+  const [y1, y2] = [y(Math.min(high, cap - left)), y(Math.max(low, cap - right))];
   if (!(x2 > x1)) return [];
   const line = svg("line", { class: "diagonal cap", x1, y1, x2, y2, "data-testid": "cap-line" });
-  const label = svg("text", { class: "capname end", x: x2, y: y2 + 16 }, `cap: ln ${classes} = ${decimal(cap, 2)}`);
+  // Above the line, where no input can be.
+  const words = `cap: ln ${classes} = ${decimal(cap, 2)}`;
+  const highest = y2 + ((y1 - y2) * Math.min(textWidth(words), x2 - x1)) / (x2 - x1);
+  const label = svg("text", { class: "capname end", x: x2, y: Math.max(highest - 5, box.top + 10) }, words);
   return [line, label];
 }
 
@@ -226,6 +235,9 @@ function cloudSummary(payload, state, view) {
   return [
     `${what} of ${plural(view.order.length, "matching input")}${alpha && ` at alpha ${alpha}`}.`,
     `${inputName(payload, state.input)}: ${here}.`,
-    "The table lists the same inputs.",
-  ].join(" ");
+    state.zoom && `Zoomed to ${state.zoom.split("_").map((x) => decimal(Number(x), 2)).join(", ")} (left, right, bottom, top).`,
+    "The list has the same inputs.",
+  ]
+    .filter(Boolean)
+    .join(" ");
 }

@@ -19,39 +19,47 @@ function discPixels(radius, width) {
 }
 
 /**
- * Paint layers of points, each over the one before.
+ * Paint layers of points: the first, and over it all others, mixed, so that none hides another where they are many.
  * @param {CanvasRenderingContext2D} pen
  * @param {{colour: string, xs: Float32Array, ys: Float32Array, count: number}[]} layers  in pixels of the canvas
  */
-export function splat(pen, layers, radius) {
+export function splat(pen, [behind, ...layers], radius) {
   const { width, height } = pen.canvas;
   const image = pen.createImageData(width, height);
-  const sums = new Uint32Array(width * height);
-  const { reach, offsets, weights } = discPixels(radius, width);
-  for (const { colour, xs, ys, count: points } of layers) {
-    if (!points) continue;
-    sums.fill(0);
-    for (let p = 0; p < points; p++) {
-      const [x, y] = [Math.round(xs[p]), Math.round(ys[p])];
-      if (!(x >= reach && y >= reach && x < width - reach && y < height - reach)) continue;
-      const at = y * width + x;
-      for (let k = 0; k < offsets.length; k++) sums[at + offsets[k]] += weights[k];
-    }
-    lay(image.data, sums, rgbOf(colour));
+  const disc = discPixels(radius, width);
+  for (const stack of [[behind], layers]) {
+    const filled = stack.filter(({ count: points }) => points);
+    lay(image.data, filled.map((layer) => sumsOf(layer, disc, width, height)), filled.map(({ colour }) => rgbOf(colour)));
   }
   pen.putImageData(image, 0, 0);
 }
 
-/** Put a layer's colour over what is there, as opaque as its sums say. */
-function lay(data, sums, [red, green, blue]) {
-  for (let at = 0, byte = 0; at < sums.length; at++, byte += 4) {
-    if (!sums[at]) continue;
-    const own = OPACITY[Math.min(sums[at], MOST)];
+/** How much of each pixel a layer's discs cover, summed up. */
+function sumsOf({ xs, ys, count: points }, { reach, offsets, weights }, width, height) {
+  const sums = new Uint32Array(width * height);
+  for (let p = 0; p < points; p++) {
+    const [x, y] = [Math.round(xs[p]), Math.round(ys[p])];
+    if (!(x >= reach && y >= reach && x < width - reach && y < height - reach)) continue;
+    const at = y * width + x;
+    for (let k = 0; k < offsets.length; k++) sums[at + offsets[k]] += weights[k];
+  }
+  return sums;
+}
+
+/** Put layers over what is there, as opaque as their sums say, in the mean of their colours. */
+function lay(data, sums, colours) {
+  for (let at = 0, byte = 0; byte < data.length; at++, byte += 4) {
+    let weight = 0;
+    for (let layer = 0; layer < sums.length; layer++) weight += sums[layer][at];
+    if (!weight) continue;
+    const own = OPACITY[Math.min(weight, MOST)];
     const behind = (data[byte + 3] / 255) * (1 - own);
     const all = own + behind;
-    data[byte] = (red * own + data[byte] * behind) / all;
-    data[byte + 1] = (green * own + data[byte + 1] * behind) / all;
-    data[byte + 2] = (blue * own + data[byte + 2] * behind) / all;
+    for (let part = 0; part < 3; part++) {
+      let colour = 0;
+      for (let layer = 0; layer < sums.length; layer++) colour += sums[layer][at] * colours[layer][part];
+      data[byte + part] = ((colour / weight) * own + data[byte + part] * behind) / all;
+    }
     data[byte + 3] = 255 * all;
   }
 }

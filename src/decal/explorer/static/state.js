@@ -2,6 +2,8 @@
 
 import { COST_RULES } from "./decide.js";
 import { alphaText } from "./format.js";
+import { readRegion } from "./region.js";
+import { readExtent } from "./zoom.js";
 
 /**
  * @typedef {object} State
@@ -27,6 +29,9 @@ import { alphaText } from "./format.js";
  * @property {string} rule    the set rule whose decision sets are shown
  * @property {"coverage"|"missed"|"size"} curve  what is traded against efficiency
  * @property {"split"|"models"} cloud  aleatoric against epistemic, or one model against the other
+ * @property {?string} zoom   the part of the cloud in sight, as zoom.js writes it
+ * @property {?string} lasso  a region drawn in the cloud, as region.js writes it
+ * @property {"table"|"grid"} list  how the inputs are shown
  * @property {"auto"|"light"|"dark"} theme
  */
 
@@ -46,6 +51,7 @@ export function choicesOf(payload) {
     rule: payload.setRules.map((rule) => rule.key),
     curve: ["coverage", "missed", "size"].filter((kind) => payload.models.some((model) => model.curve[kind])),
     cloud: two ? ["split", "models"] : ["split"],
+    list: ["table", "grid"],
     theme: ["auto", "light", "dark"],
   };
 }
@@ -78,6 +84,9 @@ export function firstState(payload) {
     rule: rule.includes("e_admissible") ? "e_admissible" : rule[0],
     curve: curve[0],
     cloud: "split",
+    zoom: null,
+    lasso: null,
+    list: "table",
     theme: "auto",
   };
 }
@@ -94,7 +103,7 @@ function mostUncertain(payload) {
   return best - first;
 }
 
-const PLAIN = ["where", "cases", "show", "rule", "curve", "cloud", "theme"];
+const PLAIN = ["where", "cases", "show", "rule", "curve", "cloud", "list", "theme"];
 
 /** The address's hash for a state: only what differs from the first state, and the input. */
 export function toHash(state, payload) {
@@ -115,6 +124,7 @@ export function toHash(state, payload) {
   if (state.cost !== first.cost) words.set("cost", state.cost);
   if (state.costRule !== first.costRule) words.set("decide", state.costRule);
   if (state.matrix) words.set("utility", state.matrix.flat().join(","));
+  for (const key of ["zoom", "lasso"]) if (state[key] !== null) words.set(key, state[key]);
   words.set("input", payload.rows[state.input]);
   return `#${words}`;
 }
@@ -146,6 +156,8 @@ export function fromHash(hash, payload) {
   if (payload.groups[words.get("colour")]) state.colour = words.get("colour");
   if (payload.grouped[words.get("by")]) state.groupBy = Number(words.get("by"));
   if (["total", "aleatoric", "epistemic", "size"].includes(words.get("measure"))) state.measure = words.get("measure");
+  if (readExtent(words.get("zoom"))) state.zoom = words.get("zoom");
+  if (readRegion(payload, words.get("lasso"))) state.lasso = words.get("lasso");
   const input = payload.rows.indexOf(whole("input"));
   if (input >= 0) state.input = input;
   return state;
@@ -168,12 +180,13 @@ function nearestLevel(alphas, alpha, otherwise) {
 
 /** Holds the state and tells its listener, at most once per frame, that it changed. */
 export class Store {
-  /** @param {State} state @param {(state: State, before: State, asked: number) => void} listener */
+  /** @param {State} state @param {(state: State, before: State, asked: number, anew: boolean) => void} listener */
   constructor(state, listener) {
     this.state = state;
     this.listener = listener;
     this.shown = state;
     this.asked = null;
+    this.anew = false;
     this.frame = 0;
   }
 
@@ -182,20 +195,25 @@ export class Store {
     const differs = Object.keys(change).some((key) => change[key] !== this.state[key]);
     if (!differs) return;
     this.state = { ...this.state, ...change };
-    this.refresh();
+    this.ask();
   }
 
-  /** Draw again in the next frame. */
+  /** Draw everything again in the next frame. */
   refresh() {
+    this.anew = true;
+    this.ask();
+  }
+
+  ask() {
     this.asked ??= performance.now();
     this.frame ||= requestAnimationFrame(() => this.flush());
   }
 
   flush() {
-    const { state, shown, asked } = this;
+    const { state, shown, asked, anew } = this;
     cancelAnimationFrame(this.frame);
-    Object.assign(this, { shown: state, asked: null, frame: 0 });
-    this.listener(state, shown, asked ?? performance.now());
+    Object.assign(this, { shown: state, asked: null, anew: false, frame: 0 });
+    this.listener(state, shown, asked ?? performance.now(), anew);
   }
 
   stop() {

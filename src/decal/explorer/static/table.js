@@ -5,9 +5,10 @@ import { className, decimal, inputName, plural, signed } from "./format.js";
 import { choicesOf } from "./state.js";
 import { createPictures, pictureCanvas } from "./pictures.js";
 import { explain } from "./terms.js";
+import { change } from "./tip.js";
 import { cellValue, errorOf } from "./view.js";
 
-const COLUMNS = {
+export const COLUMNS = {
   input: { title: "Input" },
   label: { title: "Label" },
   prediction: { title: "Prediction" },
@@ -17,9 +18,19 @@ const COLUMNS = {
   total: { title: "Total", falling: true, numeric: true },
   size: { title: "Set size", falling: true, numeric: true },
 };
-const LISTING = ["sort", "falling", "query", "only", "where", "cases", "group", "show", "rule"]; // what makes it another list
+const LISTING = ["sort", "falling", "query", "only", "where", "cases", "group", "lasso", "show", "rule"];
 const ROW_HEIGHT = 36; // as in style.css
 const SPARE = 10; // rows drawn beyond the visible ones, either side
+
+/** Whether a change of the state makes it another list, to be read from its top. */
+export function isOtherList(state, earlier) {
+  return LISTING.some((key) => state[key] !== earlier[key]);
+}
+
+/** What stands where no input is listed. */
+export function noMatch(testid) {
+  return h("p", { class: "empty", hidden: true, "data-testid": testid }, "No input matches. Clear a filter or the search.");
+}
 
 export function createTable(payload, store, { onOpen }) {
   const keys = choicesOf(payload).sort;
@@ -33,8 +44,7 @@ export function createTable(payload, store, { onOpen }) {
   const about = { class: kind, role: "grid", "aria-label": "Inputs", "data-testid": "table" };
   const table = h("table", about, columns, head, body);
   const scroller = h("div", { class: "scroller", "data-testid": "scroller", tabindex: "-1" }, table);
-  const empty = h("p", { class: "empty", hidden: true, "data-testid": "empty" });
-  empty.append("No input matches. Clear a filter or the search.");
+  const empty = noMatch("empty");
   const element = h("div", { class: "listing" }, scroller, empty);
   const size = watchSize(scroller, () => store.refresh());
 
@@ -62,7 +72,7 @@ export function createTable(payload, store, { onOpen }) {
       row.tr.tabIndex = at === reachable ? 0 : -1;
       wanted.push(row.tr);
     }
-    arrange(body, wanted);
+    arrange(body, wanted, before);
   }
 
   /** Rows that went out of sight, to be used again. Focus never goes with them. */
@@ -114,7 +124,8 @@ export function createTable(payload, store, { onOpen }) {
   });
 
   function update(state, view, earlier) {
-    if (LISTING.some((key) => state[key] !== earlier[key])) scroller.scrollTop = 0;
+    if (isOtherList(state, earlier)) scroller.scrollTop = 0;
+    if (state.list !== earlier.list) revealed = -1;
     const at = view.order.indexOf(state.input);
     now = { state, view, at };
     for (const key of keys) {
@@ -157,16 +168,16 @@ function newRow(keys, payload) {
   return { tr, cells, name, image, at: -1, input: -1 };
 }
 
-/** Put rows in their order without moving those that already stand right. */
-function arrange(body, wanted) {
-  const present = [...body.children].slice(1, -1);
-  if (wanted.length === present.length && wanted.every((tr, at) => tr === present[at])) return;
+/** Put elements in their order, after the first one given, without moving those that already stand right. */
+export function arrange(parent, wanted, first = null) {
+  const present = [...parent.children].filter((child) => !child.classList.contains("spacer"));
+  if (wanted.length === present.length && wanted.every((each, at) => each === present[at])) return;
   const keep = new Set(wanted);
-  for (const tr of present) if (!keep.has(tr)) tr.remove();
-  let place = body.firstChild.nextSibling;
-  for (const tr of wanted) {
-    if (tr === place) place = place.nextSibling;
-    else body.insertBefore(tr, place);
+  for (const each of present) if (!keep.has(each)) each.remove();
+  let place = first ? first.nextSibling : parent.firstChild;
+  for (const each of wanted) {
+    if (each === place) place = place.nextSibling;
+    else parent.insertBefore(each, place);
   }
 }
 
@@ -198,10 +209,6 @@ function cellText(payload, state, view, key, i) {
   const value = cellValue(payload, state, view, key, i);
   if (key === "size") return two ? signed(value, 0) : String(value);
   return two ? signed(value) : decimal(value);
-}
-
-function change(words) {
-  return [...new Set(words)].join(" → ");
 }
 
 /** "1,234 of 10,000 inputs" */

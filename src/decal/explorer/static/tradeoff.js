@@ -107,10 +107,11 @@ function tradeoffSummary(payload, { curve, level }) {
   return `${title} (${meaning}) against efficiency${alpha && `, at alpha ${alpha}`}. ${points.join(". ")}.`;
 }
 
-/** Put a tip above a point, within its host. */
-export function placeTip(tip, x, y, width) {
+/** Put a tip above a point, within its host; below what is `tall` pixels high if there is no room above. */
+export function placeTip(tip, x, y, width, tall = 0) {
   const half = Math.min(tip.offsetWidth / 2, width / 2);
   tip.style.left = `${Math.min(Math.max(x, half), width - half)}px`;
-  tip.style.top = `${y}px`;
-  tip.classList.toggle("below", y < tip.offsetHeight + 14);
+  const below = y < tip.offsetHeight + 14;
+  tip.style.top = `${below ? y + tall : y}px`;
+  tip.classList.toggle("below", below);
 }

@@ -1,12 +1,14 @@
 // Which inputs are listed, in which order, with which numbers: state and payload -> plain arrays.
 
 import { className } from "./format.js";
+import { membersOf, readRegion } from "./region.js";
 
 /**
  * @typedef {object} View
  * @property {Uint32Array} order  inputs that match, as sorted
  * @property {Uint8Array} matches 1 where an input matches
  * @property {import("./payload.js").Model[]} shown  the model, or both where they are compared
+ * @property {?object} region  the region drawn in the cloud, with the number of inputs inside it
  * @property {number} first  where the current level starts in the arrays by level
  */
 
@@ -60,14 +62,28 @@ export function cellValue(payload, state, view, key, i) {
 /** A function (payload, state) -> View that remembers searches. */
 export function createViewer() {
   const search = createSearch();
+  const regionOf = createRegions();
   return (payload, state) => {
     const view = { shown: shownModels(payload, state), first: state.level * payload.count };
     view.matches = search(payload, state.query).slice();
     keepClass(payload, state, view);
     keepCases(payload, state, view);
     keepGroup(payload, state, view);
+    view.region = regionOf(payload, state.lasso);
+    if (view.region) for (let i = 0; i < payload.count; i++) view.matches[i] &= view.region.members[i];
     view.order = sorted(payload, state, view);
     return view;
+  };
+}
+
+function createRegions() {
+  let last = { text: null, region: null };
+  return (payload, text) => {
+    if (text === last.text) return last.region;
+    const region = text && readRegion(payload, text);
+    const members = region && membersOf(payload, region);
+    last = { text, region: region && { ...region, members, count: members.reduce((sum, one) => sum + one, 0) } };
+    return last.region;
   };
 }
 
