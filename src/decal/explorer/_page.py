@@ -9,11 +9,25 @@ of the style, and forbids all else, above all any connection.
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import html
 import re
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib.resources import files
+from pathlib import Path
+from typing import ClassVar
+
+from decal._base.checks import check_count
+from decal._io.whole_files import replacing
+from decal.explorer._payload import Payload
+
+LARGE_PAYLOAD = 64 << 20
+"""Bytes beyond which compressing well would take longer than it saves."""
+
+STYLES = {"main.js": ("style.css",), "story.js": ("style.css", "story.css")}
+"""The sheets of each page, by the module that draws it."""
 
 IMPORT = re.compile(r'^import \{ ?[\w$, ]+ ?\} from "\./([\w-]+\.js)";[ \t]*$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async )?function\b|const\b|let\b|class\b)", re.MULTILINE)
@@ -65,7 +79,52 @@ export default {
 """
 
 
-def html_page(title: str, compressed: bytes) -> str:
+@dataclass(frozen=True, eq=False, repr=False)
+class OfflinePage:
+    """A page that shows a payload: a file, or an address on this machine.
+
+    Attributes
+    ----------
+    payload : Payload
+        All that the page shows, as a header of plain data and NumPy arrays.
+    """
+
+    payload: Payload
+    entry: ClassVar[str]
+    """The module that draws it."""
+
+    @cached_property
+    def compressed(self) -> bytes:
+        """The payload as the page holds it; the same numbers give the same bytes."""
+        data = self.payload.to_bytes()
+        level = 6 if len(data) <= LARGE_PAYLOAD else 2
+        return gzip.compress(data, compresslevel=level, mtime=0)
+
+    def html(self) -> str:
+        """The page, self-contained: it loads nothing and sends nothing."""
+        return html_page(self.payload.header["title"], self.compressed, self.entry)
+
+    def save(self, path: str | Path) -> None:
+        """Write the page to one .html file; an earlier one is replaced."""
+        with replacing(Path(path)) as partial:
+            partial.write_text(self.html(), encoding="utf-8", newline="\n")
+
+    def serve(self, port: int = 0, open_browser: bool = True) -> None:
+        """Serve the page to this machine only, until interrupted (Ctrl-C).
+
+        Parameters
+        ----------
+        port : int
+            Port of 127.0.0.1; 0 takes a free one.
+        open_browser : bool
+            Show the page at once.
+        """
+        from decal.explorer._server import serve
+
+        serve(self.html(), port=check_count(port, "port", least=0), open_browser=open_browser)
+
+
+def html_page(title: str, compressed: bytes, entry: str = "main.js") -> str:
     """The page as a whole.
 
     Parameters
@@ -74,36 +133,38 @@ def html_page(title: str, compressed: bytes) -> str:
         Title of the window.
     compressed : bytes
         The payload, gzipped.
+    entry : str
+        The module that draws it.
     """
     parts = {
         "title": html.escape(title),
-        "policy": html.escape(policy(), quote=False),
-        "style": style(),
-        "script": page_script(),
+        "policy": html.escape(policy(entry), quote=False),
+        "style": style(entry),
+        "script": page_script(entry),
         "payload": base64.b64encode(compressed).decode("ascii"),
     }
     # One pass, so that no part is searched for the placeholders of another.
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], read_static("page.html"))
 
 
-def policy() -> str:
+def policy(entry: str) -> str:
     """The content security policy: this script, this style, pictures in the page, no connection."""
     return (
-        f"default-src 'none'; script-src '{_digest(page_script())}'; "
-        f"style-src '{_digest(style())}'; img-src data: blob:; connect-src 'none'; "
+        f"default-src 'none'; script-src '{_digest(page_script(entry))}'; "
+        f"style-src '{_digest(style(entry))}'; img-src data: blob:; connect-src 'none'; "
         "form-action 'none'; base-uri 'none'"
     )
 
 
-def style() -> str:
+def style(entry: str = "main.js") -> str:
     """The style of page and widget."""
-    return _embeddable(read_static("style.css"), "style")
+    return _embeddable("\n".join(map(read_static, STYLES[entry])), "style")
 
 
 @cache
-def page_script() -> str:
+def page_script(entry: str = "main.js") -> str:
     """The modules and the call that starts them on a page."""
-    return _embeddable(bundle("main.js") + BOOT, "script")
+    return _embeddable(bundle(entry) + BOOT, "script")
 
 
 @cache

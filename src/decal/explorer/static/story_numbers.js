@@ -1,0 +1,76 @@
+// The story's arithmetic: what a shift does to the labelled data and to one input, and what follows for a decision.
+
+import { boxAt, endsAt, pointOf, shifted } from "./evidence.js";
+import { decideAbstaining } from "./decide.js";
+
+const NO_ABSTAINING = 1; // a cost at which naming any class is at least as good
+
+/** The log-likelihood per labelled input that shifting class k by t gains: a cubic through the four nodes around t. */
+export function gainAt({ shifts: [from, to, nodes], gains }, k, t) {
+  const place = ((Math.min(Math.max(t, from), to) - from) / (to - from)) * (nodes - 1);
+  const first = Math.min(Math.max(Math.floor(place) - 1, 0), nodes - 4);
+  const x = place - first;
+  return [0, 1, 2, 3].reduce((sum, a) => {
+    const weight = [0, 1, 2, 3].reduce((product, b) => (a === b ? product : (product * (x - b)) / (a - b)), 1);
+    return sum + weight * gains[(first + a) * 3 + k];
+  }, 0);
+}
+
+/** All probabilities after class k's logit is shifted by t. */
+export function movedBy(p, k, t) {
+  const rest = p.reduce((sum, q, j) => (j === k ? sum : sum + q), 0);
+  const moved = shifted(p[k], rest, t);
+  return p.map((q, j) => (j === k ? moved : rest === 0 ? 0 : (q / rest) * (1 - moved)));
+}
+
+/** The shifts of class k that a budget allows, and the interval of every class between them. */
+export function sweepOf(payload, i, k, budget) {
+  const [model] = payload.models;
+  const p = pointOf(payload, model, i);
+  const ends = endsAt(model.evidence, "class", k, budget);
+  const moved = ends.map((t) => movedBy(p, k, t));
+  return { ends, moved, box: p.map((q, j) => [Math.min(q, moved[0][j], moved[1][j]), Math.max(q, moved[0][j], moved[1][j])]) };
+}
+
+/** The intervals of all classes, shifted one after the other: decal's credal set. */
+export function setOf(payload, i, budget) {
+  return boxAt(payload, payload.models[0], i, budget);
+}
+
+/** What a rule decides for a box, where abstaining costs so much of an error: actions by number, 3 abstains. */
+export function verdictOf(box, rule, cost) {
+  const lower = box.map(([low]) => low);
+  const upper = box.map(([, high]) => high);
+  return decideAbstaining(lower, upper, rule, cost).kept;
+}
+
+/** The labels that are most probable under some plausible prediction. */
+export function plausible(box) {
+  return verdictOf(box, "e_admissible", NO_ABSTAINING).filter((k) => k < box.length);
+}
+
+/** The rules that the story compares, with the box that each looks at. */
+export const STORY_RULES = [
+  ["point", "The model alone", "takes its own probabilities for certain"],
+  ["gamma_maximin", "Best worst case", "names a class only if its lower probability is worth more than asking (Γ-maximin)"],
+  ["e_admissible", "May be best", "keeps all that is best under some plausible prediction (E-admissibility); of several, asks"],
+];
+
+/** What each of them keeps for an input. */
+export function verdictBy(payload, i, rule, budget, cost) {
+  if (rule !== "point") return verdictOf(setOf(payload, i, budget), rule, cost);
+  const p = pointOf(payload, payload.models[0], i);
+  return verdictOf(p.map((q) => [q, q]), "gamma_maximin", cost);
+}
+
+/** Over all inputs: the share that a rule leaves to a person, and the errors among the others. */
+export function tally(payload, rule, budget, cost) {
+  let [asked, wrong] = [0, 0];
+  for (let i = 0; i < payload.count; i++) {
+    const [action, ...more] = verdictBy(payload, i, rule, budget, cost);
+    if (more.length || action === 3) asked += 1;
+    else if (payload.labels && payload.labels[i] !== action) wrong += 1;
+  }
+  const named = payload.count - asked;
+  return { asked: asked / payload.count, wrong: payload.labels && named ? wrong / named : NaN };
+}
