@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 DIST = ROOT / "dist"
 SOURCES = ROOT / "src" / "decal"
 
-BESIDE_CODE = {".py", ".typed", ".css", ".html", ".js", ".json"}
+BESIDE_CODE = {".py", ".typed", ".css", ".html", ".js", ".json", ".npz", ".txt"}
 """Endings of the files that decal consists of."""
 
 IN_SDIST = {"CHANGELOG.md", "CITATION.cff", "LICENSE", "PKG-INFO", "README.md", "SECURITY.md"}
@@ -79,7 +79,7 @@ def require(names: set[str], wanted: set[str], where: str) -> None:
 
 
 def check_wheel(wheel: Path) -> None:
-    """The package, its types and the explorer's page; no tests, no data."""
+    """The package, its types and the explorer's page; no tests."""
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
         (metadata,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))

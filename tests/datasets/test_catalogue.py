@@ -29,6 +29,7 @@ def test_every_loader_is_listed_and_asking_changes_nothing(cache):
         if callable(getattr(datasets, name)) and not isinstance(getattr(datasets, name), type)
     }
     helpers = {"available", "cache_folder", "fetch", "image_folder", "published_names"}
+    helpers |= {"language_logits"}
     assert names == loaders - helpers
     assert list(cache.iterdir()) == []
 

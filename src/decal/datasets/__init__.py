@@ -22,6 +22,7 @@ from decal.datasets._image_folders import (
     qualitymri,
     tiny_imagenet,
 )
+from decal.datasets._languages import LanguageSet, language_logits, languages
 from decal.datasets._mnists import fashion_mnist, mnist, notmnist
 from decal.datasets._nli_texts import chaosnli, chaosnli_embeddings
 from decal.datasets._published_logits import published_logits, published_names
@@ -35,6 +36,7 @@ __all__ = [
     "HumanSet",
     "ImageFolder",
     "ImageSet",
+    "LanguageSet",
     "LogitSet",
     "MissingDataError",
     "TableSet",
@@ -51,6 +53,8 @@ __all__ = [
     "fetch",
     "image_folder",
     "imagenet",
+    "language_logits",
+    "languages",
     "mnist",
     "notmnist",
     "places365",

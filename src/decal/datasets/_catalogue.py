@@ -11,6 +11,7 @@ from pathlib import Path
 from decal._io import gate
 from decal.datasets import _image_arrays as images
 from decal.datasets import _image_folders as folders
+from decal.datasets import _languages as languages
 from decal.datasets import _mnists as mnists
 from decal.datasets import _nli_texts as text
 from decal.datasets import _published_logits as published
@@ -82,6 +83,7 @@ def _entries() -> Iterator[Availability]:
         home if (home / "val").is_dir() else None,
         "" if (home / "val").is_dir() else f"an account at image-net.org, and its val in {home}",
     )
+    yield Availability("languages", "4,562", languages.FILE, "")
     yield _chaosnli()
     yield _embeddings()
     yield from _tables()
