@@ -27,7 +27,7 @@ from decal.explorer._evidence import curves_of
 from decal.explorer._groups import open_groups
 from decal.explorer._levels import levels_of, opening
 from decal.explorer._media import open_media
-from decal.explorer._page import OfflinePage
+from decal.explorer._offline_page import OfflinePage
 from decal.explorer._payload import Payload, Side, collect
 from decal.explorer._story import Story, story
 from decal.selection._plausibility import Predictor

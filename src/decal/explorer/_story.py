@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import html
 import math
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from decal.credal import CredalSet
 from decal.decalibrator import Decalibrator
 from decal.explorer._evidence import curves_of
 from decal.explorer._media import open_media
-from decal.explorer._page import OfflinePage
+from decal.explorer._offline_page import OfflinePage
 from decal.explorer._payload import Payload, Side, collect
 
 CLASSES = 3
@@ -46,7 +46,7 @@ NODES = 201
 """Shifts at which the likelihood is stored: a cubic between them is exact to 1e-7."""
 
 VISIBLE = 0.1
-"""The prediction told about first has no class below this: in the triangle, it is not at an edge."""
+"""The prediction told about first has no class below this: it is not on the triangle's edge."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,8 +91,8 @@ def story(
     """One prediction in five steps: the point, the likelihood, the interval, the set, the decision.
 
     The reader shifts a class's logit and sees the labelled data become less likely, cuts the
-    likelihood at alpha, watches the intervals grow into a set, and decides. The page is some 150 KB,
-    loads nothing, and fits into a frame of another page.
+    likelihood at alpha, watches the intervals grow into a set, and decides. The page is some
+    150 KB, loads nothing, and fits into a frame of another page.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def story(
     >>> logits = np.eye(3)[labels] + rng.standard_normal((200, 3))
     >>> model = decal.decalibrate(logits[:100], labels[:100], alpha=0.95, classes=["a", "b", "c"])
     >>> story(model, logits[100:], labels=labels[100:])
-    Story: From a point to a decision, input 73 of 100
+    Story: From a point to a decision, input 80 of 100
       .save("story.html") writes it as a file, .serve() opens it in a browser
     """
     _require_paper(model)
@@ -143,7 +143,9 @@ def story(
     if first >= n:
         raise ValueError(f"row must be below the number of inputs, {n}: got {first}.")
     levels = story_levels(model.alpha)
-    side = Side("Model", lambda _level, rows: credal[rows], credal[:1], (), curves_of(model, levels))
+    side = Side(
+        "Model", lambda _level, rows: credal[rows], credal[:1], (), curves_of(model, levels)
+    )
     payload = collect(
         [side],
         [model.alpha],
@@ -165,8 +167,10 @@ def story(
         "start": levels.index(model.alpha),
         "shifts": [float(shifts[0]), float(shifts[-1]), NODES],
         "examples": int(model.examples),
-        "noun": noun or ("text" if texts is not None else "image" if images is not None else "input"),
-        "link": None if link is None else [str(link[0]), _address(link[1])],
+        "best": model.reference == "best",
+        "noun": noun
+        or ("text" if texts is not None else "image" if images is not None else "input"),
+        "link": None if link is None else [link[0], _address(link[1])],
     }
     gains = model.gains("class", shifts).astype(np.float32)
     return Story(Payload({**payload.header, "story": about}, {**payload.arrays, "gains": gains}))
@@ -188,7 +192,7 @@ def telling(credal: CredalSet, labels: Any = None) -> int:
 
 
 def story_levels(alpha: float) -> list[float]:
-    """Falling levels from 1 to DEPTH times the budget of alpha, in round steps, alpha among them."""
+    """Falling levels from 1 to DEPTH times alpha's budget, in round steps, alpha among them."""
     least = alpha**DEPTH
     step = next((s for s in STEPS if (1 - least) / s >= LEAST_STEPS), STEPS[-1])
     count = math.floor((1 - least) / step)
@@ -197,9 +201,11 @@ def story_levels(alpha: float) -> list[float]:
 
 
 def _shifts_in_view(model: Decalibrator, least: float) -> Array:
+    """Evenly spaced, as far as the lowest level allows; the ends are whole hundredths."""
     ends = model.shifts(least)
-    low, high = np.min(ends.lower), np.max(ends.upper)
-    return np.linspace(max(low, -FARTHEST), min(high, FARTHEST), NODES)
+    low = math.floor(100 * max(ends.lower.min(), -FARTHEST)) / 100
+    high = math.ceil(100 * min(ends.upper.max(), FARTHEST)) / 100
+    return np.linspace(low, high, NODES)
 
 
 def _require_paper(model: Decalibrator) -> None:
@@ -217,6 +223,11 @@ def _require_paper(model: Decalibrator) -> None:
             "model must have directions=('class',), likelihood='mean' and box='joint', which the "
             f"story explains: got {settings[0]}, {settings[1]!r} and {settings[2]!r}."
         )
+    if not all(weight > 0 for weight in model.class_weights):
+        raise ValueError(
+            "model must have seen every class among its labels, so that shifts have two ends: got "
+            f"labels per class {list(model.class_weights)}."
+        )
     if not 0 < model.alpha < 1:
         raise ValueError(
             f"model's alpha must lie between 0 and 1, so that there is a cut: got {model.alpha:g}."
@@ -225,6 +236,6 @@ def _require_paper(model: Decalibrator) -> None:
 
 def _address(address: str) -> str:
     """A relative address, or one of the web: nothing that would run."""
-    if re.match(r"[\w+.-]*:", address) and not re.match(r"https?://", address):
+    if urlsplit(address.strip()).scheme not in ("", "http", "https"):
         raise ValueError(f"link must be a relative address or http(s): got {address!r}.")
-    return str(address)
+    return address

@@ -203,7 +203,7 @@ function readPictures(images, index, read, n) {
 
 /** What the story adds: the likelihood gained along each class's shift, the levels of its cut, where it begins. */
 function readStory(story, read) {
-  const { input, alphas, start, shifts, examples, noun, link } = story;
+  const { alphas, shifts } = story;
   need(Array.isArray(alphas) && alphas.length > 1 && shifts?.length === 3, "The story is described incompletely.");
-  return { input, alphas, start, shifts, examples, noun, link, gains: read("gains", [shifts[2], 3]) };
+  return { ...story, gains: read("gains", [shifts[2], 3]) };
 }

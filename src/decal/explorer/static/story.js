@@ -5,14 +5,15 @@ import { alphaText, className, decimal, signed } from "./format.js";
 import { decode } from "./payload.js";
 import { pointOf } from "./evidence.js";
 import { createPictures, pictureCanvas } from "./pictures.js";
-import { gainAt, movedBy, plausible, setOf, STORY_RULES, sweepOf, tally, verdictBy } from "./story_numbers.js";
+import { ASKING, gainAt, movedBy, plausible, setOf, STORY_RULES, sweepOf, tally, verdictBy } from "./story_numbers.js";
 import { curveScales, drawCurve, drawGround, drawSimplex, pathsOf, percent } from "./story_picture.js";
 
 const NAMES = ["Point", "Likelihood", "Interval", "Set", "Decision"];
 const FIRST_SHIFT = 0;
-const FIRST_ASKING = 0.3; // the cost of asking a person, where an error costs 1
+const FIRST_ASKING = 0.5; // the cost of asking a person, where an error costs 1
 const SWEEP = 2200; // ms that the shifts take to sweep an interval
 const GROWTH = 900; // ms that a set takes to grow
+const FADE = 300; // ms that a picture takes to appear
 const SPEECH_DELAY = 500; // ms until a change is read aloud
 const FOUND = 30; // pixels from the cut within which a finger takes it
 
@@ -54,10 +55,10 @@ function tell(root, payload) {
   const or = (classes) => classes.map(name).join(" or ");
   const sentences = [
     () => `The model says ${name(favourite(state.input))}, ${percent(p(state)[favourite(state.input)])}. How sure may it be?`,
-    () => `Shift ${name(state.k)}: the prediction moves, and so does the likelihood of the labelled ${story.noun}s.`,
+    () => `Shift ${name(state.k)}: the prediction moves, ${story.best ? `and the labelled ${story.noun}s become less likely` : `and so does the likelihood of the labelled ${story.noun}s`}.`,
     () => {
       const [low, high] = sweepOf(payload, state.input, state.k, budget()).box[state.k];
-      return `Allow every shift that keeps ${percentOf(story.alphas[state.level])} of the likelihood: ${name(state.k)} is now ${percent(low).replace(" %", "")} to ${percent(high)}.`;
+      return `Allow every shift that keeps ${percentOf(story.alphas[state.level])} of the likelihood: ${name(state.k)} is now ${percent(low)} to ${percent(high)}.`;
     },
     () => {
       const labels = plausible(setOf(payload, state.input, budget()));
@@ -69,8 +70,8 @@ function tell(root, payload) {
   function decisionInWords() {
     const box = setOf(payload, state.input, budget());
     const labels = plausible(box);
-    const [action] = verdictBy(payload, state.input, "gamma_maximin", budget(), state.cost);
-    if (action < 3) return `${name(action)}: at worst ${percent(box[action][0])}, no need to ask.`;
+    const action = verdictBy(payload, state.input, "gamma_maximin", budget(), state.cost);
+    if (action !== ASKING) return `${name(action)}: at worst ${percent(box[action][0])}, no need to ask.`;
     if (labels.length > 1) return `${or(labels)}: ask a person.`;
     return `${or(labels)}, but at worst ${percent(box[labels[0]][0])}: ask a person.`;
   }
@@ -87,19 +88,18 @@ function tell(root, payload) {
   const caption = payload.texts && payload.names && h("span", { class: "caption", dir: "auto" });
   const pictures = createPictures(payload);
   const picture = pictures && pictureCanvas("", "story-image");
-  const which = h("span", { "data-testid": "which" });
   const turn = (by, sign, words) =>
     h("button", { type: "button", class: "turn", "aria-label": words, title: words, "data-testid": by > 0 ? "later" : "earlier", onclick: () => set({ input: (state.input + by + payload.count) % payload.count }) }, sign);
   const bars = createBars(model);
-  const chooser = h("div", { class: "turns" }, turn(-1, "‹", `Earlier ${story.noun}`), which, turn(1, "›", `Later ${story.noun}`));
+  const chooser = h("div", { class: "turns" }, turn(-1, "‹", `Previous ${story.noun}`), turn(1, "›", `Next ${story.noun}`));
   const card = h("div", { class: "about-input" }, h("div", { class: "asked" }, picture, h("p", null, quote, caption), chooser), bars.element);
 
   const plot = h("div", { class: "picture-of", "data-testid": "plot" });
   const size = watchSize(plot, () => draw());
 
-  const shiftRange = range("shift", `Shift`, { min: story.shifts[0], max: story.shifts[1], step: 0.01 }, (value) => set({ shift: value }));
-  const alphaRange = () => range("alpha", "Cut at α", { min: 0, max: story.alphas.length - 1, step: 1 }, (value) => set({ level: value }), [alphaText(1), alphaText(story.alphas.at(-1))]);
-  const alphaRanges = [alphaRange(), alphaRange()];
+  const shiftRange = range("shift", "Shift of its logit", { min: story.shifts[0], max: story.shifts[1], step: 0.01 }, (value) => set({ shift: value }));
+  const alphaRange = (key) => range(key, "Cut at α", { min: 0, max: story.alphas.length - 1, step: 1 }, (value) => set({ level: value }), [alphaText(1), alphaText(story.alphas.at(-1))]);
+  const alphaRanges = [alphaRange("alpha"), alphaRange("alpha-of-set")];
   const costRange = range("cost", "Cost of asking a person, in errors", { min: 0, max: 1, step: 0.01 }, (value) => set({ cost: value }));
   const chips = [chipsOf(), chipsOf()];
   function chipsOf() {
@@ -138,14 +138,22 @@ function tell(root, payload) {
     if ("input" in change && !("k" in change)) Object.assign(state, { k: favourite(state.input), shift: FIRST_SHIFT });
     draw();
     remember();
+    clearTimeout(spoken);
+    spoken = setTimeout(() => setText(speech, inWords()), SPEECH_DELAY);
   }
+  const inWords = () => `${sentences[state.step - 1]()} ${notesFor(state.step)}`;
 
   function go(step) {
     const to = Math.min(Math.max(step, 1), 5);
     if (to === state.step) return;
+    const turned = [back, next].includes(document.activeElement);
     set({ step: to });
+    // The button that was pressed may be gone now.
+    if (turned && (back.disabled || next.hidden)) (next.hidden ? link : next).focus();
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+    plot.animate({ opacity: [0, 1] }, FADE);
     const lasts = { 3: SWEEP, 4: GROWTH }[to];
-    if (!lasts || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+    if (!lasts) return;
     motion = { start: performance.now(), lasts };
     requestAnimationFrame(moving);
   }
@@ -177,7 +185,6 @@ function tell(root, payload) {
     controls.forEach((part, at) => part.classList.toggle("current", at + 1 === step));
     setText(quote, payload.texts ? payload.texts[input] : payload.names?.[input] ?? (pictures ? "" : `Input ${payload.rows[input]}`));
     if (caption) setText(caption, payload.names[input]);
-    setText(which, `${input + 1} of ${payload.count}`);
     if (picture && Number(picture.dataset.input ?? -1) !== input) pictures(picture, input);
     back.disabled = step === 1;
     setText(next, step < 5 ? `Next: ${NAMES[step].toLowerCase()}` : "Start again");
@@ -188,10 +195,8 @@ function tell(root, payload) {
     alphaRanges.forEach((each, at) => each.show(state.level, alpha(), `alpha ${alpha()}. ${notesFor(3 + at)}`));
     costRange.show(state.cost, decimal(state.cost, 2), `${decimal(state.cost, 2)}. ${sentences[4]()}`);
     notes.forEach((note, at) => setText(note, notesFor(at + 1)));
-    if (step === 5) rules.update();
+    rules.update(step === 5);
     if (size.width) drawPicture();
-    clearTimeout(spoken);
-    spoken = setTimeout(() => setText(speech, `${sentences[state.step - 1]()} ${notesFor(state.step)}`), SPEECH_DELAY);
   }
 
   /** The bars and the picture: they show the same numbers. */
@@ -199,7 +204,7 @@ function tell(root, payload) {
     const { step, input, k } = state;
     const own = p(state);
     const share = progress();
-    const words = `${sentences[step - 1]()} ${notesFor(step)}`;
+    const words = inWords();
     if (step === 2) {
       bars.show({ own, now: movedBy(own, k, state.shift), k });
       plot.replaceChildren(drawCurve(payload, size, { k, shift: state.shift, words }));
@@ -227,7 +232,10 @@ function tell(root, payload) {
   function notesFor(step) {
     const { input, k } = state;
     const box = () => setOf(payload, input, budget());
-    if (step === 1) return `Every dot is the model’s prediction for a ${story.noun}: the nearer a corner, the surer. Choose one.`;
+    if (step === 1) {
+      const fitted = story.best ? `, which is calibrated on ${story.examples} labelled ${story.noun}s` : "";
+      return `Every dot is one of ${payload.count} ${story.noun}s: the nearer a corner, the surer the model${fitted}. Choose any.`;
+    }
     if (step === 2) {
       if (state.shift === 0) return "Drag the point along the curve, or move the slider.";
       const kept = Math.exp(gainAt(story, k, state.shift));
@@ -243,7 +251,7 @@ function tell(root, payload) {
       const most = labels.length > 1 ? `${or(labels)} may be the most probable.` : `Only ${or(labels)} can be the most probable.`;
       return `Coloured: the shifts of each class. Outlined: all predictions within the intervals. ${most}`;
     }
-    return `Shares of all ${payload.count} ${story.noun}s${payload.labels ? "; errors of those not asked about" : ""}.`;
+    return `Over all ${payload.count} ${story.noun}s${payload.labels ? "; errs: of those not asked about" : ""}.`;
   }
 
   function createRules() {
@@ -254,14 +262,14 @@ function tell(root, payload) {
     const head = ["Rule", `This ${story.noun}`, "asks", payload.labels && "errs"].filter(Boolean);
     const heads = head.map((words, at) => h("th", { scope: "col", class: at > 1 ? "numeric" : null }, words));
     const element = h("table", { class: "verdicts" }, h("thead", null, h("tr", null, heads)), h("tbody", null, cells.map(({ row }) => row)));
-    const action = (a) => (a === 3 ? "ask" : name(a));
     let shown = "";
-    const update = () => {
+    const update = (seen) => {
       const key = [state.input, state.level, state.cost].join(" ");
-      if (key === shown) return;
+      if (key === shown || (shown && !seen)) return;
       shown = key;
       for (const { key: rule, says, asks, errs } of cells) {
-        setText(says, verdictBy(payload, state.input, rule, budget(), state.cost).map(action).join(", "));
+        const action = verdictBy(payload, state.input, rule, budget(), state.cost);
+        setText(says, action === ASKING ? "ask" : name(action));
         const { asked, wrong } = tally(payload, rule, budget(), state.cost);
         setText(asks, percent(asked));
         setText(errs, Number.isNaN(wrong) ? "–" : percent(wrong));
@@ -366,9 +374,9 @@ function sweepAt(share, [low, high]) {
 function createBars(model) {
   const rows = [0, 1, 2].map((k) => {
     const part = (kind) => h("i", { class: kind });
-    const [band, own, tip] = [part("band"), part("own"), part("tip")];
+    const [band, own, tip] = [part("band"), part("own"), part("now")];
     const value = h("span", { class: "value" });
-    const row = h("li", { class: `class${k}`, "data-testid": `bar-${k}` }, h("span", { class: "who" }, className(model, k)), h("span", { class: "track", "aria-hidden": "true" }, band, own, tip), value);
+    const row = h("li", { class: `class${k}`, "data-testid": `bar-${k}` }, h("span", { class: "who" }, className(model, k)), h("span", { class: "rail", "aria-hidden": "true" }, band, own, tip), value);
     return { row, band, own, tip, value };
   });
   const place = (element, low, high) => {
@@ -409,5 +417,5 @@ function range(key, title, bounds, onmove, ends = null) {
 }
 
 function percentOf(alpha) {
-  return `${Number((100 * alpha).toFixed(2))} %`;
+  return `${Number((100 * alpha).toFixed(2))}\u00a0%`;
 }

@@ -3,7 +3,8 @@
 import { boxAt, endsAt, pointOf, shifted } from "./evidence.js";
 import { decideAbstaining } from "./decide.js";
 
-const NO_ABSTAINING = 1; // a cost at which naming any class is at least as good
+export const ASKING = 3; // the action after those of naming a class
+const NO_ASKING = 1; // a cost at which naming any class is at least as good
 
 /** The log-likelihood per labelled input that shifting class k by t gains: a cubic through the four nodes around t. */
 export function gainAt({ shifts: [from, to, nodes], gains }, k, t) {
@@ -37,8 +38,8 @@ export function setOf(payload, i, budget) {
   return boxAt(payload, payload.models[0], i, budget);
 }
 
-/** What a rule decides for a box, where abstaining costs so much of an error: actions by number, 3 abstains. */
-export function verdictOf(box, rule, cost) {
+/** What a rule decides for a box, where abstaining costs so much of an error: actions by number, 3 asks. */
+function verdictOf(box, rule, cost) {
   const lower = box.map(([low]) => low);
   const upper = box.map(([, high]) => high);
   return decideAbstaining(lower, upper, rule, cost).kept;
@@ -46,29 +47,28 @@ export function verdictOf(box, rule, cost) {
 
 /** The labels that are most probable under some plausible prediction. */
 export function plausible(box) {
-  return verdictOf(box, "e_admissible", NO_ABSTAINING).filter((k) => k < box.length);
+  return verdictOf(box, "e_admissible", NO_ASKING).filter((k) => k < ASKING);
 }
 
-/** The rules that the story compares, with the box that each looks at. */
+/** The rules that the story compares. */
 export const STORY_RULES = [
-  ["point", "The model alone", "takes its own probabilities for certain"],
-  ["gamma_maximin", "Best worst case", "names a class only if its lower probability is worth more than asking (Γ-maximin)"],
-  ["e_admissible", "May be best", "keeps all that is best under some plausible prediction (E-admissibility); of several, asks"],
+  ["point", "The model alone", "names a class if its probability is worth more than asking"],
+  ["gamma_maximin", "Cautious", "names a class if its lower probability is worth more than asking (Γ-maximin)"],
+  ["gamma_maximax", "Bold", "names a class if its upper probability is worth more than asking (Γ-maximax)"],
 ];
 
-/** What each of them keeps for an input. */
+/** What one of them does with an input: the class that it names, or 3 to ask. */
 export function verdictBy(payload, i, rule, budget, cost) {
-  if (rule !== "point") return verdictOf(setOf(payload, i, budget), rule, cost);
-  const p = pointOf(payload, payload.models[0], i);
-  return verdictOf(p.map((q) => [q, q]), "gamma_maximin", cost);
+  const point = rule === "point" && pointOf(payload, payload.models[0], i).map((q) => [q, q]);
+  return verdictOf(point || setOf(payload, i, budget), point ? "gamma_maximin" : rule, cost)[0];
 }
 
 /** Over all inputs: the share that a rule leaves to a person, and the errors among the others. */
 export function tally(payload, rule, budget, cost) {
   let [asked, wrong] = [0, 0];
   for (let i = 0; i < payload.count; i++) {
-    const [action, ...more] = verdictBy(payload, i, rule, budget, cost);
-    if (more.length || action === 3) asked += 1;
+    const action = verdictBy(payload, i, rule, budget, cost);
+    if (action === ASKING) asked += 1;
     else if (payload.labels && payload.labels[i] !== action) wrong += 1;
   }
   const named = payload.count - asked;

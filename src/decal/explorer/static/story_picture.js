@@ -15,9 +15,9 @@ const BELOW = 40;
 const SAMPLES = 160;
 const TICK_STEPS = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1, 2];
 
-/** 62.1 % */
+/** 62.1 %, in one piece. */
 export function percent(x) {
-  return `${(100 * x).toFixed(1)} %`;
+  return `${(100 * x).toFixed(1)}\u00a0%`;
 }
 
 /** Where the triangle's points are, in pixels: the third class is on top. */
@@ -71,8 +71,8 @@ export function drawSimplex(size, ground, { p, paths = [], box = null, askBelow 
   if (askBelow !== null && askBelow > 1 / 3) {
     const corners = conditionalCorners([0, 1, 2].map(() => [0, askBelow]), [0, 0]);
     root.append(svg("path", { class: "asking", d: around(at, corners), "data-testid": "asking" }));
-    const [x, y] = at([1 / 3, 1 / 3, 1 / 3]);
-    if (askBelow > 0.45) root.append(svg("text", { class: "askword", x, y: y + 4 }, "ask"));
+    const [x, y] = at([(1 - askBelow) / 2, (1 - askBelow) / 2, askBelow]);
+    if (askBelow > 0.45) root.append(svg("text", { class: "askword", x, y: y + (askBelow > 0.9 ? 44 : 20) }, "ask"));
   }
   if (box) root.append(svg("path", { class: "credal", d: around(at, conditionalCorners(box, [0, 0])), "data-testid": "polygon" }));
   paths.forEach((ends, k) => {

@@ -1,0 +1,14 @@
+// For pages with the story in a frame, <iframe class="decal-story">: it is as high as its content, and wears this page's theme.
+
+{
+  const tell = (frame) => frame.contentWindow?.postMessage({ decalTheme: document.body.dataset.theme ?? "auto" }, "*");
+  const frames = () => [...document.querySelectorAll("iframe.decal-story")];
+  const themes = new MutationObserver(() => frames().forEach(tell));
+  addEventListener("message", ({ source, data }) => {
+    const frame = frames().find(({ contentWindow }) => contentWindow === source);
+    if (!frame || !(data?.decalHeight > 0)) return;
+    frame.style.height = `${data.decalHeight}px`;
+    tell(frame);
+    themes.observe(document.body, { attributeFilter: ["data-theme"] });
+  });
+}
