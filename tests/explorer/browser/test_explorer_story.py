@@ -266,25 +266,28 @@ def test_everyone_can_read_it_on_a_small_screen(open_story, axe, scheme):
 
 
 def test_a_page_gives_the_frame_its_theme_and_height(open_page, told, tmp_path):
+    script = FRAME.read_text(encoding="utf-8")
     around = tmp_path / "around.html"
     around.write_text(
         "<!doctype html><html lang=en><title>Around</title>"
-        f"<script>{FRAME.read_text(encoding='utf-8')}</script>"
         "<body data-theme=dark><main data-testid=around>"
         f"<iframe class=decal-story title=Story src='{told[0].as_uri()}' width=700></iframe>",
         encoding="utf-8",
     )
     page = open_page(around, width=1200, height=900, testid="around", color_scheme="light")
-    root = page.frame_locator("iframe").locator(".story")
+    story_of = page.frame_locator("iframe")
+    root = story_of.locator(".story")
+    story_of.get_by_test_id("here").wait_for()
+    page.add_script_tag(content=script)  # later than the story: it asks for what it missed
     expect(root).to_have_attribute("data-theme", "dark")
-    inner, outer = (
-        place.evaluate("(e) => e.getBoundingClientRect().height")
-        for place in (root, page.locator("iframe"))
-    )
-    assert inner > 400
+    high = root.evaluate("(e) => Math.ceil(e.getBoundingClientRect().height)")
     page.wait_for_function(
-        "(inner) => Math.abs(document.querySelector('iframe').clientHeight - inner) <= 1", arg=inner
+        "(high) => document.querySelector('iframe').clientHeight === high", arg=high
     )
-    assert outer >= inner
     page.evaluate("() => { document.body.dataset.theme = 'light'; }")
     expect(root).to_have_attribute("data-theme", "light")
+    # Earlier than the story: it is told when the story's width, and so its height, changes.
+    page.evaluate("() => { document.querySelector('iframe').width = 380; }")
+    expect(root).to_have_js_property("clientWidth", 380)
+    page.wait_for_function("() => document.querySelector('iframe').clientHeight > 800")
+    assert root.evaluate("(e) => e.ownerDocument.documentElement.scrollHeight <= innerHeight")

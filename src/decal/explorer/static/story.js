@@ -124,11 +124,11 @@ function tell(root, payload) {
   root.classList.toggle("framed", framed);
   root.replaceChildren(
     h("h1", { class: framed ? "unseen" : "headline" }, payload.title),
+    speech,
     h("div", { class: "sheet" },
       h("div", { class: "steps", role: "tablist", "aria-label": "Steps" }, tabs),
       stage,
-      h("div", { class: "turning" }, back, next, link)),
-    speech);
+      h("div", { class: "turning" }, back, next, link)));
 
   // What is shown
 
@@ -343,18 +343,23 @@ function tell(root, payload) {
   }
   listen(window, "hashchange", () => (read(), draw()));
   // The page around may say which theme it wears, and is told how high this one is.
-  listen(window, "message", ({ source, data }) => source === window.parent && wear(data?.decalTheme));
-  const height = framed && watchSize(root, () => window.parent.postMessage({ decalHeight: root.offsetHeight }, "*"));
+  const tellHeight = () => window.parent.postMessage({ decalHeight: Math.ceil(root.getBoundingClientRect().height) }, "*");
+  listen(window, "message", ({ source, data }) => {
+    if (source !== window.parent) return;
+    wear(data?.decalTheme);
+    if (data?.askHeight) tellHeight();
+  });
+  const height = new ResizeObserver(() => framed && tellHeight());
+  height.observe(root);
   read();
   draw();
-  if (framed) window.parent.postMessage({ decalHeight: root.offsetHeight }, "*");
 
   return {
     destroy() {
       life.abort();
       clearTimeout(spoken);
       size.stop();
-      if (height) height.stop();
+      height.disconnect();
       root.replaceChildren();
     },
   };

@@ -68,17 +68,20 @@ export function drawSimplex(size, ground, { p, paths = [], box = null, askBelow 
   const { at } = triangleAt(size);
   const root = chartRoot(size.width, size.height, words, "story-triangle");
   root.append(ground);
-  if (askBelow !== null && askBelow > 1 / 3) {
+  const asking = askBelow !== null && askBelow > 1 / 3;
+  if (asking) {
     const corners = conditionalCorners([0, 1, 2].map(() => [0, askBelow]), [0, 0]);
     root.append(svg("path", { class: "asking", d: around(at, corners), "data-testid": "asking" }));
-    const [x, y] = at([(1 - askBelow) / 2, (1 - askBelow) / 2, askBelow]);
-    if (askBelow > 0.45) root.append(svg("text", { class: "askword", x, y: y + (askBelow > 0.9 ? 44 : 20) }, "ask"));
   }
   if (box) root.append(svg("path", { class: "credal", d: around(at, conditionalCorners(box, [0, 0])), "data-testid": "polygon" }));
   paths.forEach((ends, k) => {
     const [[x1, y1], [x2, y2]] = ends.map(at);
     root.append(svg("line", { class: `path class${k}`, x1, y1, x2, y2 }));
   });
+  if (asking && askBelow > 0.45) {
+    const [x, y] = at([(1 - askBelow) / 2, (1 - askBelow) / 2, askBelow]);
+    root.append(svg("text", { class: "askword", x, y: y + (askBelow > 0.9 ? 44 : 20) }, "ask"));
+  }
   const [cx, cy] = at(p);
   root.append(svg("circle", { class: "here", cx, cy, r: 6.5, "data-testid": "here" }));
   return root;
