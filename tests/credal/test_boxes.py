@@ -105,6 +105,12 @@ def test_it_reads_well(credal):
     assert lines[-1] == "  … 995 more"
     assert lines[1].endswith("…")
     assert repr(many[:0]) == "IntervalCredalSet: 0 inputs, 9 classes"
+    named = credal.with_index(["Indtast to gyldige værdier", "x" * 60])
+    assert repr(named).splitlines()[1:] == [
+        "  Indtast to gyldige værdier                dog [0.500, 0.800]  cat [0.100, 0.300]  "
+        "犬 [0.000, 0.200]",
+        f"  {'x' * 39}…  cat [0.200, 0.600]  dog [0.200, 0.500]  犬 [0.200, 0.400]",
+    ]
 
 
 def test_as_a_data_frame_it_is_tidy(credal):

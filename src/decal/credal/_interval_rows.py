@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 ROWS_SHOWN = 5
 CLASSES_SHOWN = 4
+LETTERS_SHOWN = 40
+"""Of the name of an input, which may be a text."""
 
 
 class IntervalRows(ABC):
@@ -142,14 +144,15 @@ class IntervalRows(ABC):
         names = self._names or tuple(str(k) for k in range(K))
         size = f"{_counted(n, 'input')}, {self._size()}{_counted(K, self._of)}{width}"
         lines = [f"{type(self).__name__}: {size}"]
-        for row in range(min(n, ROWS_SHOWN)):
+        called = [_cut(self._called(row)) for row in range(min(n, ROWS_SHOWN))]
+        longest = max(map(len, called), default=0)
+        for row, name in enumerate(called):
             likely = np.argsort(-self.upper[row], kind="stable")[:CLASSES_SHOWN]
             spans = (
                 f"{names[k]} [{self.lower[row, k]:.3f}, {self.upper[row, k]:.3f}]" for k in likely
             )
-            lines.append(
-                f"  {self._called(row)}  " + "  ".join(spans) + ("  …" if K > CLASSES_SHOWN else "")
-            )
+            more = "  …" if K > CLASSES_SHOWN else ""
+            lines.append(f"  {name:{longest}}  " + "  ".join(spans) + more)
         if n > ROWS_SHOWN:
             lines.append(f"  … {n - ROWS_SHOWN:,} more")
         return "\n".join(lines)
@@ -164,6 +167,11 @@ class IntervalRows(ABC):
         if self.index is None:
             return str(row)
         return "/".join(str(values[row]) for values in self.index.values())
+
+
+def _cut(name: str) -> str:
+    """The name of an input, or its beginning."""
+    return name if len(name) <= LETTERS_SHOWN else f"{name[: LETTERS_SHOWN - 1]}…"
 
 
 def _counted(number: int, thing: str) -> str:
