@@ -24,13 +24,23 @@ export function movedBy(p, k, t) {
   return p.map((q, j) => (j === k ? moved : rest === 0 ? 0 : (q / rest) * (1 - moved)));
 }
 
-/** The shifts of class k that a budget allows, and the interval of every class between them. */
+/** The budget that the cut leaves. */
+export function budgetOf({ story }, { level }) {
+  return -Math.log(story.alphas[level]);
+}
+
+/** The intervals that hold a prediction and others. */
+export function around(p, others) {
+  return p.map((q, k) => [Math.min(q, ...others.map((r) => r[k])), Math.max(q, ...others.map((r) => r[k]))]);
+}
+
+/** The shifts of class k that a budget allows, where they lead, and the interval of every class between. */
 export function sweepOf(payload, i, k, budget) {
   const [model] = payload.models;
   const p = pointOf(payload, model, i);
   const ends = endsAt(model.evidence, "class", k, budget);
   const moved = ends.map((t) => movedBy(p, k, t));
-  return { ends, moved, box: p.map((q, j) => [Math.min(q, moved[0][j], moved[1][j]), Math.max(q, moved[0][j], moved[1][j])]) };
+  return { ends, moved, box: around(p, moved) };
 }
 
 /** The intervals of all classes, shifted one after the other: decal's credal set. */
