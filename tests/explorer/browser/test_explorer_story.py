@@ -166,6 +166,28 @@ def test_the_cut_makes_an_interval_and_the_set(open_story, told):
     np.testing.assert_allclose([up.min(), up.max()], bounds[2], atol=1e-4)
 
 
+def test_a_finger_drags_the_cut_and_scrolls_elsewhere(open_story):
+    page = open_story("#step=3", width=390, height=844, has_touch=True, is_mobile=True)
+    touch = page.context.new_cdp_session(page)
+    value = page.get_by_test_id("moves-3").get_by_test_id("alpha-value")
+
+    def swipe(x, y, down):
+        for kind, moves in (("touchStart", [0]), ("touchMove", range(1, 11))):
+            for move in moves:
+                points = [{"x": x, "y": y + down * move / 10}]
+                touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+    cut = page.locator(".cutline").bounding_box()
+    swipe(cut["x"] + 90, cut["y"], down=60)
+    page.wait_for_function("() => document.querySelector('.cuttext').textContent < 'α 0.93'")
+    assert page.evaluate("() => scrollY") == 0
+    alpha = value.text_content()
+    swipe(cut["x"] + 90, cut["y"] - 40, down=-120)
+    page.wait_for_function("() => scrollY > 0")
+    expect(value).to_have_text(alpha)
+
+
 def test_the_decision_is_that_of_decal(open_story, told):
     _, model, z, labels = told
     page = open_story("#step=5")

@@ -16,7 +16,6 @@ const SWEEP = 2200; // ms that the shifts take to sweep an interval
 const GROWTH = 900; // ms that a set takes to grow
 const FADE = 300; // ms that a picture takes to appear
 const SPEECH_DELAY = 500; // ms until a change is read aloud
-const REACH = 30; // pixels from the cut within which a finger takes it
 
 /**
  * Build the story in an element.
@@ -66,7 +65,9 @@ function tell(root, payload) {
   const asked = h("div", { class: "asked" }, picture, h("p", null, quote, caption), h("div", { class: "turns" }, turns));
   const card = h("div", { class: "about-input" }, asked, bars.element);
 
-  const plot = h("div", { class: "picture-of", "data-testid": "plot" });
+  const drawing = h("div", null);
+  const reach = h("div", { class: "reach" }); // a finger here drags the cut; elsewhere it scrolls the page
+  const plot = h("div", { class: "picture-of", "data-testid": "plot" }, drawing, reach);
   const size = watchSize(plot, () => draw());
 
   const [from, to] = story.shifts;
@@ -119,7 +120,7 @@ function tell(root, payload) {
     set({ step });
     if (pressed && (back.disabled || next.hidden)) (next.hidden ? link : next).focus(); // that button may be gone now
     if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
-    plot.animate({ opacity: [0, 1] }, FADE);
+    drawing.animate({ opacity: [0, 1] }, FADE);
     if (step !== 3 && step !== 4) return;
     motion = { start: performance.now(), lasts: step === 3 ? SWEEP : GROWTH };
     requestAnimationFrame(move);
@@ -162,7 +163,7 @@ function tell(root, payload) {
     setText(next, step < 5 ? `Next: ${NAMES[step].toLowerCase()}` : "Start again");
     next.hidden = Boolean(link) && step === 5;
     if (link) link.hidden = step < 5;
-    if (size.width) plot.replaceChildren(drawPicture());
+    if (size.width) drawing.replaceChildren(drawPicture());
   }
 
   /** The bars and the picture: they show the same numbers. */
@@ -179,6 +180,7 @@ function tell(root, payload) {
       const { ends, box } = sweepOf(payload, input, k, budget);
       const at = sweptAt(progress(), ends);
       bars.show(motion ? { own: p, now: movedBy(p, k, at.shift), box: around(p, at.seen.map((t) => movedBy(p, k, t))) } : { own: p, box });
+      reach.style.top = `${curveScales(payload, size).y(story.alphas[state.level])}px`;
       return drawCurve(payload, size, { k, shift: at.shift, alpha: story.alphas[state.level], ends, words });
     }
     const grown = budget * progress() ** 2;
@@ -204,8 +206,7 @@ function tell(root, payload) {
   }
   plot.addEventListener("pointerdown", (event) => {
     if (![2, 3].includes(state.step) || event.button !== 0) return;
-    const far = Math.abs(inPlot(event)[1] - curveScales(payload, size).y(story.alphas[state.level]));
-    if (state.step === 3 && event.pointerType === "touch" && far > REACH) return; // it scrolls the page
+    if (state.step === 3 && event.pointerType === "touch" && event.target !== reach) return;
     plot.setPointerCapture(event.pointerId);
     root.classList.add("dragging");
     follow(event);

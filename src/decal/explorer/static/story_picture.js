@@ -153,7 +153,6 @@ function cutMarks({ story, x, y, k, alpha, ends, floor, right }) {
     svg("path", { class: `band class${k}`, d: `${linePath([[left, floor], ...top, [far, floor]])}Z` }),
     ...[left, far].map((at) => svg("line", { class: `drop class${k}`, x1: at, x2: at, y1: cut, y2: floor })),
     ...ends.map(number),
-    svg("rect", { class: "reach", x: 0, width: right + EDGE_RIGHT, y: cut - 22, height: 44 }),
     svg("line", { class: "cutline", x1: EDGE_LEFT, x2: right, y1: cut, y2: cut }),
     svg("circle", { class: "cutgrip", cx: right - 2, cy: cut, r: 8 }),
     svg("text", { class: "cuttext", x: right - 16, y: cut - 8 }, `α ${alphaText(alpha)}`),
