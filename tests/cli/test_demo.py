@@ -148,7 +148,7 @@ def test_languages_in_words():
 def test_the_folder_holds_the_results(run, demo):
     folder = run[2] / demo.folder
     names = {path.name for path in folder.iterdir()}
-    results = {"model.npz", "test.csv", "decisions.csv", "levels.csv", "credal.parquet"}
+    results = {"model.npz", "test.csv", "decisions.csv", "levels.csv"}
     assert names == results | {"texts.png", "levels.png", "story.html", "explorer.html"}
     model = decal.Decalibrator.load(folder / "model.npz")
     found = sources.open_source(folder / "test.csv", classes=model.classes).all()
@@ -179,13 +179,13 @@ def test_the_pictures_are_figures_and_pages(run, demo):
 
 
 def test_what_cannot_be_drawn_is_said(demo, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    for name in [name for name in sys.modules if name.startswith("decal.plot")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr(decal, "plot", raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     bare = demo_results._with_pictures(replace(demo, folder=tmp_path))
     assert [path.name for path in bare.pictures] == ["story.html", "explorer.html"]
-    assert bare.notes[0].startswith("texts.png is missing: decal.plot needs matplotlib")
+    assert bare.notes == (
+        "texts.png is missing: figures need matplotlib: pip install 'decal[plot]'",
+        "levels.png is missing: figures need matplotlib: pip install 'decal[plot]'",
+    )
 
 
 def test_the_seed_draws_the_texts(demo):

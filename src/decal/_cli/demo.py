@@ -44,7 +44,7 @@ BAR_WIDTH = 32
 BARS = 3
 """Languages with a bar, besides the true ones."""
 
-NAME_WIDTH = 11
+NAME_WIDTH = 12
 EXAMPLE = "Terima kasih"
 OUTSIDE = 0.5
 """If the network gives less than this to the twenty languages together, that is said."""
@@ -72,8 +72,8 @@ def demo(
 ) -> None:
     """Which language is this? Decalibrate a real network and see what it leaves open.
 
-    The network is fastText's, the texts are of Django's translators, in twenty languages. Both come
-    with decal: nothing is downloaded. Figures need matplotlib.
+    The network is fastText's; the texts are those of Django's translators, in twenty languages.
+    They and its logits come with decal: nothing is downloaded. Figures need matplotlib.
     """
     if text:
         _print_own(text, seed)
@@ -143,11 +143,11 @@ def _print_demo(demo: Demo) -> None:
     n, test = len(demo.test), demo.test
     output.print("Which language is this?\n", style="bold")
     output.print(
-        f"fastText's network names the language of a short text; of {n:,} texts in "
+        f"fastText's network names the language of a short text. Of {n:,} texts in "
         f"{len(test.classes)} languages it names {network.missed:.0%} wrong. decal moves its "
-        f"logits as far as {demo.model.examples:,} other labelled texts allow, and says which "
-        f"languages are left. Its level, alpha {demo.model.alpha:.3f}, is the largest that missed "
-        f"at most 1 language in 10 on {demo.chosen_by:,} further texts.\n",
+        f"logits as far as {demo.model.examples:,} other labelled texts allow, and leaves the "
+        f"languages that can come first. Its level, alpha {demo.model.alpha:.3f}, is the largest "
+        f"that missed at most 1 language in 10 on {demo.chosen_by:,} further texts.\n",
         highlight=False,
     )
     for kind, row in demo.shown.items():
@@ -184,7 +184,7 @@ def _table(levels: Sequence[Level]) -> Table:
             "" if alone else f"{level.alpha:.3f}",
             f"{level.languages:.1f}",
             f"{level.decided:.0%}",
-            f"{level.wrong:.1%}",
+            f"{level.wrong:.1%}" if level.decided else "–",
             f"{level.missed:.1%}",
         )
     return table

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal import datasets, selection
+from decal._base.extras import needs
 from decal._cli.language_story import write_story
 from decal._io.whole_files import replacing
-from decal._io.writers import write_columns, write_credal
+from decal._io.writers import write_columns
 from decal.acquisition import most_uncertain
 from decal.credal._boxes import IntervalCredalSet
 from decal.decalibrator import Decalibrator, decalibrate
@@ -123,8 +124,8 @@ def run_demo(seed: int = 0, folder: Path = Path("decal-demo")) -> Demo:
         Draws the messages that fit, that choose alpha and that are looked at.
     folder : path
         Created if need be. Gets model.npz, test.csv (texts, languages and logits), decisions.csv
-        (the languages left), levels.csv, credal.parquet, two figures (with matplotlib),
-        story.html and explorer.html; an earlier demo's files are replaced.
+        (the languages left), levels.csv, two figures (with matplotlib), story.html and
+        explorer.html; an earlier demo's files are replaced.
     """
     model = fitted_model(seed)
     choose, test = (datasets.languages(split, seed=seed) for split in ("choose", "test"))
@@ -236,7 +237,6 @@ def _write(demo: Demo) -> None:
     write_columns(
         demo.folder / "levels.csv", {name: [level[name] for level in levels] for name in levels[0]}
     )
-    write_credal(demo.folder / "credal.parquet", [demo.credal])
 
 
 def _with_pictures(demo: Demo) -> Demo:
@@ -259,9 +259,9 @@ def _with_pictures(demo: Demo) -> Demo:
 
 def _draw_texts(demo: Demo, path: Path) -> None:
     """The texts shown, with the intervals of their languages; true ones are in bold."""
+    figure, test = _figure(10, 5.2), demo.test
     from decal import plot
 
-    figure, test = _figure(10, 5.2), demo.test
     for place, (kind, row) in enumerate(demo.shown.items(), 1):
         ax = figure.add_subplot(2, 2, place)
         plot.intervals(demo.credal, row, ax=ax, top=4, legend=False)
@@ -296,12 +296,14 @@ def _draw_levels(demo: Demo, path: Path) -> None:
         label="texts that the network is surest of",
     )
     alphas = np.exp(-np.geomspace(1e-4, 0.5, 40))
-    levels = [
-        _level(languages_kept(demo.model.predict(test.logits, alpha=a)), test.labels)
-        for a in alphas
-    ]
-    decal_curve = np.array([(level.decided, level.wrong) for level in levels])
-    ax.plot(*decal_curve.T, color=OWN, label="decal: texts with one language left")
+    sets = (demo.model.predict(test.logits, alpha=alpha) for alpha in alphas)
+    curve = [_level(languages_kept(credal), test.labels) for credal in sets]
+    ax.plot(
+        [level.decided for level in curve],
+        [level.wrong for level in curve],
+        color=OWN,
+        label="decal: texts with one language left",
+    )
     for level in demo.levels[1:]:
         ax.plot(level.decided, level.wrong, "o", color=OWN)
         ax.annotate(
@@ -320,10 +322,8 @@ def _draw_levels(demo: Demo, path: Path) -> None:
 
 
 def _figure(width: float, height: float) -> Any:
-    from matplotlib.figure import Figure
-
-    from decal import plot  # noqa: F401 - says what to install
-
+    with needs("matplotlib", message="figures need matplotlib: pip install 'decal[plot]'"):
+        from matplotlib.figure import Figure
     return Figure(figsize=(width, height), layout="constrained", facecolor="white")
 
 
@@ -343,9 +343,7 @@ def _write_explorer(demo: Demo, path: Path) -> None:
     page = demo.model.explore(
         test.logits,
         labels=test.labels,
-        texts=[
-            f"{text}\n({meaning})" for text, meaning in zip(test.texts, test.meanings, strict=True)
-        ],
+        texts=[f"{text}\n({test.meanings[row]})" for row, text in enumerate(test.texts)],
         start=demo.model.alpha,
         title="Which language is this?",
     )

@@ -1,6 +1,7 @@
 """Public data sets: downloaded once, checked and kept, or read from a folder of yours.
 
-Every loader returns plain arrays in a frozen object. `available` lists what is there already.
+Every loader returns plain arrays in a frozen object. `available` lists what is there already;
+`languages` comes with decal.
 
 >>> from decal import datasets
 >>> images = datasets.fashion_mnist("test")  # doctest: +SKIP

