@@ -149,7 +149,7 @@ def test_the_folder_holds_the_results(run, demo):
     folder = run[2] / demo.folder
     names = {path.name for path in folder.iterdir()}
     results = {"model.npz", "test.csv", "decisions.csv", "levels.csv"}
-    assert names == results | {"texts.png", "levels.png", "explorer.html"}
+    assert names == results | {"texts.png", "levels.png", "story.html", "explorer.html"}
     model = decal.Decalibrator.load(folder / "model.npz")
     found = sources.open_source(folder / "test.csv", classes=model.classes).all()
     np.testing.assert_array_equal(found.labels, demo.test.labels)
@@ -167,20 +167,21 @@ def test_the_folder_holds_the_results(run, demo):
     assert float(shown["missed"]) == pytest.approx(demo.levels[1].missed)
 
 
-def test_the_pictures_are_figures_and_a_page(run, demo):
-    texts, levels, page = (run[2] / path for path in demo.pictures)
+def test_the_pictures_are_figures_and_pages(run, demo):
+    texts, levels, story, page = (run[2] / path for path in demo.pictures)
     assert not demo.notes
     for figure in (texts, levels):
         with PIL.Image.open(figure) as picture:
             assert picture.width > 600
             assert picture.convert("L").getextrema() == (0, 255)
     assert "Which language is this?" in page.read_text(encoding="utf-8")
+    assert "Which language is it?" in story.read_text(encoding="utf-8")
 
 
 def test_what_cannot_be_drawn_is_said(demo, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     bare = demo_results._with_pictures(replace(demo, folder=tmp_path))
-    assert [path.name for path in bare.pictures] == ["explorer.html"]
+    assert [path.name for path in bare.pictures] == ["story.html", "explorer.html"]
     assert bare.notes == (
         "texts.png is missing: figures need matplotlib: pip install 'decal[plot]'",
         "levels.png is missing: figures need matplotlib: pip install 'decal[plot]'",

@@ -100,4 +100,5 @@ def test_modules_are_bundled_in_the_order_of_their_imports(monkeypatch):
 def test_no_module_is_forgotten():
     folder = page.files("decal.explorer").joinpath("static")
     modules = {path.name for path in folder.iterdir() if path.name.endswith(".js")}
-    assert set(re.findall(r"^// ([\w-]+\.js)$", page.bundle("main.js"), re.MULTILINE)) == modules
+    bundles = page.bundle("main.js") + page.bundle("story.js")
+    assert set(re.findall(r"^// ([\w-]+\.js)$", bundles, re.MULTILINE)) == modules

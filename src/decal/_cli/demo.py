@@ -193,7 +193,7 @@ def _table(levels: Sequence[Level]) -> Table:
 def _print_next(demo: Demo) -> None:
     """The files, and commands that work as typed."""
     if demo.pictures:
-        output.print("Look at the pictures, and open the page in a browser:", style="bold")
+        output.print("Look at the pictures, and open the pages in a browser:", style="bold")
         for path in demo.pictures:
             _print_line(str(path))
         output.print()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from decal import datasets, selection
 from decal._base.extras import needs
+from decal._cli.language_story import write_story
 from decal._io.whole_files import replacing
 from decal._io.writers import write_columns
 from decal.acquisition import most_uncertain
@@ -88,7 +89,7 @@ class Demo:
     folder : path
         Where the files are.
     pictures : tuple of path
-        The figures and the explorer's page among them.
+        The figures, the story and the explorer's page among them.
     notes : tuple of str
         What could not be drawn, and why.
     """
@@ -123,8 +124,8 @@ def run_demo(seed: int = 0, folder: Path = Path("decal-demo")) -> Demo:
         Draws the messages that fit, that choose alpha and that are looked at.
     folder : path
         Created if need be. Gets model.npz, test.csv (texts, languages and logits), decisions.csv
-        (the languages left), levels.csv, two figures (with matplotlib) and explorer.html; an
-        earlier demo's files are replaced.
+        (the languages left), levels.csv, two figures (with matplotlib), story.html and
+        explorer.html; an earlier demo's files are replaced.
     """
     model = fitted_model(seed)
     choose, test = (datasets.languages(split, seed=seed) for split in ("choose", "test"))
@@ -243,6 +244,7 @@ def _with_pictures(demo: Demo) -> Demo:
     drawings = {
         "texts.png": _draw_texts,
         "levels.png": _draw_levels,
+        "story.html": _write_story,
         "explorer.html": _write_explorer,
     }
     pictures, notes = [], []
@@ -328,6 +330,11 @@ def _figure(width: float, height: float) -> Any:
 def _save(figure: Any, path: Path) -> None:
     with replacing(path) as partial:
         figure.savefig(partial, format="png", dpi=150)
+
+
+def _write_story(_demo: Demo, path: Path) -> None:
+    """One text in five steps."""
+    write_story(path, link=("Explore all texts", "explorer.html"))
 
 
 def _write_explorer(demo: Demo, path: Path) -> None:

@@ -16,38 +16,32 @@ Imports from `_base`, `credal`, `_io`, `directions`, `decalibrator`, `metrics` a
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from decal._base.checks import check_count, check_distributions, check_labels
+from decal._base.checks import check_distributions, check_labels
 from decal._base.inputs import inputs_of
-from decal._io.whole_files import replacing
 from decal.credal import CredalSet
 from decal.explorer._evidence import curves_of
 from decal.explorer._groups import open_groups
 from decal.explorer._levels import levels_of, opening
 from decal.explorer._media import open_media
-from decal.explorer._page import html_page
+from decal.explorer._offline_page import OfflinePage
 from decal.explorer._payload import Payload, Side, collect
+from decal.explorer._story import Story, story
 from decal.selection._plausibility import Predictor
 
-__all__ = ["Exploration", "Payload", "explore", "explore_credal"]
+__all__ = ["Exploration", "Payload", "Story", "explore", "explore_credal", "story"]
 
 USUAL_ALPHA = 0.8
 """The own level of models without an alpha."""
-
-LARGE_PAYLOAD = 64 << 20
-"""Bytes beyond which compressing well would take longer than it saves."""
 
 TITLE = "Credal predictions"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Exploration:
+class Exploration(OfflinePage):
     """A page about credal predictions: a file, an address on this machine, or a notebook's output.
 
     Attributes
@@ -56,37 +50,7 @@ class Exploration:
         All that the page shows, as a header of plain data and NumPy arrays.
     """
 
-    payload: Payload
-
-    @cached_property
-    def compressed(self) -> bytes:
-        """The payload as the page holds it; the same numbers give the same bytes."""
-        data = self.payload.to_bytes()
-        level = 6 if len(data) <= LARGE_PAYLOAD else 2
-        return gzip.compress(data, compresslevel=level, mtime=0)
-
-    def html(self) -> str:
-        """The page, self-contained: it loads nothing and sends nothing."""
-        return html_page(self.payload.header["title"], self.compressed)
-
-    def save(self, path: str | Path) -> None:
-        """Write the page to one .html file; an earlier one is replaced."""
-        with replacing(Path(path)) as partial:
-            partial.write_text(self.html(), encoding="utf-8", newline="\n")
-
-    def serve(self, port: int = 0, open_browser: bool = True) -> None:
-        """Serve the page to this machine only, until interrupted (Ctrl-C).
-
-        Parameters
-        ----------
-        port : int
-            Port of 127.0.0.1; 0 takes a free one.
-        open_browser : bool
-            Show the page at once.
-        """
-        from decal.explorer._server import serve
-
-        serve(self.html(), port=check_count(port, "port", least=0), open_browser=open_browser)
+    entry = "main.js"
 
     def widget(self) -> Any:
         """The page as an anywidget, for notebooks; needs anywidget."""

@@ -15,6 +15,9 @@ import re
 from functools import cache
 from importlib.resources import files
 
+STYLES = {"main.js": ("style.css",), "story.js": ("style.css", "story.css")}
+"""The sheets of each page, by the module that draws it."""
+
 IMPORT = re.compile(r'^import \{ ?[\w$, ]+ ?\} from "\./([\w-]+\.js)";[ \t]*$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async )?function\b|const\b|let\b|class\b)", re.MULTILINE)
 LEFT_OVER = re.compile(r"^(?:import\b(?!\()|export\b).*", re.MULTILINE)
@@ -65,7 +68,7 @@ export default {
 """
 
 
-def html_page(title: str, compressed: bytes) -> str:
+def html_page(title: str, compressed: bytes, entry: str = "main.js") -> str:
     """The page as a whole.
 
     Parameters
@@ -74,36 +77,38 @@ def html_page(title: str, compressed: bytes) -> str:
         Title of the window.
     compressed : bytes
         The payload, gzipped.
+    entry : str
+        The module that draws it.
     """
     parts = {
         "title": html.escape(title),
-        "policy": html.escape(policy(), quote=False),
-        "style": style(),
-        "script": page_script(),
+        "policy": html.escape(policy(entry), quote=False),
+        "style": style(entry),
+        "script": page_script(entry),
         "payload": base64.b64encode(compressed).decode("ascii"),
     }
     # One pass, so that no part is searched for the placeholders of another.
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], read_static("page.html"))
 
 
-def policy() -> str:
+def policy(entry: str) -> str:
     """The content security policy: this script, this style, pictures in the page, no connection."""
     return (
-        f"default-src 'none'; script-src '{_digest(page_script())}'; "
-        f"style-src '{_digest(style())}'; img-src data: blob:; connect-src 'none'; "
+        f"default-src 'none'; script-src '{_digest(page_script(entry))}'; "
+        f"style-src '{_digest(style(entry))}'; img-src data: blob:; connect-src 'none'; "
         "form-action 'none'; base-uri 'none'"
     )
 
 
-def style() -> str:
+def style(entry: str = "main.js") -> str:
     """The style of page and widget."""
-    return _embeddable(read_static("style.css"), "style")
+    return _embeddable("\n".join(map(read_static, STYLES[entry])), "style")
 
 
 @cache
-def page_script() -> str:
+def page_script(entry: str = "main.js") -> str:
     """The modules and the call that starts them on a page."""
-    return _embeddable(bundle("main.js") + BOOT, "script")
+    return _embeddable(bundle(entry) + BOOT, "script")
 
 
 @cache

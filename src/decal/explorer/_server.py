@@ -28,13 +28,15 @@ class PageServer(ThreadingHTTPServer):
         The page.
     port : int
         Port of 127.0.0.1; 0 takes a free one.
+    entry : str
+        The module that draws it.
     """
 
     daemon_threads = True
 
-    def __init__(self, html: str, port: int = 0) -> None:
+    def __init__(self, html: str, port: int = 0, entry: str = "main.js") -> None:
         self.page = html.encode("utf-8")
-        self.policy = f"{policy()}; frame-ancestors 'none'"
+        self.policy = f"{policy(entry)}; frame-ancestors 'none'"
         super().__init__((ADDRESS, port), _Handler)
 
     @property
@@ -94,6 +96,7 @@ def serve(
     *,
     port: int = 0,
     open_browser: bool = True,
+    entry: str = "main.js",
     announce: Callable[[str], None] = _print,
 ) -> None:
     """Serve a page until interrupted.
@@ -106,11 +109,13 @@ def serve(
         Port of 127.0.0.1; 0 takes a free one.
     open_browser : bool
         Show the page at once.
+    entry : str
+        The module that draws it.
     announce : callable
         Is told the address.
     """
     try:
-        server = PageServer(html, port)
+        server = PageServer(html, port, entry)
     except (OSError, OverflowError) as error:
         raise ValueError(
             f"port must be free, 0 to 65535: got {port} ({error}). Port 0 takes a free one."

@@ -20,12 +20,6 @@ import { asCsv, asPng, asSvg, download, sheet } from "./export.js";
 const ADDRESS_DELAY = 200; // ms; browsers refuse an address that changes too often
 const NARROW = 700; // px: narrower than this, the chosen input is out of sight below the table, as in style.css
 
-/** gzip -> bytes. @param {Uint8Array} bytes @returns {Promise<Uint8Array>} */
-export async function inflate(bytes) {
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
-
 /**
  * Build the explorer in an element.
  * @param {HTMLElement} element

@@ -43,6 +43,12 @@ const NO_SHARE = 65535; // marks what is not a number, among shares of 65534
  * @property {Model[]} models
  */
 
+/** gzip -> bytes. @param {Uint8Array} bytes @returns {Promise<Uint8Array>} */
+export async function inflate(bytes) {
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
 class PayloadError extends Error {}
 
 function need(condition, message) {
@@ -156,6 +162,7 @@ export function decode(bytes) {
     need(!inputs[kind] || inputs[kind].length === n, `There must be as many ${kind} as inputs.`);
   return {
     title: String(header.title),
+    story: header.story ? readStory(header.story, read) : null,
     alphas,
     start: Math.min(Math.max(header.start | 0, 0), alphas.length - 1),
     opened: String(header.opened ?? ""),
@@ -192,4 +199,11 @@ function readPictures(images, index, read, n) {
   need(columns > 0 && per > 0 && cells.length * per >= n, "There must be as many pictures as inputs.");
   const files = cells.map((_, at) => read(`sheet/${at}`, index[`sheet/${at}`]?.shape ?? []));
   return { kind, cells, columns, per, files, sizes: read("picture_sizes", [n, 2]) };
+}
+
+/** What the story adds: the likelihood gained along each class's shift, the levels of its cut, where it begins. */
+function readStory(story, read) {
+  const { alphas, shifts } = story;
+  need(Array.isArray(alphas) && alphas.length > 1 && shifts?.length === 3, "The story is described incompletely.");
+  return { ...story, gains: read("gains", [shifts[2], 3]) };
 }

@@ -1,0 +1,241 @@
+"""The story: one prediction in five steps, from a point to a decision, as a small page of its own.
+
+It has the explorer's payload of one level, and besides it the likelihood curves of the three class
+shifts, which decal has computed. The page reads everything else off them with the explorer's own
+arithmetic: intervals, sets and decisions.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from decal._base.checks import check_count, check_labels
+from decal._base.inputs import inputs_of
+from decal._base.numerics import Array
+from decal.credal import CredalSet
+from decal.decalibrator import Decalibrator
+from decal.explorer._evidence import curves_of
+from decal.explorer._media import open_media
+from decal.explorer._offline_page import OfflinePage
+from decal.explorer._payload import Payload, Side, collect
+
+CLASSES = 3
+"""A triangle has three corners."""
+
+MOST_INPUTS = 500
+"""Of more, the page would not be small any more."""
+
+DEPTH = 2.5
+"""The curves are drawn, and alpha can be moved, down to so many times the model's own budget."""
+
+STEPS = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+LEAST_STEPS = 40
+"""Alpha moves in the largest of these steps that make as many positions."""
+
+FARTHEST = 8.0
+"""Nats: the curves are drawn no further out."""
+
+NODES = 201
+"""Shifts at which the likelihood is stored: a cubic between them is exact to 1e-7."""
+
+VISIBLE = 0.1
+"""The prediction told about first has no class below this: it is not on the triangle's edge."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Story(OfflinePage):
+    """A prediction in five steps: a file, an address on this machine, or a notebook's output.
+
+    Attributes
+    ----------
+    payload : Payload
+        All that the page shows, as a header of plain data and NumPy arrays.
+    """
+
+    entry = "story.js"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the page in a frame."""
+        about = 'title="Story" width="100%" height="640" style="border: 0"'
+        return f'<iframe {about} srcdoc="{html.escape(self.html())}"></iframe>'
+
+    def __repr__(self) -> str:
+        header = self.payload.header
+        about = header["story"]
+        return (
+            f"Story: {header['title']}, input {about['input']} of {header['inputs']['count']:,}\n"
+            '  .save("story.html") writes it as a file, .serve() opens it in a browser'
+        )
+
+
+def story(
+    model: Decalibrator,
+    logits: Any,
+    *,
+    labels: Any = None,
+    texts: Any = None,
+    images: Any = None,
+    names: Iterable[Any] | None = None,
+    row: int | None = None,
+    noun: str | None = None,
+    title: str = "From a point to a decision",
+    link: tuple[str, str] | None = None,
+) -> Story:
+    """One prediction in five steps: the point, the likelihood, the interval, the set, the decision.
+
+    The reader shifts a class's logit and sees the labelled data become less likely, cuts the
+    likelihood at alpha, watches the intervals grow into a set, and decides. The page is some
+    150 KB, loads nothing, and fits into a frame of another page.
+
+    Parameters
+    ----------
+    model : Decalibrator
+        Of three classes, with the settings of the paper, which are the default ones: class shifts,
+        ``likelihood="mean"``, ``box="joint"``. Its alpha is where the cut starts.
+    logits : (n, 3) array
+        At most 500 inputs, of which one is told about first; the reader may choose another.
+    labels : (n,) array, optional
+        True classes, which the last step tells.
+    texts, images, names
+        As for `explore`; a name stands below its text, which a translation can do, too.
+    row : int, optional
+        The input told about first. By default the surest error of the model that the set catches:
+        two labels are plausible, the true one is among them, and no class is below 10 %, so that
+        the triangle shows it. Without such an error, or without labels, the surest prediction with
+        two plausible labels; without one, that with the widest intervals.
+    noun : str, optional
+        What an input is called; by default "text", "image" or "input".
+    title : str
+        Title of the page.
+    link : tuple of two str, optional
+        Words and address of a link on the last step, such as ("Explore all texts", "page.html").
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> from decal.explorer import story
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(3, size=200)
+    >>> logits = np.eye(3)[labels] + rng.standard_normal((200, 3))
+    >>> model = decal.decalibrate(logits[:100], labels[:100], alpha=0.95, classes=["a", "b", "c"])
+    >>> story(model, logits[100:], labels=labels[100:])
+    Story: From a point to a decision, input 80 of 100
+      .save("story.html") writes it as a file, .serve() opens it in a browser
+    """
+    _require_paper(model)
+    z = inputs_of(model, logits)
+    n = len(z)
+    if n > MOST_INPUTS:
+        raise ValueError(f"logits must have at most {MOST_INPUTS} rows: got {n:,}. Choose some.")
+    y = None
+    if labels is not None:
+        y = check_labels(labels, rows=n, classes=CLASSES, names=model.classes)
+    media = open_media(names, texts, images, total=n)
+    credal = model.predict(z)
+    first = telling(credal, y) if row is None else check_count(row, "row", least=0)
+    if first >= n:
+        raise ValueError(f"row must be below the number of inputs, {n}: got {first}.")
+    levels = story_levels(model.alpha)
+    side = Side(
+        "Model", lambda _level, rows: credal[rows], credal[:1], (), curves_of(model, levels)
+    )
+    payload = collect(
+        [side],
+        [model.alpha],
+        0,
+        n,
+        labels=y,
+        truth=None,
+        media=media,
+        groups=[],
+        rows=np.arange(n),
+        slots=None,
+        title=title,
+        seed=0,
+    )
+    shifts = _shifts_in_view(model, levels[-1])
+    about = {
+        "input": first,
+        "alphas": levels,
+        "start": levels.index(model.alpha),
+        "shifts": [float(shifts[0]), float(shifts[-1]), NODES],
+        "examples": int(model.examples),
+        "best": model.reference == "best",
+        "noun": noun
+        or ("text" if texts is not None else "image" if images is not None else "input"),
+        "link": None if link is None else [link[0], _address(link[1])],
+    }
+    gains = model.gains("class", shifts).astype(np.float32)
+    return Story(Payload({**payload.header, "story": about}, {**payload.arrays, "gains": gains}))
+
+
+def telling(credal: CredalSet, labels: Any = None) -> int:
+    """The input that shows best what a set is good for, by the rule that `story` states."""
+    p = np.asarray(credal.point)
+    kept = np.asarray(credal.decide("e_admissible"), dtype=bool)
+    two = kept.sum(axis=1) == 2
+    caught = np.zeros_like(two)
+    if labels is not None:
+        caught = (p.argmax(axis=1) != labels) & kept[np.arange(len(p)), labels]
+    seen = p.min(axis=1) >= VISIBLE
+    for candidates in (two & caught & seen, two & seen, two):
+        if candidates.any():
+            return int(np.argmax(np.where(candidates, p.max(axis=1), -1.0)))
+    return int(np.argmax((credal.upper - credal.lower).sum(axis=1)))
+
+
+def story_levels(alpha: float) -> list[float]:
+    """Falling levels from 1 to DEPTH times alpha's budget, in round steps, alpha among them."""
+    least = alpha**DEPTH
+    step = next((s for s in STEPS if (1 - least) / s >= LEAST_STEPS), STEPS[-1])
+    count = math.floor((1 - least) / step)
+    round_ = {float(f"{1 - j * step:.6g}") for j in range(count + 1)}
+    return sorted(round_ | {alpha}, reverse=True)
+
+
+def _shifts_in_view(model: Decalibrator, least: float) -> Array:
+    """Evenly spaced, as far as the lowest level allows; the ends are whole hundredths."""
+    ends = model.shifts(least)
+    low = math.floor(100 * max(ends.lower.min(), -FARTHEST)) / 100
+    high = math.ceil(100 * min(ends.upper.max(), FARTHEST)) / 100
+    return np.linspace(low, high, NODES)
+
+
+def _require_paper(model: Decalibrator) -> None:
+    if not isinstance(model, Decalibrator):
+        raise TypeError(f"model must be a Decalibrator: got {type(model).__name__}.")
+    found = len(model.class_weights)
+    if found != CLASSES:
+        raise ValueError(
+            f"model must have three classes, the corners of a triangle: got {found}. Keep the "
+            "columns of three classes, and the rows labelled with them, and fit on these."
+        )
+    settings = tuple(d.name for d in model.directions), model.likelihood, model.box
+    if settings != (("class",), "mean", "joint"):
+        raise ValueError(
+            "model must have directions=('class',), likelihood='mean' and box='joint', which the "
+            f"story explains: got {settings[0]}, {settings[1]!r} and {settings[2]!r}."
+        )
+    if not all(weight > 0 for weight in model.class_weights):
+        raise ValueError(
+            "model must have seen every class among its labels, so that shifts have two ends: got "
+            f"labels per class {list(model.class_weights)}."
+        )
+    if not 0 < model.alpha < 1:
+        raise ValueError(
+            f"model's alpha must lie between 0 and 1, so that there is a cut: got {model.alpha:g}."
+        )
+
+
+def _address(address: str) -> str:
+    """A relative address, or one of the web: nothing that would run."""
+    if urlsplit(address.strip()).scheme not in ("", "http", "https"):
+        raise ValueError(f"link must be a relative address or http(s): got {address!r}.")
+    return address
