@@ -188,7 +188,7 @@ def peak_megabytes(*commands):
 def test_memory_does_not_grow_with_the_file(kind):
     K, step = 40, 20_000
     logits, labels = make_data(step, K)
-    rows = {"first": 20_000, "small": 40_000, "large": 120_000}  # 3, 6 and 18 MB
+    rows = {"first": 20_000, "small": 40_000, "large": 200_000}  # 3, 6 and 31 MB
     for size, n in rows.items():
         if kind == "parquet":
             part = table(logits.astype(np.float32), labels, names=[f"c{k}" for k in range(K)])
@@ -214,7 +214,7 @@ def test_memory_does_not_grow_with_the_file(kind):
     peaks = peak_megabytes(*(c for size in ("first", "small", "large") for c in commands(size)))
     assert len(peaks) == 6
     for of_small, of_large in zip(peaks[2:4], peaks[4:], strict=True):
-        assert of_large - of_small < 6, peaks  # the larger file has 12 MB more
+        assert of_large - of_small < 8, peaks  # the larger file has 24 MB more
 
 
 # Files of strangers
