@@ -8,6 +8,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Three processes import the same tests: one of them compiles, the others read what it wrote.
 unexport PYTHONDONTWRITEBYTECODE
 
+# What PyTorch compiles stays with the environment, too, and is compiled again when the graph changes.
+export TORCHINDUCTOR_CACHE_DIR ?= $(abspath .venv/compiled)
+
 ifneq ($(wildcard ../shared/data),)
 export DECAL_DATA ?= $(abspath ../shared/data)
 endif
@@ -118,10 +121,12 @@ clean:
 	@$(BIN)/mypy --num-workers 2 >/dev/null 2>&1 || true
 	@touch $@
 
-# Numba compiles the kernels for half a minute, and keeps them; TabPFN is installed, in pytest's
-# cache; pytest reads the test files once. What the tests say is for the targets above to tell.
+# Numba compiles the kernels for half a minute, and PyTorch a head, and they keep them; TabPFN is
+# installed, in pytest's cache; pytest reads the test files once. What the tests say is for the targets
+# above to tell.
 .venv/.compiled: .venv/.test $(wildcard src/decal/_base/*.py)
 	@$(PYTEST) 0 --hypothesis-profile quick tests/base/test_kernels.py tests/directions/test_local.py \
+		tests/test_torch.py::test_a_head_compiles_to_machine_code \
 		tests/test_sklearn_tabpfn.py::test_the_packages_and_the_weights_can_be_had >/dev/null 2>&1 || true
 	@$(BIN)/python -m pytest -q --collect-only >/dev/null 2>&1 || true
 	@touch $@

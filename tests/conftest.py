@@ -5,6 +5,7 @@
 
 import gc
 import os
+import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -44,7 +45,7 @@ def pytest_collection_finish():
 
 BROWSER = "tests/explorer/browser/"
 EXPERIMENTS = "runs of experiments"
-RUNS = "paper_runs", "directions_run", "directions_copy"
+RUNS = re.compile(r"\b(paper_runs|directions_run|directions_copy)\b")
 """Fixtures with runs of experiments that several files share."""
 
 LONGEST = (
@@ -67,7 +68,7 @@ def group_of(file):
         return BROWSER
     path = Path(__file__).parents[1] / file
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    return EXPERIMENTS if any(name in text for name in RUNS) else file
+    return EXPERIMENTS if RUNS.search(text) else file
 
 
 def together(nodeid):

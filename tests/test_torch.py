@@ -262,8 +262,10 @@ def test_a_head_with_all_directions_runs_in_onnx_runtime(monkeypatch):
     pytest.importorskip("onnx")
     pytest.importorskip("onnxscript")
     runtime = pytest.importorskip("onnxruntime")
-    # Exporting takes time in proportion to the graph, which repeats itself for every interval.
-    monkeypatch.setattr(_tensors, "PEAK_INTERVALS", 8)
+    # Exporting takes time in proportion to the graph, which repeats itself for every interval and
+    # step. These data need no more.
+    for name, fewer in {"PEAK_INTERVALS": 8, "PEAK_STEPS": 2, "LOCAL_STEPS": 2}.items():
+        monkeypatch.setattr(_tensors, name, fewer)
     d = fitted(0.9, (*BOTH, *LOCAL), without=2, reference="best")
     head = CredalHead(d).eval()
     example = torch.zeros(2, 6)

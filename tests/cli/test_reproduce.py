@@ -15,8 +15,16 @@ pytest.importorskip("pyarrow", reason="needs decal[cli]")
 
 
 from helpers.commands import refused, succeed
+from helpers.experiment_runs import coarse
+from helpers.undrawn import undrawn
 
 pytestmark = pytest.mark.usefixtures("logit_files")
+
+
+@pytest.fixture(autouse=True)
+def few_levels():
+    with coarse():
+        yield
 
 
 def write_logits(folder):
@@ -47,6 +55,7 @@ def test_reproduce_runs_an_experiment_and_resumes_it():
     assert Path("decal-results/directions/rows.csv").read_bytes() == rows
 
 
+@undrawn()
 def test_reproduce_tells_other_data_from_those_it_has_results_of():
     write_logits("data")
     command = ("reproduce", "single-models", "--data", "data", "--out", "there")
@@ -63,6 +72,7 @@ def test_reproduce_tells_other_data_from_those_it_has_results_of():
     assert again.stdout == succeed(*command[:-1], "fresh").stdout
 
 
+@undrawn()
 def test_reproduce_takes_its_data_from_the_environment_and_its_output_as_told(monkeypatch):
     write_logits("data")
     monkeypatch.setenv("DECAL_DATA", "data")
@@ -77,6 +87,7 @@ def test_reproduce_lists_its_experiments():
     assert re.search(r"^directions +Coverage against efficiency", listed, flags=re.MULTILINE)
 
 
+@undrawn()
 def test_reproduce_runs_several_seeds_and_several_experiments():
     write_logits("data")
     names = ["directions", "single-models"]
@@ -109,6 +120,7 @@ def test_reproduce_gathers_results_on_a_page():
     assert "decal reproduce single-models --data data" in page
 
 
+@undrawn()
 def test_reproduce_all_leaves_out_what_has_no_data_and_says_so(monkeypatch):
     write_logits("data")
     command = sys.modules["decal._cli.reproduce"]
@@ -155,6 +167,7 @@ def public(monkeypatch, tmp_path):
     return fetched
 
 
+@undrawn()
 def test_public_data_are_fetched_if_one_says_so(public):
     message = refused("reproduce", "single-models")
     assert message.endswith("Or let 11 public files be fetched with --download.\n")
@@ -169,6 +182,7 @@ def test_public_data_are_fetched_if_one_says_so(public):
     assert "needs zero-shot logits (1 of 9 here, can be downloaded)" in " ".join(listed.split())
 
 
+@undrawn()
 def test_at_a_terminal_one_is_asked(public, monkeypatch):
     command = sys.modules["decal._cli.reproduce"]
     monkeypatch.setattr(command, "_at_terminal", lambda: True)
@@ -191,6 +205,7 @@ def test_an_experiment_without_data_of_yours_needs_no_folder(public):  # noqa: A
     assert "no data of yours" in " ".join(succeed("reproduce", "--list").stdout.split())
 
 
+@undrawn()
 def test_a_method_of_ones_own_is_compared(public):
     Path("mine.py").write_text(
         "import decal\n"

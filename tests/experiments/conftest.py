@@ -10,6 +10,7 @@ import pytest
 from decal._experiments import compare_directions
 from decal._experiments.harness.experiment import run
 from helpers import experiment_files as files
+from helpers.experiment_runs import coarse
 from helpers.undrawn import undrawn
 
 
@@ -31,9 +32,10 @@ def one_file(every_family, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def directions_run(every_family, tmp_path_factory):
-    """The results of a quick run on these files, and its report."""
+    """The results of a quick and coarse run on these files, and its report."""
     out = tmp_path_factory.mktemp("results") / "directions"
-    return out, run(compare_directions.experiment, every_family, out, quick=True)
+    with coarse():
+        return out, run(compare_directions.experiment, every_family, out, quick=True)
 
 
 @pytest.fixture

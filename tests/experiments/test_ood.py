@@ -156,7 +156,7 @@ def test_class_shifts_detect_as_well_as_the_energy_on_real_logits(
 ):
     # For the published solver: a second per ten rows, and as much for every thousand to fit.
     monkeypatch.setattr(ood, "SAMPLE", 25)
-    monkeypatch.setattr(ood, "SAMPLE_FIT", 2000)
+    monkeypatch.setattr(ood, "SAMPLE_FIT", 1000)
     report = run(ood.experiment, data_folder, tmp_path, quick=True)
     verdicts = {claim.text: claim.holds for claim in report.claims}
     failed = [text for text, holds in verdicts.items() if not holds]

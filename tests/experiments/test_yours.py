@@ -8,7 +8,7 @@ from decal._experiments.harness.contributions import Contributed, Contributions
 from decal._experiments.harness.curves import Curve, levels
 from decal._experiments.harness.experiment import Request, run
 from decal._experiments.yours import EFFICIENCIES, OURS, experiment
-from helpers.experiment_runs import table
+from helpers.experiment_runs import coarse, table
 from helpers.undrawn import undrawn
 
 
@@ -35,6 +35,7 @@ EXTRA = Contributions(
 )
 
 
+@coarse()
 def test_all_methods_are_measured_on_the_data_contributed(tmp_path):
     report = run(experiment, tmp_path / "no", tmp_path / "out", quick=True, extra=EXTRA)
     (rows,) = report.sections.values()
@@ -54,6 +55,7 @@ def test_all_methods_are_measured_on_the_data_contributed(tmp_path):
     np.testing.assert_allclose([float(r["coverage"]) for r in found], curve.coverage)
 
 
+@coarse()
 def test_a_changed_version_is_computed_again(tmp_path):
     newer = Contributions(EXTRA.methods, {"noise": Contributed(noise, "version 2")})
     with undrawn():

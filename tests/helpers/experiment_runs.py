@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from decal._experiments.comparison import workers
+from decal._experiments.harness import curves
 
 
 def table(path):
@@ -16,6 +17,17 @@ def table(path):
 def numbers(path):
     """Rows without the columns that differ between equal runs."""
     return [{k: v for k, v in r.items() if k not in ("seconds", "commit")} for r in table(path)]
+
+
+COARSE_EXPONENTS = -4, -1
+"""Powers of two that the budgets of a coarse run lie between."""
+
+
+@contextmanager
+def coarse():
+    """Quick runs with 9 levels in place of 29, for tests of how a run goes, not of its curves."""
+    with patch.object(curves, "QUICK_EXPONENTS", COARSE_EXPONENTS):
+        yield
 
 
 class Stopped:

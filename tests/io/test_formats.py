@@ -160,8 +160,9 @@ decal._base.numerics._kernels()  # with Numba from the start, or not at all
 decal._io.checkpoints.CHUNK_ELEMENTS = decal._io.formats.CHUNK_ELEMENTS = 1 << 19
 decal._io.sources.LogitSource.chunks.__defaults__ = (1 << 19, 0)
 pools = []  # one per command: a pool's peak cannot be reset
-tracemalloc.start()
-for line in sys.stdin:
+for number, line in enumerate(sys.stdin):
+    if number == 2:  # after what imports, which tracing makes several times as slow
+        tracemalloc.start()
     pools.append(pa.proxy_memory_pool(pa.system_memory_pool()))
     pa.set_memory_pool(pools[-1])
     tracemalloc.reset_peak()
@@ -172,7 +173,7 @@ for line in sys.stdin:
 
 
 def peak_megabytes(*commands):
-    """The most that Python, NumPy and Arrow held during each command; all succeed.
+    """The most that Python, NumPy and Arrow held in each command but the first two; all succeed.
 
     What they asked for, not what the system gave: that depends on allocators and on the machine.
     """
@@ -180,7 +181,7 @@ def peak_megabytes(*commands):
     lines = "\n".join(" ".join(command) for command in commands)
     done = subprocess.run(run, input=lines, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return [int(size) / 2**20 for size in re.findall(r"^peak (\d+)$", done.stdout, re.M)]
+    return [int(size) / 2**20 for size in re.findall(r"^peak (\d+)$", done.stdout, re.M)[2:]]
 
 
 @pytest.mark.slow
@@ -212,8 +213,9 @@ def test_memory_does_not_grow_with_the_file(kind):
 
     # The first two import what all of them need.
     peaks = peak_megabytes(*(c for size in ("first", "small", "large") for c in commands(size)))
-    assert len(peaks) == 6
-    for of_small, of_large in zip(peaks[2:4], peaks[4:], strict=True):
+    assert len(peaks) == 4
+    assert min(peaks) > 1, peaks  # they were measured
+    for of_small, of_large in zip(peaks[:2], peaks[2:], strict=True):
         assert of_large - of_small < 8, peaks  # the larger file has 24 MB more
 
 

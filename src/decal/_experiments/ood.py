@@ -53,6 +53,10 @@ MEASURES: dict[str, Callable[[decal.IntervalCredalSet], Array]] = {
 OTHERWISE = {f"{d}{BY}{m}": (d, m) for d in DIRECTIONS for m in MEASURES}
 """Methods with another score than the paper's: their directions and measure."""
 
+PAPER = "difference of entropies"
+BY_SETS = {d: (d, PAPER) for d in DIRECTIONS} | OTHERWISE
+"""The directions and the score of every method that scores sets."""
+
 FREE: dict[str, Callable[[Array], Array]] = {
     "maximum probability": lambda z: 1 - softmax(z, axis=1).max(axis=1),
     "entropy of the prediction": lambda z: np.asarray(entr(softmax(z, axis=1)).sum(axis=1)),
@@ -170,14 +174,19 @@ def scorer(arrays: dict[str, Any]) -> Callable[[str, str, float, int], Array]:
         return decal.Decalibrator(directions=DIRECTIONS[method]).fit(*training)
 
     @cache
+    def of_sets(directions: str, name: str, alpha: float) -> dict[str, Array]:
+        """All scores of the same sets: to predict these takes longer than to score them."""
+        credal = model(directions).predict(arrays[name], alpha=alpha)
+        otherwise = {measure: of(credal) for measure, of in MEASURES.items()}
+        return {PAPER: difference(credal)} | otherwise
+
+    @cache
     def score(method: str, name: str, alpha: float, seed: int) -> Array:
         if method in FREE:
             return FREE[method](arrays[name].astype(np.float64))
-        if method in OTHERWISE:
-            directions, measure = OTHERWISE[method]
-            return MEASURES[measure](model(directions).predict(arrays[name], alpha=alpha))
-        if method in DIRECTIONS:
-            return difference(model(method).predict(arrays[name], alpha=alpha))
+        if method in BY_SETS:
+            directions, measure = BY_SETS[method]
+            return of_sets(directions, name, alpha)[measure]
         sample = samples(seed)
         logits = sample.logits[name]
         if method == EXACT:

@@ -26,7 +26,7 @@ from decal._experiments.harness.experiment import Request, run
 from decal._experiments.harness.fingerprints import Fingerprints
 from decal._experiments.harness.logit_sets import NoDataAvailableError
 from decal._experiments.harness.rows import RowStore
-from helpers.experiment_runs import Stopped, numbers, table
+from helpers.experiment_runs import COARSE_EXPONENTS, Stopped, coarse, numbers, table
 from helpers.undrawn import undrawn
 
 TABLES = ("table.csv", "table.md", "table.tex")
@@ -36,6 +36,12 @@ FIGURES = ("curves.svg", "curves.png", "curves_dark.svg")
 EVERY = [coverage_efficiency, solvers, zero_shot, spider_gallery, single_models]
 
 TEXTS = {"rows.csv", "table.md", "table.tex"}
+
+
+@pytest.fixture(autouse=True)
+def few_levels():
+    with coarse():
+        yield
 
 
 @pytest.mark.slow
@@ -222,7 +228,9 @@ def test_every_cell_depends_on_some_file_and_no_file_concerns_all(paper_folder, 
 RUNNING = (
     "import sys; from pathlib import Path\n"
     "from decal._experiments.compare_directions import experiment\n"
+    "from decal._experiments.harness import curves\n"
     "from decal._experiments.harness.experiment import run\n"
+    f"curves.QUICK_EXPONENTS = {COARSE_EXPONENTS}\n"
     "def track(cells):\n"
     "    print('running', flush=True); sys.stdin.readline(); yield from cells\n"
     "run(experiment, Path(sys.argv[1]), Path(sys.argv[2]), quick=True, track=track)\n"
