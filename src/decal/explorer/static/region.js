@@ -48,7 +48,9 @@ export function membersOf(payload, region) {
   const [across, upward] = cloudAxes(payload, region);
   const first = region.level * payload.count;
   const isInside = polygonTest(region.corners);
-  return Uint8Array.from({ length: payload.count }, (_, i) => Number(isInside(across[first + i], upward[first + i])));
+  const members = new Uint8Array(payload.count);
+  for (let i = 0; i < payload.count; i++) members[i] = isInside(across[first + i], upward[first + i]);
+  return members;
 }
 
 /** A function (x, y) that says whether a ray from there crosses the polygon an odd number of times. */

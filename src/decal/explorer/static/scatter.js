@@ -33,6 +33,7 @@ export function createScatter(payload, store) {
   };
   const [px, py] = [new Float32Array(payload.count), new Float32Array(payload.count)];
   const errors = {};
+  const spare = []; // arrays for the layers, kept, so that no step leaves megabytes of garbage
   let colours = {};
   let axes = { key: "", root: null };
   let current = null;
@@ -104,12 +105,10 @@ export function createScatter(payload, store) {
     const right = models[0] === payload.models[1] ? "--model2" : "--model1";
     const coloured = payload.groups[state.colour];
     const names = coloured ? ["--faint", ...GROUP_COLOURS.map((_, at) => `--group${at}`)] : ["--faint", right, "--alert"];
-    const layers = names.map((name) => ({
-      colour: (colours[name] ??= colourOf(host, name)),
-      xs: new Float32Array(payload.count),
-      ys: new Float32Array(payload.count),
-      count: 0,
-    }));
+    const layers = names.map((name, at) => {
+      const places = (spare[at] ??= { xs: new Float32Array(payload.count), ys: new Float32Array(payload.count) });
+      return { ...places, colour: (colours[name] ??= colourOf(host, name)), count: 0 };
+    });
     const wrong = errorsOf(models);
     const { box } = layout(state);
     for (let i = 0; i < payload.count; i++) {

@@ -29,7 +29,7 @@ export function splat(pen, [behind, ...layers], radius) {
   const disc = discPixels(radius, width);
   for (const stack of [[behind], layers]) {
     const filled = stack.filter(({ count: points }) => points);
-    lay(image.data, filled.map((layer) => sumsOf(layer, disc, width, height)), filled.map(({ colour }) => rgbOf(colour)));
+    if (filled.length) lay(image.data, filled.map((layer) => sumsOf(layer, disc, width, height)), filled.map(({ colour }) => rgbOf(colour)));
   }
   pen.putImageData(image, 0, 0);
 }
