@@ -41,6 +41,7 @@ nb_execution_mode = "cache"
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+default_role = "literal"  # of `names` in docstrings
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_mock_imports = ["pyspark"]  # no page runs it, and it is large
