@@ -45,6 +45,7 @@ nb_merge_streams = True
 # Two of them read published logits, which are not in the repository. Without, their code is shown and not run.
 DATA = bool(os.environ.get("DECAL_DATA"))
 nb_execution_excludepatterns = [] if DATA else ["*medical_images.md", "*zero_shot.md"]
+default_role = "literal"  # of `names` in docstrings
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_mock_imports = ["pyspark"]  # no page runs it, and it is large
