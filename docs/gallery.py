@@ -1,19 +1,19 @@
 """Draws the pictures of the gallery, light and dark: python docs/gallery.py [NAME ...]
 
 From the logits of CLIP, SigLIP-2 and RoBERTa where the environment variable DECAL_DATA names their
-folder; else from the demo's digits, which needs nothing but scikit-learn.
+folder; else from handwritten digits, which needs nothing but scikit-learn.
 """
 
 import io
 import os
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from digits_example import semi_synthetic_digits
 from matplotlib.figure import Figure
 from PIL import Image
 from sklearn.datasets import load_breast_cancer
@@ -22,7 +22,6 @@ from sklearn.preprocessing import StandardScaler
 
 import decal
 from decal import plot
-from decal._cli.digits import run_demo
 
 FOLDER = Path(__file__).parent / "_static" / "gallery"
 DPI = 130
@@ -69,11 +68,9 @@ def entailment(folder: Path) -> Example:
 
 
 def digits() -> Example:
-    """The demo's handwritten digits."""
-    with tempfile.TemporaryDirectory() as folder:
-        demo = run_demo(folder=Path(folder))
-        logits = np.loadtxt(Path(folder) / "test.csv", delimiter=",", skiprows=1)[:, :10]
-    return Example(demo.model, logits, demo.labels, demo.truth)
+    """Handwritten digits, whose labels are drawn from a known truth."""
+    found = semi_synthetic_digits()
+    return Example(found.model, found.logits, found.labels, found.truth)
 
 
 def three(example: Example) -> Example:

@@ -7,7 +7,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from decal._cli.digits import run_demo
+from decal._cli.demo_results import run_demo
 
 STATIC = Path(__file__).parent / "_static"
 SIZE = {"width": 1440, "height": 900}
@@ -15,7 +15,7 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-ne
 
 
 def main() -> None:
-    """Open the demo's page at one of its most uncertain inputs."""
+    """Open the demo's page at a text with two languages left."""
     target = STATIC / "explorer.png"
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         demo = run_demo(seed=0, folder=Path(folder))
@@ -23,7 +23,7 @@ def main() -> None:
             executable_path=shutil.which("chromium"), args=FLAGS, headless=True
         )
         page = browser.new_page(viewport=SIZE, device_scale_factor=1.5)
-        address = f"file://{folder}/explorer.html#alpha=0.9&input={demo.most_uncertain[0]}"
+        address = f"file://{folder}/explorer.html#input={demo.shown['surest tie']}"
         page.goto(address)
         page.get_by_test_id("spider").wait_for()
         page.screenshot(path=target)

@@ -50,6 +50,7 @@ TESTS_ELSEWHERE = {
     "_base.set_checks": "credal/test_credal_set.py",
     "_base.top_checks": "directions/test_top_logits.py",
     "_cli": "cli/test_program.py",
+    "_cli.demo_results": "cli/test_demo.py",
     "_cli.export": "test_onnx.py",
     "_cli.options": "cli/test_models.py",
     "_cli.terminal": "cli/test_program.py",

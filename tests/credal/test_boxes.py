@@ -105,6 +105,20 @@ def test_it_reads_well(credal):
     assert lines[-1] == "  … 995 more"
     assert lines[1].endswith("…")
     assert repr(many[:0]) == "IntervalCredalSet: 0 inputs, 9 classes"
+    named = credal.with_index(["Indtast to gyldige værdier", "x" * 60])
+    assert repr(named).splitlines()[1:] == [
+        "  Indtast to gyldige værdier                dog [0.500, 0.800]  cat [0.100, 0.300]  …",
+        f"  {'x' * 39}…  cat [0.200, 0.600]  dog [0.200, 0.500]  …",
+    ]
+
+
+def test_lines_of_long_names_show_fewer_classes_and_at_least_one():
+    bounds = np.full((1, 4), 0.1), np.full((1, 4), 0.7)
+    long = decal.IntervalCredalSet(*bounds, classes=[f"{k} " + "n" * 20 for k in range(4)])
+    line = repr(long).splitlines()[1]
+    assert line == "  0" + "".join(f"  {k} {'n' * 20} [0.100, 0.700]" for k in range(2)) + "  …"
+    longest = decal.IntervalCredalSet(*bounds, classes=[f"{k} " + "n" * 99 for k in range(4)])
+    assert repr(longest).splitlines()[1].count("[") == 1
 
 
 def test_as_a_data_frame_it_is_tidy(credal):

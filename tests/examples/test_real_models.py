@@ -19,6 +19,7 @@ import pytest
 from PIL import Image
 from scipy.special import rel_entr, softmax
 
+import decal
 from helpers import packages
 
 pytest.importorskip("matplotlib", reason="needs decal[plot]")
@@ -59,24 +60,30 @@ def folder(request):
     return packages.installed(request, wanted, "real-models-2")
 
 
-def run(folder, name, out, *arguments, **environment):
-    """The saved results of an example, and what it printed."""
+def python(folder, *words, **environment):
+    """What Python prints that finds the packages."""
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     settings = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"} | environment
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / f"{name}.py"), "--out", str(out), *map(str, arguments)],
+        [sys.executable, *map(str, words)],
         capture_output=True,
         text=True,
         env={key: value for key, value in {**os.environ, **settings}.items() if value is not None},
     )
     assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def run(folder, name, out, *arguments, **environment):
+    """The saved results of an example, and what it printed."""
+    said = python(folder, EXAMPLES / f"{name}.py", "--out", out, *arguments, **environment)
     for theme in ("light", "dark"):
         with Image.open(out / f"{name}_{theme}.png") as picture:
             shades = np.asarray(picture.convert("L"))
         assert (shades.mean() > 128) == (theme == "light")
         assert shades.std() > 10
     with np.load(out / f"{name}.npz", allow_pickle=False) as saved:
-        return {key: saved[key] for key in saved.files}, done.stdout
+        return {key: saved[key] for key in saved.files}, said
 
 
 def names_of(kept, classes):
@@ -233,6 +240,38 @@ def test_danish_may_be_norwegian(languages):
 def test_placeholders_are_no_language(languages):
     found, _ = languages
     assert not any("%(" in text or "<" in text or "{" in text for text in found["texts"])
+
+
+def stored_logits(path):
+    """The logits of each text and label in a file of languages."""
+    with np.load(path, allow_pickle=False) as data:
+        texts = data["texts"].tobytes().decode().split("\n")
+        return dict(
+            zip(zip(texts, data["labels"], strict=True), data["logits"] / 1000, strict=True)
+        )
+
+
+def test_the_languages_that_come_with_decal_are_made_again(folder, tmp_path):
+    said = python(folder, EXAMPLES / "embed_languages.py", "--out", tmp_path)
+    assert re.match(r"4,\d\d\d texts of 2\d\d messages in ", said)
+    kept = Path(decal.__file__).parent / "datasets" / "languages.npz"
+    now, then = stored_logits(tmp_path / kept.name), stored_logits(kept)
+    same = [key for key in then if key in now]
+    assert len(same) > 0.98 * max(len(now), len(then))  # translators go on
+    old, new = (np.array([data[key] for key in same]) for data in (then, now))
+    assert np.abs(old - new).max() < 0.02
+    made, lies = (path.with_name("languages_licence.txt") for path in (tmp_path / "_", kept))
+    licence = made.read_text(encoding="utf-8").partition("Copyright")[2]
+    assert licence
+    assert lies.read_text(encoding="utf-8").endswith(licence)
+
+
+def test_the_demo_looks_at_texts_of_ones_own(folder):
+    said = python(folder, "-m", "decal", "demo", "--text", "Terima kasih", "--text", "你好，世界")
+    thanks, hello = said.split("\n\n")[:2]
+    assert thanks.splitlines()[0] == "Terima kasih  →  Indonesian or Malay"
+    assert re.search(r"^  Indonesian ·*━*◆━*·*  0\.\d\d to 0\.\d\d$", thanks, re.MULTILINE)
+    assert "these 20 languages have 0% of the network's probability" in hello
 
 
 # Emotions

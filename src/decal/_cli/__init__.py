@@ -10,7 +10,7 @@ import typer
 import decal
 from decal._cli.choose_alpha import CHOOSE_ALPHA_EXAMPLES, choose_alpha
 from decal._cli.decide import DECIDE_EXAMPLES, decide
-from decal._cli.demo import demo
+from decal._cli.demo import DEMO_EXAMPLES, demo
 from decal._cli.evaluate import EVALUATE_EXAMPLES, evaluate
 from decal._cli.explore import EXPLORE_EXAMPLES, explore
 from decal._cli.export import EXPORT_EXAMPLES, export
@@ -85,5 +85,5 @@ app.command(epilog=RECALIBRATE_EXAMPLES)(with_pipes(recalibrate))
 app.command(epilog=SHIFT_EXAMPLES)(with_pipes(shift))
 app.command(epilog=EXPLORE_EXAMPLES)(with_pipes(explore, ".html"))
 app.command(epilog=EXPORT_EXAMPLES)(export)
-app.command()(demo)
+app.command(epilog=DEMO_EXAMPLES)(demo)
 app.command(epilog=REPRODUCE_EXAMPLES)(reproduce)

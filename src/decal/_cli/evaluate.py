@@ -15,7 +15,6 @@ from rich.table import Table
 import decal
 from decal._base.checks import check_choice
 from decal._base.numerics import Array
-from decal._cli.digits import PAPER_ALPHAS
 from decal._cli.options import (
     AsFittedOption,
     ColumnsOption,
@@ -41,6 +40,9 @@ from decal._io.formats import TABLES
 from decal._io.sources import Chunk
 from decal._io.writers import check_output, write_columns
 from decal.decisions import SET_RULES
+
+PAPER_ALPHAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0)
+"""The levels of the paper's tables of coverage and efficiency."""
 
 PAPER_LEVELS = ",".join(f"{alpha:g}" for alpha in PAPER_ALPHAS)
 

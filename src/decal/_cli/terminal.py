@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 from rich.console import Console
-from rich.table import Table
 
 from decal._io import progress
 from decal._io.progress import ProgressBar
@@ -21,7 +20,6 @@ __all__ = [
     "progress_bar",
     "renamed",
     "say",
-    "score_table",
     "stand_in",
     "with_progress",
 ]
@@ -74,15 +72,3 @@ def with_progress(source: LogitSource, title: str) -> Iterator[Chunk]:
         for chunk in source.chunks():
             yield chunk
             bar.advance(len(chunk))
-
-
-def score_table(
-    alphas: Iterable[float], coverage: Iterable[float], efficiency: Iterable[float]
-) -> Table:
-    """Coverage and efficiency at each level."""
-    table = Table()
-    for heading, style in (("alpha", "bold"), ("coverage", "cyan"), ("efficiency", "magenta")):
-        table.add_column(heading, justify="right", style=style)
-    for alpha, covered, efficient in zip(alphas, coverage, efficiency, strict=True):
-        table.add_row(f"{alpha:g}", f"{covered:.3f}", f"{efficient:.3f}")
-    return table

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 ROWS_SHOWN = 5
 CLASSES_SHOWN = 4
+LETTERS_SHOWN = 40
+"""Of the name of an input, which may be a text."""
+
+LINE_WIDTH = 88
+"""Columns of a terminal, or of a page, that a line may take: of long names, fewer are shown."""
+
+MORE = "  …"
 
 
 class IntervalRows(ABC):
@@ -142,14 +149,16 @@ class IntervalRows(ABC):
         names = self._names or tuple(str(k) for k in range(K))
         size = f"{_counted(n, 'input')}, {self._size()}{_counted(K, self._of)}{width}"
         lines = [f"{type(self).__name__}: {size}"]
-        for row in range(min(n, ROWS_SHOWN)):
-            likely = np.argsort(-self.upper[row], kind="stable")[:CLASSES_SHOWN]
-            spans = (
-                f"{names[k]} [{self.lower[row, k]:.3f}, {self.upper[row, k]:.3f}]" for k in likely
-            )
-            lines.append(
-                f"  {self._called(row)}  " + "  ".join(spans) + ("  …" if K > CLASSES_SHOWN else "")
-            )
+        called = [_cut(self._called(row)) for row in range(min(n, ROWS_SHOWN))]
+        longest = max(map(len, called), default=0)
+        for row, name in enumerate(called):
+            line, shown = f"  {name:{longest}}", 0
+            for k in np.argsort(-self.upper[row], kind="stable")[:CLASSES_SHOWN]:
+                span = f"  {names[k]} [{self.lower[row, k]:.3f}, {self.upper[row, k]:.3f}]"
+                if shown and len(line + span + MORE) > LINE_WIDTH:
+                    break
+                line, shown = line + span, shown + 1
+            lines.append(line + (MORE if shown < K else ""))
         if n > ROWS_SHOWN:
             lines.append(f"  … {n - ROWS_SHOWN:,} more")
         return "\n".join(lines)
@@ -164,6 +173,11 @@ class IntervalRows(ABC):
         if self.index is None:
             return str(row)
         return "/".join(str(values[row]) for values in self.index.values())
+
+
+def _cut(name: str) -> str:
+    """The name of an input, or its beginning."""
+    return name if len(name) <= LETTERS_SHOWN else f"{name[: LETTERS_SHOWN - 1]}…"
 
 
 def _counted(number: int, thing: str) -> str:

