@@ -1,7 +1,7 @@
 """Configuration of the documentation site: `make docs`."""
 
-import re
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -42,7 +42,8 @@ nb_execution_mode = "cache"
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_merge_streams = True
-# Two of them read published logits, which are not in the repository. Without, their code is shown and not run.
+# Two of them read published logits, which are not in the repository: without those, their code is
+# shown and not run.
 DATA = bool(os.environ.get("DECAL_DATA"))
 nb_execution_excludepatterns = [] if DATA else ["*medical_images.md", "*zero_shot.md"]
 default_role = "literal"  # of `names` in docstrings
