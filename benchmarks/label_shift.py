@@ -13,6 +13,7 @@ import sys
 import time
 import warnings
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # decal's own threads share the work
@@ -75,13 +76,14 @@ def mixes(K, rng):
 
 
 COLUMNS = (
-    "frequencies", "all at once", "adapted", "adapted, own",
-    "frequencies, corrected", "all at once, corrected", "adapted, corrected",
-    "frequencies, bootstrap", "all at once, bootstrap", "adapted, bootstrap",
-    "true posterior", "width",
+    "frequencies", "at once", "adapted",
+    "without rows: frequencies", "at once",
+    "uncorrected: frequencies", "at once", "adapted",
+    "bootstrap: frequencies", "at once",
+    "adapted, own", "true posterior", "width",
 )  # fmt: skip
-SOME = 20
-"""Every twentieth draw is also bootstrapped, and bounds are solved for even if all is certain."""
+SOME = 10
+"""Every tenth draw is also bootstrapped, and bounds are solved for even if all is certain."""
 
 FREQUENCIES_TESTED = 2
 
@@ -95,7 +97,7 @@ def coverage(draws, classes, bootstraps):
             for N in SIZES:
                 found = [one_draw(K, mix, N, seed, bootstraps) for seed in range(draws)]
                 mean = np.nanmean(np.array(found), axis=0)
-                numbers = " | ".join(f"{m:.3f}" for m in mean)
+                numbers = " | ".join("–" if np.isnan(m) else f"{m:.3f}" for m in mean)
                 print(f"| {K} | {mix} | {N:,} | {numbers} |", flush=True)
 
 
@@ -109,21 +111,26 @@ def one_draw(K, mix, N, seed, bootstraps):
         warnings.simplefilter("ignore")
         shift = decal.LabelShift(region="joint").fit(*labelled).observe(unlabelled)
         adapted = shift.predict(new, frequencies=v).point
-        some = rng.permutation(K)[:FREQUENCIES_TESTED]
-        lost = [profile_statistic(shift, v, k) for k in some]
-        plain = held(shift, v, lost, new, adapted)
-        corrected = held(shift.corrected(), v, lost, new, adapted, plain)
-        bootstrap, own, posterior_held, width = [np.nan] * 3, np.nan, np.nan, np.nan
+        lost = {k: profile_statistic(shift, v, k) for k in rng.permutation(K)[:FREQUENCIES_TESTED]}
+        uncorrected = copy(shift)
+        uncorrected.corrected = False
+        narrow = plausible(uncorrected, v, lost)
+        corrected = plausible(shift, v, lost)
+        sets = holding(uncorrected, narrow, new, adapted)
+        adapted_held = sets if sets == 1.0 else holding(shift, corrected, new, adapted)
+        bootstrap, others = [np.nan] * 2, [np.nan] * 3
         if seed % SOME == 0:
             if bootstraps:
-                bootstrapped = shift.bootstrapped(bootstraps, seed=seed)
-                bootstrap = held(bootstrapped, v, lost, new, adapted, plain)
+                bootstrap = plausible(shift.bootstrapped(bootstraps, seed=seed), v, lost)
             credal = shift.predict(new)
-            own = alone(shift).predict(new).contains(adapted).mean()
-            posterior_held = credal.contains(posterior(new, v)).mean()
-            width = (credal.upper - credal.lower).mean()
+            others = [
+                alone(shift).predict(new).contains(adapted).mean(),
+                credal.contains(posterior(new, v)).mean(),
+                (credal.upper - credal.lower).mean(),
+            ]
     return [
-        *plain, own, *corrected, *bootstrap, posterior_held, width,
+        *corrected, adapted_held, *plausible(without_rows(shift), v, lost),
+        *narrow, sets, *bootstrap, *others,
     ]  # fmt: skip
 
 
@@ -141,23 +148,32 @@ def profile_statistic(shift, v, k):
     return 2 * (observed.maximum.value - fixed.value)
 
 
-def held(shift, v, lost, new, adapted, narrower=(0.0, 0.0, 0.0)):
-    """Shares of frequencies, of all at once, and of new inputs, that are held.
+def without_rows(shift):
+    """The same, as if the labelled rows were not at hand: like `LabelShift.of` a Decalibrator."""
+    result = copy(shift)
+    known = shift._known
+    result._learnt = replace(known, calibrated=replace(known.calibrated, covariance=None))
+    return result
 
-    A frequency lies in its interval if its statistic is below the quantile, and all sets hold the
-    adapted prediction if the true frequencies are plausible: only otherwise bounds are solved for.
+
+def plausible(shift, v, lost):
+    """Shares of true frequencies in their intervals, and of all at once in the region.
+
+    A frequency lies in its interval if its statistic is below the quantile.
     """
     known = shift._known
-    observed = known.seen
-    single = shift._depth(known, 1)
-    deep = shift._depth(known, known.calibrated.freedom)
-    plausible = observed.maximum.value - observed.likelihood.at(v[None])[0] <= deep
-    certain = plausible or narrower[2] == 1.0
-    return [
-        np.mean(np.array(lost) / 2 <= single),
-        float(plausible),
-        1.0 if certain else shift.predict(new).contains(adapted).mean(),
-    ]
+    nats = known.seen.maximum.value - known.seen.likelihood.at(v[None])[0]
+    depths = shift._depths(known)
+    single = np.mean([statistic / 2 <= depths[k] for k, statistic in lost.items()])
+    return [single, float(nats <= shift._depth(known))]
+
+
+def holding(shift, held, new, adapted):
+    """Share of sets that hold the adapted prediction: all, if the true frequencies are plausible.
+
+    Only otherwise bounds are solved for.
+    """
+    return 1.0 if held[1] == 1.0 else shift.predict(new).contains(adapted).mean()
 
 
 # Real logits
@@ -167,10 +183,9 @@ REAL_COLUMNS = (
     "log-loss: as it is", "BBSE", "decal", "true mix",
     "error: as it is", "BBSE", "decal", "true mix",
     "ECE: as it is", "BBSE", "decal", "true mix",
-    "held", "held, corrected",
+    "held", "held, uncorrected",
     "decided", "error there", "point, as many",
-    "decided, corrected", "error there", "point, as many",
-    "cost: as it is", "decal", "worst case", "worst case, corrected",
+    "cost: as it is", "decal's point", "worst case", "worst case, uncorrected",
 )  # fmt: skip
 
 
@@ -221,11 +236,13 @@ def one_mix(logits, labels, N, seed):
     by_bbse = adapted(bbse(known, logits[fit], labels[fit], logits[unlabelled]))
     now, best = adapted(shift._known.seen.smoothed), adapted(v)
     sides = adapted(known.frequencies), by_bbse, now, best
-    sets = [model.predict(logits[new]) for model in (shift, shift.corrected())]
+    sets = [shift.predict(logits[new])]
+    shift.corrected = False
+    sets.append(shift.predict(logits[new]))
     return [
         *(measure(p, y) for measure in (log_loss, error, ece) for p in sides),
         *(np.mean(credal.contains(best)) for credal in sets),
-        *(number for credal in sets for number in decided(credal, now, y)),
+        *decided(sets[0], now, y),
         *(cost(p, y) for p in (sides[0], now, *(credal.lower for credal in sets))),
     ]  # fmt: skip
 
@@ -319,7 +336,7 @@ def speed():
         likely, _ = clock(lambda o=observed: o.maximum)
         numbers = ["", f"{len(new):,}", "", "", "", "", ""]
         if inputs:
-            region = observed.region(shift._depth(shift._known, K - 1))
+            region = observed.region(shift._depth(shift._known))
             fitted, _ = clock(lambda r=region: r.surrogate)
             joint, wall = clock(lambda s=shift, z=new: s.predict(z))
             shift.error = 1e-8
