@@ -82,8 +82,8 @@ COLUMNS = (
     "bootstrap: frequencies", "at once",
     "adapted, own", "true posterior", "width",
 )  # fmt: skip
-SOME = 10
-"""Every tenth draw is also bootstrapped, and bounds are solved for even if all is certain."""
+SOME = 20
+"""Every twentieth draw is also bootstrapped, and bounds are solved for even if all is certain."""
 
 FREQUENCIES_TESTED = 2
 
