@@ -130,9 +130,9 @@ def test_intervals_allow_for_few_labels_unless_asked_not_to(files):
     assert wide > narrow + 0.004
     save = ["--save", "plain.npz", "--region", "joint"]
     assert f"{wide:.3f}" in succeed("shift", "best.npz", "many.npy").output
-    assert f"{narrow:.3f}" in succeed(
-        "shift", "best.npz", "many.npy", "--uncorrected", *save
-    ).output
+    assert (
+        f"{narrow:.3f}" in succeed("shift", "best.npz", "many.npy", "--uncorrected", *save).output
+    )
     again = ["shift", "plain.npz", "new.npy", "--no-observe"]
     assert f"{narrow:.3f}" in succeed(*again).output
     assert f"{wide:.3f}" in succeed(*again, "--corrected").output

@@ -282,6 +282,12 @@ class LabelShift:
         result._learnt = Known(self._fitted.calibrated)
         return result
 
+    def _taking_logits(self) -> LabelShift:
+        """The same for logits that were converted where they were read."""
+        result = copy(self)
+        result.probabilities, result.floor = False, None
+        return result
+
     # Asking
 
     @property
@@ -393,6 +399,12 @@ class LabelShift:
         return IntervalCredalSet(
             np.minimum(low, point), np.maximum(high, point), point=point, classes=calibrated.names
         )
+
+    def explore(self, logits: Any, **options: Any) -> Any:
+        """An interactive page about these predictions, see `decal.explorer.explore_shift`."""
+        from decal.explorer import explore_shift
+
+        return explore_shift(self, logits, **options)
 
     def point(self, logits: Any) -> Array:
         """(n, K) the prediction alone: the point of `predict`, without its bounds.

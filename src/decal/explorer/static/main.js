@@ -12,6 +12,7 @@ import { createScatter } from "./scatter.js";
 import { createTable, listedInWords } from "./table.js";
 import { createDetail } from "./detail.js";
 import { createReliability } from "./reliability.js";
+import { createFrequencies } from "./frequencies.js";
 import { createGroups } from "./groups.js";
 import { createCosts } from "./costs.js";
 import { asCsv, asPng, asSvg, download, sheet } from "./export.js";
@@ -65,9 +66,10 @@ function build(root, payload, address) {
   const detail = createDetail(payload, store, level + 1, (by) => table.step(by));
   const announcer = createAnnouncer(payload);
   const costs = createCosts(payload, store, level + 1);
+  const frequencies = createFrequencies(payload, store, level + 1);
   const groups = createGroups(payload, store, level + 1);
   const reliability = createReliability(payload, store, level + 1);
-  const parts = [header, bar, tradeoff, scatter, filters, table, detail, costs, groups, reliability, announcer].filter(Boolean);
+  const parts = [header, bar, tradeoff, scatter, filters, table, detail, frequencies, costs, groups, reliability, announcer].filter(Boolean);
 
   const optional = (label, pairs, name) =>
     pairs.length > 1 ? choice(label, pairs, (value) => store.set({ [name]: value }), name) : null;
@@ -83,7 +85,7 @@ function build(root, payload, address) {
     panel("tradeoff", "Trade-off", level + 1, curve?.element, tradeoff.element, key(payload)),
     panel("scatter-panel", "Uncertainty", level + 1, cloud?.element, scatter.element, scatter.legend));
   const list = panel("list", "Inputs", level + 1, [listed, show?.element], filters.element, table.element);
-  const body = h("div", { class: "body" }, charts, list, detail.element, h("div", { class: "below" }, costs?.element, groups?.element, reliability?.element));
+  const body = h("div", { class: "body" }, charts, list, detail.element, h("div", { class: "below" }, frequencies?.element, costs?.element, groups?.element, reliability?.element));
   root.replaceChildren(header.element, bar.element, body, announcer.element);
 
   function render(state, before, asked) {
