@@ -1,6 +1,7 @@
 """Label shift: coverage in simulation, what adapting gains on real logits, and speed.
 
 python benchmarks/label_shift.py coverage --draws 500
+python benchmarks/label_shift.py factors
 python benchmarks/label_shift.py real --data FOLDER
 python benchmarks/label_shift.py speed
 """
@@ -176,6 +177,24 @@ def holding(shift, held, new, adapted):
     return 1.0 if held[1] == 1.0 else shift.predict(new).contains(adapted).mean()
 
 
+FEW = ((10, 1000, 5000), (3, 300, 3000), (2, 100, 5000))
+"""Classes, labels and unlabelled inputs."""
+
+
+def factors(bootstraps=200):
+    """By how much statistics of all frequencies are larger than theory says, found in three ways."""
+    print("| K | labels | N | corrected | without rows | bootstrap |")
+    print("|---:|---:|---:|---:|---:|---:|")
+    for K, labels, N in FEW:
+        rng = np.random.default_rng(1)
+        labelled = draw(labels, np.full(K, 1 / K), rng)
+        unlabelled, _ = draw(N, rng.dirichlet(np.ones(K)), rng)
+        shift = decal.LabelShift().fit(*labelled).observe(unlabelled)
+        models = shift, without_rows(shift), shift.bootstrapped(bootstraps)
+        found = " | ".join(f"{model._inflation(model._known):.1f}" for model in models)
+        print(f"| {K} | {labels:,} | {N:,} | {found} |", flush=True)
+
+
 # Real logits
 
 
@@ -320,10 +339,10 @@ EXACT_INPUTS, OWN_INPUTS = 2, 100
 def speed():
     """Processor seconds of all threads, and how they grow with classes and observed inputs."""
     print(
-        "| K | N | most likely mix | region | inputs | joint | on the clock | µs per bound | "
+        "| K | N | most likely mix | correction | region | inputs | joint | on the clock | µs per bound | "
         "to 1e-8 | times slower | own | one softmax |"
     )
-    print("|---:|---:|" + "---:|" * 10)
+    print("|---:|---:|" + "---:|" * 11)
     first = draw(50, np.full(3, 1 / 3), np.random.default_rng(0))  # imports what is needed
     decal.LabelShift().fit(*first).observe(first[0]).predict(first[0])
     for K, N, inputs in CASES:
@@ -334,6 +353,7 @@ def speed():
         new = draw(inputs or OWN_INPUTS, v, rng)[0]
         observed = shift._known.seen
         likely, _ = clock(lambda o=observed: o.maximum)
+        corrected, _ = clock(lambda s=shift: s._known.scatter)
         numbers = ["", f"{len(new):,}", "", "", "", "", ""]
         if inputs:
             region = observed.region(shift._depth(shift._known))
@@ -349,7 +369,8 @@ def speed():
         one, _ = clock(lambda s=shift, z=new: alone(s).predict(z))
         plain, _ = clock(lambda z=new, v=v: posterior(z, v))
         numbers += [f"{one:.2f}", f"{plain:.4f}"]
-        print(f"| {K:,} | {N:,} | {likely:.3f} | {' | '.join(numbers)} |", flush=True)
+        numbers = [f"{likely:.3f}", f"{corrected:.3f}", *numbers]
+        print(f"| {K:,} | {N:,} | {' | '.join(numbers)} |", flush=True)
 
 
 def clock(call):
@@ -361,7 +382,7 @@ def clock(call):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["coverage", "real", "speed"])
+    parser.add_argument("what", choices=["coverage", "factors", "real", "speed"])
     parser.add_argument("--draws", type=int, default=500)
     parser.add_argument("--bootstraps", type=int, default=40, help="0 for none")
     parser.add_argument("--classes", type=int, nargs="*", default=CLASSES)
@@ -371,6 +392,8 @@ def main():
         sys.exit("Name the folder of logits with --data.")
     if options.what == "coverage":
         coverage(options.draws, options.classes, options.bootstraps)
+    elif options.what == "factors":
+        factors()
     elif options.what == "real":
         real(Path(options.data))
     else:

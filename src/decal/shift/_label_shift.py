@@ -111,11 +111,11 @@ class LabelShift:
     >>> shift.observe(draw(2000, 0.1)[0]).frequencies
     Frequencies: 2,000 inputs, 2 classes, intervals at 0.95
       class    before  now    interval
-      healthy  0.701   0.902  [0.886, 0.917]
-      sick     0.299   0.098  [0.083, 0.114]
+      healthy  0.701   0.902  [0.886, 0.918]
+      sick     0.299   0.098  [0.082, 0.114]
     >>> shift.predict([[0.0, 0.5]])
-    IntervalCredalSet: 1 input, 2 classes, mean width 0.077
-      0  sick [0.628, 0.706]  healthy [0.294, 0.372]
+    IntervalCredalSet: 1 input, 2 classes, mean width 0.081
+      0  sick [0.626, 0.707]  healthy [0.293, 0.374]
     """
 
     def __init__(

@@ -75,8 +75,8 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
     >>> clf.observe(draw(1000, 0.1)[0]).predict_proba([[1.0]]).round(2)
     array([[0.14, 0.86]])
     >>> clf.predict_credal([[1.0]])
-    IntervalCredalSet: 1 input, 2 classes, mean width 0.084
-      0  well [0.818, 0.902]  sick [0.098, 0.182]
+    IntervalCredalSet: 1 input, 2 classes, mean width 0.099
+      0  well [0.810, 0.909]  sick [0.091, 0.190]
     """
 
     def __init__(
