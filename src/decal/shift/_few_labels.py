@@ -159,7 +159,7 @@ def from_inputs(calibrated: Calibrated, observed: Observed) -> Array:
     J *= calibrated.weight / total
     if calibrated.scale == 1:  # it was not sought
         J[K] = J[:, K] = 0.0
-    V = np.linalg.pinv(J, rcond=CUTOFF, hermitian=True)
+    V = np.asarray(np.linalg.pinv(J, rcond=CUTOFF, hermitian=True), dtype=np.float64)
     V[:K, :K] -= np.diag(1 / pi) / calibrated.weight
     return _for_all_classes(V, calibrated, present)
 

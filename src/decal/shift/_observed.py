@@ -69,13 +69,14 @@ class Observed:
     def intervals(self, depths: Array, *, joint: bool) -> tuple[Array, Array]:
         """(K,) bounds of each frequency, among those that lose at most (K,) so many nats."""
         best = self.maximum
-        low, high = np.zeros(len(depths)), self.likelihood.ratios.any(axis=0).astype(np.float64)
-        if not joint:
-            low, high = plausible_segments(self.likelihood, best.value - depths, best.frequencies)
-        else:
+        if joint:
+            low, high = np.zeros(len(depths)), np.ones(len(depths))
+            high[~self.likelihood.ratios.any(axis=0)] = 0.0
             for depth in np.unique(depths[depths < np.inf]):
                 classes = np.flatnonzero(depths == depth)
                 low[classes], high[classes] = self._region(float(depth)).ranges(classes)
+        else:
+            low, high = plausible_segments(self.likelihood, best.value - depths, best.frequencies)
         return np.minimum(low, best.frequencies), np.maximum(high, best.frequencies)
 
     def box(self, odds: Array, depth: float, *, joint: bool, error: float) -> tuple[Array, Array]:
