@@ -1,6 +1,7 @@
 """Label shift: coverage in simulation, what adapting gains on real logits, and speed.
 
 python benchmarks/label_shift.py coverage --draws 500
+python benchmarks/label_shift.py factors
 python benchmarks/label_shift.py real --data FOLDER
 python benchmarks/label_shift.py speed
 """
@@ -13,6 +14,7 @@ import sys
 import time
 import warnings
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # decal's own threads share the work
@@ -75,10 +77,11 @@ def mixes(K, rng):
 
 
 COLUMNS = (
-    "frequencies", "all at once", "adapted", "adapted, own",
-    "frequencies, corrected", "all at once, corrected", "adapted, corrected",
-    "frequencies, bootstrap", "all at once, bootstrap", "adapted, bootstrap",
-    "true posterior", "width",
+    "frequencies", "at once", "adapted",
+    "without rows: frequencies", "at once",
+    "uncorrected: frequencies", "at once", "adapted",
+    "bootstrap: frequencies", "at once",
+    "adapted, own", "true posterior", "width",
 )  # fmt: skip
 SOME = 20
 """Every twentieth draw is also bootstrapped, and bounds are solved for even if all is certain."""
@@ -95,7 +98,7 @@ def coverage(draws, classes, bootstraps):
             for N in SIZES:
                 found = [one_draw(K, mix, N, seed, bootstraps) for seed in range(draws)]
                 mean = np.nanmean(np.array(found), axis=0)
-                numbers = " | ".join(f"{m:.3f}" for m in mean)
+                numbers = " | ".join("–" if np.isnan(m) else f"{m:.3f}" for m in mean)
                 print(f"| {K} | {mix} | {N:,} | {numbers} |", flush=True)
 
 
@@ -109,21 +112,26 @@ def one_draw(K, mix, N, seed, bootstraps):
         warnings.simplefilter("ignore")
         shift = decal.LabelShift(region="joint").fit(*labelled).observe(unlabelled)
         adapted = shift.predict(new, frequencies=v).point
-        some = rng.permutation(K)[:FREQUENCIES_TESTED]
-        lost = [profile_statistic(shift, v, k) for k in some]
-        plain = held(shift, v, lost, new, adapted)
-        corrected = held(shift.corrected(), v, lost, new, adapted, plain)
-        bootstrap, own, posterior_held, width = [np.nan] * 3, np.nan, np.nan, np.nan
+        lost = {k: profile_statistic(shift, v, k) for k in rng.permutation(K)[:FREQUENCIES_TESTED]}
+        uncorrected = copy(shift)
+        uncorrected.corrected = False
+        narrow = plausible(uncorrected, v, lost)
+        corrected = plausible(shift, v, lost)
+        sets = holding(uncorrected, narrow, new, adapted)
+        adapted_held = sets if sets == 1.0 else holding(shift, corrected, new, adapted)
+        bootstrap, others = [np.nan] * 2, [np.nan] * 3
         if seed % SOME == 0:
             if bootstraps:
-                bootstrapped = shift.bootstrapped(bootstraps, seed=seed)
-                bootstrap = held(bootstrapped, v, lost, new, adapted, plain)
+                bootstrap = plausible(shift.bootstrapped(bootstraps, seed=seed), v, lost)
             credal = shift.predict(new)
-            own = alone(shift).predict(new).contains(adapted).mean()
-            posterior_held = credal.contains(posterior(new, v)).mean()
-            width = (credal.upper - credal.lower).mean()
+            others = [
+                alone(shift).predict(new).contains(adapted).mean(),
+                credal.contains(posterior(new, v)).mean(),
+                (credal.upper - credal.lower).mean(),
+            ]
     return [
-        *plain, own, *corrected, *bootstrap, posterior_held, width,
+        *corrected, adapted_held, *plausible(without_rows(shift), v, lost),
+        *narrow, sets, *bootstrap, *others,
     ]  # fmt: skip
 
 
@@ -141,23 +149,50 @@ def profile_statistic(shift, v, k):
     return 2 * (observed.maximum.value - fixed.value)
 
 
-def held(shift, v, lost, new, adapted, narrower=(0.0, 0.0, 0.0)):
-    """Shares of frequencies, of all at once, and of new inputs, that are held.
+def without_rows(shift):
+    """The same, as if the labelled rows were not at hand: like `LabelShift.of` a Decalibrator."""
+    result = copy(shift)
+    known = shift._known
+    result._learnt = replace(known, calibrated=replace(known.calibrated, covariance=None))
+    return result
 
-    A frequency lies in its interval if its statistic is below the quantile, and all sets hold the
-    adapted prediction if the true frequencies are plausible: only otherwise bounds are solved for.
+
+def plausible(shift, v, lost):
+    """Shares of true frequencies in their intervals, and of all at once in the region.
+
+    A frequency lies in its interval if its statistic is below the quantile.
     """
     known = shift._known
-    observed = known.seen
-    single = shift._depth(known, 1)
-    deep = shift._depth(known, known.calibrated.freedom)
-    plausible = observed.maximum.value - observed.likelihood.at(v[None])[0] <= deep
-    certain = plausible or narrower[2] == 1.0
-    return [
-        np.mean(np.array(lost) / 2 <= single),
-        float(plausible),
-        1.0 if certain else shift.predict(new).contains(adapted).mean(),
-    ]
+    nats = known.seen.maximum.value - known.seen.likelihood.at(v[None])[0]
+    depths = shift._depths(known)
+    single = np.mean([statistic / 2 <= depths[k] for k, statistic in lost.items()])
+    return [single, float(nats <= shift._depth(known))]
+
+
+def holding(shift, held, new, adapted):
+    """Share of sets that hold the adapted prediction: all, if the true frequencies are plausible.
+
+    Only otherwise bounds are solved for.
+    """
+    return 1.0 if held[1] == 1.0 else shift.predict(new).contains(adapted).mean()
+
+
+FEW = ((10, 1000, 5000), (3, 300, 3000), (2, 100, 5000))
+"""Classes, labels and unlabelled inputs."""
+
+
+def factors(bootstraps=200):
+    """By how much the statistic of all frequencies exceeds what theory says, in three ways."""
+    print("| K | labels | N | corrected | without rows | bootstrap |")
+    print("|---:|---:|---:|---:|---:|---:|")
+    for K, labels, N in FEW:
+        rng = np.random.default_rng(1)
+        labelled = draw(labels, np.full(K, 1 / K), rng)
+        unlabelled, _ = draw(N, rng.dirichlet(np.ones(K)), rng)
+        shift = decal.LabelShift().fit(*labelled).observe(unlabelled)
+        models = shift, without_rows(shift), shift.bootstrapped(bootstraps)
+        found = " | ".join(f"{model._inflation(model._known):.1f}" for model in models)
+        print(f"| {K} | {labels:,} | {N:,} | {found} |", flush=True)
 
 
 # Real logits
@@ -167,10 +202,9 @@ REAL_COLUMNS = (
     "log-loss: as it is", "BBSE", "decal", "true mix",
     "error: as it is", "BBSE", "decal", "true mix",
     "ECE: as it is", "BBSE", "decal", "true mix",
-    "held", "held, corrected",
+    "held", "held, uncorrected",
     "decided", "error there", "point, as many",
-    "decided, corrected", "error there", "point, as many",
-    "cost: as it is", "decal", "worst case", "worst case, corrected",
+    "cost: as it is", "decal's point", "worst case", "worst case, uncorrected",
 )  # fmt: skip
 
 
@@ -221,11 +255,13 @@ def one_mix(logits, labels, N, seed):
     by_bbse = adapted(bbse(known, logits[fit], labels[fit], logits[unlabelled]))
     now, best = adapted(shift._known.seen.smoothed), adapted(v)
     sides = adapted(known.frequencies), by_bbse, now, best
-    sets = [model.predict(logits[new]) for model in (shift, shift.corrected())]
+    sets = [shift.predict(logits[new])]
+    shift.corrected = False
+    sets.append(shift.predict(logits[new]))
     return [
         *(measure(p, y) for measure in (log_loss, error, ece) for p in sides),
         *(np.mean(credal.contains(best)) for credal in sets),
-        *(number for credal in sets for number in decided(credal, now, y)),
+        *decided(sets[0], now, y),
         *(cost(p, y) for p in (sides[0], now, *(credal.lower for credal in sets))),
     ]  # fmt: skip
 
@@ -300,26 +336,32 @@ CASES = (
 EXACT_INPUTS, OWN_INPUTS = 2, 100
 
 
-def speed():
-    """Processor seconds of all threads, and how they grow with classes and observed inputs."""
+def speed(labels):
+    """Processor seconds of all threads, and how they grow with classes and observed inputs.
+
+    Few labels make regions larger, and bounds slower. Without a number of them, nothing is
+    corrected, though what the correction itself takes is told.
+    """
     print(
-        "| K | N | most likely mix | region | inputs | joint | on the clock | µs per bound | "
-        "to 1e-8 | times slower | own | one softmax |"
+        "| K | N | most likely mix | correction | region | inputs | joint | on the clock | "
+        "µs per bound | to 1e-8 | times slower | own | one softmax |"
     )
-    print("|---:|---:|" + "---:|" * 10)
+    print("|---:|---:|" + "---:|" * 11)
     first = draw(50, np.full(3, 1 / 3), np.random.default_rng(0))  # imports what is needed
     decal.LabelShift().fit(*first).observe(first[0]).predict(first[0])
     for K, N, inputs in CASES:
         rng = np.random.default_rng(0)
         v = rng.dirichlet(np.ones(K))
-        labelled = draw(max(LABELLED, 30 * K), np.full(K, 1 / K), rng)
-        shift = decal.LabelShift(region="joint").fit(*labelled).observe(draw(N, v, rng)[0])
+        labelled = draw(labels or max(LABELLED, 30 * K), np.full(K, 1 / K), rng)
+        shift = decal.LabelShift(region="joint", corrected=labels is not None)
+        shift.fit(*labelled).observe(draw(N, v, rng)[0])
         new = draw(inputs or OWN_INPUTS, v, rng)[0]
         observed = shift._known.seen
         likely, _ = clock(lambda o=observed: o.maximum)
+        corrected, _ = clock(lambda s=shift: s._known.scatter)
         numbers = ["", f"{len(new):,}", "", "", "", "", ""]
         if inputs:
-            region = observed.region(shift._depth(shift._known, K - 1))
+            region = observed.region(shift._depth(shift._known))
             fitted, _ = clock(lambda r=region: r.surrogate)
             joint, wall = clock(lambda s=shift, z=new: s.predict(z))
             shift.error = 1e-8
@@ -332,7 +374,8 @@ def speed():
         one, _ = clock(lambda s=shift, z=new: alone(s).predict(z))
         plain, _ = clock(lambda z=new, v=v: posterior(z, v))
         numbers += [f"{one:.2f}", f"{plain:.4f}"]
-        print(f"| {K:,} | {N:,} | {likely:.3f} | {' | '.join(numbers)} |", flush=True)
+        numbers = [f"{likely:.3f}", f"{corrected:.3f}", *numbers]
+        print(f"| {K:,} | {N:,} | {' | '.join(numbers)} |", flush=True)
 
 
 def clock(call):
@@ -344,9 +387,10 @@ def clock(call):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["coverage", "real", "speed"])
+    parser.add_argument("what", choices=["coverage", "factors", "real", "speed"])
     parser.add_argument("--draws", type=int, default=500)
     parser.add_argument("--bootstraps", type=int, default=40, help="0 for none")
+    parser.add_argument("--labels", type=int, help="of speed, with the correction")
     parser.add_argument("--classes", type=int, nargs="*", default=CLASSES)
     parser.add_argument("--data", type=Path, default=os.environ.get("DECAL_DATA"))
     options = parser.parse_args()
@@ -354,10 +398,12 @@ def main():
         sys.exit("Name the folder of logits with --data.")
     if options.what == "coverage":
         coverage(options.draws, options.classes, options.bootstraps)
+    elif options.what == "factors":
+        factors()
     elif options.what == "real":
         real(Path(options.data))
     else:
-        speed()
+        speed(options.labels)
 
 
 if __name__ == "__main__":

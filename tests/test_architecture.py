@@ -35,9 +35,10 @@ LAYERS = {
 SHORTCUTS = {
     ("credal", "explorer"),
     ("decalibrator", "explorer"),
+    ("shift", "explorer"),
     *(("__init__", room) for room in LAYERS["integrations"].split()),
 }
-"""Imports that go upwards, on first use: `credal.explore()` and `model.explore()` open the
+"""Imports that go upwards, on first use: `explore()` of a set, a model or a shift opens the
 explorer, and `decal.plot` and the other integrations are attributes of `decal`."""
 
 TESTS_ELSEWHERE = {

@@ -100,6 +100,24 @@ def test_the_command_takes_no_index_of_a_table_for_a_class():
 
 
 @pytest.mark.usefixtures("files_available")
+def test_what_decal_shift_saved_is_explored_with_its_frequencies():
+    z, labels, _ = data(300, 3, seed=2)
+    shift = decal.LabelShift(probabilities=True)
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    shift.fit(p, labels, classes="abc").observe(p[:90]).save("clinic.npz")
+    np.savez("probabilities.npz", probabilities=p[:20], labels=labels[:20])
+    header, arrays = export("clinic.npz", "probabilities.npz", "--rows", "15")
+    assert header["frequencies"]["upper"] == pytest.approx(shift.frequencies.upper)
+    assert header["models"][0]["name"] == "clinic"
+    sets = shift.predict(p[:20])[arrays["rows"]]
+    assert arrays["0/upper"][0] == pytest.approx(sets.tighten().upper, abs=1e-5)
+    for options in (["--alphas", "1,0.5"], ["--start", "0.5"], ["--compare", "other.npz"]):
+        assert "decal shift, whose sets have one level" in fail(
+            "clinic.npz", "probabilities.npz", *options
+        )
+
+
+@pytest.mark.usefixtures("files_available")
 def test_the_command_compares_and_names():
     np.savez("zh.npz", logits=np.zeros((20, 3)))
     names = ("--name", "English", "--compare-name", "Chinese", "--title", "Both")

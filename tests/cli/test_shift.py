@@ -119,10 +119,23 @@ def test_a_folder_is_observed_and_predicted_into_a_folder(files, tmp_path):
     )
     said = succeed("shift", "best.npz", "parts", "--sample", "10").output
     assert "random sample of 10 of 40 inputs" in said
-    assert "perfect calibration" not in said
-    np.save("parts/c.npy", np.repeat(z, 20, axis=0))
-    said = succeed("shift", "best.npz", "parts", "--region", "own").output
-    assert "With 800 labels for 840 inputs its errors may be larger" in " ".join(said.split())
+
+
+def test_intervals_allow_for_few_labels_unless_asked_not_to(files):
+    z = np.repeat(np.load("new.npy"), 40, axis=0)
+    np.save("many.npy", z)
+    wide = files.observe(z).frequencies.upper[0]
+    files.corrected = False
+    narrow = files.frequencies.upper[0]
+    assert wide > narrow + 0.004
+    save = ["--save", "plain.npz", "--region", "joint"]
+    assert f"{wide:.3f}" in succeed("shift", "best.npz", "many.npy").output
+    assert (
+        f"{narrow:.3f}" in succeed("shift", "best.npz", "many.npy", "--uncorrected", *save).output
+    )
+    again = ["shift", "plain.npz", "new.npy", "--no-observe"]
+    assert f"{narrow:.3f}" in succeed(*again).output
+    assert f"{wide:.3f}" in succeed(*again, "--corrected").output
 
 
 def test_tables_are_written_and_pipes_work(files):

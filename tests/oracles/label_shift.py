@@ -1,8 +1,10 @@
-"""Label shift by its definition: the likelihood of frequencies, and bounds by scanning all rays."""
+"""Label shift by its definition: the likelihood of frequencies, bounds by scanning all rays, and
+how much estimates scatter because the labels are few, by leaving a little of each row out."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import minimize
 
 
 def log_likelihood(v, ratios, weights):
@@ -78,3 +80,58 @@ def bounds(odds, middle, ratios, weights, floor, *, angles=60, zooms=10):
                 size /= 3
             result[side, k] = sign * value
     return result
+
+
+def calibrated_odds(logits, labels, weights, new):
+    """Odds of new inputs: shifts and scale of the largest likelihood, over counted frequencies."""
+    K = logits.shape[1]
+
+    is_class = np.eye(K)[labels]
+
+    def loss(parameters):
+        z = parameters[K] * logits + parameters[:K]
+        p = np.exp(z - z.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        left = weights[:, None] * (p - is_class)
+        slope = np.append(left.sum(axis=0), np.sum(left * logits))
+        return -weights @ np.log(np.sum(p * is_class, axis=1)), slope
+
+    start = np.append(np.zeros(K), 1.0)
+    found = minimize(loss, start, jac=True, method="BFGS", options={"gtol": 1e-8}).x
+    frequencies = np.bincount(labels, weights, minlength=K) / weights.sum()
+    z = found[K] * new + found[:K] - np.log(frequencies)
+    return np.exp(z - z.max(axis=1, keepdims=True))
+
+
+def likeliest(odds, weights):
+    """Frequencies of the largest likelihood, with half an input of every class, by EM."""
+    v = np.full(odds.shape[1], 1 / odds.shape[1])
+    moved = 1.0
+    while moved > 1e-12:
+        counts = weights @ (odds * v / (odds @ v)[:, None]) + 0.5
+        v, before = counts / counts.sum(), v
+        moved = np.abs(v - before).max()
+    return v
+
+
+def scatters(logits, labels, new, step=0.02):
+    """Covariances (K, K) of the frequencies found, through the labelled rows and through the new.
+
+    Each is the sum of the squares of how much a row moves the frequencies, if it counts a little
+    more or less: the infinitesimal jackknife.
+    """
+
+    def moved(row, rows, find):
+        more, less = np.ones(rows), np.ones(rows)
+        more[row] += step
+        less[row] -= step
+        return (find(more) - find(less)) / (2 * step)
+
+    odds = calibrated_odds(logits, labels, np.ones(len(labels)), new)
+    ones = np.ones(len(new))
+    by_label = [
+        moved(i, len(labels), lambda w: likeliest(calibrated_odds(logits, labels, w, new), ones))
+        for i in range(len(labels))
+    ]
+    by_input = [moved(i, len(new), lambda w: likeliest(odds, w)) for i in range(len(new))]
+    return [np.transpose(rows) @ np.array(rows) for rows in (by_label, by_input)]

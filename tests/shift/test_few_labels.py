@@ -1,11 +1,15 @@
-"""Regions that allow for few labels, against differences, the bootstrap and a simulation."""
+"""Regions that allow for few labels: against the jackknife, the bootstrap and a simulation."""
+
+import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import decal
-from decal.shift._calibrated import calibrate
-from decal.shift._few_labels import _influence, _sensitivity, linearised
+from decal.shift import ShiftWarning
+from decal.shift._few_labels import from_counts, from_inputs, from_labels, scatter
+from oracles.label_shift import scatters
 
 
 def draw(n, frequencies, rng):
@@ -20,92 +24,177 @@ def draw(n, frequencies, rng):
 def data():
     rng = np.random.default_rng(0)
     labelled = draw(300, [0.5, 0.3, 0.2], rng)
-    model = decal.LabelShift(0.95).fit(*labelled).observe(draw(900, [0.2, 0.2, 0.6], rng)[0])
-    return labelled, model
+    new = draw(900, [0.2, 0.2, 0.6], rng)[0]
+    return labelled, new, decal.LabelShift().fit(*labelled).observe(new)
 
 
-def parameters(calibrated):
-    """Shifts over frequencies, up to a constant, and the scale."""
-    shifts = calibrated.center - np.log(calibrated.frequencies)
-    return np.append(shifts - shifts.mean(), calibrated.scale)
+def contrasts(V):
+    """Variances of the scale, and of what tells two classes from each other."""
+    K = len(V) - 1
+    pairs = [(i, j) for i in range(K) for j in range(i)]
+    return np.array([V[i, i] + V[j, j] - 2 * V[i, j] for i, j in pairs] + [V[K, K]])
 
 
-def test_influences_are_differences_of_calibrations(data):
-    (z, y), model = data
-    influence = _influence(model._known.calibrated, (z, y, None), np.arange(3))
-    influence[:, :3] -= influence[:, :3].mean(axis=1, keepdims=True)
-    for row in (0, 17, 123):
-        step, moved = 1e-3, []
-        for sign in (-1, 1):
-            w = np.ones(len(y))
-            w[row] += sign * step
-            moved.append(parameters(calibrate(z, y, w, None, True)))
-        assert influence[row] == pytest.approx((moved[1] - moved[0]) / (2 * step), abs=1e-5)
+def uncorrected(model):
+    plain = decal.LabelShift(model.confidence, region=model.region, corrected=False)
+    plain._learnt = model._known
+    return plain
 
 
-def test_sensitivities_are_differences_of_gradients(data):
-    _, model = data
-    known = model._known
-    H, C = _sensitivity(known.calibrated, known.seen, np.arange(3))
-    likelihood, v = known.seen.likelihood, known.seen.smoothed
-    z = known.calibrated.logits(likelihood.ratios)
-
-    def gradient(shift, scale):
-        a = np.exp(
-            scale * z + known.calibrated.center - np.log(known.calibrated.frequencies) + shift
-        )
-        return likelihood.weights @ (a / (a @ v)[:, None])
-
-    step, scale = 1e-5, known.calibrated.scale
-    for j, e in enumerate(np.eye(3)):
-        slope = (gradient(step * e, scale) - gradient(-step * e, scale)) / (2 * step)
-        assert C[:, j] == pytest.approx(slope, rel=1e-4, abs=1e-3)
-    slope = (gradient(np.zeros(3), scale + step) - gradient(np.zeros(3), scale - step)) / (2 * step)
-    assert C[:, 3] == pytest.approx(slope, rel=1e-4, abs=1e-3)
-    a = likelihood.ratios / (likelihood.ratios @ v)[:, None]
-    assert pytest.approx((a * likelihood.weights[:, None]).T @ a) == H
+def test_factors_are_those_of_the_jackknife():
+    """Which calibrates and maximises anew, with SciPy and EM, when a row counts more or less."""
+    rng = np.random.default_rng(2)
+    z, y = draw(40, [0.4, 0.3, 0.3], rng)
+    new = draw(80, [0.3, 0.3, 0.4], rng)[0]
+    by_label, by_input = scatters(z, y, new)
+    found = decal.LabelShift().fit(z, y).observe(new)._known.scatter
+    single = 1 + np.diag(by_label) / np.diag(by_input)
+    assert single.min() > 1.5
+    assert found.single == pytest.approx(single, rel=0.04)
+    free = np.array([[1.0, -1.0, 0.0], [0.5, 0.5, -1.0]])
+    ratio = np.linalg.solve(free @ by_input @ free.T, free @ by_label @ free.T)
+    assert np.sort(found.variances) == pytest.approx(
+        1 + np.sort(np.linalg.eigvals(ratio)), rel=0.04
+    )
 
 
-def test_it_finds_about_what_the_bootstrap_finds(data):
-    _, model = data
-    corrected = model.corrected()._known.inflations
-    bootstrapped = model.bootstrapped(100)._known.inflations
-    assert min(corrected) > 1.5
-    assert corrected == pytest.approx(bootstrapped, rel=0.3)
+def test_factors_are_about_those_of_the_bootstrap(data):
+    _, _, model = data
+    joint, _ = model.bootstrapped(100)._known.bootstrapped
+    assert model._known.scatter.joint(0.95) > 1.5
+    assert model._known.scatter.joint(0.95) == pytest.approx(joint, rel=0.3)
 
 
-def test_statistics_scatter_as_much_as_it_says():
-    """Where the truth is known: the level of the corrected region, not of the plain one."""
-    v, plain, corrected = np.array([0.3, 0.7]), 0, 0
+def test_intervals_hold_the_truth_as_often_as_they_say_with_many_more_inputs_than_labels():
+    v, held = np.array([0.3, 0.7]), np.zeros((3, 60))
     for seed in range(60):
         rng = np.random.default_rng([seed, 1])
-        model = decal.LabelShift(0.9).fit(*draw(200, [0.5, 0.5], rng))
-        model.observe(draw(1500, v, rng)[0])
-        lost = model._known.seen.maximum.value - model._known.seen.likelihood.at(v[None])[0]
-        wider = model.corrected()
-        plain += lost <= model._depth(model._known, 1)
-        corrected += lost <= wider._depth(wider._known, 1)
-    assert plain < 45
-    assert corrected >= 48
+        labelled, new = draw(200, [0.5, 0.5], rng), draw(3000, v, rng)[0]
+        model = decal.LabelShift(0.9).fit(*labelled).observe(new)
+        best = decal.Decalibrator(reference="best", directions=("class", "temperature"))
+        without_rows = decal.LabelShift.of(best.fit(*labelled), 0.9).observe(new)
+        for i, which in enumerate((model, without_rows, uncorrected(model))):
+            found = which.frequencies
+            held[i, seed] = found.lower[0] <= v[0] <= found.upper[0]
+    assert held[0].mean() == pytest.approx(0.9, abs=0.08)
+    assert held[1].mean() == pytest.approx(0.9, abs=0.08)
+    assert held[2].mean() < 0.65
+
+
+def test_every_frequency_has_its_own_factor(data):
+    _, _, model = data
+    factors, plain = model._known.scatter.single, uncorrected(model)
+    assert np.ptp(factors) > 0.1
+    likelihood, best = model._known.seen.likelihood, model._known.seen.maximum
+    found, narrow = model.frequencies, plain.frequencies
+    assert np.all((found.lower < narrow.lower) & (found.upper > narrow.upper))
+    for k in range(3):  # at the endpoints the profile likelihood has lost what the factor says
+        for end in (found.lower[k], found.upper[k]):
+            rest = decal.shift._likelihood.most_likely(likelihood.without(k, end))
+            assert 2 * (best.value - rest.value) == pytest.approx(3.841459 * factors[k], rel=1e-4)
+    assert np.all(model.test().p_values > plain.test().p_values)
+    assert model.test().p_value > plain.test().p_value
+    own = decal.LabelShift(region="own")
+    own._learnt = model._known
+    assert np.all(own.frequencies.lower <= uncorrected(own).frequencies.lower)
 
 
 def test_weights_count_like_rows_and_many_labels_change_nothing(data):
-    (z, y), model = data
-    observed, calibrated = model._known.seen, model._known.calibrated
-    once = linearised(calibrated, observed, (z, y, None), confidence=0.95)
-    twice = linearised(calibrated, observed, (z, y, np.full(len(y), 2.0)), confidence=0.95)
-    doubled = linearised(
-        calibrated, observed, (np.tile(z, (2, 1)), np.tile(y, 2), None), confidence=0.95
+    (z, y), new, model = data
+    calibrated = model._known.calibrated
+    twice = decal.LabelShift().fit(z, y, sample_weight=np.full(len(y), 2.0))
+    doubled = decal.LabelShift().fit(np.tile(z, (2, 1)), np.tile(y, 2))
+    assert twice._known.calibrated.covariance == pytest.approx(
+        doubled._known.calibrated.covariance, abs=1e-9
     )
-    assert twice == pytest.approx(doubled)
-    assert np.all(np.array(twice) < once)
-    many = linearised(calibrated, observed, (z, y, np.full(len(y), 1e6)), confidence=0.95)
-    assert many == pytest.approx((1.0, 1.0), abs=1e-3)
+    heavy = from_labels(replace(calibrated, weight=3e8), (z, y, np.full(len(y), 1e6)))
+    many = replace(calibrated, weight=3e8, covariance=heavy)
+    assert scatter(many, model._known.seen).joint(0.95) == pytest.approx(1, abs=1e-3)
+    left_out = np.append(np.ones(len(y)), 0.0)
+    masked = np.append(z, [[0.0, -np.inf, -np.inf]], axis=0)
+    some = decal.LabelShift().fit(masked, np.append(y, 0), sample_weight=left_out)
+    assert some._known.calibrated.covariance == pytest.approx(calibrated.covariance)
+    assert model.frequencies.upper == pytest.approx(some.observe(new).frequencies.upper)
 
 
-def test_what_was_not_calibrated_is_not_corrected(data):
-    (z, y), model = data
-    plain = decal.LabelShift(calibrate=False).fit(z, y).observe(z)
-    assert plain.corrected()._known.inflations == (1.0, 1.0)
-    lower, wider = model.frequencies, model.corrected().frequencies
-    assert np.all((wider.lower <= lower.lower) & (wider.upper >= lower.upper))
+def test_without_the_labelled_rows_inputs_tell_the_covariance():
+    """If the calibrated model is right: drawn from another mix, they are weighted back."""
+    rng = np.random.default_rng(4)
+    labelled = draw(4000, [0.5, 0.3, 0.2], rng)
+    model = decal.LabelShift().fit(*labelled).observe(draw(4000, [0.2, 0.2, 0.6], rng)[0])
+    calibrated = model._known.calibrated
+    known = contrasts(calibrated.covariance)
+    assert contrasts(from_inputs(calibrated, model._known.seen)) == pytest.approx(known, rel=0.1)
+    fixed = from_inputs(replace(calibrated, scale=1.0), model._known.seen)
+    assert not fixed[3].any()
+
+
+def test_counted_frequencies_are_uncertain_and_given_ones_are_not(data):
+    (z, y), new, _ = data
+    counted = decal.LabelShift(calibrate=False).fit(z, y)
+    pi = counted._known.calibrated.frequencies
+    counts = np.random.default_rng(1).multinomial(len(y), pi, size=40_000)
+    V = np.cov(np.log(counts / len(y)).T)
+    V = np.pad(V, ((0, 1), (0, 1)))
+    assert contrasts(from_counts(counted._known.calibrated)) == pytest.approx(
+        contrasts(V), rel=0.06
+    )
+    counted.observe(new)
+    assert counted._known.scatter.joint(0.95) > 1.2
+    bootstrapped = counted.bootstrapped(60)._known.bootstrapped
+    assert bootstrapped[0] == pytest.approx(counted._known.scatter.joint(0.95), rel=0.3)
+    given = decal.LabelShift(calibrate=False).fit(z, y, frequencies=pi).observe(new)
+    assert given._known.scatter.joint(0.95) == 1
+    assert given.frequencies.upper == pytest.approx(uncorrected(given).frequencies.upper)
+
+
+def test_files_keep_the_covariance_and_the_setting_and_old_ones_are_corrected_too(data, tmp_path):
+    _, _, model = data
+    model.save(tmp_path / "new.npz")
+    again = decal.LabelShift.load(tmp_path / "new.npz")
+    assert np.array_equal(again.frequencies.upper, model.frequencies.upper)
+    uncorrected(model).save(tmp_path / "plain.npz")
+    assert decal.LabelShift.load(tmp_path / "plain.npz").corrected is False
+    with np.load(tmp_path / "new.npz") as archive:
+        arrays = {name: archive[name] for name in archive if name != "covariance"}
+    header = next(name for name in arrays if arrays[name].dtype.kind == "U")
+    settings = json.loads(str(arrays[header]))
+    del settings["corrected"]
+    settings["inflations"] = ["1.0", "1.0"]
+    np.savez(tmp_path / "old.npz", **{**arrays, header: np.array(json.dumps(settings))})
+    old = decal.LabelShift.load(tmp_path / "old.npz")
+    assert old.frequencies.upper == pytest.approx(model.frequencies.upper, abs=0.02)
+    assert np.all(old.frequencies.upper > uncorrected(model).frequencies.upper)
+    arrays["covariance"] = np.ones((2, 2))
+    np.savez(tmp_path / "bad.npz", **arrays)
+    with pytest.raises(ValueError, match="its covariance is damaged"):
+        decal.LabelShift.load(tmp_path / "bad.npz")
+
+
+def test_copies_and_merged_ones_are_corrected_for_all_that_was_observed(data):
+    labelled, new, model = data
+    pieces = decal.LabelShift().fit(*labelled).observe(new[:400])
+    few = pieces._known.scatter.joint(0.95)
+    other = pieces._unobserved().observe(new[400:])
+    pieces.merge(other)
+    assert pieces._known.scatter.joint(0.95) == pytest.approx(model._known.scatter.joint(0.95))
+    assert pieces._known.scatter.joint(0.95) > few
+
+
+@pytest.mark.parametrize("K", [2, 3, 7])
+def test_few_inputs_few_labels_and_absent_classes_are_no_problem(K):
+    rng = np.random.default_rng(K)
+    z, y = draw(60, np.full(K, 1 / K), rng)
+    model = decal.LabelShift().fit(z, y).observe(z[:1])  # fewer inputs than classes
+    assert model._known.scatter.joint(0.95) == pytest.approx(1, abs=0.2)
+    once = np.append(y, np.arange(K))[-K - 4 :]  # a label or two of each class
+    least = decal.LabelShift().fit(rng.normal(size=(len(once), K)) + np.eye(K)[once], once)
+    assert least.observe(z)._known.scatter.joint(0.95) > 1.4
+    assert np.all(least.frequencies.upper <= 1)
+    wide = np.column_stack([z, rng.normal(size=60)])
+    with pytest.warns(ShiftWarning, match="no labelled example"):
+        absent = decal.LabelShift().fit(wide, y)
+    assert absent.observe(wide)._known.scatter.joint(0.95) == pytest.approx(
+        decal.LabelShift().fit(z, y).observe(z)._known.scatter.joint(0.95)
+    )
+    assert absent.frequencies.upper[K] == 1

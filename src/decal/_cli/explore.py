@@ -23,7 +23,7 @@ from decal._cli.options import (
     LabelsOption,
     LogitsArgument,
     LogitsKeyOption,
-    ModelArgument,
+    SavedArgument,
     TruthKeyOption,
     TruthOption,
     levels,
@@ -31,9 +31,11 @@ from decal._cli.options import (
     split,
 )
 from decal._cli.terminal import progress_bar, say
+from decal._io import model_files
 from decal._io.formats import TABLES, load_array, open_file, open_table
 from decal._io.sources import LogitSource, open_source
 from decal._io.writers import check_output
+from decal.shift._shift_files import KIND
 
 EXPLORE_EXAMPLES = """[bold]Examples[/]
 
@@ -44,6 +46,8 @@ EXPLORE_EXAMPLES = """[bold]Examples[/]
     decal explore nli.npz nli_logits.npz --texts nli.jsonl --texts-key premise,hypothesis
 
     decal explore nli.npz nli_logits.npz --texts nli.jsonl --texts-key example.premise
+
+    decal explore clinic.npz new.npz -o page.html  [dim]# what decal shift --save wrote[/]
 
     decal explore english.npz en.npz --compare chinese.npz --compare-logits zh.npz
     """
@@ -60,7 +64,7 @@ LISTS = (".txt", ".jsonl", ".csv", ".parquet", ".npz", ".npy")
 
 
 def explore(
-    model: ModelArgument,
+    model: SavedArgument,
     logits: LogitsArgument,
     labels: LabelsOption = None,
     truth: TruthOption = None,
@@ -178,17 +182,26 @@ def explore(
     """Look at a model's predictions in a browser: every input, at every level.
 
     Serves a page to this machine only, until Ctrl-C, or exports it as one file to keep or to send.
-    Nothing is uploaded. Labels and truth are taken from LOGITS if they are there.
+    Nothing is uploaded. Labels and truth are taken from LOGITS if they are there. With a MODEL that
+    decal shift --save wrote, sets are adapted, and the page shows class frequencies.
     """
     if out is not None:
         check_output(out, force=force, formats=(".html",))
     if compare is None and (compare_logits or compare_name):
         raise ValueError("compare must be given with compare-logits or compare-name: got none.")
     slider = None if alphas is None else levels(alphas)
-    fitted = decal.Decalibrator.load(model)
+    adapts = model_files.read_settings(model).get("kind") == KIND
+    if adapts and (alphas or start is not None or compare):
+        raise ValueError(
+            "alphas, start and compare must not be given with a model of decal shift, whose sets "
+            "have one level: leave them out."
+        )
+    fitted = decal.LabelShift.load(model) if adapts else decal.Decalibrator.load(model)
     other = None if compare is None else decal.Decalibrator.load(compare)
 
-    def open_logits(path: Path, model: decal.Decalibrator, **companions: Any) -> LogitSource:
+    def open_logits(
+        path: Path, model: decal.Decalibrator | decal.LabelShift, **companions: Any
+    ) -> LogitSource:
         return open_source(
             path,
             # A model that knows its classes finds them by name, also in logits of another model.
@@ -215,25 +228,32 @@ def explore(
             compare_logits or logits, other, keys={"logits": logits_key}, wanted=()
         ) as source:
             second = (other._taking_logits(), source.all().logits, compare_name or compare.stem)
-    with _bar() as progress:
-        page = explorer.explore(
-            fitted._taking_logits(),
-            data.logits,
-            labels=data.labels,
-            truth=data.truth,
-            texts=None if texts is None else read_list(texts, texts_key, "texts"),
-            images=None if images is None else read_images(images, images_key),
-            names=None if names is None else read_list(names, names_key, "names"),
-            groups=None if groups is None else read_groups(groups, groups_key),
-            alphas=slider,
-            start=start,
-            rows=rows,
-            name=name or model.stem,
-            compare=second,
-            title=title or logits.stem,
-            seed=seed,
-            progress=progress,
-        )
+    shown: dict[str, Any] = {
+        "labels": data.labels,
+        "truth": data.truth,
+        "texts": None if texts is None else read_list(texts, texts_key, "texts"),
+        "images": None if images is None else read_images(images, images_key),
+        "names": None if names is None else read_list(names, names_key, "names"),
+        "groups": None if groups is None else read_groups(groups, groups_key),
+        "rows": rows,
+        "name": name or model.stem,
+        "title": title or logits.stem,
+        "seed": seed,
+    }
+    taking = fitted._taking_logits()
+    if isinstance(taking, decal.LabelShift):
+        page = taking.explore(data.logits, **shown)
+    else:
+        with _bar() as progress:
+            page = explorer.explore(
+                taking,
+                data.logits,
+                alphas=slider,
+                start=start,
+                compare=second,
+                progress=progress,
+                **shown,
+            )
     if out is None:
         page.serve(port, not no_browser)
         return

@@ -86,7 +86,7 @@ ModelArgument = Annotated[
 SavedArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="MODEL", callback=_is_model, help="Written by decal fit, or by --save before."
+        metavar="MODEL", callback=_is_model, help="Written by decal fit, or by decal shift --save."
     ),
 ]
 LabelsOption = Annotated[

@@ -158,12 +158,21 @@ def shift(
             show_default="MODEL's, or auto",
         ),
     ] = None,
+    corrected: Annotated[
+        bool | None,
+        typer.Option(
+            "--corrected/--uncorrected",
+            help="Whether regions and p-values allow for the labels being few.",
+            show_default="MODEL's, or corrected",
+        ),
+    ] = None,
     bootstrap: Annotated[
         int | None,
         typer.Option(
             metavar="DRAWS",
             min=20,
-            help="Widen regions for the labelled data being few; 200 draws will do.",
+            help="Allow for few labels by the bootstrap, better with a hundred or fewer; 200 draws "
+            "will do.",
         ),
     ] = None,
     labelled: LabelledOption = None,
@@ -192,7 +201,7 @@ def shift(
     for path, formats in ((save, (".npz",)), (table, TABLES)):
         if path is not None:
             check_output(path, force=force, formats=formats)
-    adapted = load_shift(model, confidence, region)
+    adapted = load_shift(model, confidence, region, corrected)
     options: dict[str, Any] = {
         "keys": {"logits": logits_key},
         "columns": split(columns) or None,
@@ -224,7 +233,9 @@ def shift(
         _report(adapted, table)
 
 
-def load_shift(path: Path, confidence: float | None, region: str | None) -> decal.LabelShift:
+def load_shift(
+    path: Path, confidence: float | None, region: str | None, corrected: bool | None
+) -> decal.LabelShift:
     """What `--save` wrote, or a LabelShift of what `decal fit` wrote, with these settings."""
     if region is not None:
         check_choice(region, "region", REGIONS)
@@ -236,6 +247,7 @@ def load_shift(path: Path, confidence: float | None, region: str | None) -> deca
         found = decal.LabelShift.of(decal.Decalibrator.load(path), CONFIDENCE)
     found.confidence = found.confidence if confidence is None else confidence
     found.region = region or found.region
+    found.corrected = found.corrected if corrected is None else corrected
     return found
 
 
@@ -293,15 +305,6 @@ def _report(adapted: decal.LabelShift, path: Path | None) -> None:
         f"The frequencies {changed}: p-value {p_text(test.p_value)} for no change.",
         highlight=False,
     )
-    known = adapted._known
-    labels = known.calibrated.weight
-    if frequencies.inputs > labels and known.inflations == (1.0, 1.0):
-        say(
-            f"Intervals and p-values suppose a perfect calibration. With {labels:,.0f} labels for "
-            f"{frequencies.inputs:,.0f} inputs its errors may be larger than they are wide: add "
-            "--bootstrap 200 --labelled FILE.",
-            style="yellow",
-        )
     if path is not None:
         names = np.array(frequencies.classes)
         columns = {"class": names, **frequencies._columns(), **test._columns()}

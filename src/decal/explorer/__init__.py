@@ -11,7 +11,8 @@ uncertainties and decisions of every input at each level, which decal has comput
 Exploration: Cats and dogs, 4 inputs, 2 classes, 20 levels
   .save("page.html") writes it as a file, .serve() opens it in a browser
 
-Imports from `_base`, `credal`, `_io`, `directions`, `decalibrator`, `metrics` and `selection`.
+Imports from `_base`, `credal`, `_io`, `directions`, `decalibrator`, `metrics`, `selection` and
+`shift`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from decal._base.checks import check_distributions, check_labels
 from decal._base.inputs import inputs_of
 from decal.credal import CredalSet
 from decal.explorer._evidence import curves_of
+from decal.explorer._frequencies import with_frequencies
 from decal.explorer._groups import open_groups
 from decal.explorer._levels import levels_of, opening
 from decal.explorer._media import open_media
@@ -31,8 +33,17 @@ from decal.explorer._offline_page import OfflinePage
 from decal.explorer._payload import Payload, Side, collect
 from decal.explorer._story import Story, story
 from decal.selection._plausibility import Predictor
+from decal.shift import LabelShift
 
-__all__ = ["Exploration", "Payload", "Story", "explore", "explore_credal", "story"]
+__all__ = [
+    "Exploration",
+    "Payload",
+    "Story",
+    "explore",
+    "explore_credal",
+    "explore_shift",
+    "story",
+]
 
 USUAL_ALPHA = 0.8
 """The own level of models without an alpha."""
@@ -256,6 +267,33 @@ def explore_credal(
             seed=seed,
         )
     )
+
+
+def explore_shift(shift: LabelShift, logits: Any, **options: Any) -> Exploration:
+    """An interactive page about sets adapted to other class frequencies, and these frequencies.
+
+    Parameters
+    ----------
+    shift : LabelShift
+        Fitted, and with unlabelled inputs observed.
+    logits : (n, K) array
+        Inputs to show; they may be those observed.
+    options
+        As for `explore_credal`.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(2, size=200)
+    >>> logits = 2 * np.eye(2)[labels] + rng.normal(size=(200, 2))
+    >>> shift = decal.LabelShift().fit(logits, labels).observe(logits[labels == 0])
+    >>> shift.explore(logits).payload.header["frequencies"]["changed"]
+    True
+    """
+    options = {"name": "Adapted", "title": "Adapted to other class frequencies"} | options
+    page = explore_credal(shift.predict(logits), **options)
+    return Exploration(with_frequencies(page.payload, shift, logits))
 
 
 def _side(model: Predictor, z: Any, name: str, levels: list[float], start: int) -> Side:

@@ -39,13 +39,14 @@ def inflated(
     unlabelled, truth = observed.likelihood, observed.maximum.frequencies
     logits = calibrated.logits(unlabelled.ratios)
     present = np.flatnonzero(calibrated.frequencies)
+    given = calibrated.covariance is not None and not calibrated.covariance.any()
     statistics: list[float] = []
     singles: list[float] = []
     for _ in range(draws):
         again, drawn = (a * _counts(len(a), rng) for a in (weights, unlabelled.weights))
         kept, here = again > 0, drawn > 0
         new = calibrate(z[kept], y[kept], again[kept], None, anew)
-        if not anew:
+        if given:
             new = replace(new, frequencies=calibrated.frequencies)
         if np.any(new.frequencies[present] == 0):
             statistics.append(np.inf)

@@ -35,6 +35,9 @@ class Calibrated:
         Number of labelled examples.
     names : tuple of str, optional
         Of the classes.
+    covariance : (K + 1, K + 1) array, optional
+        Of the errors of center minus log-frequencies, and of the scale, that the labels being few
+        causes; see `_few_labels`. None if the labelled rows were not at hand.
     """
 
     center: Array
@@ -42,6 +45,7 @@ class Calibrated:
     frequencies: Array
     weight: float
     names: tuple[str, ...] | None
+    covariance: Array | None = None
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -66,6 +70,11 @@ class Calibrated:
             raise ValueError("its center is damaged")
         if not (0 < self.scale < np.inf and 0 < self.weight < np.inf):
             raise ValueError("its scale or weight is damaged")
+        V, K = self.covariance, len(self.frequencies)
+        if V is not None and not (
+            V.shape == (K + 1, K + 1) and np.isfinite(V).all() and np.allclose(V, V.T)
+        ):
+            raise ValueError("its covariance is damaged")
 
     def warn_of_absent(self) -> None:
         """Warn of classes without labels."""

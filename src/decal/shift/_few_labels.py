@@ -1,105 +1,186 @@
-"""How much more likelihoods scatter because the calibration rests on few labels: by linearising."""
+"""How much more likelihoods scatter because what was learnt rests on few labels: by linearising.
+
+Estimated from labels are the shifts b and the scale of the calibration, and the frequencies pi of
+the classes. Odds are softmax(scale z + b) / pi, so that only b - log pi and the scale matter, and
+of b - log pi no constant that is added to all classes.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.numerics import Array, Logits
+from decal._base.numerics import Array, Logits, row_blocks
 from decal.shift._bootstrap import Labelled
 from decal.shift._calibrated import Calibrated
-from decal.shift._observed import Observed
-
-RIDGE = 1e-9
-"""Relative to the mean curvature: classes that the inputs cannot tell apart leave none."""
+from decal.shift._observed import HALF, Observed
 
 CUTOFF = 1e-10
 """Of pseudo-inverses: a constant added to all shifts changes nothing."""
 
+BLOCK_ELEMENTS = 1 << 20
+"""Numbers of inputs, times classes, that are looked at together."""
 
-def linearised(
-    calibrated: Calibrated, observed: Observed, labelled: Labelled, *, confidence: float
-) -> tuple[float, float]:
-    """Factors of the statistics of all frequencies, and of one; at least 1.
 
-    The calibration's parameters have the covariance V of their influence functions (the sandwich),
-    which moves the gradient of the likelihood by C V C'. In units of the curvature H the
-    statistic is then a sum of squares with variances 1 + eig(H^-1 C V C'), instead of 1. Its
-    quantile is that of the scaled chi-square distribution with the same mean and variance.
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """How statistics of the likelihood scatter, in units of what they would with the true model.
 
-    Much faster than drawing the data again, and without chance; right for many labels.
+    Attributes
+    ----------
+    variances : (K - 1,) array
+        The statistic of all frequencies is a sum of squares with these variances; at least 1.
+    single : (K,) array
+        The statistic of each frequency is a square with this variance; at least 1.
     """
-    from scipy.optimize import brentq
-    from scipy.stats import chi2
 
+    variances: Array
+    single: Array
+
+    def joint(self, confidence: float) -> float:
+        """Factor of the quantile of the statistic of all frequencies; at least 1.
+
+        The sum of squares is taken for the scaled chi-square variable with its mean and variance.
+        """
+        from scipy.stats import chi2
+
+        if not len(self.variances):
+            return 1.0
+        mean, square = self.variances.sum(), np.sum(self.variances**2)
+        quantile = square / mean * chi2.ppf(confidence, mean**2 / square)
+        return max(float(quantile / chi2.ppf(confidence, len(self.variances))), 1.0)
+
+
+def scatter(calibrated: Calibrated, observed: Observed) -> Scatter:
+    """How much more statistics scatter because few labels were there.
+
+    An error of what the labels tell, with covariance V, moves the gradient of the likelihood by
+    C V C'. In units of the curvature H the statistic of all frequencies is then a sum of squares
+    with variances 1 + eig(H^-1 C V C'), instead of 1. As for predictions, half an input of every
+    class is supposed in H: fewer inputs than classes leave directions without curvature.
+    """
     present = np.flatnonzero(calibrated.frequencies)
-    if len(present) < 2:
-        return 1.0, 1.0
+    V = calibrated.covariance
+    V = from_inputs(calibrated, observed) if V is None else V
+    parameters = np.append(present, len(calibrated.frequencies))
     H, C = _sensitivity(calibrated, observed, present)
-    C_influence = C @ _influence(calibrated, labelled, present).T  # (K, n)
     basis = np.linalg.svd(np.ones((1, len(present))))[2][1:]  # (K - 1, K): sums of zero
-    D = basis @ C_influence
-    H = basis @ H @ basis.T
-    H += RIDGE * np.trace(H) / len(H) * np.eye(len(H))
-    inverse = np.linalg.inv(H)
+    inverse = np.linalg.inv(basis @ H @ basis.T)
     inverse = (inverse + inverse.T) / 2
-    root = np.linalg.cholesky(inverse)
-    variances = 1 + np.linalg.svd(root.T @ D, compute_uv=False) ** 2
-    variances = np.concatenate([variances, np.ones(max(len(H) - len(variances), 0))])
-    mean, square = variances.sum(), np.sum(variances**2)
-    joint = square / mean * chi2.ppf(confidence, mean**2 / square) / chi2.ppf(confidence, len(H))
     spread = basis.T @ inverse  # (K, K - 1)
-    single = 1 + np.sum((spread @ D) ** 2, axis=1) / np.sum(spread * basis.T, axis=1)
-
-    def excess(quantile: float) -> float:
-        return float(np.mean(chi2.sf(quantile / single, 1)) - (1 - confidence))
-
-    usual = float(chi2.ppf(confidence, 1))
-    one = brentq(excess, usual, usual * float(single.max()) * (1 + 1e-9)) / usual
-    return max(float(joint), 1.0), max(float(one), 1.0)
+    D = basis @ C
+    moved = D @ V[np.ix_(parameters, parameters)] @ D.T
+    root = np.linalg.cholesky(inverse)
+    single = np.ones(len(calibrated.frequencies))
+    if len(basis):
+        more = np.sum((spread @ moved) * spread, axis=1) / np.sum(spread * basis.T, axis=1)
+        single[present] += np.maximum(more, 0.0)
+    return Scatter(1 + np.maximum(np.linalg.eigvalsh(root.T @ moved @ root), 0.0), single)
 
 
 def _sensitivity(
     calibrated: Calibrated, observed: Observed, present: NDArray[np.intp]
 ) -> tuple[Array, Array]:
     """The curvature H = sum b b', and (K, K + 1) the gradient's slope C in the parameters."""
-    likelihood = observed.likelihood
-    v, w = observed.smoothed[present], likelihood.weights
-    a = likelihood.ratios[:, present]
-    z = _finite(calibrated.logits(likelihood.ratios)[:, present])
-    b = a / (a @ v)[:, None]
-    weighted, p = b * w[:, None], b * v
-    by_shift = np.diag(weighted.sum(axis=0)) - weighted.T @ p
-    by_scale = np.sum(weighted * (z - np.sum(p * z, axis=1, keepdims=True)), axis=0)
-    return weighted.T @ b, np.column_stack([by_shift, by_scale])
-
-
-def _influence(calibrated: Calibrated, labelled: Labelled, present: NDArray[np.intp]) -> Array:
-    """(n, K + 1) how each labelled row moved shifts minus log-frequencies, and the scale.
-
-    Rows of weight w stand for w rows: they are divided by its root, so that V is a sum of squares.
-    """
-    logits, y, weights = labelled
-    w = np.ones(len(y)) if weights is None else weights
-    keep = w > 0
-    z, y, w = _finite(logits[keep][:, present].astype(np.float64)), y[keep], w[keep]
-    masked = np.isneginf(logits[keep][:, present])
+    likelihood, v = observed.likelihood, observed.smoothed[present]
     K = len(present)
-    score = np.where(masked, -np.inf, calibrated.scale * z + calibrated.center[present])
-    r = np.exp(score - score.max(axis=1, keepdims=True))
-    r /= r.sum(axis=1, keepdims=True)
-    is_class = (y[:, None] == present).astype(np.float64)
-    missed = is_class - r
-    u = np.column_stack([missed, np.sum(missed * z, axis=1)])
-    rz = np.sum(r * z, axis=1, keepdims=True)
+    H, C = np.diag(HALF / v**2), np.zeros((K, K + 1))
+    for rows in row_blocks(len(likelihood.weights), K, BLOCK_ELEMENTS):
+        a, z = likelihood.ratios[rows][:, present], calibrated.logits(likelihood.ratios[rows])
+        b = a / (a @ v)[:, None]
+        weighted, p, z = b * likelihood.weights[rows, None], b * v, _finite(z[:, present])
+        H += weighted.T @ b
+        C[:, :K] += np.diag(weighted.sum(axis=0)) - weighted.T @ p
+        C[:, K] += np.sum(weighted * (z - np.sum(p * z, axis=1, keepdims=True)), axis=0)
+    return H, C
+
+
+# The covariance V of shifts minus log-frequencies, and of the scale: (K + 1, K + 1), with zeros for
+# classes without labels
+
+
+def from_labels(calibrated: Calibrated, labelled: Labelled) -> Array:
+    """V of a model that was calibrated on these rows: the sandwich, right if the model is not.
+
+    A row moves the parameters by its score u, times the inverse of the information J, and the
+    log-frequencies by e = (its class - pi) / (n pi). V is the sum of the squares of J^-1 u - e.
+    """
+    z, y, weights = labelled
+    w = np.ones(len(y)) if weights is None else weights
+    z, y, w = z[w > 0], y[w > 0], w[w > 0]
+    present = np.flatnonzero(calibrated.frequencies)
+    K, pi = len(present), calibrated.frequencies[present]
+    J, S, by_class = np.zeros((K + 1, K + 1)), np.zeros((K + 1, K + 1)), np.zeros((K + 1, K))
+    for rows in row_blocks(len(y), K, BLOCK_ELEMENTS):
+        score = calibrated.scale * z[rows][:, present] + calibrated.center[present]
+        r = np.exp(score - score.max(axis=1, keepdims=True))
+        r /= r.sum(axis=1, keepdims=True)
+        known = _finite(z[rows][:, present].astype(np.float64))
+        is_class = (y[rows, None] == present).astype(np.float64)
+        u = np.column_stack([is_class - r, np.sum((is_class - r) * known, axis=1)])
+        J += _information(r, known, w[rows])
+        S += (u * w[rows, None]).T @ u
+        by_class += (u * w[rows, None]).T @ is_class
+    inverse = np.linalg.pinv(J, rcond=CUTOFF, hermitian=True)
+    both = inverse @ (by_class / (calibrated.weight * pi))  # the scores of all rows sum to zero
+    V = inverse @ S @ inverse
+    V[:, :K] -= both
+    V[:K] -= both.T
+    V[:K, :K] += (np.diag(1 / pi) - 1) / calibrated.weight
+    return _for_all_classes(V, calibrated, present)
+
+
+def from_counts(calibrated: Calibrated) -> Array:
+    """V of a model that was taken as it is, where the classes of the labels were only counted."""
+    present = np.flatnonzero(calibrated.frequencies)
+    V = np.zeros((len(present) + 1, len(present) + 1))
+    V[:-1, :-1] = (np.diag(1 / calibrated.frequencies[present]) - 1) / calibrated.weight
+    return _for_all_classes(V, calibrated, present)
+
+
+def from_inputs(calibrated: Calibrated, observed: Observed) -> Array:
+    """V where the rows that calibrated are not at hand: that of a right model, from other inputs.
+
+    The scores of a right model have the covariance J, so that V = J^-1 - diag(1 / pi) / n. Weighted
+    by <a, pi> / <a, v>, inputs from where the frequencies are v tell J where they are pi.
+    """
+    present = np.flatnonzero(calibrated.frequencies)
+    likelihood, v = observed.likelihood, observed.smoothed[present]
+    K, pi = len(present), calibrated.frequencies[present]
+    J, total = np.zeros((K + 1, K + 1)), 0.0
+    for rows in row_blocks(len(likelihood.weights), K, BLOCK_ELEMENTS):
+        a, z = likelihood.ratios[rows][:, present], calibrated.logits(likelihood.ratios[rows])
+        before = a @ pi
+        w = likelihood.weights[rows] * before / (a @ v)
+        J += _information(a * pi / before[:, None], _finite(z[:, present]), w)
+        total += float(w.sum())
+    J *= calibrated.weight / total
+    if calibrated.scale == 1:  # it was not sought
+        J[K] = J[:, K] = 0.0
+    V = np.asarray(np.linalg.pinv(J, rcond=CUTOFF, hermitian=True), dtype=np.float64)
+    V[:K, :K] -= np.diag(1 / pi) / calibrated.weight
+    return _for_all_classes(V, calibrated, present)
+
+
+def _information(r: Array, z: Array, w: Array) -> Array:
+    """(K + 1, K + 1) that rows hold on shifts and scale, from their probabilities and logits."""
+    K = r.shape[1]
     J = np.empty((K + 1, K + 1))
+    away = z - np.sum(r * z, axis=1, keepdims=True)
     J[:K, :K] = np.diag(w @ r) - (r * w[:, None]).T @ r
-    J[:K, K] = J[K, :K] = w @ (r * (z - rz))
-    J[K, K] = w @ np.sum(r * (z - rz) ** 2, axis=1)
-    moved = u @ np.linalg.pinv(J, rcond=CUTOFF, hermitian=True)
-    pi = calibrated.frequencies[present]
-    moved[:, :K] -= (is_class - pi) / (w.sum() * pi)
-    return np.asarray(moved * np.sqrt(w)[:, None])
+    J[:K, K] = J[K, :K] = w @ (r * away)
+    J[K, K] = w @ np.sum(r * away**2, axis=1)
+    return J
+
+
+def _for_all_classes(V: Array, calibrated: Calibrated, present: NDArray[np.intp]) -> Array:
+    K = len(calibrated.frequencies)
+    result = np.zeros((K + 1, K + 1))
+    parameters = np.append(present, K)
+    result[np.ix_(parameters, parameters)] = V
+    return result
 
 
 def _finite(z: Logits) -> Array:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from decal._base.checks import NotFittedError
 from decal.shift._bootstrap import Labelled
 from decal.shift._calibrated import Calibrated
+from decal.shift._few_labels import Scatter, scatter
 from decal.shift._likelihood import Likelihood
 from decal.shift._observed import Observed
 
@@ -27,15 +29,16 @@ class Known:
         Unlabelled inputs.
     waiting : tuple of Likelihood
         Further inputs, which nobody has asked about yet.
-    inflations : tuple of two floats
-        By how much larger statistics of all frequencies, and of one, are than theory says.
+    bootstrapped : tuple of two floats, optional
+        By how much larger statistics of all frequencies, and of one, are than theory says, if a
+        bootstrap has found it.
     """
 
     calibrated: Calibrated
     labelled: Labelled | None = None
     observed: Observed | None = None
     waiting: tuple[Likelihood, ...] = ()
-    inflations: tuple[float, float] = (1.0, 1.0)
+    bootstrapped: tuple[float, float] | None = None
 
     def with_inputs(self, more: Likelihood) -> Known:
         """The same with further inputs, which undo what a bootstrap found."""
@@ -43,7 +46,7 @@ class Known:
         # Pieces double in size, so that N inputs in small pieces are copied log N times each.
         while len(waiting) > 1 and len(waiting[-1].weights) >= len(waiting[-2].weights):
             waiting[-2:] = [joined(waiting[-2:])]
-        return replace(self, waiting=tuple(waiting), inflations=(1.0, 1.0))
+        return replace(self, waiting=tuple(waiting), bootstrapped=None)
 
     @property
     def settled(self) -> Known:
@@ -59,9 +62,10 @@ class Known:
         before = 0.0 if self.observed is None else self.observed.likelihood.total
         return before + sum(piece.total for piece in self.waiting)
 
-    def inflation(self, freedom: int) -> float:
-        """Of statistics with so many degrees of freedom."""
-        return self.inflations[0 if freedom > 1 else 1]
+    @cached_property
+    def scatter(self) -> Scatter:
+        """How much more statistics scatter than theory says, because the labels are few."""
+        return scatter(self.calibrated, self.seen)
 
     @property
     def seen(self) -> Observed:

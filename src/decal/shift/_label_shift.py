@@ -35,7 +35,7 @@ from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.shift._bootstrap import Labelled, inflated
 from decal.shift._calibrated import Calibrated, ShiftWarning, calibrate, check_sums_to_one
-from decal.shift._few_labels import linearised
+from decal.shift._few_labels import from_counts, from_labels
 from decal.shift._known import Known
 from decal.shift._likelihood import Likelihood, most_likely
 from decal.shift._nearby import supposed
@@ -84,14 +84,18 @@ class LabelShift:
         How much wider than exact bounds of "joint" may be, in (0, 1): an upper bound is never below
         the exact one, and above it by at most so much. The smaller, the longer it takes; from
         1e-6 down Newton's method solves every problem.
+    corrected : bool
+        Whether regions and p-values allow for the labels being few. Without, they suppose that the
+        calibration has no error, and are too narrow with more unlabelled inputs than labels.
     probabilities, floor
         As for `Decalibrator`: what is given are probabilities, and how small they may be.
 
     Notes
     -----
     **What it supposes.** Inputs of a class look the same as where the model was calibrated (label
-    shift), and the calibrated model is right there. The level of the region holds for many
-    inputs (Wilks); `bootstrapped` finds one that also allows for the labelled data being few.
+    shift), and shifts and scale suffice to calibrate the model there. The level of the region
+    holds for many inputs and labels: Wilks' theorem, with the covariance of the calibration's
+    errors to first order. With a hundred labels or fewer, `bootstrapped` is better.
 
     Probabilities are linear-fractional in the frequencies, and plausible frequencies a convex set,
     so both bounds of "joint" are global: at most `error` too wide, and never too narrow.
@@ -107,11 +111,11 @@ class LabelShift:
     >>> shift.observe(draw(2000, 0.1)[0]).frequencies
     Frequencies: 2,000 inputs, 2 classes, intervals at 0.95
       class    before  now    interval
-      healthy  0.701   0.902  [0.886, 0.917]
-      sick     0.299   0.098  [0.083, 0.114]
+      healthy  0.701   0.902  [0.886, 0.918]
+      sick     0.299   0.098  [0.082, 0.114]
     >>> shift.predict([[0.0, 0.5]])
-    IntervalCredalSet: 1 input, 2 classes, mean width 0.077
-      0  sick [0.628, 0.706]  healthy [0.294, 0.372]
+    IntervalCredalSet: 1 input, 2 classes, mean width 0.081
+      0  sick [0.626, 0.707]  healthy [0.293, 0.374]
     """
 
     def __init__(
@@ -121,6 +125,7 @@ class LabelShift:
         calibrate: bool = True,
         region: str = "auto",
         error: float = 1e-3,
+        corrected: bool = True,
         probabilities: bool = False,
         floor: float | None = None,
     ) -> None:
@@ -128,6 +133,7 @@ class LabelShift:
         self.calibrate = check_flag(calibrate, "calibrate")
         self.region = check_choice(region, "region", REGIONS)
         self.error = check_share(error, "error", positive=True)
+        self.corrected = check_flag(corrected, "corrected")
         self.probabilities = check_flag(probabilities, "probabilities")
         self.floor = check_floor(floor)
         self._learnt: Known | None = None
@@ -146,6 +152,12 @@ class LabelShift:
             calibrates as `fit` does.
         confidence, region
             As for `LabelShift`.
+
+        Notes
+        -----
+        A Decalibrator does not hold its labelled rows. How large the errors of its calibration are
+        is found from the number of its labels, and from the inputs observed: it supposes that the
+        calibrated model is right, where `fit` need not.
         """
         shift = cls(
             confidence,
@@ -160,6 +172,8 @@ class LabelShift:
             reference.center, reference.scale, weights / total, total, model.classes
         )
         calibrated.warn_of_absent()
+        if not shift.calibrate:
+            calibrated = replace(calibrated, covariance=from_counts(calibrated))
         shift._learnt = Known(calibrated)
         return shift
 
@@ -211,7 +225,12 @@ class LabelShift:
                 raise ValueError(
                     f"frequencies must have one number per class, {z.shape[1]}: got {len(given)}."
                 )
-            calibrated = replace(calibrated, frequencies=given)
+            covariance = np.zeros(2 * (len(given) + 1,))  # nothing is estimated
+            calibrated = replace(calibrated, frequencies=given, covariance=covariance)
+        elif self.calibrate:
+            calibrated = replace(calibrated, covariance=from_labels(calibrated, (z, y, w)))
+        else:
+            calibrated = replace(calibrated, covariance=from_counts(calibrated))
         calibrated.warn_of_absent()
         with self._learning:
             self._learnt = Known(calibrated, (z, y, w))
@@ -263,6 +282,12 @@ class LabelShift:
         result._learnt = Known(self._fitted.calibrated)
         return result
 
+    def _taking_logits(self) -> LabelShift:
+        """The same for logits that were converted where they were read."""
+        result = copy(self)
+        result.probabilities, result.floor = False, None
+        return result
+
     # Asking
 
     @property
@@ -275,7 +300,7 @@ class LabelShift:
         """
         known = self._known
         calibrated, observed = known.calibrated, known.seen
-        lower, upper = observed.intervals(self._depth(known, 1), joint=self._joint(observed))
+        lower, upper = observed.intervals(self._depths(known), joint=self._joint(observed))
         absent = calibrated.frequencies == 0
         width = np.where(absent, 0.0, upper - lower)
         lower, upper = np.where(absent, 0.0, lower), np.where(absent, 1.0, upper)
@@ -300,8 +325,9 @@ class LabelShift:
     def test(self) -> ShiftTest:
         """Whether the frequencies differ from those where the model was calibrated.
 
-        The likelihood-ratio test with K - 1 degrees of freedom, and one for each class. With very
-        many inputs it also finds that the calibration was not perfect: see `bootstrapped`.
+        The likelihood-ratio test with K - 1 degrees of freedom, and one for each class; statistics
+        are divided by the factor that regions are enlarged by. With corrected=False and very many
+        inputs it finds that the calibration was not perfect.
         """
         from scipy.stats import chi2
 
@@ -309,6 +335,7 @@ class LabelShift:
         calibrated, observed = known.calibrated, known.seen
         best, likelihood = observed.maximum, observed.likelihood
         seen, freedom = calibrated.frequencies > 0, calibrated.freedom
+        single = self._inflations(known)
 
         def lost(value: float) -> float:
             return max(2 * (best.value - value), 0.0)
@@ -318,9 +345,8 @@ class LabelShift:
         if self._joint(observed):
             for k in map(int, np.flatnonzero(seen)):
                 rest = most_likely(likelihood.without(k, float(calibrated.frequencies[k])))
-                each[k] = chi2.sf(lost(rest.value) / known.inflation(1), 1)
-        scaled = statistic / known.inflation(freedom)
-        p_value = float(chi2.sf(scaled, freedom)) if freedom else 1.0
+                each[k] = chi2.sf(lost(rest.value) / single[k], 1)
+        p_value = float(chi2.sf(statistic / self._inflation(known), freedom)) if freedom else 1.0
         return ShiftTest(statistic, p_value, each, calibrated.classes)
 
     def predict(
@@ -367,12 +393,18 @@ class LabelShift:
             low, high, point = supposed(odds, frequencies, known)
         else:
             observed = known.seen
-            depth = self._depth(known, calibrated.freedom)
+            depth = self._depth(known)
             low, high = observed.box(odds, depth, joint=self._joint(observed), error=self.error)
             point = adapted(odds, observed.smoothed)
         return IntervalCredalSet(
             np.minimum(low, point), np.maximum(high, point), point=point, classes=calibrated.names
         )
+
+    def explore(self, logits: Any, **options: Any) -> Any:
+        """An interactive page about these predictions, see `decal.explorer.explore_shift`."""
+        from decal.explorer import explore_shift
+
+        return explore_shift(self, logits, **options)
 
     def point(self, logits: Any) -> Array:
         """(n, K) the prediction alone: the point of `predict`, without its bounds.
@@ -420,22 +452,41 @@ class LabelShift:
         small = K <= JOINT_CLASSES or K * K * rows <= JOINT_WORK
         return self.region == "joint" or (self.region == "auto" and small)
 
-    def _depth(self, known: Known, freedom: int) -> float:
-        """Nats that plausible frequencies may lose, with so many degrees of freedom."""
+    def _depth(self, known: Known) -> float:
+        """Nats that plausible frequencies may lose, all at once."""
+        freedom = known.calibrated.freedom
+        return self._quantile(freedom) / 2 * self._inflation(known) if freedom else 0.0
+
+    def _depths(self, known: Known) -> Array:
+        """(K,) nats that plausible values of each frequency may lose."""
+        return self._quantile(1) / 2 * self._inflations(known)
+
+    def _quantile(self, freedom: int) -> float:
         from scipy.stats import chi2
 
-        if freedom < 1:
-            return 0.0
-        return float(chi2.ppf(self.confidence, freedom)) / 2 * known.inflation(freedom)
+        return float(chi2.ppf(self.confidence, freedom))
+
+    def _inflation(self, known: Known) -> float:
+        """By how much larger the statistic of all frequencies is than theory says."""
+        if known.bootstrapped is not None:
+            return known.bootstrapped[0]
+        return known.scatter.joint(self.confidence) if self.corrected else 1.0
+
+    def _inflations(self, known: Known) -> Array:
+        """(K,) the same of each frequency alone."""
+        if known.bootstrapped is not None or not self.corrected:
+            return np.full(len(known.calibrated.frequencies), (known.bootstrapped or (1, 1.0))[1])
+        return known.scatter.single
 
     def bootstrapped(
         self, draws: int = 200, *, seed: int = 0, labelled: tuple[Any, ...] | None = None
     ) -> LabelShift:
-        """The same, with regions that allow for the labelled data being few.
+        """The same, with regions that allow for few labels by the bootstrap, not to first order.
 
         Labelled and unlabelled data are drawn again; each time the model is calibrated anew, and
         the likelihood that the frequencies found here lose there is compared with theory. Regions
-        and p-values of the result are scaled by the factor that makes its quantile right.
+        and p-values of the result are scaled by the factor that makes its quantile right, instead
+        of that of `corrected`.
 
         Parameters
         ----------
@@ -450,7 +501,7 @@ class LabelShift:
         Returns
         -------
         LabelShift
-            With the same data. Observing more undoes the scaling.
+            With the same data. Observing more undoes it.
         """
         draws = check_count(draws, "draws", least=20)
         seed = check_count(seed, "seed", least=0)
@@ -489,7 +540,7 @@ class LabelShift:
                 f"labelled must be the {before:,.6g} examples that this was fitted on: got "
                 f"{total:,.6g}."
             )
-        inflations = inflated(
+        bootstrapped = inflated(
             known.calibrated,
             known.seen,
             known.labelled,
@@ -500,31 +551,7 @@ class LabelShift:
             rng=np.random.default_rng([seed, BOOTSTRAP]),
         )
         result = copy(self)
-        result._learnt = replace(known, inflations=inflations)
-        return result
-
-    def corrected(self) -> LabelShift:
-        """The same, with regions that allow for the labelled data being few, by linearising.
-
-        What `bootstrapped` finds by drawing the data again, to first order, and in milliseconds.
-
-        Returns
-        -------
-        LabelShift
-            With the same data. Observing more undoes the scaling.
-        """
-        known = self._known
-        result = copy(self)
-        if self.calibrate:
-            if known.labelled is None:
-                raise ValueError(
-                    "corrected needs the labelled data, which model files and Decalibrators do not "
-                    "hold. Call fit, or bootstrapped with labelled=(logits, labels)."
-                )
-            inflations = linearised(
-                known.calibrated, known.seen, known.labelled, confidence=self.confidence
-            )
-            result._learnt = replace(known, inflations=inflations)
+        result._learnt = replace(known, bootstrapped=bootstrapped)
         return result
 
     @property

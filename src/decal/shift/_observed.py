@@ -23,8 +23,8 @@ BLOCK_ELEMENTS = 1 << 20
 SLOW = 1 << 22
 """The same from which a bar is shown: about a second."""
 
-REMEMBERED = 4
-"""Regions that are kept: one for sets, one for intervals, of two confidences."""
+REMEMBERED = 2
+"""Regions that are kept, of two confidences."""
 
 ROUND_OFF = 1e-13
 """Nats per input by which a likelihood may be wrong."""
@@ -56,26 +56,27 @@ class Observed:
     def region(self, depth: float) -> PlausibleFrequencies:
         """Frequencies that lose at most so many nats; the last ones asked for are remembered."""
         if depth not in self._regions:
-            best = self.maximum
-            floor = best.value - depth - ROUND_OFF * self.likelihood.total
-            region = PlausibleFrequencies(self.likelihood, floor, best.frequencies, best.gap)
             for old in list(self._regions)[: 1 - REMEMBERED]:
                 self._regions.pop(old, None)
-            self._regions[depth] = region
+            self._regions[depth] = self._region(depth)
         return self._regions[depth]
 
-    def intervals(self, depth: float, *, joint: bool) -> tuple[Array, Array]:
-        """(K,) bounds of each frequency, among those that lose at most so many nats."""
+    def _region(self, depth: float) -> PlausibleFrequencies:
         best = self.maximum
-        K = len(best.frequencies)
-        if depth == np.inf:
-            low, high = np.zeros(K), self.likelihood.ratios.any(axis=0).astype(np.float64)
-        elif joint:
-            region = self.region(depth)
-            low = region.least
-            high, _ = region.largest_probability(np.eye(K), 1 - np.eye(K))
+        floor = best.value - depth - ROUND_OFF * self.likelihood.total
+        return PlausibleFrequencies(self.likelihood, floor, best.frequencies, best.gap)
+
+    def intervals(self, depths: Array, *, joint: bool) -> tuple[Array, Array]:
+        """(K,) bounds of each frequency, among those that lose at most (K,) so many nats."""
+        best = self.maximum
+        if joint:
+            low, high = np.zeros(len(depths)), np.ones(len(depths))
+            high[~self.likelihood.ratios.any(axis=0)] = 0.0
+            for depth in np.unique(depths[depths < np.inf]):
+                classes = np.flatnonzero(depths == depth)
+                low[classes], high[classes] = self._region(float(depth)).ranges(classes)
         else:
-            low, high = plausible_segments(self.likelihood, best.value - depth, best.frequencies)
+            low, high = plausible_segments(self.likelihood, best.value - depths, best.frequencies)
         return np.minimum(low, best.frequencies), np.maximum(high, best.frequencies)
 
     def box(self, odds: Array, depth: float, *, joint: bool, error: float) -> tuple[Array, Array]:

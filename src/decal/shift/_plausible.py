@@ -96,9 +96,17 @@ class PlausibleFrequencies:
     @cached_property
     def least(self) -> Array:
         """(K,) the least plausible frequency of each class, at most."""
+        return self.ranges(np.arange(len(self.middle)))[0]
+
+    def ranges(self, classes: Indices) -> tuple[Array, Array]:
+        """The least and the largest plausible frequency of these classes; never too narrow."""
         K = len(self.middle)
-        upper, _ = self._exactly(1 - np.eye(K), np.eye(K), np.zeros(K), PRECISION)
-        return np.maximum(1 - upper, 0.0)
+        own, others = np.eye(K)[classes], 1 - np.eye(K)[classes]
+        upper, _ = self._exactly(
+            np.concatenate([own, others]), np.concatenate([others, own]), np.zeros(K), PRECISION
+        )
+        high, rest = np.split(upper, 2)
+        return np.maximum(1 - rest, 0.0), high
 
     @cached_property
     def geometry(self) -> Geometry:

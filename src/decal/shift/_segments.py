@@ -22,7 +22,9 @@ def others_of(middle: Array) -> Array:
     return np.where(total > 0, others / np.where(total > 0, total, 1.0), equal)
 
 
-def plausible_segments(likelihood: Likelihood, floor: float, middle: Array) -> tuple[Array, Array]:
+def plausible_segments(
+    likelihood: Likelihood, floor: float | Array, middle: Array
+) -> tuple[Array, Array]:
     """(K,) the least and the largest plausible frequency of each class, others in proportion.
 
     The likelihood is concave along each segment, so its endpoints are found by bisection; what is
@@ -32,8 +34,8 @@ def plausible_segments(likelihood: Likelihood, floor: float, middle: Array) -> t
     ----------
     likelihood : Likelihood
         Of frequencies.
-    floor : float
-        The least likelihood that is plausible.
+    floor : float or (K,) array
+        The least likelihood that is plausible; it may differ from class to class.
     middle : (K,) array
         The most likely frequencies.
     """

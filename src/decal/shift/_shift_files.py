@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -10,6 +11,7 @@ import numpy as np
 from decal._base.checks import check_class_names, check_weights
 from decal._io import model_files
 from decal.shift._calibrated import Calibrated, check_sums_to_one
+from decal.shift._few_labels import from_counts
 from decal.shift._known import Known
 from decal.shift._likelihood import Likelihood
 from decal.shift._observed import Observed
@@ -17,10 +19,10 @@ from decal.shift._observed import Observed
 KIND = "label shift"
 """What the settings of a file call a LabelShift."""
 
-SETTINGS = ("confidence", "calibrate", "region", "error", "probabilities", "floor")
+SETTINGS = ("confidence", "calibrate", "region", "error", "corrected", "probabilities", "floor")
 """Arguments of a LabelShift."""
 
-ARRAYS = ("center", "frequencies", "ratios", "input_weights")
+ARRAYS = ("center", "frequencies", "covariance", "ratios", "input_weights")
 """What a file may hold."""
 
 
@@ -35,9 +37,11 @@ def write_shift(
         "scale": calibrated.scale,
         "weight": calibrated.weight,
         "classes": calibrated.names,
-        "inflations": [str(factor) for factor in known.inflations],
+        "inflations": [str(factor) for factor in known.bootstrapped or ()],
     }
     arrays = {"center": calibrated.center, "frequencies": calibrated.frequencies}
+    if calibrated.covariance is not None:
+        arrays["covariance"] = calibrated.covariance
     if observed is not None:
         arrays["ratios"] = observed.likelihood.ratios
         arrays["input_weights"] = observed.likelihood.weights
@@ -59,8 +63,11 @@ def read_shift(path: str | Path | BinaryIO) -> tuple[dict[str, Any], Known]:
             frequencies,
             float(header["weight"]),
             check_class_names(header["classes"], len(frequencies)),
+            arrays.get("covariance"),
         )
         calibrated.require_intact()
+        if calibrated.covariance is None and not header["calibrate"]:
+            calibrated = replace(calibrated, covariance=from_counts(calibrated))
         observed = None
         if "ratios" in arrays:
             weights = check_weights(arrays["input_weights"], rows=len(arrays["ratios"]))
@@ -68,8 +75,16 @@ def read_shift(path: str | Path | BinaryIO) -> tuple[dict[str, Any], Known]:
             likelihood = Likelihood(arrays["ratios"].astype(np.float64), weights)
             likelihood.require_intact(len(frequencies))
             observed = Observed(likelihood)
-        joint, single = map(float, header["inflations"])
-        if not (joint >= 1 and single >= 1):
-            raise ValueError("its inflations are damaged")
-        known = Known(calibrated, observed=observed, inflations=(joint, single))
-        return {name: header[name] for name in SETTINGS}, known
+        known = Known(calibrated, observed=observed, bootstrapped=_factors(header["inflations"]))
+        # Older files do not say whether to correct.
+        return {name: header[name] for name in SETTINGS if name in header}, known
+
+
+def _factors(written: list[str]) -> tuple[float, float] | None:
+    """What a bootstrap found; None if there was none."""
+    if not written:
+        return None
+    joint, single = map(float, written)
+    if not (joint >= 1 and single >= 1):
+        raise ValueError("its inflations are damaged")
+    return None if joint == single == 1 else (joint, single)

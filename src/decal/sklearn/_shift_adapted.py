@@ -34,7 +34,7 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
         A classifier; a pipeline, if features need preparing. With a FrozenEstimator around a fitted
         one, that model is taken as it is, and the rows given to `fit` must be ones it was not
         fitted to.
-    confidence, calibrate, region
+    confidence, calibrate, region, corrected
         As in `decal.LabelShift`. Labels that the logits predict perfectly, or no better than
         chance, have no best scale: they need calibrate=False.
     cv, method, floor, n_jobs
@@ -75,8 +75,8 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
     >>> clf.observe(draw(1000, 0.1)[0]).predict_proba([[1.0]]).round(2)
     array([[0.14, 0.86]])
     >>> clf.predict_credal([[1.0]])
-    IntervalCredalSet: 1 input, 2 classes, mean width 0.084
-      0  well [0.818, 0.902]  sick [0.098, 0.182]
+    IntervalCredalSet: 1 input, 2 classes, mean width 0.099
+      0  well [0.810, 0.909]  sick [0.091, 0.190]
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
         confidence: float = 0.95,
         calibrate: bool = True,
         region: str = "auto",
+        corrected: bool = True,
         cv: Any = 5,
         method: str = "auto",
         floor: float | str = "auto",
@@ -95,6 +96,7 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
         self.confidence = confidence
         self.calibrate = calibrate
         self.region = region
+        self.corrected = corrected
         self.cv = cv
         self.method = method
         self.floor = floor
@@ -116,7 +118,12 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
         fit_params
             For the estimator's `fit`; values of length n are split along with the rows.
         """
-        shift = LabelShift(self.confidence, calibrate=self.calibrate, region=self.region)
+        shift = LabelShift(
+            self.confidence,
+            calibrate=self.calibrate,
+            region=self.region,
+            corrected=self.corrected,
+        )
         held = self._fit_held_out(X, y, sample_weight, fit_params)
         shift.fit(held.logits, held.labels, sample_weight=held.weights, classes=held.classes)
         self.shift_ = shift

@@ -13,6 +13,7 @@ import { createList } from "./grid.js";
 import { listedInWords } from "./table.js";
 import { createDetail } from "./detail.js";
 import { createReliability } from "./reliability.js";
+import { createFrequencies } from "./frequencies.js";
 import { createGroups } from "./groups.js";
 import { createCosts } from "./costs.js";
 import { asCsv, asPng, asSvg, download, sheet } from "./export.js";
@@ -60,9 +61,10 @@ function build(root, payload, address) {
   const detail = createDetail(payload, store, level + 1, (by) => inputs.step(by));
   const announcer = createAnnouncer(payload);
   const costs = createCosts(payload, store, level + 1);
+  const frequencies = createFrequencies(payload, store, level + 1);
   const groups = createGroups(payload, store, level + 1);
   const reliability = createReliability(payload, store, level + 1);
-  const parts = [header, bar, tradeoff, scatter, filters, inputs, detail, costs, groups, reliability, announcer].filter(Boolean);
+  const parts = [header, bar, tradeoff, scatter, filters, inputs, detail, frequencies, costs, groups, reliability, announcer].filter(Boolean);
 
   const optional = (label, pairs, name, also = {}) =>
     pairs.length > 1 ? choice(label, pairs, (value) => store.set({ [name]: value, ...also }), name) : null;
@@ -79,7 +81,7 @@ function build(root, payload, address) {
     panel("tradeoff", "Trade-off", level + 1, curve?.element, tradeoff.element, key(payload)),
     panel("scatter-panel", "Uncertainty", level + 1, [cloud?.element, scatter.tools], scatter.element, scatter.legend));
   const list = panel("list", "Inputs", level + 1, [listed, show?.element, inputs.tools], filters.element, inputs.element);
-  const body = h("div", { class: "body" }, charts, list, detail.element, h("div", { class: "below" }, costs?.element, groups?.element, reliability?.element));
+  const body = h("div", { class: "body" }, charts, list, detail.element, h("div", { class: "below" }, frequencies?.element, costs?.element, groups?.element, reliability?.element));
   root.replaceChildren(header.element, bar.element, body, announcer.element);
 
   function render(state, before, asked, anew) {

@@ -39,6 +39,8 @@ const NO_SHARE = 65535; // marks what is not a number, among shares of 65534
  * @property {Int32Array} slotClass (n, m)
  * @property {?Int32Array} labels
  * @property {?Float32Array} truth (n, s)
+ * @property {?Float32Array} before (n, s) what was predicted before adapting to other frequencies
+ * @property {?object} frequencies  before and now, with intervals and p-values
  * @property {{key: string, title: string, kind: "set"|"one", meaning: string}[]} rules
  * @property {Model[]} models
  */
@@ -187,8 +189,18 @@ export function decode(bytes) {
     slotClass: read("slots", [n, slots]),
     labels: read("labels", [n], { optional: true }),
     truth: read("truth", [n, s], { optional: true }),
+    before: read("before", [n, s], { optional: !header.frequencies }),
+    frequencies: readFrequencies(header.frequencies, models[0].classes),
     models: models.map((_, i) => readModel(header, i, read, shape)),
   };
+}
+
+/** Class frequencies of a label shift; null where none were observed. */
+function readFrequencies(found, classes) {
+  if (!found) return null;
+  for (const name of ["before", "estimate", "lower", "upper", "p_values", "order"])
+    need(found[name]?.length === classes?.length, "The frequencies are described incompletely.");
+  return found;
 }
 
 /** Thumbnails on sheets: files of a known kind, their cells, and the size of each picture; null without any. */
