@@ -95,6 +95,9 @@ def test_modules_are_bundled_in_the_order_of_their_imports(monkeypatch):
     monkeypatch.setitem(sources, "a.js", 'import { b } from "./b.js";\n')
     with pytest.raises(ValueError, match="must not import in circles"):
         page.bundle("main.js")
+    monkeypatch.setitem(sources, "a.js", "export const b = 1;\n")
+    with pytest.raises(ValueError, match="modules share names: got b in a.js, b.js"):
+        page.bundle("main.js")
 
 
 def test_no_module_is_forgotten():

@@ -21,6 +21,7 @@ STYLES = {"main.js": ("style.css",), "story.js": ("style.css", "story.css")}
 IMPORT = re.compile(r'^import \{ ?[\w$, ]+ ?\} from "\./([\w-]+\.js)";[ \t]*$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async )?function\b|const\b|let\b|class\b)", re.MULTILINE)
 LEFT_OVER = re.compile(r"^(?:import\b(?!\()|export\b).*", re.MULTILINE)
+DECLARED = re.compile(r"^(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
 
 BOOT = """
 {
@@ -120,6 +121,7 @@ def widget_script() -> str:
 def bundle(entry: str) -> str:
     """A module and all that it imports as one script, each module after those it needs."""
     done: dict[str, str] = {}
+    places: dict[str, str] = {}
 
     def add(name: str, importers: tuple[str, ...]) -> None:
         if name in importers:
@@ -133,6 +135,11 @@ def bundle(entry: str) -> str:
         left = LEFT_OVER.search(source)
         if left:
             raise ValueError(f"{name} must keep to the form that page.py bundles: got {left[0]!r}.")
+        for declared in DECLARED.findall(source):
+            if places.setdefault(declared, name) != name:
+                raise ValueError(
+                    f"modules share names: got {declared} in {places[declared]}, {name}."
+                )
         done[name] = source.strip()
 
     add(entry, ())

@@ -1,7 +1,7 @@
 // The story's picture: the triangle of all predictions, or the likelihood of shifting one class.
 
 import { chartRoot, fitText, svg } from "./dom.js";
-import { linear, linePath } from "./axes.js";
+import { linear, linePath, ticksBetween } from "./axes.js";
 import { alphaText, className, signed } from "./format.js";
 import { endsAt, pointOf } from "./evidence.js";
 import { conditionalCorners } from "./corners.js";
@@ -13,7 +13,6 @@ const EDGE_RIGHT = 14;
 const ABOVE = 34;
 const BELOW = 40;
 const SAMPLES = 160;
-const TICK_STEPS = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1, 2];
 
 /** Where the triangle's points are, in pixels: the third class is on top. */
 function triangleAt({ width, height }) {
@@ -100,13 +99,6 @@ export function curveScales({ story }, { width, height }) {
 function sampled(story, k, [low, high]) {
   const shifts = Array.from({ length: SAMPLES + 1 }, (_, at) => low + ((high - low) * at) / SAMPLES);
   return shifts.map((t) => [t, Math.exp(gainAt(story, k, t))]);
-}
-
-function ticksBetween(low, high, wanted) {
-  const step = TICK_STEPS.find((size) => (high - low) / size <= wanted) ?? 2;
-  const first = Math.ceil(low / step - 1e-9);
-  const count = Math.floor(high / step + 1e-9) - first + 1;
-  return Array.from({ length: count }, (_, at) => Number(((first + at) * step).toPrecision(6)));
 }
 
 /** The likelihood of shifting class k, with a handle at a shift and, where there is one, the cut at alpha. */
