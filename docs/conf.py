@@ -33,6 +33,7 @@ extensions = [
     "linked_names",
 ]
 templates_path = ["_templates"]
+default_role = "literal"  # of `names` in docstrings
 myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
 myst_heading_anchors = 3
 
@@ -41,7 +42,6 @@ nb_execution_mode = "cache"
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_merge_streams = True
-default_role = "literal"  # of `names` in docstrings
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_mock_imports = ["pyspark"]  # no page runs it, and it is large
