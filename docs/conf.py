@@ -34,6 +34,7 @@ extensions = [
     "linked_names",
 ]
 templates_path = ["_templates"]
+default_role = "literal"  # of `names` in docstrings
 myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
 myst_heading_anchors = 3
 
@@ -46,7 +47,6 @@ nb_merge_streams = True
 # shown and not run.
 DATA = bool(os.environ.get("DECAL_DATA"))
 nb_execution_excludepatterns = [] if DATA else ["*medical_images.md", "*zero_shot.md"]
-default_role = "literal"  # of `names` in docstrings
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_mock_imports = ["pyspark"]  # no page runs it, and it is large
