@@ -474,9 +474,10 @@ class LabelShift:
 
     def _inflations(self, known: Known) -> Array:
         """(K,) the same of each frequency alone."""
-        if known.bootstrapped is not None or not self.corrected:
-            return np.full(len(known.calibrated.frequencies), (known.bootstrapped or (1, 1.0))[1])
-        return known.scatter.single
+        ones = np.ones(len(known.calibrated.frequencies))
+        if known.bootstrapped is not None:
+            return known.bootstrapped[1] * ones
+        return known.scatter.single if self.corrected else ones
 
     def bootstrapped(
         self, draws: int = 200, *, seed: int = 0, labelled: tuple[Any, ...] | None = None
