@@ -190,13 +190,7 @@ def explore(
     if compare is None and (compare_logits or compare_name):
         raise ValueError("compare must be given with compare-logits or compare-name: got none.")
     slider = None if alphas is None else levels(alphas)
-    adapts = model_files.read_settings(model).get("kind") == KIND
-    if adapts and (alphas or start is not None or compare):
-        raise ValueError(
-            "alphas, start and compare must not be given with a model of decal shift, whose sets "
-            "have one level: leave them out."
-        )
-    fitted = decal.LabelShift.load(model) if adapts else decal.Decalibrator.load(model)
+    fitted = _load(model, one_level=not alphas and start is None and compare is None)
     other = None if compare is None else decal.Decalibrator.load(compare)
 
     def open_logits(
@@ -231,35 +225,47 @@ def explore(
     shown: dict[str, Any] = {
         "labels": data.labels,
         "truth": data.truth,
-        "texts": None if texts is None else read_list(texts, texts_key, "texts"),
-        "images": None if images is None else read_images(images, images_key),
-        "names": None if names is None else read_list(names, names_key, "names"),
-        "groups": None if groups is None else read_groups(groups, groups_key),
+        "texts": texts and read_list(texts, texts_key, "texts"),
+        "images": images and read_images(images, images_key),
+        "names": names and read_list(names, names_key, "names"),
+        "groups": groups and read_groups(groups, groups_key),
         "rows": rows,
         "name": name or model.stem,
         "title": title or logits.stem,
         "seed": seed,
     }
-    taking = fitted._taking_logits()
-    if isinstance(taking, decal.LabelShift):
-        page = taking.explore(data.logits, **shown)
-    else:
-        with _bar() as progress:
-            page = explorer.explore(
-                taking,
-                data.logits,
-                alphas=slider,
-                start=start,
-                compare=second,
-                progress=progress,
-                **shown,
-            )
+    at_levels = {"alphas": slider, "start": start, "compare": second}
+    page = _page(fitted._taking_logits(), data.logits, shown, at_levels)
     if out is None:
         page.serve(port, not no_browser)
         return
     page.save(out)
     size = out.stat().st_size / 1e6
     say(f"Wrote {out}, {size:.1f} MB: {str(page).splitlines()[0]}", style="green")
+
+
+def _load(path: Path, *, one_level: bool) -> decal.Decalibrator | decal.LabelShift:
+    """What `decal fit` or `decal shift --save` wrote."""
+    if model_files.read_settings(path).get("kind") != KIND:
+        return decal.Decalibrator.load(path)
+    if not one_level:
+        raise ValueError(
+            "alphas, start and compare must not be given with a model of decal shift, whose sets "
+            "have one level: leave them out."
+        )
+    return decal.LabelShift.load(path)
+
+
+def _page(
+    model: decal.Decalibrator | decal.LabelShift,
+    logits: Any,
+    shown: dict[str, Any],
+    at_levels: dict[str, Any],
+) -> explorer.Exploration:
+    if isinstance(model, decal.LabelShift):
+        return explorer.explore_shift(model, logits, **shown)
+    with _bar() as progress:
+        return explorer.explore(model, logits, progress=progress, **at_levels, **shown)
 
 
 @contextmanager

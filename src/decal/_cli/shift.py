@@ -194,13 +194,7 @@ def shift(
     supposed = _supposed(what_if or [], ratio=ratio, kl=kl, chi2=chi2, around=around)
     observes = observe and supposed is None
     _check_request(supposed is not None, observes, out, save, table, bootstrap, labelled)
-    if out is not None and not logits.is_dir():
-        check_output(out, force=force, file_format=format_)
-    elif format_ not in (None, "parquet"):
-        raise ValueError(f"format must be parquet for a folder: got {format_}.")
-    for path, formats in ((save, (".npz",)), (table, TABLES)):
-        if path is not None:
-            check_output(path, force=force, formats=formats)
+    _check_outputs(logits, out, format_, save, table, force)
     adapted = load_shift(model, confidence, region, corrected)
     options: dict[str, Any] = {
         "keys": {"logits": logits_key},
@@ -212,11 +206,7 @@ def shift(
     folder = open_folder(logits, wanted=(), ids=split(ids) or None, **options)
     layout = Layout(len(adapted._fitted.calibrated.frequencies), adapted.classes)
     if observes:
-        rows, faults = observe_folder(adapted, folder, layout, sample=sample, skip_bad=skip_bad)
-        for name, fault in faults.items():
-            say(f"Left out {name}: {fault}", style="yellow")
-        if sample is not None and rows > sample:
-            say(f"Observed a random sample of {sample:,} of {rows:,} inputs.", style="yellow")
+        _observe(adapted, folder, layout, sample, skip_bad)
     if bootstrap is not None:
         assert labelled is not None
         adapted = _bootstrapped(adapted, bootstrap, labelled, labels_key, options)
@@ -231,6 +221,35 @@ def shift(
             run.to_file(out, format_)
     if supposed is None:
         _report(adapted, table)
+
+
+def _check_outputs(
+    logits: Path,
+    out: Path | None,
+    file_format: str | None,
+    save: Path | None,
+    table: Path | None,
+    force: bool,
+) -> None:
+    """Refuse what cannot be written, before anything is read."""
+    if out is not None and not logits.is_dir():
+        check_output(out, force=force, file_format=file_format)
+    elif file_format not in (None, "parquet"):
+        raise ValueError(f"format must be parquet for a folder: got {file_format}.")
+    for path, formats in ((save, (".npz",)), (table, TABLES)):
+        if path is not None:
+            check_output(path, force=force, formats=formats)
+
+
+def _observe(
+    adapted: decal.LabelShift, folder: Folder, layout: Layout, sample: int | None, skip_bad: bool
+) -> None:
+    """Observe the files, and say what was left out."""
+    rows, faults = observe_folder(adapted, folder, layout, sample=sample, skip_bad=skip_bad)
+    for name, fault in faults.items():
+        say(f"Left out {name}: {fault}", style="yellow")
+    if sample is not None and rows > sample:
+        say(f"Observed a random sample of {sample:,} of {rows:,} inputs.", style="yellow")
 
 
 def load_shift(
