@@ -173,12 +173,8 @@ def scorer(arrays: dict[str, Any]) -> Callable[[str, str, float, int], Array]:
         training = arrays["cifar10_train"], arrays["train_labels"]
         return decal.Decalibrator(directions=DIRECTIONS[method]).fit(*training)
 
-    @cache
-    def of_sets(directions: str, name: str, alpha: float) -> dict[str, Array]:
-        """All scores of the same sets: to predict these takes longer than to score them."""
-        credal = model(directions).predict(arrays[name], alpha=alpha)
-        otherwise = {measure: of(credal) for measure, of in MEASURES.items()}
-        return {PAPER: difference(credal)} | otherwise
+    # All scores of the same sets: to predict these takes longer than to score them.
+    of_sets: dict[tuple[str, str, float], dict[str, Array]] = {}
 
     @cache
     def score(method: str, name: str, alpha: float, seed: int) -> Array:
@@ -186,7 +182,11 @@ def scorer(arrays: dict[str, Any]) -> Callable[[str, str, float, int], Array]:
             return FREE[method](arrays[name].astype(np.float64))
         if method in BY_SETS:
             directions, measure = BY_SETS[method]
-            return of_sets(directions, name, alpha)[measure]
+            if (directions, name, alpha) not in of_sets:
+                credal = model(directions).predict(arrays[name], alpha=alpha)
+                scores = {PAPER: difference(credal)} | {m: of(credal) for m, of in MEASURES.items()}
+                of_sets[directions, name, alpha] = scores
+            return of_sets[directions, name, alpha][measure]
         sample = samples(seed)
         logits = sample.logits[name]
         if method == EXACT:

@@ -155,7 +155,8 @@ class IntervalRows(ABC):
             line, shown = f"  {name:{longest}}", 0
             for k in np.argsort(-self.upper[row], kind="stable")[:CLASSES_SHOWN]:
                 span = f"  {names[k]} [{self.lower[row, k]:.3f}, {self.upper[row, k]:.3f}]"
-                if shown and len(line + span + MORE) > LINE_WIDTH:
+                more = MORE if shown + 1 < K else ""
+                if shown and len(line + span + more) > LINE_WIDTH:
                     break
                 line, shown = line + span, shown + 1
             lines.append(line + (MORE if shown < K else ""))
