@@ -270,7 +270,7 @@ def test_the_demo_looks_at_texts_of_ones_own(folder):
     said = python(folder, "-m", "decal", "demo", "--text", "Terima kasih", "--text", "你好，世界")
     thanks, hello = said.split("\n\n")[:2]
     assert thanks.splitlines()[0] == "Terima kasih  →  Indonesian or Malay"
-    assert re.search(r"^  Indonesian ·*━*◆━*·*  0\.\d\d to 0\.\d\d$", thanks, re.MULTILINE)
+    assert re.search(r"^  Indonesian +·*━*◆━*·*  0\.\d\d to 0\.\d\d$", thanks, re.MULTILINE)
     assert "these 20 languages have 0% of the network's probability" in hello
 
 
