@@ -1,6 +1,7 @@
 """Regions that allow for few labels: against the jackknife, the bootstrap and a simulation."""
 
 import json
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -198,3 +199,26 @@ def test_few_inputs_few_labels_and_absent_classes_are_no_problem(K):
         decal.LabelShift().fit(z, y).observe(z)._known.scatter.joint(0.95)
     )
     assert absent.frequencies.upper[K] == 1
+
+
+def test_classes_that_look_alike_are_not_told_apart_by_few_labels():
+    """Half an input of each class in the curvature made the labels' errors look half as large."""
+    means = np.array([[0.0, 0.0], [3.0, 0.0], [3.0, 0.3]])
+    held, factors = [], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+
+        def alike(n, frequencies, rng=rng):
+            y = rng.choice(3, n, p=frequencies)
+            x = means[y] + rng.normal(size=(n, 2))
+            return -0.5 * np.sum((x[:, None] - means) ** 2, axis=2), y
+
+        truth = np.array([0.4, 0.59, 0.01])
+        shift = decal.LabelShift().fit(*alike(400, [1 / 3] * 3)).observe(alike(3000, truth)[0])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ShiftWarning)  # they look alike
+            found = shift.frequencies
+        held.append((found.lower <= truth) & (truth <= found.upper))
+        factors.append(shift._known.scatter.single)
+    assert np.mean(held) >= 0.9
+    assert np.median(factors, axis=0)[1:].min() > 6

@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 from decal._base.numerics import Array, Logits, row_blocks
 from decal.shift._bootstrap import Labelled
 from decal.shift._calibrated import Calibrated
-from decal.shift._observed import HALF, Observed
+from decal.shift._observed import Observed
+
+LEAST_CURVATURE = 4.0
+"""Frequencies lie in [0, 1]: whatever is known, their standard deviation is at most a half."""
 
 CUTOFF = 1e-10
 """Of pseudo-inverses: a constant added to all shifts changes nothing."""
@@ -58,8 +61,8 @@ def scatter(calibrated: Calibrated, observed: Observed) -> Scatter:
 
     An error of what the labels tell, with covariance V, moves the gradient of the likelihood by
     C V C'. In units of the curvature H the statistic of all frequencies is then a sum of squares
-    with variances 1 + eig(H^-1 C V C'), instead of 1. As for predictions, half an input of every
-    class is supposed in H: fewer inputs than classes leave directions without curvature.
+    with variances 1 + eig(H^-1 C V C'), instead of 1. H has a least curvature, as fewer inputs
+    than classes leave directions without any.
     """
     present = np.flatnonzero(calibrated.frequencies)
     V = calibrated.covariance
@@ -86,7 +89,7 @@ def _sensitivity(
     """The curvature H = sum b b', and (K, K + 1) the gradient's slope C in the parameters."""
     likelihood, v = observed.likelihood, observed.smoothed[present]
     K = len(present)
-    H, C = np.diag(HALF / v**2), np.zeros((K, K + 1))
+    H, C = LEAST_CURVATURE * np.eye(K), np.zeros((K, K + 1))
     for rows in row_blocks(len(likelihood.weights), K, BLOCK_ELEMENTS):
         a, z = likelihood.ratios[rows][:, present], calibrated.logits(likelihood.ratios[rows])
         b = a / (a @ v)[:, None]
