@@ -33,6 +33,9 @@ TOUCHES, BENT_TOUCHES, EXACT_TOUCHES = 2, 6, 3
 """How often an ellipsoid is laid against the region: at first, by the curvature there, and with all
 inputs."""
 
+KEPT, MORE_KEPT = 48, 1024
+"""Inputs that are kept as they are."""
+
 TOUCH_ELEMENTS = 1 << 20
 """Numbers that the likelihoods of a block of problems may take, then."""
 
@@ -116,12 +119,17 @@ class PlausibleFrequencies:
     @cached_property
     def surrogate(self) -> Surrogate:
         """The likelihood, about, at a cost that hardly grows with observed inputs."""
-        return Surrogate.of(self.geometry, exact=False)
+        return Surrogate.of(self.geometry, KEPT)
+
+    @cached_property
+    def finer(self) -> Surrogate:
+        """The same with more of the inputs as they are, where that is better."""
+        return self.surrogate if self.surrogate.exact else Surrogate.of(self.geometry, MORE_KEPT)
 
     @cached_property
     def whole(self) -> Surrogate:
         """The likelihood of all inputs, in the same coordinates."""
-        return self.surrogate if self.surrogate.exact else Surrogate.of(self.geometry, exact=True)
+        return self.finer if self.finer.exact else Surrogate.of(self.geometry, len(self.geometry.rise))
 
     def largest_probability(
         self, event: Array, rest: Array, error: float = PRECISION
@@ -159,12 +167,16 @@ class PlausibleFrequencies:
 
     def _touch(self, tangents: Tangents, error: float) -> None:
         """Solve problems by ellipsoids: with the surrogate, then with all inputs."""
-        coarse = self.surrogate
-        self._stage(tangents, error, coarse, TOUCHES, None)
-        if coarse.bends:
-            self._stage(tangents, error, coarse, BENT_TOUCHES, coarse)
-        if not coarse.exact:
-            self._stage(tangents, error, self.whole, EXACT_TOUCHES, coarse)
+        self._stage(tangents, error, self.surrogate, TOUCHES, None)
+        if not len(tangents.open(error)):
+            return
+        finer = self.finer
+        if not self.surrogate.exact:
+            self._stage(tangents, error, finer, TOUCHES, None)
+        if finer.bends:
+            self._stage(tangents, error, finer, BENT_TOUCHES, self.surrogate)
+        if not finer.exact:
+            self._stage(tangents, error, self.whole, EXACT_TOUCHES, self.surrogate)
 
     def _stage(
         self,

@@ -13,12 +13,9 @@ from decal.shift._likelihood import Likelihood
 
 Indices = NDArray[np.intp]
 
-SHARED = 0.1
-"""Share of the curvature that pays for errors of the gradient."""
-
-STEEP, KEPT = 0.35, 128
-"""Inputs whose likelihood may change by a larger share are kept as they are, and at least so many;
-if these are half of all, all are."""
+STEEP, CUBIC_STEEP, SUNK = 1.5, 0.35, 0.95
+"""Inputs whose likelihood may rise by a larger share, with fourth moments or without, or fall by a
+larger one, are kept as they are."""
 
 MOST_PAIRS = 2100
 """Of coordinates, of 65 classes: with more, moments and curvatures of many points take too much."""
@@ -42,8 +39,8 @@ ROUND_OFF = 1e-12
 SETTLED = 0.98
 """A round of narrowing an ellipsoid must leave less than this share of it."""
 
-UNSEEN = 1e-9
-"""Relative to the largest: moments that are round-off."""
+FOLDS, WIDEST = 3, 1e15
+"""At most fifteen factors, each at most so far from one, have a product that is a number."""
 
 TINY = 1e-300
 
@@ -69,14 +66,12 @@ class Geometry:
         Plausible frequencies have z' outer z <= radius^2.
     radius : float
         Of that ellipsoid.
-    bend : (D, D) array
-        Between plausible frequencies l bends at least so much, up to `pay` nats.
     plain : (D, D) array
-        Curvature that is added everywhere.
+        Curvature that is added everywhere, which changes l by at most `pay` nats.
     pay : float
         Nats.
-    reach : (N,) array
-        The largest |t| of plausible frequencies.
+    rise, fall : (N,) arrays
+        The largest t and -t of plausible frequencies.
     landmarks : (M, K) array
         Plausible frequencies: the most likely ones, and some with a class that does not occur.
     """
@@ -90,10 +85,10 @@ class Geometry:
     weights: Array
     outer: Array
     radius: float
-    bend: Array
     plain: Array
     pay: float
-    reach: Array
+    rise: Array
+    fall: Array
     landmarks: Array
 
     @classmethod
@@ -114,12 +109,11 @@ class Geometry:
         pay = ridge + ROUND_OFF * likelihood.total
         square = 2 * (value - floor + max(gap, 0.0) + pay)
         outer, reach = _narrowed(slopes, w, plain, square, b.max(axis=1) - 1)
-        bend = (slopes * (w / (1 + reach) ** 2)[:, None]).T @ slopes
-        bend = (1 - SHARED) * bend + plain
         radius = float(np.sqrt(square))
         perhaps = np.flatnonzero(middle <= radius * _lengths(U, outer))
         return cls(
-            middle, value, floor, U, U.T @ H, slopes, w, outer, radius, bend, plain, pay, reach,
+            middle, value, floor, U, U.T @ H, slopes, w, outer, radius, plain, pay, reach,
+            np.minimum(reach, 1 - b.min(axis=1)),
             np.concatenate([middle[None], _without(likelihood, middle, U, floor, perhaps)]),
         )  # fmt: skip
 
@@ -134,11 +128,6 @@ class Geometry:
         return _inverse_root(self.outer)
 
     @cached_property
-    def bend_root(self) -> Array:
-        """W with W W' = bend^-1."""
-        return _inverse_root(self.bend)
-
-    @cached_property
     def least(self) -> Array:
         """(K,) no plausible frequency is below."""
         return np.maximum(self.middle - self.radius * _lengths(self.U, self.outer), 0.0)
@@ -148,8 +137,9 @@ class Geometry:
 class Surrogate:
     """l in the coordinates of a Geometry, at a cost that grows with the inputs kept.
 
-    For the others, log(1 + t) is taken for t - t^2/2 + t^3/3 - t^4/4 (without the last term for
-    many classes), whose sums over inputs are moments: found once. All errors are bounded.
+    For the others, log(1 + t) is taken for t - t^2/2 + t^3/3 - c t^4, with a c for each input
+    (without the last term for many classes): never less, and concave. Sums over inputs are
+    moments, found once. By how much they are too large is bounded by moments, too.
 
     Attributes
     ----------
@@ -159,8 +149,11 @@ class Surrogate:
         Inputs that are kept.
     slope, second, third, fourth : arrays
         Moments of the others, over pairs of coordinates from the third on.
-    pays : two floats, optional
-        Bounds of the errors, relative to the last moment; None if all inputs are kept.
+    excess : array, optional
+        Moments, of the order of the last ones, by which the sum may be too large; None if all
+        inputs are kept.
+    bend : (D, D) array
+        Between plausible frequencies it bends at least so much.
     plain : (D, D) array
         Curvature that is added everywhere.
     """
@@ -172,47 +165,57 @@ class Surrogate:
     second: Array
     third: Array
     fourth: Array | None
-    pays: tuple[float, float] | None
+    excess: Array | None
+    bend: Array
     plain: Array
 
     @classmethod
-    def of(cls, geometry: Geometry, *, exact: bool) -> Surrogate:
-        """Keeping the inputs whose t may be large, or all."""
-        w, reach = geometry.weights, geometry.reach
-        keep = reach > STEEP
-        keep[np.argsort(-(w * reach**5))[:KEPT]] = True
-        if exact or 2 * np.count_nonzero(keep) > len(keep):
-            keep[:] = True
+    def of(cls, geometry: Geometry, kept: int) -> Surrogate:
+        """Keeping so many inputs, those that powers suit least; or all, if these are half of them."""
+        w, rise, fall = geometry.weights, geometry.rise, geometry.fall
         D = geometry.slopes.shape[1]
-        if keep.all() or D * (D + 1) // 2 > MOST_PAIRS:
+        i, j = np.triu_indices(D)
+        quartic = len(i) <= QUARTIC_PAIRS
+        excess, least = _series(rise, fall, quartic=quartic)
+        keep = (rise > (STEEP if quartic else CUBIC_STEEP)) | (fall > SUNK)
+        keep[np.argsort(-w * excess * rise ** (4 if quartic else 2))[:kept]] = True
+        if 2 * np.count_nonzero(keep) > len(keep) or len(i) > MOST_PAIRS:
+            keep[:] = True
+        curvature = np.where(keep, 1 / (1 + rise) ** 2, least)
+        bend = (geometry.slopes * (w * curvature)[:, None]).T @ geometry.slopes + geometry.plain
+        if keep.all():
             none = np.zeros((0, D))
             return cls(
-                geometry.value, geometry.slopes, w, np.zeros(D), none, none, None, None,
+                geometry.value, geometry.slopes, w, np.zeros(D), none, none, None, None, bend,
                 geometry.plain,
             )  # fmt: skip
-        beta, rest = geometry.slopes[~keep], w[~keep]
-        i, j = np.triu_indices(D)
+        beta, rest, excess = geometry.slopes[~keep], w[~keep], excess[~keep]
         pairs = beta[:, i] * beta[:, j]
         pairs *= np.where(i == j, 1.0, 2.0)
         weighted = beta * rest[:, None]
-        quartic = len(i) <= QUARTIC_PAIRS
-        pays = _pays(pairs if quartic else beta, rest, reach[~keep], 4 if quartic else 2)
+        last = pairs if quartic else beta
+        fourth = (pairs * (-4 * rest * _remainder(rise[~keep]))[:, None]).T @ pairs
         return cls(
             geometry.value, geometry.slopes[keep], w[keep], rest @ beta, weighted.T @ beta,
-            pairs.T @ weighted, (pairs * rest[:, None]).T @ pairs if quartic else None, pays,
-            geometry.plain,
+            pairs.T @ weighted, fourth if quartic else None,
+            (last * (rest * excess)[:, None]).T @ last, bend, geometry.plain,
         )  # fmt: skip
 
     @property
     def exact(self) -> bool:
         """Whether all inputs are kept."""
-        return self.pays is None
+        return self.excess is None
 
     @property
     def bends(self) -> bool:
         """Whether curvatures at many points can be found."""
         D = self.rows.shape[1]
         return bool(D * (D + 1) // 2 <= MOST_PAIRS)
+
+    @cached_property
+    def bend_root(self) -> Array:
+        """W with W W' = bend^-1."""
+        return _inverse_root(self.bend)
 
     @cached_property
     def products(self) -> Array:
@@ -239,45 +242,61 @@ class Surrogate:
         fall = -(step @ self.rows.T) / np.maximum(z @ self.rows.T + 1, TINY)
         return np.asarray(1 / np.maximum(fall.max(axis=1, initial=0.0) / (1 - LEFT), 1.0))
 
-    def evaluate(self, z: Array) -> tuple[Array, Array, Array, Array]:
+    def evaluate(self, z: Array) -> tuple[Array, Array, Array]:
         """The likelihood at coordinates z (P, D) of plausible frequencies.
 
         Returns
         -------
         value : (P,) array
-            l, about.
+            l, or a little more.
         slope : (P, D) array
-            Of l, about.
-        above : (P,) array
-            For all plausible z': l(z') <= value + above + <slope, z' - z> - |z' - z|^2 / 2 in the
-            norm of `bend`, up to its `pay`.
-        below : (P,) array
-            l(z) >= value - below.
+            Its slope. For all plausible z': l(z') <= value + <slope, z' - z> - |z' - z|^2 / 2 in
+            the norm of `bend`, up to the geometry's `pay`.
+        excess : (P,) array
+            l(z) >= value - excess.
         """
         value = self.value + z @ self.slope
         slope = np.tile(self.slope, (len(z), 1))
-        above = below = np.zeros(len(z))
-        if self.pays is not None:
+        excess = np.zeros(len(z))
+        if self.excess is not None:
             i, j = np.triu_indices(z.shape[1])
             pairs = z[:, i] * z[:, j]
-            last = np.einsum("pd,pd->p", z, by_second := z @ self.second)
-            by_third = pairs @ self.third
-            value += np.einsum("pd,pd->p", z, by_third) / 3 - last / 2
+            by_second, by_third = z @ self.second, pairs @ self.third
+            value += np.einsum("pd,pd->p", z, by_third / 3 - by_second / 2)
             slope += by_third - by_second
             if self.fourth is not None:
                 by_fourth = pairs @ self.fourth
-                last = np.einsum("pd,pd->p", by_fourth, pairs)
-                value -= last / 4
+                value -= np.einsum("pd,pd->p", by_fourth, pairs) / 4
                 by_fourth /= np.where(i == j, 1.0, 2.0)
                 slope -= np.einsum("pij,pj->pi", _symmetric(by_fourth, i, j), z)
-            above, below = self.pays[0] * last, self.pays[1] * last
+            last = z if self.fourth is None else pairs
+            excess = np.einsum("pd,pd->p", last @ self.excess, last)
         if len(self.rows):
             x = z @ self.rows.T
             x += 1
             np.maximum(x, TINY, out=x)
-            value += np.log(x) @ self.weights
+            value += _log_sums(x, self.weights)
             slope += np.divide(self.weights, x, out=x) @ self.rows
-        return value, slope, above, below
+        return value, slope, excess
+
+
+def _log_sums(x: Array, weights: Array) -> Array:
+    """(P,) sums of weights times log x (P, G): of equal weights by logarithms of products."""
+    if np.ptp(weights) > 0:
+        return np.asarray(np.log(x) @ weights)
+    products = x
+    for _ in range(FOLDS):
+        half = products.shape[1] // 2
+        if not half:
+            break
+        folded = products[:, :half] * products[:, half : 2 * half]
+        if products.shape[1] % 2:
+            folded[:, 0] *= products[:, -1]
+        products = folded
+    sums = np.log(products).sum(axis=1)
+    wide = (x.min(axis=1) < 1 / WIDEST) | (x.max(axis=1) > WIDEST)
+    sums[wide] = np.log(x[wide]).sum(axis=1)
+    return np.asarray(weights[0] * sums)
 
 
 def _symmetric(entries: Array, i: Indices, j: Indices) -> Array:
@@ -342,26 +361,24 @@ def _curvature(reach: Array) -> Array:
     return np.where(small, 1 - 2 / 3 * reach, 2 * (T - np.log1p(T)) / T**2)
 
 
-def _pays(features: Array, w: Array, reach: Array, power: int) -> tuple[float, float]:
-    """By how much the series is too small, and too large, per sum of w t^power.
+def _series(rise: Array, fall: Array, *, quartic: bool) -> tuple[Array, Array]:
+    """By how much the series is too large, per t^4 or t^2, and its least curvature; -fall <= t <= rise.
 
-    t^power is the square of a linear function of `features`, so sums of w k(T) t^power are at most
-    those of w t^power times the largest eigenvalue of one moment matrix relative to the other.
+    log(1 + t) = t - t^2/2 + t^3/3 + r(t) t^4, and r rises.
     """
-    # Errors of the gradient, by Cauchy and Schwarz, against the share of curvature set aside.
-    slope = reach**4 * ((1 + reach) / (1 - reach)) ** 2 / (2 * SHARED)
-    if power == 4:
-        too_small, too_large = reach / 5 + slope, reach / (5 * (1 - reach))
-    else:
-        too_small, too_large = slope, reach**2 / (4 * (1 - reach))
-    weighted = features * w[:, None]
-    size, turned = np.linalg.eigh(weighted.T @ features)
-    root = turned / np.sqrt(np.maximum(size, UNSEEN * size[-1]))
+    up, down = _remainder(rise), _remainder(-np.minimum(fall, SUNK))
+    if not quartic:
+        return np.maximum(-up * rise**2, -down * fall**2), 1 - 2 * rise
+    flattest = np.minimum(rise, -1 / (12 * up))
+    return up - down, 1 - 2 * flattest - 12 * up * flattest**2
 
-    def largest(pay: Array) -> float:
-        return float(np.linalg.eigvalsh(root.T @ ((weighted.T * pay) @ features) @ root)[-1])
 
-    return largest(too_small), largest(too_large)
+def _remainder(t: Array) -> Array:
+    """r(t) = (log(1 + t) - t + t^2/2 - t^3/3) / t^4."""
+    small = np.abs(t) < 1e-2
+    x = np.where(small, 1.0, t)
+    series = -1 / 4 + t / 5 - t**2 / 6 + t**3 / 7 - t**4 / 8
+    return np.where(small, series, (np.log1p(x) - x + x**2 / 2 - x**3 / 3) / x**4)
 
 
 def _inverse_root(form: Array) -> Array:

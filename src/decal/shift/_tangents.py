@@ -93,8 +93,8 @@ class Tangents:
             self.z[new] = self._next(new, at, v, value, slope, None)
         for _ in range(touches):
             z, v = self._plausible(self.z[which])
-            value, slope, above, below = surrogate.evaluate(z)
-            self._note(which, v, value + above, slope, value - below)
+            value, slope, excess = surrogate.evaluate(z)
+            self._note(which, v, value, slope, value - excess, surrogate.bend_root)
             left = self.errors[which] > precision
             which, z, v = which[left], z[left], v[left]
             if not len(which):
@@ -152,7 +152,9 @@ class Tangents:
         return z * share, s.middle + share * (v - s.middle)
 
     @np.errstate(invalid="ignore", over="ignore")  # far out: such bounds are not taken
-    def _note(self, which: Indices, v: Array, high: Array, slope: Array, low: Array) -> None:
+    def _note(
+        self, which: Indices, v: Array, high: Array, slope: Array, low: Array, root: Array
+    ) -> None:
         """Learn from the likelihood at v what is excluded, and what is reached."""
         s = self.geometry
         of_c, of_e = _dot(self.c[which], v), _dot(self.e[which], v)
@@ -172,8 +174,8 @@ class Tangents:
                 m = _dot(f, free) / np.minimum(-_dot(g, free), -TINY)
                 sign = np.maximum((-m[:, None] * g - f) @ onto.T, 0.0)
                 cz[rows] += sign @ UA
-        g, ez = slope @ s.bend_root, self.ez[which] @ s.bend_root
-        f = cz @ s.bend_root - t[:, None] * ez
+        g, ez = slope @ root, self.ez[which] @ root
+        f = cz @ root - t[:, None] * ez
         square = np.maximum(2 * (high + s.pay - s.floor), 0.0) + _dot(g, g)
         # <c - (t + x) e, v'> <= start - x fall + r |f - x e| =: F(x) for all plausible v' and all
         # x, so that the ratio is at most t + x + F(x) / <e, v'>.
