@@ -192,8 +192,7 @@ class PlausibleFrequencies:
         def work(block: slice) -> None:
             tangents.solve(surrogate, which[block], error, touches=touches, bent=bent)
 
-        width = len(surrogate.rows) + len(self.middle) ** 2
-        for_each_block(work, len(which), width, TOUCH_ELEMENTS)
+        for_each_block(work, len(which), len(self.middle) ** 2, TOUCH_ELEMENTS)
 
     def _exactly(
         self, event: Array, rest: Array, least: Array, precision: float

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.numerics import Array
+from decal._base.numerics import Array, row_blocks
 from decal.shift._likelihood import Likelihood
 
 Indices = NDArray[np.intp]
@@ -41,6 +41,9 @@ SETTLED = 0.98
 
 FOLDS, WIDEST = 3, 1e15
 """At most fifteen factors, each at most so far from one, have a product that is a number."""
+
+CACHED = 1 << 17
+"""Numbers that a processor has at hand: larger blocks of likelihoods wait for memory."""
 
 TINY = 1e-300
 
@@ -271,18 +274,18 @@ class Surrogate:
                 slope -= np.einsum("pij,pj->pi", _symmetric(by_fourth, i, j), z)
             last = z if self.fourth is None else pairs
             excess = np.einsum("pd,pd->p", last @ self.excess, last)
-        if len(self.rows):
-            x = z @ self.rows.T
+        for part in row_blocks(len(z), len(self.rows), elements=CACHED):
+            x = z[part] @ self.rows.T
             x += 1
             np.maximum(x, TINY, out=x)
-            value += _log_sums(x, self.weights)
-            slope += np.divide(self.weights, x, out=x) @ self.rows
+            value[part] += _log_sums(x, self.weights)
+            slope[part] += np.divide(self.weights, x, out=x) @ self.rows
         return value, slope, excess
 
 
 def _log_sums(x: Array, weights: Array) -> Array:
     """(P,) sums of weights times log x (P, G): of equal weights by logarithms of products."""
-    if np.ptp(weights) > 0:
+    if np.ptp(weights) > 0 or x.min() < 1 / WIDEST or x.max() > WIDEST:
         return np.asarray(np.log(x) @ weights)
     products = x
     for _ in range(FOLDS):
@@ -293,10 +296,7 @@ def _log_sums(x: Array, weights: Array) -> Array:
         if products.shape[1] % 2:
             folded[:, 0] *= products[:, -1]
         products = folded
-    sums = np.log(products).sum(axis=1)
-    wide = (x.min(axis=1) < 1 / WIDEST) | (x.max(axis=1) > WIDEST)
-    sums[wide] = np.log(x[wide]).sum(axis=1)
-    return np.asarray(weights[0] * sums)
+    return np.asarray(weights[0] * np.log(products).sum(axis=1))
 
 
 def _symmetric(entries: Array, i: Indices, j: Indices) -> Array:
