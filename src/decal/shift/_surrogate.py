@@ -193,14 +193,14 @@ class Surrogate:
                 geometry.plain,
             )  # fmt: skip
         beta, rest, excess = geometry.slopes[~keep], w[~keep], excess[~keep]
-        pairs = beta[:, i] * beta[:, j]
-        pairs *= np.where(i == j, 1.0, 2.0)
+        twice = np.where(i == j, 1.0, 2.0)
+        pairs = _pairs(beta) * twice
         weighted = beta * rest[:, None]
         last = pairs if quartic else beta
         fourth = (pairs * (-4 * rest * _remainder(rise[~keep]))[:, None]).T @ pairs
         return cls(
             geometry.value, geometry.slopes[keep], w[keep], rest @ beta, weighted.T @ beta,
-            pairs.T @ weighted, fourth if quartic else None,
+            pairs.T @ weighted, _symmetric(fourth / twice) if quartic else None,
             (last * (rest * excess)[:, None]).T @ last, bend, geometry.plain,
         )  # fmt: skip
 
@@ -223,22 +223,20 @@ class Surrogate:
     @cached_property
     def products(self) -> Array:
         """(G, pairs) products of two coordinates of the inputs kept."""
-        i, j = np.triu_indices(self.rows.shape[1])
-        return np.asarray(self.rows[:, i] * self.rows[:, j])
+        return _pairs(self.rows)
 
     def curvature(self, z: Array) -> Array:
         """(P, D, D) minus the second derivatives of l at coordinates z (P, D), about."""
-        i, j = np.triu_indices(z.shape[1])
         x = z @ self.rows.T
         x += 1
         np.square(np.maximum(x, TINY, out=x), out=x)
-        entries = np.divide(self.weights, x, out=x) @ self.products
+        bend = _symmetric(np.divide(self.weights, x, out=x) @ self.products) + self.plain
         if not self.exact:
-            twice = np.where(i == j, 1.0, 2.0)
-            entries += self.second[i, j] - 2 * (z @ self.third.T) / twice
+            i, j = np.triu_indices(z.shape[1])
+            bend += self.second - _symmetric(z @ self.third.T / np.where(i == j, 0.5, 1.0))
             if self.fourth is not None:
-                entries += 3 * ((z[:, i] * z[:, j]) @ self.fourth) / twice
-        return _symmetric(entries, i, j) + self.plain
+                bend += 3 * np.tensordot(_pairs(z), self.fourth, 1)
+        return np.asarray(bend)
 
     def damped(self, z: Array, step: Array) -> Array:
         """(P,) how much of a step leaves each input kept a share of its likelihood."""
@@ -262,17 +260,16 @@ class Surrogate:
         slope = np.tile(self.slope, (len(z), 1))
         excess = np.zeros(len(z))
         if self.excess is not None:
-            i, j = np.triu_indices(z.shape[1])
-            pairs = z[:, i] * z[:, j]
+            pairs = last = _pairs(z)
             by_second, by_third = z @ self.second, pairs @ self.third
             value += np.einsum("pd,pd->p", z, by_third / 3 - by_second / 2)
             slope += by_third - by_second
-            if self.fourth is not None:
-                by_fourth = pairs @ self.fourth
-                value -= np.einsum("pd,pd->p", by_fourth, pairs) / 4
-                by_fourth /= np.where(i == j, 1.0, 2.0)
-                slope -= np.einsum("pij,pj->pi", _symmetric(by_fourth, i, j), z)
-            last = z if self.fourth is None else pairs
+            if self.fourth is None:
+                last = z
+            else:
+                by_fourth = np.einsum("pij,pj->pi", np.tensordot(pairs, self.fourth, 1), z)
+                value -= np.einsum("pd,pd->p", z, by_fourth) / 4
+                slope -= by_fourth
             excess = np.einsum("pd,pd->p", last @ self.excess, last)
         for part in row_blocks(len(z), len(self.rows), elements=CACHED):
             x = z[part] @ self.rows.T
@@ -299,9 +296,17 @@ def _log_sums(x: Array, weights: Array) -> Array:
     return np.asarray(weights[0] * np.log(products).sum(axis=1))
 
 
-def _symmetric(entries: Array, i: Indices, j: Indices) -> Array:
-    """(P, D, D) matrices of their entries (P, pairs) at i <= j."""
-    D = int(i[-1]) + 1
+def _pairs(x: Array) -> Array:
+    """(P, pairs) products of two elements of each row (P, D), the first not after the second."""
+    i, j = np.triu_indices(x.shape[1])
+    columns = np.ascontiguousarray(x.T)
+    return np.asarray((columns[i] * columns[j]).T)
+
+
+def _symmetric(entries: Array) -> Array:
+    """(P, D, D) matrices of their entries (P, pairs) on and above the diagonal."""
+    D = int(np.sqrt(2 * entries.shape[1]))
+    i, j = np.triu_indices(D)
     full = np.empty((len(entries), D, D))
     full[:, i, j] = full[:, j, i] = entries
     return full
