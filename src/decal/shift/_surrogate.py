@@ -221,6 +221,11 @@ class Surrogate:
         return _inverse_root(self.bend)
 
     @cached_property
+    def least(self) -> Array:
+        """(D, D) the same curvature without what is added."""
+        return np.asarray(self.bend - self.plain)
+
+    @cached_property
     def products(self) -> Array:
         """(G, pairs) products of two coordinates of the inputs kept."""
         return _pairs(self.rows)
