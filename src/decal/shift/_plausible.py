@@ -129,7 +129,9 @@ class PlausibleFrequencies:
     @cached_property
     def whole(self) -> Surrogate:
         """The likelihood of all inputs, in the same coordinates."""
-        return self.finer if self.finer.exact else Surrogate.of(self.geometry, len(self.geometry.rise))
+        return (
+            self.finer if self.finer.exact else Surrogate.of(self.geometry, len(self.geometry.rise))
+        )
 
     def largest_probability(
         self, event: Array, rest: Array, error: float = PRECISION

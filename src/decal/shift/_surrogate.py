@@ -39,8 +39,8 @@ ROUND_OFF = 1e-12
 SETTLED = 0.98
 """A round of narrowing an ellipsoid must leave less than this share of it."""
 
-FOLDS, WIDEST = 3, 1e15
-"""At most fifteen factors, each at most so far from one, have a product that is a number."""
+FOLDS, WIDEST = 4, 1e9
+"""At most 31 factors, each at most so far from one, have a product that is a number."""
 
 CACHED = 1 << 17
 """Numbers that a processor has at hand: larger blocks of likelihoods wait for memory."""
@@ -279,16 +279,18 @@ class Surrogate:
         for part in row_blocks(len(z), len(self.rows), elements=CACHED):
             x = z[part] @ self.rows.T
             x += 1
-            np.maximum(x, TINY, out=x)
             value[part] += _log_sums(x, self.weights)
             slope[part] += np.divide(self.weights, x, out=x) @ self.rows
         return value, slope, excess
 
 
 def _log_sums(x: Array, weights: Array) -> Array:
-    """(P,) sums of weights times log x (P, G): of equal weights by logarithms of products."""
+    """(P,) sums of weights times log x (P, G), at least TINY from here on.
+
+    Of equal weights by logarithms of products, since logarithms take longest.
+    """
     if np.ptp(weights) > 0 or x.min() < 1 / WIDEST or x.max() > WIDEST:
-        return np.asarray(np.log(x) @ weights)
+        return np.asarray(np.log(np.maximum(x, TINY, out=x)) @ weights)
     products = x
     for _ in range(FOLDS):
         half = products.shape[1] // 2
