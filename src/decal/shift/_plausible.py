@@ -33,11 +33,12 @@ TOUCHES, BENT_TOUCHES, EXACT_TOUCHES = 2, 6, 3
 """How often an ellipsoid is laid against the region: at first, by the curvature there, and with all
 inputs."""
 
-KEPT, MORE_KEPT = 48, 1024
-"""Inputs that are kept as they are."""
+KEPT, MORE_KEPT, SHARE_KEPT = 48, 1024, 1 / 8
+"""Inputs that a surrogate keeps as they are, and a finer one: so many, or this share of all."""
 
-TOUCH_ELEMENTS = 1 << 20
-"""Numbers that the likelihoods of a block of problems may take, then."""
+TOUCH_ELEMENTS = 1 << 19
+"""Problems of a block, times classes squared: in larger ones more problems hold the same
+frequencies at zero, and are solved at once."""
 
 TINY = 1e-300
 
@@ -124,14 +125,16 @@ class PlausibleFrequencies:
     @cached_property
     def finer(self) -> Surrogate:
         """The same with more of the inputs as they are, where that is better."""
-        return self.surrogate if self.surrogate.exact else Surrogate.of(self.geometry, MORE_KEPT)
+        if self.surrogate.exact:
+            return self.surrogate
+        N = len(self.likelihood.weights)
+        return Surrogate.of(self.geometry, max(MORE_KEPT, int(SHARE_KEPT * N)))
 
     @cached_property
     def whole(self) -> Surrogate:
         """The likelihood of all inputs, in the same coordinates."""
-        return (
-            self.finer if self.finer.exact else Surrogate.of(self.geometry, len(self.geometry.rise))
-        )
+        N = len(self.likelihood.weights)
+        return self.finer if self.finer.exact else Surrogate.of(self.geometry, N)
 
     def largest_probability(
         self, event: Array, rest: Array, error: float = PRECISION

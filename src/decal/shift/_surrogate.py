@@ -174,7 +174,7 @@ class Surrogate:
 
     @classmethod
     def of(cls, geometry: Geometry, kept: int) -> Surrogate:
-        """Keeping so many inputs, those that powers suit least; or all, if these are half of them."""
+        """Keeping the inputs that powers suit least, at least so many; or all, if half are kept."""
         w, rise, fall = geometry.weights, geometry.rise, geometry.fall
         D = geometry.slopes.shape[1]
         i, j = np.triu_indices(D)
@@ -374,9 +374,10 @@ def _curvature(reach: Array) -> Array:
 
 
 def _series(rise: Array, fall: Array, *, quartic: bool) -> tuple[Array, Array]:
-    """By how much the series is too large, per t^4 or t^2, and its least curvature; -fall <= t <= rise.
+    """By how much the series is too large, per t^4 or t^2, and its least curvature.
 
-    log(1 + t) = t - t^2/2 + t^3/3 + r(t) t^4, and r rises.
+    log(1 + t) = t - t^2/2 + t^3/3 + r(t) t^4, and r rises: with r(rise) in its place this is too
+    large for -fall <= t <= rise, and without it, too.
     """
     up, down = _remainder(rise), _remainder(-np.minimum(fall, SUNK))
     if not quartic:
