@@ -37,8 +37,8 @@ KEPT, MORE_KEPT, SHARE_KEPT = 48, 1024, 1 / 8
 """Inputs that a surrogate keeps as they are, and a finer one: so many, or this share of all."""
 
 TOUCH_ELEMENTS = 1 << 19
-"""Problems of a block, times classes squared: in larger ones more problems hold the same
-frequencies at zero, and are solved at once."""
+"""Numbers that the curvatures of a block of problems may take: in larger blocks more problems hold
+the same frequencies at zero, and are solved at once."""
 
 TINY = 1e-300
 
@@ -171,7 +171,7 @@ class PlausibleFrequencies:
         return bound, errors
 
     def _touch(self, tangents: Tangents, error: float) -> None:
-        """Solve problems by ellipsoids: with the surrogate, then with all inputs."""
+        """Solve problems by ellipsoids: with the surrogate, a finer one, then all inputs."""
         self._stage(tangents, error, self.surrogate, TOUCHES, None)
         if not len(tangents.open(error)):
             return
@@ -197,7 +197,8 @@ class PlausibleFrequencies:
         def work(block: slice) -> None:
             tangents.solve(surrogate, which[block], error, touches=touches, bent=bent)
 
-        for_each_block(work, len(which), len(self.middle) ** 2, TOUCH_ELEMENTS)
+        width = len(self.middle) ** 2 + (0 if bent is None else len(bent.rows))
+        for_each_block(work, len(which), width, TOUCH_ELEMENTS)
 
     def _exactly(
         self, event: Array, rest: Array, least: Array, precision: float
