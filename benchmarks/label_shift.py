@@ -4,6 +4,7 @@ python benchmarks/label_shift.py coverage --draws 500
 python benchmarks/label_shift.py factors
 python benchmarks/label_shift.py real --data FOLDER
 python benchmarks/label_shift.py speed
+python benchmarks/label_shift.py speed --classes 10 --labels 1000
 """
 
 from __future__ import annotations
@@ -336,7 +337,7 @@ CASES = (
 EXACT_INPUTS, OWN_INPUTS = 2, 100
 
 
-def speed(labels):
+def speed(labels, classes):
     """Processor seconds of all threads, and how they grow with classes and observed inputs.
 
     Few labels make regions larger, and bounds slower. Without a number of them, nothing is
@@ -350,6 +351,8 @@ def speed(labels):
     first = draw(50, np.full(3, 1 / 3), np.random.default_rng(0))  # imports what is needed
     decal.LabelShift().fit(*first).observe(first[0]).predict(first[0])
     for K, N, inputs in CASES:
+        if classes and K not in classes:
+            continue
         rng = np.random.default_rng(0)
         v = rng.dirichlet(np.ones(K))
         labelled = draw(labels or max(LABELLED, 30 * K), np.full(K, 1 / K), rng)
@@ -391,19 +394,19 @@ def main():
     parser.add_argument("--draws", type=int, default=500)
     parser.add_argument("--bootstraps", type=int, default=40, help="0 for none")
     parser.add_argument("--labels", type=int, help="of speed, with the correction")
-    parser.add_argument("--classes", type=int, nargs="*", default=CLASSES)
+    parser.add_argument("--classes", type=int, nargs="*", help="of coverage and speed")
     parser.add_argument("--data", type=Path, default=os.environ.get("DECAL_DATA"))
     options = parser.parse_args()
     if options.what == "real" and options.data is None:
         sys.exit("Name the folder of logits with --data.")
     if options.what == "coverage":
-        coverage(options.draws, options.classes, options.bootstraps)
+        coverage(options.draws, options.classes or CLASSES, options.bootstraps)
     elif options.what == "factors":
         factors()
     elif options.what == "real":
         real(Path(options.data))
     else:
-        speed(options.labels)
+        speed(options.labels, options.classes)
 
 
 if __name__ == "__main__":

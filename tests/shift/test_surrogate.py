@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import chi2
 from tests.oracles import label_shift as oracle
 
+from decal.shift import _surrogate
 from decal.shift._likelihood import Likelihood
 from decal.shift._observed import Observed
 from decal.shift._surrogate import Surrogate
@@ -23,30 +24,37 @@ def large():
     return Observed(Likelihood(ratios, np.full(400, 10.0))).region(chi2.ppf(0.95, 3) / 2)
 
 
-def test_the_surrogate_is_as_wrong_as_it_says(large):
+@pytest.mark.parametrize("fourth", [True, False])
+def test_the_surrogate_is_as_wrong_as_it_says(large, fourth, monkeypatch):
     geometry, rng = large.geometry, np.random.default_rng(1)
     points = points_of(large, rng, 8)
     z = (points - geometry.middle) @ geometry.inverse.T
     exact = [
         oracle.log_likelihood(v, large.likelihood.ratios, large.likelihood.weights) for v in points
     ]
-    surrogate = large.surrogate
-    assert 0 < len(surrogate.rows) < 400
-    value, slope, above, below = surrogate.evaluate(z)
-    assert np.all(value - below <= np.array(exact) + 1e-9)
-    assert np.all(above + below < 0.2)
+    monkeypatch.setattr(_surrogate, "QUARTIC_PAIRS", 300 if fourth else 0)
+    surrogate = Surrogate.of(geometry, 48)
+    assert 0 < len(surrogate.rows) < 200
+    assert (surrogate.fourth is not None) == fourth
+    value, slope, excess = surrogate.evaluate(z)
+    assert np.all(value - excess <= np.array(exact) + 1e-9)
+    assert np.all(np.array(exact) <= value + 1e-9)
+    assert np.all(excess < (0.2 if fourth else 0.5))
     for i in range(len(z)):  # and the ellipsoid laid against each point holds all others
         away = z - z[i]
-        bent = np.einsum("pi,ij,pj->p", away, geometry.bend, away) / 2
-        tangent = value[i] + above[i] + away @ slope[i] - bent + geometry.pay
+        bent = np.einsum("pi,ij,pj->p", away, surrogate.bend, away) / 2
+        tangent = value[i] + away @ slope[i] - bent + geometry.pay
         assert np.all(np.array(exact) <= tangent)
-    whole = Surrogate.of(geometry, exact=True).evaluate(z)
-    assert whole[0] == pytest.approx(exact)
-    assert np.array_equal(whole[2], np.zeros(len(z)))
+    whole = Surrogate.of(geometry, 400)
+    assert whole.exact
+    value, _, excess = whole.evaluate(z)
+    assert value == pytest.approx(exact)
+    assert np.array_equal(excess, np.zeros(len(z)))
 
 
 def test_curvatures_are_differences_of_slopes(large):
     z = np.array([[0.5, -1.0, 0.3]])
+    assert not large.surrogate.exact
     for surrogate in (large.surrogate, large.whole):
         step = 1e-5
         lines = [

@@ -33,8 +33,12 @@ TOUCHES, BENT_TOUCHES, EXACT_TOUCHES = 2, 6, 3
 """How often an ellipsoid is laid against the region: at first, by the curvature there, and with all
 inputs."""
 
-TOUCH_ELEMENTS = 1 << 20
-"""Numbers that the likelihoods of a block of problems may take, then."""
+KEPT, MORE_KEPT, SHARE_KEPT = 48, 1024, 1 / 8
+"""Inputs that a surrogate keeps as they are, and a finer one: so many, or this share of all."""
+
+TOUCH_ELEMENTS = 1 << 19
+"""Numbers that the curvatures of a block of problems may take: in larger blocks more problems hold
+the same frequencies at zero, and are solved at once."""
 
 TINY = 1e-300
 
@@ -116,12 +120,21 @@ class PlausibleFrequencies:
     @cached_property
     def surrogate(self) -> Surrogate:
         """The likelihood, about, at a cost that hardly grows with observed inputs."""
-        return Surrogate.of(self.geometry, exact=False)
+        return Surrogate.of(self.geometry, KEPT)
+
+    @cached_property
+    def finer(self) -> Surrogate:
+        """The same with more of the inputs as they are, where that is better."""
+        if self.surrogate.exact:
+            return self.surrogate
+        N = len(self.likelihood.weights)
+        return Surrogate.of(self.geometry, max(MORE_KEPT, int(SHARE_KEPT * N)))
 
     @cached_property
     def whole(self) -> Surrogate:
         """The likelihood of all inputs, in the same coordinates."""
-        return self.surrogate if self.surrogate.exact else Surrogate.of(self.geometry, exact=True)
+        N = len(self.likelihood.weights)
+        return self.finer if self.finer.exact else Surrogate.of(self.geometry, N)
 
     def largest_probability(
         self, event: Array, rest: Array, error: float = PRECISION
@@ -158,13 +171,17 @@ class PlausibleFrequencies:
         return bound, errors
 
     def _touch(self, tangents: Tangents, error: float) -> None:
-        """Solve problems by ellipsoids: with the surrogate, then with all inputs."""
-        coarse = self.surrogate
-        self._stage(tangents, error, coarse, TOUCHES, None)
-        if coarse.bends:
-            self._stage(tangents, error, coarse, BENT_TOUCHES, coarse)
-        if not coarse.exact:
-            self._stage(tangents, error, self.whole, EXACT_TOUCHES, coarse)
+        """Solve problems by ellipsoids: with the surrogate, a finer one, then all inputs."""
+        self._stage(tangents, error, self.surrogate, TOUCHES, None)
+        if not len(tangents.open(error)):
+            return
+        finer = self.finer
+        if not self.surrogate.exact:
+            self._stage(tangents, error, finer, TOUCHES, None)
+        if finer.bends:
+            self._stage(tangents, error, finer, BENT_TOUCHES, self.surrogate)
+        if not finer.exact:
+            self._stage(tangents, error, self.whole, EXACT_TOUCHES, self.surrogate)
 
     def _stage(
         self,
@@ -180,7 +197,7 @@ class PlausibleFrequencies:
         def work(block: slice) -> None:
             tangents.solve(surrogate, which[block], error, touches=touches, bent=bent)
 
-        width = len(surrogate.rows) + len(self.middle) ** 2
+        width = len(self.middle) ** 2 + (0 if bent is None else len(bent.rows))
         for_each_block(work, len(which), width, TOUCH_ELEMENTS)
 
     def _exactly(

@@ -8,17 +8,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.numerics import Array
+from decal._base.numerics import Array, row_blocks
 from decal.shift._likelihood import Likelihood
 
 Indices = NDArray[np.intp]
 
-SHARED = 0.1
-"""Share of the curvature that pays for errors of the gradient."""
-
-STEEP, KEPT = 0.35, 128
-"""Inputs whose likelihood may change by a larger share are kept as they are, and at least so many;
-if these are half of all, all are."""
+STEEP, CUBIC_STEEP, SUNK = 1.5, 0.35, 0.95
+"""Inputs whose likelihood may rise by a larger share, with fourth moments or without, or fall by a
+larger one, are kept as they are."""
 
 MOST_PAIRS = 2100
 """Of coordinates, of 65 classes: with more, moments and curvatures of many points take too much."""
@@ -42,8 +39,11 @@ ROUND_OFF = 1e-12
 SETTLED = 0.98
 """A round of narrowing an ellipsoid must leave less than this share of it."""
 
-UNSEEN = 1e-9
-"""Relative to the largest: moments that are round-off."""
+FOLDS, WIDEST = 4, 1e9
+"""At most 31 factors, each at most so far from one, have a product that is a number."""
+
+CACHED = 1 << 17
+"""Numbers that a processor has at hand: larger blocks of likelihoods wait for memory."""
 
 TINY = 1e-300
 
@@ -69,14 +69,12 @@ class Geometry:
         Plausible frequencies have z' outer z <= radius^2.
     radius : float
         Of that ellipsoid.
-    bend : (D, D) array
-        Between plausible frequencies l bends at least so much, up to `pay` nats.
     plain : (D, D) array
-        Curvature that is added everywhere.
+        Curvature that is added everywhere, which changes l by at most `pay` nats.
     pay : float
         Nats.
-    reach : (N,) array
-        The largest |t| of plausible frequencies.
+    rise, fall : (N,) arrays
+        The largest t and -t of plausible frequencies.
     landmarks : (M, K) array
         Plausible frequencies: the most likely ones, and some with a class that does not occur.
     """
@@ -90,10 +88,10 @@ class Geometry:
     weights: Array
     outer: Array
     radius: float
-    bend: Array
     plain: Array
     pay: float
-    reach: Array
+    rise: Array
+    fall: Array
     landmarks: Array
 
     @classmethod
@@ -114,12 +112,11 @@ class Geometry:
         pay = ridge + ROUND_OFF * likelihood.total
         square = 2 * (value - floor + max(gap, 0.0) + pay)
         outer, reach = _narrowed(slopes, w, plain, square, b.max(axis=1) - 1)
-        bend = (slopes * (w / (1 + reach) ** 2)[:, None]).T @ slopes
-        bend = (1 - SHARED) * bend + plain
         radius = float(np.sqrt(square))
         perhaps = np.flatnonzero(middle <= radius * _lengths(U, outer))
         return cls(
-            middle, value, floor, U, U.T @ H, slopes, w, outer, radius, bend, plain, pay, reach,
+            middle, value, floor, U, U.T @ H, slopes, w, outer, radius, plain, pay, reach,
+            np.minimum(reach, 1 - b.min(axis=1)),
             np.concatenate([middle[None], _without(likelihood, middle, U, floor, perhaps)]),
         )  # fmt: skip
 
@@ -134,11 +131,6 @@ class Geometry:
         return _inverse_root(self.outer)
 
     @cached_property
-    def bend_root(self) -> Array:
-        """W with W W' = bend^-1."""
-        return _inverse_root(self.bend)
-
-    @cached_property
     def least(self) -> Array:
         """(K,) no plausible frequency is below."""
         return np.maximum(self.middle - self.radius * _lengths(self.U, self.outer), 0.0)
@@ -148,8 +140,9 @@ class Geometry:
 class Surrogate:
     """l in the coordinates of a Geometry, at a cost that grows with the inputs kept.
 
-    For the others, log(1 + t) is taken for t - t^2/2 + t^3/3 - t^4/4 (without the last term for
-    many classes), whose sums over inputs are moments: found once. All errors are bounded.
+    For the others, log(1 + t) is taken for t - t^2/2 + t^3/3 - c t^4, with a c for each input
+    (without the last term for many classes): never less, and concave. Sums over inputs are
+    moments, found once. By how much they are too large is bounded by moments, too.
 
     Attributes
     ----------
@@ -159,8 +152,11 @@ class Surrogate:
         Inputs that are kept.
     slope, second, third, fourth : arrays
         Moments of the others, over pairs of coordinates from the third on.
-    pays : two floats, optional
-        Bounds of the errors, relative to the last moment; None if all inputs are kept.
+    excess : array, optional
+        Moments, of the order of the last ones, by which the sum may be too large; None if all
+        inputs are kept.
+    bend : (D, D) array
+        Between plausible frequencies it bends at least so much.
     plain : (D, D) array
         Curvature that is added everywhere.
     """
@@ -172,41 +168,46 @@ class Surrogate:
     second: Array
     third: Array
     fourth: Array | None
-    pays: tuple[float, float] | None
+    excess: Array | None
+    bend: Array
     plain: Array
 
     @classmethod
-    def of(cls, geometry: Geometry, *, exact: bool) -> Surrogate:
-        """Keeping the inputs whose t may be large, or all."""
-        w, reach = geometry.weights, geometry.reach
-        keep = reach > STEEP
-        keep[np.argsort(-(w * reach**5))[:KEPT]] = True
-        if exact or 2 * np.count_nonzero(keep) > len(keep):
-            keep[:] = True
+    def of(cls, geometry: Geometry, kept: int) -> Surrogate:
+        """Keeping the inputs that powers suit least, at least so many; or all, if half are kept."""
+        w, rise, fall = geometry.weights, geometry.rise, geometry.fall
         D = geometry.slopes.shape[1]
-        if keep.all() or D * (D + 1) // 2 > MOST_PAIRS:
+        i, j = np.triu_indices(D)
+        quartic = len(i) <= QUARTIC_PAIRS
+        excess, least = _series(rise, fall, quartic=quartic)
+        keep = (rise > (STEEP if quartic else CUBIC_STEEP)) | (fall > SUNK)
+        keep[np.argsort(-w * excess * rise ** (4 if quartic else 2))[:kept]] = True
+        if 2 * np.count_nonzero(keep) > len(keep) or len(i) > MOST_PAIRS:
+            keep[:] = True
+        curvature = np.where(keep, 1 / (1 + rise) ** 2, least)
+        bend = (geometry.slopes * (w * curvature)[:, None]).T @ geometry.slopes + geometry.plain
+        if keep.all():
             none = np.zeros((0, D))
             return cls(
-                geometry.value, geometry.slopes, w, np.zeros(D), none, none, None, None,
+                geometry.value, geometry.slopes, w, np.zeros(D), none, none, None, None, bend,
                 geometry.plain,
             )  # fmt: skip
-        beta, rest = geometry.slopes[~keep], w[~keep]
-        i, j = np.triu_indices(D)
-        pairs = beta[:, i] * beta[:, j]
-        pairs *= np.where(i == j, 1.0, 2.0)
+        beta, rest, excess = geometry.slopes[~keep], w[~keep], excess[~keep]
+        twice = np.where(i == j, 1.0, 2.0)
+        pairs = _pairs(beta) * twice
         weighted = beta * rest[:, None]
-        quartic = len(i) <= QUARTIC_PAIRS
-        pays = _pays(pairs if quartic else beta, rest, reach[~keep], 4 if quartic else 2)
+        last = pairs if quartic else beta
+        fourth = (pairs * (-4 * rest * _remainder(rise[~keep]))[:, None]).T @ pairs
         return cls(
             geometry.value, geometry.slopes[keep], w[keep], rest @ beta, weighted.T @ beta,
-            pairs.T @ weighted, (pairs * rest[:, None]).T @ pairs if quartic else None, pays,
-            geometry.plain,
+            pairs.T @ weighted, _symmetric(fourth / twice) if quartic else None,
+            (last * (rest * excess)[:, None]).T @ last, bend, geometry.plain,
         )  # fmt: skip
 
     @property
     def exact(self) -> bool:
         """Whether all inputs are kept."""
-        return self.pays is None
+        return self.excess is None
 
     @property
     def bends(self) -> bool:
@@ -215,74 +216,104 @@ class Surrogate:
         return bool(D * (D + 1) // 2 <= MOST_PAIRS)
 
     @cached_property
+    def bend_root(self) -> Array:
+        """W with W W' = bend^-1."""
+        return _inverse_root(self.bend)
+
+    @cached_property
+    def least(self) -> Array:
+        """(D, D) the same curvature without what is added."""
+        return np.asarray(self.bend - self.plain)
+
+    @cached_property
     def products(self) -> Array:
         """(G, pairs) products of two coordinates of the inputs kept."""
-        i, j = np.triu_indices(self.rows.shape[1])
-        return np.asarray(self.rows[:, i] * self.rows[:, j])
+        return _pairs(self.rows)
 
     def curvature(self, z: Array) -> Array:
         """(P, D, D) minus the second derivatives of l at coordinates z (P, D), about."""
-        i, j = np.triu_indices(z.shape[1])
         x = z @ self.rows.T
         x += 1
         np.square(np.maximum(x, TINY, out=x), out=x)
-        entries = np.divide(self.weights, x, out=x) @ self.products
+        bend = _symmetric(np.divide(self.weights, x, out=x) @ self.products) + self.plain
         if not self.exact:
-            twice = np.where(i == j, 1.0, 2.0)
-            entries += self.second[i, j] - 2 * (z @ self.third.T) / twice
+            i, j = np.triu_indices(z.shape[1])
+            bend += self.second - _symmetric(z @ self.third.T / np.where(i == j, 0.5, 1.0))
             if self.fourth is not None:
-                entries += 3 * ((z[:, i] * z[:, j]) @ self.fourth) / twice
-        return _symmetric(entries, i, j) + self.plain
+                bend += 3 * np.tensordot(_pairs(z), self.fourth, 1)
+        return np.asarray(bend)
 
     def damped(self, z: Array, step: Array) -> Array:
         """(P,) how much of a step leaves each input kept a share of its likelihood."""
         fall = -(step @ self.rows.T) / np.maximum(z @ self.rows.T + 1, TINY)
         return np.asarray(1 / np.maximum(fall.max(axis=1, initial=0.0) / (1 - LEFT), 1.0))
 
-    def evaluate(self, z: Array) -> tuple[Array, Array, Array, Array]:
+    def evaluate(self, z: Array) -> tuple[Array, Array, Array]:
         """The likelihood at coordinates z (P, D) of plausible frequencies.
 
         Returns
         -------
         value : (P,) array
-            l, about.
+            l, or a little more.
         slope : (P, D) array
-            Of l, about.
-        above : (P,) array
-            For all plausible z': l(z') <= value + above + <slope, z' - z> - |z' - z|^2 / 2 in the
-            norm of `bend`, up to its `pay`.
-        below : (P,) array
-            l(z) >= value - below.
+            Its slope. For all plausible z': l(z') <= value + <slope, z' - z> - |z' - z|^2 / 2 in
+            the norm of `bend`, up to the geometry's `pay`.
+        excess : (P,) array
+            l(z) >= value - excess.
         """
         value = self.value + z @ self.slope
         slope = np.tile(self.slope, (len(z), 1))
-        above = below = np.zeros(len(z))
-        if self.pays is not None:
-            i, j = np.triu_indices(z.shape[1])
-            pairs = z[:, i] * z[:, j]
-            last = np.einsum("pd,pd->p", z, by_second := z @ self.second)
-            by_third = pairs @ self.third
-            value += np.einsum("pd,pd->p", z, by_third) / 3 - last / 2
+        excess = np.zeros(len(z))
+        if self.excess is not None:
+            pairs = last = _pairs(z)
+            by_second, by_third = z @ self.second, pairs @ self.third
+            value += np.einsum("pd,pd->p", z, by_third / 3 - by_second / 2)
             slope += by_third - by_second
-            if self.fourth is not None:
-                by_fourth = pairs @ self.fourth
-                last = np.einsum("pd,pd->p", by_fourth, pairs)
-                value -= last / 4
-                by_fourth /= np.where(i == j, 1.0, 2.0)
-                slope -= np.einsum("pij,pj->pi", _symmetric(by_fourth, i, j), z)
-            above, below = self.pays[0] * last, self.pays[1] * last
-        if len(self.rows):
-            x = z @ self.rows.T
+            if self.fourth is None:
+                last = z
+            else:
+                by_fourth = np.einsum("pij,pj->pi", np.tensordot(pairs, self.fourth, 1), z)
+                value -= np.einsum("pd,pd->p", z, by_fourth) / 4
+                slope -= by_fourth
+            excess = np.einsum("pd,pd->p", last @ self.excess, last)
+        for part in row_blocks(len(z), len(self.rows), elements=CACHED):
+            x = z[part] @ self.rows.T
             x += 1
-            np.maximum(x, TINY, out=x)
-            value += np.log(x) @ self.weights
-            slope += np.divide(self.weights, x, out=x) @ self.rows
-        return value, slope, above, below
+            value[part] += _log_sums(x, self.weights)
+            slope[part] += np.divide(self.weights, x, out=x) @ self.rows
+        return value, slope, excess
 
 
-def _symmetric(entries: Array, i: Indices, j: Indices) -> Array:
-    """(P, D, D) matrices of their entries (P, pairs) at i <= j."""
-    D = int(i[-1]) + 1
+def _log_sums(x: Array, weights: Array) -> Array:
+    """(P,) sums of weights times log x (P, G), at least TINY from here on.
+
+    Of equal weights by logarithms of products, since logarithms take longest.
+    """
+    if np.ptp(weights) > 0 or x.min() < 1 / WIDEST or x.max() > WIDEST:
+        return np.asarray(np.log(np.maximum(x, TINY, out=x)) @ weights)
+    products = x
+    for _ in range(FOLDS):
+        half = products.shape[1] // 2
+        if not half:
+            break
+        folded = products[:, :half] * products[:, half : 2 * half]
+        if products.shape[1] % 2:
+            folded[:, 0] *= products[:, -1]
+        products = folded
+    return np.asarray(weights[0] * np.log(products).sum(axis=1))
+
+
+def _pairs(x: Array) -> Array:
+    """(P, pairs) products of two elements of each row (P, D), the first not after the second."""
+    i, j = np.triu_indices(x.shape[1])
+    columns = np.ascontiguousarray(x.T)
+    return np.asarray((columns[i] * columns[j]).T)
+
+
+def _symmetric(entries: Array) -> Array:
+    """(P, D, D) matrices of their entries (P, pairs) on and above the diagonal."""
+    D = int(np.sqrt(2 * entries.shape[1]))
+    i, j = np.triu_indices(D)
     full = np.empty((len(entries), D, D))
     full[:, i, j] = full[:, j, i] = entries
     return full
@@ -342,26 +373,25 @@ def _curvature(reach: Array) -> Array:
     return np.where(small, 1 - 2 / 3 * reach, 2 * (T - np.log1p(T)) / T**2)
 
 
-def _pays(features: Array, w: Array, reach: Array, power: int) -> tuple[float, float]:
-    """By how much the series is too small, and too large, per sum of w t^power.
+def _series(rise: Array, fall: Array, *, quartic: bool) -> tuple[Array, Array]:
+    """By how much the series is too large, per t^4 or t^2, and its least curvature.
 
-    t^power is the square of a linear function of `features`, so sums of w k(T) t^power are at most
-    those of w t^power times the largest eigenvalue of one moment matrix relative to the other.
+    log(1 + t) = t - t^2/2 + t^3/3 + r(t) t^4, and r rises: with r(rise) in its place this is too
+    large for -fall <= t <= rise, and without it, too.
     """
-    # Errors of the gradient, by Cauchy and Schwarz, against the share of curvature set aside.
-    slope = reach**4 * ((1 + reach) / (1 - reach)) ** 2 / (2 * SHARED)
-    if power == 4:
-        too_small, too_large = reach / 5 + slope, reach / (5 * (1 - reach))
-    else:
-        too_small, too_large = slope, reach**2 / (4 * (1 - reach))
-    weighted = features * w[:, None]
-    size, turned = np.linalg.eigh(weighted.T @ features)
-    root = turned / np.sqrt(np.maximum(size, UNSEEN * size[-1]))
+    up, down = _remainder(rise), _remainder(-np.minimum(fall, SUNK))
+    if not quartic:
+        return np.maximum(-up * rise**2, -down * fall**2), 1 - 2 * rise
+    flattest = np.minimum(rise, -1 / (12 * up))
+    return up - down, 1 - 2 * flattest - 12 * up * flattest**2
 
-    def largest(pay: Array) -> float:
-        return float(np.linalg.eigvalsh(root.T @ ((weighted.T * pay) @ features) @ root)[-1])
 
-    return largest(too_small), largest(too_large)
+def _remainder(t: Array) -> Array:
+    """r(t) = (log(1 + t) - t + t^2/2 - t^3/3) / t^4."""
+    small = np.abs(t) < 1e-2
+    x = np.where(small, 1.0, t)
+    series = -1 / 4 + t / 5 - t**2 / 6 + t**3 / 7 - t**4 / 8
+    return np.where(small, series, (np.log1p(x) - x + x**2 / 2 - x**3 / 3) / x**4)
 
 
 def _inverse_root(form: Array) -> Array:

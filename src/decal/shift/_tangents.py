@@ -93,8 +93,9 @@ class Tangents:
             self.z[new] = self._next(new, at, v, value, slope, None)
         for _ in range(touches):
             z, v = self._plausible(self.z[which])
-            value, slope, above, below = surrogate.evaluate(z)
-            self._note(which, v, value + above, slope, value - below)
+            value, slope, excess = surrogate.evaluate(z)
+            self._reach(which, v, value - excess, _dot(z @ surrogate.least, z))
+            self._exclude(which, v, value, slope, surrogate.bend_root)
             left = self.errors[which] > precision
             which, z, v = which[left], z[left], v[left]
             if not len(which):
@@ -151,18 +152,27 @@ class Tangents:
         share = np.minimum(1.0, s.radius / size)[:, None]
         return z * share, s.middle + share * (v - s.middle)
 
-    @np.errstate(invalid="ignore", over="ignore")  # far out: such bounds are not taken
-    def _note(self, which: Indices, v: Array, high: Array, slope: Array, low: Array) -> None:
-        """Learn from the likelihood at v what is excluded, and what is reached."""
+    @np.errstate(invalid="ignore", over="ignore")  # far out: nothing is reached
+    def _reach(self, which: Indices, v: Array, low: Array, bend: Array) -> None:
+        """Learn what is reached on the way to v, where the likelihood is at least `low`.
+
+        After a share x of it l is at least value - x (value - low) + x (1 - x) bend / 2, being
+        that concave: plausible up to the root of a quadratic equation.
+        """
         s = self.geometry
-        of_c, of_e = _dot(self.c[which], v), _dot(self.e[which], v)
-        # l is concave: towards the middle it rises at least in proportion.
-        share = np.clip((s.value - s.floor) / np.maximum(s.value - low, TINY), 0.0, 1.0)
-        inside = (self.c0[which] * (1 - share) + share * of_c) / (
-            self.e0[which] * (1 - share) + share * of_e
-        )
-        self.reached[which] = np.fmax(self.reached[which], inside)
-        t = of_c / of_e
+        depth, fall = s.value - s.floor, s.value - low - bend / 2
+        share = 2 * depth / np.maximum(fall + np.sqrt(fall**2 + 2 * bend * depth), TINY)
+        share = np.clip(share, 0.0, 1.0)
+        of_c = self.c0[which] * (1 - share) + share * _dot(self.c[which], v)
+        of_e = self.e0[which] * (1 - share) + share * _dot(self.e[which], v)
+        self.reached[which] = np.fmax(self.reached[which], of_c / of_e)
+
+    @np.errstate(invalid="ignore", over="ignore")  # far out: such bounds are not taken
+    def _exclude(self, which: Indices, v: Array, high: Array, slope: Array, root: Array) -> None:
+        """Learn from the likelihood at v, at most `high`, what is excluded."""
+        s = self.geometry
+        of_e = _dot(self.e[which], v)
+        t = _dot(self.c[which], v) / of_e
         cz = self.cz[which]
         for held, rows in _patterns(v <= 0):
             if len(held):
@@ -172,8 +182,8 @@ class Tangents:
                 m = _dot(f, free) / np.minimum(-_dot(g, free), -TINY)
                 sign = np.maximum((-m[:, None] * g - f) @ onto.T, 0.0)
                 cz[rows] += sign @ UA
-        g, ez = slope @ s.bend_root, self.ez[which] @ s.bend_root
-        f = cz @ s.bend_root - t[:, None] * ez
+        g, ez = slope @ root, self.ez[which] @ root
+        f = cz @ root - t[:, None] * ez
         square = np.maximum(2 * (high + s.pay - s.floor), 0.0) + _dot(g, g)
         # <c - (t + x) e, v'> <= start - x fall + r |f - x e| =: F(x) for all plausible v' and all
         # x, so that the ratio is at most t + x + F(x) / <e, v'>.
