@@ -47,7 +47,10 @@ def test_identical_rows_count_like_one_with_their_weight(three):
     many = copied(three).observe(z * 200)
     weighted = copied(three).observe(z, sample_weight=[200.0])
     new = [[0.0, 1.0, 0.0]]
-    assert many.frequencies.estimate == pytest.approx(weighted.frequencies.estimate, abs=1e-6)
+    # Which class makes one input likeliest depends on labels, of which there are few.
+    with pytest.warns(ShiftWarning, match="may be anything"):
+        estimates = [shift.frequencies.estimate for shift in (many, weighted)]
+    assert estimates[0] == pytest.approx(estimates[1], abs=1e-6)
     assert many.point(new) == pytest.approx(weighted.point(new), abs=1e-6)
     assert many.predict(new).upper == pytest.approx(weighted.predict(new).upper, abs=2e-3)
 
@@ -76,8 +79,11 @@ def test_a_thousand_classes_work():
     shift = decal.LabelShift(calibrate=False).fit(logits, labels)
     seen = labels < 50
     shift.observe(logits[seen])
-    found = shift.frequencies
+    with pytest.warns(ShiftWarning, match="may be anything"):  # there are two labels of each
+        found = shift.frequencies
     assert found.estimate[:50].sum() > 0.9
+    known = decal.LabelShift(calibrate=False).fit(logits, labels, frequencies=np.full(K, 1 / K))
+    assert known.observe(logits[seen]).frequencies.upper.max() < 0.15
     assert np.all((found.lower <= found.estimate) & (found.estimate <= found.upper))
     credal = shift.predict(logits[:2])
     assert np.all((credal.lower <= credal.point) & (credal.point <= credal.upper))
@@ -213,7 +219,8 @@ def test_many_small_pieces_are_kept_in_few(three):
         shift.observe(row[None])
     assert len(shift._fitted.waiting) < 12
     assert "300 unlabelled inputs observed" in repr(shift)
-    assert shift.frequencies.inputs == 300
+    with pytest.warns(ShiftWarning, match="may be anything"):  # three kinds of rows, all alike
+        assert shift.frequencies.inputs == 300
 
 
 def test_results_are_frames_and_read_well_in_notebooks(three):
