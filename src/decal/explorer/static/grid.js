@@ -2,6 +2,7 @@
 
 import { choice, h, select, setText, watchSize } from "./dom.js";
 import { inputName } from "./format.js";
+import { createItems } from "./listed.js";
 import { createPictures, pictureCanvas } from "./pictures.js";
 import { choicesOf } from "./state.js";
 import { arrange, COLUMNS, createTable, isOtherList, noMatch } from "./table.js";
@@ -55,7 +56,7 @@ function createGrid(payload, store, { onOpen }) {
   const element = h("div", { class: "listing", hidden: true }, scroller, empty, tip.element);
   const size = watchSize(scroller, () => store.refresh());
   const drawPicture = createPictures(payload);
-  const tiles = new Map(); // those drawn, by their place in the order
+  const tiles = createItems(scroller, store, show, onOpen);
   let revealed = -1;
   let now = null; // {state, view, at}: what is drawn, and where the chosen input stands in it
 
@@ -70,7 +71,7 @@ function createGrid(payload, store, { onOpen }) {
     const first = Math.max(0, line - SPARE_LINES) * across;
     const last = Math.min(n, (line + Math.ceil(size.height / lineTall) + SPARE_LINES + 1) * across);
     board.style.height = `${Math.ceil(n / across) * lineTall + TILE_GAP}px`;
-    const free = release(first, last);
+    const free = tiles.release(first, last);
     const reachable = now.at >= first && now.at < last ? now.at : Math.min(line * across, n - 1);
     const wanted = [];
     for (let at = first; at < last; at++) {
@@ -85,28 +86,14 @@ function createGrid(payload, store, { onOpen }) {
     arrange(board, wanted);
   }
 
-  /** Tiles that went out of sight, to be used again. Focus never goes with them. */
-  function release(first, last) {
-    const gone = [...tiles.values()].filter(({ at }) => at < first || at >= last);
-    if (gone.some((tile) => tile.element === document.activeElement)) scroller.focus({ preventScroll: true });
-    for (const { at } of gone) tiles.delete(at);
-    return gone;
-  }
+  const tileOf = (target) => tiles.holding(target.closest?.(".tile"));
 
-  const tileOf = (target) => [...tiles.values()].find((tile) => tile.element === target.closest?.(".tile"));
+  const choose = (at, how) => tiles.choose(now.view.order, at, how);
 
-  function choose(at, { open = false, focus = false } = {}) {
-    const { order } = now.view;
-    if (!order.length) return;
-    const place = Math.min(Math.max(at, 0), order.length - 1);
-    store.set({ input: order[place] });
-    reveal(place);
-    now.at = place;
+  function show(at) {
+    reveal(at);
+    now.at = at;
     draw();
-    const tile = tiles.get(place)?.element;
-    if (focus) tile?.focus({ preventScroll: true });
-    if (focus) tile?.scrollIntoView({ block: "nearest" });
-    if (open) onOpen();
   }
 
   function reveal(at) {

@@ -2,6 +2,7 @@
 
 import { h, setText, watchSize } from "./dom.js";
 import { className, decimal, inputName, plural, signed } from "./format.js";
+import { createItems } from "./listed.js";
 import { choicesOf } from "./state.js";
 import { createPictures, pictureCanvas } from "./pictures.js";
 import { explain } from "./terms.js";
@@ -49,7 +50,7 @@ export function createTable(payload, store, { onOpen }) {
   const size = watchSize(scroller, () => store.refresh());
 
   const drawPicture = createPictures(payload);
-  const rows = new Map(); // those drawn, by their place in the order
+  const rows = createItems(scroller, store, show, onOpen);
   let revealed = -1;
   let now = null; // {state, view, at}: what is drawn, and where the chosen input stands in it
 
@@ -60,7 +61,7 @@ export function createTable(payload, store, { onOpen }) {
     const fits = Math.ceil((size.height || 400) / ROW_HEIGHT) + 2 * SPARE;
     const first = Math.max(0, Math.min(top - SPARE, order.length - fits));
     const last = Math.min(order.length, first + fits);
-    const free = releaseRows(first, last);
+    const free = rows.release(first, last);
     before.firstChild.style.height = `${first * ROW_HEIGHT}px`;
     after.firstChild.style.height = `${(order.length - last) * ROW_HEIGHT}px`;
     const reachable = now.at >= first && now.at < last ? now.at : Math.min(top, order.length - 1);
@@ -69,34 +70,18 @@ export function createTable(payload, store, { onOpen }) {
       const row = rows.get(at) ?? free.pop() ?? newRow(keys, payload);
       rows.set(at, row);
       fillRow(row, keys, payload, now.state, now.view, at, drawPicture);
-      row.tr.tabIndex = at === reachable ? 0 : -1;
-      wanted.push(row.tr);
+      row.element.tabIndex = at === reachable ? 0 : -1;
+      wanted.push(row.element);
     }
     arrange(body, wanted, before);
   }
 
-  /** Rows that went out of sight, to be used again. Focus never goes with them. */
-  function releaseRows(first, last) {
-    const gone = [...rows.values()].filter(({ at }) => at < first || at >= last);
-    if (gone.some(({ tr }) => tr === document.activeElement)) scroller.focus({ preventScroll: true });
-    for (const { at } of gone) rows.delete(at);
-    return gone;
-  }
+  const choose = (at, how) => rows.choose(now.view.order, at, how);
 
-  const rowOf = (target) => [...rows.values()].find(({ tr }) => tr === target);
-
-  function choose(at, { open = false, focus = false } = {}) {
-    const { order } = now.view;
-    if (!order.length) return;
-    const place = Math.min(Math.max(at, 0), order.length - 1);
-    store.set({ input: order[place] });
-    reveal(place);
-    now.at = place;
+  function show(at) {
+    reveal(at);
+    now.at = at;
     draw();
-    const row = rows.get(place)?.tr;
-    if (focus) row?.focus({ preventScroll: true });
-    if (focus) row?.scrollIntoView({ block: "nearest", inline: "nearest" });
-    if (open) onOpen();
   }
 
   function reveal(at) {
@@ -108,13 +93,13 @@ export function createTable(payload, store, { onOpen }) {
 
   scroller.addEventListener("scroll", draw, { passive: true });
   body.addEventListener("click", (event) => {
-    const row = rowOf(event.target.closest("tr"));
+    const row = rows.holding(event.target.closest("tr"));
     if (row) choose(row.at, { open: true, focus: true });
   });
   scroller.addEventListener("keydown", (event) => {
     if (event.target.closest("thead") || event.ctrlKey || event.metaKey || event.altKey) return;
     const page = Math.max(1, Math.floor(scroller.clientHeight / ROW_HEIGHT) - 2);
-    const focused = rowOf(event.target);
+    const focused = rows.holding(event.target);
     const from = focused ? focused.at : now.at;
     const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
     if (event.key in steps) choose(from + steps[event.key], { focus: true });
@@ -165,7 +150,7 @@ function newRow(keys, payload) {
   const name = h("span", { class: "name" });
   const image = payload.pictures ? pictureCanvas() : null;
   cells.input.append(...[image, name].filter(Boolean));
-  return { tr, cells, name, image, at: -1, input: -1 };
+  return { element: tr, cells, name, image, at: -1, input: -1 };
 }
 
 /** Put elements in their order, after the first one given, without moving those that already stand right. */
@@ -184,12 +169,12 @@ export function arrange(parent, wanted, first = null) {
 function fillRow(row, keys, payload, state, view, at, drawPicture) {
   const i = view.order[at];
   row.at = at;
-  row.tr.setAttribute("aria-rowindex", at + 2);
-  row.tr.setAttribute("aria-selected", String(i === state.input));
-  row.tr.classList.toggle("odd", at % 2 === 1);
+  row.element.setAttribute("aria-rowindex", at + 2);
+  row.element.setAttribute("aria-selected", String(i === state.input));
+  row.element.classList.toggle("odd", at % 2 === 1);
   if (row.input !== i) {
     row.input = i;
-    row.tr.dataset.row = payload.rows[i];
+    row.element.dataset.row = payload.rows[i];
     const name = inputName(payload, i);
     setText(row.name, payload.names ? name : (payload.texts?.[i].slice(0, 120) ?? name));
     row.name.title = `${name}, row ${payload.rows[i]}`;
