@@ -159,9 +159,11 @@ def test_class_shifts_detect_as_well_as_the_energy_on_real_logits(
     monkeypatch.setattr(ood, "SAMPLE_FIT", 1000)
     report = run(ood.experiment, data_folder, tmp_path, quick=True)
     verdicts = {claim.text: claim.holds for claim in report.claims}
+    # Near alpha 1 the difference of entropies detects a little better than its rivals. SLSQP's noise
+    # differs between machines, and 25 inputs do not show that it detects nothing.
+    open_here = "detects as well as the difference of entropies", "SLSQP's noise"
     failed = [text for text, holds in verdicts.items() if not holds]
-    # Near alpha 1 the difference of entropies detects a little better than its rivals.
-    assert all("detects as well as the difference of entropies" in text for text in failed), failed
+    assert all(any(part in text for part in open_here) for text in failed), failed
     found = {
         (r["data"], r["method"], float(r["alpha"])): float(r["auroc"])
         for r in table(tmp_path / "rows.csv")
@@ -177,3 +179,6 @@ def test_class_shifts_detect_as_well_as_the_energy_on_real_logits(
         for name, value in zip(ood.OUTSIDE, values, strict=True):
             assert found[name, ood.CLASS, alpha] == pytest.approx(value, abs=0.015)
     assert all(found[name, ood.BOTH, 0.8] < 0.7 for name in ood.OUTSIDE)  # a known weakness
+    # Scores that are noise have an AUROC of 1/2, give or take 0.08 with 25 inputs on each side.
+    lost = [found[name, ood.LOST, ood.LOST_ALPHA] for name in ood.OUTSIDE]
+    assert np.mean(lost) == pytest.approx(0.5, abs=0.2)
