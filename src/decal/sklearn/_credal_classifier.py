@@ -120,6 +120,9 @@ class CredalClassifier(HeldOutClassifier):
     ['versicolor', 'virginica']
     """
 
+    _learnt = "decalibrator_"
+    decalibrator_: Decalibrator
+
     def __init__(
         self,
         estimator: Any,
@@ -145,33 +148,14 @@ class CredalClassifier(HeldOutClassifier):
         self.floor = floor
         self.n_jobs = n_jobs
 
-    # Learning
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
-        """Fit the estimator, unless it is frozen, and learn from its logits on held-out rows.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            Features; anything that the estimator takes.
-        y : (n,) array
-            Labels: numbers or strings, two classes or more.
-        sample_weight : (n,) array, optional
-            A weight of 2 counts like two equal rows in the likelihood.
-        fit_params
-            For the estimator's `fit`; values of length n are split along with the rows.
-        """
-        decalibrator = Decalibrator(
+    def _learner(self) -> Decalibrator:
+        return Decalibrator(
             self.alpha,
             likelihood=self.likelihood,
             reference=self.reference,
             box=self.box,
             directions=self.directions,
         )
-        held = self._fit_held_out(X, y, sample_weight, fit_params)
-        decalibrator.fit(held.logits, held.labels, sample_weight=held.weights, classes=held.classes)
-        self.decalibrator_ = decalibrator
-        return self
 
     # Asking
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,8 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 from decal._base.checks import check_choice, check_weights, to_numpy
 from decal._base.inputs import SMALLEST, logits_from_probabilities, read_logits
 from decal._base.numerics import Array
+from decal.decalibrator import Decalibrator
+from decal.shift import LabelShift
 
 Indices = NDArray[np.intp]
 
@@ -69,14 +71,40 @@ class HeldOut(NamedTuple):
 class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """What classifiers around an estimator share: its logits on rows that it was not fitted to.
 
-    Subclasses have the parameters estimator, cv, method, floor and n_jobs.
+    Subclasses have the parameters estimator, cv, method, floor and n_jobs, and say what learns from
+    the logits (`_learner`) and which attribute keeps it (`_learnt`).
     """
 
+    _learnt: ClassVar[str]
     estimator: Any
     cv: Any
     method: str
     floor: float | str
     n_jobs: int | None
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
+        """Fit the estimator, unless it is frozen, and learn from its logits on held-out rows.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            Features; anything that the estimator takes.
+        y : (n,) array
+            Labels: numbers or strings, two classes or more.
+        sample_weight : (n,) array, optional
+            A weight of 2 counts like two equal rows in the likelihood.
+        fit_params
+            For the estimator's `fit`; values of length n are split along with the rows.
+        """
+        learner = self._learner()  # refuses bad settings before anything is fitted
+        held = self._fit_held_out(X, y, sample_weight, fit_params)
+        learner.fit(held.logits, held.labels, sample_weight=held.weights, classes=held.classes)
+        setattr(self, self._learnt, learner)
+        return self
+
+    def _learner(self) -> Decalibrator | LabelShift:
+        """What learns from the held-out logits, with this classifier's settings."""
+        raise NotImplementedError
 
     def _fit_held_out(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any]

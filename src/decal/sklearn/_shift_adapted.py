@@ -79,6 +79,9 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
       0  well [0.810, 0.909]  sick [0.091, 0.190]
     """
 
+    _learnt = "shift_"
+    shift_: LabelShift
+
     def __init__(
         self,
         estimator: Any,
@@ -104,30 +107,13 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
 
     # Learning
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
-        """Fit the estimator, unless it is frozen, and calibrate its logits on held-out rows.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            Features; anything that the estimator takes.
-        y : (n,) array
-            Labels: numbers or strings, two classes or more.
-        sample_weight : (n,) array, optional
-            A weight of 2 counts like two equal rows.
-        fit_params
-            For the estimator's `fit`; values of length n are split along with the rows.
-        """
-        shift = LabelShift(
+    def _learner(self) -> LabelShift:
+        return LabelShift(
             self.confidence,
             calibrate=self.calibrate,
             region=self.region,
             corrected=self.corrected,
         )
-        held = self._fit_held_out(X, y, sample_weight, fit_params)
-        shift.fit(held.logits, held.labels, sample_weight=held.weights, classes=held.classes)
-        self.shift_ = shift
-        return self
 
     def observe(self, X: Any, sample_weight: Any = None) -> Self:
         """Take note of unlabelled inputs, besides those observed before.
