@@ -5,7 +5,7 @@ PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11,$(she
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-# Three processes import the same tests: one of them compiles, the others read what it wrote.
+# Four processes import the same tests: one of them compiles, the others read what it wrote.
 unexport PYTHONDONTWRITEBYTECODE
 
 # What PyTorch compiles stays with the environment, too, and is compiled again when the graph changes.
@@ -45,7 +45,7 @@ test: .venv/.types .venv/.browser .venv/.compiled  ## everything CI runs: format
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy & types=$$!; \
-	$(PYTEST) 3 --dist loadfile --no-loadscope-reorder --durations 15 --ignore tests/examples; tests=$$?; \
+	$(PYTEST) 4 --dist loadfile --no-loadscope-reorder --durations 15 --ignore tests/examples; tests=$$?; \
 	wait $$types && exit $$tests
 
 again: .venv/.test  ## what failed in the last run, alone; an error if no test did

@@ -1,6 +1,7 @@
 """What all tests share: how many examples Hypothesis draws, one thread per process, real data.
 
-`make test` runs three processes, `-n 3 --dist loadfile`; without these options there is one.
+`make test` runs four processes, `-n 4 --dist loadfile`: on two cores, too, as many tests wait for
+browsers, files and other processes. Without these options there is one.
 """
 
 import gc

@@ -159,8 +159,8 @@ def test_class_shifts_detect_as_well_as_the_energy_on_real_logits(
     monkeypatch.setattr(ood, "SAMPLE_FIT", 1000)
     report = run(ood.experiment, data_folder, tmp_path, quick=True)
     verdicts = {claim.text: claim.holds for claim in report.claims}
-    # Near alpha 1 the difference of entropies detects a little better than its rivals. SLSQP's noise
-    # differs between machines, and 25 inputs do not show that it detects nothing.
+    # Near alpha 1 the difference of entropies detects a little better than its rivals. SLSQP's
+    # noise differs between machines, and 25 inputs do not show that it detects nothing.
     open_here = "detects as well as the difference of entropies", "SLSQP's noise"
     failed = [text for text, holds in verdicts.items() if not holds]
     assert all(any(part in text for part in open_here) for text in failed), failed
