@@ -84,7 +84,7 @@ def test_bounds_of_a_thousand_classes_are_never_inside():
     event = odds * (np.arange(K) == np.array([[int(np.argmax(odds))]]))
     event = np.concatenate([event, odds - event])
     tangents = Tangents(region.geometry, event / odds.max(), np.tile(odds / odds.max(), (2, 1)))
-    tangents.solve(region.surrogate, tangents.open(ERROR), ERROR, touches=1)
+    tangents.solve(region.surrogate, tangents.open(ERROR), ERROR, touches=1, move=tangents.plain)
     assert np.all(tangents.reached <= tangents.upper)
     v = region.middle
     assert np.all(event @ v / (odds @ v) <= tangents.upper + 1e-12)
