@@ -89,7 +89,7 @@ class Landmarks:
         tangents.solve(finer, scouts, ERROR, touches=BENT_TOUCHES, move=bent)
         few = cls._at(tangents, kinds, scouts, surrogate, finer)
         others = np.setdiff1d(which, scouts)
-        near = few.nearest(tangents.c, tangents.e, kinds)
+        near = few.nearest(tangents.e, kinds)
         others = others[near[others] >= 0]
         few.teach(tangents, others, near[others], 0.0)
         tangents.solve(finer, others, ERROR, touches=TOUCHES, move=few.move(tangents, near))
@@ -118,12 +118,12 @@ class Landmarks:
             _faces(s, v, surrogate.curvature(z)),
         )  # fmt: skip
 
-    def nearest(self, c: Array, e: Array, kinds: Indices) -> Indices:
+    def nearest(self, e: Array, kinds: Indices) -> Indices:
         """(P,) the landmark that reaches most of each problem of its kind, -1 if there is none.
 
         Problems are in the order of their kinds.
         """
-        near = np.full(len(c), -1)
+        near = np.full(len(e), -1)
         ends = np.searchsorted(kinds, np.arange(len(self.starts)))
         K = len(self.geometry.middle)
         for kind, (start, stop) in enumerate(zip(self.starts[:-1], self.starts[1:], strict=True)):

@@ -169,21 +169,33 @@ class PlausibleFrequencies(Region):
 
     def _touch(self, tangents: Tangents, kinds: Indices | None, error: float) -> None:
         """Solve problems by ellipsoids: with the surrogate, a finer one, then all inputs."""
-        finer = self.finer
+        finer, bent = self.finer, tangents.bent(self.surrogate)
         if kinds is not None and finer.bends:
-            near = self.landmarks.nearest(tangents.c, tangents.e, kinds)
-            self._near(tangents, near, error)
+            self._near(tangents, self.landmarks.nearest(tangents.e, kinds), error)
         else:
             self._stage(tangents, error, self.surrogate, TOUCHES, tangents.plain)
-            if not len(tangents.open(error)):
-                return
             if not self.surrogate.exact:
                 self._stage(tangents, error, finer, TOUCHES, tangents.plain)
-        bent = tangents.bent(self.surrogate)
         if finer.bends:
             self._stage(tangents, error, finer, BENT_TOUCHES, bent)
         if not finer.exact:
             self._stage(tangents, error, self.whole, EXACT_TOUCHES, bent)
+        self._newton(tangents, error)
+
+    def _newton(self, tangents: Tangents, error: float) -> None:
+        """Solve problems by Newton's method, with all inputs, from where ellipsoids led."""
+        asked = tangents.open(error)
+
+        def work(block: slice) -> None:
+            which = asked[block]
+            c, e = tangents.c[which], tangents.e[which]
+            problems = Problems(self, c, e - c, self.geometry.least, error)
+            problems.upper, problems.reached = tangents.upper[which], tangents.reached[which]
+            problems.newton(np.arange(len(which)), tangents.plausible(tangents.z[which])[1])
+            tangents.upper[which], tangents.reached[which] = problems.upper, problems.reached
+
+        size = len(self.likelihood.weights) + len(self.middle) ** 2
+        for_each_block(work, len(asked), size, BLOCK_ELEMENTS)
 
     def _near(self, tangents: Tangents, near: Indices, error: float) -> None:
         """Solve problems by what was found at landmarks near them; -1 where there are none."""
@@ -194,7 +206,10 @@ class PlausibleFrequencies(Region):
             landmarks.teach(tangents, asked[block], near[asked[block]], error)
 
         self._blocks(work, len(asked))
-        for surrogate, touches in ((self.surrogate, 1), (self.finer, TOUCHES)):
+        stages = [(self.finer, TOUCHES)]
+        if not self.finer.exact:
+            stages.insert(0, (self.surrogate, 1))
+        for surrogate, touches in stages:
             which = tangents.open(error)
             which = which[near[which] >= 0]
             self._stage(tangents, error, surrogate, touches, landmarks.move(tangents, near), which)

@@ -28,6 +28,9 @@ ZERO = 1e-12
 FAR = 1.0
 """Multiples of what plausible frequencies may lose, beyond which others teach nothing."""
 
+ALIKE = 1e-12
+"""Added to the squared length, one, of each row of a matrix that is inverted."""
+
 SCREEN_DIGITS = 1e-14
 """Relative round-off of squared lengths that are found from products."""
 
@@ -166,7 +169,7 @@ class Tangents:
         cz = self.cz[which]
         for held, rows in _patterns(v <= 0):
             if len(held):
-                UA, onto = s.U[held], np.linalg.pinv(s.U[held]).T
+                UA, onto = s.U[held], right_inverse(s.U[held]).T
                 f, g = cz[rows] - t[rows, None] * self.ez[which[rows]], slope[rows]
                 free = g - g @ UA.T @ onto
                 m = _dot(f, free) / np.minimum(-_dot(g, free), -TINY)
@@ -242,7 +245,7 @@ class _Balls:
             flat_c, flat_e = c, e
             if len(held):
                 U = self.U[held] if self.U.ndim == 2 else self.U[at][:, held]
-                back: Array = np.linalg.pinv(U).astype(np.float64)
+                back = right_inverse(U)
                 across, onto = np.swapaxes(U, -1, -2), np.swapaxes(back, -1, -2)
                 beyond = _times(self.v[at][:, held] + _times(center, across), onto)
                 center = center - beyond
@@ -258,6 +261,14 @@ class _Balls:
                 full = c - t[:, None] * e + m[:, None] * beyond
                 pulls[np.ix_(part, held)] = -_times(full, back)
         return moved, pulls
+
+
+def right_inverse(U: Array) -> Array:
+    """(..., D, A) of matrices (..., A, D): U times it is one, nearly so where rows are alike."""
+    size = np.maximum(np.sqrt(np.sum(U**2, axis=-1, keepdims=True)), TINY)
+    across = np.swapaxes(U / size, -1, -2)
+    products = np.swapaxes(across, -1, -2) @ across + ALIKE * np.eye(U.shape[-2])
+    return np.asarray(across @ np.linalg.inv(products) / np.swapaxes(size, -1, -2))
 
 
 def _times(x: Array, matrix: Array) -> Array:
