@@ -7,7 +7,7 @@ from tests.oracles import label_shift as oracle
 
 from decal.shift._likelihood import Likelihood
 from decal.shift._observed import Observed, joint_box
-from decal.shift._tangents import Tangents
+from decal.shift._tangents import FirstBounds, Tangents, right_inverse
 
 ERROR = 1e-3
 
@@ -81,13 +81,16 @@ def test_bounds_of_a_thousand_classes_are_never_inside():
     K = 1000
     region = region_of(np.exp(2 * rng.normal(size=(8, K))), np.full(8, 5.0))
     odds = np.exp(2 * rng.normal(size=K))
-    event = odds * (np.arange(K) == np.array([[int(np.argmax(odds))]]))
-    event = np.concatenate([event, odds - event])
-    tangents = Tangents(region.geometry, event / odds.max(), np.tile(odds / odds.max(), (2, 1)))
+    k = int(np.argmax(odds))
+    relative = odds[None] / odds.max()
+    first = FirstBounds.of(region.geometry, relative)
+    problems = np.array([0, 1]), np.array([0, 0]), np.array([k, k])
+    tangents = Tangents(region.geometry, relative, first, problems)
     tangents.solve(region.surrogate, tangents.open(ERROR), ERROR, touches=1, move=tangents.plain)
     assert np.all(tangents.reached <= tangents.upper)
     v = region.middle
-    assert np.all(event @ v / (odds @ v) <= tangents.upper + 1e-12)
+    p = odds[k] * v[k] / (odds @ v)
+    assert np.all(np.array([p, 1 - p]) <= tangents.upper + 1e-12)
 
 
 def test_an_input_whose_likely_class_may_be_absent_can_have_any_other():

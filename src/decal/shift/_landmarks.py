@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from decal._base.numerics import Array
 from decal.shift._likelihood import Likelihood
 from decal.shift._surrogate import Geometry, Surrogate
-from decal.shift._tangents import Move, Tangents, ball_maximum, plausible_share
+from decal.shift._tangents import FirstBounds, Move, Tangents, ball_maximum, plausible_share
 
 Indices = NDArray[np.intp]
 
@@ -18,8 +18,8 @@ PER_KIND, SCOUTS = 64, 8
 """Observed inputs whose problems are solved for each class and side; and every so-many-th of them
 first, to help with the others."""
 
-MANY = 1000
-"""Inputs for which landmarks pay."""
+MANY = 2000
+"""Inputs from which on landmarks pay."""
 
 ERROR = 1e-4
 """Of the landmarks' own problems; if it is larger, they help less."""
@@ -30,7 +30,8 @@ LEAST_SHARE = 1e-4
 RIDGE = 1e-12
 """For frequencies that cannot be held at zero at once."""
 
-FIRST_TOUCHES, BENT_TOUCHES, TOUCHES = 1, 4, 2
+TOUCHES = 4
+"""Of the first ones, with the surrogate."""
 
 TINY = 1e-300
 
@@ -78,21 +79,21 @@ class Landmarks:
         """Those of observed inputs that may or may not be of a class."""
         K = len(geometry.middle)
         k, row = _uncertain(geometry, likelihood)
-        kinds = np.concatenate([k, K + k])
-        e = np.tile(likelihood.ratios[row], (2, 1))
-        own = np.arange(K) == (kinds % K)[:, None]
-        tangents = Tangents(geometry, np.where(own == (kinds < K)[:, None], e, 0.0), e)
+        odds = likelihood.ratios[row]
+        odds = odds / odds.max(axis=1, keepdims=True)
+        problems = np.repeat([0, 1], len(k)), np.tile(np.arange(len(k)), 2), np.tile(k, 2)
+        kinds = K * problems[0] + problems[2]
+        tangents = Tangents(geometry, odds, FirstBounds.of(geometry, odds), problems)
         which = tangents.open(ERROR)
         scouts = which[::SCOUTS]
-        tangents.solve(surrogate, scouts, ERROR, touches=FIRST_TOUCHES, move=tangents.plain)
-        bent = tangents.bent(surrogate)
-        tangents.solve(finer, scouts, ERROR, touches=BENT_TOUCHES, move=bent)
+        tangents.solve(surrogate, scouts, ERROR, touches=TOUCHES, move=tangents.bent(surrogate))
+        tangents.solve(finer, scouts, ERROR, touches=1, move=tangents.bent(surrogate))
         few = cls._at(tangents, kinds, scouts, surrogate, finer)
-        others = np.setdiff1d(which, scouts)
         near = few.nearest(tangents.e, kinds)
-        others = others[near[others] >= 0]
+        others = np.setdiff1d(which[near[which] >= 0], scouts)
         few.teach(tangents, others, near[others], 0.0)
-        tangents.solve(finer, others, ERROR, touches=TOUCHES, move=few.move(tangents, near))
+        for each in (surrogate, finer):
+            tangents.solve(each, others, ERROR, touches=1, move=few.move(tangents, near))
         return cls._at(tangents, kinds, np.union1d(scouts, others), surrogate, finer)
 
     @classmethod
@@ -149,7 +150,7 @@ class Landmarks:
     def move(self, tangents: Tangents, near: Indices) -> Move:
         """The next z by the curvature at each problem's landmark, and the zeros there."""
 
-        def move(which: Indices, z: Array, v: Array, value: Array, slope: Array) -> Array:
+        def move(which: Indices, _: Array, v: Array, value: Array, slope: Array) -> Array:
             return self._moved(tangents, which, near[which], v, value, slope)
 
         return move

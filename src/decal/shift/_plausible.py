@@ -13,15 +13,12 @@ from decal._base.numerics import Array, for_each_block, row_blocks
 from decal.shift._exact import Problems, Region
 from decal.shift._landmarks import Landmarks
 from decal.shift._surrogate import Geometry, Surrogate
-from decal.shift._tangents import LEAST_WEIGHT, Move, Tangents, first_bounds
+from decal.shift._tangents import LEAST_WEIGHT, FirstBounds, Move, Tangents, event_of
 
 Indices = NDArray[np.intp]
 
 PRECISION = 1e-8
 """How far outside of the exact probability a bound may lie, unless more is allowed."""
-
-EXACT_ERROR = 1e-5
-"""At most, of problems that ellipsoids did not solve."""
 
 COARSE = 1e-6
 """If so much is allowed, ellipsoids solve most problems."""
@@ -147,23 +144,20 @@ class PlausibleFrequencies(Region):
         """
         K = odds.shape[1]
         odds = odds / np.maximum(odds.max(axis=1, keepdims=True), TINY)
-        # (2, n, K): bounds of a class's probability, and of that of the others.
-        upper, reached, least = first_bounds(self.geometry, odds)
-        unsolved = upper - reached > error
-        side, k, row = np.nonzero((unsolved & (least > LEAST_WEIGHT)[:, None]).transpose(0, 2, 1))
+        first = FirstBounds.of(self.geometry, odds)
+        upper, unsolved = first.upper, first.upper - first.reached > error
+        asked = unsolved & (first.least > LEAST_WEIGHT)[:, None]
+        side, k, row = np.nonzero(asked.transpose(0, 2, 1))  # in the order of their kinds
         if len(row):
-            e = odds[row]
-            tangents = Tangents(self.geometry, _event(e, k, side), e)
-            tangents.upper = np.fmin(tangents.upper, upper[side, row, k])
-            tangents.reached = np.fmax(tangents.reached, reached[side, row, k])
+            tangents = Tangents(self.geometry, odds, first, (side, row, k))
             self._touch(tangents, side * K + k if many else None, error)
             upper[side, row, k] = tangents.upper
             unsolved[side, row, k] = tangents.errors > error
         side, row, k = np.nonzero(unsolved)
         if len(row):
-            event = _event(odds[row], k, side)
+            event = event_of(odds[row], k, side)
             upper[side, row, k], _ = self._exactly(
-                event, odds[row] - event, self.geometry.least, min(error, EXACT_ERROR)
+                event, odds[row] - event, self.geometry.least, error
             )
         return np.clip(1 - upper[1], 0.0, 1.0), np.clip(upper[0], 0.0, 1.0)
 
@@ -245,11 +239,3 @@ class PlausibleFrequencies(Region):
             problems.solve()
             bound[block], error[block] = problems.upper, problems.errors
         return bound, error
-
-
-def _event(odds: Array, classes: Indices, side: Indices) -> Array:
-    """(P, K) the odds of one class alone, or where side is 1 those of all others."""
-    at = np.arange(len(odds)), classes
-    event = np.where(side[:, None] == 1, odds, 0.0)
-    event[at] = np.where(side == 1, 0.0, odds[at])
-    return event

@@ -31,11 +31,69 @@ FAR = 1.0
 ALIKE = 1e-12
 """Added to the squared length, one, of each row of a matrix that is inverted."""
 
-SCREEN_DIGITS = 1e-14
+SQUARE_DIGITS = 1e-14
 """Relative round-off of squared lengths that are found from products."""
 
 ROOT_STEPS = 3
 TINY = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class FirstBounds:
+    """What the outer ellipsoid and a few plausible frequencies say of all problems of inputs.
+
+    Attributes
+    ----------
+    upper, reached : (2, n, K) arrays
+        No plausible frequencies make a class, and all others together, more probable; some this.
+    least : (n,) array
+        <odds, v> is at least this.
+    """
+
+    upper: Array
+    reached: Array
+    least: Array
+
+    @classmethod
+    def of(cls, s: Geometry, odds: Array) -> FirstBounds:
+        """Of inputs with these odds (n, K), at most 1."""
+        A = s.U @ s.outer_root
+        e0, ez = odds @ s.middle, odds @ A
+        ee = _dot(ez, ez)[:, None]
+        least = np.maximum(odds @ s.least, odds.min(axis=1))
+        least = np.maximum(least, e0 - s.radius * np.sqrt(ee[:, 0]))
+        cc, ce = odds**2 * _dot(A, A), odds * (ez @ A.T)
+        first = odds * s.middle / np.maximum(e0, TINY)[:, None]
+        # f = c - first e; and minus that where c belongs to all other classes.
+        ff = np.maximum(cc - first * (2 * ce - first * ee), 0.0) + SQUARE_DIGITS * (cc + ee)
+        fe = ce - first * ee
+        square = np.full((1, 1), s.radius**2)
+        slack = (ROUND_OFF / np.maximum(least, TINY))[:, None]
+        upper = np.stack(
+            [
+                share + _largest_gain(e0[:, None], ff, product, ee, square) + slack
+                for share, product in ((first, fe), (1 - first, -fe))
+            ]
+        )
+        reached = np.zeros_like(upper)
+        for v in s.landmarks:
+            of_e = (odds @ v)[:, None]
+            p = np.where(of_e > 0, odds * v / np.maximum(of_e, TINY), first)
+            np.maximum(reached, np.stack([p, 1 - p]), out=reached)
+        some, count = odds > 0, np.count_nonzero(odds, axis=1)[:, None]
+        for side, never in enumerate((~some, some & (count == 1))):
+            for bound in (upper, reached):
+                bound[side][never], bound[1 - side][never] = 0.0, 1.0
+        upper[:, count[:, 0] == 0] = reached[:, count[:, 0] == 0] = 1.0  # anything may be
+        return cls(np.fmin(upper, 1.0), reached, least)
+
+
+def event_of(odds: Array, classes: Indices, side: Indices) -> Array:
+    """(P, K) the odds of one class alone, or where side is 1 those of all others."""
+    at = np.arange(len(odds)), classes
+    event = np.where(side[:, None] == 1, odds, 0.0)
+    event[at] = np.where(side == 1, 0.0, odds[at])
+    return event
 
 
 class Tangents:
@@ -56,20 +114,18 @@ class Tangents:
         Some give this.
     """
 
-    def __init__(self, geometry: Geometry, c: Array, e: Array) -> None:
-        self.geometry = s = geometry
-        self.c, self.e = c, e
-        self.c0, self.e0 = c @ s.middle, e @ s.middle
-        self.cz, self.ez = c @ s.U, e @ s.U
-        ez = self.ez @ s.outer_root
-        least = np.maximum(e @ s.least, e.min(axis=1))
-        self.least = np.maximum(least, self.e0 - s.radius * np.sqrt(_dot(ez, ez)))
-        square = np.full(len(c), s.radius**2)
-        bound = _largest_ratio(self.c0, self.e0, self.cz @ s.outer_root, ez, square)
-        self.upper = np.fmin(bound + ROUND_OFF / np.maximum(self.least, TINY), 1.0)
-        of_c, of_e = c @ s.landmarks.T, e @ s.landmarks.T
-        self.reached = np.max(np.where(of_e > 0, of_c / np.maximum(of_e, TINY), 0.0), axis=1)
-        self.z = np.full((len(c), s.U.shape[1]), np.nan)
+    def __init__(
+        self, geometry: Geometry, odds: Array, first: FirstBounds, problems: tuple[Indices, ...]
+    ) -> None:
+        """Problems: sides (0: of a class, 1: of all others), inputs and classes, by index."""
+        side, row, k = problems
+        self.geometry = geometry
+        self.e = odds[row]
+        self.c = event_of(self.e, k, side)
+        self.cz, self.ez = self.c @ geometry.U, self.e @ geometry.U
+        self.upper, self.reached = first.upper[problems], first.reached[problems]
+        self.least = first.least[row]
+        self.z = np.full(self.cz.shape, np.nan)
 
     @property
     def errors(self) -> Array:
@@ -291,52 +347,6 @@ def plausible_share(s: Geometry, low: Array, bend: Array) -> Array:
     depth, fall = s.value - s.floor, s.value - low - bend / 2
     share = 2 * depth / np.maximum(fall + np.sqrt(fall**2 + 2 * bend * depth), TINY)
     return np.clip(share, 0.0, 1.0)
-
-
-def first_bounds(s: Geometry, odds: Array) -> tuple[Array, Array, Array]:
-    """What the outer ellipsoid and a few plausible frequencies say of all problems of inputs.
-
-    Parameters
-    ----------
-    s : Geometry
-    odds : (n, K) array
-        Of each input, at most 1.
-
-    Returns
-    -------
-    upper, reached : (2, n, K) arrays
-        Of the largest probability of each class, and of all others together.
-    least : (n,) array
-        <odds, v> is at least this.
-    """
-    A = s.U @ s.outer_root
-    e0, ez = odds @ s.middle, odds @ A
-    ee = _dot(ez, ez)[:, None]
-    least = np.maximum(odds @ s.least, odds.min(axis=1))
-    least = np.maximum(least, e0 - s.radius * np.sqrt(ee[:, 0]))
-    cc, ce = odds**2 * _dot(A, A), odds * (ez @ A.T)
-    first = odds * s.middle / np.maximum(e0, TINY)[:, None]
-    # f = c - first e, and for all others minus that.
-    ff = np.maximum(cc - first * (2 * ce - first * ee), 0.0) + SCREEN_DIGITS * (cc + ee)
-    fe = ce - first * ee
-    room, slack = np.full((1, 1), s.radius**2), ROUND_OFF / np.maximum(least, TINY)
-    upper = np.stack(
-        [
-            share + _largest_gain(e0[:, None], ff, way, ee, room) + slack[:, None]
-            for share, way in ((first, fe), (1 - first, -fe))
-        ]
-    )
-    reached = np.zeros_like(upper)
-    for v in s.landmarks:
-        of_e = (odds @ v)[:, None]
-        p = np.where(of_e > 0, odds * v / np.maximum(of_e, TINY), first)
-        np.maximum(reached, np.stack([p, 1 - p]), out=reached)
-    some, count = odds > 0, np.count_nonzero(odds, axis=1)[:, None]
-    for side, trivial in enumerate((~some, some & (count == 1))):
-        upper[side][trivial] = reached[side][trivial] = 0.0
-        upper[1 - side][trivial] = reached[1 - side][trivial] = 1.0
-    upper[:, count[:, 0] == 0] = reached[:, count[:, 0] == 0] = 1.0  # anything may be
-    return np.fmin(upper, 1.0), reached, least
 
 
 def ball_maximum(
