@@ -112,3 +112,43 @@ def test_smaller_errors_cost_nothing_but_time(large):
     for wider, narrower, error in zip(widths, widths[1:], (1e-2, 1e-3, 1e-4), strict=False):
         assert np.all(wider >= narrower - 1e-8 - 2 * error / 10)
         assert np.all(wider <= widths[-1] + 2 * error)
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_first_bounds_enclose_every_plausible_point(large, share):
+    rng = np.random.default_rng(7)
+    odds = np.exp(3 * rng.normal(size=(6, 4)))
+    odds[rng.random(odds.shape) > share] = 0.0
+    odds[0] = [0.0, 0.0, 1.0, 0.0]
+    odds[odds.sum(axis=1) == 0] = 1.0
+    odds /= odds.max(axis=1, keepdims=True)
+    first = FirstBounds.of(large.geometry, odds)
+    assert np.all(first.reached <= first.upper + 1e-12)
+    for v in points_of(large, rng, 12):
+        p = np.array([oracle.posterior(row, v) for row in odds])
+        assert np.all(np.stack([p, 1 - p]) <= first.upper + 1e-12)
+        assert np.all(odds @ v >= first.least - 1e-12)
+    assert np.array_equal(first.upper[:, 0], [[0, 0, 1, 0], [1, 1, 0, 1]])
+
+
+def test_first_bounds_are_those_of_the_outer_ellipsoid(large):
+    """Against points all over its surface."""
+    rng = np.random.default_rng(8)
+    s, odds = large.geometry, np.exp(rng.normal(size=(3, 4)))
+    odds /= odds.max(axis=1, keepdims=True)
+    around = rng.normal(size=(40_000, 3))
+    around *= s.radius / np.sqrt(np.einsum("pi,ij,pj->p", around, s.outer, around))[:, None]
+    v = s.middle + around @ s.U.T
+    upper = FirstBounds.of(s, odds).upper
+    for i in range(3):
+        p = odds[i] * v / (v @ odds[i])[:, None]
+        assert np.all(p.max(axis=0) <= upper[0, i])
+        assert p.max(axis=0) == pytest.approx(upper[0, i], abs=2e-3)
+        assert p.min(axis=0) == pytest.approx(1 - upper[1, i], abs=2e-3)
+
+
+def test_right_inverses_of_rows_alike_and_not():
+    rng = np.random.default_rng(9)
+    U = rng.normal(size=(5, 3, 6)) * [[1e-3], [1.0], [1e3]]
+    assert U @ right_inverse(U) == pytest.approx(np.tile(np.eye(3), (5, 1, 1)), abs=1e-5)
+    assert np.isfinite(right_inverse(np.ones((2, 6)))).all()

@@ -39,7 +39,7 @@ CENTERED, GROWTH = 0.1, 4.0
 
 
 @dataclass(frozen=True, eq=False)
-class Region:
+class LikelihoodRegion:
     """All frequencies v with l(v) >= floor: convex.
 
     Attributes
@@ -69,7 +69,7 @@ class Problems:
 
     def __init__(
         self,
-        region: Region,
+        region: LikelihoodRegion,
         event: Array,
         rest: Array,
         least: Array,

@@ -9,10 +9,10 @@ import numpy as np
 
 from decal._base.numerics import Array, row_blocks
 from decal._io.progress import on_terminal, tracked
-from decal.shift._landmarks import MANY
 from decal.shift._likelihood import Likelihood, Maximum, most_likely
 from decal.shift._plausible import COARSE, PRECISION, PlausibleFrequencies
 from decal.shift._segments import plausible_segments, segment_box
+from decal.shift._signposts import MANY
 from decal.shift._what_if import what_if_box
 
 HALF = 0.5

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.numerics import Array, for_each_block, row_blocks
-from decal.shift._exact import Problems, Region
-from decal.shift._landmarks import Landmarks
+from decal.shift._exact import LikelihoodRegion, Problems
+from decal.shift._signposts import Signposts
 from decal.shift._surrogate import Geometry, Surrogate
 from decal.shift._tangents import LEAST_WEIGHT, FirstBounds, Move, Tangents, event_of
 
@@ -19,6 +19,9 @@ Indices = NDArray[np.intp]
 
 PRECISION = 1e-8
 """How far outside of the exact probability a bound may lie, unless more is allowed."""
+
+EXACT_ERROR = 1e-5
+"""At most, of problems that ellipsoids did not solve."""
 
 COARSE = 1e-6
 """If so much is allowed, ellipsoids solve most problems."""
@@ -41,7 +44,7 @@ BLOCK_ELEMENTS = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
-class PlausibleFrequencies(Region):
+class PlausibleFrequencies(LikelihoodRegion):
     """All frequencies v with l(v) >= floor: convex.
 
     Attributes
@@ -60,7 +63,7 @@ class PlausibleFrequencies(Region):
 
     Where an error is allowed, ellipsoids that hold the region and touch it near the maximum solve
     most problems (`Tangents`), at a cost that hardly grows with observed inputs (`Surrogate`); and
-    for many problems, those of a few observed inputs are solved first (`Landmarks`).
+    for many problems, those of a few observed inputs are solved first (`Signposts`).
     """
 
     gap: float = 0.0
@@ -105,9 +108,9 @@ class PlausibleFrequencies(Region):
         return self.finer if self.finer.exact else Surrogate.of(self.geometry, N)
 
     @cached_property
-    def landmarks(self) -> Landmarks:
+    def signposts(self) -> Signposts:
         """Solved problems of some observed inputs."""
-        return Landmarks.of(self.geometry, self.likelihood, self.surrogate, self.finer)
+        return Signposts.of(self.geometry, self.likelihood, self.surrogate, self.finer)
 
     def largest_probability(self, event: Array, rest: Array) -> tuple[Array, Array]:
         """The largest <c, v> / (<c, v> + <d, v>), and how far it may be from exact.
@@ -140,7 +143,7 @@ class PlausibleFrequencies(Region):
         error : float
             At least COARSE.
         many : bool
-            Whether these are so many that landmarks pay.
+            Whether these are so many that signposts pay.
         """
         K = odds.shape[1]
         odds = odds / np.maximum(odds.max(axis=1, keepdims=True), TINY)
@@ -157,7 +160,7 @@ class PlausibleFrequencies(Region):
         if len(row):
             event = event_of(odds[row], k, side)
             upper[side, row, k], _ = self._exactly(
-                event, odds[row] - event, self.geometry.least, error
+                event, odds[row] - event, self.geometry.least, min(error, EXACT_ERROR)
             )
         return np.clip(1 - upper[1], 0.0, 1.0), np.clip(upper[0], 0.0, 1.0)
 
@@ -165,7 +168,7 @@ class PlausibleFrequencies(Region):
         """Solve problems by ellipsoids: with the surrogate, a finer one, then all inputs."""
         finer, bent = self.finer, tangents.bent(self.surrogate)
         if kinds is not None and finer.bends:
-            self._near(tangents, self.landmarks.nearest(tangents.e, kinds), error)
+            self._near(tangents, self.signposts.nearest(tangents.e, kinds), error)
         else:
             self._stage(tangents, error, self.surrogate, TOUCHES, tangents.plain)
             if not self.surrogate.exact:
@@ -192,12 +195,12 @@ class PlausibleFrequencies(Region):
         for_each_block(work, len(asked), size, BLOCK_ELEMENTS)
 
     def _near(self, tangents: Tangents, near: Indices, error: float) -> None:
-        """Solve problems by what was found at landmarks near them; -1 where there are none."""
-        landmarks = self.landmarks
+        """Solve problems by what was found at signposts near them; -1 where there are none."""
+        signposts = self.signposts
         asked = np.flatnonzero(near >= 0)
 
         def work(block: slice) -> None:
-            landmarks.teach(tangents, asked[block], near[asked[block]], error)
+            signposts.teach(tangents, asked[block], near[asked[block]], error)
 
         self._blocks(work, len(asked))
         stages = [(self.finer, TOUCHES)]
@@ -206,7 +209,7 @@ class PlausibleFrequencies(Region):
         for surrogate, touches in stages:
             which = tangents.open(error)
             which = which[near[which] >= 0]
-            self._stage(tangents, error, surrogate, touches, landmarks.move(tangents, near), which)
+            self._stage(tangents, error, surrogate, touches, signposts.move(tangents, near), which)
 
     def _stage(
         self,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.numerics import Array
-from decal.shift._surrogate import Geometry, Surrogate
+from decal.shift._surrogate import Geometry, Surrogate, inverse_roots
 
 Indices = NDArray[np.intp]
 Flags = NDArray[np.bool_]
@@ -277,7 +277,7 @@ class _Balls:
     ) -> _Balls:
         c, e, U, root = tangents.cz[which], tangents.ez[which], tangents.geometry.U, None
         if curvature is not None:
-            root = np.linalg.inv(np.linalg.cholesky(curvature)).transpose(0, 2, 1)
+            root = inverse_roots(curvature)
             c, e, slope = (_times(x, root) for x in (c, e, slope))
             U = U @ root
         c0, e0 = _dot(tangents.c[which], v), _dot(tangents.e[which], v)

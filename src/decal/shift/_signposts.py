@@ -9,8 +9,15 @@ from numpy.typing import NDArray
 
 from decal._base.numerics import Array
 from decal.shift._likelihood import Likelihood
-from decal.shift._surrogate import Geometry, Surrogate
-from decal.shift._tangents import FirstBounds, Move, Tangents, ball_maximum, plausible_share
+from decal.shift._surrogate import Geometry, Surrogate, inverse_roots
+from decal.shift._tangents import (
+    FirstBounds,
+    Move,
+    Tangents,
+    ball_maximum,
+    plausible_share,
+    right_inverse,
+)
 
 Indices = NDArray[np.intp]
 
@@ -19,16 +26,13 @@ PER_KIND, SCOUTS = 64, 8
 first, to help with the others."""
 
 MANY = 2000
-"""Inputs from which on landmarks pay."""
+"""Inputs from which on signposts pay."""
 
 ERROR = 1e-4
-"""Of the landmarks' own problems; if it is larger, they help less."""
+"""Of the signposts' own problems; if it is larger, they help less."""
 
 LEAST_SHARE = 1e-4
-"""Of its likelihood, that each input has at a landmark: with less, curvatures lose their digits."""
-
-RIDGE = 1e-12
-"""For frequencies that cannot be held at zero at once."""
+"""Of its likelihood, that each input has at a signpost: with less, curvatures lose their digits."""
 
 TOUCHES = 4
 """Of the first ones, with the surrogate."""
@@ -37,14 +41,14 @@ TINY = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
-class Landmarks:
+class Signposts:
     """Where the largest and the smallest probabilities of a class are, for some inputs.
 
     What makes <c, v> / <e, v> largest, if c belongs to one class, depends on the other classes'
     odds alone, not on how large they are against c. So many inputs have nearly the same solution,
     and it is known from any of them: a plausible point that reaches nearly as much, and an
     ellipsoid that holds the region and touches it there. Where that is not enough, the curvature
-    at the landmark tells where to look, and which frequencies are zero.
+    at the signpost tells where to look, and which frequencies are zero.
 
     Attributes
     ----------
@@ -52,7 +56,7 @@ class Landmarks:
     bend_root : (D, D) array
         Of the surrogate that touches.
     starts : (2 K + 1,) array
-        Landmarks of the largest probabilities of each class, then of those of its complement, lie
+        Signposts of the largest probabilities of each class, then of those of its complement, lie
         from one start to the next.
     plausible : (M, K) array
         Plausible frequencies.
@@ -75,7 +79,7 @@ class Landmarks:
     @classmethod
     def of(
         cls, geometry: Geometry, likelihood: Likelihood, surrogate: Surrogate, finer: Surrogate
-    ) -> Landmarks:
+    ) -> Signposts:
         """Those of observed inputs that may or may not be of a class."""
         K = len(geometry.middle)
         k, row = _uncertain(geometry, likelihood)
@@ -104,7 +108,7 @@ class Landmarks:
         which: Indices,
         surrogate: Surrogate,
         finer: Surrogate,
-    ) -> Landmarks:
+    ) -> Signposts:
         """Where problems, in the order of their kinds, have led."""
         s = tangents.geometry
         z, v = tangents.plausible(tangents.z[which])
@@ -120,7 +124,7 @@ class Landmarks:
         )  # fmt: skip
 
     def nearest(self, e: Array, kinds: Indices) -> Indices:
-        """(P,) the landmark that reaches most of each problem of its kind, -1 if there is none.
+        """(P,) the signpost that reaches most of each problem of its kind, -1 if there is none.
 
         Problems are in the order of their kinds.
         """
@@ -139,7 +143,7 @@ class Landmarks:
         return near
 
     def teach(self, tangents: Tangents, which: Indices, near: Indices, precision: float) -> None:
-        """Learn from landmarks what is reached and excluded; where that is not enough, move."""
+        """Learn from signposts what is reached and excluded; where that is not enough, move."""
         tangents.reach(which, self.plausible[near])
         v, value, slope = self.v[near], self.value[near], self.slope[near]
         tangents.exclude(which, v, value, slope, self.bend_root)
@@ -148,7 +152,7 @@ class Landmarks:
         tangents.z[which] = self._moved(tangents, which, near, v[left], value[left], slope[left])
 
     def move(self, tangents: Tangents, near: Indices) -> Move:
-        """The next z by the curvature at each problem's landmark, and the zeros there."""
+        """The next z by the curvature at each problem's signpost, and the zeros there."""
 
         def move(which: Indices, _: Array, v: Array, value: Array, slope: Array) -> Array:
             return self._moved(tangents, which, near[which], v, value, slope)
@@ -201,11 +205,8 @@ def _faces(s: Geometry, v: Array, curvature: Array) -> Array:
     With U' the coordinates' directions in which it has, they are U' less their part in the rows of
     U' of frequencies that are zero.
     """
-    root = np.linalg.inv(np.linalg.cholesky(curvature)).transpose(0, 2, 1)
-    U = s.U @ root
+    U = s.U @ inverse_roots(curvature)
     zero = (v <= 0)[:, :, None]
     held = np.where(zero, U, 0.0)
-    across = held.transpose(0, 2, 1)
-    inner = held @ across + np.where(zero, RIDGE, 1.0) * np.eye(v.shape[1])
-    free = U - U @ across @ np.linalg.solve(inner, held)
+    free = U - U @ right_inverse(held) @ held
     return np.where(zero, 0.0, free)
