@@ -93,6 +93,20 @@ def test_bounds_of_a_thousand_classes_are_never_inside():
     assert np.all(np.array([p, 1 - p]) <= tangents.upper + 1e-12)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_inputs_whose_classes_may_all_be_rare_are_bounded_as_well(seed):
+    """What such an input weighs at least decides; the outer ellipsoid does not say it."""
+    rng = np.random.default_rng([seed, 11])
+    region = region_of(np.exp(3 * rng.normal(size=(2, 8))), np.full(2, 2.0))
+    odds = np.exp(3 * rng.normal(size=(3, 8)))
+    odds[rng.random(odds.shape) < 0.5] = 0.0
+    low, high = joint_box(region, odds, ERROR)
+    exact_low, exact_high = joint_box(region, odds)
+    assert np.all(low <= exact_low + 1e-8)
+    assert np.all(high >= exact_high - 1e-8)
+    assert np.all(np.maximum(exact_low - low, high - exact_high) <= ERROR + 1e-7)
+
+
 def test_an_input_whose_likely_class_may_be_absent_can_have_any_other():
     """A lower bound of 0 is found without solving for it: some plausible mix lacks the class."""
     rng = np.random.default_rng(5)

@@ -25,6 +25,9 @@ DIGITS = 16 * float(np.finfo(np.float64).eps)
 LARGEST_WEIGHT = 1e14
 """Of the objective: beyond, numbers have lost their digits."""
 
+FAR_AWAY = 1e100
+"""Weight of all classes relative to those of an event: beyond, the event has no probability."""
+
 POLISHED = (1e-4, 1e-6, 1e-8)
 """Frequencies below these are taken for 0 where the interior method left digits to find."""
 
@@ -217,7 +220,7 @@ class Problems:
             ended[which] = s / y[:, None]
             self.note(which, ended[which], value, gradient, 1 / (t * np.maximum(q, TINY)))
             going = self.errors[which] > self.precision
-            going &= (t * np.sum(rest * s, axis=1) < LARGEST_WEIGHT) & (q > 0)
+            going &= (t * np.sum(rest * s, axis=1) < LARGEST_WEIGHT) & (q > 0) & (y < FAR_AWAY)
             if not going.any():
                 break
             which, s, t, y, q = which[going], s[going], t[going], y[going], q[going]

@@ -159,9 +159,13 @@ class PlausibleFrequencies(LikelihoodRegion):
         side, row, k = np.nonzero(unsolved)
         if len(row):
             event = event_of(odds[row], k, side)
-            upper[side, row, k], _ = self._exactly(
-                event, odds[row] - event, self.geometry.least, min(error, EXACT_ERROR)
-            )
+            rest, precision = odds[row] - event, min(error, EXACT_ERROR)
+            bound, errors = self._exactly(event, rest, self.geometry.least, precision)
+            short = errors > error
+            if short.any():  # what an input weighs at least decides: not about, but exactly
+                again, _ = self._exactly(event[short], rest[short], self.least, PRECISION)
+                bound[short] = np.fmin(bound[short], again)
+            upper[side, row, k] = bound
         return np.clip(1 - upper[1], 0.0, 1.0), np.clip(upper[0], 0.0, 1.0)
 
     def _touch(self, tangents: Tangents, kinds: Indices | None, error: float) -> None:

@@ -189,13 +189,12 @@ def _uncertain(geometry: Geometry, likelihood: Likelihood) -> tuple[Indices, Ind
     p = likelihood.ratios * v
     p /= p.sum(axis=1, keepdims=True)
     mass = np.cumsum(likelihood.weights[:, None] * p * (1 - p), axis=0)
-    classes, rows = [], []
-    for k, sums in enumerate(mass.T):
-        if sums[-1] > 0:
-            shares = (np.arange(PER_KIND) + 0.5) / PER_KIND * sums[-1]
-            chosen = np.unique(np.searchsorted(sums, shares))
-            classes.append(np.full(len(chosen), k))
-            rows.append(chosen)
+    shares = (np.arange(PER_KIND) + 0.5) / PER_KIND
+    classes, rows = [np.zeros(0, dtype=np.intp)], [np.zeros(0, dtype=np.intp)]
+    for k in np.flatnonzero(mass[-1] > 0):
+        chosen = np.unique(np.searchsorted(mass[:, k], shares * mass[-1, k]))
+        classes.append(np.full(len(chosen), k))
+        rows.append(chosen)
     return np.concatenate(classes), np.concatenate(rows)
 
 
