@@ -207,13 +207,10 @@ class PlausibleFrequencies(LikelihoodRegion):
             signposts.teach(tangents, asked[block], near[asked[block]], error)
 
         self._blocks(work, len(asked))
-        stages = [(self.finer, TOUCHES)]
-        if not self.finer.exact:
-            stages.insert(0, (self.surrogate, 1))
-        for surrogate, touches in stages:
+        for surrogate in (self.finer if self.finer.exact else self.surrogate, self.finer):
             which = tangents.open(error)
             which = which[near[which] >= 0]
-            self._stage(tangents, error, surrogate, touches, signposts.move(tangents, near), which)
+            self._stage(tangents, error, surrogate, 1, signposts.move(tangents, near), which)
 
     def _stage(
         self,
