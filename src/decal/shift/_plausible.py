@@ -165,21 +165,21 @@ class PlausibleFrequencies(LikelihoodRegion):
             if short.any():  # what an input weighs at least decides: not about, but exactly
                 again, _ = self._exactly(event[short], rest[short], self.least, PRECISION)
                 bound[short] = np.fmin(bound[short], again)
-            upper[side, row, k] = bound
+            upper[side, row, k] = np.fmin(upper[side, row, k], bound)
         return np.clip(1 - upper[1], 0.0, 1.0), np.clip(upper[0], 0.0, 1.0)
 
     def _touch(self, tangents: Tangents, kinds: Indices | None, error: float) -> None:
         """Solve problems by ellipsoids: with the surrogate, a finer one, then all inputs."""
-        finer, bent = self.finer, tangents.bent(self.surrogate)
-        if kinds is not None and finer.bends:
+        bent = tangents.bent(self.surrogate)
+        if kinds is not None and self.surrogate.bends:
             self._near(tangents, self.signposts.nearest(tangents.e, kinds), error)
         else:
             self._stage(tangents, error, self.surrogate, TOUCHES, tangents.plain)
-            if not self.surrogate.exact:
-                self._stage(tangents, error, finer, TOUCHES, tangents.plain)
-        if finer.bends:
-            self._stage(tangents, error, finer, BENT_TOUCHES, bent)
-        if not finer.exact:
+            if len(tangents.open(error)) and not self.surrogate.exact:
+                self._stage(tangents, error, self.finer, TOUCHES, tangents.plain)
+        if len(tangents.open(error)) and self.surrogate.bends:
+            self._stage(tangents, error, self.finer, BENT_TOUCHES, bent)
+        if len(tangents.open(error)) and not self.finer.exact:
             self._stage(tangents, error, self.whole, EXACT_TOUCHES, bent)
         self._newton(tangents, error)
 
