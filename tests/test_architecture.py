@@ -96,6 +96,7 @@ TESTS_ELSEWHERE = {
     "onnx._running": "test_onnx.py",
     "shift._bootstrap": "shift/test_label_shift.py",
     "shift._calibrated": "shift/test_label_shift.py",
+    "shift._exact": "shift/test_plausible.py",
     "shift._known": "shift/test_label_shift.py",
     "shift._observed": "shift/test_plausible.py",
     "shift._likelihood": "shift/test_plausible.py",

@@ -8,7 +8,7 @@ from tests.oracles import label_shift as oracle
 from decal.shift import _surrogate
 from decal.shift._likelihood import Likelihood
 from decal.shift._observed import Observed
-from decal.shift._surrogate import Surrogate
+from decal.shift._surrogate import Surrogate, inverse_roots
 
 
 def points_of(region, rng, count):
@@ -70,3 +70,28 @@ def test_landmarks_and_the_outer_ellipsoid_are_what_they_say(large):
     assert np.all(large.likelihood.at(geometry.landmarks) >= large.floor)
     z = (points_of(large, np.random.default_rng(2), 8) - geometry.middle) @ geometry.inverse.T
     assert np.all(np.einsum("pi,ij,pj->p", z, geometry.outer, z) <= geometry.radius**2 + 1e-9)
+
+
+def test_curvatures_are_numbers_where_an_input_is_impossible(large):
+    """And so are their inverses, though the curvature across is a million times as large."""
+    whole = large.whole
+    z = -whole.rows[0] / (whole.rows[0] @ whole.rows[0])  # its likelihood is 0
+    curvature = whole.curvature(z[None])
+    roots = inverse_roots(curvature)
+    assert np.isfinite(roots).all()
+    assert curvature[0] @ roots[0] @ roots[0].T == pytest.approx(np.eye(3), abs=1e-3)
+
+
+def test_inverse_roots_of_singular_forms_are_numbers():
+    forms = np.array([[[1.0, 1.0], [1.0, 1.0]], [[4.0, 0.0], [0.0, 9.0]]])
+    roots = inverse_roots(forms)
+    assert np.isfinite(roots).all()
+    assert roots[1] == pytest.approx(np.diag([1 / 2, 1 / 3]))
+
+
+def test_the_lowest_share_is_that_of_the_input_that_loses_most(large):
+    z = np.array([[0.5, -1.0, 0.3], [0.0, 0.0, 0.0]])
+    v = large.middle + z @ large.geometry.U.T
+    ratios = large.likelihood.ratios
+    expected = [min(1.0, min((a @ row) / (a @ large.middle) for a in ratios)) for row in v]
+    assert large.whole.lowest(z) == pytest.approx(expected)

@@ -7,7 +7,7 @@ from tests.oracles import label_shift as oracle
 
 from decal.shift._likelihood import Likelihood
 from decal.shift._observed import Observed, joint_box
-from decal.shift._tangents import Tangents
+from decal.shift._tangents import FirstBounds, Tangents, right_inverse
 
 ERROR = 1e-3
 
@@ -81,13 +81,30 @@ def test_bounds_of_a_thousand_classes_are_never_inside():
     K = 1000
     region = region_of(np.exp(2 * rng.normal(size=(8, K))), np.full(8, 5.0))
     odds = np.exp(2 * rng.normal(size=K))
-    event = odds * (np.arange(K) == np.array([[int(np.argmax(odds))]]))
-    event = np.concatenate([event, odds - event])
-    tangents = Tangents(region.geometry, event / odds.max(), np.tile(odds / odds.max(), (2, 1)))
-    tangents.solve(region.surrogate, tangents.open(ERROR), ERROR, touches=1)
+    k = int(np.argmax(odds))
+    relative = odds[None] / odds.max()
+    first = FirstBounds.of(region.geometry, relative)
+    problems = np.array([0, 1]), np.array([0, 0]), np.array([k, k])
+    tangents = Tangents(region.geometry, relative, first, problems)
+    tangents.solve(region.surrogate, tangents.open(ERROR), ERROR, touches=1, move=tangents.plain)
     assert np.all(tangents.reached <= tangents.upper)
     v = region.middle
-    assert np.all(event @ v / (odds @ v) <= tangents.upper + 1e-12)
+    p = odds[k] * v[k] / (odds @ v)
+    assert np.all(np.array([p, 1 - p]) <= tangents.upper + 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_inputs_whose_classes_may_all_be_rare_are_bounded_as_well(seed):
+    """What such an input weighs at least decides; the outer ellipsoid does not say it."""
+    rng = np.random.default_rng([seed, 11])
+    region = region_of(np.exp(3 * rng.normal(size=(2, 8))), np.full(2, 2.0))
+    odds = np.exp(3 * rng.normal(size=(3, 8)))
+    odds[rng.random(odds.shape) < 0.5] = 0.0
+    low, high = joint_box(region, odds, ERROR)
+    exact_low, exact_high = joint_box(region, odds)
+    assert np.all(low <= exact_low + 1e-8)
+    assert np.all(high >= exact_high - 1e-8)
+    assert np.all(np.maximum(exact_low - low, high - exact_high) <= ERROR + 1e-7)
 
 
 def test_an_input_whose_likely_class_may_be_absent_can_have_any_other():
@@ -109,3 +126,43 @@ def test_smaller_errors_cost_nothing_but_time(large):
     for wider, narrower, error in zip(widths, widths[1:], (1e-2, 1e-3, 1e-4), strict=False):
         assert np.all(wider >= narrower - 1e-8 - 2 * error / 10)
         assert np.all(wider <= widths[-1] + 2 * error)
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_first_bounds_enclose_every_plausible_point(large, share):
+    rng = np.random.default_rng(7)
+    odds = np.exp(3 * rng.normal(size=(6, 4)))
+    odds[rng.random(odds.shape) > share] = 0.0
+    odds[0] = [0.0, 0.0, 1.0, 0.0]
+    odds[odds.sum(axis=1) == 0] = 1.0
+    odds /= odds.max(axis=1, keepdims=True)
+    first = FirstBounds.of(large.geometry, odds)
+    assert np.all(first.reached <= first.upper + 1e-12)
+    for v in points_of(large, rng, 12):
+        p = np.array([oracle.posterior(row, v) for row in odds])
+        assert np.all(np.stack([p, 1 - p]) <= first.upper + 1e-12)
+        assert np.all(odds @ v >= first.least - 1e-12)
+    assert np.array_equal(first.upper[:, 0], [[0, 0, 1, 0], [1, 1, 0, 1]])
+
+
+def test_first_bounds_are_those_of_the_outer_ellipsoid(large):
+    """Against points all over its surface."""
+    rng = np.random.default_rng(8)
+    s, odds = large.geometry, np.exp(rng.normal(size=(3, 4)))
+    odds /= odds.max(axis=1, keepdims=True)
+    around = rng.normal(size=(40_000, 3))
+    around *= s.radius / np.sqrt(np.einsum("pi,ij,pj->p", around, s.outer, around))[:, None]
+    v = s.middle + around @ s.U.T
+    upper = FirstBounds.of(s, odds).upper
+    for i in range(3):
+        p = odds[i] * v / (v @ odds[i])[:, None]
+        assert np.all(p.max(axis=0) <= upper[0, i])
+        assert p.max(axis=0) == pytest.approx(upper[0, i], abs=2e-3)
+        assert p.min(axis=0) == pytest.approx(1 - upper[1, i], abs=2e-3)
+
+
+def test_right_inverses_of_rows_alike_and_not():
+    rng = np.random.default_rng(9)
+    U = rng.normal(size=(5, 3, 6)) * [[1e-3], [1.0], [1e3]]
+    assert U @ right_inverse(U) == pytest.approx(np.tile(np.eye(3), (5, 1, 1)), abs=1e-5)
+    assert np.isfinite(right_inverse(np.ones((2, 6)))).all()

@@ -10,8 +10,9 @@ import numpy as np
 from decal._base.numerics import Array, row_blocks
 from decal._io.progress import on_terminal, tracked
 from decal.shift._likelihood import Likelihood, Maximum, most_likely
-from decal.shift._plausible import PRECISION, PlausibleFrequencies
+from decal.shift._plausible import COARSE, PRECISION, PlausibleFrequencies
 from decal.shift._segments import plausible_segments, segment_box
+from decal.shift._signposts import MANY
 from decal.shift._what_if import what_if_box
 
 HALF = 0.5
@@ -106,11 +107,14 @@ def joint_box(
     show = n * K * K > SLOW and on_terminal()
     blocks = row_blocks(n, K * K, elements=BLOCK_ELEMENTS)
     for rows in tracked(list(blocks), "Bounding", unit="blocks", show=show):
-        low[rows], high[rows] = _joint_block(region, odds[rows], error)
+        if error >= COARSE:
+            low[rows], high[rows] = region.box(odds[rows], error, many=n >= MANY)
+        else:
+            low[rows], high[rows] = _exact_block(region, odds[rows])
     return low, high
 
 
-def _joint_block(region: PlausibleFrequencies, odds: Array, error: float) -> tuple[Array, Array]:
+def _exact_block(region: PlausibleFrequencies, odds: Array) -> tuple[Array, Array]:
     n, K = odds.shape
     own = np.zeros((n, K, K))
     each = np.arange(K)
@@ -118,9 +122,9 @@ def _joint_block(region: PlausibleFrequencies, odds: Array, error: float) -> tup
     others = np.repeat(odds[:, None, :], K, axis=1)
     others[:, each, each] = 0.0
     event, rest = own.reshape(-1, K), others.reshape(-1, K)
-    high = region.largest_probability(event, rest, error)[0].reshape(n, K)
+    high = region.largest_probability(event, rest)[0].reshape(n, K)
     if K == 2:
         low = 1 - high[:, ::-1]
     else:
-        low = 1 - region.largest_probability(rest, event, error)[0].reshape(n, K)
+        low = 1 - region.largest_probability(rest, event)[0].reshape(n, K)
     return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)

@@ -26,6 +26,12 @@ RISES = 3
 LEFT = 0.2
 """Share of its likelihood that every input keeps in a step."""
 
+GONE = 1e-5
+"""Share of its likelihood: where an input has less, the curvature is taken for the one there."""
+
+SINGULAR = 1e-12
+"""Relative curvature that is added before many curvatures are inverted."""
+
 QUARTIC_PAIRS = 300
 """Pairs of coordinates up to which fourth moments are kept."""
 
@@ -234,7 +240,7 @@ class Surrogate:
         """(P, D, D) minus the second derivatives of l at coordinates z (P, D), about."""
         x = z @ self.rows.T
         x += 1
-        np.square(np.maximum(x, TINY, out=x), out=x)
+        np.square(np.maximum(x, GONE, out=x), out=x)
         bend = _symmetric(np.divide(self.weights, x, out=x) @ self.products) + self.plain
         if not self.exact:
             i, j = np.triu_indices(z.shape[1])
@@ -242,6 +248,13 @@ class Surrogate:
             if self.fourth is not None:
                 bend += 3 * np.tensordot(_pairs(z), self.fourth, 1)
         return np.asarray(bend)
+
+    def lowest(self, z: Array) -> Array:
+        """(P,) the least share of its likelihood that an input kept has at coordinates z."""
+        low = np.ones(len(z))
+        for part in row_blocks(len(z), len(self.rows), elements=CACHED):
+            low[part] += (z[part] @ self.rows.T).min(axis=1, initial=0.0)
+        return low
 
     def damped(self, z: Array, step: Array) -> Array:
         """(P,) how much of a step leaves each input kept a share of its likelihood."""
@@ -397,3 +410,10 @@ def _remainder(t: Array) -> Array:
 def _inverse_root(form: Array) -> Array:
     """W with W W' = form^-1."""
     return np.asarray(np.linalg.inv(np.linalg.cholesky(form)).T)
+
+
+def inverse_roots(forms: Array) -> Array:
+    """(P, D, D) matrices W with W W' = form^-1, nearly so for forms that are nearly singular."""
+    size = np.trace(forms, axis1=1, axis2=2)[:, None, None]
+    safe = forms + SINGULAR * size * np.eye(forms.shape[1])
+    return np.asarray(np.linalg.inv(np.linalg.cholesky(safe)).transpose(0, 2, 1))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.numerics import Array
-from decal.shift._surrogate import Geometry, Surrogate
+from decal.shift._surrogate import Geometry, Surrogate, inverse_roots
 
 Indices = NDArray[np.intp]
 Flags = NDArray[np.bool_]
+Move = Callable[[Indices, Array, Array, Array, Array], Array]
+"""The next z (P, D) of problems, seen from z and its frequencies, value and slope."""
 
 ROUND_OFF = 1e-14
 """By how much a linear function of frequencies may be wrong."""
@@ -26,8 +28,72 @@ ZERO = 1e-12
 FAR = 1.0
 """Multiples of what plausible frequencies may lose, beyond which others teach nothing."""
 
+ALIKE = 1e-12
+"""Added to the squared length, one, of each row of a matrix that is inverted."""
+
+SQUARE_DIGITS = 1e-14
+"""Relative round-off of squared lengths that are found from products."""
+
 ROOT_STEPS = 3
 TINY = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class FirstBounds:
+    """What the outer ellipsoid and a few plausible frequencies say of all problems of inputs.
+
+    Attributes
+    ----------
+    upper, reached : (2, n, K) arrays
+        No plausible frequencies make a class, and all others together, more probable; some this.
+    least : (n,) array
+        <odds, v> is at least this.
+    """
+
+    upper: Array
+    reached: Array
+    least: Array
+
+    @classmethod
+    def of(cls, s: Geometry, odds: Array) -> FirstBounds:
+        """Of inputs with these odds (n, K), at most 1."""
+        A = s.U @ s.outer_root
+        e0, ez = odds @ s.middle, odds @ A
+        ee = _dot(ez, ez)[:, None]
+        least = np.maximum(odds @ s.least, odds.min(axis=1))
+        least = np.maximum(least, e0 - s.radius * np.sqrt(ee[:, 0]))
+        cc, ce = odds**2 * _dot(A, A), odds * (ez @ A.T)
+        first = odds * s.middle / np.maximum(e0, TINY)[:, None]
+        # f = c - first e; and minus that where c belongs to all other classes.
+        ff = np.maximum(cc - first * (2 * ce - first * ee), 0.0) + SQUARE_DIGITS * (cc + ee)
+        fe = ce - first * ee
+        square = np.full((1, 1), s.radius**2)
+        slack = (ROUND_OFF / np.maximum(least, TINY))[:, None]
+        upper = np.stack(
+            [
+                share + _largest_gain(e0[:, None], ff, product, ee, square) + slack
+                for share, product in ((first, fe), (1 - first, -fe))
+            ]
+        )
+        reached = np.zeros_like(upper)
+        for v in s.landmarks:
+            of_e = (odds @ v)[:, None]
+            p = np.where(of_e > 0, odds * v / np.maximum(of_e, TINY), first)
+            np.maximum(reached, np.stack([p, 1 - p]), out=reached)
+        some, count = odds > 0, np.count_nonzero(odds, axis=1)[:, None]
+        for side, never in enumerate((~some, some & (count == 1))):
+            for bound in (upper, reached):
+                bound[side][never], bound[1 - side][never] = 0.0, 1.0
+        upper[:, count[:, 0] == 0] = reached[:, count[:, 0] == 0] = 1.0  # anything may be
+        return cls(np.fmin(upper, 1.0), reached, least)
+
+
+def event_of(odds: Array, classes: Indices, side: Indices) -> Array:
+    """(P, K) the odds of one class alone, or where side is 1 those of all others."""
+    at = np.arange(len(odds)), classes
+    event = np.where(side[:, None] == 1, odds, 0.0)
+    event[at] = np.where(side == 1, 0.0, odds[at])
+    return event
 
 
 class Tangents:
@@ -48,20 +114,18 @@ class Tangents:
         Some give this.
     """
 
-    def __init__(self, geometry: Geometry, c: Array, e: Array) -> None:
-        self.geometry = s = geometry
-        self.c, self.e = c, e
-        self.c0, self.e0 = c @ s.middle, e @ s.middle
-        self.cz, self.ez = c @ s.U, e @ s.U
-        ez = self.ez @ s.outer_root
-        least = np.maximum(e @ s.least, e.min(axis=1))
-        self.least = np.maximum(least, self.e0 - s.radius * np.sqrt(_dot(ez, ez)))
-        square = np.full(len(c), s.radius**2)
-        bound = _largest_ratio(self.c0, self.e0, self.cz @ s.outer_root, ez, square)
-        self.upper = np.fmin(bound + ROUND_OFF / np.maximum(self.least, TINY), 1.0)
-        of_c, of_e = c @ s.landmarks.T, e @ s.landmarks.T
-        self.reached = np.max(np.where(of_e > 0, of_c / np.maximum(of_e, TINY), 0.0), axis=1)
-        self.z = np.full((len(c), s.U.shape[1]), np.nan)
+    def __init__(
+        self, geometry: Geometry, odds: Array, first: FirstBounds, problems: tuple[Indices, ...]
+    ) -> None:
+        """Problems: sides (0: of a class, 1: of all others), inputs and classes, by index."""
+        side, row, k = problems
+        self.geometry = geometry
+        self.e = odds[row]
+        self.c = event_of(self.e, k, side)
+        self.cz, self.ez = self.c @ geometry.U, self.e @ geometry.U
+        self.upper, self.reached = first.upper[problems], first.reached[problems]
+        self.least = first.least[row]
+        self.z = np.full(self.cz.shape, np.nan)
 
     @property
     def errors(self) -> Array:
@@ -73,49 +137,44 @@ class Tangents:
         return np.flatnonzero((self.errors > precision) & (self.least > LEAST_WEIGHT))
 
     def solve(
-        self,
-        surrogate: Surrogate,
-        which: Indices,
-        precision: float,
-        *,
-        touches: int,
-        bent: Surrogate | None = None,
+        self, surrogate: Surrogate, which: Indices, precision: float, *, touches: int, move: Move
     ) -> None:
-        """Narrow bounds until they are precise; after so many touches some may not be.
-
-        If `bent` is given, z moves by the curvature that this says is at z: slower, and safer.
-        """
+        """Narrow bounds until they are precise; after so many touches some may not be."""
         s = self.geometry
         new = which[np.isnan(self.z[which, 0])]
         if len(new):
             at, v = np.zeros((len(new), len(s.slope))), np.tile(s.middle, (len(new), 1))
             value, slope = np.full(len(new), s.value), np.tile(s.slope, (len(new), 1))
-            self.z[new] = self._next(new, at, v, value, slope, None)
+            self.z[new] = self.plain(new, at, v, value, slope)
         for _ in range(touches):
-            z, v = self._plausible(self.z[which])
+            z, v = self.plausible(self.z[which])
             value, slope, excess = surrogate.evaluate(z)
-            self._reach(which, v, value - excess, _dot(z @ surrogate.least, z))
-            self._exclude(which, v, value, slope, surrogate.bend_root)
+            share = plausible_share(s, value - excess, _dot(z @ surrogate.least, z))[:, None]
+            self.reach(which, s.middle + share * (v - s.middle))
+            self.exclude(which, v, value, slope, surrogate.bend_root)
             left = self.errors[which] > precision
-            which, z, v = which[left], z[left], v[left]
+            which = which[left]
             if not len(which):
                 return
-            value, slope = value[left], slope[left]
-            if bent is None:
-                self.z[which] = self._next(which, z, v, value, slope, None)
-            else:
-                self.z[which] = self._bent(bent, which, z, v, value, slope)
+            self.z[which] = move(which, z[left], v[left], value[left], slope[left])
 
-    def _bent(
-        self, surrogate: Surrogate, which: Indices, z: Array, v: Array, value: Array, slope: Array
-    ) -> Array:
-        """The next z by the curvature where z is, not too far; from the middle if z is far out."""
+    def plain(self, which: Indices, z: Array, v: Array, value: Array, slope: Array) -> Array:
+        """The next z by the curvature in the middle."""
+        return self._next(which, z, v, value, slope, None)
+
+    def bent(self, surrogate: Surrogate) -> Move:
+        """The next z by the curvature that this says is at z: slower, and safer."""
         s = self.geometry
-        lost = value < s.floor - FAR * (s.value - s.floor)
-        z[lost], v[lost], value[lost], slope[lost] = 0.0, s.middle, s.value, s.slope
-        moved = self._next(which, z, v, value, slope, surrogate.curvature(z))
-        step = self._plausible(moved)[0] - z
-        return np.asarray(z + surrogate.damped(z, step)[:, None] * step)
+
+        def move(which: Indices, z: Array, v: Array, value: Array, slope: Array) -> Array:
+            # Not too far, and from the middle if z is far out.
+            lost = value < s.floor - FAR * (s.value - s.floor)
+            z[lost], v[lost], value[lost], slope[lost] = 0.0, s.middle, s.value, s.slope
+            moved = self._next(which, z, v, value, slope, surrogate.curvature(z))
+            step = self.plausible(moved)[0] - z
+            return np.asarray(z + surrogate.damped(z, step)[:, None] * step)
+
+        return move
 
     def _next(
         self,
@@ -141,7 +200,7 @@ class Tangents:
             moved[changed] = problems.largest(changed, again[changed])[0]
         return z + problems.coordinates(moved)
 
-    def _plausible(self, z: Array) -> tuple[Array, Array]:
+    def plausible(self, z: Array) -> tuple[Array, Array]:
         """The same within the outer ellipsoid, no frequency negative; and the frequencies."""
         s = self.geometry
         v = s.middle + z @ s.U.T
@@ -152,23 +211,13 @@ class Tangents:
         share = np.minimum(1.0, s.radius / size)[:, None]
         return z * share, s.middle + share * (v - s.middle)
 
-    @np.errstate(invalid="ignore", over="ignore")  # far out: nothing is reached
-    def _reach(self, which: Indices, v: Array, low: Array, bend: Array) -> None:
-        """Learn what is reached on the way to v, where the likelihood is at least `low`.
-
-        After a share x of it l is at least value - x (value - low) + x (1 - x) bend / 2, being
-        that concave: plausible up to the root of a quadratic equation.
-        """
-        s = self.geometry
-        depth, fall = s.value - s.floor, s.value - low - bend / 2
-        share = 2 * depth / np.maximum(fall + np.sqrt(fall**2 + 2 * bend * depth), TINY)
-        share = np.clip(share, 0.0, 1.0)
-        of_c = self.c0[which] * (1 - share) + share * _dot(self.c[which], v)
-        of_e = self.e0[which] * (1 - share) + share * _dot(self.e[which], v)
-        self.reached[which] = np.fmax(self.reached[which], of_c / of_e)
+    def reach(self, which: Indices, v: Array) -> None:
+        """Learn from plausible frequencies what is reached."""
+        ratio = _dot(self.c[which], v) / np.maximum(_dot(self.e[which], v), TINY)
+        self.reached[which] = np.maximum(self.reached[which], ratio)
 
     @np.errstate(invalid="ignore", over="ignore")  # far out: such bounds are not taken
-    def _exclude(self, which: Indices, v: Array, high: Array, slope: Array, root: Array) -> None:
+    def exclude(self, which: Indices, v: Array, high: Array, slope: Array, root: Array) -> None:
         """Learn from the likelihood at v, at most `high`, what is excluded."""
         s = self.geometry
         of_e = _dot(self.e[which], v)
@@ -176,7 +225,7 @@ class Tangents:
         cz = self.cz[which]
         for held, rows in _patterns(v <= 0):
             if len(held):
-                UA, onto = s.U[held], np.linalg.pinv(s.U[held]).T
+                UA, onto = s.U[held], right_inverse(s.U[held]).T
                 f, g = cz[rows] - t[rows, None] * self.ez[which[rows]], slope[rows]
                 free = g - g @ UA.T @ onto
                 m = _dot(f, free) / np.minimum(-_dot(g, free), -TINY)
@@ -228,7 +277,7 @@ class _Balls:
     ) -> _Balls:
         c, e, U, root = tangents.cz[which], tangents.ez[which], tangents.geometry.U, None
         if curvature is not None:
-            root = np.linalg.inv(np.linalg.cholesky(curvature)).transpose(0, 2, 1)
+            root = inverse_roots(curvature)
             c, e, slope = (_times(x, root) for x in (c, e, slope))
             U = U @ root
         c0, e0 = _dot(tangents.c[which], v), _dot(tangents.e[which], v)
@@ -252,7 +301,7 @@ class _Balls:
             flat_c, flat_e = c, e
             if len(held):
                 U = self.U[held] if self.U.ndim == 2 else self.U[at][:, held]
-                back: Array = np.linalg.pinv(U).astype(np.float64)
+                back = right_inverse(U)
                 across, onto = np.swapaxes(U, -1, -2), np.swapaxes(back, -1, -2)
                 beyond = _times(self.v[at][:, held] + _times(center, across), onto)
                 center = center - beyond
@@ -261,16 +310,21 @@ class _Balls:
                 flat_c = np.asarray(c - _times(_times(c, across), onto))
                 flat_e = np.asarray(e - _times(_times(e, across), onto))
             c0, e0 = self.c0[at] + _dot(c, center), self.e0[at] + _dot(e, center)
-            t = _largest_ratio(c0, e0, flat_c, flat_e, room)
-            # Without a largest ratio, a larger one: Dinkelbach's step from where v is.
-            t = np.minimum(np.where(np.isfinite(t), t, self.c0[at] / self.e0[at]), 1.0)[:, None]
-            f = flat_c - t * flat_e
-            m = np.sqrt(np.maximum(_dot(f, f), TINY) / np.maximum(room, TINY))
-            moved[part] = center + f / m[:, None]
+            t, m, moved[part] = ball_maximum(
+                c0, e0, flat_c, flat_e, center, room, self.c0[at] / self.e0[at]
+            )
             if len(held):
-                full = c - t * e + m[:, None] * beyond
+                full = c - t[:, None] * e + m[:, None] * beyond
                 pulls[np.ix_(part, held)] = -_times(full, back)
         return moved, pulls
+
+
+def right_inverse(U: Array) -> Array:
+    """(..., D, A) of matrices (..., A, D): U times it is one, nearly so where rows are alike."""
+    size = np.maximum(np.sqrt(np.sum(U**2, axis=-1, keepdims=True)), TINY)
+    across = np.swapaxes(U / size, -1, -2)
+    products = np.swapaxes(across, -1, -2) @ across + ALIKE * np.eye(U.shape[-2])
+    return np.asarray(across @ np.linalg.inv(products) / np.swapaxes(size, -1, -2))
 
 
 def _times(x: Array, matrix: Array) -> Array:
@@ -283,24 +337,58 @@ def _dot(a: Array, b: Array) -> Array:
     return np.asarray(np.einsum("pd,pd->p", a, b))
 
 
-def _largest_ratio(c0: Array, e0: Array, c: Array, e: Array, square: Array) -> Array:
-    """(P,) the largest t = (c0 + <c, z>) / (e0 + <e, z>) over |z|^2 <= square.
+@np.errstate(invalid="ignore", over="ignore")  # far out: nothing is reached
+def plausible_share(s: Geometry, low: Array, bend: Array) -> Array:
+    """(P,) how much of the way to frequencies, where l is at least `low`, is plausible.
 
-    t = c0 / e0 + x with x e0 = r |f - x e|, f = c - c0 / e0 e: a quadratic equation. Infinite if
-    the denominator may vanish.
+    After a share x of it l is at least value - x (value - low) + x (1 - x) bend / 2, being that
+    concave: plausible up to the root of a quadratic equation.
     """
-    fine = e0 > 0
-    first = c0 / np.where(fine, e0, 1.0)
+    depth, fall = s.value - s.floor, s.value - low - bend / 2
+    share = 2 * depth / np.maximum(fall + np.sqrt(fall**2 + 2 * bend * depth), TINY)
+    return np.clip(share, 0.0, 1.0)
+
+
+def ball_maximum(
+    c0: Array, e0: Array, c: Array, e: Array, center: Array, square: Array, before: Array
+) -> tuple[Array, Array, Array]:
+    """Where the ratio of c0 + <c, y> and e0 + <e, y> is largest over balls around centers y.
+
+    Without a largest ratio, where a larger one than `before` is: Dinkelbach's step.
+
+    Returns
+    -------
+    t, m, y : (P,), (P,), (P, D) arrays
+        The ratio, its multiplier, and where it is.
+    """
+    t = _largest_ratio(c0, e0, c, e, square)
+    t = np.minimum(np.where(np.isfinite(t), t, before), 1.0)
+    f = c - t[:, None] * e
+    m = np.sqrt(np.maximum(_dot(f, f), TINY) / np.maximum(square, TINY))
+    return t, m, center + f / m[:, None]
+
+
+def _largest_ratio(c0: Array, e0: Array, c: Array, e: Array, square: Array) -> Array:
+    """(P,) the largest t = (c0 + <c, z>) / (e0 + <e, z>) over |z|^2 <= square."""
+    first = c0 / np.where(e0 > 0, e0, 1.0)
     f = c - first[:, None] * e
-    ff, fe, ee = _dot(f, f), _dot(f, e), _dot(e, e)
+    return first + _largest_gain(e0, _dot(f, f), _dot(f, e), _dot(e, e), square)
+
+
+def _largest_gain(e0: Array, ff: Array, fe: Array, ee: Array, square: Array) -> Array:
+    """The largest x with x e0 = r |f - x e|, r^2 = square: a quadratic equation.
+
+    So much more than c0 / e0 is the largest ratio of c0 + <c, z> and e0 + <e, z> over a ball, with
+    f = c - c0 / e0 e. Infinite if the denominator may vanish.
+    """
     lead = e0**2 - square * ee
     half = square * fe
     root = np.sqrt(np.maximum(half**2 + lead * square * ff, 0.0))
-    fine &= lead > 0
+    fine = (e0 > 0) & (lead > 0)
     down = np.where(half > 0, half + root, 1.0)
     x = np.where(half > 0, square * ff / np.maximum(down, TINY), (root - half))
     x = np.where(half > 0, x, x / np.where(fine, lead, 1.0))
-    return np.where(fine, first + x, np.inf)
+    return np.where(fine, x, np.inf)
 
 
 def _patterns(zero: Flags) -> Iterator[tuple[Indices, Indices]]:
