@@ -12,7 +12,6 @@ from decal._io.progress import on_terminal, tracked
 from decal.shift._likelihood import Likelihood, Maximum, most_likely
 from decal.shift._plausible import COARSE, PRECISION, PlausibleFrequencies
 from decal.shift._segments import plausible_segments, segment_box
-from decal.shift._signposts import MANY
 from decal.shift._what_if import what_if_box
 
 HALF = 0.5
@@ -108,7 +107,7 @@ def joint_box(
     blocks = row_blocks(n, K * K, elements=BLOCK_ELEMENTS)
     for rows in tracked(list(blocks), "Bounding", unit="blocks", show=show):
         if error >= COARSE:
-            low[rows], high[rows] = region.box(odds[rows], error, many=n >= MANY)
+            low[rows], high[rows] = region.box(odds[rows], error)
         else:
             low[rows], high[rows] = _exact_block(region, odds[rows])
     return low, high

@@ -63,7 +63,7 @@ class PlausibleFrequencies(LikelihoodRegion):
 
     Where an error is allowed, ellipsoids that hold the region and touch it near the maximum solve
     most problems (`Tangents`), at a cost that hardly grows with observed inputs (`Surrogate`); and
-    for many problems, those of a few observed inputs are solved first (`Signposts`).
+    for few classes, problems of a few observed inputs are solved first (`Signposts`).
     """
 
     gap: float = 0.0
@@ -133,7 +133,7 @@ class PlausibleFrequencies(LikelihoodRegion):
             )
         return bound, errors
 
-    def box(self, odds: Array, error: float, *, many: bool) -> tuple[Array, Array]:
+    def box(self, odds: Array, error: float) -> tuple[Array, Array]:
         """(n, K) the range of each probability, never too narrow, at most so much too wide.
 
         Parameters
@@ -142,8 +142,6 @@ class PlausibleFrequencies(LikelihoodRegion):
             Each input's weights of the classes: v makes it of class k with odds_k v_k / <odds, v>.
         error : float
             At least COARSE.
-        many : bool
-            Whether these are so many that signposts pay.
         """
         K = odds.shape[1]
         odds = odds / np.maximum(odds.max(axis=1, keepdims=True), TINY)
@@ -153,7 +151,7 @@ class PlausibleFrequencies(LikelihoodRegion):
         side, k, row = np.nonzero(asked.transpose(0, 2, 1))  # in the order of their kinds
         if len(row):
             tangents = Tangents(self.geometry, odds, first, (side, row, k))
-            self._touch(tangents, side * K + k if many else None, error)
+            self._touch(tangents, side * K + k, error)
             upper[side, row, k] = tangents.upper
             unsolved[side, row, k] = tangents.errors > error
         side, row, k = np.nonzero(unsolved)
@@ -168,7 +166,7 @@ class PlausibleFrequencies(LikelihoodRegion):
             upper[side, row, k] = np.fmin(upper[side, row, k], bound)
         return np.clip(1 - upper[1], 0.0, 1.0), np.clip(upper[0], 0.0, 1.0)
 
-    def _touch(self, tangents: Tangents, kinds: Indices | None, error: float) -> None:
+    def _touch(self, tangents: Tangents, kinds: Indices, error: float) -> None:
         """Solve problems by ellipsoids: with the surrogate, a finer one, then all inputs."""
         bent = tangents.bent(self.surrogate)
         if kinds is not None and self.surrogate.bends:

@@ -25,8 +25,8 @@ PER_KIND, SCOUTS = 64, 8
 """Observed inputs whose problems are solved for each class and side; and every so-many-th of them
 first, to help with the others."""
 
-MANY = 2000
-"""Inputs from which on signposts pay."""
+MOST_CLASSES = 12
+"""With more, signposts take longer than the few predictions that are then asked for."""
 
 ERROR = 1e-4
 """Of the signposts' own problems; if it is larger, they help less."""
