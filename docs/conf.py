@@ -32,6 +32,7 @@ extensions = [
     "sphinx_design",
     "sphinx-mathjax-offline",
     "linked_names",
+    "picture_directive",
 ]
 templates_path = ["_templates"]
 default_role = "literal"  # of `names` in docstrings
