@@ -16,9 +16,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from pictures import NARROW_INCHES, SMALLEST
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
-from pictures import NARROW_INCHES, SMALLEST
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
