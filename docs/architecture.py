@@ -142,8 +142,8 @@ def drawn(package, layers: Mapping[str, str], shortcuts, theme: str, name: str =
     parts += lanes_drawn(rows, below, tint, arrangement)
     for i, text in enumerate(legend):
         parts.append(
-            f'<text x="22" y="{height + 5 + 16 * (i - len(legend)):g}" font-size="12" fill="{colors["quiet"]}">'
-            f"{text}</text>"
+            f'<text x="22" y="{height + 5 + 16 * (i - len(legend)):g}" font-size="12" '
+            f'fill="{colors["quiet"]}">{text}</text>'
         )
     return "\n".join([*parts, "</svg>", ""])
 

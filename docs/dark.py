@@ -15,7 +15,6 @@ DRAWN_ON_WHITE = (
     "hull*.svg",
     "coupled*.svg",  # docs/coupled_figure.py
     "scale*.svg",  # benchmarks/scale.py
-    "comparison/time*.svg",  # decal reproduce fashion-mnist
 )
 TEXT = "#e3e4e6"
 COUNTERPARTS = {

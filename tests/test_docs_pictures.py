@@ -20,7 +20,7 @@ PICTURE = re.compile(
     r'<img [^>]*src="([^"\s]+)"'
 )
 WIDE, NARROW = 704, 358
-"""Pixels for pictures: on the narrowest page that shows the wide ones, and on a telephone of 390."""
+"""Pixels for pictures, on the narrowest page that shows the wide ones, and on a telephone."""
 
 READABLE = 10
 """Pixels of the smallest text."""

@@ -208,9 +208,7 @@ def draw(pictures: dict[str, Any], sets: dict[str, decal.KLCredalSet], narrow: b
         above.set_axis_off()
         kept = [int(s.decide("e_admissible")[row].sum()) for s in sets.values()]
         said = " and ".join(dict.fromkeys(map(str, kept)))
-        above.set_title(
-            f"{name}: {said} plausible", fontsize=10, loc="left" if narrow else "right"
-        )
+        above.set_title(f"{name}: {said} plausible", fontsize=10, loc="left" if narrow else "right")
         boxes = {network: s[row].box() for network, s in sets.items()}
         plot.intervals(boxes, ax=below, top=4, sort="point", legend=place == (5 if narrow else 3))
         below.set_xlabel("")
