@@ -26,6 +26,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -160,15 +161,16 @@ def various(rows: list[int], labels: np.ndarray) -> list[int]:
 def draw(
     panels: dict[str, list[int]], sets: decal.IntervalCredalSet, titles: list[str], narrow: bool
 ) -> Any:
-    """Rows of files, each with the intervals of its most probable types."""
+    """Two groups of files, each with the intervals of its most probable types."""
     import matplotlib.pyplot as plt
 
     from decal import plot
 
-    figure = plt.figure(figsize=(NARROW, 9.6) if narrow else (8, 5.2), layout="constrained")
-    for line, (heading, rows) in zip(figure.subfigures(2, 1), panels.items(), strict=True):
-        line.suptitle(heading, fontsize=11, weight="bold")
-        for place, ax in enumerate(line.subplots(3, 1) if narrow else line.subplots(1, 3)):
+    figure = plt.figure(figsize=(NARROW, 14) if narrow else (6.6, 7.5), layout="constrained")
+    groups = figure.subfigures(*((2, 1) if narrow else (1, 2)))
+    for group, (heading, rows) in zip(groups, panels.items(), strict=True):
+        group.suptitle(fill(heading, 26), fontsize=11, weight="bold")
+        for place, ax in enumerate(group.subplots(3, 1)):
             if place >= len(rows):
                 ax.set_axis_off()
                 continue
