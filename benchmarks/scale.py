@@ -3,7 +3,7 @@
     python benchmarks/scale.py                            # some minutes
     python benchmarks/scale.py --full                     # to 1,280,000 × 1,000, 20,000 × 100,000
     python benchmarks/scale.py --only merging             # one section
-    python benchmarks/scale.py --out docs/_static/scale   # also scale.csv and scale.svg
+    python benchmarks/scale.py --out docs/_static/scale   # also scale.csv and its pictures
 
 Every measurement is a process of its own, which tells its peak of resident memory. Logits are
 generated in chunks, outside the time that is measured. `softmax` is one scipy.special.softmax over
@@ -488,7 +488,7 @@ def write_csv(path: Path, found: list[Row]) -> None:
         writer.writerows(found)
 
 
-def draw(path: Path, found: list[Row]) -> None:
+def draw(path: Path, found: list[Row], *, narrow: bool = False) -> None:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -500,10 +500,9 @@ def draw(path: Path, found: list[Row]) -> None:
         ("levels", "levels", "seconds", "levels, after the fit", "seconds"),
     ]
     with mpl.rc_context({"svg.hashsalt": "decal", "font.size": 9}):
-        figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-        for ax, (section, x, y, x_label, y_label) in zip(
-            figure.subplots(2, 2).flat, panels, strict=True
-        ):
+        figure = Figure(figsize=(4.1, 8.4) if narrow else (6.4, 4.4), layout="constrained")
+        grid = figure.subplots(4, 1) if narrow else figure.subplots(2, 2)
+        for ax, (section, x, y, x_label, y_label) in zip(grid.flat, panels, strict=True):
             xs, ys = [r[x] for r in by[section]], [r[y] for r in by[section]]
             ax.loglog(xs, ys, "o-", color="#2166ac", markersize=3.5, linewidth=1.2)
             if y == "seconds" and xs:
@@ -526,7 +525,9 @@ def main() -> None:
         "--full", action="store_true", help="to 1,280,000 × 1,000, 20,000 × 100,000"
     )
     parser.add_argument("--only", choices=SECTIONS, action="append", help="these sections")
-    parser.add_argument("--out", type=Path, metavar="STEM", help="write STEM.csv and STEM.svg")
+    parser.add_argument(
+        "--out", type=Path, metavar="STEM", help="write STEM.csv, STEM.svg and STEM_narrow.svg"
+    )
     parser.add_argument("--task", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.task:
@@ -545,6 +546,7 @@ def main() -> None:
             arguments.out.parent.mkdir(parents=True, exist_ok=True)
             write_csv(arguments.out.with_suffix(".csv"), found)
             draw(arguments.out.with_suffix(".svg"), found)
+            draw(arguments.out.with_name(f"{arguments.out.name}_narrow.svg"), found, narrow=True)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ pictures with what this script would draw, so that they cannot go stale.
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from textwrap import wrap
 from xml.etree import ElementTree
@@ -16,15 +17,9 @@ from xml.sax.saxutils import escape, quoteattr
 DOCS = Path(__file__).parent
 TESTS = DOCS.parent / "tests"
 
-WIDTH, LEFT, RIGHT = 1000, 126, 842
-"""Pixels: of the picture, and where boxes begin and end."""
-
-COLUMNS, GAP, PADDING = 4, 10, 12
+GAP, PADDING = 10, 12
 LINE, LETTER = 15, 6.4
 """Height of a line of a sentence, and the mean width of its letters."""
-
-LANE = 20
-"""Distance between the vertical lines on the right."""
 
 THEMES = {
     "light": {
@@ -45,6 +40,31 @@ THEMES = {
         "quiet": "#aab2bd",
         "layers": "#b794f4 #f28bbd #e0b04a #f59a6a #63d39b #5fcbdc #74b3f5 #c1c7cf",
     },
+}
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """How wide the picture is, in pixels, and what stands where."""
+
+    width: int
+    left: int
+    """Where boxes begin."""
+
+    right: int
+    """Where boxes end."""
+
+    columns: int
+    lane: int
+    """Distance between the vertical lines on the right."""
+
+    heading: int
+    """Height of a layer's name, where it stands above its boxes."""
+
+
+ARRANGEMENTS = {
+    "": Arrangement(width=840, left=126, right=700, columns=3, lane=18, heading=0),
+    "_narrow": Arrangement(width=428, left=22, right=362, columns=1, lane=7, heading=24),
 }
 
 
@@ -70,15 +90,17 @@ class Row:
     boxes: list[Box]
 
 
-def drawn(package, layers: Mapping[str, str], shortcuts, theme: str) -> str:
-    """The picture as SVG.
+def drawn(package, layers: Mapping[str, str], shortcuts, theme: str, name: str = "") -> str:
+    """The picture as SVG, in the arrangement of that name.
 
     `package` is a `helpers.imports.Package`; `layers` and `shortcuts` are those of
     tests/test_architecture.py.
     """
+    arrangement = ARRANGEMENTS[name]
+    width, right = arrangement.width, arrangement.right
     colors = THEMES[theme]
     tint = dict(zip(layers, colors["layers"].split(), strict=False))
-    rows = list(placed(package, layers, shortcuts))
+    rows = list(placed(package, layers, shortcuts, arrangement))
     layer_of = {box.room: row.layer for row in rows for box in row.boxes}
     ordinary = {
         room: {to for to in imported if (room, to) not in shortcuts and to in layer_of}
@@ -88,17 +110,25 @@ def drawn(package, layers: Mapping[str, str], shortcuts, theme: str) -> str:
         row.layer: {layer_of[to] for box in row.boxes for to in ordinary[box.room]} - {row.layer}
         for row in rows
     }
-    height = rows[-1].top + rows[-1].height + 50
+    legend = [
+        line
+        for sentence in (
+            "Lines on the right: a layer imports from the layer that the arrow points to.",
+            "Dots on a box: the layers that this room imports from. Dashed boxes: internal.",
+        )
+        for line in wrap(sentence, int((width - 44) / LETTER))
+    ]
+    height = rows[-1].top + rows[-1].height + 18 + 16 * len(legend)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" '
-        f'width="{WIDTH}" height="{height:g}" font-family="system-ui, Segoe UI, sans-serif" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height:g}" '
+        f'width="{width}" height="{height:g}" font-family="system-ui, Segoe UI, sans-serif" '
         'role="img" aria-label="The layers of decal and what they import">',
-        f'<rect width="{WIDTH}" height="{height:g}" rx="8" fill="{colors["page"]}"/>',
+        f'<rect width="{width}" height="{height:g}" rx="8" fill="{colors["page"]}"/>',
     ]
     for row in rows:
         parts += [
             f'<g class="layer" data-layer="{row.layer}">',
-            f'<rect x="8" y="{row.top:g}" width="{RIGHT}" height="{row.height:g}" rx="8" '
+            f'<rect x="8" y="{row.top:g}" width="{right}" height="{row.height:g}" rx="8" '
             f'fill="{colors["row"]}"/>',
             f'<rect x="8" y="{row.top:g}" width="5" height="{row.height:g}" rx="2" '
             f'fill="{tint[row.layer]}"/>',
@@ -109,34 +139,33 @@ def drawn(package, layers: Mapping[str, str], shortcuts, theme: str) -> str:
             opened = {to for room, to in shortcuts if room == box.room and to in layer_of}
             parts += room_drawn(box, package, ordinary[box.room], opened, layer_of, tint, colors)
         parts.append("</g>")
-    parts += lanes_drawn(rows, below, tint)
-    legend = (
-        "Lines on the right: a layer imports from the layer that the arrow points to.",
-        "Dots on a box: the layers that this room imports from. Dashed boxes: internal.",
-    )
+    parts += lanes_drawn(rows, below, tint, arrangement)
     for i, text in enumerate(legend):
         parts.append(
-            f'<text x="22" y="{height - 27 + 16 * i:g}" font-size="12" fill="{colors["quiet"]}">'
-            f"{text}</text>"
+            f'<text x="22" y="{height + 5 + 16 * (i - len(legend)):g}" font-size="12" '
+            f'fill="{colors["quiet"]}">{text}</text>'
         )
     return "\n".join([*parts, "</svg>", ""])
 
 
-def placed(package, layers: Mapping[str, str], shortcuts) -> Iterator[Row]:
+def placed(
+    package, layers: Mapping[str, str], shortcuts, arrangement: Arrangement
+) -> Iterator[Row]:
     """The rows from top to bottom, with their boxes."""
+    left, right = arrangement.left, arrangement.right
     top = 10.0
     for layer, names in layers.items():
         rooms = [room for room in names.split() if room in package.rooms]
-        columns = min(COLUMNS, len(rooms))
-        width = (RIGHT - LEFT - PADDING - GAP * (columns - 1)) / columns
-        boxes, y = [], top + PADDING
+        columns = min(arrangement.columns, len(rooms))
+        width = (right - left - PADDING - GAP * (columns - 1)) / columns
+        boxes, y = [], top + PADDING + arrangement.heading
         for first in range(0, len(rooms), columns):
             band = rooms[first : first + columns]
             letters = int((width - 20) / LETTER)
             texts = [wrap(told(package, room, shortcuts), letters) for room in band]
             height = 38 + LINE * max(map(len, texts))
             for i, (room, text) in enumerate(zip(band, texts, strict=True)):
-                boxes.append(Box(room, text, LEFT + i * (width + GAP), y, width, height))
+                boxes.append(Box(room, text, left + i * (width + GAP), y, width, height))
             y += height + GAP
         yield Row(layer, top, y - GAP + PADDING - top, boxes)
         top = y - GAP + PADDING + 12
@@ -187,13 +216,15 @@ def room_drawn(box: Box, package, imported, opened, layer_of, tint, colors) -> l
     return [*parts, "</g>"]
 
 
-def lanes_drawn(rows: list[Row], below: Mapping[str, set[str]], tint) -> list[str]:
+def lanes_drawn(
+    rows: list[Row], below: Mapping[str, set[str]], tint, arrangement: Arrangement
+) -> list[str]:
     """For each layer that others import, a line down to it from all that do."""
     parts = []
-    edge = 8 + RIGHT
+    edge = 8 + arrangement.right
     targets = [row for row in rows if any(row.layer in found for found in below.values())]
     for lane, target in enumerate(targets):
-        x, end = edge + LANE * (lane + 1), target.top + target.height - 14
+        x, end = edge + arrangement.lane * (lane + 1), target.top + target.height - 14
         starts = []
         for row in rows:
             if target.layer in below[row.layer]:
@@ -238,13 +269,13 @@ def content(svg: str) -> dict[str, object]:
 
 
 def main() -> None:
-    """Write both pictures."""
+    """Write all pictures."""
     sys.path[:0] = [str(TESTS), str(TESTS.parent / "src")]
     from test_architecture import LAYERS, PACKAGE, SHORTCUTS
 
-    for theme in THEMES:
-        path = DOCS / "_static" / f"architecture_{theme}.svg"
-        path.write_text(drawn(PACKAGE, LAYERS, SHORTCUTS, theme), encoding="utf-8")
+    for theme, name in product(THEMES, ARRANGEMENTS):
+        path = DOCS / "_static" / f"architecture{name}_{theme}.svg"
+        path.write_text(drawn(PACKAGE, LAYERS, SHORTCUTS, theme, name), encoding="utf-8")
         print(path)
 
 

@@ -9,6 +9,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import commands  # noqa: E402
+from docutils import nodes  # noqa: E402
 from sphinx import addnodes  # noqa: E402
 from sphinx.ext.autosummary import autosummary_toc  # noqa: E402
 from sphinx.transforms import SphinxTransform  # noqa: E402
@@ -32,11 +33,13 @@ extensions = [
     "sphinx_design",
     "sphinx-mathjax-offline",
     "linked_names",
+    "picture_directive",
 ]
 templates_path = ["_templates"]
 default_role = "literal"  # of `names` in docstrings
 myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
 myst_heading_anchors = 3
+smartquotes_action = "qe"  # not dashes: two of them begin an option
 
 # The pages below tutorials are notebooks. What they print is kept until their code changes.
 nb_execution_mode = "cache"
@@ -87,6 +90,13 @@ def without_guesses(_, doctree):
             xref.replace_self(xref.children)
 
 
+def dashes(_, doctree):
+    """Those that autodoc puts between a parameter or a type and its description."""
+    for text in list(doctree.findall(nodes.Text)):
+        if text.startswith(" -- "):
+            text.parent.replace(text, nodes.Text(text.replace("--", "–", 1)))
+
+
 class TablesAlone(SphinxTransform):
     """Pages of objects are found from the tables: in every page's sidebar they take minutes."""
 
@@ -102,6 +112,7 @@ def setup(app):
         app.tags.add("data")
     app.connect("builder-inited", write_pages, priority=400)  # before autosummary
     app.connect("doctree-read", without_guesses)
+    app.connect("doctree-read", dashes)
     app.add_transform(TablesAlone)
     # It adds a folder of static files and sets a path, and does not say that it is safe.
     app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True

@@ -1,17 +1,16 @@
 """Draws the picture of docs/coupled.md: python docs/coupled_figure.py, then python docs/dark.py"""
 
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
-from figures import polygon
+from figures import polygon, save
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pictures import NARROW_INCHES
 from scipy.special import logsumexp, softmax
 
 import decal
 from decal.coupled import CoupledCredalSet, CoupledDecalibrator
 
-STATIC = Path(__file__).parent / "_static"
 NAMES = ("cat", "dog", "fox")
 COUPLED, ALONE, MODEL, END, LINE = "#9ecae1", "#3182bd", "#08306b", "#e6550d", "#737373"
 ALPHA = 0.93
@@ -109,15 +108,15 @@ def draw_intervals(axes: Axes, alone: decal.IntervalCredalSet, credal: CoupledCr
         low, high = c.lower[0], c.upper[0]
         axes.barh(y + offset, high - low, left=low, height=0.34, color=colour, label=label)
     axes.plot(credal.point[0], y, "o", color="white", mec=MODEL, ms=6, label="best shift", ls="")
-    axes.set(yticks=y, xlim=(0, 1), xticks=[0, 0.5, 1], ylim=(3.35, -0.5), xlabel="probability")
+    axes.set(yticks=y, xlim=(0, 1), xticks=[0, 0.5, 1], ylim=(3.6, -0.5), xlabel="probability")
     axes.set_yticklabels(NAMES)
     axes.tick_params(axis="y", length=0)
-    axes.legend(frameon=False, loc="lower center", ncols=1, fontsize=8, borderaxespad=0)
+    axes.legend(frameon=False, loc="lower center", ncols=1, borderaxespad=0)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title("intervals")
 
 
-def coupled() -> None:
+def coupled(narrow: bool) -> Figure:
     """The region of plausible shifts of three classes, and what it makes of one input."""
     logits, labels = examples()
     model = CoupledDecalibrator(ALPHA, likelihood="mean", tol=1e-6).fit(logits, labels)
@@ -125,19 +124,19 @@ def coupled() -> None:
     center = model.predict(QUERY, alpha=1.0, shifts=True).lower_shifts[0, 0]
     one = decal.decalibrate(logits, labels, alpha=ALPHA, reference="best")
     edge = boundary(logits, labels, center, ALPHA)
-    figure, (region, simplex, bars) = plt.subplots(
-        1, 3, figsize=(7.4, 3.1), width_ratios=[1.25, 1.2, 0.8], layout="constrained"
-    )
+    if narrow:
+        figure, (region, simplex, bars) = plt.subplots(
+            3, 1, figsize=(NARROW_INCHES, 9), height_ratios=[1.1, 1.1, 0.8], layout="constrained"
+        )
+    else:
+        figure, (region, simplex, bars) = plt.subplots(
+            1, 3, figsize=(7.4, 3.1), width_ratios=[1.25, 1.2, 0.8], layout="constrained"
+        )
     draw_region(region, edge, center, credal, one.shifts())
     alone = one.predict(QUERY)
     draw_simplex(simplex, edge, alone, credal)
     draw_intervals(bars, alone, credal)
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-    for axes in figure.axes:
-        axes.set_position(np.round(axes.get_position(original=True).bounds, 4))
-    figure.savefig(STATIC / "coupled.svg", facecolor="white", metadata={"Date": None})
-    plt.close(figure)
+    return figure
 
 
 def _against_cat(shift: np.ndarray) -> np.ndarray:
@@ -152,4 +151,5 @@ if __name__ == "__main__":
     plt.rcParams["svg.hashsalt"] = "decal"
     plt.rcParams["font.size"] = 9
     plt.rcParams["axes.titlesize"] = 9
-    coupled()
+    save(coupled(narrow=False), "coupled")
+    save(coupled(narrow=True), "coupled_narrow")

@@ -12,10 +12,9 @@ STATIC = Path(__file__).parent / "_static"
 DRAWN_ON_WHITE = (
     "measure_*.svg",  # docs/figures.py
     "decide_*.svg",
-    "hull.svg",
-    "coupled.svg",  # docs/coupled_figure.py
-    "scale.svg",  # benchmarks/scale.py
-    "comparison/time.svg",  # decal reproduce fashion-mnist
+    "hull*.svg",
+    "coupled*.svg",  # docs/coupled_figure.py
+    "scale*.svg",  # benchmarks/scale.py
 )
 TEXT = "#e3e4e6"
 COUNTERPARTS = {

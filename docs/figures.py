@@ -1,4 +1,7 @@
-"""Draws the pictures of docs/decisions.md: python docs/figures.py, then python docs/dark.py"""
+"""Draws the pictures of docs/decisions.md: python docs/figures.py, then python docs/dark.py
+
+Each is drawn twice: with its panels side by side, and below each other for narrow pages.
+"""
 
 from itertools import combinations
 from pathlib import Path
@@ -7,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from pictures import NARROW_INCHES
 from scipy.optimize import brentq
 from scipy.special import entr
 
@@ -31,9 +35,9 @@ ENSEMBLE = decal.HullCredalSet(
 )
 
 
-def measure_entropy() -> None:
+def measure_entropy(narrow: bool) -> Figure:
     """The most lopsided and the most level distribution of the box, and their entropies."""
-    figure, (triangle, bars) = _panels(1.25, 1)
+    figure, (triangle, bars) = _panels(narrow, 1.25, 1)
     _simplex(triangle)
     corners = polygon(LOWER, UPPER)
     _fill(triangle, corners)
@@ -63,12 +67,12 @@ def measure_entropy() -> None:
     bars.set(xlim=(0, 1.2), yticks=[], xlabel="entropy (nats)", ylim=(2.5, -0.5))
     bars.set_xticks([0, 0.5, np.log(3)], ["0", "0.5", "ln 3"])
     _bare(bars)
-    _save(figure, "measure_entropy")
+    return figure
 
 
-def measure_zero_one() -> None:
+def measure_zero_one(narrow: bool) -> Figure:
     """Which classes can be the most probable one, and what predicting each can cost."""
-    figure, (triangle, bars) = _panels(1.25, 1)
+    figure, (triangle, bars) = _panels(narrow, 1.25, 1)
     _simplex(triangle)
     _regions(triangle, np.eye(3))
     _fill(triangle, polygon(LOWER, UPPER))
@@ -83,12 +87,12 @@ def measure_zero_one() -> None:
         bars.text(middle, k + 0.49, regret, color=colour, ha="center", va="top")
     bars.text(UPPER[2] + 0.03, 2, "never the most probable", color=LINE, va="center")
     bars.set(xlabel="probability", ylim=(2.5, -0.45))
-    _save(figure, "measure_zero_one")
+    return figure
 
 
-def measure_hartley() -> None:
+def measure_hartley(narrow: bool) -> Figure:
     """Möbius masses of all sets of classes, by size."""
-    figure, (triangle, bars) = _panels(1, 1.25)
+    figure, (triangle, bars) = _panels(narrow, 1, 1.25)
     _simplex(triangle)
     _fill(triangle, polygon(LOWER, UPPER))
     sets = moebius(BOX)
@@ -102,12 +106,12 @@ def measure_hartley() -> None:
     bars.set_yticks(y, [" ".join(NAMES[k] for k in members) for members in sets])
     bars.tick_params(axis="y", length=0)
     _bare(bars)
-    _save(figure, "measure_hartley")
+    return figure
 
 
-def measure_width() -> None:
+def measure_width(narrow: bool) -> Figure:
     """The three intervals, as pairs of lines on the simplex and as bars."""
-    figure, (triangle, bars) = _panels(1.25, 1)
+    figure, (triangle, bars) = _panels(narrow, 1.25, 1)
     _simplex(triangle)
     _fill(triangle, polygon(LOWER, UPPER))
     _intervals(bars, LOWER, UPPER, NAMES)
@@ -120,12 +124,12 @@ def measure_width() -> None:
         width = UPPER[k] - LOWER[k]
         bars.text(LOWER[k] + width / 2, k, f"{width:.2f}", ha="center", va="center")
     bars.set(xlabel="probability")
-    _save(figure, "measure_width")
+    return figure
 
 
-def decide_sets() -> None:
+def decide_sets(narrow: bool) -> Figure:
     """The rules that keep a set of classes, under 0/1 loss."""
-    figure, (bars, beaten, best) = _panels(1, 1, 1, height=2.75)
+    figure, (bars, beaten, best) = _panels(narrow, 1, 1, 1, height=2.75)
     box = polygon(LOWER, UPPER)
     _intervals(bars, LOWER, UPPER, NAMES)
     _floor(bars, LOWER.max())
@@ -153,15 +157,17 @@ def decide_sets() -> None:
     ):
         best.text(*_plane(np.array(p)), text, ha="center", va="center")
     best.set_title("e_admissible\nkeeps cat, dog")
-    _save(figure, "decide_sets")
+    return figure
 
 
-def decide_one() -> None:
+def decide_one(narrow: bool) -> Figure:
     """The rules that take one class, under 0/1 loss."""
+    wide = [["worst"] * 2 + ["best"] * 2 + ["regret"] * 2, ["compromise"] * 3 + ["point"] * 3]
+    stacked = [["worst"], ["best"], ["regret"], ["compromise"], ["point"]]
     figure, panels = plt.subplot_mosaic(
-        [["worst"] * 2 + ["best"] * 2 + ["regret"] * 2, ["compromise"] * 3 + ["point"] * 3],
-        figsize=(6.4, 4.9),
-        height_ratios=[1, 1.35],
+        stacked if narrow else wide,
+        figsize=(NARROW_INCHES, 10.5) if narrow else (6.4, 4.9),
+        height_ratios=[1, 1, 1, 1.35, 1.6] if narrow else [1, 1.35],
         layout="constrained",
     )
     y = np.arange(3)
@@ -202,12 +208,12 @@ def decide_one() -> None:
     _fill(panels["point"], polygon(LOWER, UPPER))
     _mark(panels["point"], POINT, "point", TRUTH, (-0.04, 0.42))
     panels["point"].set_title("point\ntakes cat")
-    _save(figure, "decide_one")
+    return figure
 
 
-def decide_hedge() -> None:
+def decide_hedge(narrow: bool) -> Figure:
     """Three rules, three answers, with a hedge that is never the best action."""
-    figure, (ranges, edges, cut) = _panels(1, 1, 1, height=2.75)
+    figure, (ranges, edges, cut) = _panels(narrow, 1, 1, 1, height=2.75)
     low, high = (bound[0] for bound in BOX.expectation(HEDGE))
     _intervals(ranges, low, high, HEDGE_NAMES)
     _floor(ranges, low.max())
@@ -240,13 +246,13 @@ def decide_hedge() -> None:
     cut.set(xticks=[0.2, 0.4, 0.6], yticks=[0.2, 0.4, 0.6, 0.8])
     cut.set_title("e_admissible\nkeeps cat, dog")
     _bare(cut)
-    _save(figure, "decide_hedge")
+    return figure
 
 
-def decide_abstain() -> None:
+def decide_abstain(narrow: bool) -> Figure:
     """Where each action is best, with abstention, and what each can earn."""
     names = (*NAMES, "abstain")
-    figure, (triangle, bars) = _panels(1.25, 1)
+    figure, (triangle, bars) = _panels(narrow, 1.25, 1)
     _simplex(triangle)
     _regions(triangle, ABSTAIN)
     _fill(triangle, polygon(LOWER, UPPER))
@@ -262,12 +268,12 @@ def decide_abstain() -> None:
     _floor(bars, low.max())
     bars.plot([low[3]] * 2, [2.7, 3.3], color=NARROW, lw=3)
     bars.set(xlabel="expected utility")
-    _save(figure, "decide_abstain")
+    return figure
 
 
-def hull() -> None:
+def hull(narrow: bool) -> Figure:
     """The hull of four predictions in its box, and the lead of the class that all four favour."""
-    figure, (triangle, bars) = _panels(1.25, 1)
+    figure, (triangle, bars) = _panels(narrow, 1.25, 1)
     _simplex(triangle)
     _regions(triangle, np.eye(3))
     box = ENSEMBLE.box()
@@ -289,7 +295,7 @@ def hull() -> None:
     bars.set_yticks([0, 1], ["over dog", "over fox"])
     bars.tick_params(axis="y", length=0)
     _bare(bars)
-    _save(figure, "hull")
+    return figure
 
 
 def clip(corners: np.ndarray, normal: np.ndarray, level: float) -> np.ndarray:
@@ -324,7 +330,8 @@ def moebius(credal: decal.IntervalCredalSet) -> dict[tuple[int, ...], float]:
     return masses
 
 
-def _save(figure: Figure, name: str) -> None:
+def save(figure: Figure, name: str) -> None:
+    """The figure as NAME.svg, on white."""
     # The layout may differ by round-off from run to run, and ids in the file depend on it.
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
@@ -334,8 +341,13 @@ def _save(figure: Figure, name: str) -> None:
     plt.close(figure)
 
 
-def _panels(*widths: float, height: float = 2.9) -> tuple[Figure, np.ndarray]:
-    """A row of panels as wide as the page."""
+def _panels(narrow: bool, *widths: float, height: float = 2.9) -> tuple[Figure, np.ndarray]:
+    """A row of panels as wide as the page, or a column of them as wide as a telephone."""
+    if narrow:
+        size = (NARROW_INCHES, 2.8 * len(widths))
+        figure, panels = plt.subplots(len(widths), 1, figsize=size, layout="constrained")
+        figure.get_layout_engine().set(h_pad=0.1)
+        return figure, panels
     return plt.subplots(
         1, len(widths), figsize=(6.4, height), width_ratios=widths, layout="constrained"
     )
@@ -420,7 +432,7 @@ if __name__ == "__main__":
     plt.rcParams["svg.hashsalt"] = "decal"
     plt.rcParams["font.size"] = 9
     plt.rcParams["axes.titlesize"] = 9
-    for draw in (measure_entropy, measure_zero_one, measure_hartley, measure_width):
-        draw()
-    for draw in (decide_sets, decide_one, decide_hedge, decide_abstain, hull):
-        draw()
+    measures = (measure_entropy, measure_zero_one, measure_hartley, measure_width)
+    for draw in (*measures, decide_sets, decide_one, decide_hedge, decide_abstain, hull):
+        save(draw(narrow=False), draw.__name__)
+        save(draw(narrow=True), f"{draw.__name__}_narrow")

@@ -13,8 +13,12 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
+from pictures import NARROW_INCHES, SMALLEST
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -25,6 +29,9 @@ from decal import plot
 
 FOLDER = Path(__file__).parent / "_static" / "gallery"
 DPI = 130
+SIDE_BY_SIDE = ("spiders", "alpha_paths", "reliabilities")
+"""Figures of many panels, which are wider than a telephone."""
+
 LIGHT = {"figure.facecolor": "white", "axes.facecolor": "white"}
 DARK = {"figure.facecolor": "#131416", "axes.facecolor": "#131416"}  # the theme's background
 
@@ -130,7 +137,7 @@ def patients() -> tuple[decal.LabelShift, np.ndarray]:
 
 
 def pictures() -> dict[str, Callable[[], Figure]]:
-    """What to draw, by name of its file."""
+    """What to draw, by name of its file; panels of NAME_narrow are below each other."""
     folder = os.environ.get("DECAL_DATA")
     if folder:
         images, other = (
@@ -157,6 +164,11 @@ def pictures() -> dict[str, Callable[[], Figure]]:
             example.model, example.logits[:shown], distributions=example.truth[:shown]
         )
 
+    def paths_of_classes(ncols: int) -> Figure:
+        truth = images.truth[row]
+        axes = plot.alpha_paths(images.model, images.logits[row], truth=truth, ncols=ncols)
+        return axes[0, 0].figure
+
     two = {"CLIP": images.predict(), "SigLIP-2": other.predict()}
     if not folder:
         two = {"α = 0.95": images.predict(0.95), "α = 0.8": images.predict(0.8)}
@@ -177,16 +189,18 @@ def pictures() -> dict[str, Callable[[], Figure]]:
                 rows,
                 truth=images.truth,
                 titles=["a bird?", "a plane?"] if folder else None,
+                size=2.6,
             )[0, 0].figure
         ),
         "simplex": lambda: plot.simplex(levels, pair, truth=triples.truth, nested=True).figure,
         "intervals": lambda: plot.intervals(two, row, truth=images.truth, top=7).figure,
         "binary": lambda: plot.binary(tumour, labels=kind).figure,
-        "tradeoff": lambda: plot.tradeoff(paths).figure,
+        "tradeoff": lambda: plot.tradeoff(paths, mark=(0.8, 0.95), ax=axes_of(4.3)).figure,
         "risk_coverage": lambda: plot.risk_coverage(checks).figure,
         "decomposition": lambda: plot.decomposition(images.predict(), labels=images.labels).figure,
-        "calibration_test": lambda: plot.calibration_test(tested).figure,
+        "calibration_test": lambda: plot.calibration_test(tested, ax=axes_of(4.5)).figure,
         "reliabilities": lambda: plot.reliabilities(tested)[0, 0].figure,
+        "reliabilities_narrow": lambda: plot.reliabilities(tested, ncols=2)[0, 0].figure,
         "frequencies": lambda: plot.frequencies(shifted(images).frequencies).figure,
         "prevalence": lambda: (
             plot.prevalence(
@@ -196,11 +210,15 @@ def pictures() -> dict[str, Callable[[], Figure]]:
         "alpha_path": lambda: (
             plot.alpha_path(images.model, images.logits[row], truth=images.truth[row]).figure
         ),
-        "alpha_paths": lambda: (
-            plot.alpha_paths(images.model, images.logits[row], truth=images.truth[row])[0, 0].figure
-        ),
+        "alpha_paths": lambda: paths_of_classes(3),
+        "alpha_paths_narrow": lambda: paths_of_classes(2),
         "likelihood": lambda: plot.likelihood(images.model).figure,
     }
+
+
+def axes_of(height: float) -> Axes:
+    """Axes of the width that all can read."""
+    return plt.subplots(figsize=(NARROW_INCHES, height), layout="constrained")[1]
 
 
 def main() -> None:
@@ -212,16 +230,25 @@ def main() -> None:
         for mode, colours in (("light", LIGHT), ("dark", DARK)):
             with plt.rc_context(colours):
                 figure = draw()
+                if name not in SIDE_BY_SIDE:
+                    width, height = figure.get_size_inches()
+                    figure.set_size_inches(min(width, NARROW_INCHES), height)
                 save(figure, FOLDER / f"{name}_{mode}.png")
 
 
 def save(figure: Figure, path: Path) -> None:
-    """A picture of 256 colours, a third of the size."""
-    buffer = io.BytesIO()
+    """A picture of 256 colours, a third of the size, which says how small its text is."""
+    buffer, said = io.BytesIO(), PngInfo()
     figure.savefig(buffer, dpi=DPI)
+    said.add_text(SMALLEST, f"{min(text.get_fontsize() for text in written(figure)):.2f}")
     plt.close(figure)
-    picture = Image.open(buffer).convert("RGB")
-    picture.quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+    picture = Image.open(buffer).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    picture.save(path, optimize=True, dpi=(DPI, DPI), pnginfo=said)
+
+
+def written(figure: Figure) -> list[Text]:
+    """All text that is seen."""
+    return [t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip()]
 
 
 if __name__ == "__main__":

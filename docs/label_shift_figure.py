@@ -1,9 +1,11 @@
 """Draws the picture of docs/label_shift.md: python docs/label_shift_figure.py"""
 
+from itertools import product
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from pictures import NARROW_INCHES
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -48,12 +50,13 @@ def main() -> None:
     rows = [int(np.argmin(np.abs(before - p))) for p in SHOWN]
     names = [f"patient {i + 1}" for i in range(len(rows))]
     STATIC.mkdir(exist_ok=True, parents=True)
-    for theme, colours in THEMES.items():
+    sizes = {"prevalence": (6.6, 4.0), "prevalence_narrow": (NARROW_INCHES, 4.0)}
+    for (theme, colours), (name, size) in product(THEMES.items(), sizes.items()):
         with plt.rc_context({**colours, "svg.hashsalt": "decal"}):
-            figure, ax = plt.subplots(figsize=(6.6, 4.0), layout="constrained")
+            figure, ax = plt.subplots(figsize=size, layout="constrained")
             plot.prevalence(shift, logits[rows], "sick", ax=ax, names=names, largest=0.7)
             figure.savefig(
-                STATIC / f"prevalence_{theme}.svg", transparent=True, metadata={"Date": None}
+                STATIC / f"{name}_{theme}.svg", transparent=True, metadata={"Date": None}
             )
             plt.close(figure)
     credal = shift.predict(logits[rows])

@@ -1,11 +1,13 @@
 """Draws the picture of docs/local.md: python docs/local_figure.py"""
 
+from itertools import product
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 from figures import polygon
 from matplotlib.axes import Axes
+from pictures import NARROW_INCHES
 from scipy.special import rel_entr
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
@@ -91,7 +93,7 @@ def draw(
 
 
 def main() -> None:
-    """Both themes."""
+    """Both themes, with panels side by side and below each other."""
     _, logits, labels = examples()
     half = len(logits) // 2
     sets, budgets = [], []
@@ -103,8 +105,12 @@ def main() -> None:
     confidence = sets[0].point.max(axis=1)
     rows = [int(np.abs(confidence - shown).argmin()) for shown in SHOWN]
     STATIC.mkdir(exist_ok=True)
-    for theme, colour in THEMES.items():
-        figure, panels = plt.subplots(1, 3, figsize=(9, 3.1), layout="constrained")
+    for (theme, colour), narrow in product(THEMES.items(), (False, True)):
+        figure, panels = plt.subplots(
+            *((3, 1) if narrow else (1, 3)),
+            figsize=(NARROW_INCHES, 8.4) if narrow else (9, 3.1),
+            layout="constrained",
+        )
         for axes, row in zip(panels, rows, strict=True):
             draw(axes, row, sets, budgets[0], colour)
             axes.set_title(
@@ -112,9 +118,14 @@ def main() -> None:
             )
         handles = panels[0].get_legend_handles_labels()
         figure.legend(
-            *handles, loc="outside upper center", ncols=4, frameon=False, labelcolor=colour["ink"]
+            *handles,
+            loc="outside upper center",
+            ncols=2 if narrow else 4,
+            frameon=False,
+            labelcolor=colour["ink"],
         )
-        figure.savefig(STATIC / f"ball_{theme}.svg", transparent=True, metadata={"Date": None})
+        name = f"ball_narrow_{theme}" if narrow else f"ball_{theme}"
+        figure.savefig(STATIC / f"{name}.svg", transparent=True, metadata={"Date": None})
         plt.close(figure)
 
 

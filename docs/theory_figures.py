@@ -6,6 +6,7 @@ takes for an eight.
 """
 
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -16,6 +17,7 @@ from local_figure import DIGITS, border, examples, outline, plane
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from pictures import NARROW_INCHES
 from scipy.special import softmax
 
 import decal
@@ -29,7 +31,7 @@ EIGHTS, SHOWN = 10, 98
 """Eights among the labelled examples; and the input, among those that are not."""
 
 WIDTH = 6.6
-"""Inches: at the usual font size, text can be read on a telephone."""
+"""Inches."""
 
 
 @dataclass(frozen=True)
@@ -58,19 +60,26 @@ class Example:
         return softmax(self.query + shifts[:, None] * np.eye(3)[k], axis=1)
 
 
-def likelihood(example: Example, ink: Ink) -> Figure:
+def likelihood(example: Example, ink: Ink, narrow: bool) -> Figure:
     """What shifting one class gains, the cut, and the shifts above it."""
     model = example.model()
     shifts, cut = model.shifts(), np.log(ALPHA)
     figure, (ax, below) = plt.subplots(
-        2, 1, figsize=(WIDTH, 3.6), height_ratios=[4, 1], sharex=True, layout="constrained"
+        2,
+        1,
+        figsize=(NARROW_INCHES if narrow else WIDTH, 3.6),
+        height_ratios=[4, 1],
+        sharex=True,
+        layout="constrained",
     )
     at = np.linspace(-3, 3, 301)
     gains = model.gains("class", at)
     ax.axhline(0, color=ink.grid, lw=1, zorder=0)
     ax.axhline(cut, color=ink.text, lw=1.2, ls=(0, (5, 3)))
-    ax.text(3, cut + 0.0012, f"the cut, α = {ALPHA}", ha="right", va="bottom")
-    names = ((1.08, -0.031, "left"), (1.34, 0.004, "left"), (-1.86, 0.004, "right"))
+    ax.text(
+        3, cut + 0.0012, "the cut" if narrow else f"the cut, α = {ALPHA}", ha="right", va="bottom"
+    )
+    names = ((-1.06, -0.031, "right"), (1.34, 0.004, "left"), (-1.86, 0.004, "right"))
     for k, (colour, (x, y, ha)) in enumerate(zip(ink.models, names, strict=False)):
         ends = np.array([shifts.lower[k], shifts.upper[k]])
         ax.plot(at, gains[:, k], color=colour, lw=2)
@@ -96,13 +105,11 @@ def likelihood(example: Example, ink: Ink) -> Figure:
     return figure
 
 
-def intervals(example: Example, ink: Ink) -> Figure:
+def intervals(example: Example, ink: Ink, narrow: bool) -> Figure:
     """From the plausible shifts of one class to its interval, for one input; and all intervals."""
     model = example.model(box="own")
     credal = model.predict(example.query[None])
-    figure, (picture, curve, bars) = plt.subplots(
-        1, 3, figsize=(WIDTH, 2.9), width_ratios=[0.62, 1.35, 1], layout="constrained"
-    )
+    figure, (picture, curve, bars) = _panels(narrow, 0.62, 1.35, 1)
     picture.imshow(
         example.image, cmap=LinearSegmentedColormap.from_list("ink", [ink.face, ink.text])
     )
@@ -132,13 +139,11 @@ def intervals(example: Example, ink: Ink) -> Figure:
     return figure
 
 
-def own_and_joint(example: Example, ink: Ink) -> Figure:
+def own_and_joint(example: Example, ink: Ink, narrow: bool) -> Figure:
     """The probability of one class under the shifts of all classes: its own range, and all."""
     own, joint = (example.model(box=box).predict(example.query[None]) for box in ("own", "joint"))
     shifts = example.model().shifts()
-    figure, (curves, bars) = plt.subplots(
-        1, 2, figsize=(WIDTH, 2.9), width_ratios=[1.35, 1], layout="constrained"
-    )
+    figure, (curves, bars) = _panels(narrow, 1.35, 1)
     j = 0
     for k, colour in enumerate(ink.models[:3]):
         at = np.linspace(shifts.lower[k], shifts.upper[k], 101)
@@ -164,14 +169,14 @@ def own_and_joint(example: Example, ink: Ink) -> Figure:
     return figure
 
 
-def sets(example: Example, ink: Ink) -> Figure:
+def sets(example: Example, ink: Ink, narrow: bool) -> Figure:
     """One input in the triangle: one class at a time, all at once, and any distribution nearby."""
     one = example.model()
     query = example.query[None]
     coupled = CoupledDecalibrator(ALPHA, likelihood="mean", reference="model", tol=1e-6)
     together = coupled.fit(example.logits, example.labels).predict(query)
     alone, local = one.predict(query), example.model(directions=["local"]).predict(query)
-    figure, panels = plt.subplots(1, 3, figsize=(WIDTH, 2.35), layout="constrained")
+    figure, panels = _panels(narrow, 1, 1, 1, height=2.35)
     blue, muted = ink.models[0], {"color": ink.muted, "lw": 1.3, "ls": (0, (4, 2))}
 
     for axes, credal, title in zip(
@@ -199,6 +204,15 @@ def sets(example: Example, ink: Ink) -> Figure:
     for axes, p in zip(panels, (alone.point, together.point, local.point), strict=True):
         axes.plot(*plane(p[0]), **_ring(ink))
     return figure
+
+
+def _panels(narrow: bool, *sizes: float, height: float = 2.9) -> tuple[Figure, np.ndarray]:
+    """Panels side by side, or below each other."""
+    if narrow:
+        size = (NARROW_INCHES, 2.3 * sum(sizes))
+        return plt.subplots(len(sizes), 1, figsize=size, height_ratios=sizes, layout="constrained")
+    size = (WIDTH, height)
+    return plt.subplots(1, len(sizes), figsize=size, width_ratios=sizes, layout="constrained")
 
 
 def _ring(ink: Ink) -> dict[str, object]:
@@ -248,9 +262,12 @@ def main() -> None:
         colours |= dict.fromkeys(("xtick.color", "ytick.color"), ink.muted)
         colours |= dict.fromkeys(("xtick.labelcolor", "ytick.labelcolor"), ink.text)
         with plt.rc_context(colours | {"svg.hashsalt": "decal"}):
-            for draw in (likelihood, intervals, own_and_joint, sets):
-                figure = draw(example, ink)
-                figure.savefig(STATIC / f"{draw.__name__}_{theme}.svg", metadata={"Date": None})
+            for draw, narrow in product(
+                (likelihood, intervals, own_and_joint, sets), (False, True)
+            ):
+                figure = draw(example, ink, narrow)
+                name = draw.__name__ + ("_narrow" if narrow else "")
+                figure.savefig(STATIC / f"{name}_{theme}.svg", metadata={"Date": None})
                 plt.close(figure)
 
 

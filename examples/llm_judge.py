@@ -128,7 +128,7 @@ def draw(means: list[dict], path: Path, theme: str) -> None:
     styles = {None: ("blue", "all tokens", -0.15), 20: ("red", "20 tokens listed", 0.0)}
     styles[5] = ("grey", "5 tokens listed", 0.15)
     with plt.rc_context(smollm2.themed(theme)):
-        figure, ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
+        figure, ax = plt.subplots(figsize=(4.1, 3.6), layout="constrained")
         for top, (colour, label, offset) in styles.items():
             rows = [row for row in means if row["top"] == top]
             x = np.array([row["deserved"] for row in rows]) + offset

@@ -182,11 +182,11 @@ def draw(curves: dict, path: Path, theme: str) -> None:
     colours = smollm2.THEMES[theme]
     shown = {
         "RoBERTa": ("blue", "RoBERTa, fine-tuned", (10, 6)),
-        "SmolLM2": ("red", "SmolLM2, asked", (10, 2)),
-        "frequencies": ("grey", "frequencies of the labels", (-150, -12)),
+        "SmolLM2": ("red", "SmolLM2,\nasked", (10, 0)),
+        "frequencies": ("grey", "frequencies\nof the labels", (-88, -22)),
     }
     with plt.rc_context(smollm2.themed(theme)):
-        figure, ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
+        figure, ax = plt.subplots(figsize=(4.1, 3.4), layout="constrained")
         for model, (colour, label, place) in shown.items():
             efficiency, coverage = curves[model, SHIFTED]
             order = np.argsort(efficiency)

@@ -13,7 +13,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-REFERRING = {"a": "href", "link": "href", "img": "src", "iframe": "src", "script": "src"}
+REFERRING = {
+    "a": "href",
+    "iframe": "src",
+    "img": "src",
+    "link": "href",
+    "script": "src",
+    "source": "srcset",
+}
 
 
 class Page(HTMLParser):

@@ -201,10 +201,12 @@ def architecture():
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_picture_shows_the_tree_as_it_is(theme):
+@pytest.mark.parametrize("arrangement", ["", "_narrow"])
+def test_the_picture_shows_the_tree_as_it_is(arrangement, theme):
     script = architecture()
-    committed = (DOCS / "_static" / f"architecture_{theme}.svg").read_text(encoding="utf-8")
-    now = script.drawn(PACKAGE, LAYERS, SHORTCUTS, theme)
+    path = DOCS / "_static" / f"architecture{arrangement}_{theme}.svg"
+    committed = path.read_text(encoding="utf-8")
+    now = script.drawn(PACKAGE, LAYERS, SHORTCUTS, theme, arrangement)
     assert script.content(committed) == script.content(now), "run: python docs/architecture.py"
     ElementTree.fromstring(committed)
 

@@ -1,4 +1,4 @@
-"""Pictures of the documentation: each has a partner for dark pages, with the same words for it."""
+"""Pictures of the documentation: for light and dark pages, for wide and narrow ones, readable."""
 
 import importlib.util
 import re
@@ -9,11 +9,21 @@ import pytest
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if "_build" not in page.parts]
-DIRECTIVE = re.compile(r"```\{(?:image|figure)\} (\S+)\n((?::.*\n)*)")
+DIRECTIVE = re.compile(r"```\{picture\} (\S+)\n((?::.*\n)*)```\n")
+SHOWN = {
+    page.parent / path: options
+    for page in PAGES
+    for path, options in DIRECTIVE.findall(page.read_text(encoding="utf-8"))
+}
 PICTURE = re.compile(
     r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="(\S+)">\s*'
     r'<img [^>]*src="([^"\s]+)"'
 )
+WIDE, NARROW = 704, 358
+"""Pixels for pictures, on the narrowest page that shows the wide ones, and on a telephone."""
+
+READABLE = 10
+"""Pixels of the smallest text."""
 
 
 def the_script(name):
@@ -24,25 +34,36 @@ def the_script(name):
     return module
 
 
-def lightless(path):
-    """The name that both partners share."""
-    return re.sub(r"(_light|_dark)?(\.\w+)$", r"\2", path)
+def named(picture):
+    return picture.relative_to(DOCS / "_static").as_posix()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
-def test_every_picture_of_a_page_has_a_dark_partner_with_the_same_words(page):
+def test_pages_show_pictures_by_the_directive_that_knows_their_partners(page):
     text = page.read_text(encoding="utf-8")
-    assert re.findall(r"!\[[^\]]*\]\([^)]*\.(?:svg|png)\)", text) == []  # seen in both modes
-    shown = {"light": {}, "dark": {}}
-    for path, options in DIRECTIVE.findall(text):
-        mode = re.search(r":class: .*only-(light|dark)", options)
-        assert mode, f"{path} needs the class only-light or only-dark"
-        alt = re.search(r":alt: (.+)", options)
-        assert alt, f"{path} needs :alt:"
-        assert (page.parent / path).is_file(), path
-        assert path.rsplit(".", 1)[0].endswith("_dark") == (mode[1] == "dark"), path
-        shown[mode[1]][lightless(path)] = alt[1]
-    assert shown["light"] == shown["dark"]
+    assert re.findall(r"!\[[^\]]*\]\([^)]*\.(?:svg|png)\)|```\{(?:image|figure)\}", text) == []
+    assert text.count("{picture}") == len(DIRECTIVE.findall(text))
+
+
+@pytest.mark.parametrize("picture", SHOWN, ids=named)
+def test_every_picture_has_words_and_a_dark_partner(picture):
+    partner = the_script("pictures").partner
+    assert re.search(r"^:alt: .{20}", SHOWN[picture], re.MULTILINE), "needs :alt:"
+    assert picture.is_file()
+    assert partner(picture, dark=True).is_file()
+    narrow = [partner(picture, dark=dark, narrow=True) for dark in (False, True)]
+    assert len({path.is_file() for path in narrow}) == 1, narrow
+
+
+@pytest.mark.parametrize("picture", SHOWN, ids=named)
+def test_the_text_of_every_picture_can_be_read_on_a_telephone(picture):
+    script = the_script("pictures")
+    narrow = script.partner(picture, narrow=True)
+    scrolls = ":scrolls:" in SHOWN[picture]
+    for path, room in ((picture, WIDE), (narrow if narrow.is_file() else picture, NARROW)):
+        width, _ = script.size(path)
+        shown = 1 if scrolls and room == NARROW else min(1, room / width)
+        assert shown * script.smallest_text(path) >= READABLE, f"{path.name} on {room} pixels"
 
 
 def test_the_readme_has_a_dark_source_for_every_picture():
@@ -52,7 +73,7 @@ def test_the_readme_has_a_dark_source_for_every_picture():
     for dark, light in pairs:
         assert (ROOT / dark).is_file(), dark
         assert (ROOT / light).is_file(), light
-        assert lightless(dark) == lightless(light)
+        assert re.sub("_dark", "", dark) == re.sub("_light", "", light)
         assert dark != light
 
 

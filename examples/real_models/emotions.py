@@ -33,6 +33,7 @@ import numpy as np
 
 import decal
 from shared import (
+    NARROW,
     balls_around,
     cut,
     draw_themes,
@@ -172,17 +173,23 @@ def contested(shares: np.ndarray, inside: np.ndarray) -> list[int]:
     return [int(i) for i in (*within[:2], *outside[-1:])]
 
 
-def draw(results: dict[str, Any], faces: dict[str, np.ndarray], sets: Any) -> Any:
+def draw(results: dict[str, Any], faces: dict[str, np.ndarray], sets: Any, narrow: bool) -> Any:
     """The pictures' faces with their sets; with votes, also three of FER's and the trade-off."""
     import matplotlib.pyplot as plt
 
     from decal import plot
 
     has_votes = "shares" in results
-    layout = "FS.T\nABCT" if has_votes else "FS"
-    figure = plt.figure(figsize=(9.6, 5.2) if has_votes else (6, 3), layout="constrained")
-    ratios = [1, 1, 1, 1.35] if has_votes else [1, 1.4]
-    axes = figure.subplot_mosaic(layout.replace("FS.", "FSS"), width_ratios=ratios)
+    if has_votes and narrow:
+        figure = plt.figure(figsize=(NARROW, 12), layout="constrained")
+        heights = {"height_ratios": [1, 1, 1, 1, 1.5]}
+        axes = figure.subplot_mosaic("FS\nAA\nBB\nCC\nTT", width_ratios=[1, 1.6], **heights)
+    elif has_votes:
+        figure = plt.figure(figsize=(8, 5), layout="constrained")
+        axes = figure.subplot_mosaic("FSST\nABCT", width_ratios=[1, 1, 1, 1.35])
+    else:
+        figure = plt.figure(figsize=(NARROW if narrow else 6, 3), layout="constrained")
+        axes = figure.subplot_mosaic("FS", width_ratios=[1, 1.4])
     name = list(faces)[-1]
     axes["F"].imshow(faces[name], cmap="gray", vmin=0, vmax=1)
     axes["F"].set_axis_off()
@@ -199,9 +206,9 @@ def draw(results: dict[str, Any], faces: dict[str, np.ndarray], sets: Any) -> An
         plot.intervals(
             fer, row, ax=axes[letter], truth=results["shares"], sort="class", legend=letter == "A"
         )
-        axes[letter].set_title(f"a face of FER, {said}", fontsize=9)
+        axes[letter].set_title(f"a face of FER,\n{said}", fontsize=9)
         axes[letter].set_xlabel("")
-        if letter != "A":
+        if letter != "A" and not narrow:
             axes[letter].set_yticklabels([])
     trade = axes["T"]
     for kind, colour in zip(KINDS, ("#E69F00", "#009E73", "#56B4E9"), strict=True):
@@ -216,7 +223,12 @@ def draw(results: dict[str, Any], faces: dict[str, np.ndarray], sets: Any) -> An
         xlim=(0.2, 1),
     )
     trade.set_title("coverage of ten votes", fontsize=10)
-    trade.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.12))
+    trade.legend(
+        frameon=False,
+        fontsize=9,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.22 if narrow else -0.14),
+    )
     trade.spines[["top", "right"]].set_visible(False)
     return figure
 
@@ -252,7 +264,7 @@ def main() -> None:
     sets = balls_around(logits, results["alpha"], EMOTIONS).box()
     print(sets)
     small, background = strangers(network, results["alpha"]).values()
-    draw_themes(given.out, "emotions", lambda: draw(results, faces, sets))
+    draw_themes(given.out, "emotions", lambda narrow: draw(results, faces, sets, narrow))
     save(
         given.out, "emotions", pictures=list(faces), picture_logits=logits,
         picture_lower=sets.lower, picture_upper=sets.upper, classes=EMOTIONS,

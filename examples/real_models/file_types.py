@@ -26,12 +26,14 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 
 import decal
 from shared import (
+    NARROW,
     Balls,
     cut,
     draw_themes,
@@ -156,16 +158,19 @@ def various(rows: list[int], labels: np.ndarray) -> list[int]:
     return list(first.values())[:3]
 
 
-def draw(panels: dict[str, list[int]], sets: decal.IntervalCredalSet, titles: list[str]) -> Any:
-    """Rows of files, each with the intervals of its most probable types."""
+def draw(
+    panels: dict[str, list[int]], sets: decal.IntervalCredalSet, titles: list[str], narrow: bool
+) -> Any:
+    """Two groups of files, each with the intervals of its most probable types."""
     import matplotlib.pyplot as plt
 
     from decal import plot
 
-    figure = plt.figure(figsize=(9.6, 5.2), layout="constrained")
-    for line, (heading, rows) in zip(figure.subfigures(2, 1), panels.items(), strict=True):
-        line.suptitle(heading, fontsize=11, weight="bold")
-        for place, ax in enumerate(line.subplots(1, 3)):
+    figure = plt.figure(figsize=(NARROW, 14) if narrow else (6.6, 7.5), layout="constrained")
+    groups = figure.subfigures(*((2, 1) if narrow else (1, 2)))
+    for group, (heading, rows) in zip(groups, panels.items(), strict=True):
+        group.suptitle(fill(heading, 26), fontsize=11, weight="bold")
+        for place, ax in enumerate(group.subplots(3, 1)):
             if place >= len(rows):
                 ax.set_axis_off()
                 continue
@@ -236,7 +241,7 @@ def main() -> None:
         "For a person: several types are plausible": various(unsure, truth),
     }
     titles = [f"{shortened(files[i][0].name)}\nextension: {files[i][1]}" for i in new]
-    draw_themes(given.out, "file_types", lambda: draw(panels, balls.box(), titles))
+    draw_themes(given.out, "file_types", lambda narrow: draw(panels, balls.box(), titles, narrow))
     save(
         given.out, "file_types", classes=types, paths=[str(files[i][0]) for i in new],
         labels=truth, logits=logits[new], kept=kept, plausibility=plausible, handed_over=handed,

@@ -33,6 +33,7 @@ import numpy as np
 
 import decal
 from shared import (
+    NARROW,
     Balls,
     balls_around,
     cut,
@@ -185,25 +186,31 @@ def miss_rates(plausible: np.ndarray, seed: int) -> np.ndarray:
     return np.array(found)
 
 
-def draw(pictures: dict[str, Any], sets: dict[str, decal.KLCredalSet]) -> Any:
-    """Six photographs, each above the intervals that both networks give."""
+def draw(pictures: dict[str, Any], sets: dict[str, decal.KLCredalSet], narrow: bool) -> Any:
+    """Six photographs, each above or beside the intervals that both networks give."""
     import matplotlib.pyplot as plt
 
     from decal import plot
 
-    figure, panels = plt.subplots(
-        4, 3, figsize=(9.6, 8.4), layout="constrained", height_ratios=[1.35, 1] * 2
-    )
-    for place, name in enumerate(SHOWN):
-        above, below = panels[2 * (place // 3) : 2 * (place // 3) + 2, place % 3]
+    if narrow:
+        figure, panels = plt.subplots(
+            6, 2, figsize=(NARROW, 11), layout="constrained", width_ratios=[1, 1.2]
+        )
+        pairs = list(panels)
+    else:
+        figure, panels = plt.subplots(
+            4, 3, figsize=(8, 7.8), layout="constrained", height_ratios=[1.35, 1] * 2
+        )
+        pairs = [*panels[:2].T, *panels[2:].T]
+    for place, (name, (above, below)) in enumerate(zip(SHOWN, pairs, strict=True)):
         row = list(pictures).index(name)
         above.imshow(square(pictures[name], NETWORKS["Lite2"]))
         above.set_axis_off()
         kept = [int(s.decide("e_admissible")[row].sum()) for s in sets.values()]
         said = " and ".join(dict.fromkeys(map(str, kept)))
-        above.set_title(f"{name}: {said} plausible", fontsize=10)
+        above.set_title(f"{name}: {said} plausible", fontsize=10, loc="left" if narrow else "right")
         boxes = {network: s[row].box() for network, s in sets.items()}
-        plot.intervals(boxes, ax=below, top=4, sort="point", legend=place == 3)
+        plot.intervals(boxes, ax=below, top=4, sort="point", legend=place == (5 if narrow else 3))
         below.set_xlabel("")
     return figure
 
@@ -234,7 +241,7 @@ def main() -> None:
         print(f"  chelsea is a cat of some kind: [{lower:.2f}, {upper:.2f}]")
         results[f"{network}_logits"], results[f"{network}_cat"] = logits, [lower, upper]
         results[f"{network}_kept"] = balls.decide("e_admissible")
-    draw_themes(given.out, "imagenet", lambda: draw(pictures, sets))
+    draw_themes(given.out, "imagenet", lambda narrow: draw(pictures, sets, narrow))
     save(given.out, "imagenet", pictures=list(pictures), classes=names, **results)
 
 

@@ -19,12 +19,14 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 
 import decal
 from shared import (
+    NARROW,
     Balls,
     balls_around,
     cut,
@@ -120,6 +122,7 @@ def draw(
     balls: list[decal.KLCredalSet],
     sizes: list[np.ndarray],
     accuracy: list[float],
+    narrow: bool,
 ) -> Any:
     """Six texts with their intervals; sizes of the sets, and accuracy, by length."""
     import matplotlib.pyplot as plt
@@ -128,14 +131,17 @@ def draw(
     from decal import plot
 
     names = [LANG_INFO.get(code, {}).get("name", code) for code in balls[0].classes]
-    figure = plt.figure(figsize=(10.6, 5), layout="constrained")
-    axes = figure.subplot_mosaic("ABCG\nDEFG", width_ratios=[1, 1, 1, 1.5])
+    figure = plt.figure(figsize=(NARROW, 12) if narrow else (8, 6.6), layout="constrained")
+    if narrow:
+        axes = figure.subplot_mosaic("A\nB\nC\nD\nE\nF\nG", height_ratios=[1] * 6 + [2.2])
+    else:
+        axes = figure.subplot_mosaic("ABC\nDEF\nGGG", height_ratios=[1, 1, 1.6])
     for row, (name, text) in enumerate(shown.items()):
         ax = axes["ABCDEF"[row]]
         ball = balls[row]
         called = decal.IntervalCredalSet(ball.lower, ball.upper, point=ball.point, classes=names)
         plot.intervals(called, ax=ax, top=4, sort="point", legend=False)
-        ax.set_title(f"{text}\n({SHOWN[name][0]})", fontsize=8.5)
+        ax.set_title(f"{fill(text, 24)}\n({SHOWN[name][0]})", fontsize=8.5)
         ax.set_xlabel("")
     ax, places = axes["G"], np.arange(len(LENGTHS))
     spread = [np.percentile(s, [25, 50, 75]) if len(s) else [np.nan] * 3 for s in sizes]
@@ -233,7 +239,9 @@ def main() -> None:
     ]
     table({text: plausible_classes(ball, 5) for text, ball in zip(asked, sets, strict=True)})
     by_length = [sizes[rows] for rows in groups.values()]
-    draw_themes(given.out, "languages", lambda: draw(shown, sets, by_length, accuracy))
+    draw_themes(
+        given.out, "languages", lambda narrow: draw(shown, sets, by_length, accuracy, narrow)
+    )
     save(
         given.out, "languages", languages=names, texts=[texts[i] for i in new], labels=labels[new],
         lengths=lengths[new], kept=kept, accuracy=accuracy, miss_rate=missed(kept, labels[new]),

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +21,9 @@ T = TypeVar("T")
 
 THEMES = {"light": ("white", "#262626"), "dark": ("#131416", "#e6e6e6")}
 """Background and ink of the figures; the dark one is that of the documentation."""
+
+NARROW = 4.1
+"""Inches of a figure's width on a telephone."""
 
 DPI = 130
 COLOURS = 256
@@ -143,7 +147,7 @@ def save(out: Path, name: str, **results: Any) -> None:
     """Arrays and numbers as OUT/NAME.npz."""
     out.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(out / f"{name}.npz", **{key: np.asarray(v) for key, v in results.items()})
-    print(f"wrote {out / name}.npz, {name}_light.png and {name}_dark.png")
+    print(f"wrote {out / name}.npz, and {name}_light.png with its partners")
 
 
 def table(rows: Mapping[str, str]) -> None:
@@ -153,28 +157,35 @@ def table(rows: Mapping[str, str]) -> None:
         print(f"  {name:{width}}  {value}")
 
 
-def draw_themes(out: Path, name: str, draw: Callable[[], Any]) -> None:
-    """The figure that `draw` returns, as OUT/NAME_light.png and OUT/NAME_dark.png."""
+def draw_themes(out: Path, name: str, draw: Callable[[bool], Any]) -> None:
+    """The figures that `draw` returns, as OUT/NAME_light.png and OUT/NAME_dark.png, and as
+    NAME_narrow_light.png and NAME_narrow_dark.png if it is asked for a narrow one.
+    """
     import io
 
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.text import Text
     from PIL import Image
+    from PIL.PngImagePlugin import PngInfo
 
     out.mkdir(parents=True, exist_ok=True)
-    for theme, (paper, ink) in THEMES.items():
+    for (theme, (paper, ink)), narrow in product(THEMES.items(), (False, True)):
         colours = dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), paper)
         colours |= dict.fromkeys(
             ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), ink
         )
         with plt.rc_context(colours):
-            figure, buffer = draw(), io.BytesIO()
+            figure, buffer, told = draw(narrow), io.BytesIO(), PngInfo()
             figure.savefig(buffer, dpi=DPI)
+            texts = [t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip()]
+            told.add_text("Smallest text", f"{min(t.get_fontsize() for t in texts):.2f}")
             plt.close(figure)
         picture = Image.open(buffer).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
-        picture.save(out / f"{name}_{theme}.png", optimize=True)
+        path = out / f"{name}{'_narrow' if narrow else ''}_{theme}.png"
+        picture.save(path, optimize=True, dpi=(DPI, DPI), pnginfo=told)
 
 
 def tell_sets(sizes: np.ndarray) -> str:

@@ -71,7 +71,7 @@ def test_dots_are_the_means_and_bars_the_wrapper():
     pyplot = pytest.importorskip("matplotlib.pyplot", reason="needs decal[plot]")
     cifar = found([0.2, 0.4], [[0.3, 0.5], [0.5, 0.5]], members=SIX[:2])
     digits = found([0.1, 0.3], [[0.3, 0.5], [0.5, 0.7]])
-    figure = several.draw([cifar, digits])
+    figure = several.draw(several.panels_of([cifar, digits]))
     left, right = figure.axes
     assert [label.get_text() for label in left.get_yticklabels()] == [
         "DenseNet-BC 100-12", "ResNet 110"

@@ -71,4 +71,5 @@ def test_panels_are_the_worst_classes_in_order():
     axes = plot.reliabilities(refute(credal, y))
     assert axes.shape == (2, 4)
     assert [ax.get_visible() for ax in axes.flat] == [True] * 5 + [False] * 3
+    assert plot.reliabilities(refute(credal, y), ncols=2).shape == (3, 2)
     axes[0, 0].figure.canvas.draw()

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import decal
+from decal._experiments.harness.figures import NARROW_INCHES
 from decal._experiments.harness.logit_sets import FITTED_ON, HELD_OUT, TRAINING, contents, named
 from decal._experiments.harness.reports import Claim, Table, number
 from decal._experiments.harness.rows import Cell, Row, RowStore
@@ -320,15 +321,13 @@ def titled(name: str) -> str:
     return named(name).title.removesuffix(", halves")
 
 
-def draw(found: Sequence[Found]) -> Any:
-    """A line per network or table, with a dot per method and a bar for the Wrapper.
+Lines = list[tuple[str, float, dict[str, float]]]
+"""Of one panel: names of networks or tables, coverage of the Wrapper, and that of every method."""
 
-    There is a panel per group on CIFAR-10, and one of all tables, fitted on held-out rows.
-    """
-    from matplotlib import pyplot as plt
-    from matplotlib.lines import Line2D
 
-    panels: list[tuple[str, list[tuple[str, float, dict[str, float]]]]] = []
+def panels_of(found: Sequence[Found]) -> dict[str, Lines]:
+    """By title, a panel per group on CIFAR-10, and one of all tables, fitted on held-out rows."""
+    panels: dict[str, Lines] = {}
     for each in found:
         if each.group.members:
             dots = {method: each.alone[method].mean(axis=0) for method in METHODS}
@@ -336,22 +335,32 @@ def draw(found: Sequence[Found]) -> Any:
                 (titled(name), float(each.wrapper.mean()), {m: float(dots[m][i]) for m in METHODS})
                 for i, name in enumerate(each.group.members)
             ]
-            panels.append((each.group.title, lines))
+            panels[each.group.title] = lines
     lines = [
         (each.group.title, float(each.wrapper.mean()), {m: each.mean(m) for m in METHODS})
         for each in found
         if not each.group.members and each.group.fitted_on == HELD_OUT
     ]
     if lines:
-        panels.append(("One of ten networks, tables", lines))
+        panels["One of ten networks, tables"] = lines
+    return panels
+
+
+def draw(panels: Mapping[str, Lines], *, narrow: bool = False) -> Any:
+    """A line per network or table, with a dot per method and a bar for the Wrapper."""
+    from matplotlib import pyplot as plt
+    from matplotlib.lines import Line2D
+
+    heights = [0.8 + 0.27 * len(lines) for lines in panels.values()]
     figure, axes = plt.subplots(
-        1,
         len(panels),
-        figsize=(3.6 * len(panels), 1.2 + 0.27 * max(len(lines) for _, lines in panels)),
+        1,
+        figsize=(NARROW_INCHES if narrow else 6.6, sum(heights) + 1.2),
+        height_ratios=heights,
         layout="constrained",
         squeeze=False,
     )
-    for ax, (title, lines) in zip(axes.flat, panels, strict=True):
+    for ax, (title, lines) in zip(axes.flat, panels.items(), strict=True):
         places = range(len(lines))
         ax.scatter(
             [wrapper for _, wrapper, _ in lines],
@@ -369,7 +378,7 @@ def draw(found: Sequence[Found]) -> Any:
         ax.set_ylim(len(lines) - 0.4, -0.6)
         ax.set_xlim(left=0)
         ax.set_title(title, fontsize=9, loc="left")
-        ax.tick_params(labelsize=8, length=0)
+        ax.tick_params(labelsize=9, length=0)
         ax.grid(axis="both", color="#8a8a8a", alpha=0.25, linewidth=0.5)
         ax.set_axisbelow(True)
         ax.spines[["top", "right", "left"]].set_visible(False)
@@ -385,5 +394,11 @@ def draw(found: Sequence[Found]) -> Any:
     for method, style in STYLES.items():
         looks[method] = {"marker": MARKERS[method], "markersize": 5, "color": style["color"]}
     handles = [Line2D([], [], linestyle="", label=name, **look) for name, look in looks.items()]
-    figure.legend(handles=handles, loc="outside upper center", ncols=6, frameon=False, fontsize=8)
+    figure.legend(
+        handles=handles,
+        loc="outside upper center",
+        ncols=2 if narrow else 3,
+        frameon=False,
+        fontsize=9,
+    )
     return figure

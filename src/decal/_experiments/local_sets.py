@@ -239,7 +239,7 @@ def findings(
     if few:
         figures["curves"] = partial(draw, {"": few}, STYLES)
     if found:
-        figures["one_against_ten"] = partial(several.draw, found)
+        figures["one_against_ten"] = partial(several.draw, several.panels_of(found))
     texts = {"table.csv": _csv(curves, seeds)}
     return Findings(report, figures, in_files, texts, tuple(without))
 

@@ -229,12 +229,17 @@ def findings(store: RowStore, *, cells: Sequence[Cell], seeds: Sequence[int]) ->
         ),
         claims=tuple(_claims(alone, covered)),
     )
-    figure = partial(_draw, efficiency, covered, alone)
+    bands = {method: _band(list(found.values())) for method, found in alone.items()}
+    figure = partial(draw, efficiency, covered, bands)
     return Findings(report, {"together": figure})
 
 
 def _line(name: str, values: Array) -> tuple[str, ...]:
     return (name, *(number(value) for value in values))
+
+
+def _band(values: Sequence[Array]) -> Array:
+    return np.stack([np.min(values, axis=0), np.mean(values, axis=0), np.max(values, axis=0)])
 
 
 def _claims(alone: Mapping[str, Mapping[str, Array]], covered: Array) -> Iterator[Claim]:
@@ -248,22 +253,25 @@ def _claims(alone: Mapping[str, Mapping[str, Array]], covered: Array) -> Iterato
         yield Claim(text, bool(np.min(reached) >= covered[0]))
 
 
-def _draw(efficiency: Array, covered: Array, alone: Mapping[str, Mapping[str, Array]]) -> Any:
-    """Coverage against efficiency: a line for all, and a band for the networks alone."""
+def draw(efficiency: Array, covered: Array, bands: Mapping[str, Array]) -> Any:
+    """Coverage against efficiency: a line for all, and a band for the networks alone.
+
+    A band is the least, the mean and the largest coverage of one network, (3, E).
+    """
     from matplotlib import pyplot as plt
 
-    figure, ax = plt.subplots(figsize=(5.6, 3.8), layout="constrained")
-    for method, found in alone.items():
-        values, style = np.array(list(found.values())), STYLES[method]
-        low, high = values.min(axis=0), values.max(axis=0)
+    figure, ax = plt.subplots(figsize=(3.9, 3.6), layout="constrained")
+    for method, (low, mean, high) in bands.items():
+        style = STYLES[method]
         ax.fill_between(efficiency, low, high, color=style["color"], alpha=0.2, linewidth=0)
         label = f"one network, {method}: mean and range"
-        ax.plot(efficiency, values.mean(axis=0), label=label, **style)
+        ax.plot(efficiency, mean, label=label, **style)
     ax.plot(efficiency, covered, label="all networks, credal ensembling", **STYLES[ENSEMBLING])
     ax.set(xlabel="efficiency (1 − mean width)", ylabel="coverage of CIFAR-10H")
     ax.grid(color="#9a9a9a", alpha=0.25, linewidth=0.7)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(length=0)
-    figure.legend(loc="outside upper center", frameon=False, fontsize="small")
+    ax.locator_params(axis="x", nbins=4)
+    figure.legend(loc="outside upper center", frameon=False, fontsize="small", handlelength=1.2)
     return figure

@@ -18,6 +18,7 @@ import numpy as np
 
 import decal
 from decal._experiments.harness.experiment import Experiment, Findings, Request
+from decal._experiments.harness.figures import NARROW_INCHES
 from decal._experiments.harness.guaranteed_sets import (
     SCORES,
     Labelled,
@@ -490,7 +491,7 @@ def _title(data: DataSet) -> str:
     return data.title.removesuffix(", halves").removesuffix(", own split")
 
 
-def draw(means: Means, deltas: Sequence[float]) -> Any:
+def draw(means: Means, deltas: Sequence[float], *, narrow: bool = False) -> Any:
     """Coverage against its nominal value, and efficiency, of all data sets."""
     from matplotlib import pyplot as plt
 
@@ -499,9 +500,14 @@ def draw(means: Means, deltas: Sequence[float]) -> Any:
         "given labels": (GIVEN, (LOCAL, MARKOV, ENTROPY, HALFWAY)),
         "known distributions": (KNOWN, (BOX, *SCORES, BOTH)),
     }
-    figure, axes = plt.subplots(2, 3, figsize=(10.5, 6.4), sharex=True, layout="constrained")
-    for column, (title, (labels, methods)) in enumerate(panels.items()):
-        above, below = axes[:, column]
+    figure, axes = plt.subplots(
+        *((6, 1) if narrow else (3, 2)),
+        figsize=(NARROW_INCHES, 15) if narrow else (7.2, 8.4),
+        sharex=True,
+        layout="constrained",
+    )
+    pairs = axes.reshape(3, 2)
+    for (title, (labels, methods)), (above, below) in zip(panels.items(), pairs, strict=True):
         nominal = [1 - delta for delta in deltas]
         above.plot([0.6, 1], [0.6, 1], color="#8a8a8a", linewidth=0.9)
         for i, method in enumerate(methods):
@@ -524,16 +530,17 @@ def draw(means: Means, deltas: Sequence[float]) -> Any:
             ]
             below.plot([v + aside for v in nominal], middle, color=colour, linewidth=1.3)
         above.set_title(title, fontsize=10)
-        above.legend(fontsize=7.5, frameon=False, loc="lower right")
+        above.legend(fontsize=9, frameon=False, loc="lower right")
         above.set(xlim=(min(nominal) - 0.03, 1.0), ylim=(0.6, 1.01))
-        below.set(ylim=(0, 1), xlabel="nominal coverage")
+        above.set_ylabel("coverage on new inputs")
+        below.set(ylim=(0, 1), ylabel="efficiency; line: median")
         for ax in (above, below):
             ax.grid(color="#8a8a8a", alpha=0.25, linewidth=0.5)
             ax.set_axisbelow(True)
             ax.set_xticks(nominal)
-            ax.tick_params(labelsize=8, length=0)
+            ax.tick_params(labelsize=9, length=0, labelbottom=True)
             for side in ("top", "right"):
                 ax.spines[side].set_visible(False)
-    axes[0, 0].set_ylabel("coverage on new inputs")
-    axes[1, 0].set_ylabel("efficiency; line: median of data sets")
+    for ax in pairs[-1] if not narrow else pairs[-1, 1:]:
+        ax.set_xlabel("nominal coverage")
     return figure

@@ -173,7 +173,7 @@ def _equal_alphas(ax: Axes, curves: Sequence[Array], levels: Sequence[float], in
         ax.plot(x, y, color=ink.muted, lw=0.8 * unit(), ls=(0, (1, 2)), zorder=1.5)
         ax.annotate(
             f"{level:g}", (x[-1], y[-1]), (4 * unit(), 3 * unit()), textcoords="offset points",
-            fontsize="x-small", color=ink.muted, zorder=4,
+            fontsize="small", color=ink.muted, zorder=4,
         )  # fmt: skip
 
 
@@ -195,7 +195,7 @@ def _one_path(
         near = int(np.abs(alpha - level).argmin())
         ax.annotate(
             f"{alpha[near]:.3g}", (efficiency[near], coverage[near]), (5 * unit(), 4 * unit()),
-            textcoords="offset points", fontsize="x-small", color=ink.muted, zorder=4,
+            textcoords="offset points", fontsize="small", color=ink.muted, zorder=4,
         )  # fmt: skip
     if key:
         _colour_key(ax, colours, ink)
@@ -334,7 +334,7 @@ def alpha_paths(
             bar_handle("interval", ink.tint(ink.models[0])), *_samples(bands, ink.models[0], ink),
             line_handle("other classes", ink.grid),
         ],
-        loc="outside lower center", ncols=4, frameon=False, fontsize="small",
+        loc="outside lower center", ncols=4 if columns > 2 else 2, frameon=False, fontsize="small",
         labelcolor=around.text, handlelength=1.1,
     )  # fmt: skip
     return axes
@@ -460,8 +460,8 @@ def _colour_key(ax: Axes, colours: ScalarMappable, ink: Ink) -> None:
     bar = ax.figure.colorbar(colours, cax=inset, orientation="horizontal", ticks=[0, 0.5, 0.9, 1])
     bar.outline.set_visible(False)
     inset.set_xticklabels(["0", "0.5", "0.9", "1"])
-    inset.tick_params(length=0, pad=2 * unit(), labelsize="x-small", labelcolor=ink.muted)
-    inset.set_title("alpha", fontsize="x-small", color=ink.muted, pad=3 * unit())
+    inset.tick_params(length=0, pad=2 * unit(), labelsize="small", labelcolor=ink.muted)
+    inset.set_title("alpha", fontsize="small", color=ink.muted, pad=3 * unit())
 
 
 def _truth(

@@ -178,7 +178,8 @@ def _finish(
     ax.annotate(
         f"alpha = {level:g}", (1, cut), (-2 * unit(), -3 * unit()),
         xycoords=("axes fraction", "data"), textcoords="offset points", ha="right", va="top",
-        fontsize="x-small", color=ink.muted,
+        fontsize="small", color=ink.muted,
+        bbox={"facecolor": ink.face, "edgecolor": "none", "pad": unit()},
     )  # fmt: skip
     per = " per example" if model.likelihood == "mean" else ""
     ax.set_ylabel(f"gain{per} (nats)")

@@ -220,7 +220,7 @@ def decomposition(
     ax.plot([0, top], [top, 0], color=ink.muted, lw=0.8 * unit(), ls=(0, (4, 3)), zorder=1)
     ax.annotate(
         f"total = ln {K:,}", (0.72 * top, 0.28 * top), (4 * unit(), 2 * unit()), va="bottom",
-        textcoords="offset points", fontsize="x-small", color=ink.muted,
+        textcoords="offset points", fontsize="small", color=ink.muted,
     )  # fmt: skip
     room = 0.03 * top
     ax.set(xlim=(-room, top + room), ylim=(-room, top + room))

@@ -31,8 +31,8 @@ from decal.plot._style import (
 TWO_SIDED = 1.96
 """Standard errors to each side of a frequency that its whiskers show."""
 
-PANEL = 2.0
-"""Inches of a panel."""
+PANEL, PANELS = 2.0, 4
+"""Inches of a panel, and panels in a line."""
 
 TITLE_WIDTH = 22
 """Characters of a class's name on one line above its panel."""
@@ -94,7 +94,9 @@ def reliability(
     return ax
 
 
-def reliabilities(refutation: Refutation, *, top: int = 12) -> NDArray[np.object_]:
+def reliabilities(
+    refutation: Refutation, *, top: int = 12, ncols: int | None = None
+) -> NDArray[np.object_]:
     """A reliability diagram for each class, in one new figure.
 
     Parameters
@@ -103,6 +105,8 @@ def reliabilities(refutation: Refutation, *, top: int = 12) -> NDArray[np.object
         What `decal.calibration.refute` returned.
     top : int
         Classes shown, at most: those with the smallest p-values, in the order of classes.
+    ncols : int, optional
+        Panels in a line, by default at most four.
 
     Returns
     -------
@@ -125,7 +129,7 @@ def reliabilities(refutation: Refutation, *, top: int = 12) -> NDArray[np.object
     from matplotlib import pyplot as plt
 
     shown = _worst(refutation, check_count(top, "top"))
-    columns = min(len(shown), 4)
+    columns = min(len(shown), PANELS if ncols is None else check_count(ncols, "ncols"))
     lines = math.ceil(len(shown) / columns)
     size = (columns * PANEL * unit(), (lines * (PANEL + 0.35) + 0.6) * unit())
     figure, axes = plt.subplots(lines, columns, figsize=size, layout="constrained", squeeze=False)
@@ -147,7 +151,7 @@ def reliabilities(refutation: Refutation, *, top: int = 12) -> NDArray[np.object
     figure.legend(
         handles=_handles(inks(axes[0, 0])[0], refutation.refuted),
         loc="outside lower center",
-        ncols=4,
+        ncols=4 if columns > 2 else 2,
         frameon=False,
         fontsize="small",
         labelcolor=around.text,

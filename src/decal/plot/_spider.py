@@ -346,7 +346,7 @@ def _web(ax: PolarAxes, drawn: Shown, labels: list[str], *, radial: bool = False
         )
     for level in (0.5, 1.0):
         ax.text(
-            np.pi / len(angles), level, f"{level:g}", color=inside.muted, fontsize="x-small",
+            np.pi / len(angles), level, f"{level:g}", color=inside.muted, fontsize="small",
             ha="center", va="center", zorder=1.5,
             bbox={"facecolor": inside.face, "edgecolor": "none", "pad": 0.6 * unit()},
         )  # fmt: skip

@@ -17,8 +17,8 @@ def test_figures_are_drawn_for_light_and_dark_and_always_alike(tmp_path):
 
     first = {p.name: p.read_bytes() for p in figures.save(draw, tmp_path, "curves")}
     assert set(first) == {"curves.svg", "curves.png", "curves_dark.svg"}
-    assert b"#16181d" in first["curves_dark.svg"]
-    assert b"#16181d" not in first["curves.svg"]
+    assert b"#131416" in first["curves_dark.svg"]
+    assert b"#131416" not in first["curves.svg"]
     again = {p.name: p.read_bytes() for p in figures.save(draw, tmp_path, "curves")}
     assert again == first
     figure = draw()

@@ -26,7 +26,7 @@ from decal._experiments.comparison.plan import (
     SOFTMAX,
     WRAPPER,
 )
-from decal._experiments.harness.figures import tradeoff
+from decal._experiments.harness.figures import NARROW_INCHES, tradeoff
 
 STYLES = {
     CLASS: ("o", "#0072B2"),
@@ -52,28 +52,47 @@ def drawings(real: list[Entry], drawn: list[Entry]) -> dict[str, Callable[[], An
     found = curves(drawn)
     figures: dict[str, Callable[[], Any]] = {}
     if columns:
-        figures["time"] = partial(_time, real, columns)
+        figures["time"] = partial(draw_time, {c: points(real, c) for c in columns})
     if found:
         figures["tradeoff"] = partial(tradeoff, paths(found))
     return figures
 
 
-def _time(real: list[Entry], columns: list[str]) -> Any:
+Points = dict[str, tuple[list[float], list[float], list[float]]]
+"""By method, of every alpha: seconds, AUROC and its standard deviation over seeds."""
+
+
+def points(real: list[Entry], column: str) -> Points:
+    """Those of one set out of distribution."""
+    found: Points = {}
+    for entry in real:
+        if column in entry.values:
+            x, y, sd = found.setdefault(entry.method, ([], [], []))
+            values = entry.values[column]
+            x.append(entry.seconds("train_seconds") + entry.seconds("predict_seconds"))
+            y.append(entry.mean(column))
+            sd.append(float(np.std(values, ddof=1)) if len(values) > 1 else 0.0)
+    return found
+
+
+def draw_time(panels: dict[str, Points], *, narrow: bool = False) -> Any:
     """AUROC against seconds of training and prediction; a panel per set out of distribution."""
     from matplotlib import pyplot as plt
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    size = (3.6 + 4.2 * len(columns), 4.2)
+    count = len(panels)
     figure, grid = plt.subplots(
-        1, len(columns), sharey=True, squeeze=False, figsize=size, layout="constrained"
+        *((count, 1) if narrow else (1, count)),
+        sharey=True,
+        squeeze=False,
+        figsize=(NARROW_INCHES, 3.6 * count + 2.6) if narrow else (3.6 + 4.2 * count, 4.2),
+        layout="constrained",
     )
-    panels = grid[0]
     handles: dict[str, Any] = {}
-    for ax, column in zip(panels, columns, strict=True):
+    for ax, (column, found) in zip(grid.flat, panels.items(), strict=True):
         for method in STYLES:
-            own = [e for e in real if e.method == method and column in e.values]
-            if own:
-                handles[method] = _points(ax, own, column)
+            if method in found:
+                handles[method] = _marks(ax, method, *found[method])
         ax.set_xscale("log")
         ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g}"))
@@ -85,25 +104,22 @@ def _time(real: list[Entry], columns: list[str]) -> Any:
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
         ax.set_title(f"Fashion-MNIST against {OUTSIDE[column]}", fontsize=10)
-    panels[0].set_ylabel("AUROC")
-    best = {
-        m: max(e.mean(columns[0]) for e in real if e.method == m and columns[0] in e.values)
-        for m in handles
-        if any(e.method == m and columns[0] in e.values for e in real)
-    }
+    grid[0, 0].set_ylabel("AUROC")
+    best = {method: max(y) for method, (_, y, _) in next(iter(panels.values())).items()}
     order = sorted(handles, key=lambda m: -best.get(m, -math.inf))
     figure.legend(
-        [handles[m] for m in order], order, loc="outside right center", frameon=False, fontsize=9
+        [handles[m] for m in order],
+        order,
+        loc="outside lower center" if narrow else "outside right center",
+        frameon=False,
+        fontsize=9,
     )
     return figure
 
 
-def _points(ax: Any, own: list[Entry], column: str) -> Any:
+def _marks(ax: Any, method: str, x: list[float], y: list[float], sd: list[float]) -> Any:
     """A mark per alpha of a method, joined, with whiskers for the standard deviation over seeds."""
-    marker, colour = STYLES[own[0].method]
-    x = [e.seconds("train_seconds") + e.seconds("predict_seconds") for e in own]
-    y = [e.mean(column) for e in own]
-    sd = [np.std(e.values[column], ddof=1) if len(e.values[column]) > 1 else 0 for e in own]
+    marker, colour = STYLES[method]
     order = np.argsort(y)
     ax.plot(np.array(x)[order], np.array(y)[order], color=colour, linewidth=0.8, alpha=0.6)
     ax.errorbar(x, y, yerr=sd, fmt="none", ecolor=colour, elinewidth=0.7, alpha=0.6)

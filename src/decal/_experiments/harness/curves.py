@@ -20,9 +20,10 @@ QUICK_EXPONENTS = (-10, 3)
 EXPONENTS = (-20, 5)
 """The least and the largest budget -log alpha, as powers of 2; 0 and infinity come on top."""
 
-PANELS_PER_ROW = 6
-PANEL_INCHES = (2.0, 1.9)
-LEGEND_INCHES = 7.0
+PANELS_PER_ROW, PANELS_IF_NARROW = 4, 2
+PANEL_INCHES = (1.85, 1.9)
+LEGEND_COLUMN = 1.9
+"""Inches."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,12 @@ class Panel:
     curves: Mapping[str, Curve]
 
 
-def draw(sections: Mapping[str, Sequence[Panel]], styles: Mapping[str, Mapping[str, Any]]) -> Any:
+def draw(
+    sections: Mapping[str, Sequence[Panel]],
+    styles: Mapping[str, Mapping[str, Any]],
+    *,
+    narrow: bool = False,
+) -> Any:
     """A figure of coverage against efficiency, with a panel per data set.
 
     Parameters
@@ -105,17 +111,20 @@ def draw(sections: Mapping[str, Sequence[Panel]], styles: Mapping[str, Mapping[s
         Panels under the heading of each section, which starts a new line.
     styles : mapping of str to mapping
         How to draw the line of each method, in the order of the legend.
+    narrow : bool
+        Whether it is for a telephone.
     """
     from matplotlib import pyplot as plt
     from matplotlib.lines import Line2D
 
-    columns = min(PANELS_PER_ROW, max(map(len, sections.values())))
+    longest = max(map(len, sections.values()))
+    most = PANELS_IF_NARROW if narrow else PANELS_PER_ROW
+    columns = -(-longest // -(-longest // most))  # full lines, as far as that goes
     places = _places(sections, columns)
     rows = 1 + max(row for row, *_ in places)
-    width, height = PANEL_INCHES
-    figure = plt.figure(
-        figsize=(max(columns * width, LEGEND_INCHES) + 0.4, rows * height + 1), layout="constrained"
-    )
+    width = max(columns, PANELS_IF_NARROW) * PANEL_INCHES[0] + 0.4
+    height = rows * PANEL_INCHES[1] + 1
+    figure = plt.figure(figsize=(width, height), layout="constrained")
     grid = figure.add_gridspec(rows, columns)
     for row, column, heading, panel in places:
         ax = figure.add_subplot(grid[row, column])
@@ -136,7 +145,7 @@ def draw(sections: Mapping[str, Sequence[Panel]], styles: Mapping[str, Mapping[s
     figure.legend(
         handles=handles,
         loc="outside upper center",
-        ncols=len(handles),
+        ncols=min(len(handles), int(width / LEGEND_COLUMN)),
         frameon=False,
         fontsize=9,
     )
@@ -158,7 +167,7 @@ def _places(
 
 
 def _draw_panel(ax: Any, panel: Panel, styles: Mapping[str, Mapping[str, Any]]) -> None:
-    ax.set_title(panel.title, fontsize=8, pad=3)
+    ax.set_title(panel.title, fontsize=9, pad=3)
     for method, style in styles.items():
         if method in panel.curves:
             curve = panel.curves[method]
@@ -170,7 +179,7 @@ def _draw_panel(ax: Any, panel: Panel, styles: Mapping[str, Mapping[str, Any]]) 
     ax.set_yticks((0.25, 0.75), minor=True)
     ax.grid(which="both", color="#8a8a8a", alpha=0.25, linewidth=0.5)
     ax.set_axisbelow(True)
-    ax.tick_params(which="both", labelsize=7, length=0)
+    ax.tick_params(which="both", labelsize=9, length=0)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     for side in ("left", "bottom"):

@@ -13,11 +13,13 @@ from decal._io.whole_files import replacing
 
 LIGHT = {"figure.facecolor": "white", "axes.facecolor": "white"}
 DARK = (
-    dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "#16181d")
+    dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "#131416")
     | dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor"), "#e3e4e6")
     | dict.fromkeys(("xtick.color", "ytick.color", "axes.edgecolor"), "#a3a5aa")
 )
 DOTS_PER_INCH = 150
+NARROW_INCHES = 4.1
+"""Width of a figure whose small text can be read on a telephone."""
 
 
 def need_matplotlib() -> None:
@@ -86,7 +88,7 @@ def tradeoff(curves: Mapping[str, Tradeoff]) -> Any:
 
     from decal import plot
 
-    figure, ax = plt.subplots(figsize=(5, 5))
+    figure, ax = plt.subplots(figsize=(4.3, 4.7))
     # Alpha means something else for every method: no lines join points of one alpha.
     plot.tradeoff(curves, ax=ax, mark=())
     return figure

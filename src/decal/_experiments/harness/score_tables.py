@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from decal._experiments.harness.figures import NARROW_INCHES
 from decal._experiments.harness.labelled_logits import ERRORS
 from decal._experiments.harness.reports import Claim, Report, Table, number, seeds_text, signed
 
@@ -227,22 +228,26 @@ class ScoreTables:
                 least >= -TOLERANCE,
             )
 
-    def draw(self) -> Any:
-        """A panel for each kind of set, above for unfamiliar inputs, below for errors."""
+    def draw(self, *, narrow: bool = False) -> Any:
+        """A panel for each kind of set, at the left for unfamiliar inputs, at the right for errors;
+        or all of them below each other.
+        """
         from matplotlib import pyplot as plt
 
         aims = {"unfamiliar inputs": self.strangers, "errors": [ERRORS]}
         aims = {title: targets for title, targets in aims.items() if targets}
         places = range(len(self.alphas))
+        columns = 1 if narrow else len(aims)
+        lines = len(aims) * len(self.kinds) // columns
         figure, axes = plt.subplots(
-            len(aims),
-            len(self.kinds),
-            figsize=(3.1 * len(self.kinds), 2.6 * len(aims) + 0.5),
-            sharey=True,
+            lines,
+            columns,
+            figsize=(NARROW_INCHES if narrow else 3.5 * columns, 2.3 * lines + 1.2),
             squeeze=False,
             layout="constrained",
         )
-        for line, (title, targets) in zip(axes, aims.items(), strict=True):
+        grid = axes.reshape(len(self.kinds), len(aims))
+        for line, (title, targets) in zip(grid.T, aims.items(), strict=True):
             for ax, kind in zip(line, self.kinds, strict=True):
                 ax.axhline(CHANCE, color="#8a8a8a", linewidth=0.8)
                 for score, dashes in FREE_STYLES.items():
@@ -254,15 +259,21 @@ class ScoreTables:
                     ax.plot(places, [self.mean(kind, a, m, *targets) for a in self.alphas],
                             label=m, markersize=4, **style)  # fmt: skip
                 ax.set_title(f"{kind}: {title}", fontsize=9)
-                ax.set_xticks(places, [f"{a:g}" for a in self.alphas], fontsize=7)
-                ax.tick_params(labelsize=7, length=0)
+                ax.set_xticks(places, [f"{a:g}" for a in self.alphas])
+                ax.tick_params(labelsize=9, length=0)
                 ax.grid(color="#8a8a8a", alpha=0.25, linewidth=0.5)
                 ax.set_ylim(0.0, 1.0)
                 ax.spines[["top", "right"]].set_visible(False)
-            line[0].set_ylabel("mean AUROC", fontsize=8)
+        for ax in axes[:, 0]:
+            ax.set_ylabel("mean AUROC", fontsize=9)
         figure.supxlabel("alpha", fontsize=9)
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(
-            handles, labels, loc="outside upper center", ncols=5, frameon=False, fontsize=8
+            handles,
+            labels,
+            loc="outside upper center",
+            ncols=2 if narrow else 3,
+            frameon=False,
+            fontsize=9,
         )
         return figure

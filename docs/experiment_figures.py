@@ -1,0 +1,138 @@
+"""Draws figures of experiments: python docs/experiment_figures.py
+
+From rows of full runs of `decal reproduce`, which take from minutes to hours; a new look of the
+figures should not. The rows, means over seeds, were read back from the figures of those runs and
+rounded to three or four digits. Those of time, one_against_ten and auroc agree with the tables of
+the pages in every cell.
+"""
+
+from collections.abc import Callable, Iterator
+from csv import DictReader
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from decal._experiments import local_against_wrapper, networks_together, validity
+from decal._experiments.comparison import fashion_figures
+from decal._experiments.harness import curves, figures, score_tables
+
+STATIC = Path(__file__).parent / "_static"
+Row = dict[str, str]
+
+
+def rows(name: str, by: str) -> dict[str, list[Row]]:
+    """The rows of a file, by one of its columns."""
+    found: dict[str, list[Row]] = {}
+    with open(STATIC / f"{name}.csv", newline="", encoding="utf-8") as file:
+        for row in DictReader(file):
+            found.setdefault(row[by], []).append(row)
+    return found
+
+
+def numbers(found: list[Row], *columns: str) -> np.ndarray:
+    """Columns as an array of as many rows; 0 where there is no number."""
+    return np.array([[float(row[column] or 0) for row in found] for column in columns])
+
+
+def tradeoff(name: str) -> Any:
+    """Coverage against efficiency of every method."""
+    methods = rows(name, "method").items()
+    return figures.tradeoff(
+        {m: tuple(numbers(found, "alpha", "coverage", "efficiency")) for m, found in methods}
+    )
+
+
+def time(narrow: bool) -> Any:
+    """AUROC against seconds."""
+    columns = "seconds", "auroc", "standard_deviation"
+    methods = rows("comparison/time", "method").items()
+    points = {method: tuple(numbers(found, *columns).tolist()) for method, found in methods}
+    return fashion_figures.draw_time({"auroc_mnist": points}, narrow=narrow)
+
+
+def together() -> Any:
+    """One network against six."""
+    methods = rows("comparison/together", "method")
+    efficiency, covered = numbers(methods.pop(networks_together.ENSEMBLING), "efficiency", "mean")
+    bands = {m: numbers(found, "least", "mean", "largest") for m, found in methods.items()}
+    return networks_together.draw(efficiency, covered, bands)
+
+
+def local_curves(narrow: bool) -> Any:
+    """Coverage against efficiency of local and other sets, on six data sets."""
+    panels = []
+    for title, found in rows("local/curves", "data").items():
+        lines = {}
+        for method in local_against_wrapper.STYLES:
+            own = numbers([r for r in found if r["method"] == method], "coverage", "efficiency")
+            lines[method] = curves.Curve(np.zeros(len(own[0])), *own)
+        panels.append(curves.Panel(title, lines))
+    return curves.draw({"": panels}, local_against_wrapper.STYLES, narrow=narrow)
+
+
+def one_against_ten(narrow: bool) -> Any:
+    """Each network alone against the Wrapper of all."""
+    panels = {}
+    for title, found in rows("local/one_against_ten", "panel").items():
+        covered: dict[str, dict[str, float]] = {}
+        for row in found:
+            covered.setdefault(row["name"], {})[row["method"]] = float(row["coverage"])
+        panels[title] = [
+            (name, own["Wrapper"], {m: own.get(m, np.nan) for m in local_against_wrapper.METHODS})
+            for name, own in covered.items()
+        ]
+    return local_against_wrapper.draw(panels, narrow=narrow)
+
+
+def guaranteed(narrow: bool) -> Any:
+    """Coverage against its nominal value, and efficiency."""
+    means: dict[Any, dict[Any, Any]] = {}
+    for data, found in rows("local/validity", "data").items():
+        means[data] = {
+            (row["method"], row["labels"], validity.ON_AVERAGE, float(row["delta"])): {
+                "ball": float(row["coverage"]),
+                "efficiency": float(row["efficiency"]),
+            }
+            for row in found
+        }
+    return validity.draw(means, validity.DELTAS, narrow=narrow)
+
+
+def scores(narrow: bool) -> Any:
+    """AUROC of every score, by alpha."""
+    found = [row for each in rows("scores/auroc", "target").values() for row in each]
+    means = {
+        ("", row["kind"], float(row["alpha"]), row["score"], row["target"]): float(row["auroc"])
+        for row in found
+    }
+    kinds = tuple(dict.fromkeys(row["kind"] for row in found if row["kind"]))
+    alphas = tuple(dict.fromkeys(float(row["alpha"]) for row in found if row["kind"]))
+    tables = score_tables.ScoreTables(
+        means, {}, kinds, (), ("", ()), alphas, {"unfamiliar inputs": ""}, ()
+    )
+    return tables.draw(narrow=narrow)
+
+
+def drawings() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Names of files, and what draws them."""
+    yield "comparison/tradeoff", partial(tradeoff, "comparison/tradeoff")
+    yield "comparison/chaosnli", partial(tradeoff, "comparison/chaosnli")
+    yield "comparison/together", together
+    for name, draw in {
+        "comparison/time": time,
+        "local/curves": local_curves,
+        "local/one_against_ten": one_against_ten,
+        "local/validity": guaranteed,
+        "scores/auroc": scores,
+    }.items():
+        yield name, partial(draw, narrow=False)
+        yield f"{name}_narrow", partial(draw, narrow=True)
+
+
+if __name__ == "__main__":
+    for name, draw in drawings():
+        for path in figures.save(draw, STATIC, name):
+            if path.suffix == ".png":  # for reports; pages show the .svg
+                path.unlink()
