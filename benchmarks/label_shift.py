@@ -99,8 +99,12 @@ def coverage(draws, classes, bootstraps):
             for N in SIZES:
                 found = [one_draw(K, mix, N, seed, bootstraps) for seed in range(draws)]
                 mean = np.nanmean(np.array(found), axis=0)
-                numbers = " | ".join("–" if np.isnan(m) else f"{m:.3f}" for m in mean)
-                print(f"| {K} | {mix} | {N:,} | {numbers} |", flush=True)
+                print(f"| {K} | {mix} | {N:,} | {cells(mean)} |", flush=True)
+
+
+def cells(means):
+    """Of a line of a table."""
+    return " | ".join("–" if np.isnan(mean) else f"{mean:.3f}" for mean in means)
 
 
 def one_draw(K, mix, N, seed, bootstraps):
@@ -220,10 +224,7 @@ def real(data):
             rows = [row for row in rows if row is not None]
             if rows:
                 mean = np.nanmean(rows, axis=0)
-                print(
-                    f"| {title} | {N:,} | " + " | ".join(f"{m:.3f}" for m in mean) + " |",
-                    flush=True,
-                )
+                print(f"| {title} | {N:,} | {cells(mean)} |", flush=True)
 
 
 def read(path):
