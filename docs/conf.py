@@ -39,7 +39,7 @@ templates_path = ["_templates"]
 default_role = "literal"  # of `names` in docstrings
 myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
 myst_heading_anchors = 3
-smartquotes_action = "qe"  # not dashes: two of them begin an option
+smartquotes = False  # commands in sentences stay as they are typed
 
 # The pages below tutorials are notebooks. What they print is kept until their code changes.
 nb_execution_mode = "cache"

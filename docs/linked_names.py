@@ -12,6 +12,8 @@ from sphinx.util.nodes import make_refnode
 
 NAME = re.compile(r"@?([A-Za-z_][\w.]*)(\(.*\))?", re.DOTALL)
 TELLING = re.compile(r".*[A-Z_.].*")  # `coverage` alone may be a column, a word, or a function
+SHORT = 30
+"""Letters of code that stay on one line."""
 
 
 class LinkedNames(SphinxPostTransform):
@@ -32,6 +34,9 @@ class LinkedNames(SphinxPostTransform):
         return {short: full.pop() for short, full in found.items() if len(full) == 1}
 
     def run(self, **_: object) -> None:
+        for literal in self.document.findall(nodes.literal):
+            if len(literal.astext()) <= SHORT:
+                literal["classes"].append("short")
         if self.env.docname.startswith("changelog"):
             return
         for literal in list(self.document.findall(nodes.literal)):

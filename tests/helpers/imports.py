@@ -43,7 +43,8 @@ class Module:
     def sentence(self) -> str:
         """What the module holds: the first sentence of its docstring."""
         words = " ".join(self.docstring.split("\n\n")[0].split())
-        return words.split(". ")[0].rstrip(".") + "."
+        first = words.split(". ")[0]
+        return first if first.endswith((".", "?")) else f"{first}."
 
 
 class Package:

@@ -50,7 +50,7 @@ def intervals(
     colors: Sequence[str] | None = None,
     legend: bool = True,
 ) -> Axes:
-    """One input's intervals as horizontal bars, with predictions as ticks and the truth as dots.
+    """One input's intervals as horizontal bars, predictions as ticks, the truth as diamonds.
 
     Parameters
     ----------

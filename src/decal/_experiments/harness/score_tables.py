@@ -121,8 +121,9 @@ class ScoreTables:
             ]
             for kind in self.kinds
         }
-        blank = ("",) * (len(self.alphas) - 1)
-        sections[name] = [(s, *blank, number(self.of_free(s, *targets))) for s in scores]
+        sections[name] = [  # the same at every level
+            (s, *[number(self.of_free(s, *targets))] * len(self.alphas)) for s in scores
+        ]
         return Table(
             title,
             ("score", *(f"{alpha:g}" for alpha in self.alphas)),
