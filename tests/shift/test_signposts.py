@@ -125,3 +125,11 @@ def test_classes_that_never_occur_have_no_signposts():
     marks = region_of(ratios, np.ones(50)).signposts
     assert marks.starts[1] == marks.starts[0]
     assert marks.starts[-1] > 0
+
+
+@pytest.mark.parametrize(("classes", "asked"), [(12, True), (13, False)])
+def test_signposts_are_for_few_classes(classes, asked):
+    rng = np.random.default_rng(6)
+    region = region_of(np.exp(2 * rng.normal(size=(200, classes))), np.ones(200))
+    joint_box(region, np.exp(rng.normal(size=(2, classes))), ERROR)
+    assert ("signposts" in vars(region)) == asked

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from decal._base.numerics import Array, for_each_block, row_blocks
 from decal.shift._exact import LikelihoodRegion, Problems
-from decal.shift._signposts import Signposts
+from decal.shift._signposts import MOST_CLASSES, Signposts
 from decal.shift._surrogate import Geometry, Surrogate
 from decal.shift._tangents import LEAST_WEIGHT, FirstBounds, Move, Tangents, event_of
 
@@ -169,7 +169,7 @@ class PlausibleFrequencies(LikelihoodRegion):
     def _touch(self, tangents: Tangents, kinds: Indices, error: float) -> None:
         """Solve problems by ellipsoids: with the surrogate, a finer one, then all inputs."""
         bent = tangents.bent(self.surrogate)
-        if kinds is not None and self.surrogate.bends:
+        if len(self.middle) <= MOST_CLASSES and self.surrogate.bends:
             self._near(tangents, self.signposts.nearest(tangents.e, kinds), error)
         else:
             self._stage(tangents, error, self.surrogate, TOUCHES, tangents.plain)
