@@ -166,3 +166,14 @@ def test_right_inverses_of_rows_alike_and_not():
     U = rng.normal(size=(5, 3, 6)) * [[1e-3], [1.0], [1e3]]
     assert U @ right_inverse(U) == pytest.approx(np.tile(np.eye(3), (5, 1, 1)), abs=1e-5)
     assert np.isfinite(right_inverse(np.ones((2, 6)))).all()
+
+
+def test_a_point_that_is_no_number_teaches_nothing():
+    rng = np.random.default_rng(7)
+    region = Observed(Likelihood(np.exp(rng.normal(size=(50, 3))), np.ones(50))).region(2.0)
+    odds = np.ones((1, 3))
+    problems = tuple(np.zeros(1, dtype=np.intp) for _ in range(3))
+    tangents = Tangents(region.geometry, odds, FirstBounds.of(region.geometry, odds), problems)
+    before = tangents.errors
+    tangents.reach(np.arange(1), np.full((1, 3), np.nan))
+    assert tangents.errors == pytest.approx(before)

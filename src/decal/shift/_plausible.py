@@ -153,7 +153,7 @@ class PlausibleFrequencies(LikelihoodRegion):
             tangents = Tangents(self.geometry, odds, first, (side, row, k))
             self._touch(tangents, side * K + k, error)
             upper[side, row, k] = tangents.upper
-            unsolved[side, row, k] = tangents.errors > error
+            unsolved[side, row, k] = ~(tangents.errors <= error)
         side, row, k = np.nonzero(unsolved)
         if len(row):
             event = event_of(odds[row], k, side)

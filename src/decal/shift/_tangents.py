@@ -214,7 +214,7 @@ class Tangents:
     def reach(self, which: Indices, v: Array) -> None:
         """Learn from plausible frequencies what is reached."""
         ratio = _dot(self.c[which], v) / np.maximum(_dot(self.e[which], v), TINY)
-        self.reached[which] = np.maximum(self.reached[which], ratio)
+        self.reached[which] = np.fmax(self.reached[which], ratio)  # far out there is no number
 
     @np.errstate(invalid="ignore", over="ignore")  # far out: such bounds are not taken
     def exclude(self, which: Indices, v: Array, high: Array, slope: Array, root: Array) -> None:
