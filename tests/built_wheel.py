@@ -9,6 +9,8 @@ environment: the import, one prediction, and what the command line says without 
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,7 +27,7 @@ BESIDE_CODE = {".py", ".typed", ".css", ".html", ".js", ".json", ".npz", ".txt"}
 """Endings of the files that decal consists of."""
 
 IN_SDIST = {"CHANGELOG.md", "CITATION.cff", "LICENSE", "PKG-INFO", "README.md", "SECURITY.md"}
-IN_SDIST |= {"codemeta.json", "pyproject.toml", ".gitignore"}
+IN_SDIST |= {"codemeta.json", "pyproject.toml", "hatch_build.py", ".gitignore"}
 
 PREDICTION = """
 import importlib.util, sys
@@ -51,13 +53,16 @@ def main() -> None:
     check_sdist(sdist)
     with tempfile.TemporaryDirectory() as folder:
         try_bare(wheel, Path(folder))
+        check_addresses(Path(folder))
     print(f"{wheel.name} ({wheel.stat().st_size:,} bytes) and {sdist.name}: whole, and work alone")
 
 
-def run(*command: object) -> None:
+def run(*command: object, env: dict[str, str] | None = None) -> None:
     """Run a command; its words are shown only if it fails."""
     words = [str(word) for word in command]
-    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env
+    )
     if done.returncode:
         raise SystemExit(f"{' '.join(words)}\n{done.stdout}")
 
@@ -112,6 +117,21 @@ def try_bare(wheel: Path, folder: Path) -> None:
     wanted = "decal's command line needs typer: pip install 'decal[cli]'\n"
     if (refused.returncode, refused.stderr) != (2, wanted):
         raise SystemExit(f"decal without its extras said {refused.stderr!r}, not {wanted!r}")
+
+
+def check_addresses(folder: Path) -> None:
+    """Built in a repository, a release names its address, and its README links to pages."""
+    where = {**os.environ, "GITHUB_REPOSITORY": "Owner/decal"}
+    run(sys.executable, "-m", "build", "--sdist", "--outdir", folder / "named", ROOT, env=where)
+    (sdist,) = (folder / "named").glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        (information,) = (m for m in archive if m.name.count("/") == 1 and "PKG-INFO" in m.name)
+        lines = archive.extractfile(information).read().decode()
+    named = set(re.findall(r"^Project-URL: (\w+), https://\S+$", lines, re.MULTILINE))
+    require(named, {"Changelog", "Documentation", "Issues", "Repository"}, "its metadata")
+    pages = re.findall(r"https://owner\.github\.io/decal/(\S+?)\.html", lines)
+    require({page for page in pages if (ROOT / "docs" / f"{page}.md").exists()}, set(pages), "docs")
+    require(set(re.findall(r'[("]docs/[^)"]+', lines)), set(), "its README")
 
 
 if __name__ == "__main__":

@@ -72,8 +72,7 @@ def test_the_recipe_installs_what_pyproject_requires():
 
 
 def test_addresses_are_given_everywhere_or_nowhere():
-    address = PROJECT.get("urls", {}).get("Repository")
-    assert CODEMETA.get("codeRepository") == address
+    address = CODEMETA.get("codeRepository")
     assert CITATION.get("repository-code") == address
     assert RECIPE["about"].get("repository") == address
 
