@@ -33,7 +33,7 @@ extensions = [
     "sphinx_design",
     "sphinx-mathjax-offline",
     "linked_names",
-    "picture_directive",
+    "themed_pictures",
 ]
 templates_path = ["_templates"]
 default_role = "literal"  # of `names` in docstrings

@@ -1,6 +1,6 @@
 """Recolours pictures for dark pages: python docs/dark.py
 
-The scripts named beside them draw these pictures on white. Each colour has one counterpart here, so
+The scripts named beside them draw these pictures on white, and so do notebooks. Each colour has one counterpart here, so
 that what stands out, recedes or is written on something else does so on a dark page as well.
 """
 
@@ -23,12 +23,18 @@ COUNTERPARTS = {
     "#f7f7f7": "#1a1c1f",  # regions, from the faintest
     "#f0f0f0": "#202327",
     "#dedede": "#2a2e33",
+    "#dcdcdc": "#2a2e33",
+    "#d6d6d6": "#393a3c",  # grids
     "#d0d0d0": "#43474d",  # what is dropped
+    "#b7b7b7": "#5b5d61",
     "#b0b0b0": "#8a8d92",  # grids and guides
+    "#a8a8a8": "#8a8d92",
     "#9a9a9a": "#8a8d92",
     "#999999": "#8a8d92",
     "#7f7f7f": "#9da0a5",
     "#737373": "#9da0a5",
+    "#616161": "#a5a6a6",  # decal's text
+    "#212121": "#e0e0e1",
     "#9ecae1": "#27506f",  # blues, from the lightest to the darkest
     "#3182bd": "#5fa8dc",
     "#2166ac": "#5fa8dc",
@@ -38,6 +44,13 @@ COUNTERPARTS = {
     "#d55e00": "#ff9052",
     "#009e73": "#1fbf92",
     "#cc79a7": "#dd93bb",
+    "#e69f00": "#e69f00",
+    "#80b8d8": "#356480",  # their tints, of intervals
+    "#4f9eca": "#4282a6",
+    "#f4d794": "#6d5010",
+    "#1f77b4": "#56b4e9",  # Matplotlib's
+    "#ff7f0e": "#e69f00",
+    "#2ca02c": "#1fbf92",
 }
 COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 

@@ -164,6 +164,16 @@ def pictures() -> dict[str, Callable[[], Figure]]:
             example.model, example.logits[:shown], distributions=example.truth[:shown]
         )
 
+    def spiders(**shape: float) -> Figure:
+        axes = plot.spiders(
+            {name: e.predict() for name, e in panels.items()},
+            rows,
+            truth=images.truth,
+            titles=["a bird?", "a plane?"] if folder else None,
+            **shape,
+        )
+        return axes[0, 0].figure
+
     def paths_of_classes(ncols: int) -> Figure:
         truth = images.truth[row]
         axes = plot.alpha_paths(images.model, images.logits[row], truth=truth, ncols=ncols)
@@ -183,15 +193,8 @@ def pictures() -> dict[str, Callable[[], Figure]]:
     return {
         "spider": lambda: plot.spider(images.predict(), row, truth=images.truth).figure,
         "spider_two": lambda: plot.spider(two, row, truth=images.truth).figure,
-        "spiders": lambda: (
-            plot.spiders(
-                {name: e.predict() for name, e in panels.items()},
-                rows,
-                truth=images.truth,
-                titles=["a bird?", "a plane?"] if folder else None,
-                size=2.6,
-            )[0, 0].figure
-        ),
+        "spiders": lambda: spiders(size=2.6),
+        "spiders_narrow": lambda: spiders(ncols=1),
         "simplex": lambda: plot.simplex(levels, pair, truth=triples.truth, nested=True).figure,
         "intervals": lambda: plot.intervals(two, row, truth=images.truth, top=7).figure,
         "binary": lambda: plot.binary(tumour, labels=kind).figure,

@@ -3,7 +3,7 @@
 A picture is drawn for light and for dark pages, and if its text would be too small on a telephone,
 once more for narrow pages: NAME_light.svg (or NAME.svg), NAME_dark.svg, NAME_narrow_light.svg (or
 NAME_narrow.svg), NAME_narrow_dark.svg. Pages name the first, and the reader sees the right one:
-picture_directive.py.
+themed_pictures.py.
 """
 
 from __future__ import annotations

@@ -59,11 +59,11 @@ def test_every_picture_has_words_and_a_dark_partner(picture):
 def test_the_text_of_every_picture_can_be_read_on_a_telephone(picture):
     script = the_script("pictures")
     narrow = script.partner(picture, narrow=True)
-    scrolls = ":scrolls:" in SHOWN[picture]
     for path, room in ((picture, WIDE), (narrow if narrow.is_file() else picture, NARROW)):
         width, _ = script.size(path)
-        shown = 1 if scrolls and room == NARROW else min(1, room / width)
-        assert shown * script.smallest_text(path) >= READABLE, f"{path.name} on {room} pixels"
+        assert min(1, room / width) * script.smallest_text(path) >= READABLE, (
+            f"{path.name} on {room} pixels"
+        )
 
 
 def test_the_readme_has_a_dark_source_for_every_picture():

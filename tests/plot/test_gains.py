@@ -70,7 +70,9 @@ def test_of_many_classes_the_widest_and_the_narrowest_are_drawn():
     model = decal.decalibrate(logits, rng.integers(8, size=500), alpha=0.9)
     width = np.ptp([model.shifts().lower, model.shifts().upper], axis=0)
     order = np.argsort(-width, kind="stable")
-    assert legend_of(plot.likelihood(model)) == [str(k) for k in sorted([*order[:2], *order[-2:]])]
+    *curves, cut = legend_of(plot.likelihood(model))
+    assert curves == [str(k) for k in sorted([*order[:2], *order[-2:]])]
+    assert cut == "alpha = 0.9"
 
 
 def test_what_cannot_be_drawn_is_refused(sample):

@@ -109,8 +109,10 @@ def test_columns_can_be_chosen_and_short_names_stay():
     axes = plot.spiders(short, range(5), ncols=2)
     assert axes.shape == (3, 2)
     assert [text.get_text() for text in axes[0, 0].texts][:3] == ["a", "b", "c"]
-    with pytest.raises(ValueError, match=r"ncols must be left out for several models.*got 2"):
-        plot.spiders({"one": short, "two": short}, [0], ncols=2)
+    below = plot.spiders({"one": short, "two": short}, [0, 3], ncols=1)
+    assert [ax.get_title() for ax in below[:, 0]] == [
+        "one · input 0", "two · input 0", "one · input 3", "two · input 3",
+    ]  # fmt: skip
 
 
 def test_true_labels_of_many_rows_are_shown_as_shares():

@@ -48,6 +48,9 @@ MARKED = (0.5, 0.8, 0.9, 0.95)
 SAME_ALPHA, FEW_POINTS = 0.011, 20
 """How far a path's nearest alpha may be from that of a line; larger marks for so few points."""
 
+ALONE, FEW, MANY = 64, 26, 12
+"""Areas of marks: of a method that is one point, and of those with few or many, in points²."""
+
 PANELS = 3
 STRETCHED_TICKS = (1, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0)
 SPARSE_TICKS = (1, 0.9, 0.5, 0)
@@ -150,9 +153,9 @@ def _methods(ax: Axes, curves: Mapping[str, Array], ink: Ink) -> list[Artist]:
         marker = MARKERS[(m + m // len(MARKERS)) % len(MARKERS)]
         order = np.argsort(alpha)
         ax.plot(efficiency[order], coverage[order], color=colour, lw=1.2 * unit(), zorder=2)
-        few = len(alpha) <= FEW_POINTS
+        size = ALONE if len(alpha) == 1 else FEW if len(alpha) <= FEW_POINTS else MANY
         ax.scatter(
-            efficiency, coverage, c=colour, marker=marker, s=(26 if few else 12) * unit() ** 2,
+            efficiency, coverage, c=colour, marker=marker, s=size * unit() ** 2,
             linewidths=0.4 * unit(), edgecolors=ink.face, zorder=3, clip_on=False, gid=name,
         )  # fmt: skip
         handles.append(mark_handle(name, colour, marker, ink))

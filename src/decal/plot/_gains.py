@@ -22,6 +22,9 @@ STEPS = 400
 DEEPER = 1.6
 """How far below the cut curves are drawn, in depths of the cut."""
 
+DASHES = (0, (4, 3))
+"""Of the cut."""
+
 UNBOUNDED, LARGEST = 6.0, 4.0
 """How far a curve is drawn where nothing bounds it: nats of a shift, and the factor."""
 
@@ -57,7 +60,7 @@ def likelihood(
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
     legend : bool
-        Whether there is one, with several classes.
+        Whether there is one: what each curve is, and the level of the cut.
 
     Returns
     -------
@@ -97,9 +100,11 @@ def likelihood(
             ends, np.full(len(ends), cut), "o", color=colour, ms=5.5 * unit(), zorder=5, **halo(ink)
         )
         handles.append(line_handle(name, colour, width=1.8))
-    _finish(ax, ink, model, direction, level, cut, reach)
-    if legend and len(names) > 1:
-        legend_below(ax, handles)
+    _finish(ax, ink, model, direction, cut, reach)
+    if legend:
+        sample = line_handle(f"alpha = {level:g}", ink.text, width=0.9)
+        sample.set_linestyle(DASHES)
+        legend_below(ax, [*handles, sample])
     return ax
 
 
@@ -164,23 +169,16 @@ def _finish(
     ink: Ink,
     model: Decalibrator,
     direction: str,
-    level: float,
     cut: float,
     reach: tuple[float, float],
 ) -> None:
     """Draw the cut and the reference, and name the axes."""
-    ax.axhline(cut, color=ink.text, lw=0.9 * unit(), ls=(0, (4, 3)), zorder=1, gid="cut")
+    ax.axhline(cut, color=ink.text, lw=0.9 * unit(), ls=DASHES, zorder=1, gid="cut")
     ax.axvline(0.0 if direction == "class" else 1.0, color=ink.grid, lw=0.9 * unit(), zorder=0)
     tops = [float(np.max(line.get_ydata())) for line in ax.lines if line.get_gid()]
     high = max(*tops, 0.0)
     depth = min(cut, -1e-6) * DEEPER
     ax.set(xlim=reach, ylim=(depth, high + 0.12 * (high - depth)))
-    ax.annotate(
-        f"alpha = {level:g}", (1, cut), (-2 * unit(), -3 * unit()),
-        xycoords=("axes fraction", "data"), textcoords="offset points", ha="right", va="top",
-        fontsize="small", color=ink.muted,
-        bbox={"facecolor": ink.face, "edgecolor": "none", "pad": unit()},
-    )  # fmt: skip
     per = " per example" if model.likelihood == "mean" else ""
     ax.set_ylabel(f"gain{per} (nats)")
     ax.set_xlabel("shift of the logit (nats)" if direction == "class" else "factor on the logits")

@@ -178,7 +178,7 @@ def spiders(
     size : float, optional
         Inches per spider; by default 2.9, and more where long names surround each.
     ncols : int, optional
-        Spiders in a line, of one credal set: by default at most six.
+        Spiders in a line: by default the models, and at most six inputs of one credal set.
 
     Returns
     -------
@@ -197,8 +197,9 @@ def spiders(
 
     sets = named(credal)
     chosen, titles = _inputs(rows, titles)
-    columns = _columns(ncols, len(sets), len(chosen))
     entries = [(name, row) for row in chosen for name in sets]
+    usual = len(sets) if len(sets) > 1 else COLUMNS
+    columns = min(len(entries), usual if ncols is None else check_count(ncols, "ncols"))
     lines = -(-len(entries) // columns)
     sample = shown({"": next(iter(sets.values()))}, chosen[0], truth=truth, top=top)
     keyed, inches, key = _room(sets, sample)
@@ -222,7 +223,7 @@ def spiders(
         _web(ax, drawn, labels, radial=radial)
         _bars(ax, drawn, joined=joined, colors=None)
         title = titles[chosen.index(row)]
-        parts, families = drawable([name, title], [f"model {i % columns + 1}", f"input {row}"])
+        parts, families = drawable([name, title], [f"model {i % len(sets) + 1}", f"input {row}"])
         above = ax.texts[0].get_text().count("\n") + 1
         ax.set_title(
             " · ".join(filter(None, parts)), color=around.text, fontsize="medium",
@@ -266,17 +267,6 @@ def _room(sets: Mapping[str, CredalSet], sample: Shown) -> tuple[bool, float, fl
     if not alike:
         return False, _size(names, False)[0] - 0.4, 0.0
     return True, SIZE, 0.4 + 0.075 * min(max(map(text_width, sample.labels)), KEY_WIDTH)
-
-
-def _columns(ncols: int | None, models: int, inputs: int) -> int:
-    """How many spiders stand in a line."""
-    if models > 1:
-        if ncols is not None:
-            raise ValueError(
-                f"ncols must be left out for several models, which are the columns: got {ncols}."
-            )
-        return models
-    return min(inputs, COLUMNS if ncols is None else check_count(ncols, "ncols"))
 
 
 def _key(figure: Any, drawn: Shown, around: Ink) -> None:

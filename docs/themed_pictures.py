@@ -1,10 +1,15 @@
-"""The directive `picture`: light or dark, wide or narrow, as the reader's page is."""
+"""Pictures that are light or dark, wide or narrow, as the reader's page is.
+
+Those of pages are drawn so, and shown by the directive `picture`. Figures of notebooks are drawn on
+white: their dark partners are made here.
+"""
 
 from __future__ import annotations
 
 from html import escape
 from pathlib import Path
 
+from dark import dark
 from docutils import nodes
 from docutils.parsers.rst import directives
 from pictures import partner, size
@@ -19,10 +24,7 @@ class Picture(SphinxDirective):
     """Two pictures, of which the theme shows one; the browser takes the narrow drawing, if any."""
 
     required_arguments = 1
-    option_spec = {  # noqa: RUF012
-        "alt": directives.unchanged_required,
-        "scrolls": directives.flag,  # by itself, where it is too wide and cannot be drawn narrower
-    }
+    option_spec = {"alt": directives.unchanged_required}  # noqa: RUF012
 
     def run(self) -> list[nodes.Node]:
         light = Path(self.env.relfn2path(self.arguments[0])[1])
@@ -37,10 +39,7 @@ class Picture(SphinxDirective):
                 source = f'<source media="{NARROW}" {self._file("srcset", narrow, to_root)}>'
             image = f'<img {self._file("src", wide, to_root)} alt="{alt}">'
             shown.append(f'<picture class="only-{theme}">{source}{image}</picture>')
-        pictures = "\n".join(shown)
-        if "scrolls" in self.options:
-            pictures = f'<div class="scrolls" tabindex="0">{pictures}</div>'
-        return [nodes.raw("", pictures, format="html")]
+        return [nodes.raw("", "\n".join(shown), format="html")]
 
     def _file(self, attribute: str, path: Path, to_root: str) -> str:
         self.env.note_dependency(str(path))
@@ -49,6 +48,21 @@ class Picture(SphinxDirective):
         return f'{attribute}="{address}" width="{width:.0f}" height="{height:.0f}"'
 
 
+def figures_of_notebooks(app: Sphinx, page: nodes.document) -> None:
+    """Beside each, the same for dark pages."""
+    for image in list(page.findall(nodes.image)):
+        light = app.srcdir / image["uri"].removeprefix("/")
+        if light.parent.name != "jupyter_execute":
+            continue
+        partner(light, dark=True).write_text(dark(light.read_text("utf-8")), encoding="utf-8")
+        on_dark = image.deepcopy()
+        on_dark["uri"] = partner(Path(image["uri"]), dark=True).as_posix()
+        for shown, theme in ((image, "light"), (on_dark, "dark")):
+            shown["classes"] = [*shown["classes"], f"only-{theme}"]
+        image.parent.insert(image.parent.index(image) + 1, on_dark)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("picture", Picture)
+    app.connect("doctree-read", figures_of_notebooks, priority=400)  # before images are collected
     return {"parallel_read_safe": True, "parallel_write_safe": True}
