@@ -1,7 +1,8 @@
 """Recolours pictures for dark pages: python docs/dark.py
 
-The scripts named beside them draw these pictures on white, and so do notebooks. Each colour has one counterpart here, so
-that what stands out, recedes or is written on something else does so on a dark page as well.
+The scripts named beside them draw these pictures on white, and so do notebooks. Each colour has one
+counterpart here, so that what stands out, recedes or is written on something else does so on a dark
+page as well.
 """
 
 import re

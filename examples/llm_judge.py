@@ -137,11 +137,11 @@ def draw(means: list[dict], path: Path, theme: str) -> None:
         rows = [row for row in means if row["top"] is None]
         x, y = (np.array([row[name] for row in rows]) for name in ("deserved", "alone"))
         ax.plot(x - 0.3, y, "o", color=colours["ink"], ms=4, label="the judge alone")
-        ax.plot([1, 5], [1, 5], ls=(0, (2, 3)), color=colours["ink"], lw=0.8)
+        ax.plot([1, 5], [1, 5], ls=(0, (2, 3)), color=colours["ink"], lw=0.8, label="as deserved")
         ax.set(xlim=(0.6, 5.4), ylim=(0.9, 5.1), xticks=range(1, 6), yticks=range(1, 6))
         ax.set_xlabel("rating that the texts deserve")
         ax.set_ylabel("mean rating")
-        ax.legend(frameon=False, fontsize=9, ncols=2, loc="upper left")
+        figure.legend(frameon=False, fontsize=9, ncols=2, loc="outside lower center")
         figure.savefig(path, metadata={"Date": None})
         plt.close(figure)
 
