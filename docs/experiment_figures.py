@@ -16,6 +16,7 @@ import numpy as np
 
 from decal._experiments import local_against_wrapper, networks_together, validity
 from decal._experiments.comparison import fashion_figures
+from decal._experiments.comparison.plan import STYLES
 from decal._experiments.harness import curves, figures, score_tables
 
 STATIC = Path(__file__).parent / "_static"
@@ -39,9 +40,8 @@ def numbers(found: list[Row], *columns: str) -> np.ndarray:
 def tradeoff(name: str) -> Any:
     """Coverage against efficiency of every method."""
     methods = rows(name, "method").items()
-    return figures.tradeoff(
-        {m: tuple(numbers(found, "alpha", "coverage", "efficiency")) for m, found in methods}
-    )
+    points = {m: tuple(numbers(found, "alpha", "coverage", "efficiency")) for m, found in methods}
+    return figures.tradeoff(points, STYLES)
 
 
 def time(narrow: bool) -> Any:

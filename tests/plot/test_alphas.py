@@ -70,6 +70,16 @@ def test_points_of_one_alpha_are_joined_where_paths_have_it():
     assert "0.3" not in written(ax)
 
 
+def test_methods_have_the_colours_that_are_asked_for_and_a_single_point_is_large():
+    many = ([1.0, 0.5, 0.0], [0.1, 0.5, 1.0], [0.9, 0.5, 0.0])
+    one = ([0.0], [0.2], [0.8])
+    ax = plot.tradeoff({"many": many, "one": one}, colors=["#ff0000", "#00ff00"])
+    drawn = {points.get_gid(): points for points in ax.collections}
+    assert drawn["many"].get_facecolor()[0, :3].tolist() == [1, 0, 0]
+    assert drawn["one"].get_facecolor()[0, :3].tolist() == [0, 1, 0]
+    assert drawn["one"].get_sizes()[0] > 2 * drawn["many"].get_sizes()[0]
+
+
 def test_the_front_holds_what_no_other_point_beats():
     rng = np.random.default_rng(2)
     coverage, efficiency = rng.uniform(size=(2, 50)).round(1)  # with ties

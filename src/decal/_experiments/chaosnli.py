@@ -18,7 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._experiments.comparison.entries import Entry, curves, entries, paths
-from decal._experiments.comparison.plan import BOTH, CLASS, DRAWN, InputSplit, Plan
+from decal._experiments.comparison.plan import (
+    BOTH,
+    CLASS,
+    DRAWN,
+    PUBLISHED,
+    STYLES,
+    InputSplit,
+    Plan,
+)
 from decal._experiments.comparison.summary import (
     DRAWN_COLUMNS,
     HULL_NOTE,
@@ -167,10 +175,10 @@ def findings(
         replace(_table(found, plan, seeds, narrow=narrow), claims=claims, further=(further,))
         for narrow in (True, False)
     )
-    line = {} if theirs is None else {"published": theirs.path()}
+    line = {} if theirs is None else {PUBLISHED: theirs.path()}
     return Findings(
         narrow,
-        {"tradeoff": partial(tradeoff, paths(lines) | line)},
+        {"tradeoff": partial(tradeoff, paths(lines) | line, STYLES)},
         in_files=wide,
         texts={"table.csv": csv_text({DRAWN: found})},
         notes=tuple(notes_of(rows)),

@@ -44,15 +44,15 @@ COLUMNS = CELL | {"members": int, "auroc": float, "accuracy": float} | ORIGIN
 
 STYLES: dict[str, dict[str, Any]] = {
     DECAL: {"color": "#0072B2", "marker": "o"},
-    SINGLE_ENTROPY: {"color": "#8a8a8a", "marker": "D"},
-    WRAPPER: {"color": "#D55E00", "marker": "^"},
-    HULL: {"color": "#E69F00", "marker": "s"},
+    SINGLE_ENTROPY: {"color": "#7f7f7f", "marker": ">"},
+    WRAPPER: {"color": "#009E73", "marker": "D"},
+    HULL: {"color": "#E69F00", "marker": "^"},
     "EffCre, alpha 0.95": {"color": "#0072B2", "marker": "o"},
-    "CreWra": {"color": "#D55E00", "marker": "^"},
-    "CreEns, alpha 0": {"color": "#E69F00", "marker": "s"},
-    "CreRL, alpha 0.95": {"color": "#009E73", "marker": "v"},
-    "CreBNN": {"color": "#CC79A7", "marker": "P"},
-    "CreNet": {"color": "#56B4E9", "marker": "X"},
+    "CreWra": {"color": "#009E73", "marker": "D"},
+    "CreEns, alpha 0": {"color": "#E69F00", "marker": "^"},
+    "CreRL, alpha 0.95": {"color": "#CC79A7", "marker": "v"},
+    "CreNet": {"color": "#56B4E9", "marker": "P"},
+    "CreBNN": {"color": "#7B57C9", "marker": "X"},
 }
 
 

@@ -60,9 +60,9 @@ COLUMNS = CELL | {
 } | ORIGIN  # fmt: skip
 
 STYLES: dict[str, dict[str, Any]] = {
-    ENSEMBLING: {"color": "#009E73", "marker": "^", "markersize": 6},
+    ENSEMBLING: {"color": "#E69F00", "marker": "^", "markersize": 6},
     "class": {"color": "#0072B2", "marker": "o", "markersize": 4},
-    "class + temperature": {"color": "#D55E00", "marker": "D", "markersize": 4},
+    "class + temperature": {"color": "#D55E00", "marker": "s", "markersize": 4},
 }
 
 

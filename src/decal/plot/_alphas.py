@@ -65,6 +65,7 @@ def tradeoff(
     mark: Sequence[float] | None = None,
     front: bool = True,
     direct: bool = True,
+    colors: Sequence[str] | None = None,
     legend: bool = True,
 ) -> Axes:
     """Coverage against efficiency, at many alphas, for one or several methods.
@@ -86,6 +87,8 @@ def tradeoff(
         Whether a line joins the points, of all methods, that no other beats in both respects.
     direct : bool
         Whether names of methods stand beside them, if there is room, instead of in the legend.
+    colors : sequence of str, optional
+        Colors of several methods, instead of decal's.
     legend : bool
         Whether there are names of methods; or, for one path, a scale of its colours in the corner
         that is empty.
@@ -122,10 +125,11 @@ def tradeoff(
     probability_axis(ax.yaxis)
     handles: list[Artist] = []
     if several:
-        handles = _methods(ax, curves, ink)
+        palette = _palette(ink, len(curves), colors)
+        handles = _methods(ax, curves, palette, ink)
         _equal_alphas(ax, list(curves.values()), levels, ink)
         drawn = {name: curve[[2, 1]] for name, curve in curves.items()}
-        if legend and direct and beside(ax, drawn, _inks(ink, curves)):
+        if legend and direct and beside(ax, drawn, palette):
             handles = []
     else:
         _one_path(ax, curves, levels, ink, key=legend)
@@ -136,18 +140,18 @@ def tradeoff(
     return ax
 
 
-def _inks(ink: Ink, curves: Mapping[str, Array]) -> list[str]:
-    """A colour per method, eight before one comes again."""
-    palette = EIGHT_ON_DARK if ink.dark else EIGHT_ON_LIGHT
-    return [palette[m % len(palette)] for m in range(len(curves))]
+def _palette(ink: Ink, count: int, chosen: Sequence[str] | None) -> list[str]:
+    """A colour per method: the caller's, or decal's eight before one comes again."""
+    eight = EIGHT_ON_DARK if ink.dark else EIGHT_ON_LIGHT
+    return ink.colours(count, eight if chosen is None else chosen)
 
 
-def _methods(ax: Axes, curves: Mapping[str, Array], ink: Ink) -> list[Artist]:
+def _methods(
+    ax: Axes, curves: Mapping[str, Array], palette: Sequence[str], ink: Ink
+) -> list[Artist]:
     """Draw each method in its colour and with its mark; returns samples for a legend."""
     handles: list[Artist] = []
-    for m, (colour, (name, curve)) in enumerate(
-        zip(_inks(ink, curves), curves.items(), strict=True)
-    ):
+    for m, (colour, (name, curve)) in enumerate(zip(palette, curves.items(), strict=True)):
         alpha, coverage, efficiency = curve
         # Colours come again after eight methods: then with another mark.
         marker = MARKERS[(m + m // len(MARKERS)) % len(MARKERS)]

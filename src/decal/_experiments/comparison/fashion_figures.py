@@ -10,40 +10,11 @@ from typing import Any
 import numpy as np
 
 from decal._experiments.comparison.entries import Entry, curves, paths
-from decal._experiments.comparison.plan import (
-    BAYESIAN,
-    BOTH,
-    CLASS,
-    CRENET,
-    DDU,
-    DROPOUT,
-    ENERGY,
-    ENSEMBLING,
-    ENTROPY,
-    EVIDENTIAL,
-    LIKELIHOOD,
-    OUTSIDE,
-    SOFTMAX,
-    WRAPPER,
-)
+from decal._experiments.comparison.plan import OUTSIDE, STYLES
 from decal._experiments.harness.figures import NARROW_INCHES, tradeoff
 
-STYLES = {
-    CLASS: ("o", "#0072B2"),
-    BOTH: ("D", "#D55E00"),
-    WRAPPER: ("s", "#009E73"),
-    ENSEMBLING: ("^", "#009E73"),
-    LIKELIHOOD: ("v", "#CC79A7"),
-    CRENET: ("P", "#CC79A7"),
-    BAYESIAN: ("X", "#CC79A7"),
-    EVIDENTIAL: ("p", "#7f7f7f"),
-    DDU: ("*", "#7f7f7f"),
-    DROPOUT: ("h", "#7f7f7f"),
-    SOFTMAX: ("<", "#7f7f7f"),
-    ENTROPY: (">", "#7f7f7f"),
-    ENERGY: ("d", "#7f7f7f"),
-}
-"""Markers, and Okabe and Ito's colours for decalibration, ensembles, special networks, scores."""
+AREAS = {"*": 90, "d": 50}
+"""Of marks that look smaller than others, in points²."""
 
 
 def drawings(real: list[Entry], drawn: list[Entry]) -> dict[str, Callable[[], Any]]:
@@ -54,7 +25,7 @@ def drawings(real: list[Entry], drawn: list[Entry]) -> dict[str, Callable[[], An
     if columns:
         figures["time"] = partial(draw_time, {c: points(real, c) for c in columns})
     if found:
-        figures["tradeoff"] = partial(tradeoff, paths(found))
+        figures["tradeoff"] = partial(tradeoff, paths(found), STYLES)
     return figures
 
 
@@ -123,4 +94,6 @@ def _marks(ax: Any, method: str, x: list[float], y: list[float], sd: list[float]
     order = np.argsort(y)
     ax.plot(np.array(x)[order], np.array(y)[order], color=colour, linewidth=0.8, alpha=0.6)
     ax.errorbar(x, y, yerr=sd, fmt="none", ecolor=colour, elinewidth=0.7, alpha=0.6)
-    return ax.scatter(x, y, marker=marker, color=colour, s=34, zorder=3, linewidths=0)
+    return ax.scatter(
+        x, y, marker=marker, color=colour, s=AREAS.get(marker, 34), zorder=3, linewidths=0
+    )

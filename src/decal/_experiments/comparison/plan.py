@@ -43,6 +43,25 @@ SEVERAL_NETWORKS = (WRAPPER, ENSEMBLING, LIKELIHOOD, CRENET, BAYESIAN)
 METHODS = (*ONE_NETWORK, *SEVERAL_NETWORKS)
 """All methods, in the order of tables."""
 
+PUBLISHED = "published"
+STYLES = {
+    CLASS: ("o", "#0072B2"),
+    BOTH: ("s", "#D55E00"),
+    WRAPPER: ("D", "#009E73"),
+    ENSEMBLING: ("^", "#E69F00"),
+    LIKELIHOOD: ("v", "#CC79A7"),
+    CRENET: ("P", "#56B4E9"),
+    BAYESIAN: ("X", "#7B57C9"),
+    PUBLISHED: ("h", "#7f7f7f"),
+    DDU: ("*", "#7f7f7f"),
+    EVIDENTIAL: ("H", "#7f7f7f"),
+    DROPOUT: ("s", "#7f7f7f"),
+    SOFTMAX: ("<", "#7f7f7f"),
+    ENTROPY: (">", "#7f7f7f"),
+    ENERGY: ("d", "#7f7f7f"),
+}
+"""A mark per method, and a colour, of Okabe and Ito and a violet; grey for scores without sets."""
+
 SHOWN = {
     CLASS: (1.0, 0.95, 0.8, 0.5),
     BOTH: (1.0, 0.99, 0.95, 0.8),

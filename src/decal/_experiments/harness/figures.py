@@ -82,15 +82,16 @@ Tradeoff = tuple[Numbers, Numbers, Numbers]
 """Alpha, coverage and efficiency, as `decal.plot.tradeoff` takes them."""
 
 
-def tradeoff(curves: Mapping[str, Tradeoff]) -> Any:
-    """A figure of coverage against efficiency, of several methods on one data set."""
+def tradeoff(curves: Mapping[str, Tradeoff], styles: Mapping[str, tuple[str, str]]) -> Any:
+    """A figure of coverage against efficiency, of several methods with a mark and a colour each."""
     from matplotlib import pyplot as plt
 
     from decal import plot
 
     figure, ax = plt.subplots(figsize=(4.3, 4.7))
     # Alpha means something else for every method: no lines join points of one alpha.
-    plot.tradeoff(curves, ax=ax, mark=())
+    colours = [styles[name][1] for name in curves]
+    plot.tradeoff(curves, ax=ax, mark=(), front=False, colors=colours)
     return figure
 
 
