@@ -1,5 +1,6 @@
 """Configuration of the documentation site: `make docs`."""
 
+import contextlib
 import os
 import re
 import sys
@@ -80,6 +81,9 @@ def write_pages(_):
         if page.stem not in wanted:
             page.unlink()
     commands.write(GENERATED / "commands.md")
+    snippets = (HERE / "explorer.md").read_text("utf-8").split("```python\n")
+    with contextlib.chdir(HERE / "_static"), contextlib.redirect_stdout(None):
+        exec(snippets[1].partition("```")[0], {})  # writes digits.html
     write_story(HERE / "_static" / "story.html", link=("Ten minutes with decal", "../start.html"))
 
 
