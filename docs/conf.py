@@ -101,6 +101,15 @@ def dashes(_, doctree):
             text.parent.replace(text, nodes.Text(text.replace("--", "–", 1)))
 
 
+def whole_numbers(_, doctree):
+    """A number, its sign and its deviation stay in one line."""
+    for text in list(doctree.findall(nodes.Text)):
+        if not isinstance(text.parent, nodes.literal | nodes.literal_block | nodes.math):
+            joined = re.sub(r"(?<=\d) (?=[%×±])|(?<=[±×]) (?=\d)", "\u00a0", text)
+            if joined != text:
+                text.parent.replace(text, nodes.Text(joined))
+
+
 class TablesAlone(SphinxTransform):
     """Pages of objects are found from the tables: in every page's sidebar they take minutes."""
 
@@ -117,6 +126,7 @@ def setup(app):
     app.connect("builder-inited", write_pages, priority=400)  # before autosummary
     app.connect("doctree-read", without_guesses)
     app.connect("doctree-read", dashes)
+    app.connect("doctree-read", whole_numbers)
     app.add_transform(TablesAlone)
     # It adds a folder of static files and sets a path, and does not say that it is safe.
     app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True
