@@ -200,11 +200,17 @@ def draw(results: dict[str, Any], faces: dict[str, np.ndarray], sets: Any, narro
         return figure
     fer = balls_around(results["logits"], results["alpha"], EMOTIONS).box()
     rows = contested(results["shares"], fer.contains(results["shares"], atol=5e-4))
+    explained = "C" if narrow else "A"
     for letter, row, said in zip(
         "ABC", rows, ("votes inside", "votes inside", "votes outside"), strict=False
     ):
         plot.intervals(
-            fer, row, ax=axes[letter], truth=results["shares"], sort="class", legend=letter == "A"
+            fer,
+            row,
+            ax=axes[letter],
+            truth=results["shares"],
+            sort="class",
+            legend=letter == explained,
         )
         axes[letter].set_title(f"a face of FER,\n{said}", fontsize=9)
         axes[letter].set_xlabel("")

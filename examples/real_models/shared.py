@@ -179,6 +179,8 @@ def draw_themes(out: Path, name: str, draw: Callable[[bool], Any]) -> None:
         )
         with plt.rc_context(colours):
             figure, buffer, told = draw(narrow), io.BytesIO(), PngInfo()
+            if narrow:
+                figure.get_layout_engine().set(h_pad=0.1)  # titles stand apart from axes above
             figure.savefig(buffer, dpi=DPI)
             texts = [t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip()]
             told.add_text("Smallest text", f"{min(t.get_fontsize() for t in texts):.2f}")

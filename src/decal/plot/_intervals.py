@@ -120,7 +120,10 @@ def intervals(
     lines = 2 if room >= 2 * LINE * small else 1
     width = LABEL_WIDTH if lines == 2 else ONE_LINE
     ax.set_yticks(y, [wrapped(label, width, lines) for label in drawn.labels])
-    ax.tick_params(axis="y", length=0, labelsize=min(small, room / LINE))
+    beyond = 0 if drawn.truth is None else 4  # half of the mark of a probability of 0
+    ax.tick_params(
+        axis="y", length=0, labelsize=min(small, room / LINE), pad=(3.5 + beyond) * unit()
+    )
     for label in ax.get_yticklabels():
         label.set(**literal(drawn.families))
     if legend:
