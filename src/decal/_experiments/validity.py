@@ -109,7 +109,7 @@ STYLES = {
     BOX: ("#D55E00", "o"),
     "KL ball": ("#009E73", "D"),
     "TV ball": ("#0072B2", "s"),
-    "sup-norm ball": ("#56B4E9", "v"),
+    "sup-norm ball": ("#CC79A7", "v"),
     BOTH: ("#8a8a8a", "^"),
 }
 """Colours of Okabe and Ito, and markers, of the methods in the figure."""
@@ -522,7 +522,7 @@ def draw(means: Means, deltas: Sequence[float], *, narrow: bool = False) -> Any:
             if not points:
                 continue
             x, covered, efficiency = np.array(points).T
-            dots = {"s": 11, "marker": marker, "color": colour, "alpha": 0.55, "linewidths": 0}
+            dots = {"s": 11, "marker": marker, "color": colour, "alpha": 0.8, "linewidths": 0}
             above.scatter(x, covered, **dots, label=method)
             below.scatter(x, efficiency, **dots)
             middle = [

@@ -53,12 +53,13 @@ def log_scores(credal: CredalSet, labels: Any) -> tuple[Array, Array]:
 
 
 def brier_scores(credal: CredalSet, labels: Any) -> tuple[Array, Array]:
-    """(best, worst), (n,) each: bounds of the Brier score, sum_k (q_k - 1{k = y})², over members.
+    """(best, worst), (n,) each: bounds of the Brier score over members.
 
-    Of a box, the best is exact: its member closest to the label. The worst is a maximum of a convex
-    function, whose corners are too many to look at; given is the maximum of the chords above it,
-    which no member exceeds and which is attained up to (upper_k - lower_k)² / 4 of one class. It is
-    exact for two classes. Of hulls and balls both are those of their boxes: bounds.
+    The Brier score of a distribution q is the sum over classes of (q_k - 1{k = y})². Of a box, the
+    best is exact: its member closest to the label. The worst is a maximum of a convex function,
+    whose corners are too many to look at; given is the maximum of the chords above it, which no
+    member exceeds and which is attained up to (upper_k - lower_k)² / 4 of one class. It is exact
+    for two classes. Of hulls and balls both are those of their boxes: bounds.
 
     Both are at most 2. What they reward is what `log_scores` say; the worst one is finite.
 

@@ -95,9 +95,11 @@ def _tables(
         headings=headings,
         sections=sections,
         caption=(
-            f"{over}. {plan.train:,} images to train each of {plan.members} networks\n"
-            f"in {plan.epochs} epochs, {plan.held_out:,} others to fit decalibration; "
-            f"{plan.test:,} to test, {plan.outside:,} of other kinds\n"
+            f"{over}\n"
+            f"{plan.train:,} images to train each of {plan.members} networks, "
+            f"in {plan.epochs} epochs\n"
+            f"{plan.held_out:,} others to fit decalibration; {plan.test:,} to test, "
+            f"{plan.outside:,} of other kinds\n"
             "AUROC: by the difference of entropies, or by the method's own score\n"
             "Seconds of one core, least over seeds: to train all networks needed; to score the "
             "test images"

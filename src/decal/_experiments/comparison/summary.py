@@ -38,8 +38,8 @@ DRAWN_COLUMNS: Columns = (
     ("ece", "ECE", "ECE", 3),
 )
 HULL_NOTE = (
-    "coverage of methods that predict hulls: of the box around them, like the efficiency;\n"
-    "the column of its own has the coverage of the hull itself"
+    "coverage of methods that predict hulls: of the box around them, like the efficiency\n"
+    "coverage of the hull: of the hull itself"
 )
 
 SPREAD = ("auroc_mnist", "auroc_notmnist", "coverage")

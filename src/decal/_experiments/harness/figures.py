@@ -21,6 +21,9 @@ DOTS_PER_INCH = 150
 NARROW_INCHES = 4.1
 """Width of a figure whose small text can be read on a telephone."""
 
+ROOM_ABOVE = 0.1
+"""Inches around panels, so that a title stands apart from the axis above it."""
+
 
 def need_matplotlib() -> None:
     """Raise an ImportError that names the install command if matplotlib is missing."""
@@ -49,6 +52,7 @@ def save(draw: Callable[[], Any], folder: Path, name: str) -> list[Path]:
 
     # So that the same rows give the same file: no date, and fixed names of its parts.
     fixed: dict[Any, Any] = {"svg.hashsalt": "decal"}
+    fixed |= {"figure.constrained_layout.h_pad": ROOM_ABOVE}
     # No engine of layouts in place of the one that has done its work.
     fixed |= {"figure.autolayout": False, "figure.constrained_layout.use": False}
     written = []

@@ -186,7 +186,7 @@ class ScoreTables:
             }
             if cases:
                 (data, kind, alpha, target), least = min(cases.items(), key=lambda item: item[1])
-                where = f"{self.titles.get(data, data)}, {kind}, alpha {alpha:g}, {target}"
+                where = self._case(data, kind, alpha, target)
                 below = sum(value < CHANCE for value in cases.values())
                 yield Claim(
                     f"{score} never ranks backwards: below chance in {below} of {len(cases)} "
@@ -224,10 +224,14 @@ class ScoreTables:
             gained = float(np.mean(list(gaps.values())))
             yield Claim(
                 f"{score} is nowhere worse than {other} by more than {TOLERANCE:g}: "
-                f"{signed(least)} ({self.titles.get(data, data)}, {kind}, alpha {alpha:g}, "
-                f"{target}); mean {signed(gained)}",
+                f"{signed(least)} ({self._case(data, kind, alpha, target)}); "
+                f"mean {signed(gained)}",
                 least >= -TOLERANCE,
             )
+
+    def _case(self, data: str, kind: str, alpha: float, target: str) -> str:
+        model, sought = self.titles.get(data, data), self.outside.get(target, target)
+        return f"{model}, {kind}, alpha {alpha:g}, {sought}"
 
     def draw(self, *, narrow: bool = False) -> Any:
         """A panel for each kind of set, at the left for unfamiliar inputs, at the right for errors;
