@@ -84,6 +84,9 @@ def test_probabilities_names_and_pipes():
     assert table.column_names == ["row", "id", "predicted", "doubt", "hand_over"]
     assert table["id"].to_pylist()[:2] == ["patient 0", "patient 1"]
     assert table["predicted"].to_pylist() == [NAMES[k] for k in z.argmax(axis=1)]
+    rows = ("triage", "p.csv", "p.csv", *options, "--budget", "12", "-o", "rows.csv")
+    succeed(*rows)
+    assert pc.read_csv("rows.csv")["id"].to_pylist() == table["id"].to_pylist()
     succeed("triage", "p.csv", *options, "--budget", "0.1", "--save", "t.npz")
     saved = decal.triage.Triage.load("t.npz")
     np.testing.assert_array_equal(saved.hand_over(p), table["hand_over"].to_numpy() == 1)

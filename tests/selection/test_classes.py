@@ -71,6 +71,22 @@ def test_a_class_that_is_missed_by_chance_is_not_noted():
     assert selection.alpha_for_labels(fair, new, labels, 0.1).note == ""
 
 
+def test_where_nothing_is_missed_nothing_is_noted():
+    z = np.array([[8.0, 0.0], [0.0, 8.0]] * 60)
+    sure = decal.decalibrate(z, np.arange(120) % 2, alpha=0.9)
+    found = selection.alpha_for_labels(sure, z, np.arange(120) % 2, 0.01)
+    assert (found.achieved, found.note) == (0, "")
+
+
+def test_classes_are_called_by_their_names():
+    z, y = imbalanced(0, 3000)
+    model = decal.decalibrate(z, y, alpha=0.9, classes=["often", "now and then", "rarely"])
+    z, y = imbalanced(1, 3000)
+    assert "rarely is missed in" in selection.alpha_for_labels(model, z, y, 0.1).note
+    lines = repr(selection.alpha_for_classes(model, z, y, 0.1)).splitlines()
+    assert [line.split("  ")[1] for line in lines[2:]] == ["often", "now and then", "rarely"]
+
+
 def test_absent_and_rare_classes_are_kept_always_and_named(model):
     z, y = imbalanced(1, 200)
     few = np.flatnonzero(y == 1)[:5]

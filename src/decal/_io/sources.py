@@ -155,7 +155,10 @@ class LogitSource:
             arrays = [getattr(part, name) for part in parts]
             return None if arrays[0] is None else np.concatenate(arrays)
 
-        return Chunk(joined("logits"), joined("labels"), joined("weights"), joined("truth"))
+        ids = parts[0].ids
+        if ids is not None:
+            ids = {k: np.concatenate([part.ids[k] for part in parts if part.ids]) for k in ids}
+        return Chunk(joined("logits"), joined("labels"), joined("weights"), joined("truth"), ids)
 
     def _checked(self, start: int, logits: Block, others: Mapping[Any, Block]) -> Chunk:
         """The chunk that begins at row `start`."""

@@ -10,6 +10,7 @@ for whole distributions (`alpha_for_distribution`) is about local sets. May impo
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -26,7 +27,7 @@ from decal._base.checks import (
 from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
 from decal.selection._alpha_path import AlphaPath, path
-from decal.selection._choices import Choice, GroupChoice, in_groups
+from decal.selection._choices import Choice, GroupChoice, called, in_groups
 from decal.selection._classes import ClassChoice, RareClassWarning, alpha_for_classes
 from decal.selection._distributions import alpha_for_distribution, entropy_from_annotations
 from decal.selection._plausibility import (
@@ -352,14 +353,14 @@ def alpha_for_labels(
         found = largest_alpha(inside, n, lambda count: (n - count + 1) / (n + 1) <= epsilon)
         if found is not None:
             alpha, count = found
-            note = _note(alpha) or _neglected(y[rows], inside(np.arange(n), alpha), epsilon)
+            note = _note(alpha) or _neglected(y[rows], inside(np.arange(n), alpha), epsilon, names)
             return Choice(alpha, (n - count) / n, epsilon, n, "miss rate", note)
         dropped = np.argwhere(~kept_classes(model.predict(z[rows], alpha=0.0), rule))
         if dropped.size:
             row, k = dropped[0]
             raise ValueError(
-                "model must keep every class at alpha = 0: "
-                f"got class {k} dropped in row {rows[row]}. Add the direction 'class'."
+                f"model must keep every class at alpha = 0: got {called(int(k), names)} dropped "
+                f"in row {rows[row]}. Add the direction 'class'."
             )
         note = f"{n} are too few for {epsilon:g}, every class is kept"
         return Choice(0.0, 0.0, epsilon, n, "miss rate", note)
@@ -456,7 +457,7 @@ def confidence_from_alpha(alpha: Any, df: int = 1) -> float:
     return float(gammainc(check_count(df, "df") / 2, budget))
 
 
-def _neglected(labels: Indices, inside: Mask, epsilon: float) -> str:
+def _neglected(labels: Indices, inside: Mask, epsilon: float, names: Sequence[str] | None) -> str:
     """A note about the class that is missed most, if chance does not explain how often."""
     from scipy.special import bdtrc
 
@@ -464,12 +465,12 @@ def _neglected(labels: Indices, inside: Mask, epsilon: float) -> str:
     misses = np.bincount(labels[~inside], minlength=len(examples))
     # P(Binomial(examples, epsilon) >= misses), for as many classes as have misses.
     chance = np.where(misses > 0, bdtrc(misses - 1.0, np.maximum(examples, misses), epsilon), 1.0)
-    if chance.min() * np.count_nonzero(misses) > UNLIKELY:
+    unlikely = (misses > 0) & (chance * np.count_nonzero(misses) <= UNLIKELY)
+    if not unlikely.any():
         return ""
-    unlikely = chance * np.count_nonzero(misses) <= UNLIKELY
     worst = int(np.argmax(np.where(unlikely, misses / np.maximum(examples, 1), 0.0)))
     return (
-        f"class {worst} is missed in {misses[worst]} of its {examples[worst]}: "
+        f"{called(worst, names)} is missed in {misses[worst]} of its {examples[worst]}: "
         "alpha_for_classes guarantees every class"
     )
 

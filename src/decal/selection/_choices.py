@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -195,6 +195,11 @@ def in_groups(
     groups = check_groups(groups, rows)
     found = np.unique(groups).tolist()
     return GroupChoice({group: choose(np.flatnonzero(groups == group)) for group in found})
+
+
+def called(k: int, names: Sequence[str] | None) -> str:
+    """A class, by its name if it has one."""
+    return f"class {k}" if names is None else names[k]
 
 
 def examples_text(count: int) -> str:

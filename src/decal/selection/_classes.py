@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from decal._base.checks import check_alpha, check_labels
 from decal._base.inputs import inputs_of
-from decal.selection._choices import Choice, choice_table
+from decal.selection._choices import Choice, called, choice_table
 from decal.selection._plausibility import (
     Indices,
     Inside,
@@ -38,6 +38,8 @@ class ClassChoice(Mapping[int, Choice]):
         One for every class.
     rule : str
         The rule of the decision sets.
+    classes : sequence of str, optional
+        Names of the classes, for printing.
 
     Examples
     --------
@@ -50,9 +52,10 @@ class ClassChoice(Mapping[int, Choice]):
       1               0.9       0.0800          50
     """
 
-    def __init__(self, choices: Any, rule: str) -> None:
+    def __init__(self, choices: Any, rule: str, classes: Sequence[str] | None = None) -> None:
         self._choices: tuple[Choice, ...] = tuple(choices)
         self.rule = rule
+        self.classes = classes
 
     def __getitem__(self, number: int) -> Choice:
         if number not in range(len(self)):
@@ -93,7 +96,8 @@ class ClassChoice(Mapping[int, Choice]):
         return kept
 
     def __repr__(self) -> str:
-        return choice_table("ClassChoice", "class", dict(self))
+        names = self.classes or [str(k) for k in self]
+        return choice_table("ClassChoice", "class", dict(zip(names, self._choices, strict=True)))
 
 
 def alpha_for_classes(
@@ -168,7 +172,7 @@ def alpha_for_classes(
     rare = [k for k, choice in enumerate(choices) if 1 / (choice.examples + 1) > epsilon]
     if rare:
         few = sorted(rare, key=lambda k: choices[k].examples)[:NAMED]
-        named = ", ".join(f"class {k} with {choices[k].examples}" for k in few)
+        named = ", ".join(f"{called(k, names)} with {choices[k].examples}" for k in few)
         named += ", …" if len(rare) > NAMED else ""
         warnings.warn(
             f"{len(rare)} of {len(choices)} classes have too few examples for epsilon = "
@@ -176,7 +180,7 @@ def alpha_for_classes(
             RareClassWarning,
             stacklevel=2,
         )
-    return ClassChoice(choices, rule)
+    return ClassChoice(choices, rule, names)
 
 
 def _for_rows(rows: Indices, inside: Inside, epsilon: float) -> Choice:

@@ -220,10 +220,11 @@ class Triage:
         }[self.purpose]
         if self.confidence is not None:
             wanted += f", with confidence {self.confidence:g}"
+        wrong = f"{done.error_rate:.2%} of what is kept is wrong"
         lines = [
             f"Triage: {wanted}",
             f"  hands over {done.handed_over:.1%} of {done.rows:,} rows, by {self.score}; "
-            f"{done.error_rate:.2%} of what is kept is wrong",
+            + (wrong if done.handed_over < 1 else "nothing is kept"),
         ]
         if self.note:
             lines.append(f"  {self.note}")
