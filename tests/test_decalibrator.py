@@ -425,3 +425,25 @@ def test_the_advice_for_pixels_and_for_several_labels_works():
     for k in range(3):
         pair = np.column_stack([np.zeros(len(flat)), flat[:, k]])
         assert decal.decalibrate(pair, several[:, k]).examples == 32
+
+
+def test_class_shifts_know_how_often_a_class_occurs_and_not_where():
+    rng = np.random.default_rng(8)
+    logits, labels = rng.normal(size=(200, 4)), rng.integers(4, size=200)
+    sets = decal.decalibrate(logits, labels, alpha=0.9).predict(logits)
+    shuffled = decal.decalibrate(logits, rng.permutation(labels), alpha=0.9).predict(logits)
+    twice = decal.decalibrate(np.tile(logits, (2, 1)), np.tile(labels, 2), alpha=0.9)
+    for others in (shuffled, twice.predict(logits)):
+        np.testing.assert_allclose(others.lower, sets.lower, rtol=1e-9)
+        np.testing.assert_allclose(others.upper, sets.upper, rtol=1e-9)
+
+
+@pytest.mark.parametrize("K", [3, 10])
+def test_a_model_says_that_every_scale_is_plausible_from_where_it_is(K):
+    rng = np.random.default_rng(9)
+    logits, labels = rng.normal(size=(100, K)), rng.integers(K, size=100)
+    d = decal.Decalibrator(directions=("class", "temperature")).fit(logits, labels)
+    for alpha, vacuous in ((np.exp(-1 / K) - 1e-4, True), (np.exp(-1 / K) + 1e-4, False)):
+        d.alpha = alpha
+        assert ("all sets hold the uniform distribution" in repr(d)) is vacuous
+        assert (d.predict(logits).lower <= 1 / K).all() == vacuous

@@ -578,7 +578,11 @@ class Decalibrator:
         if self._learnt is None:
             return f"Decalibrator({settings}), not fitted"
         K = len(self._learnt.label_weight)
-        return f"Decalibrator({settings}), fitted on {self.examples:,} examples of {K:,} classes"
+        text = f"Decalibrator({settings}), fitted on {self.examples:,} examples of {K:,} classes"
+        if "temperature" in names and self.alpha > 0 and self.scales().lower == 0:
+            text += ". At this alpha every scale down to 0 is plausible: all sets hold the "
+            text += "uniform distribution"
+        return text
 
     def _repr_html_(self) -> str:
         title, classes = repr(self), CLASSES_SHOWN
