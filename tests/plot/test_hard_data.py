@@ -115,6 +115,18 @@ def test_columns_can_be_chosen_and_short_names_stay():
     ]  # fmt: skip
 
 
+def test_inputs_with_names_are_called_by_them():
+    sets = decal.IntervalCredalSet(np.full((3, 3), 0.1), np.full((3, 3), 0.8), classes="abc")
+    patients = sets.with_index(["p-1", "p-2", "a text with $ and _ in it"])
+    assert plot.intervals(patients, 1).get_title(loc="left") == "p-2"
+    assert plot.intervals(sets, 1).get_title(loc="left") == ""
+    figure, own = plt.subplots()
+    assert plot.intervals(patients, 1, ax=own).get_title(loc="left") == ""
+    titles = [ax.get_title() for ax in plot.spiders(patients, [0, 2]).flat]
+    assert titles == ["p-1", "a text with $ and _ in it"]
+    figure.canvas.draw()
+
+
 def test_true_labels_of_many_rows_are_shown_as_shares():
     n = 20_000
     ax = plot.binary(many_rows(n), labels=(np.arange(n) >= 0.3 * n).astype(int))

@@ -9,12 +9,13 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from decal.plot._fonts import literal, text_width, wrapped
-from decal.plot._one_input import Sets, named, shown
+from decal.plot._fonts import drawable, literal, text_width, wrapped
+from decal.plot._one_input import Sets, input_name, named, shown
 from decal.plot._style import (
     axes_or_new,
     bar_handle,
     frame,
+    inks,
     legend_below,
     mark_handle,
     open_mark,
@@ -59,7 +60,8 @@ def intervals(
     row : int
         The input.
     ax : matplotlib.axes.Axes, optional
-        Axes to draw on; by default those of a new figure, as high as the bars need.
+        Axes to draw on; by default those of a new figure, as high as the bars need, with the
+        name of the input as title, if it has one.
     truth : (K,) array, optional
         The input's true distribution, or (n, K) those of all inputs.
     top : int, optional
@@ -82,6 +84,7 @@ def intervals(
     ['b', 'a', 'c']
     """
     sets = named(credal)
+    called = input_name(sets, row) if ax is None else None
     small = SMALL * unit()
     most = MOST_BARS if ax is None else min(MOST_BARS, int(_height(ax) / (LINE * small)) - 1)
     drawn = shown(sets, row, truth=truth, top=max(most, 1) if top is None else top, sort=sort)
@@ -126,6 +129,10 @@ def intervals(
     )
     for label in ax.get_yticklabels():
         label.set(**literal(drawn.families))
+    if called is not None:
+        (title,), families = drawable([called], [f"input {row}"])
+        ax.set_title(title, loc="left", fontsize="medium", color=inks(ax)[1].text,
+                     **literal(families))  # fmt: skip
     if legend:
         legend_below(ax, handles)
     return ax

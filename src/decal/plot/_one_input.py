@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from decal._base.checks import check_choice, check_count, check_distributions, check_row, to_numpy
 from decal._base.numerics import Array
 from decal.credal import CredalSet
-from decal.plot._fonts import drawable
+from decal.plot._fonts import drawable, wrapped
 
 Sets = CredalSet | Mapping[str, CredalSet]
 Indices = NDArray[np.intp]
 
+NAME_WIDTH = 40
 ORDERS = ("class", "upper", "lower", "point")
 
 
@@ -65,6 +66,12 @@ def named(credal: Sets) -> dict[str, CredalSet]:
     if len(counts) > 1:
         raise ValueError(f"credal must have one number of classes: got {sorted(counts)}.")
     return {str(name): one for name, one in sets.items()}
+
+
+def input_name(sets: Mapping[str, CredalSet], row: int) -> str | None:
+    """What an input is called, if it has a name."""
+    first = next(iter(sets.values()))
+    return None if first.index is None else wrapped(first._called(row), NAME_WIDTH, 2)
 
 
 def one_row(credal: CredalSet, row: Any) -> CredalSet:

@@ -16,7 +16,7 @@ from decal._base.checks import check_count
 from decal._base.numerics import Array
 from decal.credal import CredalSet
 from decal.plot._fonts import drawable, literal, text_width, wrapped
-from decal.plot._one_input import Bars, Sets, Shown, class_names, named, shown
+from decal.plot._one_input import Bars, Sets, Shown, class_names, input_name, named, shown
 from decal.plot._style import (
     ADVANCE,
     Ink,
@@ -174,7 +174,7 @@ def spiders(
     top, joined
         As for `spider`.
     titles : sequence of str, optional
-        One per input; by default their numbers, if there are several.
+        One per input; by default their names, or their numbers, if there are several.
     size : float, optional
         Inches per spider; by default 2.9, and more where long names surround each.
     ncols : int, optional
@@ -196,7 +196,7 @@ def spiders(
     from matplotlib import pyplot as plt
 
     sets = named(credal)
-    chosen, titles = _inputs(rows, titles)
+    chosen, titles = _inputs(sets, rows, titles)
     entries = [(name, row) for row in chosen for name in sets]
     usual = len(sets) if len(sets) > 1 else COLUMNS
     columns = min(len(entries), usual if ncols is None else check_count(ncols, "ncols"))
@@ -244,14 +244,16 @@ def spiders(
 
 
 def _inputs(
-    rows: Sequence[int] | int, titles: Sequence[str] | None
+    sets: Mapping[str, CredalSet], rows: Sequence[int] | int, titles: Sequence[str] | None
 ) -> tuple[list[int], Sequence[str]]:
     """The inputs to draw, and their titles."""
     chosen = [int(rows)] if isinstance(rows, int | np.integer) else list(rows)
     if not chosen:
         raise ValueError("rows must name at least one input: got none.")
     if titles is None:
-        titles = [f"input {row}" for row in chosen] if len(chosen) > 1 else [""]
+        names = [input_name(sets, row) for row in chosen]
+        number = "input {}".format if len(chosen) > 1 else "".format
+        titles = [name or number(row) for name, row in zip(names, chosen, strict=True)]
     if len(titles) != len(chosen):
         raise ValueError(f"titles must be {len(chosen)}, one per row: got {len(titles)}.")
     return chosen, titles
