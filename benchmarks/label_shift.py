@@ -79,9 +79,9 @@ def mixes(K, rng):
 
 COLUMNS = (
     "frequencies", "at once", "adapted",
-    "without rows: frequencies", "at once",
-    "uncorrected: frequencies", "at once", "adapted",
-    "bootstrap: frequencies", "at once",
+    "without rows: frequencies", "without rows: at once",
+    "uncorrected: frequencies", "uncorrected: at once", "uncorrected: adapted",
+    "bootstrap: frequencies", "bootstrap: at once",
     "adapted, own", "true posterior", "width",
 )  # fmt: skip
 SOME = 20
@@ -204,9 +204,8 @@ def factors(bootstraps=200):
 
 
 REAL_COLUMNS = (
-    "log-loss: as it is", "BBSE", "decal", "true mix",
-    "error: as it is", "BBSE", "decal", "true mix",
-    "ECE: as it is", "BBSE", "decal", "true mix",
+    *(f"{loss}: {by}" for loss in ("log-loss", "error", "ECE")
+      for by in ("as it is", "BBSE", "decal", "true mix")),
     "held", "held, uncorrected",
     "decided", "error there", "point, as many",
     "cost: as it is", "decal's point", "worst case", "worst case, uncorrected",

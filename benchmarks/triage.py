@@ -148,8 +148,9 @@ AREAS = [
     "|---|---|---|" + "---|" * (len(SCORES) + 1),
 ]
 PROMISES = [
-    "| data | asked | error rate: kept wrong, broken | handed over | batch: kept wrong "
-    "| handed over | slip rate: slips | handed over | budget 20 %: handed over | kept wrong |",
+    "| data | asked | error rate: kept wrong, broken | error rate: handed over | batch: kept wrong "
+    "| batch: handed over | slip rate: slips | slip rate: handed over | budget 20 %: handed over "
+    "| budget 20 %: kept wrong |",
     "|---|---|---|---|---|---|---|---|---|---|",
 ]
 

@@ -11,6 +11,7 @@ sys.path.insert(0, str(HERE))
 
 import commands  # noqa: E402
 from docutils import nodes  # noqa: E402
+from pygments import lexer, token  # noqa: E402
 from sphinx import addnodes  # noqa: E402
 from sphinx.ext.autosummary import autosummary_toc  # noqa: E402
 from sphinx.transforms import SphinxTransform  # noqa: E402
@@ -106,6 +107,8 @@ def whole_numbers(_, doctree):
     for text in list(doctree.findall(nodes.Text)):
         if not isinstance(text.parent, nodes.literal | nodes.literal_block | nodes.math):
             joined = re.sub(r"(?<=\d) (?=[%×±])|(?<=[±×]) (?=\d)", "\u00a0", text)
+            if isinstance(text.parent.parent, nodes.entry):
+                joined = re.sub(r"(?<=[\d/]) (?=[.\d/])", "\u00a0", joined)
             if joined != text:
                 text.parent.replace(text, nodes.Text(joined))
 
@@ -120,7 +123,21 @@ class TablesAlone(SphinxTransform):
             toc.parent.remove(toc)
 
 
+class Commands(lexer.RegexLexer):
+    """Shell commands: nobody's subcommand is a builtin, and no part of a number a number."""
+
+    tokens = {  # noqa: RUF012
+        "root": [
+            (r"#.*", token.Comment),
+            (r"'[^']*'|\"[^\"]*\"", token.String),
+            (r"[^#'\"]+|.", token.Text),
+        ]
+    }
+
+
 def setup(app):
+    for shell in ("sh", "bash"):
+        app.add_lexer(shell, Commands)
     if DATA:
         app.tags.add("data")
     app.connect("builder-inited", write_pages, priority=400)  # before autosummary

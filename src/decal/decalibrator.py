@@ -87,9 +87,9 @@ class Decalibrator:
         "own" over the class's own shift only, the paper's corollary. "joint" contains "own".
     directions : iterable
         What may move. "class", one logit at a time, as published; "temperature", the scale of all
-        logits, which gives better sets on nearly all data we tried (see the documentation); or
-        objects of your own, see `decal.Direction` and `decal.Temperature`. The box is taken over
-        all of them.
+        logits, which gives better sets on nearly all data we tried (see the documentation);
+        "local", each prediction by itself, alone; or objects of your own, see `decal.Direction`
+        and `decal.Temperature`. The box is taken over all of them.
     probabilities : bool
         Whether this model is given probabilities instead of logits, to learn from and to predict.
         Their logarithms are taken. A saved model remembers it.

@@ -178,7 +178,7 @@ def refute(
     -------
     Refutation
         Prints the refuted cells; `decal.plot.calibration_test` draws the worst,
-        `decal.plot.reliability` all of them.
+        `decal.plot.reliabilities` all of them.
 
     See Also
     --------

@@ -212,6 +212,8 @@ def spiders(
         layout="constrained",
         squeeze=False,
     )
+    # A title stands apart from what is above it.
+    figure.set_layout_engine("constrained", h_pad=0.08 * unit())
     around = ink_on(figure.get_facecolor())
     for ax in axes.flat[len(entries) :]:
         ax.set_visible(False)
@@ -339,7 +341,7 @@ def _web(ax: PolarAxes, drawn: Shown, labels: list[str], *, radial: bool = False
     for level in (0.5, 1.0):
         ax.text(
             np.pi / len(angles), level, f"{level:g}", color=inside.muted, fontsize="small",
-            ha="center", va="center", zorder=1.5,
+            ha="center", va="center", zorder=1.5 if level < 1 else 2.6,  # the ring's is 2.5
             bbox={"facecolor": inside.face, "edgecolor": "none", "pad": 0.6 * unit()},
         )  # fmt: skip
 

@@ -14,6 +14,7 @@ from matplotlib.axis import Axis
 from matplotlib.colors import Colormap, ListedColormap, to_hex, to_rgb, to_rgba
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.patheffects import withStroke
 from matplotlib.projections.polar import PolarAxes
 from matplotlib.transforms import ScaledTranslation
 
@@ -103,7 +104,7 @@ def ink_on(background: Any) -> Ink:
         face=face,
         text=mix(face, pole, 0.87),
         muted=mix(face, pole, 0.62),
-        grid=mix(face, pole, 0.16),
+        grid=mix(face, pole, 0.26 if dark else 0.16),
         truth=mix(VERMILLION, "white", 0.15) if dark else VERMILLION,
         models=ON_DARK if dark else ON_LIGHT,
         dark=dark,
@@ -213,6 +214,7 @@ def open_mark(ink: Ink) -> dict[str, Any]:
         "markerfacecolor": "none",
         "markeredgecolor": ink.truth,
         "markeredgewidth": 1.4 * unit(),
+        "path_effects": [withStroke(linewidth=3 * unit(), foreground=ink.face)],
     }
 
 
