@@ -66,6 +66,7 @@ exclude_patterns = ["_build", "_templates"]
 html_theme = "furo"
 html_title = "decal"
 pygments_dark_style = "github-dark"
+html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["story_frame.js"]
@@ -136,7 +137,7 @@ class Commands(lexer.RegexLexer):
 
 
 def setup(app):
-    for shell in ("sh", "bash"):
+    for shell in ("bash", "console", "sh"):
         app.add_lexer(shell, Commands)
     if DATA:
         app.tags.add("data")
