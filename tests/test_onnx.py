@@ -419,6 +419,12 @@ def test_what_cannot_be_appended_is_refused(tmp_path):
             decal_onnx.append_head(model, decalibrator, out, **options)
     with pytest.raises(decal.NotFittedError):
         decal_onnx.append_head(SOFTMAX, decal.Decalibrator(), out)
+    labels = decal.MultiLabelDecalibrator().fit(drawn()[0], drawn(seed=1)[0] > 0)
+    message = "decalibrator must be a Decalibrator: got a MultiLabelDecalibrator.*Use its predict"
+    with pytest.raises(TypeError, match=message):
+        decal_onnx.append_head(SOFTMAX, labels, out)
+    with pytest.raises(TypeError, match=message):
+        decal_onnx.export_head(labels, out)
     with pytest.raises(
         FileNotFoundError, match="must be an .onnx file: got .*which does not exist"
     ):

@@ -342,6 +342,9 @@ def test_a_head_refuses_what_it_cannot_do():
         CredalHead(d)
     with pytest.raises(decal.NotFittedError):
         CredalHead(decal.Decalibrator())
+    labels = decal.MultiLabelDecalibrator().fit(drawn()[0], drawn(seed=1)[0] > 0)
+    with pytest.raises(TypeError, match="must be a Decalibrator: got a MultiLabelDecalibrator"):
+        CredalHead(labels)
     with pytest.raises(ValueError, match=r"logits must have 6 columns.*got shape \(3, 5\)"):
         CredalHead(fitted())(torch.zeros(3, 5))
     with pytest.raises(ValueError, match="alpha must lie between 0 and 1: got 2"):

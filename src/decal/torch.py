@@ -293,6 +293,11 @@ class CredalHead(nn.Module):
 
     def __init__(self, decalibrator: Decalibrator, alpha: float | None = None) -> None:
         super().__init__()
+        if not isinstance(decalibrator, Decalibrator):
+            raise TypeError(
+                f"decalibrator must be a Decalibrator: got a {type(decalibrator).__name__}, which "
+                "has no CredalHead. Use its predict."
+            )
         advice = "Use Decalibrator.predict."
         require(decalibrator.directions, "exports", "a CredalHead", advice)
         reference = decalibrator.reference_model

@@ -206,7 +206,12 @@ def _write_head(
 
 
 def _require_writable(decalibrator: Decalibrator, alpha: float | None) -> float:
-    """The level; ValueError if there is a direction that cannot be written as nodes."""
+    """The level; an error if this is no Decalibrator, or has directions that make no nodes."""
+    if not isinstance(decalibrator, Decalibrator):
+        raise TypeError(
+            f"decalibrator must be a Decalibrator: got a {type(decalibrator).__name__}, which "
+            "cannot be written as ONNX. Use its predict."
+        )
     require(decalibrator.directions, "exports", "ONNX", "Use Decalibrator.predict.")
     foreign = [d.name for d in decalibrator.directions if type(d) not in OWN.values()]
     if foreign:
