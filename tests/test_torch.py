@@ -474,6 +474,12 @@ def test_the_best_reference_is_fitted_on_half_precision_too():
     np.testing.assert_allclose(d.shifts().upper, whole.shifts().upper, atol=1e-9)
 
 
+def test_labels_that_losses_ignore_are_to_be_left_out():
+    logits, labels = torch.zeros(3, 2), torch.tensor([0, 1, -100])
+    with pytest.raises(ValueError, match="got -100 at index 2.*Leave these rows out"):
+        decal_torch.fit(decal.Decalibrator(), logits, labels)
+
+
 def test_a_refused_tensor_leaves_the_old_fit(monkeypatch):
     monkeypatch.setattr(decal_torch, "CHUNK_ELEMENTS", 300)
     d = fitted(0.9)
