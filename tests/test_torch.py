@@ -476,7 +476,7 @@ def test_the_best_reference_is_fitted_on_half_precision_too():
 
 def test_labels_that_losses_ignore_are_to_be_left_out():
     logits, labels = torch.zeros(3, 2), torch.tensor([0, 1, -100])
-    with pytest.raises(ValueError, match="got -100 at index 2.*Leave these rows out"):
+    with pytest.raises(ValueError, match="got -100 at index 2.*Leave such rows out"):
         decal_torch.fit(decal.Decalibrator(), logits, labels)
 
 

@@ -253,8 +253,7 @@ def _require_none_ignored(labels: Tensor, first_row: int) -> None:
     if len(ignored):
         raise ValueError(
             f"labels must be columns of logits, from 0 on: got {IGNORED} at index "
-            f"{first_row + int(ignored[0])}, one of {len(ignored)} such rows, which losses of "
-            "PyTorch ignore. Leave these rows out."
+            f"{first_row + int(ignored[0])}, which losses of PyTorch ignore. Leave such rows out."
         )
 
 
