@@ -175,6 +175,49 @@ def test_two_heads_of_two_levels_share_a_file(tmp_path):
     assert onnx.load(one).graph.output[0].name == "p"  # the classifier's own come first
 
 
+def test_a_file_with_heads_still_has_the_outputs_of_its_classifier(tmp_path):
+    d = decal.decalibrate(*drawn(), alpha=0.9)
+    net = model_of("logits = Add(x, x)", "float[n, 5] logits")
+    one = decal_onnx.append_head(net, d, tmp_path / "one.onnx")
+    dotted = ("lower.5", "upper.5")
+    two = decal_onnx.append_head(one, d, tmp_path / "two.onnx", alpha=0.5, names=dotted)
+    x = drawn(seed=1)[0].astype(np.float32)
+    assert difference(bounds(two, x, dotted), d.predict(2 * x, alpha=0.5)) < SINGLE
+    for file in (one, two, runtime.InferenceSession(two)):
+        assert np.array_equal(decal_onnx.run(file, x), 2 * x)
+    alone = decal_onnx.export_head(d, tmp_path / "head.onnx")
+    for file in (alone, runtime.InferenceSession(alone)):
+        with pytest.raises(
+            ValueError, match="got none of lower, upper, where lower, upper are bounds of a head"
+        ):
+            decal_onnx.run(file, x)
+    for file, left in ((two, "logits"), (alone, "of which none is left")):
+        with pytest.raises(ValueError, match=f"classifier's, {left}: got 'lower', a bound"):
+            decal_onnx.append_head(file, d, tmp_path / "no.onnx", output="lower", names=("a", "b"))
+    assert not (tmp_path / "no.onnx").exists()
+
+
+def test_the_classifier_is_not_written_over(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    d = decal.decalibrate(*drawn(), alpha=0.9)
+    onnx.save(SOFTMAX, "net.onnx")
+    Path("link.onnx").symlink_to("net.onnx")
+    before = Path("net.onnx").read_bytes()
+    for out in ("net.onnx", tmp_path / "net.onnx", "link.onnx"):
+        with pytest.raises(ValueError, match="out must not replace the classifier: got .*onnx"):
+            decal_onnx.append_head("net.onnx", d, out)
+    assert Path("net.onnx").read_bytes() == before
+    for _ in range(2):  # any other file is replaced, as by save
+        decal_onnx.append_head("net.onnx", d, "credal.onnx")
+
+    far = model_of("z = MatMul(x, w)", "float[n, 5] z")
+    far.graph.initializer.append(numpy_helper.from_array(np.eye(5, dtype=np.float32), "w"))
+    apart = {"save_as_external_data": True, "size_threshold": 0}
+    onnx.save(far, "far.onnx", location="other.onnx.data", **apart)
+    with pytest.raises(ValueError, match="which would write over other.onnx.data"):
+        decal_onnx.append_head("far.onnx", d, "other.onnx")
+
+
 def test_weights_in_another_file_stay_in_another_file(tmp_path):
     weights = np.eye(5, dtype=np.float32).repeat(200, axis=0)
     big = model_of("z = MatMul(x, w)", "float[n, 5] z", "float[n, 1000] x")
@@ -323,12 +366,12 @@ PAIR = model_of("z = Add(x, y)", "float[n, 5] z", "float[n, 5] x, float[n, 5] y"
 @pytest.mark.parametrize(
     ("model", "inputs", "options", "message"),
     [
-        (TWO, np.zeros((2, 5)), {}, "output must be named.*got z, y of z, y"),
+        (TWO, np.zeros((2, 5)), {}, "output must be given.*got z, y of z, y. Pass output=."),
         (
             TWO,
             np.zeros((2, 5)),
             {"output": "w"},
-            "output must be one of the graph's, z, y: got 'w'",
+            "output must be one of the model's, z, y: got 'w'",
         ),
         (SOFTMAX, np.zeros((2, 5)), {"read": "both"}, "read must be one of"),
         (PAIR, np.zeros((2, 5)), {}, "inputs must be a mapping, as the model has 2 inputs, x, y"),
@@ -376,6 +419,12 @@ def test_what_cannot_be_appended_is_refused(tmp_path):
             decal_onnx.append_head(model, decalibrator, out, **options)
     with pytest.raises(decal.NotFittedError):
         decal_onnx.append_head(SOFTMAX, decal.Decalibrator(), out)
+    labels = decal.MultiLabelDecalibrator().fit(drawn()[0], drawn(seed=1)[0] > 0)
+    message = "decalibrator must be a Decalibrator: got a MultiLabelDecalibrator.*Use its predict"
+    with pytest.raises(TypeError, match=message):
+        decal_onnx.append_head(SOFTMAX, labels, out)
+    with pytest.raises(TypeError, match=message):
+        decal_onnx.export_head(labels, out)
     with pytest.raises(
         FileNotFoundError, match="must be an .onnx file: got .*which does not exist"
     ):
@@ -460,3 +509,33 @@ def test_the_command_line_appends_a_head(tmp_path):
     again = subprocess.run([*command, *more], capture_output=True, text=True)
     assert again.returncode == 2
     assert "--force" in again.stderr
+
+
+@pytest.mark.skipif(importlib.util.find_spec("typer") is None, reason="needs the command line")
+def test_the_command_line_speaks_of_its_own_options(tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from decal._cli import app
+
+    monkeypatch.chdir(tmp_path)
+    d = decal.decalibrate(*drawn(), alpha=0.9)
+    d.save("model.npz")
+    onnx.save(TWO, "two.onnx")
+    onnx.save(SOFTMAX, "net.onnx")
+
+    def exported(*words):
+        done = CliRunner().invoke(app, ["export", "model.npz", *words])
+        return done.exit_code, " ".join(done.stderr.split())
+
+    code, said = exported("two.onnx", "-o", "credal.onnx")
+    assert code == 2
+    assert "--classifier-output must be given" in said
+    assert said.endswith("got z, y of z, y. Pass --classifier-output.")
+    chosen = ("--classifier-output", "w")
+    code, said = exported("two.onnx", "-o", "credal.onnx", *chosen)
+    assert said.endswith("--classifier-output must be one of the model's, z, y: got 'w'.")
+    assert exported("net.onnx", "-o", "credal.onnx")[0] == 0
+    code, said = exported("credal.onnx", "-o", "again.onnx")
+    assert code == 2
+    assert "CLASSIFIER must have no head yet: got credal.onnx with lower, upper." in said
+    assert exported("net.onnx", "-o", "net.onnx", "--force")[0] == 2

@@ -342,6 +342,9 @@ def test_a_head_refuses_what_it_cannot_do():
         CredalHead(d)
     with pytest.raises(decal.NotFittedError):
         CredalHead(decal.Decalibrator())
+    labels = decal.MultiLabelDecalibrator().fit(drawn()[0], drawn(seed=1)[0] > 0)
+    with pytest.raises(TypeError, match="must be a Decalibrator: got a MultiLabelDecalibrator"):
+        CredalHead(labels)
     with pytest.raises(ValueError, match=r"logits must have 6 columns.*got shape \(3, 5\)"):
         CredalHead(fitted())(torch.zeros(3, 5))
     with pytest.raises(ValueError, match="alpha must lie between 0 and 1: got 2"):
@@ -469,6 +472,12 @@ def test_the_best_reference_is_fitted_on_half_precision_too():
     d = decal_torch.fit(decal.Decalibrator(0.9, reference="best"), half, y)
     whole = decal.Decalibrator(0.9, reference="best").fit(half.double().numpy(), y)
     np.testing.assert_allclose(d.shifts().upper, whole.shifts().upper, atol=1e-9)
+
+
+def test_labels_that_losses_ignore_are_to_be_left_out():
+    logits, labels = torch.zeros(3, 2), torch.tensor([0, 1, -100])
+    with pytest.raises(ValueError, match="got -100 at index 2.*Leave such rows out"):
+        decal_torch.fit(decal.Decalibrator(), logits, labels)
 
 
 def test_a_refused_tensor_leaves_the_old_fit(monkeypatch):

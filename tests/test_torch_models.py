@@ -121,6 +121,13 @@ X, Y = torch.zeros(3, 4), torch.tensor([0, 1, 1])
         (outputs(torch.zeros(3, 2)), [(X, Y.float())], "labels must be integers.*torch.float32"),
         (outputs(torch.zeros(3, 2)), [(X, X)], r"labels must be a vector.*got shape \(3, 4\)"),
         (outputs(torch.zeros(3, 2)), [(X, Y), (X, Y + 1)], "in 0 to 1.*got 2 at index 4"),
+        (outputs(torch.zeros(3, 2)), TensorDataset(X, Y), "must yield batches.*in a .*DataLoader"),
+        (outputs(torch.zeros(3, 2)), [(X[0], 1)], "must yield batches: got single examples"),
+        (
+            outputs(torch.zeros(3, 2)),
+            [(X, Y), (X, torch.tensor([0, -100, -100]))],
+            "got -100 at index 4, which losses of PyTorch ignore. Leave such rows out",
+        ),
         (lambda x: x[:, : int(x[0, 0])], [(X + 3, Y), (X + 2, Y)], "3 columns.*got 2 from row 3"),
     ],
 )
@@ -129,6 +136,33 @@ def test_refusals_say_what_came(model, loader, message):
         collect_logits(model, loader)
     with pytest.raises(ValueError, match=message):
         decalibrate_model(model, loader, alpha=0.9)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (X.numpy(), r"got ndarray \(3, 4\) in batch 1, and TypeError: linear.*arrays into tensors"),
+        (
+            {"input": X, "idx": Y},
+            r"got input=Tensor \(3, 4\), idx=Tensor \(3,\) in batch 1, and .*'idx'. A mapping is",
+        ),
+        ((X, X), r"got Tensor \(3, 4\), Tensor \(3, 4\) in batch 1.*in a function"),
+        (None, "got NoneType in batch 1"),
+    ],
+)
+def test_inputs_that_the_model_does_not_take_are_described(inputs, message, net):
+    loader = [(X, Y), (inputs, Y)]
+    for learn in (collect_logits, decalibrate_model):
+        with pytest.raises(TypeError, match=f"model must take the inputs.*{message}") as caught:
+            learn(net, loader)
+        assert caught.value.__cause__ is not None
+
+
+def test_the_total_of_a_loader_is_known_where_it_has_one(net, batches, monkeypatch, capsys):
+    pytest.importorskip("rich")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    collect_logits(net, batches)
+    assert f"{len(batches)}/{len(batches)}" in capsys.readouterr().err
 
 
 def test_a_model_that_says_nan_is_told_in_which_row(batches):

@@ -333,6 +333,29 @@ def test_a_clip_whose_config_claims_to_be_a_siglip_is_refused(clip_folder, tmp_p
         ZeroShotClassifier.from_pretrained(folder, LABELS)
 
 
+def test_a_model_in_memory_is_put_into_evaluation_mode(saved, pictures):
+    model, tokenizer, images, _ = build(saved.kind)
+    classifier = ZeroShotClassifier(TransformersEncoder(model.train(), tokenizer, images), LABELS)
+    assert not any(module.training for module in model.modules())
+    expected = load(saved).logits(pictures)
+    np.testing.assert_allclose(classifier.logits(pictures), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "message"),
+    [
+        (
+            torch.nn.Linear(2, 2),
+            r"got a Linear without head. Pass TransformersEncoder\(model, tokenizer, image_proc",
+        ),
+        ("openai/clip", "got a str without head. Load a model with .*from_pretrained"),
+    ],
+)
+def test_what_is_no_encoder_is_refused_with_what_makes_one(encoder, message):
+    with pytest.raises(TypeError, match=f"encoder must have head, scale, bias.*{message}"):
+        ZeroShotClassifier(encoder, LABELS)
+
+
 def test_siglip2_of_any_size_needs_transformers_5(tmp_path, monkeypatch):
     if not hasattr(transformers, "Siglip2Config"):
         pytest.skip("this transformers does not know SigLIP-2")
@@ -552,6 +575,7 @@ def test_files_that_are_no_images_are_named(classifier, pictures, tmp_path):
     [
         ("cat", "labels must be a list of words: got 'cat'"),
         (["cat"], "labels must be two or more: got 1"),
+        (["cat", "cat"], "labels must be distinct: got 'cat' more than once"),
         (["cat", 3], "labels must be words: got 3 at index 1"),
         (["cat", " "], "labels must be words: got ' ' at index 1"),
         (

@@ -45,7 +45,8 @@ class TextClassifier(PretrainedClassifier):
     Parameters
     ----------
     model : transformers model
-        For sequence classification, with two or more classes.
+        For sequence classification, with two or more classes. It is put into evaluation mode, and
+        stays there.
     tokenizer : transformers tokenizer
         That of the model.
     truncate : bool, optional

@@ -119,7 +119,7 @@ class TransformersEncoder:
     Parameters
     ----------
     model : CLIPModel, SiglipModel or Siglip2Model
-        The model.
+        The model. It is put into evaluation mode, and stays there.
     tokenizer, image_processor
         Those of the model.
     """
@@ -165,7 +165,8 @@ class OpenClipEncoder:
     Parameters
     ----------
     model : open_clip model
-        It has encode_image, encode_text, logit_scale, and a logit_bias if it is a SigLIP.
+        It has encode_image, encode_text, logit_scale, and a logit_bias if it is a SigLIP. It is put
+        into evaluation mode, and stays there.
     preprocess : callable
         Turns an image into a tensor.
     tokenizer : callable
@@ -198,7 +199,8 @@ class ZeroShotClassifier(PretrainedClassifier):
     Parameters
     ----------
     encoder : Encoder
-        The model; `from_pretrained` and `from_open_clip` load one.
+        The model; `from_pretrained` and `from_open_clip` load one. `TransformersEncoder` and
+        `OpenClipEncoder` make one of a model in memory.
     labels : sequence of str, or mapping
         The words for two or more classes; or a mapping from class names to words, which may repeat
         (Swahili "ndege" is both airplane and bird).
@@ -233,7 +235,7 @@ class ZeroShotClassifier(PretrainedClassifier):
         *,
         templates: Templates = "en",
     ) -> None:
-        self.head = encoder.head
+        self.head = check_encoder(encoder).head
         self._encoder = encoder
         self._known: dict[str, Array] = {}
         self._use(check_words(labels), check_templates(templates))
@@ -481,6 +483,24 @@ def head_of(config: Any) -> str:
     return head
 
 
+def check_encoder(encoder: Encoder) -> Encoder:
+    """The encoder, if it has all that an Encoder has."""
+    parts = ("head", "scale", "bias", "encode_texts", "encode_images")
+    missing = [name for name in parts if not hasattr(encoder, name)]
+    if missing:
+        advice = (
+            "Pass TransformersEncoder(model, tokenizer, image_processor) for a model of "
+            "transformers, OpenClipEncoder(model, preprocess, tokenizer) for one of open_clip."
+        )
+        if isinstance(encoder, str | os.PathLike):
+            advice = "Load a model with ZeroShotClassifier.from_pretrained."
+        raise TypeError(
+            f"encoder must have {', '.join(parts)}: got a {type(encoder).__name__} without "
+            f"{missing[0]}. {advice}"
+        )
+    return encoder
+
+
 def check_words(labels: Labels) -> dict[str, str]:
     """The word of each class, by the name of the class; at least two classes."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
@@ -490,8 +510,6 @@ def check_words(labels: Labels) -> dict[str, str]:
         if not isinstance(name, str) or not isinstance(word, str) or not word.strip():
             raise ValueError(f"labels must be words: got {word!r} at index {index}.")
     words = dict(pairs)
-    if len(words) < 2:
-        raise ValueError(f"labels must be two or more: got {len(words)}.")
     if len(words) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
@@ -499,6 +517,8 @@ def check_words(labels: Labels) -> dict[str, str]:
             f"labels must be distinct: got {twice!r} more than once. For classes that share a word "
             f"name them: labels={{'one': {twice!r}, 'other': {twice!r}, …}}."
         )
+    if len(words) < 2:
+        raise ValueError(f"labels must be two or more: got {len(words)}.")
     return words
 
 

@@ -6,7 +6,9 @@ exponentials over their sum. Whoever wants logits then reads what goes into it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -54,23 +56,70 @@ class Ending:
     after: tuple[onnx.NodeProto, ...] = ()
 
 
-def find_output(graph: onnx.GraphProto, output: str | None) -> str:
-    """The name of the output that holds logits or probabilities: the only one, or the one named."""
-    present = [value.name for value in graph.output]
+def find_output(model: onnx.ModelProto, output: str | None, *, option: str = "output=") -> str:
+    """The name of the output that holds logits or probabilities: the only one, or the one named.
+
+    Parameters
+    ----------
+    model : ModelProto
+        The classifier. Bounds of heads that decal has written are not counted.
+    output : str or None
+        The one named.
+    option : str
+        How the caller names it, for messages.
+    """
+    graph, makers = model.graph, producers(model.graph)
+    scores = [str(value.name) for value in graph.output if _holds_scores(value, makers)]
+    told = [entry.key for entry in model.metadata_props]
+    return choose_output([value.name for value in graph.output], scores, told, output, option)
+
+
+def choose_output(
+    present: list[str],
+    scores: list[str],
+    told: Iterable[str],
+    output: str | None,
+    option: str = "output=",
+) -> str:
+    """The output named, or the only one of the `scores` that is no bound of a head.
+
+    Parameters
+    ----------
+    present, scores : list of str
+        All outputs of a model, and those that hold numbers per class.
+    told : iterable of str
+        Keys of the model's metadata.
+    output, option
+        As for `find_output`.
+    """
+    argument = option.rstrip("=")
     if output is not None:
         if output not in present:
             raise ValueError(
-                f"output must be one of the graph's, {listing(present)}: got {output!r}."
+                f"{argument} must be one of the model's, {listing(present)}: got {output!r}."
             )
         return output
-    makers = producers(graph)
-    scores = [str(value.name) for value in graph.output if _holds_scores(value, makers)]
-    if len(scores) != 1:
+    bounds = head_outputs(present, told)
+    found = [name for name in scores if name not in bounds]
+    if len(found) != 1:
+        but = f", where {listing(bounds)} are bounds of a head" if bounds else ""
         raise ValueError(
-            "output must be named if not one output alone holds numbers per class: got "
-            f"{listing(scores) or 'none'} of {listing(present)}. Pass output=."
+            f"{argument} must be given if not one output alone holds numbers per class: got "
+            f"{listing(found) or 'none'} of {listing(present)}{but}. Pass {option}."
         )
-    return scores[0]
+    return found[0]
+
+
+def head_key(names: tuple[str, str]) -> str:
+    """The key, in a model's metadata, of a head whose outputs have these names."""
+    return f"decal.{names[0]}.{names[1]}"
+
+
+def head_outputs(present: list[str], told: Iterable[str]) -> list[str]:
+    """The outputs that are bounds of heads, of which the metadata tell."""
+    keys = set(told)
+    heads = [pair for pair in permutations(present, 2) if head_key(pair) in keys]
+    return [name for pair in heads for name in pair]
 
 
 def ending(graph: onnx.GraphProto, output: str) -> Ending:

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, version_converter
+from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
 from decal._base.checks import check_alpha
+from decal._base.places import listing
 from decal._io.whole_files import replacing
 from decal.decalibrator import Decalibrator
 from decal.directions import OWN
@@ -24,6 +26,8 @@ from decal.onnx._endings import (
     ending,
     expose_logits,
     find_output,
+    head_key,
+    head_outputs,
     read_model,
     unused_prefix,
 )
@@ -56,13 +60,14 @@ def append_head(
     decalibrator : Decalibrator
         Fitted on outputs of this classifier, with decal's own directions.
     out : path
-        The .onnx file to write. Weights that lie in other files, or are more than 2 GB, go to a
-        file of the same name with `.data` at its end.
+        The .onnx file to write, not that of the classifier. Weights that lie in other files, or
+        are more than 2 GB, go to a file of the same name with `.data` at its end.
     alpha : float, optional
         The level, in [0, 1]; by default the decalibrator's. A file has one level; for another one
         append another head, with other names.
     output : str, optional
-        Which output of the classifier has the logits; needed if several could.
+        Which output of the classifier has the logits; needed if several could. Bounds of heads
+        appended before are none of them.
     names : pair of str
         Names of the new outputs.
 
@@ -95,10 +100,12 @@ def append_head(
     array([[0.179, 0.245]], dtype=float32)
     """
     alpha = _require_writable(decalibrator, alpha)
-    beside = isinstance(model, str | Path) and _has_weights_elsewhere(model)
+    weights = _weight_files(model)
+    _require_kept(model, weights, Path(out))
     proto = _recent(read_model(model))
     graph = proto.graph
-    found = find_output(graph, output)
+    found = find_output(proto, output)
+    _require_no_bound(proto, found)
     end = ending(graph, found)
     _require_new(names, graph)
     prefix = unused_prefix(graph)
@@ -115,7 +122,7 @@ def append_head(
     for name in names:
         graph.output.append(_bounds_info(name, ops, rows, decalibrator))
     _tell(proto, decalibrator, alpha, names)
-    return _save(proto, Path(out), beside=beside)
+    return _save(proto, Path(out), beside=bool(weights))
 
 
 def export_head(
@@ -199,7 +206,12 @@ def _write_head(
 
 
 def _require_writable(decalibrator: Decalibrator, alpha: float | None) -> float:
-    """The level; ValueError if there is a direction that cannot be written as nodes."""
+    """The level; an error if this is no Decalibrator, or has directions that make no nodes."""
+    if not isinstance(decalibrator, Decalibrator):
+        raise TypeError(
+            f"decalibrator must be a Decalibrator: got a {type(decalibrator).__name__}, which "
+            "cannot be written as ONNX. Use its predict."
+        )
     require(decalibrator.directions, "exports", "ONNX", "Use Decalibrator.predict.")
     foreign = [d.name for d in decalibrator.directions if type(d) not in OWN.values()]
     if foreign:
@@ -233,6 +245,28 @@ def _attachment(
             "for logits. Fit it with probabilities=True on run(..., read='probabilities')."
         )
     return expose_logits(graph, end, prefix) if end.kind else end.value
+
+
+def _require_kept(model: Any, weights: set[Path], out: Path) -> None:
+    """ValueError if writing would replace the classifier, or its weights."""
+    read = {Path(model), *weights} if isinstance(model, str | Path) else set()
+    for new in (out, out.with_name(f"{out.name}.data")):
+        if new.exists() and any(old.exists() and new.samefile(old) for old in read):
+            raise ValueError(
+                f"out must not replace the classifier: got {out}, which would write over {new}. "
+                "Choose another name."
+            )
+
+
+def _require_no_bound(proto: onnx.ModelProto, output: str) -> None:
+    present = [value.name for value in proto.graph.output]
+    bounds = head_outputs(present, (entry.key for entry in proto.metadata_props))
+    if output in bounds:
+        others = [name for name in present if name not in bounds]
+        raise ValueError(
+            f"output must be one of the classifier's, {listing(others) or 'of which none is left'}"
+            f": got {output!r}, a bound that a head of decal gives."
+        )
 
 
 def _require_new(names: tuple[str, str], graph: onnx.GraphProto) -> None:
@@ -305,12 +339,19 @@ def _tell(
         "decal": decal.__version__,
     }
     entry = proto.metadata_props.add()
-    entry.key, entry.value = f"decal.{names[0]}.{names[1]}", json.dumps(said)
+    entry.key, entry.value = head_key(names), json.dumps(said)
 
 
-def _has_weights_elsewhere(path: str | Path) -> bool:
-    proto = read_model(path, weights=False)
-    return any(onnx.external_data_helper.uses_external_data(t) for t in proto.graph.initializer)
+def _weight_files(model: Any) -> set[Path]:
+    """The files beside that of a model which hold weights of it."""
+    if not isinstance(model, str | Path):
+        return set()
+    proto = read_model(model, weights=False)
+    return {
+        Path(model).parent / ExternalDataInfo(tensor).location
+        for tensor in proto.graph.initializer
+        if uses_external_data(tensor)
+    }
 
 
 def _save(proto: onnx.ModelProto, path: Path, *, beside: bool) -> Path:

@@ -19,6 +19,7 @@ from decal.onnx._endings import (
     LARGEST_FILE,
     Ending,
     add_output,
+    choose_output,
     ending,
     expose_logits,
     find_output,
@@ -69,7 +70,7 @@ def run(
         or batches, each of which is either. Numbers are converted to the type of the input, as
         float64 to float32, but never from one kind to another.
     output : str, optional
-        Which output; needed if several hold floats.
+        Which output; needed if several hold floats, not counting bounds of heads that decal wrote.
     read : str, optional
         "logits" reads what goes into a final Softmax or Sigmoid, which is more exact;
         "probabilities" reads what comes out of it, for models with probabilities=True. Without
@@ -140,7 +141,7 @@ def _opened(
         return model, _session_output(model, output), False
     proto = read_model(model, weights=False)
     graph = proto.graph
-    name = find_output(graph, output)
+    name = find_output(proto, output)
     end = ending(graph, name)
     _require_choice(end, name, read)
     if read == "logits" and end.logits:
@@ -188,25 +189,14 @@ def _require_choice(end: Ending, output: str, read: str | None) -> None:
 
 def _session_output(session: Any, output: str | None) -> str:
     """The output of a session that holds numbers per class."""
-    present = [value.name for value in session.get_outputs()]
-    if output is not None:
-        if output not in present:
-            raise ValueError(
-                f"output must be one of the session's, {listing(present)}: got {output!r}."
-            )
-        return output
     kinds = ("tensor(float)", "tensor(double)", "tensor(float16)")
     scores = [
         str(v.name)
         for v in session.get_outputs()
         if (v.type in kinds and len(v.shape or (0, 0)) == 2) or v.type.startswith("seq(map(")
     ]
-    if len(scores) != 1:
-        raise ValueError(
-            "output must be named if not one output alone holds numbers per class: got "
-            f"{listing(scores) or 'none'} of {listing(present)}. Pass output=."
-        )
-    return scores[0]
+    present = [str(v.name) for v in session.get_outputs()]
+    return choose_output(present, scores, session.get_modelmeta().custom_metadata_map, output)
 
 
 # Inputs
