@@ -188,8 +188,8 @@ function drawWhy(payload, model, state, what, shown, view, width) {
     const text = Number.isFinite(end) ? written(end) : side ? "∞" : "−∞";
     const edge = effect ? ABOVE + CURVE_TALL + GAP_WHY + EFFECT_TALL : ABOVE + CURVE_TALL;
     root.append(svg("line", { class: "drop", x1: at, x2: at, y1: y(-cut), y2: edge, "data-testid": "why-end" }));
-    const anchor = Math.abs(to - from) < 76 ? (side ? "start" : "end") : "middle";
-    root.append(svg("text", { class: "ringtext", x: at, y: under, "text-anchor": anchor }, text));
+    const left = side === 0 || at > range[1] - 40;
+    root.append(svg("text", { class: `ringtext${left ? " end" : ""}`, x: at + (left ? -5 : 5), y: under }, text));
   });
   const axis = { class: "shift", temperature: "scale", local: "probability" }[what.kind];
   root.append(svg("text", { class: "title end", x: range[1], y: 12 }, `${axis} →`));
