@@ -324,11 +324,15 @@ def _about_labels(
         )
     if not never or not labelled:  # without any, weights are the fault
         return ""
-    part = next(part for part in folder.parts if part.name not in faults)
-    with folder.open(part) as source:
-        assert source.labels is not None
-        if source.guessed and labels_are_names(source.labels, source.classes):
-            raise unlabelled_refusal(folder.path, never, labelled)
+    for part in folder.parts:
+        if part.name in faults:
+            continue
+        with folder.open(part) as source:
+            assert source.labels is not None
+            if source.guessed and labels_are_names(source.labels, source.classes):
+                raise unlabelled_refusal(folder.path, never, labelled)
+            if next(source.labels.read(), None) is not None:  # else an empty file
+                break
     return (
         f"Warning: {len(never):,} of {len(names):,} classes {'are' if len(never) > 1 else 'is'} "
         f"never labelled in {folder.path}: {listing(never)}. Nothing bounds how far their logits "
