@@ -174,9 +174,7 @@ def test_a_chunk_without_rows_changes_nothing(clear_data):
 def test_no_rows_are_nothing_to_fit(clear_data):
     logits, labels = clear_data
     for learn in (decal.Decalibrator().fit, decal.decalibrate):
-        with pytest.raises(
-            ValueError, match=r"logits must have at least one row: got shape \(0, 3\)"
-        ):
+        with pytest.raises(ValueError, match="logits must have at least one row"):
             learn(logits[:0], labels[:0])
 
 

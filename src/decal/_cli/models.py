@@ -32,7 +32,7 @@ from decal._cli.options import (
     meaning,
     split,
 )
-from decal._cli.terminal import output, say, with_progress
+from decal._cli.terminal import output, say, with_options, with_progress
 from decal._cli.watching import watched
 from decal._io.checkpoints import EVERY, FitCheckpoint, learn
 from decal._io.columns import labels_are_names, unlabelled_refusal
@@ -342,7 +342,7 @@ def _about_labels(
 
 def _list_skipped(faults: dict[str, str]) -> None:
     for name, fault in faults.items():
-        say(f"Left out {name}: {fault}", style="yellow")
+        say(f"Left out {name}: {with_options(fault)}", style="yellow")
 
 
 def _learnt_table(model: decal.Decalibrator) -> Table:

@@ -31,7 +31,7 @@ from decal._base.checks import check_probabilities, check_weights, label_numbers
 from decal._base.data_frames import Index, check_index
 from decal._base.inputs import check_floor, read_logits, require_possible_labels
 from decal._base.numerics import Array, Logits
-from decal._base.places import listing
+from decal._base.places import listing, require_all
 from decal._io.columns import ALL, chosen_classes, without_row_numbers
 from decal._io.formats import (
     CHUNK_ELEMENTS,
@@ -196,12 +196,16 @@ class LogitSource:
         return Chunk(z, labels, weights, truth, check_index(ids, len(z), "id") if ids else None)
 
     def _logits(self, start: int, block: Block) -> Logits:
+        name, place = self.logits.name, self.logits.place(start)
+        if self.probabilities:
+            advice = "Repair or leave out such rows first."
+            require_all(~np.isnan(block), block, name, "be numbers", place=place, advice=advice)
         return read_logits(
             block,
             probabilities=self.probabilities,
             floor=self.floor,
-            name=self.logits.name,
-            place=self.logits.place(start),
+            name=name,
+            place=place,
             remedy=REMEDY,
         )
 
@@ -339,7 +343,7 @@ def _require_shapes(source: LogitSource) -> None:
     if matrix.width < 2:
         raise ValueError(
             f"{matrix.name} must have a column per class, two or more: "
-            f"got {matrix.width} in {matrix.path}."
+            f"got {matrix.width} in {matrix.path}.{_about_one_column(source)}"
         )
     for stream, width in ((matrix, len(source.classes or ())), (source.truth, matrix.width)):
         if stream and width and stream.width != width:
@@ -350,6 +354,15 @@ def _require_shapes(source: LogitSource) -> None:
     for stream in (source.labels, source.weights, source.truth, *source.ids.values()):
         if stream and None not in (stream.rows, matrix.rows) and stream.rows != matrix.rows:
             raise _different_lengths(matrix, stream)
+
+
+def _about_one_column(source: LogitSource) -> str:
+    """What to do about a matrix of one column."""
+    if source.logits.width != 1:
+        return ""
+    if source.probabilities:
+        return " For the probability p of one class alone, put a column of 1 - p before it."
+    return " For a binary classifier with one score, put a column of zeros before it."
 
 
 def lists_of_nothing(stream: Stream) -> bool:
