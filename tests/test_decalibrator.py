@@ -136,6 +136,48 @@ def test_several_alphas_at_once_are_the_same_as_one_by_one(clear_data):
         np.testing.assert_allclose(together.upper[i], d.shifts(alpha).upper, atol=1e-12)
 
 
+# No rows
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"directions": ("class", "temperature"), "box": "own"},
+        {"directions": "local", "reference": "halfway"},
+    ],
+)
+def test_no_rows_give_no_sets_whose_questions_have_no_answers(clear_data, settings):
+    logits, labels = clear_data
+    credal = decal.decalibrate(logits, labels, alpha=0.8, **settings).predict(logits[:0])
+    shape = (0, logits.shape[1])
+    assert credal.lower.shape == credal.upper.shape == credal.point.shape == shape
+    assert credal.decide("e_admissible").shape == shape
+    assert credal.decide("gamma_maximin").shape == (0,)
+    for answer in (credal.epistemic(), credal.epistemic("width"), credal.aleatoric()):
+        assert answer.shape == (0,)
+    assert repr(credal) == f"IntervalCredalSet: 0 inputs, {shape[1]} classes"
+
+
+def test_a_chunk_without_rows_changes_nothing(clear_data):
+    logits, labels = clear_data
+    d = decal.Decalibrator(0.8).partial_fit(logits[:0], labels[:0])
+    assert "not fitted" in repr(d)
+    d.partial_fit(logits, labels).partial_fit(logits[:0], labels[:0], sample_weight=np.ones(0))
+    assert repr(d) == repr(decal.decalibrate(logits, labels, alpha=0.8))
+    with pytest.raises(ValueError, match="columns, one per class seen by fit"):
+        d.partial_fit(np.zeros((0, 9)), labels[:0])
+    with pytest.raises(ValueError, match="columns, one per class seen by fit"):
+        d.predict(np.zeros((0, 9)))
+
+
+def test_no_rows_are_nothing_to_fit(clear_data):
+    logits, labels = clear_data
+    for learn in (decal.Decalibrator().fit, decal.decalibrate):
+        with pytest.raises(ValueError, match="logits must have at least one row"):
+            learn(logits[:0], labels[:0])
+
+
 # Bad input
 
 GOOD = np.array([[0.0, 1.0], [1.0, 0.0]])
@@ -145,7 +187,6 @@ GOOD = np.array([[0.0, 1.0], [1.0, 0.0]])
     ("logits", "labels", "weights", "message"),
     [
         ([0.0, 1.0], [0], None, r"logits must be a matrix .* got shape \(2,\)"),
-        (np.zeros((0, 3)), [], None, r"logits must have at least one row: got shape \(0, 3\)"),
         ([[1.0], [2.0]], [0, 0], None, r"logits must have one column per class.*\(2, 1\)"),
         (
             [[0, np.nan], [1, 2]],

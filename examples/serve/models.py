@@ -88,8 +88,6 @@ class OnnxModel:
                 "logits must be a matrix with a row per example and a column per class: "
                 f"got shape {z.shape}."
             )
-        if len(z) == 0:
-            raise ValueError(f"logits must have at least one row: got shape {z.shape}.")
         if z.shape[1] != self.columns:
             raise ValueError(
                 f"logits must have {self.columns} columns, one per class seen by fit: "

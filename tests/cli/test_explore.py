@@ -11,11 +11,13 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import decal
+from decal._io.writers import write_columns
 from decal.explorer import explore
 from helpers.explorations import data, decoded, fitted
 
@@ -132,6 +134,17 @@ def test_the_command_compares_and_names():
     header, arrays = export("model.npz", "logits.npy", "--compare", "other.npz")
     assert [m["name"] for m in header["models"]] == ["model", "other"]
     np.testing.assert_array_equal(arrays["0/point"], arrays["1/point"])
+
+
+@pytest.mark.usefixtures("files_available")
+def test_the_command_calls_inputs_by_their_ids():
+    with np.load("logits.npz") as at_hand:
+        columns = dict(zip("abc", at_hand["logits"].T, strict=True))
+    patients = [f"pat-{i}" for i in range(20)]
+    write_columns(Path("logits.csv"), columns | {"patient": patients, "site": ["A", "B"] * 10})
+    ids = ("--id-column", "patient,site")
+    header, _ = export("model.npz", "logits.csv", "--compare", "model.npz", *ids)
+    assert header["inputs"]["names"][:2] == ["pat-0/A", "pat-1/B"]
 
 
 @pytest.mark.usefixtures("files_available")

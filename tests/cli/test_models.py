@@ -140,10 +140,51 @@ def test_probabilities_passed_as_logits_get_one_line(model):
     columns = {name: data["truth"][:, k] for k, name in enumerate(NAMES)}
     write_columns(Path("p.csv"), columns | {"label": np.array(NAMES)[data["labels"]]})
     warning = "Warning: logits must be logits: got rows that are not negative and sum to 1"
-    for command in (["fit", "p.csv"], ["predict", model, "p.csv"]):
-        message = succeed(*command, "-o", "out.npz", "--force").stderr.replace("\n", " ")
+    for command, out in (
+        (["fit", "p.csv"], "out.npz"),
+        (["predict", model, "p.csv"], "out.npz"),
+        (["choose-alpha", model, "p.csv", "--miss-rate", 0.1], "out.csv"),
+        (["explore", model, "p.csv"], "out.html"),
+        (["triage", "p.csv", "p.csv", "--budget", 0.1], "out.csv"),
+    ):
+        message = succeed(*command, "-o", out, "--force").stderr.replace("\n", " ")
         assert message.count(warning) == 1
         assert "Add --probabilities if they are" in message
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "message"),
+    [
+        (np.nan, "be numbers: got nan in p.csv, line 6, column dog. Repair or leave out such rows"),
+        (2.0, "got 2.0 in p.csv, line 6, column dog. Divide counts by their sum; say --logits if"),
+    ],
+)
+def test_messages_about_probabilities_advise_options(spoiled, message):
+    p = read_npz("logits.npz")["truth"]
+    p[4, 1] = spoiled
+    columns = dict(zip(NAMES, p.T, strict=True))
+    write_columns(Path("p.csv"), columns | {"label": read_npz("logits.npz")["labels"]})
+    assert message in refused("fit", "p.csv", "-o", "model.npz", "--probabilities")
+
+
+def test_a_zero_of_a_label_is_raised_by_an_option():
+    np.savez("p.npz", probabilities=np.eye(3)[[0, 1, 1]], labels=[0, 1, 2])
+    message = refused("fit", "p.npz", "-o", "model.npz", "--probabilities")
+    assert "Raise zeros with --floor, for example to 0.2" in message
+    message = refused("fit", "p.npz", "-o", "model.npz", "--floor", 0.1)
+    assert "Add --probabilities if they are." in message
+
+
+@pytest.mark.parametrize(
+    ("option", "advice"),
+    [
+        ("--probabilities", "put a column of 1 - p before it."),
+        ("--logits", "put a column of zeros before it."),
+    ],
+)
+def test_one_column_of_a_binary_classifier_is_told_what_is_missing(option, advice):
+    write_columns(Path("one.csv"), {"sick": [0.2, 0.7], "label": [0, 1]})
+    assert advice in refused("fit", "one.csv", "-o", "model.npz", option)
 
 
 def test_many_classes_are_not_all_listed():

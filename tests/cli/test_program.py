@@ -35,6 +35,11 @@ def test_every_command_has_help(command):
     text = succeed(command, "--help").stdout
     assert "Usage: " in text
     assert command == "demo" or f" decal {command} " in text  # examples to copy
+    assert "bool" not in text.lower()  # flags take no value
+
+
+def test_flags_of_the_program_show_no_type():
+    assert "bool" not in succeed("--help").stdout.lower()
 
 
 @pytest.mark.parametrize(

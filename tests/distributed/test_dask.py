@@ -476,6 +476,8 @@ def test_what_is_no_collection_is_refused():
     data = frame(*labelled(n=30))
     with pytest.raises(ValueError, match="labels must be in the column 'y': got no such column am"):
         fit(data, "y", alpha=0.8)
+    with pytest.raises(ValueError, match="Or name the class columns: logits="):
+        fit(data.rename(columns={"logits": "z"}), "label", alpha=0.8)
     with pytest.raises(ValueError, match="labels must be the name of a column .* got a ndarray"):
         fit(data, np.zeros(30), alpha=0.8)
     with pytest.raises(ValueError, match="classes must be 4 names"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import decal
 from decal.explorer import explore, explore_credal
 from helpers.explorations import data, fitted
 
@@ -65,3 +66,33 @@ def test_methods_are_the_functions():
     assert model.explore(z, title="T").html() == explore(model, z, title="T").html()
     credal = model.predict(z)
     assert credal.explore(rows=2).html() == explore_credal(credal, rows=2).html()
+
+
+def called(page):
+    return page.payload.header["inputs"]["names"]
+
+
+def test_inputs_are_called_by_the_index_of_their_frame():
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("narwhals")
+    model = fitted(3, classes="abc")
+    frame = pd.DataFrame(data(3, 3)[0], columns=list("abc"), index=["pat-7", "pat-3", "pat-9"])
+    assert called(model.explore(frame)) == ["pat-7", "pat-3", "pat-9"]
+    assert called(model.predict(frame).explore(rows=[0, 2])) == ["pat-7", "pat-9"]
+    assert called(model.explore(frame, names=["x", "y", "z"])) == ["x", "y", "z"]
+    assert called(model.explore(frame.reset_index(drop=True))) is None
+    kept = frame.assign(site=["A", "B", "A"]).set_index("site", append=True)
+    assert called(model.explore(kept)) == ["pat-7/A", "pat-3/B", "pat-9/A"]
+
+
+def test_inputs_are_called_by_ids_as_in_predict():
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("narwhals")
+    z, labels, _ = data(40, 3)
+    model = fitted(3, classes="abc")
+    frame = pd.DataFrame(z[:3], columns=list("abc")).assign(patient=[7, 3, 9], site=list("ABA"))
+    page = model.explore(frame, ids=["patient", "site"], compare=(model, frame))
+    assert called(page) == ["7/A", "3/B", "9/A"]
+    assert called(model.explore(z[:3], ids=["p", "q", "r"])) == ["p", "q", "r"]
+    shift = decal.LabelShift().fit(z, labels, classes="abc").observe(z)
+    assert called(shift.explore(frame.drop(columns="site"), ids="patient")) == ["7", "3", "9"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -19,32 +20,58 @@ from decal._cli.pipes import with_pipes
 from decal._cli.recalibrate import RECALIBRATE_EXAMPLES, recalibrate
 from decal._cli.reproduce import REPRODUCE_EXAMPLES, reproduce
 from decal._cli.shift import SHIFT_EXAMPLES, shift
-from decal._cli.terminal import output, say
+from decal._cli.terminal import output, say, with_options
 from decal._cli.triage import TRIAGE_EXAMPLES, triage
 
 __all__ = ["app"]
 
 
+class _Command(typer.core.TyperCommand):
+    """A command whose help shows no type for flags, which take no value."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        _hide_types_of_flags(self, ctx)
+        super().format_help(ctx, formatter)
+
+
 class _Commands(typer.core.TyperGroup):
     """Commands whose bad input ends in one line and exit code 2, not in a traceback."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        _hide_types_of_flags(self, ctx)
+        super().format_help(ctx, formatter)
 
     def invoke(self, ctx: Any) -> Any:
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = _say_warning
+                warnings.showwarning = _warnings_said()
                 return super().invoke(ctx)
         except BrokenPipeError:
             raise
         except (ValueError, OSError, ImportError) as error:
-            say(f"decal {ctx.invoked_subcommand}: {error}", style="red")
+            say(f"decal {ctx.invoked_subcommand}: {with_options(str(error))}", style="red")
             raise typer.Exit(2) from error
         except KeyboardInterrupt:
             say("Stopped. Nothing half-written was left behind.", style="yellow")
             raise typer.Exit(130) from None
 
 
-def _say_warning(message: Any, *_: Any, **__: Any) -> None:
-    say(f"Warning: {message}", style="yellow")
+def _hide_types_of_flags(command: Any, ctx: Any) -> None:
+    for option in command.get_params(ctx):
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+
+
+def _warnings_said() -> Callable[..., None]:
+    """A function that says warnings; that of probabilities once, as whatever reads them warns."""
+    said = set()
+
+    def say_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
+        if category is not decal.ProbabilityWarning or category not in said:
+            say(f"Warning: {with_options(str(message))}", style="yellow")
+        said.add(category)
+
+    return say_warning
 
 
 app = typer.Typer(
@@ -75,15 +102,15 @@ def _decal(
     """
 
 
-app.command(epilog=FIT_EXAMPLES)(with_pipes(fit))
-app.command(epilog=PREDICT_EXAMPLES)(with_pipes(predict))
-app.command(epilog=EVALUATE_EXAMPLES)(with_pipes(evaluate))
-app.command(epilog=CHOOSE_ALPHA_EXAMPLES)(with_pipes(choose_alpha))
-app.command(epilog=DECIDE_EXAMPLES)(with_pipes(decide))
-app.command(epilog=TRIAGE_EXAMPLES)(with_pipes(triage))
-app.command(epilog=RECALIBRATE_EXAMPLES)(with_pipes(recalibrate))
-app.command(epilog=SHIFT_EXAMPLES)(with_pipes(shift))
-app.command(epilog=EXPLORE_EXAMPLES)(with_pipes(explore, ".html"))
-app.command(epilog=EXPORT_EXAMPLES)(export)
-app.command(epilog=DEMO_EXAMPLES)(demo)
-app.command(epilog=REPRODUCE_EXAMPLES)(reproduce)
+app.command(cls=_Command, epilog=FIT_EXAMPLES)(with_pipes(fit))
+app.command(cls=_Command, epilog=PREDICT_EXAMPLES)(with_pipes(predict))
+app.command(cls=_Command, epilog=EVALUATE_EXAMPLES)(with_pipes(evaluate))
+app.command(cls=_Command, epilog=CHOOSE_ALPHA_EXAMPLES)(with_pipes(choose_alpha))
+app.command(cls=_Command, epilog=DECIDE_EXAMPLES)(with_pipes(decide))
+app.command(cls=_Command, epilog=TRIAGE_EXAMPLES)(with_pipes(triage))
+app.command(cls=_Command, epilog=RECALIBRATE_EXAMPLES)(with_pipes(recalibrate))
+app.command(cls=_Command, epilog=SHIFT_EXAMPLES)(with_pipes(shift))
+app.command(cls=_Command, epilog=EXPLORE_EXAMPLES)(with_pipes(explore, ".html"))
+app.command(cls=_Command, epilog=EXPORT_EXAMPLES)(export)
+app.command(cls=_Command, epilog=DEMO_EXAMPLES)(demo)
+app.command(cls=_Command, epilog=REPRODUCE_EXAMPLES)(reproduce)

@@ -10,7 +10,7 @@ import typer
 import decal
 from decal._base.checks import check_choice
 from decal._cli import options
-from decal._cli.terminal import output, progress_bar, say
+from decal._cli.terminal import output, progress_bar, say, with_options
 from decal._io.folders import Layout, open_folder
 from decal._io.formats import TABLES
 from decal._io.sources import Chunk
@@ -158,7 +158,7 @@ def choose_alpha(
             choice = _for_distributions(
                 takes_logits, data, distribution_miss_rate, confidence, seed
             )
-    say(str(choice), style="yellow" if choice.note else "green")
+    say(with_options(str(choice)), style="yellow" if choice.note else "green")
     output.print(repr(choice.alpha), highlight=False)
     if out is not None:
         _write(out, fitted, choice)

@@ -119,6 +119,8 @@ def evaluate(
                 "labels with --labels or --label-column, true distributions with --truth."
             )
         scores.add(chunk)
+    if not scores.rows:
+        raise folder.without_rows()
     output.print(_table(alphas, scores.by_level()))
     if scores.point.rows:
         output.print(f"point prediction: {scores.point}", highlight=False, soft_wrap=True)

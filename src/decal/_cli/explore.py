@@ -18,6 +18,7 @@ from decal._cli.options import (
     ColumnsOption,
     FloorOption,
     ForceOption,
+    IdsOption,
     IgnoreOption,
     LabelsKeyOption,
     LabelsOption,
@@ -42,6 +43,8 @@ EXPLORE_EXAMPLES = """[bold]Examples[/]
     decal explore model.npz test.npz
 
     decal explore model.npz test.npz --images pictures/ -o page.html
+
+    decal explore model.npz test.csv --id-column patient
 
     decal explore nli.npz nli_logits.npz --texts nli.jsonl --texts-key premise,hypothesis
 
@@ -175,6 +178,7 @@ def explore(
     truth_key: TruthKeyOption = None,
     columns: ColumnsOption = "",
     ignore: IgnoreOption = "",
+    ids: IdsOption = "",
     probabilities: AsFittedOption = None,
     floor: FloorOption = None,
     force: ForceOption = False,
@@ -200,7 +204,7 @@ def explore(
             path,
             # A model that knows its classes finds them by name, also in logits of another model.
             columns=None if path != logits and model.classes else split(columns) or None,
-            ignore=[*split(ignore), *([labels_key] if labels_key else [])],
+            ignore=[*split(ignore), *split(ids), *([labels_key] if labels_key else [])],
             classes=model.classes,
             **meaning(model, probabilities, floor),
             **companions,
@@ -214,6 +218,7 @@ def explore(
         truth=truth,
         keys=keys,
         wanted=("labels", "truth"),
+        ids=split(ids),
     ) as source:
         data = source.all()
     second = None
@@ -228,6 +233,7 @@ def explore(
         "texts": texts and read_list(texts, texts_key, "texts"),
         "images": images and read_images(images, images_key),
         "names": names and read_list(names, names_key, "names"),
+        "ids": data.ids,
         "groups": groups and read_groups(groups, groups_key),
         "rows": rows,
         "name": name or model.stem,

@@ -32,7 +32,7 @@ from decal._cli.options import (
     meaning,
     split,
 )
-from decal._cli.terminal import output, say, with_progress
+from decal._cli.terminal import output, say, with_options, with_progress
 from decal._cli.watching import watched
 from decal._io.checkpoints import EVERY, FitCheckpoint, learn
 from decal._io.columns import labels_are_names, unlabelled_refusal
@@ -324,11 +324,15 @@ def _about_labels(
         )
     if not never or not labelled:  # without any, weights are the fault
         return ""
-    part = next(part for part in folder.parts if part.name not in faults)
-    with folder.open(part) as source:
-        assert source.labels is not None
-        if source.guessed and labels_are_names(source.labels, source.classes):
-            raise unlabelled_refusal(folder.path, never, labelled)
+    for part in folder.parts:
+        if part.name in faults:
+            continue
+        with folder.open(part) as source:
+            assert source.labels is not None
+            if source.guessed and labels_are_names(source.labels, source.classes):
+                raise unlabelled_refusal(folder.path, never, labelled)
+            if next(source.labels.read(), None) is not None:  # else an empty file
+                break
     return (
         f"Warning: {len(never):,} of {len(names):,} classes {'are' if len(never) > 1 else 'is'} "
         f"never labelled in {folder.path}: {listing(never)}. Nothing bounds how far their logits "
@@ -338,7 +342,7 @@ def _about_labels(
 
 def _list_skipped(faults: dict[str, str]) -> None:
     for name, fault in faults.items():
-        say(f"Left out {name}: {fault}", style="yellow")
+        say(f"Left out {name}: {with_options(fault)}", style="yellow")
 
 
 def _learnt_table(model: decal.Decalibrator) -> Table:

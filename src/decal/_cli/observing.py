@@ -75,6 +75,8 @@ def observe_folder(
                 continue
             shift.merge(found)
             rows += seen
+    if not rows and not faults:
+        raise folder.without_rows()
     if not rows:
         raise ValueError(
             f"{folder.path} must hold a file that can be read: got {len(faults)} bad ones. "

@@ -32,7 +32,7 @@ from decal._cli.options import (
     meaning,
     split,
 )
-from decal._cli.terminal import output, say, with_progress
+from decal._cli.terminal import output, say, with_options, with_progress
 from decal._cli.watching import watched
 from decal._io import model_files
 from decal._io.folders import Folder, Layout, open_folder
@@ -247,7 +247,7 @@ def _observe(
     """Observe the files, and say what was left out."""
     rows, faults = observe_folder(adapted, folder, layout, sample=sample, skip_bad=skip_bad)
     for name, fault in faults.items():
-        say(f"Left out {name}: {fault}", style="yellow")
+        say(f"Left out {name}: {with_options(fault)}", style="yellow")
     if sample is not None and rows > sample:
         say(f"Observed a random sample of {sample:,} of {rows:,} inputs.", style="yellow")
 

@@ -21,6 +21,7 @@ __all__ = [
     "renamed",
     "say",
     "stand_in",
+    "with_options",
     "with_progress",
 ]
 
@@ -31,6 +32,24 @@ messages = Console(stderr=True)
 def say(message: str, *, style: str) -> None:
     """Print one line on the stream of messages."""
     messages.print(renamed(message), style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+WITH_OPTIONS = (
+    (r"leave probabilities=True out for logits", "say --logits if they are logits"),
+    (r"Pass probabilities=True if they are probabilities", "Add --probabilities if they are"),
+    (r"Pass probabilities=True, convert them with [\w.]+, or pass", "Add --probabilities, or give"),
+    (r"Raise zeros with floor,", "Raise zeros with --floor,"),
+    (r"\b(likelihood|reference|box)='(\w+)'", r"--\1 \2"),
+    (r"\balpha=([\d.]*\d)", r"--alpha \1"),
+)
+"""How messages advise arguments of Python, and what is said of options instead."""
+
+
+def with_options(message: str) -> str:
+    """The same message about options of the command line."""
+    for said, instead in WITH_OPTIONS:
+        message = re.sub(said, instead, message)
+    return message
 
 
 _temporary: ContextVar[str] = ContextVar("_temporary", default="")

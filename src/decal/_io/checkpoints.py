@@ -421,6 +421,8 @@ def _all_evidence(state: FitState, folder: Folder, faults: Mapping[str, str]) ->
             f"{folder.path} must hold a file that can be fitted: got {len(faults)} bad ones. "
             f"{next(iter(faults.values()))}"
         )
+    if not state.finished_rows:
+        raise folder.without_rows()
     if state.evidence is None:
         raise ValueError("weights must be positive somewhere: got only zeros.")
     return state.evidence

@@ -5,7 +5,7 @@ Names that start with a dot or an underscore are not data: engines such as Spark
 their own notes. A folder called ``key=value``, as Hive names partitions, gives the rows below it
 a column of that value.
 
-A single file is a folder of one part.
+A part may have no rows, as engines write them; not all may. A single file is a folder of one part.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from decal._base.places import listing
 from decal._io.formats import READABLE, either
-from decal._io.sources import Chunk, LogitSource, open_source
+from decal._io.sources import Chunk, LogitSource, lists_of_nothing, open_source
 
 CHECKPOINT_ENDING = ".checkpoint"
 """How the names of folders end that keep an unfinished fit."""
@@ -167,9 +167,13 @@ class Folder:
 
     def open(self, part: Part, layout: Layout | None = None) -> LogitSource:
         """One part; ValueError if it is not like the others."""
-        options = {**self.options, "constants": part.constants}
+        options = {
+            **self.options,
+            "constants": part.constants,
+            "may_be_empty": self.path.is_dir(),
+        }
         source = open_source(part.path, **options)
-        if layout is None:
+        if layout is None or lists_of_nothing(source.logits):
             return source
         if source.classes and layout.classes:
             expected = set(layout.classes)
@@ -191,6 +195,11 @@ class Folder:
         with source:  # its columns stand in another order: open it again in the right one
             return open_source(part.path, **options | {"classes": layout.classes})
 
+    def without_rows(self) -> ValueError:
+        """The error about parts that are all empty."""
+        files = f"{len(self.parts):,} empty file{'s' * (len(self.parts) != 1)}"
+        return ValueError(f"{self.path} must hold at least one row: got {files}.")
+
     def survey(self, parts: Iterable[Part], layout: Layout | None = None) -> Survey:
         """Open parts without reading their numbers, and note those that cannot be read."""
         rows: dict[str, int | None] = {}
@@ -203,7 +212,8 @@ class Folder:
             except UnreadableError as error:
                 faults[part.name] = str(error)
                 continue
-            layout = layout or Layout(source.logits.width, source.classes)
+            if layout is None and not lists_of_nothing(source.logits):
+                layout = Layout(source.logits.width, source.classes)
             rows[part.name] = source.rows
             if first:
                 source.close()

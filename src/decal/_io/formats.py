@@ -350,7 +350,7 @@ def open_table(
     name: str, file: DataFile, columns: tuple[str, ...], *, text: bool = False
 ) -> Stream:
     """Columns of a table, as numbers or as text, side by side."""
-    if file.types and not text:
+    if file.types and not text and file.rows != 0:  # an empty column may have no type
         for column in columns:
             if not _is_numeric(file.types[column]):
                 raise ValueError(
@@ -372,10 +372,13 @@ def open_lists(name: str, file: DataFile, column: str) -> Stream:
         raise ValueError(
             f"{name} must be lists of numbers: got type {kind} in {path}, column {column}."
         )
-    width = getattr(kind, "list_size", None)
+    width, rows = getattr(kind, "list_size", None), file.rows
     if width is None:  # lists of any length: the first row tells
         first = next(_batches(name, file, (column,), CHUNK_ELEMENTS), None)
-        width = 0 if first is None else int(_lengths(first.column(column))[0])
+        if first is None:
+            width = rows = 0
+        else:
+            width = int(_lengths(first.column(column))[0])
 
     def read(start: int) -> Iterator[Block]:
         row = start
@@ -390,7 +393,7 @@ def open_lists(name: str, file: DataFile, column: str) -> Stream:
             yield _to_numpy(batch.column(column).flatten()).reshape(-1, width)
             row += len(batch)
 
-    stream = Stream(name, path, file.rows, width, None, read)
+    stream = Stream(name, path, rows, width, None, read)
     return stream
 
 

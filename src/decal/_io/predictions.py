@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from decal._base.checks import check_alpha
 from decal._io.checkpoints import Monitor, Stopped
 from decal._io.folders import Folder, Layout, Part, UnreadableError
@@ -148,13 +150,15 @@ def _predict_missing(
     for place in {run.target(part).parent for part in todo}:
         sweep(place)
     done = sum(run.rows.values())
+    if not done and survey.total == 0 and not survey.faults:
+        raise folder.without_rows()
     monitor.start(None if todo and survey.total is None else done + (survey.total or 0), done)
     for part in todo:
         try:
             if part.name in survey.faults:
                 raise UnreadableError(survey.faults[part.name])
             with survey.open(part) as source:
-                run.rows[part.name] = _predict_part(predict, source, part, run, monitor)
+                run.rows[part.name] = _predict_part(predict, source, layout, part, run, monitor)
         except UnreadableError as error:
             run.faults[part.name] = str(error)
             if not skip_bad:
@@ -167,6 +171,7 @@ def _predict_missing(
 def _predict_part(
     predict: Predict,
     source: LogitSource,
+    layout: Layout,
     part: Part,
     run: _Run,
     monitor: Monitor,
@@ -180,6 +185,9 @@ def _predict_part(
             append(predict(chunk.logits)._named(chunk.ids))
             rows += len(chunk)
             monitor.advance(len(chunk))
+        if not rows:  # the columns alone
+            nameless = {name: np.empty(0, dtype=str) for name in source.ids}
+            append(predict(np.empty((0, layout.width)))._named(nameless or None))
         part.require_unchanged()
     return rows
 
@@ -267,6 +275,8 @@ class _Run:
             raise ValueError(
                 f"{self.folder.path} must hold a file that can be read: got {self.faults}."
             )
+        if not any(self.rows.values()):
+            raise self.folder.without_rows()
         manifest = {
             "format": "decal-predictions",
             **self.origin,

@@ -31,7 +31,7 @@ from decal._base.checks import check_probabilities, check_weights, label_numbers
 from decal._base.data_frames import Index, check_index
 from decal._base.inputs import check_floor, read_logits, require_possible_labels
 from decal._base.numerics import Array, Logits
-from decal._base.places import listing
+from decal._base.places import listing, require_all
 from decal._io.columns import ALL, chosen_classes, without_row_numbers
 from decal._io.formats import (
     CHUNK_ELEMENTS,
@@ -94,6 +94,8 @@ class LogitSource:
         Whether the classes are all columns of a table about which the user said nothing.
     ids : mapping of str to Stream
         Columns that name the inputs.
+    may_be_empty : bool
+        Whether no rows are fine.
     """
 
     files: tuple[DataFile, ...]
@@ -106,6 +108,7 @@ class LogitSource:
     floor: float | None = None
     guessed: bool = False
     ids: Mapping[str, Stream] = field(default_factory=dict)
+    may_be_empty: bool = False
 
     def __enter__(self) -> Self:
         return self
@@ -135,7 +138,7 @@ class LogitSource:
             if (stream := getattr(self, name)) is not None
         } | {(name,): stream for name, stream in self.ids.items()}
         streams = [self.logits, *others.values()]
-        step = max(1, elements // self.logits.width)
+        step = max(1, elements // max(1, self.logits.width))
         for blocks in zip_longest(
             *(_regrouped(s.read(start), step) for s in streams), fillvalue=np.empty(0)
         ):
@@ -144,7 +147,7 @@ class LogitSource:
                     raise _different_lengths(self.logits, stream)
             yield self._checked(start, blocks[0], dict(zip(others, blocks[1:], strict=True)))
             start += len(blocks[0])
-        if start == 0:
+        if start == 0 and not self.may_be_empty:
             raise _no_rows(self.logits)
 
     def all(self) -> Chunk:
@@ -193,12 +196,16 @@ class LogitSource:
         return Chunk(z, labels, weights, truth, check_index(ids, len(z), "id") if ids else None)
 
     def _logits(self, start: int, block: Block) -> Logits:
+        name, place = self.logits.name, self.logits.place(start)
+        if self.probabilities:
+            advice = "Repair or leave out such rows first."
+            require_all(~np.isnan(block), block, name, "be numbers", place=place, advice=advice)
         return read_logits(
             block,
             probabilities=self.probabilities,
             floor=self.floor,
-            name=self.logits.name,
-            place=self.logits.place(start),
+            name=name,
+            place=place,
             remedy=REMEDY,
         )
 
@@ -240,6 +247,7 @@ def open_source(
     floor: float | None = None,
     ids: Sequence[str] = (),
     constants: Mapping[str, str] | None = None,
+    may_be_empty: bool = False,
 ) -> LogitSource:
     """Logits in a file, with the labels, weights and truth in the same file or in others.
 
@@ -273,6 +281,8 @@ def open_source(
         Columns of a table, or arrays of an .npz, that name the inputs.
     constants : mapping of str to str, optional
         Columns that are not in the file because all of its rows have the same value there.
+    may_be_empty : bool
+        Whether a file without rows is fine.
     """
     keys = dict(keys or {})
     if floor is not None and not probabilities:
@@ -317,6 +327,7 @@ def open_source(
         check_floor(floor),
         file.is_table and matrix.columns is not None and not classes and not chosen,
         {name: _open_ids(name, file) for name in ids},
+        may_be_empty,
     )
     _require_shapes(source)
     return source
@@ -325,12 +336,14 @@ def open_source(
 def _require_shapes(source: LogitSource) -> None:
     """ValueError if streams do not match, as far as their numbers of rows and columns are known."""
     matrix = source.logits
-    if matrix.rows == 0:
+    if matrix.rows == 0 and not source.may_be_empty:
         raise _no_rows(matrix)
+    if lists_of_nothing(matrix):
+        return
     if matrix.width < 2:
         raise ValueError(
             f"{matrix.name} must have a column per class, two or more: "
-            f"got {matrix.width} in {matrix.path}."
+            f"got {matrix.width} in {matrix.path}.{_about_one_column(source)}"
         )
     for stream, width in ((matrix, len(source.classes or ())), (source.truth, matrix.width)):
         if stream and width and stream.width != width:
@@ -341,6 +354,20 @@ def _require_shapes(source: LogitSource) -> None:
     for stream in (source.labels, source.weights, source.truth, *source.ids.values()):
         if stream and None not in (stream.rows, matrix.rows) and stream.rows != matrix.rows:
             raise _different_lengths(matrix, stream)
+
+
+def _about_one_column(source: LogitSource) -> str:
+    """What to do about a matrix of one column."""
+    if source.logits.width != 1:
+        return ""
+    if source.probabilities:
+        return " For the probability p of one class alone, put a column of 1 - p before it."
+    return " For a binary classifier with one score, put a column of zeros before it."
+
+
+def lists_of_nothing(stream: Stream) -> bool:
+    """Whether a matrix has no rows, and rows alone would tell how many columns it has."""
+    return stream.rows == stream.width == 0 and stream.columns is None
 
 
 # One array or column of a file

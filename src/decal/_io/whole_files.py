@@ -36,6 +36,9 @@ PARTIAL = re.compile(r"\..*\.([0-9a-f]{12})-[0-9a-f]{16}\.partial", re.DOTALL)
 LONGEST_NAME = 160
 """Bytes of the target's name that the name of its partial file repeats, so that it fits."""
 
+LIGHTLY = 1
+"""The level of compression: numbers become hardly smaller with more, which takes twice the time."""
+
 ABANDONED_SECONDS = 24 * 3600.0
 """A partial file of another machine is given up after this time without a change."""
 
@@ -167,7 +170,7 @@ def write_npz(
     `numpy.savez` can refuse objects from NumPy 2.2 on only.
     """
     method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
-    with zipfile.ZipFile(file, "w", method) as archive:
+    with zipfile.ZipFile(file, "w", method, compresslevel=LIGHTLY) as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as opened:
                 np.lib.format.write_array(opened, array, allow_pickle=False)

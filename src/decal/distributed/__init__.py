@@ -43,8 +43,8 @@ def fit(
         For an array (n,) integers 0..K-1, a Dask array or in memory. For a DataFrame the name of
         the column of labels: integers 0..K-1, or names of classes.
     alpha, **settings
-        As for `Decalibrator`. reference="best" and directions of your own need all the data at once
-        and are refused.
+        As for `Decalibrator`. reference="best" and "halfway" and directions of your own need all
+        the data at once and are refused.
     logits : str or iterable of str
         For a DataFrame, the column that holds a list of K logits per row; or K columns, one per
         class, whose names become those of the classes.

@@ -123,9 +123,10 @@ class Columns:
             if name not in present:
                 argument = {self.label: "labels", self.weight: "sample_weight"}.get(name, "logits")
                 known = ", ".join(str(column) for column in present[:10])
+                advice = " Or name the class columns: logits=[…]." if name == self.logits else ""
                 raise BadPartitionError(
                     f"{argument} must be in the column {name!r}: got no such column{where} among "
-                    f"{known}{', …' if len(present) > 10 else ''}."
+                    f"{known}{', …' if len(present) > 10 else ''}.{advice}"
                 )
 
 

@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from decal._base.checks import check_distributions, check_labels
+from decal._base.data_frames import Index, class_columns, id_columns, index_of, is_frame
 from decal._base.inputs import inputs_of
+from decal._base.numerics import Logits
 from decal.credal import CredalSet
 from decal.explorer._evidence import curves_of
 from decal.explorer._frequencies import with_frequencies
@@ -98,6 +100,7 @@ def explore(
     texts: Any = None,
     images: Any = None,
     names: Iterable[Any] | None = None,
+    ids: Any = None,
     groups: Mapping[str, Any] | None = None,
     alphas: Any = None,
     start: float | None = None,
@@ -128,7 +131,10 @@ def explore(
         (n, H, W) or (n, H, W, 3 or 4), uint8 or floats from 0 to 1; n paths; or a folder of files
         named by row, such as 17.png. Optional; the page holds thumbnails.
     names : iterable, optional
-        Names of the n inputs.
+        Names of the n inputs; by default their `ids`.
+    ids : str, list of str, or (n,) array, optional
+        What names the inputs, as for `Decalibrator.predict`: columns of a data frame, or values. By
+        default the index of a pandas DataFrame.
     groups : mapping, optional
         Columns of metadata by their names, such as {"site": sites, "scanner": scanners}: n values
         each, at most 100 of them distinct. The page filters and colours by them, and shows how
@@ -172,7 +178,7 @@ def explore(
     >>> page.payload.arrays["0/upper"].shape, page.payload.header["start"]
     ((3, 4, 2), 1)
     """
-    z = inputs_of(model, logits)
+    z = _matrix(model, logits, ids)
     n, K = z.shape
     y = labels
     if labels is not None:
@@ -185,7 +191,7 @@ def explore(
     sides = [_side(model, z, name or ("Model A" if compare else "Model"), levels, first)]
     if compare is not None:
         other, other_logits, *other_name = compare
-        other_z = inputs_of(other, other_logits, "compare's logits")
+        other_z = _matrix(other, other_logits, ids, "compare's logits")
         if other_z.shape != z.shape:
             raise ValueError(
                 f"compare's logits must have the shape of logits, {z.shape}: got {other_z.shape}."
@@ -201,7 +207,7 @@ def explore(
             len(z),
             labels=y,
             truth=None if truth is None else _truth(truth, z.shape),
-            media=open_media(names, texts, images, total=len(z)),
+            media=open_media(_names(names, index_of(logits, ids, rows=n)), texts, images, total=n),
             groups=open_groups(groups, total=len(z)),
             rows=rows,
             slots=slots,
@@ -234,7 +240,7 @@ def explore_credal(
     Parameters
     ----------
     credal : CredalSet
-        n inputs, K classes. Empty sets are shown as such.
+        n inputs, K classes. Empty sets are shown as such. Inputs are called by their index.
     labels, truth, texts, images, names, groups, rows, slots, name, title, seed
         As for `explore`.
 
@@ -259,7 +265,7 @@ def explore_credal(
             if labels is None
             else check_labels(labels, rows=n, classes=K, names=credal.classes),
             truth=None if truth is None else _truth(truth, (n, K)),
-            media=open_media(names, texts, images, total=n),
+            media=open_media(_names(names, credal.index), texts, images, total=n),
             groups=open_groups(groups, total=n),
             rows=rows,
             slots=slots,
@@ -269,7 +275,9 @@ def explore_credal(
     )
 
 
-def explore_shift(shift: LabelShift, logits: Any, **options: Any) -> Exploration:
+def explore_shift(
+    shift: LabelShift, logits: Any, *, ids: Any = None, **options: Any
+) -> Exploration:
     """An interactive page about sets adapted to other class frequencies, and these frequencies.
 
     Parameters
@@ -278,6 +286,8 @@ def explore_shift(shift: LabelShift, logits: Any, **options: Any) -> Exploration
         Fitted, and with unlabelled inputs observed.
     logits : (n, K) array
         Inputs to show; they may be those observed.
+    ids : str, list of str, or (n,) array, optional
+        What names the inputs, as for `explore`.
     options
         As for `explore_credal`.
 
@@ -292,8 +302,23 @@ def explore_shift(shift: LabelShift, logits: Any, **options: Any) -> Exploration
     True
     """
     options = {"name": "Adapted", "title": "Adapted to other class frequencies"} | options
-    page = explore_credal(shift.predict(logits), **options)
-    return Exploration(with_frequencies(page.payload, shift, logits))
+    page = explore_credal(shift.predict(logits, ids=ids), **options)
+    return Exploration(with_frequencies(page.payload, shift, logits, ids))
+
+
+def _matrix(model: Predictor, logits: Any, ids: Any, name: str = "logits") -> Logits:
+    """(n, K) what the model's `predict` takes, without the columns that name the inputs."""
+    if is_frame(logits):
+        classes, others = getattr(model, "classes", None), id_columns(logits, ids)
+        logits, _ = class_columns(logits, classes, others=others, name=name)
+    return inputs_of(model, logits, name)
+
+
+def _names(names: Iterable[Any] | None, index: Index | None) -> Iterable[Any] | None:
+    """The names given, or else those of the index, its columns joined."""
+    if names is not None or index is None:
+        return names
+    return ["/".join(map(str, row)) for row in zip(*index.values(), strict=True)]
 
 
 def _side(model: Predictor, z: Any, name: str, levels: list[float], start: int) -> Side:

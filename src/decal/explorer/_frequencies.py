@@ -11,7 +11,7 @@ from decal.shift import LabelShift
 from decal.shift._results import p_text
 
 
-def with_frequencies(payload: Payload, shift: LabelShift, logits: Any) -> Payload:
+def with_frequencies(payload: Payload, shift: LabelShift, logits: Any, ids: Any = None) -> Payload:
     """The payload of a LabelShift's sets, with what it has found and what it said before.
 
     Parameters
@@ -22,9 +22,11 @@ def with_frequencies(payload: Payload, shift: LabelShift, logits: Any) -> Payloa
         Which predicted them.
     logits : (n, K) array
         The inputs.
+    ids : optional
+        What names them, as for `LabelShift.predict`.
     """
     found, test = shift.frequencies, shift.test()
-    before = shift.predict(logits, frequencies=found.before).point
+    before = shift.predict(logits, frequencies=found.before, ids=ids).point
     assert before is not None
     rows, slots = payload.arrays["rows"], payload.arrays["slots"]
     header = dict(payload.header)
