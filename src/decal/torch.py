@@ -119,8 +119,8 @@ def decalibrate_model(
     """A Decalibrator fitted on a model's logits of labelled batches.
 
     It learns from one chunk of logits after the other: no more than a chunk (16 MB) and a batch are
-    in memory at a time, whatever the length of the loader. Only reference="best" and directions of
-    your own need all logits at once; these are then collected first.
+    in memory at a time, whatever the length of the loader. References other than "model", and
+    directions of your own, need all logits at once; these are then collected first.
 
     Parameters
     ----------
@@ -171,8 +171,8 @@ def fit(
 
     The result is that of `decalibrator.fit`. Tensors of float32 or float64 on the CPU share their
     memory with NumPy and are not copied at all. Others are copied in chunks of 16 MB, half
-    precision as float32. Only reference="best" and directions of your own need all logits at once,
-    as float32 or float64 on the CPU.
+    precision as float32. References other than "model", and directions of your own, need all
+    logits at once, as float32 or float64 on the CPU.
 
     Parameters
     ----------
