@@ -186,8 +186,11 @@ def test_a_saved_model_is_the_same(directions, reference, tmp_path):
     assert again.names == NAMES
     assert np.array_equal(again.predict(NEW).lower, d.predict(NEW).lower)
     assert np.array_equal(again.predict(NEW, alpha=0.2).upper, d.predict(NEW, alpha=0.2).upper)
-    with pytest.raises(ValueError, match="of another format"):
+    message = r"of another format. Read it with decal.MultiLabelDecalibrator.load\."
+    with pytest.raises(ValueError, match=message):
         decal.Decalibrator.load(tmp_path / "model.npz")
+    with (tmp_path / "model.npz").open("rb") as file, pytest.raises(ValueError, match=message):
+        decal.Decalibrator.load(file)
 
 
 def test_damaged_files_are_refused(tmp_path):
