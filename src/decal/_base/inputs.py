@@ -24,7 +24,14 @@ from decal._base.checks import (
     check_weights,
     require_unmasked_labels,
 )
-from decal._base.data_frames import INDEX, class_columns, column, is_frame, row_numbers
+from decal._base.data_frames import (
+    INDEX,
+    class_columns,
+    column,
+    is_frame,
+    require_same_order,
+    row_numbers,
+)
 from decal._base.numerics import Array, Logits, row_blocks
 from decal._base.places import IN_ARRAY, Place, listing
 
@@ -117,6 +124,8 @@ def read_labelled_frame(
         Whether these are all the data. Columns that no label names are then refused, too, unless
         the classes were named.
     """
+    require_same_order(frame, labels)
+    require_same_order(frame, weights, "sample_weight")
     others = [value for value in (labels, weights) if isinstance(value, str)]
     if isinstance(labels, str):
         labels = column(frame, labels, "labels")
@@ -189,12 +198,24 @@ def read_labelled(
 
 
 def inputs_of(
-    model: Any, values: Any, name: str = "logits", *, classes: int | None = None
+    model: Any,
+    values: Any,
+    name: str = "logits",
+    *,
+    classes: int | None = None,
+    labels: Any = None,
 ) -> Logits:
     """The matrix (n, K) that a model's `predict` takes: a frame's columns in the order of classes.
 
-    They are not converted, and nothing is said of probabilities: that is left to `predict`.
+    They are not converted, and nothing is said of probabilities: that is left to `predict`. Of
+    `labels`, only the order is checked.
     """
+    if hasattr(model, "predict_logits"):
+        raise ValueError(
+            f"model must be a Decalibrator: got {type(model).__name__}, which takes features. "
+            "Of a CredalClassifier pass clf.decalibrator_, and clf.predict_logits(X) as logits."
+        )
+    require_same_order(values, labels)
     if is_frame(values):
         values, _ = class_columns(values, getattr(model, "classes", None), name=name)
     return check_logits(values, classes=classes, name=name, masked=True)
