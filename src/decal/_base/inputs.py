@@ -271,7 +271,8 @@ def logits_from_probabilities(
     if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
         raise place.error(
             f"{name} must have one column per class, two or more: got shape {shape}{place.within}. "
-            "For the probability of one class alone, stack it as [1 - p, p]."
+            "For the probability of one class alone, stack it as [1 - p, p]"
+            + (f"; for one row, pass {name}[None]." if len(shape) == 1 else ".")
         )
     advice = "Divide counts by their sum; leave probabilities=True out for logits."
     p = check_probabilities(probabilities, name=name, place=place, advice=advice)
