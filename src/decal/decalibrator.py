@@ -28,6 +28,7 @@ from decal._base.inputs import (
     read_labelled,
     read_logits,
     require_possible_labels,
+    warn_of_other_order,
 )
 from decal._base.markup import table
 from decal._base.numerics import Array, Logits
@@ -171,7 +172,8 @@ class Decalibrator:
             probabilities get a ProbabilityWarning, unless probabilities=True.
         labels : (n,) array
             Integers 0..K-1; or names of classes, if these are known. Of a data frame, also the name
-            of a column; whole numbers are names there if a class is called by a whole number.
+            of a column; whole numbers are names there if a class is called by a whole number. A
+            LabelOrderWarning tells if they contradict the logits more than chance would.
         sample_weight : (n,) array, optional
             A weight of 2 counts like two equal rows. Positive ones lie in 1e-100 to 1e100, and
             span at most twelve decades. Of a data frame, also the name of a column.
@@ -248,6 +250,8 @@ class Decalibrator:
         )
         if not isinstance(z, TopLogits):
             require_possible_labels(z, y, probabilities=self.probabilities, floor=self.floor)
+            if known is None:
+                warn_of_other_order(z, y, w)
         return z, y, w, names
 
     def _learn_checked(
