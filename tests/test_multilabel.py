@@ -186,8 +186,11 @@ def test_a_saved_model_is_the_same(directions, reference, tmp_path):
     assert again.names == NAMES
     assert np.array_equal(again.predict(NEW).lower, d.predict(NEW).lower)
     assert np.array_equal(again.predict(NEW, alpha=0.2).upper, d.predict(NEW, alpha=0.2).upper)
-    with pytest.raises(ValueError, match="of another format"):
+    message = r"of another format. Read it with decal.MultiLabelDecalibrator.load\."
+    with pytest.raises(ValueError, match=message):
         decal.Decalibrator.load(tmp_path / "model.npz")
+    with (tmp_path / "model.npz").open("rb") as file, pytest.raises(ValueError, match=message):
+        decal.Decalibrator.load(file)
 
 
 def test_damaged_files_are_refused(tmp_path):
@@ -292,6 +295,10 @@ def test_scikit_learns_predictions_are_taken():
             {"labels": np.full((200, 4), 2)},
             r"labels must be 1, 0, or -1 or NaN .*got 2 at index \(0",
         ),
+        (
+            {"labels": 2 * (np.arange(800).reshape(200, 4) % 2) - 1},
+            r"-1 means unknown: got 1 and -1, and no 0. If -1 means no, pass \(labels \+ 1\) // 2",
+        ),
         ({"labels": np.full((200, 4), "yes")}, "labels must be 1, 0.*got dtype"),
         (
             {"logits": np.full((200, 4), np.nan)},
@@ -340,3 +347,20 @@ def test_refusals_of_several_labels_point_here():
     z, y = drawn(unknown=0.0)
     with pytest.raises(ValueError, match="use decal.MultiLabelDecalibrator"):
         decal.decalibrate(z, y)
+
+
+def test_unknown_answers_may_leave_no_answer_no_if_they_are_nan():
+    z, y = drawn()
+    known = np.where(y == 1, 1.0, np.nan)
+    assert (decal.MultiLabelDecalibrator().fit(z, known).predict(z).upper == 1).all()
+
+
+def test_answers_with_the_index_of_the_logits_must_be_in_its_order():
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("narwhals")
+    z, y = drawn()
+    rows = [f"row {i}" for i in range(len(z))]
+    table, answers = pd.DataFrame(z, rows, NAMES), pd.DataFrame(y, rows, NAMES)
+    with pytest.raises(ValueError, match="labels must be in the order of logits: got 'row 199'"):
+        decal.MultiLabelDecalibrator().fit(table, answers[::-1])
+    decal.MultiLabelDecalibrator().fit(table, answers)

@@ -733,3 +733,23 @@ def test_a_missing_scikit_learn_is_named_with_the_command_that_installs_it():
     found = run("import sys; sys.modules['sklearn'] = None; import decal.sklearn")
     message = "ImportError: decal.sklearn needs scikit-learn: pip install 'decal[sklearn]'"
     assert message in found.stderr
+
+
+def test_too_few_rows_for_the_parts_say_to_pass_cv():
+    X, y = data()
+    some = np.r_[np.flatnonzero(y == "ant")[:3], np.flatnonzero(y == "bee")[:3]]
+    message = "cv must suit the 6 rows: got 5, .*n_splits=5 cannot be .* Pass another cv="
+    with pytest.raises(ValueError, match=message):
+        CredalClassifier(GaussianNB()).fit(X[some], y[some])
+    CredalClassifier(GaussianNB(), cv=3).fit(X[some], y[some])
+
+
+def test_choosing_alpha_says_to_pass_the_decalibrator_and_its_logits():
+    X, y = data()
+    clf = CredalClassifier(GaussianNB(), cv=2).fit(X, y)
+    message = "got CredalClassifier.* pass clf.decalibrator_, and clf.predict_logits"
+    with pytest.raises(ValueError, match=message):
+        decal.selection.alpha_for_labels(clf, X, y, 0.1)
+    with pytest.raises(ValueError, match=message):
+        decal.selection.alpha_for_efficiency(clf, X, 0.5)
+    decal.selection.alpha_for_labels(clf.decalibrator_, clf.predict_logits(X), y, 0.1)

@@ -24,7 +24,7 @@ from decal import (
     triage,
 )
 from decal._base.checks import NotFittedError
-from decal._base.inputs import ProbabilityWarning, logits_from_probabilities
+from decal._base.inputs import LabelOrderWarning, ProbabilityWarning, logits_from_probabilities
 from decal.coupled import CoupledCredalSet, CoupledDecalibrator
 from decal.credal import (
     BracketWarning,
@@ -61,6 +61,7 @@ __all__ = [
     "HullCredalSet",
     "IntervalCredalSet",
     "KLCredalSet",
+    "LabelOrderWarning",
     "LabelShift",
     "Line",
     "Local",

@@ -6,6 +6,7 @@ import copy
 import threading
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Self, overload
 
@@ -27,6 +28,7 @@ from decal._base.inputs import (
     read_labelled,
     read_logits,
     require_possible_labels,
+    warn_of_other_order,
 )
 from decal._base.markup import table
 from decal._base.numerics import Array, Logits
@@ -52,6 +54,12 @@ __all__ = ["Decalibrator", "ReferenceWarning", "decalibrate"]
 
 CLASSES_SHOWN = 20
 """Classes that a notebook lists."""
+
+OTHER_CLASSES = {
+    "decal-multilabel-model": "decal.MultiLabelDecalibrator",
+    "decal-classifier": "decal.sklearn.CredalClassifier",
+}
+"""What reads model files of other formats."""
 
 FAR_FROM_REFERENCE = 10.0
 """Budgets between a model and its reference that are worth a warning."""
@@ -164,7 +172,8 @@ class Decalibrator:
             probabilities get a ProbabilityWarning, unless probabilities=True.
         labels : (n,) array
             Integers 0..K-1; or names of classes, if these are known. Of a data frame, also the name
-            of a column; whole numbers are names there if a class is called by a whole number.
+            of a column; whole numbers are names there if a class is called by a whole number. A
+            LabelOrderWarning tells if they contradict the logits more than chance would.
         sample_weight : (n,) array, optional
             A weight of 2 counts like two equal rows. Positive ones lie in 1e-100 to 1e100, and
             span at most twelve decades. Of a data frame, also the name of a column.
@@ -244,6 +253,8 @@ class Decalibrator:
         )
         if not isinstance(z, TopLogits):
             require_possible_labels(z, y, probabilities=self.probabilities, floor=self.floor)
+            if known is None:
+                warn_of_other_order(z, y, w)
         return z, y, w, names
 
     def _learn_checked(
@@ -653,7 +664,13 @@ class Decalibrator:
     def load(cls, path: str | Path | BinaryIO) -> Self:
         """Read what `save` wrote. Runs no code from the file, so files of strangers are safe."""
         file = Path(path) if isinstance(path, str) else path
-        settings, arrays = model_files.read(file, is_known)
+        try:
+            settings, arrays = model_files.read(file, is_known)
+        except ValueError as error:
+            other = _other_class(file)
+            if other is None:
+                raise
+            raise ValueError(f"{error} Read it with {other}.load.") from error
         with model_files.intact(file):
             upgrade(settings, arrays)
             model = cls(
@@ -670,6 +687,15 @@ class Decalibrator:
         if unknown:
             raise ValueError(f"path must hold nothing unknown: got {path} with {unknown}.")
         return model
+
+
+def _other_class(file: Path | BinaryIO) -> str | None:
+    """The class that reads a model file of another format, if there is one."""
+    for written, name in OTHER_CLASSES.items():
+        with suppress(ValueError):
+            model_files.read_settings(file, kind=written)
+            return name
+    return None
 
 
 def decalibrate(

@@ -19,7 +19,7 @@ from decal._base.checks import (
     check_probabilities,
     check_scores,
 )
-from decal._base.data_frames import class_columns, is_frame
+from decal._base.data_frames import class_columns, is_frame, require_same_order
 from decal._base.numerics import Array
 from decal.credal import CredalSet
 
@@ -224,6 +224,7 @@ def calibration_gaps(
     expected_calibration_error : The error itself, for rows that fit into memory.
     """
     names = None if classes is None else tuple(str(name) for name in classes)
+    require_same_order(probabilities, labels, of="probabilities")
     framed = is_frame(probabilities)
     if framed:
         probabilities, names = class_columns(probabilities, names, name="probabilities")

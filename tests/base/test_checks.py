@@ -164,3 +164,29 @@ def test_weights_that_drown_in_the_round_off_of_others_are_refused():
 def test_long_lists_of_names_are_cut():
     names = [f"c{k}" for k in range(20)]
     assert "c11 and 8 more: got 'x'" in str(raised(label_numbers, np.array(["x"]), names))
+
+
+@pytest.mark.parametrize(
+    ("length", "classes", "advice"),
+    [
+        (200, None, "For a binary classifier with one score, stack it as [zeros, score]."),
+        (200, 2, "For a binary classifier with one score, stack it as [zeros, score]."),
+        (3, 3, "For one row, pass logits[None]."),
+        (200, 3, ""),
+    ],
+)
+def test_a_vector_is_one_score_or_one_row(length, classes, advice):
+    message = str(raised(check_logits, np.zeros(length), classes=classes))
+    assert message.endswith(f"a column per class: got shape ({length},). {advice}".strip())
+
+
+@pytest.mark.parametrize("names", [None, NAMES])
+@pytest.mark.parametrize("in_table", [False, True])
+def test_a_missing_label_is_called_so(names, in_table):
+    message = "labels must be known in every row: got a missing one (NaN) in row 2. Leave"
+    given = {"rows": 3, "classes": 3, "names": names, "in_table": in_table}
+    assert message in str(raised(check_labels, [0.0, 1.0, np.nan], **given))
+    if names:
+        for missing in (None, np.nan):
+            labels = np.array(["cat", "dog", missing], dtype=object)
+            assert message in str(raised(check_labels, labels, **given))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import decal
-from decal._base.data_frames import class_columns, index_of
+from decal._base.data_frames import class_columns, index_of, require_same_order
 from helpers.logit_files import NAMES, make_labelled
 
 pd = pytest.importorskip("pandas", reason="needs decal[pandas]")
@@ -303,3 +303,51 @@ def test_triage_and_guarantees_per_class_take_frames_by_name():
     by_class = decal.selection.alpha_for_classes(d, p, labels, 0.2)
     frame = pd.DataFrame(p, columns=NAMES).iloc[:, mixed]
     np.testing.assert_array_equal(by_class.decide(d, frame), by_class.decide(d, p))
+
+
+# Rows by position
+
+
+def test_labels_with_the_index_of_the_logits_must_be_in_its_order(model):
+    table = pd.DataFrame(columns(), index=PATIENTS)
+    labels = pd.Series(LABELS, index=PATIENTS)
+    turned, weights = labels[::-1], pd.Series(1.0, index=PATIENTS)
+    last = PATIENTS[-1]
+    message = rf"labels must be in the order of logits: got '{last}' in row 0, .*has 'P-0'. Reorder"
+    p = table.sub(table.max(axis=1), axis=0).pipe(np.exp)
+    p = p.div(p.sum(axis=1), axis=0)
+    for ask in (
+        lambda y: decal.decalibrate(table, y),
+        lambda y: decal.Decalibrator().partial_fit(table, y),
+        lambda y: decal.CoupledDecalibrator(0.9, likelihood="mean").fit(table, y),
+        lambda y: decal.selection.alpha_for_labels(model, table, y, 0.2),
+        lambda y: decal.selection.plausibility(model, table, labels=y),
+        lambda y: decal.selection.path(model, table, labels=y, alphas=[0.9]),
+        lambda y: decal.triage.choose(table, y, cost=0.3),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ask(turned)
+        ask(turned.loc[table.index])
+        ask(turned.to_numpy()[::-1])
+    with pytest.raises(ValueError, match="labels must be in the order of probabilities: got 'P-"):
+        decal.metrics.expected_calibration_error(p, turned)
+    with pytest.raises(ValueError, match="sample_weight must be in the order of logits: got 'P-"):
+        decal.decalibrate(table, labels, sample_weight=weights[::-1])
+
+
+def test_an_index_of_numbers_or_of_several_levels_names_rows_too():
+    levels = pd.MultiIndex.from_product([["a", "b"], range(2)])
+    for index, got in ((pd.RangeIndex(4), "3"), (levels, r"\('b', 1\)")):
+        table = pd.DataFrame(np.zeros((4, 2)), index=index)
+        with pytest.raises(ValueError, match=f"got {got} in row 0, where"):
+            require_same_order(table, pd.Series(0, index=index[::-1]))
+        require_same_order(table, pd.Series(0, index=index[[0, 1, 2, 3]]))
+
+
+def test_an_index_that_names_no_rows_of_the_other_is_passed_over(model):
+    table = pd.DataFrame(columns(), index=PATIENTS)
+    for index in (range(len(Z)), range(len(Z))[::-1], ["twice"] * len(Z)):
+        same(
+            decal.decalibrate(table, pd.Series(LABELS, index)).predict(Z),
+            model.predict(Z, alpha=0.8),
+        )

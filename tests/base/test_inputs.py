@@ -205,6 +205,16 @@ def test_logits_are_not_taken_for_probabilities(z):
     assert not look_like_probabilities(z)
 
 
+def test_percentages_get_a_warning_that_says_to_divide():
+    z, y = make_labelled(30, 3)
+    remedy = "sum to 100, as percentages do.* Divide them by 100, and pass probabilities=True"
+    with pytest.warns(decal.ProbabilityWarning, match=remedy):
+        decal.decalibrate(100 * softmax(z), y, alpha=0.9)
+    d = decal.decalibrate(z, y, alpha=0.9)
+    with pytest.warns(decal.ProbabilityWarning, match=remedy):
+        d.predict((100 * softmax(z)).round(1))
+
+
 @given(labelled_logits())
 def test_nasty_logits_get_no_warning(data):
     z, y, *_ = data
@@ -213,3 +223,39 @@ def test_nasty_logits_get_no_warning(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error", decal.ProbabilityWarning)
         decal.Decalibrator(0.9).fit(z, y)
+
+
+# Labels in another order
+
+
+@pytest.mark.parametrize("K", [2, 3, 5])
+def test_labels_in_another_order_than_the_columns_get_a_warning(K):
+    z, y = make_labelled(1000, K)
+    message = rf"in [\d.]+% of 1,000 rows, and by chance in {100 / K:.2g}%. Are the columns"
+    for fit in (decal.decalibrate, decal.Decalibrator().partial_fit):
+        with pytest.warns(decal.LabelOrderWarning, match=message) as found:
+            fit(z, (y + 1) % K)
+        assert found[0].filename == __file__
+    decal.Decalibrator().partial_fit(z, y).partial_fit(z, (y + 1) % K)  # one chunk may be odd
+
+
+def test_breast_cancer_with_its_classes_swapped_gets_a_warning():
+    datasets = pytest.importorskip("sklearn.datasets")
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    X, target = datasets.load_breast_cancer(return_X_y=True)  # 0 is malignant
+    model = linear_model.LogisticRegression(max_iter=5000).fit(X[:369, :5], target[:369])
+    p = model.predict_proba(X[369:, :5])
+    with pytest.warns(decal.LabelOrderWarning, match=r"of 200 rows, and by chance in 50%"):
+        decal.decalibrate(
+            p, 1 - target[369:], classes=["benign", "malignant"], probabilities=True, floor=1e-6
+        )
+
+
+def test_too_few_rows_ties_and_rows_without_weight_prove_nothing():
+    z = np.tile([2.0, 0.0], (36, 1))
+    decal.decalibrate(z, np.ones(36, dtype=int))
+    decal.decalibrate(np.zeros((500, 2)), np.ones(500, dtype=int))
+    many, weights = np.tile(z, (10, 1)), np.r_[np.ones(36), np.zeros(324)]
+    decal.decalibrate(many, np.ones(360, dtype=int), sample_weight=weights)
+    with pytest.warns(decal.LabelOrderWarning, match="in 0% of 360 rows"):
+        decal.decalibrate(many, np.ones(360, dtype=int))

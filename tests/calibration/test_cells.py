@@ -157,6 +157,8 @@ def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="labels must lie in 0 to 1, the columns of logits: got 2"):
         refute(credal, [0, 1, 2, 0])
     with pytest.raises(ValueError, match="labels must be integers 0 to 1: got dtype float64"):
+        refute(credal, [0.0, 1.0, 0.0, 0.0])
+    with pytest.raises(ValueError, match="labels must be known in every row: .* in row 2"):
         refute(credal, [0, 1, np.nan, 0])
     with pytest.raises(ValueError, match="labels must be a vector with one label per row"):
         refute(credal, [0, 1])

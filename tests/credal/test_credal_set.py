@@ -260,3 +260,14 @@ def test_another_kind_of_set_answers_every_question_like_a_box_that_is_a_point()
         box.decide("gamma_maximin", utility=utility),
     )
     np.testing.assert_allclose(points.probability([0, 1]), box.probability([0, 1]))
+
+
+def test_one_name_is_an_event_of_one_class():
+    names = ("malignant", "benign")
+    c = decal.IntervalCredalSet([[0.2, 0.5]], [[0.5, 0.8]], classes=names)
+    for event in ("malignant", ["malignant"], 0, np.int64(0)):
+        np.testing.assert_array_equal(c.probability(event), [[0.2], [0.5]])
+    with pytest.raises(ValueError, match="0 to 1 or one of malignant, benign: got 'malign'"):
+        c.probability("malign")
+    several = decal.MultiLabelCredalSet([[0.2, 0.5]], [[0.5, 0.8]], names=names)
+    np.testing.assert_array_equal(several.any_of("benign"), [[0.5], [0.8]])

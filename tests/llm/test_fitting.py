@@ -117,3 +117,14 @@ def test_what_needs_logits_is_refused(settings, message):
     masses = vocabulary_masses(np.log(p), TOKENS, ABC, top=3)
     with pytest.raises(ValueError, match=message):
         decalibrate_masses(masses, labels, unlisted="bounds", **settings)
+
+
+def test_masses_are_no_logits_and_say_what_takes_them():
+    p, labels = labelled(np.random.default_rng(0))
+    masses = vocabulary_masses(np.log(p), TOKENS, ABC)
+    d = decalibrate_masses(masses, labels)
+    message = "got LabelMasses, .* Use decal.llm.decalibrate and decal.llm.predict, or"
+    with pytest.raises(ValueError, match=message):
+        decal.decalibrate(masses, labels)
+    with pytest.raises(ValueError, match=message):
+        d.predict(masses)

@@ -98,6 +98,7 @@ def test_the_even_model_is_that_of_top_logits():
     ("log_probabilities", "tokens", "message"),
     [
         ([[0.0, 1.0]], ["a", "b"], "must be normalised: got a sum of 3.718 in row 0. Take log_so"),
+        (np.log([[0.5, 0.4989]]), ["a", "b"], "sum of 0.9989 in row 0. Low precision .* float32"),
         (np.log([[0.5, 0.5]]), ["a"], "as many as columns of log_probabilities: got 1 for 2"),
         (np.log([[0.5, 0.5]]), ["a", "x"], "a spelling among the tokens: got none for 'b'"),
         ([[np.nan, 0.0]], ["a", "b"], "log_probabilities must be finite"),

@@ -44,6 +44,11 @@ SEVERAL_LABELS = (
     "decal.MultiLabelDecalibrator."
 )
 
+ONE_SCORE = "For a binary classifier with one score, stack it as [zeros, score]."
+
+MISSING = ("nan", "None", "<NA>", "NaT")
+"""How values that stand for a missing one are written."""
+
 REPAIR = "Mask or repair such rows first."
 
 FLOATS = np.dtype(np.float32), np.dtype(np.float64)
@@ -101,7 +106,10 @@ def check_logits(
     If classes may be `masked`, entries may be -inf, though not all of a row. Numbers that only
     float64 can hold, as its smallest one, count as -inf.
     """
-    array = real_matrix(logits, name, place)
+    given = to_numpy(logits, name)
+    if given.ndim == 1:
+        raise _no_matrix(given, name, place, _about_vector(len(given), name, classes))
+    array = real_matrix(given, name, place)
     if array.shape[0] == 0 and not empty:
         raise place.error(
             f"{name} must have at least one row: got shape {array.shape}{place.within}."
@@ -109,7 +117,7 @@ def check_logits(
     if array.shape[1] < 2:
         raise place.error(
             f"{name} must have one column per class, two or more: got shape {array.shape}"
-            f"{place.within}. For a binary classifier with one score, stack it as [zeros, score]."
+            f"{place.within}. {ONE_SCORE}"
         )
     if classes is not None and array.shape[1] != classes:
         raise place.error(
@@ -135,6 +143,13 @@ def check_logits(
                 f"got only -inf {place.row(int(possible.argmin()))}. {REPAIR}"
             )
     return array
+
+
+def _about_vector(length: int, name: str, classes: int | None) -> str:
+    """What to do about a vector instead of logits, where its length tells what it may be."""
+    if length == classes:
+        return f"For one row, pass {name}[None]."
+    return ONE_SCORE if classes in (None, 2) else ""
 
 
 def require_unmasked_labels(
@@ -171,6 +186,8 @@ def check_labels(
             f"labels must be a vector with one label per row of logits, {rows} in all: "
             f"got shape {array.shape}{place.within}.{_about_shape(array, rows, classes)}"
         )
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise _missing(int(np.isnan(array).argmax()), place)
     if names and in_table:
         return label_numbers(array, names, columns=classes, place=place)
     if names and array.dtype.kind in "OTU":
@@ -183,6 +200,13 @@ def check_labels(
     rule = f"lie in 0 to {classes - 1}, the columns of logits"
     require_all((array >= 0) & (array < classes), array, "labels", rule, place=place)
     return array.astype(np.intp)
+
+
+def _missing(row: int, place: Place) -> ValueError:
+    return place.error(
+        f"labels must be known in every row: got a missing one (NaN) {place.row(row)}. "
+        "Leave such rows out, of logits too."
+    )
 
 
 def _about_shape(labels: NDArray[Any], rows: int, classes: int) -> str:
@@ -223,6 +247,10 @@ def label_numbers(
     comparable = labels.astype(str) if labels.dtype.kind in "OT" else labels
     values, inverse = np.unique(comparable, return_inverse=True)
     found = np.array([numbers.get(str(value), -1) for value in values], dtype=np.intp)[inverse]
+    if found.size and found.min() < 0:
+        row = int(found.argmin())
+        if not isinstance(labels[row], str) and str(labels[row]) in MISSING:
+            raise _missing(row, place)
     require_all(found >= 0, labels, "labels", rule, place=place)
     return found
 
@@ -521,13 +549,17 @@ def check_rows(rows: Any, count: int) -> NDArray[np.intp]:
 def real_matrix(values: Any, name: str, place: Place = IN_ARRAY) -> Logits:
     array = to_numpy(values, name)
     if array.ndim != 2:
-        raise place.error(
-            f"{name} must be a matrix with a row per example and a column per class: "
-            f"got shape {array.shape}{place.within}.{f' {PIXELS}' if array.ndim > 2 else ''}"
-        )
+        raise _no_matrix(array, name, place, PIXELS if array.ndim > 2 else "")
     if array.dtype.kind not in "iufb":
         raise place.error(f"{name} must be real numbers: got dtype {array.dtype}{place.within}.")
     return array if array.dtype in FLOATS else array.astype(np.float64)
+
+
+def _no_matrix(array: NDArray[Any], name: str, place: Place, advice: str) -> ValueError:
+    return place.error(
+        f"{name} must be a matrix with a row per example and a column per class: "
+        f"got shape {array.shape}{place.within}." + (advice and f" {advice}")
+    )
 
 
 def require_finite(array: Logits, name: str, place: Place = IN_ARRAY) -> None:

@@ -176,6 +176,31 @@ def index_of(frame: Any, ids: Any = None, *, rows: int, name: str = "logits") ->
     return check_index(native, rows, "index")
 
 
+def require_same_order(
+    frame: Any, values: Any, argument: str = "labels", *, of: str = "logits"
+) -> None:
+    """ValueError if both have an index of pandas, with the same entries in another order.
+
+    Rows go by position. An index with entries that occur twice, or only in one of the two, names
+    no rows of the other.
+    """
+    ours: Any = getattr(frame, "index", None)
+    theirs: Any = getattr(values, "index", None)
+    if not (hasattr(ours, "nlevels") and hasattr(theirs, "nlevels")) or ours.equals(theirs):
+        return
+    first, second = ours.tolist(), theirs.tolist()
+    if not len(set(first)) == len(first) == len(second) or set(first) != set(second):
+        return
+    row = next((i for i, name in enumerate(first) if name != second[i]), None)
+    if row is None:
+        return
+    raise ValueError(
+        f"{argument} must be in the order of {of}: got {second[row]!r} in row {row}, where the "
+        f"index of {of} has {first[row]!r}. Reorder them with {argument}.loc[{of}.index], or pass "
+        f"{argument}.to_numpy() to go by position."
+    )
+
+
 def id_columns(frame: Any, ids: Any) -> tuple[str, ...]:
     """The columns of a frame that `ids` names; none if it holds values, or is None."""
     if ids is None or not is_frame(frame):

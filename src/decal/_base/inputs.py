@@ -24,7 +24,14 @@ from decal._base.checks import (
     check_weights,
     require_unmasked_labels,
 )
-from decal._base.data_frames import INDEX, class_columns, column, is_frame, row_numbers
+from decal._base.data_frames import (
+    INDEX,
+    class_columns,
+    column,
+    is_frame,
+    require_same_order,
+    row_numbers,
+)
 from decal._base.numerics import Array, Logits, row_blocks
 from decal._base.places import IN_ARRAY, Place, listing
 
@@ -40,12 +47,25 @@ LEAST_ROWS = 10
 LEAST_UNCERTAIN_ROWS = 3
 """...and so many are enough if they are not 1 for one class and 0 for the others."""
 
+ROWS_COMPARED = 10_000
+"""Rows of which the labels are compared with the largest logit, at most."""
+
+FAR_BELOW_CHANCE = 6.0
+"""Standard errors below chance at which labels seem to be in another order than the columns."""
+
 CONVERT = "Convert them with decal.logits_from_probabilities, or pass the logits behind them"
 REMEDY = f"Pass probabilities=True, {CONVERT[0].lower()}{CONVERT[1:]}"
 
 
 class ProbabilityWarning(UserWarning):
-    """What was passed as logits looks like probabilities: no entry negative, rows that sum to 1."""
+    """What was passed as logits looks like probabilities: no entry negative, rows that sum to 1.
+
+    Or to 100, as percentages do.
+    """
+
+
+class LabelOrderWarning(UserWarning):
+    """Labels agree with the largest logit far more rarely than chance: their order may differ."""
 
 
 def read_logits(
@@ -85,8 +105,13 @@ def read_logits(
         values = logits_from_probabilities(values, floor=floor, name=name, place=place)
         remedy = None
     z = check_logits(values, classes=classes, name=name, place=place, empty=empty, masked=masked)
-    if remedy is not None and look_like_probabilities(z):
-        warn_of_probabilities(name, remedy)
+    if remedy is not None:
+        if look_like_probabilities(z):
+            warn_of_probabilities(name, remedy)
+        elif look_like_probabilities(z, total=100.0):
+            remedy = f"Divide them by 100, and {remedy[0].lower()}{remedy[1:]}"
+            fact = "rows that are not negative and sum to 100, as percentages do"
+            warn_of_probabilities(name, remedy, fact)
     return z
 
 
@@ -117,6 +142,8 @@ def read_labelled_frame(
         Whether these are all the data. Columns that no label names are then refused, too, unless
         the classes were named.
     """
+    require_same_order(frame, labels)
+    require_same_order(frame, weights, "sample_weight")
     others = [value for value in (labels, weights) if isinstance(value, str)]
     if isinstance(labels, str):
         labels = column(frame, labels, "labels")
@@ -189,12 +216,24 @@ def read_labelled(
 
 
 def inputs_of(
-    model: Any, values: Any, name: str = "logits", *, classes: int | None = None
+    model: Any,
+    values: Any,
+    name: str = "logits",
+    *,
+    classes: int | None = None,
+    labels: Any = None,
 ) -> Logits:
     """The matrix (n, K) that a model's `predict` takes: a frame's columns in the order of classes.
 
-    They are not converted, and nothing is said of probabilities: that is left to `predict`.
+    They are not converted, and nothing is said of probabilities: that is left to `predict`. Of
+    `labels`, only the order is checked.
     """
+    if hasattr(model, "predict_logits"):
+        raise ValueError(
+            f"model must be a Decalibrator: got {type(model).__name__}, which takes features. "
+            "Of a CredalClassifier pass clf.decalibrator_, and clf.predict_logits(X) as logits."
+        )
+    require_same_order(values, labels)
     if is_frame(values):
         values, _ = class_columns(values, getattr(model, "classes", None), name=name)
     return check_logits(values, classes=classes, name=name, masked=True)
@@ -250,7 +289,8 @@ def logits_from_probabilities(
     if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
         raise place.error(
             f"{name} must have one column per class, two or more: got shape {shape}{place.within}. "
-            "For the probability of one class alone, stack it as [1 - p, p]."
+            "For the probability of one class alone, stack it as [1 - p, p]"
+            + (f"; for one row, pass {name}[None]." if len(shape) == 1 else ".")
         )
     advice = "Divide counts by their sum; leave probabilities=True out for logits."
     p = check_probabilities(probabilities, name=name, place=place, advice=advice)
@@ -297,26 +337,26 @@ def require_possible_labels(
     require_unmasked_labels(logits, labels, place)
 
 
-def look_like_probabilities(values: Logits) -> bool:
-    """Whether every row is non-negative and sums to 1, and there are enough of them to tell.
+def look_like_probabilities(values: Logits, *, total: float = 1.0) -> bool:
+    """Whether every row is non-negative and sums to `total`, and there are enough of them to tell.
 
     A few rows of ones and zeros may be logits. Costs nothing for logits: the first rows settle it.
     """
     n = len(values)
-    if n < LEAST_UNCERTAIN_ROWS or not _sum_to_one(values[:LEAST_ROWS]):
+    if n < LEAST_UNCERTAIN_ROWS or not _sum_to(total, values[:LEAST_ROWS]):
         return False
     if n < LEAST_ROWS:
-        uncertain = (values.max(axis=1) < 1 - SUSPICIOUS).sum()
+        uncertain = (values.max(axis=1) < (1 - SUSPICIOUS) * total).sum()
         return bool(uncertain >= LEAST_UNCERTAIN_ROWS)
-    return all(_sum_to_one(values[rows]) for rows in row_blocks(*values.shape))
+    return all(_sum_to(total, values[rows]) for rows in row_blocks(*values.shape))
 
 
-def _sum_to_one(values: Logits) -> bool:
+def _sum_to(total: float, values: Logits) -> bool:
     if not (values >= 0).all():
         return False
     with np.errstate(over="ignore"):  # large numbers are no probabilities, and no mistake
         sums = values.sum(axis=1, dtype=np.float64)
-    return bool((np.abs(sums - 1.0) <= SUSPICIOUS).all())
+    return bool((np.abs(sums - total) <= SUSPICIOUS * total).all())
 
 
 def warn_of_probabilities(
@@ -328,6 +368,32 @@ def warn_of_probabilities(
     warnings.warn(
         f"{name} must be logits: got {fact}; the intervals would be wrong. {remedy}.",
         ProbabilityWarning,
+        stacklevel=frames_within_decal(),
+    )
+
+
+def warn_of_other_order(logits: Logits, labels: NDArray[np.intp], weights: Array | None) -> None:
+    """Warn if labels agree with the largest logit far more rarely than chance explains.
+
+    By chance they do in n / K rows, give or take the standard error of a binomial count; so
+    36 (K - 1) rows or fewer prove nothing.
+    """
+    if weights is not None and not weights.all():
+        some = np.flatnonzero(weights)[:ROWS_COMPARED]
+        z, y = logits[some], labels[some]
+    else:
+        z, y = logits[:ROWS_COMPARED], labels[:ROWS_COMPARED]
+    n, chance = len(y), 1 / z.shape[1]
+    least = n * chance - FAR_BELOW_CHANCE * np.sqrt(n * chance * (1 - chance))
+    if least <= 0:
+        return
+    agree = int((z[np.arange(n), y] == z.max(axis=1)).sum())
+    if agree >= least:
+        return
+    warnings.warn(
+        f"labels agree with the largest logit in {100 * agree / n:.2g}% of {n:,} rows, and by "
+        f"chance in {100 * chance:.2g}%. Are the columns of logits in the order of the labels?",
+        LabelOrderWarning,
         stacklevel=frames_within_decal(),
     )
 

@@ -115,6 +115,11 @@ def check_answers(
     unknown |= array == UNKNOWN
     rule = "be 1, 0, or -1 or NaN where unknown"
     require_all(unknown | (array == 0) | (array == 1), array, "labels", rule)
+    if (array == UNKNOWN).any() and (array == 1).any() and not (array == 0).any():
+        raise ValueError(
+            "labels must be 0 where the answer is no, and -1 means unknown: got 1 and -1, and no "
+            "0. If -1 means no, pass (labels + 1) // 2; if it does mean unknown, pass NaN instead."
+        )
     return np.where(unknown, UNKNOWN, array).astype(np.int8)
 
 

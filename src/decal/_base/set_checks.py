@@ -162,9 +162,12 @@ def check_values(values: Any, name: str, classes: int, *, ndim: int | None = Non
 def check_event(
     event: Any, count: int, names: tuple[str, ...] | None, *, name: str = "event"
 ) -> NDArray[np.bool_]:
-    """(count,) mask of the classes, or labels, named, numbered or marked by `event`."""
+    """(count,) mask of the classes, or labels, named, numbered or marked by `event`.
+
+    One name, or one number, is an event of one class.
+    """
     of = "classes" if name == "event" else name
-    members = list(event)
+    members = [event] if isinstance(event, str | int | np.integer) else list(event)
     if len(members) == count and all(isinstance(m, bool | np.bool_) for m in members):
         return np.array(members, dtype=bool)
     mask = np.zeros(count, dtype=bool)

@@ -311,8 +311,8 @@ class CredalSet(IntervalRows):
 
         Parameters
         ----------
-        event : list or (K,) mask
-            Names or numbers of the classes, or True for those in the event.
+        event : str, int, list or (K,) mask
+            Names or numbers of the classes, or True for those in the event; or one class.
         empty : str
             "raise" or "nan".
 

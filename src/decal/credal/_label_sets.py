@@ -190,8 +190,8 @@ class MultiLabelCredalSet(IntervalRows):
 
         Parameters
         ----------
-        labels : list or (L,) mask, optional
-            Names or numbers of the labels, or True for those meant; by default all.
+        labels : str, int, list or (L,) mask, optional
+            Names or numbers of the labels, or True for those meant; or one; by default all.
 
         See Also
         --------

@@ -27,6 +27,9 @@ REMAINDER_ROUNDING = 1e-6
 LARGEST_TOTAL = 1 + 1e-3
 """Probabilities of one row add up to no more, or they are none."""
 
+ROUNDED = 0.01
+"""How far from one the probabilities of a row may sum if bfloat16 has rounded their logarithms."""
+
 Counts = NDArray[np.intp]
 
 
@@ -66,6 +69,13 @@ class LabelMasses:
 
     def __len__(self) -> int:
         return len(self.lower)
+
+    def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
+        """TypeError: intervals are no array, and an array of their rows would be nonsense."""
+        raise TypeError(
+            "LabelMasses, which are intervals. Use decal.llm.decalibrate and decal.llm.predict, or "
+            "pass masses.logits()"
+        )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -309,9 +319,15 @@ def _require_normalised(p: Array, start: int) -> None:
     total = p.sum(axis=1)
     off = np.flatnonzero(np.abs(total - 1) > LARGEST_TOTAL - 1)
     if off.size:
+        sum_ = float(total[off[0]])
+        advice = (
+            "Low precision is the likely cause: take log_softmax in float32."
+            if abs(sum_ - 1) <= ROUNDED
+            else "Take log_softmax of logits over the whole vocabulary first."
+        )
         raise ValueError(
-            f"log_probabilities must be normalised: got a sum of {total[off[0]]:.4g} in row "
-            f"{start + off[0]}. Take log_softmax of logits over the whole vocabulary first."
+            f"log_probabilities must be normalised: got a sum of {sum_:.4g} in row "
+            f"{start + off[0]}. {advice}"
         )
 
 

@@ -23,7 +23,7 @@ from decal._base.checks import (
     check_flag,
     check_weights,
 )
-from decal._base.data_frames import column_names, index_of, is_frame
+from decal._base.data_frames import column_names, index_of, is_frame, require_same_order
 from decal._base.inputs import check_floor, frames_within_decal
 from decal._base.label_checks import check_answers, read_label_logits, require_possible_answers
 from decal._base.markup import table
@@ -197,6 +197,8 @@ class MultiLabelDecalibrator:
             names = known.names
         if names is None and is_frame(logits):
             names = column_names(logits)
+        require_same_order(logits, labels)
+        require_same_order(logits, weights, "sample_weight")
         given = None if names is None else tuple(str(name) for name in names)
         L = None if known is None else len(known.present)
         z = self._read(logits, given, L)

@@ -339,7 +339,7 @@ def alpha_for_labels(
     >>> decal.selection.alpha_for_labels(d, logits[200:], labels[200:], 0.1)
     Choice: alpha 0.930..., miss rate 0.0950 on 200 examples, wanted at most 0.1
     """
-    z, epsilon = inputs_of(model, logits), check_alpha(epsilon, "epsilon")
+    z, epsilon = inputs_of(model, logits, labels=labels), check_alpha(epsilon, "epsilon")
     every_row = labels_inside(model, z, labels, rule)
     names = getattr(model, "classes", None)
     y = check_labels(labels, rows=len(z), classes=z.shape[1], names=names)

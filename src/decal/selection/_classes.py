@@ -164,7 +164,7 @@ def alpha_for_classes(
     array([[ True, False, False],
            [ True, False,  True]])
     """
-    z, epsilon = inputs_of(model, logits), check_alpha(epsilon, "epsilon")
+    z, epsilon = inputs_of(model, logits, labels=labels), check_alpha(epsilon, "epsilon")
     names = getattr(model, "classes", None)
     y = check_labels(labels, rows=len(z), classes=z.shape[1], names=names)
     inside = labels_inside(model, z, y, rule)

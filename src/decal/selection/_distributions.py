@@ -15,6 +15,7 @@ from decal._base.checks import (
     check_labels,
     check_tolerance,
 )
+from decal._base.data_frames import require_same_order
 from decal._base.inputs import require_possible_labels
 from decal._base.numerics import Logits
 from decal.decalibrator import Decalibrator
@@ -179,6 +180,7 @@ def alpha_for_distribution(
     Choice: alpha 0.359834, miss bound 0.1999 on 1,050 examples, wanted at most 0.2
     """
     local = _local_of(model)
+    require_same_order(logits, labels)
     z = model._new_inputs(logits)
     y = check_labels(labels, rows=len(z), classes=z.shape[1], names=model.classes)
     require_possible_labels(z, y, probabilities=model.probabilities, floor=model.floor)

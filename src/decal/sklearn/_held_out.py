@@ -173,7 +173,15 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
 
     def _fit_parts(self, X: Any, y: NDArray[Any], routed: Bunch) -> list[tuple[Any, Any, Indices]]:
         """Fitted clones of the estimator, each with the rows that were held out from it."""
-        splits = list(_splitter(self.cv, y).split(X, y, **routed.splitter.split))
+        splitter = _splitter(self.cv, y)
+        try:
+            splits = list(splitter.split(X, y, **routed.splitter.split))
+        except ValueError as error:
+            fact = str(error).rstrip(".")
+            raise ValueError(
+                f"cv must suit the {len(y)} rows: got {self.cv!r:.60}, and scikit-learn says: "
+                f"{fact}. Pass another cv=, such as fewer parts, or more rows of every class."
+            ) from error
         times = np.zeros(len(y), dtype=np.intp)
         for _, rows in splits:
             np.add.at(times, rows, 1)
