@@ -38,6 +38,7 @@ WITH_OPTIONS = (
     (r"leave probabilities=True out for logits", "say --logits if they are logits"),
     (r"Pass probabilities=True if they are probabilities", "Add --probabilities if they are"),
     (r"Pass probabilities=True, convert them with [\w.]+, or pass", "Add --probabilities, or give"),
+    (r"pass probabilities=True, convert them with [\w.]+, or pass", "add --probabilities, or give"),
     (r"Raise zeros with floor,", "Raise zeros with --floor,"),
     (r"\b(likelihood|reference|box)='(\w+)'", r"--\1 \2"),
     (r"\balpha=([\d.]*\d)", r"--alpha \1"),
