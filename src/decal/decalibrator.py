@@ -6,7 +6,6 @@ import copy
 import threading
 import warnings
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Self, overload
 
@@ -54,12 +53,6 @@ __all__ = ["Decalibrator", "ReferenceWarning", "decalibrate"]
 
 CLASSES_SHOWN = 20
 """Classes that a notebook lists."""
-
-OTHER_CLASSES = {
-    "decal-multilabel-model": "decal.MultiLabelDecalibrator",
-    "decal-classifier": "decal.sklearn.CredalClassifier",
-}
-"""What reads model files of other formats."""
 
 FAR_FROM_REFERENCE = 10.0
 """Budgets between a model and its reference that are worth a warning."""
@@ -664,13 +657,7 @@ class Decalibrator:
     def load(cls, path: str | Path | BinaryIO) -> Self:
         """Read what `save` wrote. Runs no code from the file, so files of strangers are safe."""
         file = Path(path) if isinstance(path, str) else path
-        try:
-            settings, arrays = model_files.read(file, is_known)
-        except ValueError as error:
-            other = _other_class(file)
-            if other is None:
-                raise
-            raise ValueError(f"{error} Read it with {other}.load.") from error
+        settings, arrays = model_files.read(file, is_known)
         with model_files.intact(file):
             upgrade(settings, arrays)
             model = cls(
@@ -687,15 +674,6 @@ class Decalibrator:
         if unknown:
             raise ValueError(f"path must hold nothing unknown: got {path} with {unknown}.")
         return model
-
-
-def _other_class(file: Path | BinaryIO) -> str | None:
-    """The class that reads a model file of another format, if there is one."""
-    for written, name in OTHER_CLASSES.items():
-        with suppress(ValueError):
-            model_files.read_settings(file, kind=written)
-            return name
-    return None
 
 
 def decalibrate(

@@ -17,6 +17,12 @@ FORMAT = "decal-model"
 VERSION = 2
 READABLE = (1, 2)
 
+READERS = {
+    "decal-multilabel-model": "decal.MultiLabelDecalibrator",
+    "decal-classifier": "decal.sklearn.CredalClassifier",
+}
+"""What reads files of other formats."""
+
 Arrays = dict[str, NDArray[Any]]
 
 PathOrFile = Path | BinaryIO
@@ -104,8 +110,13 @@ def _guarded(path: object) -> AbstractContextManager[None]:
 
 
 def _require_format(settings: Any, path: object, kind: str) -> None:
-    if not isinstance(settings, dict) or settings.pop("format", None) != kind:
-        raise ValueError(f"path must be a file that `save` wrote: got {path}, of another format.")
+    found = settings.pop("format", None) if isinstance(settings, dict) else None
+    if found != kind:
+        reader = READERS.get(str(found))
+        advice = f" Read it with {reader}.load." if reader else ""
+        raise ValueError(
+            f"path must be a file that `save` wrote: got {path}, of another format.{advice}"
+        )
     if settings.get("version") not in READABLE:
         raise ValueError(
             f"path must be of model format {VERSION} or older: got {path}, of format "
