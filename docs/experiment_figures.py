@@ -3,7 +3,7 @@
 From rows of full runs of `decal reproduce`, which take from minutes to hours; a new look of the
 figures should not. The rows, means over seeds, were read back from the figures of those runs and
 rounded to three or four digits. Those of time, one_against_ten and auroc agree with the tables of
-the pages in every cell, those of curves and together with new runs.
+the pages in every cell; those of tradeoff, chaosnli, curves and together with new runs.
 """
 
 from collections.abc import Callable, Iterator
