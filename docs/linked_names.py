@@ -11,7 +11,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.nodes import make_refnode
 
 NAME = re.compile(r"@?([A-Za-z_][\w.]*)(\(.*\))?", re.DOTALL)
-TELLING = re.compile(r".*[A-Z_.].*")  # `coverage` alone may be a column, a word, or a function
+TELLING = re.compile(r".*[A-Z_.].*")  # `coverage` may be a word; `coverage(…)` is the function
 SHORT = 30
 """Letters of code that stay on one line."""
 
@@ -44,7 +44,8 @@ class LinkedNames(SphinxPostTransform):
             within = literal.parent
             while within is not None and not isinstance(within, nodes.reference | nodes.title):
                 within = within.parent
-            if within is None and name and TELLING.match(name[1]) and name[1] in self.targets:
+            telling = name and (TELLING.match(name[1]) or name[2])
+            if within is None and telling and name[1] in self.targets:
                 full = self.targets[name[1]]
                 entry = self.env.domains.python_domain.objects[full]
                 link = make_refnode(
