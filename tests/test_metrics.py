@@ -127,3 +127,11 @@ def test_losses_are_refused_by_name():
         decal.metrics.aurc([0.1, 0.2], [1, -1])
     with pytest.raises(ValueError, match="scores must not contain NaN"):
         decal.metrics.aurc([0.1, np.nan], [1, 0])
+
+
+def test_no_sets_have_no_mean():
+    metrics = decal.metrics
+    none = decal.IntervalCredalSet(np.empty((0, 3)), np.empty((0, 3)))
+    for ask in (metrics.efficiency, lambda sets: metrics.coverage(sets, np.empty((0, 3)))):
+        with pytest.raises(ValueError, match="credal must hold at least one input: got none"):
+            ask(none)

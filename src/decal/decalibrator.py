@@ -465,12 +465,14 @@ class Decalibrator:
         z = self._new_inputs(logits, ids, learnt)
         return self._predict_checked(z, level, learnt)._named(index_of(logits, ids, rows=len(z)))
 
-    def _new_inputs(self, logits: Any, ids: Any = None, learnt: Learnt | None = None) -> Logits:
+    def _new_inputs(
+        self, logits: Any, ids: Any = None, learnt: Learnt | None = None, *, empty: bool = True
+    ) -> Logits:
         """Logits to predict from; those of a frame by the names of the classes."""
         matrix, learnt = logits, learnt or self._known
         if is_frame(logits):
             matrix, _ = class_columns(logits, learnt.classes, others=id_columns(logits, ids))
-        return self._read(matrix, len(learnt.label_weight), empty=True)
+        return self._read(matrix, len(learnt.label_weight), empty=empty)
 
     def predict_ball(self, logits: Any, *, alpha: Any = None, ids: Any = None) -> KLCredalSet:
         """The balls of new inputs, of which `predict` returns the boxes; for local sets only.

@@ -67,6 +67,7 @@ def coverage(credal: CredalSet, distributions: Any, *, atol: float = 5e-4) -> fl
     >>> decal.metrics.coverage(c, [[0.3, 0.7], [0.5, 0.5]])
     0.5
     """
+    _require_inputs(credal)
     return float(credal.contains(distributions, atol=atol).mean())
 
 
@@ -83,7 +84,13 @@ def efficiency(credal: CredalSet) -> float:
     coverage : What efficiency is traded for.
     decal.selection.alpha_for_efficiency : The alpha that reaches a wanted efficiency.
     """
+    _require_inputs(credal)
     return 1.0 - float(np.mean(credal.upper - credal.lower))
+
+
+def _require_inputs(credal: CredalSet) -> None:
+    if not len(credal):
+        raise ValueError("credal must hold at least one input: got none.")
 
 
 def auroc(

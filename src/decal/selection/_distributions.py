@@ -181,7 +181,7 @@ def alpha_for_distribution(
     """
     local = _local_of(model)
     require_same_order(logits, labels)
-    z = model._new_inputs(logits)
+    z = model._new_inputs(logits, empty=False)
     y = check_labels(labels, rows=len(z), classes=z.shape[1], names=model.classes)
     require_possible_labels(z, y, probabilities=model.probabilities, floor=model.floor)
     delta = check_alpha(delta, "delta")
