@@ -97,10 +97,8 @@ def intervals(
     y, height = np.arange(S), FILLED / count
     palette = ink.colours(count, colors)
     handles: list[Artist] = []
-    pairs = list(zip(palette, ink.tints(palette), strict=True))
-    for m, ((colour, tint), (name, bars)) in enumerate(
-        zip(pairs, drawn.models.items(), strict=True)
-    ):
+    tints = ink.tints(palette)
+    for m, (tint, (name, bars)) in enumerate(zip(tints, drawn.models.items(), strict=True)):
         at = y + (m - (count - 1) / 2) * height
         filled = height * (1 if count == 1 else 0.86)
         ax.barh(
@@ -109,10 +107,10 @@ def intervals(
         )  # fmt: skip
         handles.append(bar_handle(name or "interval", tint))
         if bars.point is not None:
-            ax.vlines(bars.point, at - filled / 2, at + filled / 2, colour, lw=1.8 * unit())
+            ends = at - filled / 2, at + filled / 2
+            ax.vlines(bars.point, *ends, ink.prediction(palette), lw=1.8 * unit())
     if any(bars.point is not None for bars in drawn.models.values()):
-        colour = palette[0] if count == 1 else ink.muted
-        handles.append(mark_handle("prediction", colour, "|", ink, size=8))
+        handles.append(mark_handle("prediction", ink.prediction(palette), "|", ink, size=8))
     if drawn.truth is not None:
         ax.plot(
             drawn.truth, y, linestyle="", clip_on=False, zorder=4, **open_mark(ink)

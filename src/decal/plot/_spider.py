@@ -362,6 +362,7 @@ def _bars(ax: PolarAxes, drawn: Shown, *, joined: bool, colors: Sequence[str] | 
         if bars.point is not None:
             line = _closed(ax, at, bars.point, colour, joined)
             line.set(marker="o", markersize=(5.2 if count == 1 else 4.4) * unit(), **halo(ink))
+            line.set_markerfacecolor(ink.prediction(palette))
     if drawn.truth is not None:
         line = _closed(ax, angles, drawn.truth, ink.truth, False)
         line.set(zorder=4, **open_mark(ink))
@@ -396,9 +397,7 @@ def _handles(drawn: Shown, ink: Ink, colors: Sequence[str] | None) -> list[Artis
         for name, tint in zip(names, ink.tints(palette), strict=True)
     ]
     if any(bars.point is not None for bars in drawn.models.values()):
-        several = len(names) > 1
-        colour = ink.muted if several else palette[0]
-        handles.append(mark_handle("prediction", colour, "o", ink))
+        handles.append(mark_handle("prediction", ink.prediction(palette), "o", ink))
     if drawn.truth is not None:
         handles.append(truth_handle(ink))
     return handles

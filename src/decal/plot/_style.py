@@ -89,6 +89,10 @@ class Ink:
         palette = self.models if chosen is None else tuple(to_hex(c) for c in chosen)
         return [palette[m % len(palette)] for m in range(count)]
 
+    def prediction(self, palette: Sequence[str]) -> str:
+        """The colour of marks on intervals: the model's, or one that shows on those of several."""
+        return palette[0] if len(palette) == 1 else self.text
+
     def colormap(self) -> Colormap:
         """Viridis without the colours that fade into the background."""
         span = (0.22, 1.0) if self.dark else (0.0, 0.88)
