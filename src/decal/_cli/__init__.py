@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -102,15 +103,16 @@ def _decal(
     """
 
 
-app.command(cls=_Command, epilog=FIT_EXAMPLES)(with_pipes(fit))
-app.command(cls=_Command, epilog=PREDICT_EXAMPLES)(with_pipes(predict))
-app.command(cls=_Command, epilog=EVALUATE_EXAMPLES)(with_pipes(evaluate))
-app.command(cls=_Command, epilog=CHOOSE_ALPHA_EXAMPLES)(with_pipes(choose_alpha))
-app.command(cls=_Command, epilog=DECIDE_EXAMPLES)(with_pipes(decide))
-app.command(cls=_Command, epilog=TRIAGE_EXAMPLES)(with_pipes(triage))
-app.command(cls=_Command, epilog=RECALIBRATE_EXAMPLES)(with_pipes(recalibrate))
-app.command(cls=_Command, epilog=SHIFT_EXAMPLES)(with_pipes(shift))
-app.command(cls=_Command, epilog=EXPLORE_EXAMPLES)(with_pipes(explore, ".html"))
-app.command(cls=_Command, epilog=EXPORT_EXAMPLES)(export)
-app.command(cls=_Command, epilog=DEMO_EXAMPLES)(demo)
-app.command(cls=_Command, epilog=REPRODUCE_EXAMPLES)(reproduce)
+command = partial(app.command, cls=_Command)
+command(epilog=FIT_EXAMPLES)(with_pipes(fit))
+command(epilog=PREDICT_EXAMPLES)(with_pipes(predict))
+command(epilog=EVALUATE_EXAMPLES)(with_pipes(evaluate))
+command(epilog=CHOOSE_ALPHA_EXAMPLES)(with_pipes(choose_alpha))
+command(epilog=DECIDE_EXAMPLES)(with_pipes(decide))
+command(epilog=TRIAGE_EXAMPLES)(with_pipes(triage))
+command(epilog=RECALIBRATE_EXAMPLES)(with_pipes(recalibrate))
+command(epilog=SHIFT_EXAMPLES)(with_pipes(shift))
+command(epilog=EXPLORE_EXAMPLES)(with_pipes(explore, ".html"))
+command(epilog=EXPORT_EXAMPLES)(export)
+command(epilog=DEMO_EXAMPLES)(demo)
+command(epilog=REPRODUCE_EXAMPLES)(reproduce)
