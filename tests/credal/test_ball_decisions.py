@@ -148,7 +148,7 @@ def test_members_are_never_turned_away(case, seed):
     border = support.extreme_member(log_c, v, radius * (1 - 1e-6))
     center = np.exp(log_c)
     inner = center + rng.random((len(log_c), 1)) * (border - center)
-    exact = radius >= 1e-9
+    exact = radius >= 1e-7  # a millionth of it is more than what members are rounded by, 1e-14
     for q in (border, inner, center):
         q = q / q.sum(axis=1, keepdims=True)
         for atol in (0.0, 1e-9, 5e-4):
