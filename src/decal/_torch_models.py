@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -26,8 +27,12 @@ __all__ = [
     "logits_of",
     "model_logits",
     "move",
+    "require_none_ignored",
     "split_batch",
 ]
+
+IGNORED = -100
+"""The label of rows that PyTorch's losses leave out."""
 
 
 # Running a model
@@ -64,11 +69,13 @@ def labelled_logits(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Checked logits (n, K) and labels (n,) of every batch, on the CPU."""
     row, K = 0, None
-    for batch in tracked(loader, "logits", unit="batches", show=progress and on_terminal()):
+    batches = tracked(loader, "logits", unit="batches", show=progress and on_terminal())
+    for number, batch in enumerate(batches):
         inputs, y = split_batch(batch)
         labels = label_tensor(y)
+        require_none_ignored(labels, row)
         # Entered for each batch: a generator must not leave its caller in inference mode.
-        with torch.inference_mode():
+        with torch.inference_mode(), _explained(inputs, number):
             logits = model_logits(model, move(inputs, device), len(labels))
             check_rows(logits, row)
             logits = at_least_float32(logits).cpu()
@@ -85,6 +92,33 @@ def labelled_logits(
         raise ValueError(
             "loader must yield at least one batch: got none. An iterator yields its batches once."
         )
+
+
+@contextmanager
+def _explained(inputs: Any, number: int) -> Iterator[None]:
+    """Complaints of a model about the types of its inputs say what the inputs are."""
+    try:
+        yield
+    except (TypeError, AttributeError) as error:
+        several = inputs if isinstance(inputs, tuple | list) else [inputs]
+        given = [("", value) for value in several]
+        advice = "Wrap the model in a function that takes them."
+        if isinstance(inputs, Mapping):
+            given = [(f"{name}=", value) for name, value in inputs.items()]
+            advice = "A mapping is passed by keyword: leave out what the model does not take."
+        if any(isinstance(value, np.ndarray) for _, value in given):
+            advice = "Turn arrays into tensors, as a DataLoader does."
+        shown = [name + _described(value) for name, value in given]
+        raise TypeError(
+            f"model must take the inputs that loader yields: got {', '.join(shown)} in batch "
+            f"{number}, and {type(error).__name__}: {str(error).rstrip('.')}. {advice}"
+        ) from error
+
+
+def _described(value: Any) -> str:
+    """The type of an input, and its shape."""
+    shape = getattr(value, "shape", None)
+    return type(value).__name__ + ("" if shape is None else f" {tuple(shape)}")
 
 
 def model_logits(model: Callable[..., Any], inputs: Any, rows: int) -> Tensor:
@@ -106,14 +140,25 @@ def split_batch(batch: Any) -> tuple[Any, Any]:
     if isinstance(batch, Mapping):
         if "labels" not in batch:
             raise ValueError(f"loader must yield mappings with 'labels': got keys {list(batch)}.")
-        return {name: v for name, v in batch.items() if name != "labels"}, batch["labels"]
+        inputs = {name: v for name, v in batch.items() if name != "labels"}
+        return inputs, _several(batch["labels"])
     if isinstance(batch, tuple | list) and len(batch) == 2:
-        return batch[0], batch[1]
+        return batch[0], _several(batch[1])
     size = f" of {len(batch)}" if isinstance(batch, tuple | list) else ""
     raise ValueError(
         "loader must yield (inputs, labels) or mappings with 'labels': "
         f"got a {type(batch).__name__}{size}."
     )
+
+
+def _several(labels: Any) -> Any:
+    """The labels; ValueError for the one label of a single example."""
+    if isinstance(labels, int) or getattr(labels, "ndim", None) == 0:
+        raise ValueError(
+            "loader must yield batches: got single examples, with one label each. Wrap the data "
+            "set in a torch.utils.data.DataLoader."
+        )
+    return labels
 
 
 def move(inputs: Any, device: torch.device | None) -> Any:
@@ -176,6 +221,16 @@ def label_tensor(labels: Any) -> Tensor:
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise ValueError(f"labels must be integers: got dtype {tensor.dtype}.")
     return tensor.to(torch.int64)
+
+
+def require_none_ignored(labels: Tensor, first_row: int) -> None:
+    """ValueError for labels of rows that losses of PyTorch would leave out."""
+    ignored = (labels == IGNORED).flatten().nonzero()
+    if len(ignored):
+        raise ValueError(
+            f"labels must be columns of logits, from 0 on: got {IGNORED} at index "
+            f"{first_row + int(ignored[0])}, which losses of PyTorch ignore. Leave such rows out."
+        )
 
 
 def check_rows(logits: Tensor, first_row: int) -> None:

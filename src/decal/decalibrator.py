@@ -203,8 +203,6 @@ class Decalibrator:
         nothing.
         """
         self._require_mergeable()
-        if tuple(getattr(logits, "shape", ()))[:1] == (0,):
-            sample_weight = None  # none of no rows can be positive
         data = self._check(logits, labels, sample_weight, classes, self._learnt, whole=False)
         return self._add(Learnt.of(self.directions, *data)) if len(data[0]) else self
 

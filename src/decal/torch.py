@@ -6,12 +6,9 @@ tensors; `CredalHead` is `Decalibrator.predict` as a module that trains, compile
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
-
-import numpy as np
 
 from decal._base.checks import DEFAULT_ALPHA, check_alpha, check_labels, check_weights
 from decal._base.extras import needs
@@ -30,7 +27,7 @@ from decal._torch_models import (
     evaluating,
     label_tensor,
     labelled_logits,
-    split_batch,
+    require_none_ignored,
 )
 from decal.directions._tensors import head_bounds, logs_of_probabilities
 
@@ -40,9 +37,6 @@ SOFTMAX = (
     "If the network ends in Softmax, cut that layer off, or pass probabilities=True to what learns "
     "from its outputs"
 )
-
-IGNORED = -100
-"""The label of rows that PyTorch's losses leave out."""
 
 CHUNK_ELEMENTS = 1 << 22
 """Logits learnt from at once: 16 MB of float32."""
@@ -99,7 +93,7 @@ def collect_logits(
     (torch.Size([4, 4]), tensor([0, 1, 2, 2]))
     """
     with evaluating(model, device) as home:
-        batches = list(_labelled(model, loader, home, progress))
+        batches = list(labelled_logits(model, loader, home, progress))
     logits, labels = _joined(batches)
     if look_like_probabilities(logits.numpy()):
         warn_of_probabilities("the model's outputs", SOFTMAX)
@@ -151,7 +145,7 @@ def decalibrate_model(
     decalibrator = Decalibrator(alpha, **settings)
     names = None if classes is None else tuple(classes)
     with evaluating(model, device) as home:
-        batches = _labelled(model, loader, home, progress)
+        batches = labelled_logits(model, loader, home, progress)
         if not _streams(decalibrator):
             return decalibrator.fit(*_joined(list(batches)), classes=names)
         for logits, labels in _chunks(batches):
@@ -192,7 +186,7 @@ def fit(
     """
     logits = torch.as_tensor(logits)
     if isinstance(labels, Tensor):
-        _require_none_ignored(labels, 0)
+        require_none_ignored(labels, 0)
     shared = logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64)
     names = None if classes is None else tuple(classes)
     if shared or not _streams(decalibrator) or logits.ndim != 2 or 0 in logits.shape:
@@ -215,77 +209,6 @@ def fit(
             learn(z, labels[chunk], sample_weight=w, classes=names)
             learn = decalibrator.partial_fit
     return decalibrator
-
-
-def _labelled(
-    model: Callable[..., Any], loader: Iterable[Any], home: torch.device | None, progress: bool
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """As `labelled_logits`, with advice on what PyTorch's users pass by mistake."""
-    return labelled_logits(_explained(model), _Checked(loader), home, progress)
-
-
-class _Checked:
-    """A loader whose labels are looked at before a model sees the inputs."""
-
-    def __init__(self, loader: Iterable[Any]) -> None:
-        self.loader = loader
-
-    def __len__(self) -> int:
-        return len(self.loader)  # type: ignore[arg-type]
-
-    def __iter__(self) -> Iterator[Any]:
-        row = 0
-        for batch in self.loader:
-            _, y = split_batch(batch)
-            if isinstance(y, int) or getattr(y, "ndim", None) == 0:
-                raise ValueError(
-                    "loader must yield batches: got single examples, with one label each. Wrap "
-                    "the data set in a torch.utils.data.DataLoader."
-                )
-            labels = label_tensor(y)
-            _require_none_ignored(labels, row)
-            row += len(labels)
-            yield batch
-
-
-def _require_none_ignored(labels: Tensor, first_row: int) -> None:
-    ignored = (labels == IGNORED).flatten().nonzero()
-    if len(ignored):
-        raise ValueError(
-            f"labels must be columns of logits, from 0 on: got {IGNORED} at index "
-            f"{first_row + int(ignored[0])}, which losses of PyTorch ignore. Leave such rows out."
-        )
-
-
-def _explained(model: Callable[..., Any]) -> Callable[..., Any]:
-    """The model, whose complaints of the types of inputs say what it was given."""
-    numbers = itertools.count()
-
-    def call(*inputs: Any, **named: Any) -> Any:
-        number = next(numbers)
-        try:
-            return model(*inputs, **named)
-        except (TypeError, AttributeError) as error:
-            given = [("", value) for value in inputs]
-            given += [(f"{name}=", value) for name, value in named.items()]
-            advice = "Wrap the model in a function that takes them."
-            if named:
-                advice = "A mapping is passed by keyword: leave out what the model does not take."
-            if any(isinstance(value, np.ndarray) for _, value in given):
-                advice = "Turn arrays into tensors, as a DataLoader does."
-            raise TypeError(
-                "model must take the inputs that loader yields: got "
-                f"{', '.join(name + _described(value) for name, value in given)} in batch "
-                f"{number}, and {type(error).__name__}: {str(error).rstrip('.')}. {advice}"
-            ) from error
-
-    return call
-
-
-def _described(value: Any) -> str:
-    """The type of an input, and its shape."""
-    shape = getattr(value, "shape", None)
-    return type(value).__name__ + ("" if shape is None else f" {tuple(shape)}")
 
 
 def _streams(decalibrator: Decalibrator) -> bool:

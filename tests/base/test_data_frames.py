@@ -324,6 +324,7 @@ def test_labels_with_the_index_of_the_logits_must_be_in_its_order(model):
         lambda y: decal.selection.plausibility(model, table, labels=y),
         lambda y: decal.selection.path(model, table, labels=y, alphas=[0.9]),
         lambda y: decal.triage.choose(table, y, cost=0.3),
+        lambda y: model.explore(table, labels=y),
     ):
         with pytest.raises(ValueError, match=message):
             ask(turned)

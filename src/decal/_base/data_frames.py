@@ -176,6 +176,11 @@ def index_of(frame: Any, ids: Any = None, *, rows: int, name: str = "logits") ->
     return check_index(native, rows, "index")
 
 
+def name_of(index: Index, row: int) -> str:
+    """What an index calls a row, its columns joined."""
+    return "/".join(str(values[row]) for values in index.values())
+
+
 def require_same_order(
     frame: Any, values: Any, argument: str = "labels", *, of: str = "logits"
 ) -> None:

@@ -212,7 +212,7 @@ def read_labelled(
     z = read(logits)
     known = check_class_names(given, z.shape[1])
     y = check_labels(labels, rows=len(z), classes=z.shape[1], names=known, in_table=framed)
-    return z, y, check_weights(weights, rows=len(z)), known
+    return z, y, check_weights(weights, rows=len(z), all_zero=not len(z)), known
 
 
 def inputs_of(

@@ -58,15 +58,14 @@ def export(
     if classifier is None:
         export_head(fitted, out, alpha=level)
     else:
-        found = _classifier_output(classifier, output)
-        append_head(classifier, fitted, out, alpha=level, output=found)
+        _require_no_head(classifier)
+        append_head(classifier, fitted, out, alpha=level, output=output)
     behind = "alone" if classifier is None else f"behind {classifier}"
     say(f"Wrote {out}: lower and upper at alpha {level:g}, {behind}", style="green")
 
 
-def _classifier_output(classifier: Path, output: str | None) -> str:
-    """The output that a head attaches to; ValueError if there is a head of its names already."""
-    from decal.onnx._endings import find_output, head_outputs, read_model
+def _require_no_head(classifier: Path) -> None:
+    from decal.onnx._endings import head_outputs, read_model
 
     net = read_model(classifier, weights=False)
     present = [value.name for value in net.graph.output]
@@ -76,4 +75,3 @@ def _classifier_output(classifier: Path, output: str | None) -> str:
             f"CLASSIFIER must have no head yet: got {classifier} with {', '.join(bounds)}. In "
             "Python, decal.onnx.append_head takes other names= for a second one."
         )
-    return find_output(net, output, option="--classifier-output")

@@ -42,6 +42,8 @@ WITH_OPTIONS = (
     (r"Raise zeros with floor,", "Raise zeros with --floor,"),
     (r"\b(likelihood|reference|box)='(\w+)'", r"--\1 \2"),
     (r"\balpha=([\d.]*\d)", r"--alpha \1"),
+    (r"^output must be (given|one of the model's)", r"--classifier-output must be \1"),
+    (r"Pass output=\.", "Pass --classifier-output."),
 )
 """How messages advise arguments of Python, and what is said of options instead."""
 

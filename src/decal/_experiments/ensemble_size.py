@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from scipy.special import entr
 
 import decal
+from decal._experiments.comparison import plan
+from decal._experiments.comparison.plan import line_style
 from decal._experiments.harness.experiment import Experiment, Findings, Request
 from decal._experiments.harness.published_tables import BY_MEMBERS, OUT_SETS, SINGLE
 from decal._experiments.harness.reports import Claim, Report, Table, number, seeds_text, signed
@@ -43,16 +45,16 @@ DRAWS, QUICK_DRAWS = 5, 2
 COLUMNS = CELL | {"members": int, "auroc": float, "accuracy": float} | ORIGIN
 
 STYLES: dict[str, dict[str, Any]] = {
-    DECAL: {"color": "#0072B2", "marker": "o"},
-    SINGLE_ENTROPY: {"color": "#7f7f7f", "marker": ">"},
-    WRAPPER: {"color": "#009E73", "marker": "D"},
-    HULL: {"color": "#E69F00", "marker": "^"},
-    "EffCre, alpha 0.95": {"color": "#0072B2", "marker": "o"},
-    "CreWra": {"color": "#009E73", "marker": "D"},
-    "CreEns, alpha 0": {"color": "#E69F00", "marker": "^"},
-    "CreRL, alpha 0.95": {"color": "#CC79A7", "marker": "v"},
-    "CreNet": {"color": "#56B4E9", "marker": "P"},
-    "CreBNN": {"color": "#7B57C9", "marker": "X"},
+    DECAL: line_style(plan.CLASS),
+    SINGLE_ENTROPY: line_style(plan.ENTROPY),
+    WRAPPER: line_style(plan.WRAPPER),
+    HULL: line_style(plan.ENSEMBLING),
+    "EffCre, alpha 0.95": line_style(plan.CLASS),
+    "CreWra": line_style(plan.WRAPPER),
+    "CreEns, alpha 0": line_style(plan.ENSEMBLING),
+    "CreRL, alpha 0.95": line_style(plan.LIKELIHOOD),
+    "CreNet": line_style(plan.CRENET),
+    "CreBNN": line_style(plan.BAYESIAN),
 }
 
 

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 import decal
+from decal._experiments.comparison import plan
+from decal._experiments.comparison.plan import line_style
 from decal._experiments.harness.experiment import Experiment, Findings, Request
 from decal._experiments.harness.logit_sets import (
     RESNET20,
@@ -60,9 +62,9 @@ COLUMNS = CELL | {
 } | ORIGIN  # fmt: skip
 
 STYLES: dict[str, dict[str, Any]] = {
-    ENSEMBLING: {"color": "#E69F00", "marker": "^", "markersize": 6},
-    "class": {"color": "#0072B2", "marker": "o", "markersize": 4},
-    "class + temperature": {"color": "#D55E00", "marker": "s", "markersize": 4},
+    ENSEMBLING: {**line_style(plan.ENSEMBLING), "markersize": 6},
+    "class": {**line_style(plan.CLASS), "markersize": 4},
+    "class + temperature": {**line_style(plan.BOTH), "markersize": 4},
 }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.data_frames import ROW, Index, check_index
+from decal._base.data_frames import ROW, Index, check_index, name_of
 from decal._base.extras import needs
 from decal._base.numerics import Array
 from decal.credal._notebook import as_table
@@ -171,9 +171,7 @@ class IntervalRows(ABC):
 
     def _called(self, row: int) -> str:
         """The name of an input: that of the index, or its number."""
-        if self.index is None:
-            return str(row)
-        return "/".join(str(values[row]) for values in self.index.values())
+        return str(row) if self.index is None else name_of(self.index, row)
 
 
 def _cut(name: str) -> str:

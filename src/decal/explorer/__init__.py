@@ -22,7 +22,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from decal._base.checks import check_distributions, check_labels
-from decal._base.data_frames import Index, class_columns, id_columns, index_of, is_frame
+from decal._base.data_frames import (
+    Index,
+    class_columns,
+    id_columns,
+    index_of,
+    is_frame,
+    name_of,
+    require_same_order,
+)
 from decal._base.inputs import inputs_of
 from decal._base.numerics import Logits
 from decal.credal import CredalSet
@@ -178,6 +186,7 @@ def explore(
     >>> page.payload.arrays["0/upper"].shape, page.payload.header["start"]
     ((3, 4, 2), 1)
     """
+    require_same_order(logits, labels)
     z = _matrix(model, logits, ids)
     n, K = z.shape
     y = labels
@@ -207,7 +216,9 @@ def explore(
             len(z),
             labels=y,
             truth=None if truth is None else _truth(truth, z.shape),
-            media=open_media(_names(names, index_of(logits, ids, rows=n)), texts, images, total=n),
+            media=open_media(
+                _names(names, index_of(logits, ids, rows=n), n), texts, images, total=n
+            ),
             groups=open_groups(groups, total=len(z)),
             rows=rows,
             slots=slots,
@@ -265,7 +276,7 @@ def explore_credal(
             if labels is None
             else check_labels(labels, rows=n, classes=K, names=credal.classes),
             truth=None if truth is None else _truth(truth, (n, K)),
-            media=open_media(_names(names, credal.index), texts, images, total=n),
+            media=open_media(_names(names, credal.index, n), texts, images, total=n),
             groups=open_groups(groups, total=n),
             rows=rows,
             slots=slots,
@@ -314,11 +325,11 @@ def _matrix(model: Predictor, logits: Any, ids: Any, name: str = "logits") -> Lo
     return inputs_of(model, logits, name)
 
 
-def _names(names: Iterable[Any] | None, index: Index | None) -> Iterable[Any] | None:
-    """The names given, or else those of the index, its columns joined."""
+def _names(names: Iterable[Any] | None, index: Index | None, rows: int) -> Iterable[Any] | None:
+    """The names given, or else those of the index."""
     if names is not None or index is None:
         return names
-    return ["/".join(map(str, row)) for row in zip(*index.values(), strict=True)]
+    return [name_of(index, row) for row in range(rows)]
 
 
 def _side(model: Predictor, z: Any, name: str, levels: list[float], start: int) -> Side:

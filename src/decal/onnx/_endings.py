@@ -56,7 +56,7 @@ class Ending:
     after: tuple[onnx.NodeProto, ...] = ()
 
 
-def find_output(model: onnx.ModelProto, output: str | None, *, option: str = "output=") -> str:
+def find_output(model: onnx.ModelProto, output: str | None) -> str:
     """The name of the output that holds logits or probabilities: the only one, or the one named.
 
     Parameters
@@ -65,21 +65,15 @@ def find_output(model: onnx.ModelProto, output: str | None, *, option: str = "ou
         The classifier. Bounds of heads that decal has written are not counted.
     output : str or None
         The one named.
-    option : str
-        How the caller names it, for messages.
     """
     graph, makers = model.graph, producers(model.graph)
     scores = [str(value.name) for value in graph.output if _holds_scores(value, makers)]
     told = [entry.key for entry in model.metadata_props]
-    return choose_output([value.name for value in graph.output], scores, told, output, option)
+    return choose_output([value.name for value in graph.output], scores, told, output)
 
 
 def choose_output(
-    present: list[str],
-    scores: list[str],
-    told: Iterable[str],
-    output: str | None,
-    option: str = "output=",
+    present: list[str], scores: list[str], told: Iterable[str], output: str | None
 ) -> str:
     """The output named, or the only one of the `scores` that is no bound of a head.
 
@@ -89,14 +83,13 @@ def choose_output(
         All outputs of a model, and those that hold numbers per class.
     told : iterable of str
         Keys of the model's metadata.
-    output, option
+    output
         As for `find_output`.
     """
-    argument = option.rstrip("=")
     if output is not None:
         if output not in present:
             raise ValueError(
-                f"{argument} must be one of the model's, {listing(present)}: got {output!r}."
+                f"output must be one of the model's, {listing(present)}: got {output!r}."
             )
         return output
     bounds = head_outputs(present, told)
@@ -104,8 +97,8 @@ def choose_output(
     if len(found) != 1:
         but = f", where {listing(bounds)} are bounds of a head" if bounds else ""
         raise ValueError(
-            f"{argument} must be given if not one output alone holds numbers per class: got "
-            f"{listing(found) or 'none'} of {listing(present)}{but}. Pass {option}."
+            f"output must be given if not one output alone holds numbers per class: got "
+            f"{listing(found) or 'none'} of {listing(present)}{but}. Pass output=."
         )
     return found[0]
 

@@ -62,6 +62,13 @@ STYLES = {
 }
 """A mark per method, and a colour, of Okabe and Ito and a violet; grey for scores without sets."""
 
+
+def line_style(method: str) -> dict[str, str]:
+    """The same for `Axes.plot`."""
+    marker, colour = STYLES[method]
+    return {"color": colour, "marker": marker}
+
+
 SHOWN = {
     CLASS: (1.0, 0.95, 0.8, 0.5),
     BOTH: (1.0, 0.99, 0.95, 0.8),
