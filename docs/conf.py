@@ -109,7 +109,7 @@ def whole_numbers(_, doctree):
         if not isinstance(text.parent, nodes.literal | nodes.literal_block | nodes.math):
             joined = re.sub(r"(?<=\d) (?=[%×±])|(?<=[±×]) (?=\d)", "\u00a0", text)
             if isinstance(text.parent.parent, nodes.entry):
-                joined = re.sub(r"(?<=[\d/]) (?=[.\d/])", "\u00a0", joined)
+                joined = re.sub(r"(?<=[\d/]) (?=[.\d/])|(?<=\d,) (?=[.\d])", "\u00a0", joined)
             if joined != text:
                 text.parent.replace(text, nodes.Text(joined))
 
