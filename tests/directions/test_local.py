@@ -13,6 +13,7 @@ from decal._base.numerics import margins
 from decal.decalibrator import Decalibrator
 from helpers.compiled import both, using
 from helpers.strategies import alphas, at_most, labelled_logits
+from oracles.balls import event_range
 from oracles.divergences import is_largest
 from oracles.log_sums import log_sum_exp
 
@@ -116,6 +117,27 @@ def test_compiled_loops_and_numpy_agree(data, alpha, direction, scale):
     fast, slow = both(lambda: d.predict(logits))
     for name in ("lower", "upper", "point"):
         np.testing.assert_allclose(getattr(fast, name), getattr(slow, name), rtol=1e-8, atol=1e-13)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("reference", ["best", "halfway"])
+def test_a_class_without_labels_is_left_out_even_where_its_logit_is_the_largest(
+    reference, compiled
+):
+    pytest.importorskip("numba") if compiled else None
+    rng = np.random.default_rng(0)
+    logits = 3 * rng.normal(size=(300, 4))
+    labels = (logits[:, :3] + 3 * rng.gumbel(size=(300, 3))).argmax(axis=1)
+    d = decal.decalibrate(logits, labels, directions="local", reference=reference)
+    new = np.array([[0.0, 1.0, -1.0, 5.0], [2.0, 1.0, 0.0, 1.9]])
+    at = d.reference_model
+    c = softmax(at.scale * new[:, :3] + at.center[:3], axis=1)
+    ranges = np.array([[event_range(p, -np.log(0.9)) for p in row] for row in c])
+    with using(compiled):
+        box = d.predict(new, alpha=0.9)
+    np.testing.assert_allclose(box.point[:, :3], c, atol=1e-12)
+    np.testing.assert_allclose(box.lower[:, :3], ranges[..., 0], atol=1e-10)
+    np.testing.assert_allclose(box.upper[:, :3], ranges[..., 1], atol=1e-10)
 
 
 def test_sets_are_nested(data):

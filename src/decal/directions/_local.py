@@ -242,7 +242,7 @@ def local_box(inputs: Inputs, endpoints: Endpoints, mix: float, by_entropy: floa
         from decal._base import local_kernels
 
         z: Logits = inputs.logits[rows]
-        offset, absent = np.where(inputs.present, inputs.center, 0.0), ~inputs.present
+        offset, absent = inputs.center, ~inputs.present
         if mix:
             z, offset, absent = log_centers(inputs, rows, mix), np.zeros(K), np.zeros(K, np.bool_)
         budgets = np.full(len(z), budget)
