@@ -202,7 +202,7 @@ def test_every_published_file_is_read(data_folder):
             assert got.train_logits is None or len(got.train_logits) == len(archive["train_labels"])
         accuracy = (got.logits.argmax(axis=1) == got.labels).mean()
         if name.startswith("cnn_"):
-            assert 0.93 < accuracy < 0.97
+            assert 0.88 < accuracy < 0.97
     resnet = datasets.published_logits("resnet20_cifar10", folder=data_folder)
     assert (resnet.logits.argmax(axis=1) == resnet.labels).mean() == pytest.approx(0.917, abs=0.001)
     assert set(resnet.other) == {
