@@ -51,6 +51,14 @@ MISSING = ("nan", "None", "<NA>", "NaT")
 
 REPAIR = "Mask or repair such rows first."
 
+JOINING = {
+    "pandas": "pandas.concat",
+    "polars": "polars.concat",
+    "pyarrow": "pyarrow.concat_tables",
+    "torch": "torch.cat",
+}
+"""What makes one of several batches, by the library that they are of."""
+
 FLOATS = np.dtype(np.float32), np.dtype(np.float64)
 
 
@@ -67,11 +75,27 @@ def to_numpy(values: Any, name: str) -> NDArray[Any]:
         values = values.detach().cpu()
         if str(values.dtype) == "torch.bfloat16":
             values = values.float()
+    parts = values if isinstance(values, list | tuple) else ()
+    if parts and hasattr(parts[0], "detach"):
+        values = [to_numpy(part, name) for part in parts]
     try:
         array = np.asarray(values)
         return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
     except (ValueError, TypeError) as error:
+        _require_joined(parts, name)
         raise ValueError(f"{name} must be an array of numbers: got {error}.") from error
+
+
+def _require_joined(parts: Sequence[Any], name: str) -> None:
+    """ValueError if these are batches of rows: NumPy makes an array only of batches of one size."""
+    shapes = [tuple(getattr(part, "shape", ())) for part in parts]
+    if not shapes or not all(shapes) or len({shape[1:] for shape in shapes}) > 1:
+        return
+    join = JOINING.get(type(parts[0]).__module__.partition(".")[0], "numpy.concatenate")
+    raise ValueError(
+        f"{name} must be one array: got a {type(parts).__name__} of {len(parts)}, of shapes "
+        f"{listing([str(shape) for shape in shapes])}. Join them first: {join}({name})."
+    )
 
 
 def _require_unmasked(values: Any, name: str) -> None:
