@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from decal._base.checks import check_labels, check_logits, to_numpy
+from decal._base.checks import SEVERAL_LABELS, check_labels, check_logits, to_numpy
 from decal._base.places import Place
 from decal._io.progress import on_terminal, tracked
 
@@ -192,9 +192,13 @@ def logits_of(output: Any, rows: int) -> Tensor:
             f"got a {type(output).__name__}. Wrap the model in a function that picks them."
         )
     if logits.ndim != 2 or logits.shape[0] != rows:
+        advice = (
+            " If axis 1 has the classes, wrap the model in a function that returns "
+            "logits.movedim(1, -1).flatten(0, -2)."
+        )
         raise ValueError(
             f"model must return logits of shape ({rows}, K), a row per label and a column per "
-            f"class: got shape {tuple(logits.shape)}."
+            f"class: got shape {tuple(logits.shape)}.{advice if logits.ndim > 2 else ''}"
         )
     if logits.shape[1] < 2:
         raise ValueError(
@@ -248,10 +252,12 @@ def label_tensor(labels: Any) -> Tensor:
             f"labels must be integers: got {labels!r:.60}. Turn names into column numbers first."
         ) from error
     if tensor.ndim != 1:
-        several = " If inputs have several labels each, use decal.MultiLabelDecalibrator."
+        advice = "Flatten them, and let the model return a row of logits per label."
+        if tensor.ndim == 2:
+            advice = "Use labels.squeeze(1)." if tensor.shape[1] == 1 else SEVERAL_LABELS
         raise ValueError(
             "labels must be a vector with one label per row of logits: "
-            f"got shape {tuple(tensor.shape)}.{several if tensor.ndim == 2 else ''}"
+            f"got shape {tuple(tensor.shape)}. {advice}"
         )
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise ValueError(f"labels must be integers: got dtype {tensor.dtype}.")
