@@ -735,6 +735,7 @@ def test_batches_that_a_trainer_returns_are_to_be_joined():
         lambda: decal.Decalibrator().fit(list(batches), torch.tensor(y)),
         lambda: decal_torch.fit(decal.Decalibrator(), list(batches), torch.tensor(y)),
         lambda: decal.logits_from_probabilities(list(batches)),
+        lambda: decal.MultiLabelDecalibrator().fit(list(batches), torch.tensor(z > 0)),
     ]
     for ask in asked:
         with pytest.raises(ValueError, match=r"must be one array: got a list of 3.*torch\.cat\("):
