@@ -46,6 +46,13 @@ def bounds(path, inputs, names=("lower", "upper")):
     return session.run(list(names), {name: inputs})
 
 
+def quiet():
+    """Options of a session whose failures are expected."""
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4
+    return options
+
+
 def difference(found, credal):
     return max(np.abs(found[0] - credal.lower).max(), np.abs(found[1] - credal.upper).max())
 
@@ -432,6 +439,55 @@ def test_what_cannot_be_appended_is_refused(tmp_path):
     with pytest.raises(ValueError, match="dtype must be 'float32' or 'float64': got 'half'"):
         decal_onnx.export_head(d, out, dtype="half")
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("float[n, 5, 4, 5] z", r"no other axis as long: got 'z' with shape \(n, 5, 4, 5\)"),
+        ("float[5, t, 5] z", "no other axis as long"),
+        ("float[n, 5, h, w] z", "no other axis as long"),
+        ("float[n, t, c] z", r"must have 5 entries in the last axis: got 'z' .*\(n, t, c\)"),
+        ("float[5] z", "must be a matrix.*got 'z' with shape"),
+        ("int64[n, 5] z", "must hold floats: got 'z' of type int64"),
+    ],
+)
+def test_an_output_whose_classes_are_not_clearly_last_is_refused(output, message, tmp_path):
+    kind, _, shape = output.partition("[")
+    classifier = model_of("z = Identity(x)", output, f"{kind}[{shape[:-2]} x")
+    d = decal.decalibrate(*drawn(), alpha=0.9)
+    with pytest.raises(ValueError, match=message):
+        decal_onnx.append_head(classifier, d, tmp_path / "credal.onnx", output="z")
+    assert not (tmp_path / "credal.onnx").exists()
+
+
+def test_tokens_have_bounds_each(tmp_path):
+    classifier = model_of("z = Identity(x)", "float[n, t, 5] z", "float[n, t, 5] x")
+    d = decal.decalibrate(*drawn(), alpha=0.9)
+    path = decal_onnx.append_head(classifier, d, tmp_path / "credal.onnx", output="z")
+    z = drawn(n=24, seed=1)[0].astype(np.float32)
+    found = [bound.reshape(-1, 5) for bound in bounds(path, z.reshape(4, 6, 5))]
+    assert difference(found, d.predict(z)) < SINGLE
+
+
+@pytest.mark.parametrize("declared", ["float[n, c] z", "float z"])
+def test_a_shape_that_the_file_does_not_tell_is_checked_when_it_runs(declared, tmp_path):
+    classifier = model_of("z = Identity(x)", declared, "float x")
+    if declared == "float z":
+        for value in (*classifier.graph.output, *classifier.graph.input):
+            value.type.tensor_type.ClearField("shape")
+    else:
+        classifier.graph.input[0].type.tensor_type.ClearField("shape")
+    d = decal.decalibrate(*drawn(), alpha=0.9)
+    path = decal_onnx.append_head(classifier, d, tmp_path / "credal.onnx")
+    z = drawn(n=20, seed=1)[0].astype(np.float32)
+    for rows in (z, z[:1]):
+        assert difference(bounds(path, rows), d.predict(rows)) < SINGLE
+    assert bounds(path, z[:0])[0].shape == (0, 5)
+    session = runtime.InferenceSession(path, quiet())
+    for shape in ((2, 5, 4, 5), (3, 1), (3, 4)):
+        with pytest.raises(Exception, match="Reshape"):
+            session.run(None, {"x": np.zeros(shape, np.float32)})
 
 
 class Tilt(decal.Line):

@@ -1,6 +1,7 @@
 """PyTorch: the same numbers as with arrays; a head that trains, compiles, exports."""
 
 import contextlib
+import copy
 import io
 import re
 import subprocess
@@ -148,6 +149,54 @@ def test_leading_axes_are_batches():
     assert head(z[:0])[0].shape == (0, 6)
 
 
+def test_an_axis_as_long_as_the_classes_is_not_guessed_about():
+    d = fitted(0.9)
+    head, z = CredalHead(d), torch.randn(2, 6, 4, 6, dtype=torch.float64)  # (N, C, H, W), W = C
+    with pytest.raises(ValueError, match=r"got shape \(2, 6, 4, 6\), where axes 1 and 3") as found:
+        head(z)
+    # Both pieces of advice run, and mean what they say.
+    first, last = re.findall(r"logits\..+?, -2\)", str(found.value))
+    for advice, rows in ((first, z.permute(0, 2, 3, 1)), (last, z)):
+        expected = d.predict(rows.reshape(-1, 6))
+        assert difference(head(eval(advice, {"logits": z})), expected) < 1e-12
+    for shape in ((6, 4, 6), (3, 6, 6), (6, 2, 2, 6), (2, 6, 2, 2, 6)):
+        with pytest.raises(ValueError, match="no other axis as long"):
+            head(torch.zeros(shape))
+    assert head(torch.zeros(6, 6))[0].shape == (6, 6)  # rows and columns
+
+
+def test_logits_that_are_no_rows_of_classes_are_refused_with_what_to_do():
+    head = CredalHead(fitted())
+    for shape, advice in (
+        ((2, 6, 4, 5), r"logits\.movedim\(1, -1\)"),
+        ((6, 4, 5), r"logits\.movedim\(0, -1\)"),
+        ((), "got shape \\(\\)"),
+        ((3, 5), "Use the logits of the same model"),
+    ):
+        with pytest.raises(ValueError, match=f"logits must have 6 columns.*{advice}"):
+            head(torch.zeros(shape))
+    for wrong, name in ((np.zeros((2, 6)), "ndarray"), ([[0.0] * 6], "list")):
+        with pytest.raises(TypeError, match=f"logits must be a tensor: got a {name}"):
+            head(wrong)
+    with pytest.raises(TypeError, match="real numbers: got dtype torch.complex64"):
+        head(torch.zeros(2, 6, dtype=torch.complex64))
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_tokens_of_any_number_are_exported(strict):
+    head = CredalHead(fitted(0.9))
+    batch, tokens = torch.export.Dim("batch"), torch.export.Dim("tokens")
+    shapes = ({0: batch, 1: tokens},)
+    program = torch.export.export(
+        head, (torch.zeros(2, 3, 6),), dynamic_shapes=shapes, strict=strict
+    )
+    z = torch.randn(4, 7, 6)
+    for a, b in zip(program.module()(z), head(z), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-6, rtol=0)
+    with pytest.raises(ValueError, match="no other axis as long"):
+        torch.export.export(head, (torch.zeros(2, 6, 3, 6),), strict=False)
+
+
 def test_peaks_between_the_scales_are_found_for_many_classes():
     z, y = drawn(n=150, K=200, spread=2.0)
     d = decal.decalibrate(z, y, alpha=0.0, directions=SCALE)
@@ -157,18 +206,153 @@ def test_peaks_between_the_scales_are_found_for_many_classes():
 # The head: a module
 
 
-def test_a_state_dict_carries_the_endpoints(tmp_path):
-    head, other = CredalHead(fitted(0.9, BOTH)), CredalHead(fitted(0.2, BOTH))
+def saved(head, path):
+    """What comes back from a file of a module's state, read without running code from it."""
+    torch.save(head.state_dict(), path)
+    return torch.load(path, weights_only=True)
+
+
+def test_a_state_dict_carries_the_endpoints_and_the_settings(tmp_path):
+    head = CredalHead(fitted(0.9, BOTH))
+    other = CredalHead(decal.Decalibrator(0.9, directions=BOTH).fit(*drawn(seed=3)))
     z = torch.tensor(drawn(seed=1)[0])
-    torch.save(head.state_dict(), tmp_path / "head.pt")
-    other.load_state_dict(torch.load(tmp_path / "head.pt", weights_only=True))
+    assert not torch.equal(head(z)[1], other(z)[1])
+    other.load_state_dict(saved(head, tmp_path / "head.pt"))
     assert all(torch.equal(a, b) for a, b in zip(head(z), other(z), strict=True))
-    assert set(head.state_dict()) == {
-        *("center", "class_lower", "class_upper"),
+    state = head.state_dict()
+    assert set(state) == {
+        *("center", "class_lower", "class_upper", "_extra_state"),
         *("scale", "temperature_lower", "temperature_upper"),
     }
-    with pytest.raises(RuntimeError, match="Missing key.*temperature"):
-        head.load_state_dict(CredalHead(fitted(0.9)).state_dict())
+    assert all(isinstance(value, torch.Tensor) for value in state.values())  # safetensors takes it
+
+
+PROBABILITIES = {"probabilities": True, "floor": 1e-3}
+
+
+@pytest.mark.parametrize(
+    ("settings_", "difference_"),
+    [
+        ({"alpha": 0.2}, "alpha=0.2 for alpha=0.9"),
+        ({"box": "own"}, "box='own' for box='joint'"),
+        ({"probabilities": True}, "probabilities=True for probabilities=False"),
+        (PROBABILITIES, "floor=0.001 for .*floor=None"),
+        ({"directions": LOCAL}, r"directions=\[\['local'.* for directions=\[\['class', {}\]"),
+        ({"directions": CLASS}, "directions="),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_state_of_other_settings_is_refused_and_changes_nothing(settings_, difference_, strict):
+    z, y = drawn()
+    inputs = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    settings_ = {"alpha": 0.9, "directions": BOTH, "reference": "best"} | settings_
+    d = decal.decalibrate(inputs if "probabilities" in settings_ else z, y, **settings_)
+    mine = decal.decalibrate(z, y, alpha=0.9, directions=BOTH)
+    net = torch.nn.Sequential(torch.nn.Identity(), CredalHead(mine))
+    other = torch.nn.Sequential(torch.nn.Identity(), CredalHead(d))
+    with pytest.raises(RuntimeError, match=f"must hold the head's settings: got.*{difference_}"):
+        net.load_state_dict(other.state_dict(), strict=strict)
+    assert difference(net(torch.tensor(z)), mine.predict(z)) < PEAK
+
+
+def test_the_scale_of_the_reference_comes_with_the_state():
+    d = fitted(0.9, BOTH, reference="best")
+    head = CredalHead(fitted(0.9, BOTH))
+    head.load_state_dict(CredalHead(d).state_dict())
+    z = drawn(seed=1)[0]
+    assert d.reference_model.scale != 1
+    assert difference(head(torch.tensor(z)), d.predict(z)) < PEAK
+
+
+@pytest.mark.parametrize("directions", [CLASS, BOTH, LOCAL, MIXED], ids=str)
+@pytest.mark.parametrize("box", ["own", "joint"])
+def test_an_empty_head_becomes_the_one_that_was_saved(directions, box, tmp_path):
+    d = fitted(0.9, directions, without=2, reference="best", box=box)
+    net = torch.nn.Sequential(torch.nn.Linear(6, 6).double(), CredalHead(d, 0.7))
+    again = torch.nn.Sequential(torch.nn.Linear(6, 6).double(), CredalHead.empty())
+    assert "empty" in repr(again[1])
+    result = again.load_state_dict(saved(net, tmp_path / "net.pt"))
+    assert not result.missing_keys
+    assert not result.unexpected_keys
+    assert repr(again) == repr(net)
+    x = torch.tensor(drawn(seed=1)[0])
+    assert difference([b.detach() for b in again(x)], d.predict(net[0](x), alpha=0.7)) < PEAK
+    again.load_state_dict(net.state_dict())  # a head like any other from now on
+
+
+def test_an_empty_head_of_probabilities_keeps_its_floor():
+    z, y = drawn()
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    d = decal.decalibrate(p, y, alpha=0.9, **PROBABILITIES)
+    head = CredalHead.empty()
+    head.load_state_dict(CredalHead(d).state_dict())
+    assert difference(head(torch.tensor(p)), d.predict(p)) < 1e-12
+
+
+def test_an_empty_head_takes_the_device_and_precision_it_was_given():
+    head = CredalHead.empty().float()
+    head.load_state_dict(CredalHead(fitted(0.9, BOTH)).state_dict())
+    assert head.temperature_upper.dtype == torch.float32
+    with torch.device("meta"):
+        head = CredalHead.empty()
+    head.load_state_dict(CredalHead(fitted(0.9)).state_dict(), assign=True)
+    z = drawn(seed=1)[0]
+    assert difference(head(torch.tensor(z)), fitted(0.9).predict(z)) < 1e-12
+
+
+def written(text):
+    """A text as a head keeps its settings."""
+    return torch.tensor(list(text.encode()), dtype=torch.uint8)
+
+
+def test_an_empty_head_has_nothing_to_say():
+    with pytest.raises(ValueError, match="head must be loaded first: got an empty one"):
+        CredalHead.empty()(torch.zeros(2, 6))
+    head = CredalHead(fitted())
+    with pytest.raises(RuntimeError, match="must hold the head's settings: got none"):
+        head.load_state_dict(CredalHead.empty().state_dict())
+    state = head.state_dict()
+    for wrong, message in (
+        ({**state, "_extra_state": torch.tensor([1, 2])}, "got a state that cannot be read"),
+        ({k: v for k, v in state.items() if k != "_extra_state"}, "got none, as an older decal"),
+        ({k: v for k, v in state.items() if k != "class_upper"}, "cannot be read .*class_upper"),
+        ({**state, "_extra_state": written("[1]")}, "cannot be read"),
+        ({**state, "_extra_state": written('{"alpha": 0.9, "directions": []}')}, "cannot be read"),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            CredalHead.empty().load_state_dict(wrong)
+
+
+def test_a_state_of_an_older_decal_is_loaded_with_a_warning():
+    head, other = CredalHead(fitted(0.9)), CredalHead(fitted(0.9, reference="best"))
+    state = other.state_dict()
+    del state["_extra_state"]
+    with pytest.warns(UserWarning, match="state has no settings.*alpha=0.9, box='joint'") as found:
+        head.load_state_dict(state)
+    assert len(found) == 1
+    z = torch.tensor(drawn(seed=1)[0])
+    assert torch.equal(head(z)[1], other(z)[1])
+    net = torch.nn.Sequential(torch.nn.Linear(6, 6), head)
+    weights = {k: v for k, v in net.state_dict().items() if k.startswith("0.")}
+    assert "1._extra_state" in net.load_state_dict(weights, strict=False).missing_keys
+
+
+def test_copies_of_a_head_say_what_it_says(tmp_path):
+    net = torch.nn.Sequential(torch.nn.Identity(), CredalHead(fitted(0.9, BOTH)))
+    z = torch.tensor(drawn(seed=1)[0])
+    torch.save(net, tmp_path / "whole.pt")
+    program = torch.export.export(net, (z,))
+    torch.export.save(program, tmp_path / "program.pt2")
+    copies = [
+        copy.deepcopy(net),
+        torch.load(tmp_path / "whole.pt", weights_only=False),
+        torch.export.load(tmp_path / "program.pt2").module(),
+        lambda z: torch.func.functional_call(net, dict(net.named_buffers()), (z,)),
+    ]
+    for copied in copies:
+        for a, b in zip(copied(z), net(z), strict=True):
+            torch.testing.assert_close(a, b, atol=1e-12, rtol=0)
 
 
 def test_a_head_moves_and_keeps_its_precision():
@@ -284,6 +468,31 @@ def test_a_head_with_all_directions_runs_in_onnx_runtime(monkeypatch):
         assert difference(bounds, d.predict(z)) < PEAK
     steep = np.array([[1e4, -1e4, 0, 0, 0, 0]], dtype=np.float32)
     assert difference(session.run(None, {name: steep}), d.predict(steep)) < 1e-6
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("directions", [CLASS, BOTH, LOCAL, MIXED], ids=str)
+def test_the_exporter_that_traces_knows_every_operation(directions, tmp_path):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    head = CredalHead(fitted(0.9, directions, without=2, reference="best")).eval()
+    path = tmp_path / "head.onnx"
+    names = ["logits", "lower", "upper"]
+    torch.onnx.export(
+        head,
+        (torch.zeros(2, 6),),
+        path,
+        dynamo=False,
+        input_names=names[:1],
+        output_names=names[1:],
+        dynamic_axes={name: {0: "n"} for name in names},
+    )
+    session = runtime.InferenceSession(path)
+    z = np.vstack([drawn(seed=1)[0], [[1e4, -1e4, 0, 0, 0, 0], [0, -np.inf, 1, 2, -np.inf, 3]]])
+    for rows in (z, z[:1]):
+        found = session.run(None, {"logits": rows.astype(np.float32)})
+        ours = head(torch.tensor(rows, dtype=torch.float32))
+        assert np.abs(np.array(found) - torch.stack(ours).numpy()).max() < 1e-6
 
 
 @pytest.mark.slow
@@ -514,6 +723,30 @@ def test_decalibrators_take_tensors(dtype):
     whole = decal.Decalibrator(0.9).fit(numbers, y)
     np.testing.assert_allclose(d.shifts().upper, whole.shifts().upper, atol=1e-9)
     np.testing.assert_allclose(d.predict(z).upper, whole.predict(numbers).upper, atol=1e-9)
+
+
+def test_batches_that_a_trainer_returns_are_to_be_joined():
+    z, y = drawn()
+    d = fitted(0.9)
+    batches, labels = (torch.tensor(a).split(128) for a in (z, y))
+    asked = [
+        lambda: d.predict(list(batches)),
+        lambda: d.predict([b.requires_grad_() for b in batches]),
+        lambda: decal.Decalibrator().fit(list(batches), torch.tensor(y)),
+        lambda: decal_torch.fit(decal.Decalibrator(), list(batches), torch.tensor(y)),
+        lambda: decal.logits_from_probabilities(list(batches)),
+        lambda: decal.MultiLabelDecalibrator().fit(list(batches), torch.tensor(z > 0)),
+    ]
+    for ask in asked:
+        with pytest.raises(ValueError, match=r"must be one array: got a list of 3.*torch\.cat\("):
+            ask()
+    for logits in (torch.tensor(z), torch.tensor(z).half()):
+        for learn in (decal.Decalibrator.fit, decal_torch.fit):
+            with pytest.raises(ValueError, match=r"labels must be one array.*torch\.cat\(labels"):
+                learn(decal.Decalibrator(), logits, list(labels))
+    rows = [row.bfloat16().requires_grad_() for row in torch.tensor(z[:5])]
+    expected = d.predict(torch.stack(rows))
+    np.testing.assert_allclose(d.predict(rows).upper, expected.upper, atol=1e-12)
 
 
 def test_bounds_from_the_head_make_a_credal_set():

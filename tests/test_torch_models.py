@@ -109,6 +109,7 @@ X, Y = torch.zeros(3, 4), torch.tensor([0, 1, 1])
     ("model", "loader", "message"),
     [
         (outputs(torch.zeros(3, 7, 2)), [(X, Y)], r"model .*shape \(3, K\).*got shape \(3, 7, 2\)"),
+        (outputs(torch.zeros(1, 2, 3, 2)), [(X, Y)], r"wrap the model.*logits\.movedim\(1, -1\)"),
         (outputs(torch.zeros(3)), [(X, Y)], r"model .*shape \(3, K\).*got shape \(3,\)"),
         (outputs(torch.zeros(2, 5)), [(X, Y)], r"model .*shape \(3, K\).*got shape \(2, 5\)"),
         (outputs(torch.zeros(3, 1)), [(X, Y)], r"two or more: got shape \(3, 1\).*stack it as"),
@@ -120,6 +121,12 @@ X, Y = torch.zeros(3, 4), torch.tensor([0, 1, 1])
         (outputs(torch.zeros(3, 2)), [(X, ["a", "b", "a"])], "labels must be integers: got .'a'"),
         (outputs(torch.zeros(3, 2)), [(X, Y.float())], "labels must be integers.*torch.float32"),
         (outputs(torch.zeros(3, 2)), [(X, X)], r"labels must be a vector.*got shape \(3, 4\)"),
+        (
+            outputs(torch.zeros(3, 2)),
+            [(X, Y[:, None])],
+            r"got shape \(3, 1\).*labels\.squeeze\(1\)",
+        ),
+        (outputs(torch.zeros(3, 2)), [(X, Y[:, None, None])], "Flatten them, and let the model"),
         (outputs(torch.zeros(3, 2)), [(X, Y), (X, Y + 1)], "in 0 to 1.*got 2 at index 4"),
         (outputs(torch.zeros(3, 2)), TensorDataset(X, Y), "must yield batches.*in a .*DataLoader"),
         (outputs(torch.zeros(3, 2)), [(X[0], 1)], "must yield batches: got single examples"),

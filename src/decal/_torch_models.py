@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from decal._base.checks import check_labels, check_logits
+from decal._base.checks import SEVERAL_LABELS, check_labels, check_logits, to_numpy
 from decal._base.places import Place
 from decal._io.progress import on_terminal, tracked
 
@@ -27,6 +27,7 @@ __all__ = [
     "logits_of",
     "model_logits",
     "move",
+    "require_classes_last",
     "require_none_ignored",
     "split_batch",
 ]
@@ -191,9 +192,13 @@ def logits_of(output: Any, rows: int) -> Tensor:
             f"got a {type(output).__name__}. Wrap the model in a function that picks them."
         )
     if logits.ndim != 2 or logits.shape[0] != rows:
+        advice = (
+            " If axis 1 has the classes, wrap the model in a function that returns "
+            "logits.movedim(1, -1).flatten(0, -2)."
+        )
         raise ValueError(
             f"model must return logits of shape ({rows}, K), a row per label and a column per "
-            f"class: got shape {tuple(logits.shape)}."
+            f"class: got shape {tuple(logits.shape)}.{advice if logits.ndim > 2 else ''}"
         )
     if logits.shape[1] < 2:
         raise ValueError(
@@ -204,19 +209,55 @@ def logits_of(output: Any, rows: int) -> Tensor:
     return logits
 
 
+def require_classes_last(logits: Any, K: int) -> None:
+    """Refuse what are not clearly logits (..., K); of dynamic axes nothing is asked."""
+    if not isinstance(logits, Tensor):
+        raise TypeError(
+            f"logits must be a tensor: got a {type(logits).__name__}. Use torch.as_tensor, or the "
+            ".logits of what a model returned."
+        )
+    if logits.is_complex():
+        raise TypeError(f"logits must be real numbers: got dtype {logits.dtype}.")
+    shape: tuple[Any, ...] = logits.shape
+    *others, columns = shape or (None,)
+    exporting = getattr(torch.compiler, "is_exporting", bool)()  # PyTorch 2.7 and later tell
+    if exporting and torch.compiler.is_dynamo_compiling():  # strictly: any axis may be dynamic
+        others = []
+    alike = [axis for axis, n in enumerate(others) if not isinstance(n, torch.SymInt) and n == K]
+    if columns != K:
+        advice = "Use the logits of the same model."
+        if alike:
+            advice = f"If the classes are axis {alike[0]}, pass logits.movedim({alike[0]}, -1)."
+        raise ValueError(
+            f"logits must have {K} columns, one per class seen by fit: got shape {tuple(shape)}. "
+            f"{advice}"
+        )
+    if len(shape) > 2 and alike:
+        other, last = alike[0], len(shape) - 1
+        raise ValueError(
+            f"logits must have classes in the last axis, and no other axis as long: got shape "
+            f"{tuple(shape)}, where axes {other} and {last} have {K} entries. Make rows of the "
+            f"other axes: logits.movedim({other}, -1).flatten(0, -2) if axis {other} has the "
+            "classes, logits.flatten(0, -2) if the last one has."
+        )
+
+
 def label_tensor(labels: Any) -> Tensor:
     """(n,) labels as a tensor of int64 on the CPU."""
+    given = labels if isinstance(labels, Tensor) else to_numpy(labels, "labels")
     try:
-        tensor = torch.as_tensor(labels).detach().cpu()
+        tensor = torch.as_tensor(given).detach().cpu()
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
             f"labels must be integers: got {labels!r:.60}. Turn names into column numbers first."
         ) from error
     if tensor.ndim != 1:
-        several = " If inputs have several labels each, use decal.MultiLabelDecalibrator."
+        advice = "Flatten them, and let the model return a row of logits per label."
+        if tensor.ndim == 2:
+            advice = "Use labels.squeeze(1)." if tensor.shape[1] == 1 else SEVERAL_LABELS
         raise ValueError(
             "labels must be a vector with one label per row of logits: "
-            f"got shape {tuple(tensor.shape)}.{several if tensor.ndim == 2 else ''}"
+            f"got shape {tuple(tensor.shape)}. {advice}"
         )
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise ValueError(f"labels must be integers: got dtype {tensor.dtype}.")

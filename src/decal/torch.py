@@ -6,6 +6,8 @@ tensors; `CredalHead` is `Decalibrator.predict` as a module that trains, compile
 
 from __future__ import annotations
 
+import json
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -14,7 +16,7 @@ from decal._base.checks import DEFAULT_ALPHA, check_alpha, check_labels, check_w
 from decal._base.extras import needs
 from decal._base.inputs import look_like_probabilities, warn_of_probabilities
 from decal.decalibrator import Decalibrator
-from decal.directions import Direction
+from decal.directions import Direction, direction_named
 from decal.directions._direction import TensorInputs, require
 
 with needs("torch", message="decal.torch needs PyTorch: pip install 'decal[torch]'"):
@@ -27,9 +29,10 @@ from decal._torch_models import (
     evaluating,
     label_tensor,
     labelled_logits,
+    require_classes_last,
     require_none_ignored,
 )
-from decal.directions._tensors import head_bounds, logs_of_probabilities
+from decal.directions._tensors import head_bounds, is_masked, logs_of_probabilities
 
 __all__ = ["CredalHead", "collect_logits", "decalibrate_model", "fit"]
 
@@ -37,6 +40,9 @@ SOFTMAX = (
     "If the network ends in Softmax, cut that layer off, or pass probabilities=True to what learns "
     "from its outputs"
 )
+
+ENDS = ("lower", "upper")
+"""The endpoints of a direction, as its buffers are called."""
 
 CHUNK_ELEMENTS = 1 << 22
 """Logits learnt from at once: 16 MB of float32."""
@@ -155,8 +161,8 @@ def decalibrate_model(
 
 def fit(
     decalibrator: Decalibrator,
-    logits: Tensor,
-    labels: Tensor,
+    logits: Any,
+    labels: Any,
     *,
     sample_weight: Any = None,
     classes: Iterable[Any] | None = None,
@@ -184,11 +190,12 @@ def fit(
     Decalibrator
         The one that was given.
     """
-    logits = torch.as_tensor(logits)
     if isinstance(labels, Tensor):
         require_none_ignored(labels, 0)
-    shared = logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64)
     names = None if classes is None else tuple(classes)
+    if not isinstance(logits, Tensor):
+        return decalibrator.fit(logits, labels, sample_weight=sample_weight, classes=names)
+    shared = logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64)
     if shared or not _streams(decalibrator) or logits.ndim != 2 or 0 in logits.shape:
         on_host = logits if shared else at_least_float32(logits.detach()).cpu()
         return decalibrator.fit(on_host, labels, sample_weight=sample_weight, classes=names)
@@ -247,7 +254,11 @@ class CredalHead(nn.Module):
     classifier and the network predicts credal sets. If the decalibrator has probabilities=True, the
     head takes probabilities, too, and belongs behind a network that ends in Softmax. Works in the
     precision of the logits, at least float32; infinite endpoints, logits of ±1e4 and masked ones
-    (-inf) are fine in either. Does not check its input: NaN in, NaN out.
+    (-inf) are fine in either. Does not look at the numbers: NaN in, NaN out.
+
+    Classes are the last axis; where logits have more than two axes, no other may be as long, as for
+    images (n, K, h, w) of width K, whose last axis would be taken for the classes. An axis that is
+    dynamic in an exported graph is not checked.
 
     Parameters
     ----------
@@ -263,8 +274,8 @@ class CredalHead(nn.Module):
     class_lower, class_upper, temperature_lower, temperature_upper : tensors
         Buffers with the endpoints of each direction, as in `Decalibrator.steps`.
     alpha, joint, directions, probabilities, floor
-        As they were at construction. They are not in the state_dict: to load one, first build the
-        head from a decalibrator with the same settings.
+        Settings, as they were at construction. They are in the state_dict, and one of other
+        settings is refused; `CredalHead.empty` makes a head that takes all of them from there.
 
     Notes
     -----
@@ -302,19 +313,13 @@ class CredalHead(nn.Module):
                 f"decalibrator must be a Decalibrator: got a {type(decalibrator).__name__}, which "
                 "has no CredalHead. Use its predict."
             )
-        advice = "Use Decalibrator.predict."
-        require(decalibrator.directions, "exports", "a CredalHead", advice)
         reference = decalibrator.reference_model
-        self.alpha = decalibrator.alpha if alpha is None else check_alpha(alpha)
-        self.joint = decalibrator.box == "joint"
-        self.directions = decalibrator.directions
-        self.rescaled = reference.scale != 1
-        self.probabilities, self.floor = decalibrator.probabilities, decalibrator.floor
+        self._settle(decalibrator, decalibrator.alpha if alpha is None else check_alpha(alpha))
         self.register_buffer("center", torch.tensor(reference.center))
         self.register_buffer("scale", torch.tensor(reference.scale, dtype=torch.float64))
         for direction in self.directions:
             endpoints = decalibrator.steps(direction.name, self.alpha)
-            for name in ("lower", "upper"):
+            for name in ENDS:
                 values = torch.tensor(getattr(endpoints, name), dtype=torch.float64)
                 self.register_buffer(f"{direction.name}_{name}", values)
 
@@ -323,28 +328,137 @@ class CredalHead(nn.Module):
         """A head from a file that `Decalibrator.save` wrote."""
         return cls(Decalibrator.load(path), alpha)
 
+    @classmethod
+    def empty(cls) -> Self:
+        """A head without settings and numbers: it takes both from the first state_dict it loads.
+
+        For a network that is built anew and then loaded from a checkpoint, where no decalibrator is
+        at hand.
+
+        Examples
+        --------
+        >>> import decal, torch
+        >>> from decal.torch import CredalHead
+        >>> d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9)
+        >>> state = torch.nn.Sequential(torch.nn.Linear(3, 2), CredalHead(d)).state_dict()
+        >>> net = torch.nn.Sequential(torch.nn.Linear(3, 2), CredalHead.empty())
+        >>> net.load_state_dict(state)
+        <All keys matched successfully>
+        >>> net[1]
+        CredalHead(2 classes, alpha=0.9, box='joint')
+        """
+        head = cls.__new__(cls)
+        nn.Module.__init__(head)
+        head.register_buffer("center", torch.empty(0, dtype=torch.float64))
+        head.register_buffer("scale", torch.ones((), dtype=torch.float64))
+        return head
+
+    @property
+    def _is_empty(self) -> bool:
+        return len(self.center) == 0
+
     def forward(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Bounds (..., K) of the probabilities, from logits (..., K)."""
-        if logits.shape[-1] != len(self.center):
-            raise ValueError(
-                f"logits must have {len(self.center)} columns, one per class seen by fit: "
-                f"got shape {tuple(logits.shape)}."
-            )
+        if self._is_empty:
+            raise ValueError("head must be loaded first: got an empty one. Call load_state_dict.")
+        require_classes_last(logits, len(self.center))
         z = at_least_float32(logits)
         if self.probabilities:
             z = logs_of_probabilities(torch, z, self.floor)
         center = self.center.to(z.dtype)
-        inputs = TensorInputs(z, torch.isneginf(center), self.joint, torch)
-        scale = self.scale.to(z.dtype) if self.rescaled else None
-        return head_bounds(inputs, center, scale, self._endpoints(z.dtype))
+        inputs = TensorInputs(z, is_masked(torch, center), self.joint, torch)
+        return head_bounds(inputs, center, self.scale.to(z.dtype), self._endpoints(z.dtype))
 
     def _endpoints(self, dtype: torch.dtype) -> Iterator[tuple[Direction, Tensor, Tensor]]:
         """Every direction, with its lower and upper endpoints."""
         for direction in self.directions:
-            lower, upper = (
-                self.get_buffer(f"{direction.name}_{name}").to(dtype) for name in ("lower", "upper")
-            )
+            lower, upper = (self.get_buffer(f"{direction.name}_{name}").to(dtype) for name in ENDS)
             yield direction, lower, upper
+
+    # The state: numbers and the settings they belong to
+
+    def _settle(self, settings: Decalibrator, alpha: float) -> None:
+        """Take over settings; those of a decalibrator, which has checked them."""
+        require(settings.directions, "exports", "a CredalHead", "Use Decalibrator.predict.")
+        self.alpha = alpha
+        self.joint = settings.box == "joint"
+        self.directions = settings.directions
+        self.probabilities, self.floor = settings.probabilities, settings.floor
+
+    def _settings(self) -> dict[str, Any]:
+        """Settings as plain values, by their names in `Decalibrator`; none of an empty head."""
+        if self._is_empty:
+            return {}
+        return {
+            "alpha": self.alpha,
+            "box": "joint" if self.joint else "own",
+            "directions": [[d.name, d.settings()] for d in self.directions],
+            "probabilities": self.probabilities,
+            "floor": self.floor,
+        }
+
+    def get_extra_state(self) -> Tensor:
+        """The settings, written as JSON: bytes in a tensor, which any file of tensors can hold."""
+        text = json.dumps(self._settings())
+        return torch.tensor(list(text.encode()), dtype=torch.uint8, device="cpu")
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Do nothing: settings are compared, or taken over, before numbers are loaded."""
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """Load the numbers of a head with the same settings; an empty head takes the settings."""
+        key = f"{prefix}_extra_state"
+        try:
+            if key in state_dict:
+                self._match(_settings_of(state_dict[key]), state_dict, prefix)
+            elif f"{prefix}center" in state_dict:
+                self._match_older()
+                state_dict[key] = self.get_extra_state()  # or it would be reported as missing
+        except ValueError as error:
+            error_msgs = rest[-1]
+            error_msgs.append(f"{key} must hold the head's settings: got {error}")
+            return
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def _match(self, found: dict[str, Any], state_dict: dict[str, Any], prefix: str) -> None:
+        """ValueError unless the settings of a state are the head's; an empty one takes them."""
+        mine = json.loads(json.dumps(self._settings()))
+        if found == mine:
+            return
+        if not found:
+            raise ValueError("none, as the state is of an empty head.")
+        if not self._is_empty:
+            names = [name for name in {**mine, **found} if mine.get(name) != found.get(name)]
+            there, here = (
+                ", ".join(f"{name}={settings.get(name)!r}" for name in names)
+                for settings in (found, mine)
+            )
+            raise ValueError(
+                f"{there} for {here}. Load the state into CredalHead.empty(), or build the head "
+                "from a decalibrator with the settings of the state."
+            )
+        try:
+            directions = [direction_named(*direction) for direction in found["directions"]]
+            settings = Decalibrator(**(found | {"directions": directions}))
+            buffers = ["center", *(f"{d.name}_{end}" for d in directions for end in ENDS)]
+            shapes = {name: state_dict[prefix + name].shape for name in buffers}
+            self._settle(settings, settings.alpha)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"a state that cannot be read ({error}).") from error
+        for name, shape in shapes.items():
+            self.register_buffer(name, self.center.new_empty(shape))
+
+    def _match_older(self) -> None:
+        """Warn that the settings of a state are unknown; ValueError if the head has none either."""
+        if self._is_empty:
+            raise ValueError(
+                "none, as an older decal wrote the state. Build the head from its decalibrator."
+            )
+        warnings.warn(
+            "the state has no settings, as an older decal wrote it: it is taken for one of a head "
+            f"with {self.extra_repr()}. Save it again.",
+            stacklevel=2,
+        )
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Convert the buffers as .to() and its relatives ask, but never below float32."""
@@ -361,8 +475,18 @@ class CredalHead(nn.Module):
 
     def extra_repr(self) -> str:
         """The settings that repr shows."""
+        if self._is_empty:
+            return "empty"
         box = "joint" if self.joint else "own"
         names = tuple(direction.name for direction in self.directions)
         more = "" if names == ("class",) else f", directions={names}"
         more += ", probabilities=True" if self.probabilities else ""
         return f"{len(self.center)} classes, alpha={self.alpha:g}, box={box!r}{more}"
+
+
+def _settings_of(state: Any) -> dict[str, Any]:
+    """The settings that `CredalHead.get_extra_state` wrote."""
+    try:
+        return dict(json.loads(bytes(state.to(torch.uint8).tolist())))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(f"a state that cannot be read ({error}).") from error

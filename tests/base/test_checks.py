@@ -128,6 +128,35 @@ def test_masked_arrays_that_hide_nothing_are_arrays():
     assert to_numpy([np.ma.masked_array([1, 2])], "logits").tolist() == [[1, 2]]
 
 
+def test_a_list_of_batches_is_refused_with_the_way_to_join_them():
+    batches = [np.zeros((4, 3)), np.zeros((4, 3)), np.zeros((1, 3))]
+    assert str(raised(to_numpy, batches, "logits")) == (
+        "logits must be one array: got a list of 3, of shapes (4, 3), (4, 3), (1, 3). "
+        "Join batches first: numpy.concatenate(logits)."
+    )
+    labels = tuple(np.zeros(n, int) for n in (3, 2))
+    assert str(raised(to_numpy, labels, "labels")) == (
+        "labels must be one array: got a tuple of 2, of shapes (3,), (2,). "
+        "Join batches first: numpy.concatenate(labels)."
+    )
+    # Of as many rows each, NumPy would make an array with an axis of batches.
+    error = raised(check_labels, [np.zeros(3, int)] * 2, rows=6, classes=3)
+    assert str(error).endswith("Join batches first: numpy.concatenate(labels).")
+    error = raised(check_logits, batches[:2])
+    assert str(error).endswith("numpy.concatenate(logits). Of an ensemble, take the members' mean.")
+    assert "argmax" in str(raised(check_labels, list(np.eye(3)), rows=3, classes=3))
+    other = [np.zeros((4, 3)), np.zeros((4, 2))]  # which cannot be joined
+    assert "Join" not in str(raised(to_numpy, other, "logits"))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_list_of_frames_is_refused_with_the_way_to_join_them(library):
+    frames = pytest.importorskip(library)
+    parts = [frames.DataFrame({"cat": [0.0] * n, "dog": [1.0] * n}) for n in (3, 2)]
+    error = raised(decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1]).predict, parts)
+    assert str(error).endswith(f"Join batches first: {library}.concat(logits).")
+
+
 @pytest.mark.parametrize("name", ["logits", "labels", "sample_weight"])
 def test_a_fit_refuses_each_masked_argument_by_its_name(name):
     data = {

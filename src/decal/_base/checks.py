@@ -51,6 +51,14 @@ MISSING = ("nan", "None", "<NA>", "NaT")
 
 REPAIR = "Mask or repair such rows first."
 
+JOINING = {
+    "pandas": "pandas.concat",
+    "polars": "polars.concat",
+    "pyarrow": "pyarrow.concat_tables",
+    "torch": "torch.cat",
+}
+"""What makes one of several batches, by the library that they are of."""
+
 FLOATS = np.dtype(np.float32), np.dtype(np.float64)
 
 
@@ -67,11 +75,33 @@ def to_numpy(values: Any, name: str) -> NDArray[Any]:
         values = values.detach().cpu()
         if str(values.dtype) == "torch.bfloat16":
             values = values.float()
+    numbers = values
+    if isinstance(values, list | tuple) and values and hasattr(values[0], "detach"):
+        numbers = [to_numpy(part, name) for part in values]
     try:
-        array = np.asarray(values)
+        array = np.asarray(numbers)
         return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{name} must be an array of numbers: got {error}.") from error
+    except (ValueError, TypeError, RuntimeError) as error:
+        _require_joined(values, name)
+        fact = str(error).rstrip(".")
+        raise ValueError(f"{name} must be an array of numbers: got {fact}.") from error
+
+
+def _require_joined(parts: Any, name: str) -> None:
+    """ValueError if this is a list of batches, which are to be joined along their first axis."""
+    if not isinstance(parts, list | tuple):
+        return
+    shapes = [tuple(getattr(part, "shape", ())) for part in parts]
+    if not shapes or not all(shapes) or len({shape[1:] for shape in shapes}) > 1:
+        return
+    join = JOINING.get(type(parts[0]).__module__.partition(".")[0], "numpy.concatenate")
+    alike = len(set(shapes)) == 1 and len(shapes[0]) == 2
+    raise ValueError(
+        f"{name} must be one array: got a {type(parts).__name__} of {len(parts)}, of shapes "
+        f"{listing([str(shape) for shape in shapes])}. Join batches first: {join}({name})."
+        + " Of an ensemble, take the members' mean."
+        * alike
+    )
 
 
 def _require_unmasked(values: Any, name: str) -> None:
@@ -107,6 +137,8 @@ def check_logits(
     float64 can hold, as its smallest one, count as -inf.
     """
     given = to_numpy(logits, name)
+    if given.ndim > 2:
+        _require_joined(logits, name)
     if given.ndim == 1:
         raise _no_matrix(given, name, place, _about_vector(len(given), name, classes))
     array = real_matrix(given, name, place)
@@ -181,6 +213,8 @@ def check_labels(
     only where no class is called by a whole number.
     """
     array = to_numpy(labels, "labels")
+    if array.ndim > 1 and array.size == rows:
+        _require_joined(labels, "labels")
     if array.shape != (rows,):
         raise place.error(
             f"labels must be a vector with one label per row of logits, {rows} in all: "

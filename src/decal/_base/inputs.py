@@ -23,6 +23,7 @@ from decal._base.checks import (
     check_probabilities,
     check_weights,
     require_unmasked_labels,
+    to_numpy,
 )
 from decal._base.data_frames import (
     INDEX,
@@ -285,7 +286,8 @@ def logits_from_probabilities(
     floor = check_floor(floor)
     if is_frame(probabilities):
         probabilities, _ = class_columns(probabilities, None, name=name)
-    shape = np.shape(probabilities)
+    probabilities = to_numpy(probabilities, name)
+    shape = probabilities.shape
     if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
         raise place.error(
             f"{name} must have one column per class, two or more: got shape {shape}{place.within}. "

@@ -50,7 +50,7 @@ def read_label_logits(
     name = "probabilities" if probabilities else "logits"
     if is_frame(values):
         values, _ = class_columns(values, names, name=name)
-    if isinstance(values, list) and values and np.ndim(values[0]) == 2:
+    if isinstance(values, list) and values and np.shape(values[0])[1:] == (2,):
         raise ValueError(
             f"{name} must be one matrix with a column per label: got a list of {len(values)} "
             "matrices. Of MultiOutputClassifier.predict_proba take "

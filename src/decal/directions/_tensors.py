@@ -338,7 +338,9 @@ def _divergence(xp: Any, m: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
     rare = m < 0
     sign = xp.where(rare, 1.0, -1.0).to(m.dtype)
     far = softplus(xp, sign * x) - softplus(xp, sign * m)
-    near = xp.log1p(xp.sigmoid(-m.abs()) * xp.expm1(sign * t.clamp(max=1)))
+    step = sign * t.clamp(max=1)
+    grown = xp.tanh(step / 2) * (xp.exp(step) + 1)  # exp(step) - 1 to all digits
+    near = xp.log1p(xp.sigmoid(-m.abs()) * grown)
     value = sign * t * xp.sigmoid(sign * x) - xp.where(t < 1, near, far)
     c, d = xp.sigmoid(m), xp.sigmoid(-m)
     d1, skew = c * d, d - c

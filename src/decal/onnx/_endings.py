@@ -26,6 +26,9 @@ SPREAD = ("Cast", "Expand", "Identity", "Reshape", "Unsqueeze")
 LARGEST_FILE = (1 << 31) - (1 << 20)
 """Bytes of a file of ONNX; larger models keep their weights beside it."""
 
+FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16)
+"""Types of outputs that may be numbers per class."""
+
 ML = "ai.onnx.ml"
 """The domain of operators that scikit-learn's models are converted to."""
 
@@ -163,9 +166,8 @@ def _holds_scores(value: onnx.ValueInfoProto, makers: dict[str, onnx.NodeProto])
     if value.name in makers and makers[value.name].op_type == "ZipMap":
         return True
     tensor = value.type.tensor_type
-    floats = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16)
     unknown = not tensor.HasField("shape")
-    return tensor.elem_type in floats and (unknown or len(tensor.shape.dim) == 2)
+    return tensor.elem_type in FLOATS and (unknown or len(tensor.shape.dim) == 2)
 
 
 def expose_logits(graph: onnx.GraphProto, end: Ending, prefix: str) -> str:

@@ -19,8 +19,9 @@ from decal._io.whole_files import replacing
 from decal.decalibrator import Decalibrator
 from decal.directions import OWN
 from decal.directions._direction import TensorInputs, require
-from decal.directions._tensors import head_bounds, logs_of_probabilities
+from decal.directions._tensors import head_bounds, is_masked, logs_of_probabilities
 from decal.onnx._endings import (
+    FLOATS,
     LARGEST_FILE,
     Ending,
     ending,
@@ -111,14 +112,18 @@ def append_head(
     prefix = unused_prefix(graph)
     value = _attachment(graph, end, prefix, found, decalibrator)
     declared = next(v.type.tensor_type for v in graph.output if v.name == found)
-    _require_columns(declared, len(decalibrator.class_weights), found)
+    K = len(decalibrator.class_weights)
+    _require_classes_last(declared, K, found)
     double = declared.elem_type == TensorProto.DOUBLE
     (opset,) = (entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx"))
     ops = Operations(prefix, opset, np.float64 if double else np.float32)
+    *rows, columns = _shape(declared) or [None, None]
+    if columns != K:  # unknown: a graph that gives anything but n rows of K columns fails
+        wanted = GraphTensor(ops, value, ops.dtype, K), ops.vector([0, K])
+        value = ops.node("Reshape", *wanted, dtype=ops.dtype, last=K).name
     _write_head(ops, value, decalibrator, alpha, names)
     graph.node.extend(ops.nodes)
     graph.initializer.extend(ops.initializers)
-    rows = _rows(declared)
     for name in names:
         graph.output.append(_bounds_info(name, ops, rows, decalibrator))
     _tell(proto, decalibrator, alpha, names)
@@ -198,8 +203,7 @@ def _write_head(
     for direction in decalibrator.directions:
         found = decalibrator.steps(direction.name, alpha)
         steps.append((direction, ops.constant(found.lower), ops.constant(found.upper)))
-    absent: Any = ops.isneginf(center)
-    inputs = TensorInputs(z, absent, decalibrator.box == "joint", ops)
+    inputs = TensorInputs(z, is_masked(ops, center), decalibrator.box == "joint", ops)
     bounds: Any = head_bounds(inputs, center, scale, steps)
     for name, bound in zip(names, bounds, strict=True):
         ops.nodes.append(helper.make_node("Identity", [bound.name], [name], f"{ops.prefix}{name}"))
@@ -281,13 +285,33 @@ def _require_new(names: tuple[str, str], graph: onnx.GraphProto) -> None:
         )
 
 
-def _require_columns(declared: Any, K: int, output: str) -> None:
-    dims = declared.shape.dim
-    columns = dims[-1].dim_value if dims else 0
-    if columns and columns != K:
+def _require_classes_last(declared: Any, K: int, output: str) -> None:
+    """ValueError if an output cannot be numbers per class (..., K), by what the file says of it."""
+    if declared.elem_type not in (TensorProto.UNDEFINED, TensorProto.BFLOAT16, *FLOATS):
+        kind = TensorProto.DataType.Name(declared.elem_type).lower()
+        raise ValueError(f"output must hold floats: got {output!r} of type {kind}.")
+    shape = _shape(declared)
+    if not shape:
+        return  # the graph itself checks it
+    *others, columns = shape
+    fact = f"got {output!r} with shape ({', '.join('?' if n is None else str(n) for n in shape)})"
+    if not others:
+        raise ValueError(f"output must be a matrix with a row per input: {fact}.")
+    if len(shape) > 2 and K in others:
+        raise ValueError(
+            f"output must have classes in the last axis, and no other axis as long: {fact}, and {K}"
+            " classes. Export the classifier with a row per pixel or token; of PyTorch, one that "
+            f"returns logits.movedim({others.index(K)}, -1).flatten(0, -2)."
+        )
+    if isinstance(columns, int) and columns != K:
         raise ValueError(
             f"decalibrator must have {columns} classes, the columns of {output!r}: got {K}. Fit it "
             "on outputs of this classifier."
+        )
+    if len(shape) > 2 and columns != K:
+        raise ValueError(
+            f"output must have {K} entries in the last axis: {fact}. Export the classifier with "
+            "the number of classes in its shape."
         )
 
 
@@ -309,12 +333,10 @@ def _recent(proto: onnx.ModelProto) -> onnx.ModelProto:
         ) from error
 
 
-def _rows(declared: Any) -> list[Any]:
-    """All axes but the last, by number or name; one unnamed axis if nothing is known."""
-    dims = list(declared.shape.dim)[:-1]
-    return [d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in dims] or [
-        None
-    ]
+def _shape(declared: Any) -> list[Any]:
+    """All axes, by number, name or None; no axis if nothing is known."""
+    dims = declared.shape.dim
+    return [d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in dims]
 
 
 def _bounds_info(

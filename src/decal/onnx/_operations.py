@@ -311,13 +311,9 @@ class Operations:
         tiny = u == 1.0
         return self.where(tiny, x, self.log(u) * x / (u - 1.0).masked_fill(tiny, 1.0))
 
-    def expm1(self, x: GraphTensor) -> GraphTensor:
-        """exp(x) - 1 to all digits, by Kahan's rule; ONNX has no such operator."""
-        u = self.exp(x)
-        less = u - 1.0
-        tiny, gone = u == 1.0, less == -1.0
-        log_u = self.log(u.masked_fill(gone, 0.5)).masked_fill(tiny, 1.0)
-        return self.where(tiny, x, self.where(gone, -1.0, less * x / log_u))
+    def tanh(self, x: GraphTensor) -> GraphTensor:
+        """The hyperbolic tangent."""
+        return self.elementwise("Tanh", x)
 
     def softmax(self, x: GraphTensor, axis: int) -> GraphTensor:
         """Exponentials over their sum."""
@@ -326,10 +322,6 @@ class Operations:
     def isinf(self, x: GraphTensor) -> GraphTensor:
         """Whether a number is infinite."""
         return self.elementwise("IsInf", x, kind=np.bool_)
-
-    def isneginf(self, x: GraphTensor) -> GraphTensor:
-        """Whether a number is minus infinity."""
-        return x == -math.inf
 
     def arange(self, count: int, device: Any = None) -> GraphTensor:  # noqa: ARG002
         """0, 1, 2, ..."""
