@@ -232,10 +232,11 @@ def require_classes_last(logits: Any, K: int) -> None:
             f"logits must have {K} columns, one per class seen by fit: got shape {tuple(shape)}. "
             f"{advice}"
         )
-    if len(shape) > 2 and alike:
-        other, last = alike[0], len(shape) - 1
+    between = [axis for axis in alike if axis > 0]  # the first axis counts inputs
+    if between:
+        other, last = between[0], len(shape) - 1
         raise ValueError(
-            f"logits must have classes in the last axis, and no other axis as long: got shape "
+            f"logits must have classes in the last axis, and no axis between as long: got shape "
             f"{tuple(shape)}, where axes {other} and {last} have {K} entries. Make rows of the "
             f"other axes: logits.movedim({other}, -1).flatten(0, -2) if axis {other} has the "
             "classes, logits.flatten(0, -2) if the last one has."

@@ -256,8 +256,8 @@ class CredalHead(nn.Module):
     precision of the logits, at least float32; infinite endpoints, logits of ±1e4 and masked ones
     (-inf) are fine in either. Does not look at the numbers: NaN in, NaN out.
 
-    Classes are the last axis; where logits have more than two axes, no other may be as long, as for
-    images (n, K, h, w) of width K, whose last axis would be taken for the classes. An axis that is
+    Inputs are the first axis and classes the last. No axis between may be as long as the last, as
+    for images (n, K, h, w) of width K, whose width would be taken for the classes. An axis that is
     dynamic in an exported graph is not checked.
 
     Parameters

@@ -297,11 +297,11 @@ def _require_classes_last(declared: Any, K: int, output: str) -> None:
     fact = f"got {output!r} with shape ({', '.join('?' if n is None else str(n) for n in shape)})"
     if not others:
         raise ValueError(f"output must be a matrix with a row per input: {fact}.")
-    if len(shape) > 2 and K in others:
+    if K in others[1:]:
         raise ValueError(
-            f"output must have classes in the last axis, and no other axis as long: {fact}, and {K}"
+            f"output must have classes in the last axis, and no axis between as long: {fact}, and {K}"
             " classes. Export the classifier with a row per pixel or token; of PyTorch, one that "
-            f"returns logits.movedim({others.index(K)}, -1).flatten(0, -2)."
+            f"returns logits.movedim({others.index(K, 1)}, -1).flatten(0, -2)."
         )
     if isinstance(columns, int) and columns != K:
         raise ValueError(
