@@ -5,7 +5,6 @@ A new function that takes two things of the same rows is one more line in `CASES
 
 from __future__ import annotations
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 
@@ -16,7 +15,7 @@ from helpers.logit_files import NAMES, make_labelled
 pd = pytest.importorskip("pandas", reason="needs decal[pandas]")
 pytest.importorskip("narwhals", reason="needs decal[pandas]")
 pytest.importorskip("sklearn", reason="needs decal[sklearn]")
-mpl.use("Agg")
+pytest.importorskip("matplotlib", reason="needs decal[plot]").use("Agg")
 
 from matplotlib import pyplot as plt  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
