@@ -21,6 +21,7 @@ from safetensors import SafetensorError
 from scipy.special import softmax
 
 from decal._base.checks import check_count, check_labels, check_logits
+from decal._base.data_frames import require_same_order
 from decal._base.numerics import Array
 from decal._io.progress import progress_bar
 from decal.credal._boxes import IntervalCredalSet
@@ -93,6 +94,7 @@ class PretrainedClassifier(ABC):
         **settings
             Further settings of `decal.decalibrate`.
         """
+        require_same_order(inputs=inputs, labels=labels)
         logits = self.logits(inputs, batch_size=batch_size, progress=progress)
         n, K = logits.shape
         columns = check_labels(labels, rows=n, classes=K, names=self.classes)

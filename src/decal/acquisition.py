@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_count, check_logits
+from decal._base.data_frames import class_columns, is_frame, require_same_order
 from decal._base.numerics import Array
 from decal.credal import CredalSet
 
@@ -101,6 +102,9 @@ def most_informative(
     >>> decal.acquisition.most_informative(d.predict(logits), logits, 2, shortlist=2)
     array([0, 3])
     """
+    require_same_order(credal=credal, logits=logits)
+    if is_frame(logits):
+        logits, _ = class_columns(logits, credal.classes)
     z = check_logits(logits, masked=True)
     n = len(credal)
     if z.shape != credal.shape:

@@ -152,6 +152,7 @@ def auroc(
 
 def _by_label(labels: Any, scores: Any) -> tuple[Array, Array]:
     """Scores of inputs with label 0 and with label 1."""
+    require_same_order(labels=labels, scores=scores)
     y, s = check_scores(labels, "labels"), check_scores(scores, "scores")
     if len(y) != len(s):
         raise ValueError(f"labels must be {len(s)}, one for every score: got {len(y)}.")
@@ -231,7 +232,7 @@ def calibration_gaps(
     expected_calibration_error : The error itself, for rows that fit into memory.
     """
     names = None if classes is None else tuple(str(name) for name in classes)
-    require_same_order(probabilities, labels, of="probabilities")
+    require_same_order(probabilities=probabilities, labels=labels)
     framed = is_frame(probabilities)
     if framed:
         probabilities, names = class_columns(probabilities, names, name="probabilities")
@@ -321,6 +322,7 @@ def risk_coverage(scores: Any, losses: Any) -> RiskCoverage:
     >>> round(curve.area, 3), round(curve.excess, 3)
     (0.146, 0.083)
     """
+    require_same_order(scores=scores, losses=losses)
     doubt = check_scores(scores, "scores")
     loss = check_losses(losses, len(doubt))
     coverage = np.arange(1, len(loss) + 1) / len(loss)

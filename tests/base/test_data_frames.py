@@ -232,7 +232,7 @@ def test_an_index_of_several_levels_and_one_that_only_counts():
     table = pd.DataFrame(columns(), index=pd.MultiIndex.from_product([range(5), range(10)]))
     found = decal.decalibrate(table, LABELS, alpha=0.9).predict(table).to_pandas()
     assert found.index.names == ["level_0", "level_1", "class"]
-    assert index_of(pd.DataFrame(columns()), rows=50) is None
+    assert decal.decalibrate(Z, Y).predict(pd.DataFrame(columns())).index is None
     assert index_of(pd.DataFrame(columns())[10:], rows=40)["row"].tolist() == list(range(10, 50))
 
 
@@ -341,8 +341,8 @@ def test_an_index_of_numbers_or_of_several_levels_names_rows_too():
     for index, got in ((pd.RangeIndex(4), "3"), (levels, r"\('b', 1\)")):
         table = pd.DataFrame(np.zeros((4, 2)), index=index)
         with pytest.raises(ValueError, match=f"got {got} in row 0, where"):
-            require_same_order(table, pd.Series(0, index=index[::-1]))
-        require_same_order(table, pd.Series(0, index=index[[0, 1, 2, 3]]))
+            require_same_order(logits=table, labels=pd.Series(0, index=index[::-1]))
+        require_same_order(logits=table, labels=pd.Series(0, index=index[[0, 1, 2, 3]]))
 
 
 def test_an_index_that_names_no_rows_of_the_other_is_passed_over(model):

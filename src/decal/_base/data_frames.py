@@ -19,6 +19,11 @@ from decal._base.places import listing
 Index = dict[str, NDArray[Any]]
 """What names the inputs: one vector (n,) or several, by the names of their columns."""
 
+
+class Numbers(Index):
+    """The index of a frame that counts its rows: it calls them nothing, and tells orders apart."""
+
+
 ROW = "row"
 """What the names of inputs are called if they have no name of their own."""
 
@@ -75,6 +80,7 @@ def class_columns(
     *,
     others: Iterable[str] = (),
     name: str = "logits",
+    advice: str = "name those that identify inputs with ids=, ",
 ) -> tuple[NDArray[Any], tuple[str, ...]]:
     """(n, K) the columns of the classes, in their order, and their names.
 
@@ -89,6 +95,8 @@ def class_columns(
         Columns that are known to be something else.
     name : str
         What messages call the frame.
+    advice : str
+        What else they tell to do about columns that are no classes.
     """
     present = column_names(frame, name)
     rest = [column for column in present if column not in set(others)]
@@ -100,8 +108,8 @@ def class_columns(
         facts += [f"{listing(besides)} besides"] if besides else []
         raise ValueError(
             f"{name} must have a column for each of the {len(wanted)} classes, and no other: got "
-            f"{', and '.join(facts)}. Rename or drop columns, name those that identify inputs with "
-            "ids=, or pass an array to go by position."
+            f"{', and '.join(facts)}. Rename or drop columns, {advice}or pass an array to go by "
+            "position."
         )
     # By position: narwhals takes names that are text only, and those of pandas may be numbers.
     chosen = _eager(frame, name)[:, [present.index(column) for column in wanted]]
@@ -154,7 +162,7 @@ def index_of(frame: Any, ids: Any = None, *, rows: int, name: str = "logits") ->
     Parameters
     ----------
     frame
-        Inputs. Only a frame of pandas has an index; one that counts the rows from 0 names nothing.
+        Inputs. Only a frame of pandas has an index; of one that counts the rows from 0, `Numbers`.
     ids : str, sequence of str, or (rows,) array, optional
         Columns of the frame; or values.
     rows : int
@@ -162,17 +170,17 @@ def index_of(frame: Any, ids: Any = None, *, rows: int, name: str = "logits") ->
     name : str
         What messages call the frame.
     """
-    framed = is_frame(frame)
     columns = id_columns(frame, ids)
     if columns:
         return check_index({n: column(frame, n, "ids", name) for n in columns}, rows, "ids")
     if ids is not None:
+        require_same_order(**{name: frame, "ids": ids})
         return check_index(ids, rows, "ids")
-    native = getattr(frame, "index", None) if framed else None
-    if native is None or not hasattr(native, "nlevels"):
+    native = native_index(frame) if is_frame(frame) else None
+    if native is None:
         return None
     if native.nlevels == 1 and native.name is None and _counts(np.asarray(native)):
-        return None
+        return Numbers({ROW: np.asarray(native)})
     return check_index(native, rows, "index")
 
 
@@ -181,29 +189,169 @@ def name_of(index: Index, row: int) -> str:
     return "/".join(str(values[row]) for values in index.values())
 
 
-def require_same_order(
-    frame: Any, values: Any, argument: str = "labels", *, of: str = "logits"
-) -> None:
-    """ValueError if both have an index of pandas, with the same entries in another order.
+# Rows of several arguments
 
-    Rows go by position. An index with entries that occur twice, or only in one of the two, names
-    no rows of the other.
+
+def require_same_order(**arguments: Any) -> None:
+    """ValueError if arguments that go row by row have indexes that disagree.
+
+    An index is that of pandas, or of credal sets; what has none goes by position. So do rows whose
+    indexes cannot name each other's: entries occur twice, or are of another kind, or one index is
+    of whole numbers that rise, as those that count the rows of a table or of some of its rows. If
+    the entries are the same and their order is not, it is refused in any case.
+
+    Parameters
+    ----------
+    **arguments
+        What the caller was given, by the names of the arguments; None for what was not given.
     """
-    ours: Any = getattr(frame, "index", None)
-    theirs: Any = getattr(values, "index", None)
-    if not (hasattr(ours, "nlevels") and hasattr(theirs, "nlevels")) or ours.equals(theirs):
+    if sum(_is_indexed(values) for values in arguments.values()) < 2:
         return
-    first, second = ours.tolist(), theirs.tolist()
-    if not len(set(first)) == len(first) == len(second) or set(first) != set(second):
-        return
-    row = next((i for i, name in enumerate(first) if name != second[i]), None)
-    if row is None:
-        return
-    raise ValueError(
-        f"{argument} must be in the order of {of}: got {second[row]!r} in row {row}, where the "
-        f"index of {of} has {first[row]!r}. Reorder them with {argument}.loc[{of}.index], or pass "
-        f"{argument}.to_numpy() to go by position."
+    indexed = [(name, values, _row_names(values)) for name, values in arguments.items()]
+    found = [(name, values, rows) for name, values, rows in indexed if rows is not None]
+    for i, (name, values, rows) in enumerate(found):
+        for of, others, known in found[:i]:
+            if not _agree(known, rows):
+                raise _disagreement(name, values, rows, of, others, known)
+
+
+def order_of(first: Any, second: Any) -> NDArray[np.intp] | None:
+    """(n,) the rows of `second` in the order of `first`; None if it is theirs, or not known."""
+    wanted, given = _row_names(first), _row_names(second)
+    if wanted is None or given is None or not _same_entries(*_entries(wanted, given)):
+        return None
+    place = {entry: row for row, entry in enumerate(_entries(given)[0])}
+    return np.array([place[entry] for entry in _entries(wanted)[0]], dtype=np.intp)
+
+
+def _row_names(values: Any) -> Index | None:
+    """What tells the rows of an argument apart: its index."""
+    native = native_index(values)
+    if native is None:
+        own = getattr(values, "_index", None)  # of credal sets, also if it only counts
+        return own if isinstance(own, dict) else None
+    levels = [native.get_level_values(i) for i in range(native.nlevels)]
+    return {str(i): np.asarray(level) for i, level in enumerate(levels)}
+
+
+def _is_indexed(values: Any) -> bool:
+    return native_index(values) is not None or isinstance(getattr(values, "_index", None), dict)
+
+
+def row_labels(frame: Any) -> list[Any] | None:
+    """What the index of pandas calls rows; None if it only counts them, or if there is none."""
+    native = native_index(frame)
+    if native is None or (native.nlevels == 1 and _counts(np.asarray(native))):
+        return None
+    return list(native)
+
+
+def native_index(values: Any) -> Any:
+    """The index of something of pandas, or None."""
+    index = getattr(values, "index", None)
+    return index if type(index).__module__.split(".")[0] == "pandas" else None
+
+
+def _agree(one: Index, other: Index) -> bool:
+    """Whether rows with these indexes may go by position."""
+    first, second = list(one.values()), list(other.values())
+    if len(first) != len(second) or len(first[0]) != len(second[0]) or len(first[0]) < 2:
+        return True  # other kinds of names; other lengths, which other checks refuse; or one row
+    if all(np.array_equal(a, b) for a, b in zip(first, second, strict=True)):
+        return True
+    ours, theirs = _entries(one, other)
+    if _same_entries(ours, theirs):
+        return False
+    counted = any(len(index) == 1 and _rise(index[0]) for index in (first, second))
+    distinct = len(set(ours)) == len(ours) and len(set(theirs)) == len(theirs)
+    return counted or not distinct or type(ours[0]) is not type(theirs[0])
+
+
+def _entries(*indexes: Index) -> list[list[Any]]:
+    """The entries of every index, one per row; of several levels, tuples."""
+    columns = [[values.tolist() for values in index.values()] for index in indexes]
+    return [c[0] if len(c) == 1 else list(zip(*c, strict=True)) for c in columns]
+
+
+def _same_entries(one: list[Any], other: list[Any]) -> bool:
+    """Whether both hold the same entries, each once."""
+    return len(set(one)) == len(one) == len(other) and set(one) == set(other)
+
+
+def _rise(numbers: NDArray[Any]) -> bool:
+    return numbers.dtype.kind in "iu" and bool((np.diff(numbers) > 0).all())
+
+
+def _disagreement(
+    name: str, values: Any, rows: Index, of: str, others: Any, known: Index
+) -> ValueError:
+    ours, theirs = _entries(known, rows)
+    row = next(i for i, entry in enumerate(ours) if entry != theirs[i])
+    same = _same_entries(ours, theirs)
+    rule = f"in the order of {of}" if same else f"of the rows of {of}"
+    pandas = native_index(values) is not None
+    if same and pandas and native_index(others) is not None:
+        advice = f"Reorder them with {name}.loc[{of}.index]"
+    else:
+        advice = "Bring both into one order" if same else "Pick the same rows of both"
+    position = f"{name}.to_numpy()" if pandas else f"{name}.with_index(None)"
+    return ValueError(
+        f"{name} must be {rule}: got {theirs[row]!r} in row {row}, where the index of {of} has "
+        f"{ours[row]!r}. {advice}, or pass {position} to go by position."
     )
+
+
+# Numbers of several classes
+
+
+def by_name(
+    values: Any,
+    names: Sequence[str] | None,
+    count: int,
+    argument: str,
+    *,
+    of: str = "classes",
+    keys: Iterable[Any] | None = None,
+) -> Any:
+    """What a mapping, or an index of pandas, says of each class, in their order; others as given.
+
+    Parameters
+    ----------
+    values
+        A mapping by the names of classes; something of pandas with a row per class; or an array,
+        which goes by position.
+    names : sequence of str, optional
+        The classes. Without names they are called by their numbers, and an index that holds others
+        names nothing.
+    count : int
+        K.
+    argument, of : str
+        What messages call the values, and the classes.
+    keys : iterable, optional
+        What names the values, if they do not do so themselves.
+    """
+    native = native_index(values) if keys is None else keys
+    if isinstance(values, Mapping):
+        given, entries = [str(key) for key in values], list(values.values())
+    elif native is not None:
+        given, entries = [str(key) for key in native], list(np.asarray(values))
+    else:
+        return values
+    known = [str(k) for k in range(count)] if names is None else list(names)
+    place = {name: at for at, name in enumerate(given)}
+    expected = set(known)
+    missing = [name for name in known if name not in place]
+    besides = [name for at, name in enumerate(given) if name not in expected or place[name] != at]
+    if names is None and native is not None and missing:
+        return values
+    if missing or besides:
+        facts = [f"no {listing(missing)}"] if missing else []
+        facts += [f"{listing(besides)} besides"] if besides else []
+        raise ValueError(
+            f"{argument} must name each of the {count} {of} once, and no other: got "
+            f"{', and '.join(facts)}. Rename them, or pass an array to go by position."
+        )
+    return [entries[place[name]] for name in known]
 
 
 def id_columns(frame: Any, ids: Any) -> tuple[str, ...]:

@@ -143,8 +143,6 @@ def read_labelled_frame(
         Whether these are all the data. Columns that no label names are then refused, too, unless
         the classes were named.
     """
-    require_same_order(frame, labels)
-    require_same_order(frame, weights, "sample_weight")
     others = [value for value in (labels, weights) if isinstance(value, str)]
     if isinstance(labels, str):
         labels = column(frame, labels, "labels")
@@ -206,6 +204,7 @@ def read_labelled(
     """
     given = None if names is None else tuple(str(name) for name in names)
     framed = is_frame(logits)
+    require_same_order(logits=logits, labels=labels, sample_weight=weights)
     if framed:
         logits, labels, weights, given = read_labelled_frame(
             logits, labels, weights, given, whole=whole
@@ -222,19 +221,19 @@ def inputs_of(
     name: str = "logits",
     *,
     classes: int | None = None,
-    labels: Any = None,
+    **rows: Any,
 ) -> Logits:
     """The matrix (n, K) that a model's `predict` takes: a frame's columns in the order of classes.
 
     They are not converted, and nothing is said of probabilities: that is left to `predict`. Of
-    `labels`, only the order is checked.
+    `rows`, which is what else there is of the same rows, only the order is checked.
     """
     if hasattr(model, "predict_logits"):
         raise ValueError(
             f"model must be a Decalibrator: got {type(model).__name__}, which takes features. "
             "Of a CredalClassifier pass clf.decalibrator_, and clf.predict_logits(X) as logits."
         )
-    require_same_order(values, labels)
+    require_same_order(**{name: values}, **rows)
     if is_frame(values):
         values, _ = class_columns(values, getattr(model, "classes", None), name=name)
     return check_logits(values, classes=classes, name=name, masked=True)

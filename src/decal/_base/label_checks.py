@@ -5,14 +5,14 @@ Messages and rules are those of `decal._base.checks`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import LARGEST_LOGIT, probability_matrix, real_matrix, to_numpy
-from decal._base.data_frames import class_columns, is_frame
+from decal._base.data_frames import by_name, class_columns, is_frame, native_index
 from decal._base.inputs import LEAST_ROWS, SMALLEST, warn_of_probabilities
 from decal._base.numerics import Array, Logits
 from decal._base.places import require_all
@@ -20,6 +20,9 @@ from decal._base.set_checks import check_bounds
 
 UNKNOWN = -1
 """The answer where nobody knows whether an input has a label."""
+
+ANSWERS = "yes", "no"
+"""What costs of wrong answers are called, in their order."""
 
 ONE_OF_MANY = "If an input has exactly one of the classes, use decal.Decalibrator."
 
@@ -153,24 +156,41 @@ def check_label_bounds(lower: Any, upper: Any, point: Any) -> tuple[Array, Array
     return low, high, middle
 
 
-def check_label_probabilities(probabilities: Any, shape: tuple[int, int]) -> Array:
-    """(n, L) numbers in [0, 1]."""
+def check_label_probabilities(
+    probabilities: Any, shape: tuple[int, int], names: Sequence[str] | None = None
+) -> Array:
+    """(n, L) numbers in [0, 1]; the columns of a frame are found by the names of labels."""
+    if is_frame(probabilities):
+        probabilities, _ = class_columns(probabilities, names, name="probabilities")
     array = probability_matrix(probabilities, "probabilities")
     if array.shape != shape:
         raise ValueError(f"probabilities must have shape {shape}: got shape {array.shape}.")
     return array
 
 
-def check_thresholds(threshold: Any, labels: int) -> Array:
-    """() or (L,) numbers in [0, 1]."""
+def check_thresholds(threshold: Any, labels: int, names: Sequence[str] | None = None) -> Array:
+    """() or (L,) numbers in [0, 1]; those of a mapping or a Series by the names of labels."""
+    threshold = by_name(threshold, names, labels, "threshold", of="labels")
     array = _per_label(threshold, "threshold", (), labels)
     each = np.atleast_1d(array)
     require_all((each >= 0) & (each <= 1), each, "threshold", "lie between 0 and 1")
     return array
 
 
-def check_costs(costs: Any, labels: int) -> Array:
-    """The thresholds, () or (L,), of costs (2,) or (L, 2) of a wrong yes and of a wrong no."""
+def check_costs(costs: Any, labels: int, names: Sequence[str] | None = None) -> Array:
+    """The thresholds, () or (L,), of costs (2,) or (L, 2) of a wrong yes and of a wrong no.
+
+    Those of mappings, Series and frames by the names of labels, and by `ANSWERS`.
+    """
+    if is_frame(costs):
+        rows = native_index(costs)
+        costs, _ = class_columns(costs, ANSWERS, name="costs", advice="")
+        costs = by_name(costs, names, labels, "costs", of="labels", keys=rows)
+    elif isinstance(costs, Mapping) and set(costs) != set(ANSWERS):
+        costs = by_name(costs, names, labels, "costs", of="labels")
+        costs = [by_name(pair, ANSWERS, 2, "costs", of="answers") for pair in costs]
+    else:
+        costs = by_name(costs, ANSWERS, 2, "costs", of="answers")
     array = _per_label(costs, "costs", (2,), labels)
     require_all(np.isfinite(array) & (array >= 0), array, "costs", "be finite and not negative")
     total = array.sum(axis=-1)

@@ -6,6 +6,7 @@ Messages and rules are those of `decal._base.checks`.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,47 @@ from decal._base.checks import (
     probability_matrix,
     to_numpy,
 )
+from decal._base.data_frames import (
+    Index,
+    by_name,
+    class_columns,
+    column,
+    column_names,
+    index_of,
+    is_frame,
+    require_same_order,
+    row_labels,
+)
 from decal._base.inputs import CONVERT, read_logits
 from decal._base.numerics import Array
 from decal._base.places import require_all
 
 # Boxes, hulls and balls
+
+
+def read_frames(
+    classes: Iterable[Any] | None, **matrices: Any
+) -> tuple[list[Any], tuple[Any, ...] | None, Index | None]:
+    """Matrices of the same inputs and classes, the names of the classes, and those of the inputs.
+
+    The columns of frames are brought into one order: that of `classes` or, without them, of the
+    first frame, whose columns then name the classes unless they are only numbered. What is no
+    frame stays as it is.
+    """
+    names = None if classes is None else tuple(classes)
+    framed = {name: values for name, values in matrices.items() if is_frame(values)}
+    require_same_order(**matrices)
+    if not framed:
+        return list(matrices.values()), names, None
+    name, first = next(iter(framed.items()))
+    columns = column_names(first, name) if names is None else tuple(map(str, names))
+    found = [
+        class_columns(values, columns, name=name)[0] if name in framed else values
+        for name, values in matrices.items()
+    ]
+    if names is None and columns != tuple(str(k) for k in range(len(columns))):
+        names = columns
+    return found, names, index_of(first, rows=len(first), name=name)
 
 
 def check_bounds(lower: Any, upper: Any, point: Any) -> tuple[Array, Array, Array | None]:
@@ -113,9 +150,10 @@ def check_center_and_radius(center: Any, radius: Any) -> tuple[Array, Array]:
 
 def check_member_logits(logits: Any) -> Array:
     """(n, M, K) from M matrices (n, K) of the same shape, M >= 1."""
+    given, _, _ = read_frames(None, **{f"logits[{m}]": z for m, z in enumerate(logits)})
     members = [
         read_logits(z, name=f"logits[{m}]", masked=False, remedy=CONVERT)
-        for m, z in enumerate(logits)
+        for m, z in enumerate(given)
     ]
     if not members:
         raise ValueError("logits must hold a matrix per member, one or more: got none.")
@@ -144,9 +182,47 @@ def check_member_probabilities(probabilities: Any) -> Array:
 # Questions
 
 
-def check_values(values: Any, name: str, classes: int, *, ndim: int | None = None) -> Array:
-    """Finite numbers (classes,) or (A, classes), A >= 1; one of the two if `ndim` says so."""
-    array = to_numpy(values, name)
+ACTION = "action"
+"""The column of a table of utilities that names the actions."""
+
+
+def check_utility(
+    utility: Any, classes: int, names: tuple[str, ...] | None
+) -> tuple[Array, list[Any] | None]:
+    """(A, classes) what each action earns in each class, and the actions' names if they have any.
+
+    Keys of a mapping are names, the column `ACTION` of a frame, or an index of pandas that does
+    not only count its rows.
+    """
+    actions = None
+    if is_frame(utility):
+        named = ACTION in column_names(utility, "utility") and ACTION not in (names or ())
+        actions = row_labels(utility)
+        if named:
+            actions = column(utility, ACTION, "utility", "utility").tolist()
+    elif isinstance(utility, Mapping):
+        actions = list(utility)
+    twice = [action for action in actions or () if (actions or []).count(action) > 1]
+    if twice:
+        raise ValueError(
+            f"utility must have distinct actions: got {twice[0]!r} more than once. Rename one."
+        )
+    return check_values(utility, "utility", classes, ndim=2, names=names), actions
+
+
+def check_values(
+    values: Any,
+    name: str,
+    classes: int,
+    *,
+    ndim: int | None = None,
+    names: tuple[str, ...] | None = None,
+) -> Array:
+    """Finite numbers (classes,) or (A, classes), A >= 1; one of the two if `ndim` says so.
+
+    Those of a mapping, a Series or a frame are brought into the order of the classes' `names`.
+    """
+    array = to_numpy(_in_class_order(values, name, classes, names), name)
     shapes = [f"({classes},)", f"(actions, {classes})"]
     wanted = " or ".join(shapes if ndim is None else shapes[ndim - 1 : ndim])
     allowed = (1, 2) if ndim is None else (ndim,)
@@ -159,14 +235,33 @@ def check_values(values: Any, name: str, classes: int, *, ndim: int | None = Non
     return array
 
 
+def _in_class_order(values: Any, name: str, classes: int, names: tuple[str, ...] | None) -> Any:
+    if is_frame(values):
+        others = {ACTION} - set(names or ())
+        advice = f"call the one that names actions {ACTION!r}, "
+        return class_columns(values, names, others=others, name=name, advice=advice)[0]
+    if isinstance(values, Mapping):
+        rows = values.values()
+        if any(isinstance(row, Mapping) or np.ndim(row) for row in rows):
+            return [by_name(row, names, classes, f"{name}[{a!r}]") for a, row in values.items()]
+    return by_name(values, names, classes, name)
+
+
 def check_event(
     event: Any, count: int, names: tuple[str, ...] | None, *, name: str = "event"
 ) -> NDArray[np.bool_]:
     """(count,) mask of the classes, or labels, named, numbered or marked by `event`.
 
-    One name, or one number, is an event of one class.
+    One name, or one number, is an event of one class. True and False in a mapping or a Series go by
+    the names.
     """
     of = "classes" if name == "event" else name
+    if isinstance(event, Mapping) or str(getattr(event, "dtype", "")) == "bool":
+        event = by_name(event, names, count, name, of=of)
+        if len(event) != count or not all(isinstance(m, bool | np.bool_) for m in event):
+            raise ValueError(
+                f"{name} must be True or False for each of {count} {of}: got {event!r}."
+            )
     members = [event] if isinstance(event, str | int | np.integer) else list(event)
     if len(members) == count and all(isinstance(m, bool | np.bool_) for m in members):
         return np.array(members, dtype=bool)

@@ -16,6 +16,7 @@ import decal
 from decal._base.checks import check_alpha, check_choice
 from decal._base.numerics import Array
 from decal._base.places import listing
+from decal._base.set_checks import ACTION
 from decal._cli.options import (
     AsFittedOption,
     ColumnsOption,
@@ -36,9 +37,6 @@ from decal._io.folders import Layout, open_folder
 from decal._io.formats import TABLES, load_array, open_file, open_table
 from decal._io.writers import check_output
 from decal.decisions import RULES, SET_RULES, abstention_utility
-
-ACTION = "action"
-"""The column of a table of utilities that names the actions."""
 
 ABSTAIN = "abstain"
 ACTIONS_SHOWN = 20

@@ -238,7 +238,7 @@ def _lines(
     return {
         "row": first_row + np.arange(len(chunk)),
         **ids,
-        "predicted": names[chosen.predict(chunk.logits)],
+        "predicted": names[chosen._predicted(chunk.logits)],
         "doubt": chosen.doubt(chunk.logits),
         "hand_over": chosen.hand_over(chunk.logits).astype(np.int8),
     }

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_labels
 from decal._base.numerics import Array
 from decal.credal import CredalSet, IntervalCredalSet
 
@@ -55,7 +54,7 @@ class LabelledSets:
                 "credal must have members in every row: got bounds that no distribution satisfies "
                 f"in row {without.argmax()} ({without.sum()} rows in all). Leave such rows out."
             )
-        y = check_labels(labels, rows=n, classes=K, names=credal.classes)
+        y = credal._labels(labels)
         tight = credal.tighten()
         lower, upper, point = tight.lower, tight.upper, credal.point
         if point is None:

@@ -30,7 +30,7 @@ from decal._base.checks import (
     check_tolerance,
     check_weights,
 )
-from decal._base.data_frames import index_of, is_frame
+from decal._base.data_frames import index_of, is_frame, require_same_order
 from decal._base.inputs import CONVERT, read_labelled_frame, read_logits
 from decal._base.numerics import Array, sigmoid
 from decal._io import model_files
@@ -101,7 +101,7 @@ class CoupledCredalSet(IntervalCredalSet):
     @classmethod
     def _with(cls, box: IntervalCredalSet, **carried: Any) -> Self:
         """A box with what is known of its endpoints."""
-        credal = cls._trusted(box.lower, box.upper, box.point, box.classes)._named(box.index)
+        credal = cls._trusted(box.lower, box.upper, box.point, box.classes)._named(box._index)
         for name in CARRIED:
             array = carried[name]
             object.__setattr__(credal, name, None if array is None else read_only(array))
@@ -118,14 +118,14 @@ class CoupledCredalSet(IntervalCredalSet):
 
     def _box(self) -> IntervalCredalSet:
         box = IntervalCredalSet._trusted(self.lower, self.upper, self.point, self.classes)
-        return box._named(self.index)
+        return box._named(self._index)
 
     def outer(self) -> IntervalCredalSet:
         """The proved bounds, as a credal set that contains what every plausible model predicts."""
         proved = IntervalCredalSet._trusted(
             self.lower_outer, self.upper_outer, self.point, self.classes
         )
-        return proved._named(self.index)
+        return proved._named(self._index)
 
     @property
     def gap(self) -> Array:
@@ -304,6 +304,7 @@ class CoupledDecalibrator:
         """
         names = None if classes is None else tuple(str(name) for name in classes)
         framed = is_frame(logits)
+        require_same_order(logits=logits, labels=labels, sample_weight=sample_weight)
         if framed:
             logits, labels, sample_weight, names = read_labelled_frame(
                 logits, labels, sample_weight, names, whole=True

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from decal._base.checks import check_class_names, check_distributions, check_tolerance
+from decal._base.checks import check_class_names, check_tolerance
+from decal._base.data_frames import require_same_order
 from decal._base.numerics import Array, softplus
-from decal._base.set_checks import check_center_and_radius
+from decal._base.set_checks import check_center_and_radius, read_frames
 from decal.credal import _ball_decisions as ball_decisions
 from decal.credal import _ball_entropy as ball_entropy
 from decal.credal import _ball_measures as ball_measures
@@ -90,10 +91,13 @@ class KLCredalSet(CredalSet):
     }
 
     def __init__(self, center: Any, radius: Any, *, classes: Iterable[Any] | None = None) -> None:
-        c, b = check_center_and_radius(center, radius)
+        require_same_order(center=center, radius=radius)
+        (given,), names, index = read_frames(classes, center=center)
+        c, b = check_center_and_radius(given, radius)
         with np.errstate(divide="ignore"):
             m = ball_support.log_odds(np.log(c))
-        self._hold(-softplus(-m), b, check_class_names(classes, c.shape[1]))
+        self._hold(-softplus(-m), b, check_class_names(names, c.shape[1]))
+        vars(self)["_index"] = index
 
     @classmethod
     def _trusted(cls, log_center: Array, radius: Array, classes: tuple[str, ...] | None) -> Self:
@@ -152,7 +156,7 @@ class KLCredalSet(CredalSet):
     def box(self) -> IntervalCredalSet:
         """The smallest intervals around each ball, and its center."""
         box = IntervalCredalSet._trusted(self.lower, self.upper, self.center, self.classes)
-        return box._named(self.index)
+        return box._named(self._index)
 
     def to_intervals(self) -> IntervalCredalSet:
         """The same as `box`."""
@@ -183,7 +187,7 @@ class KLCredalSet(CredalSet):
         This is a distance to the set, as for hulls. A box asks whether `atol` more room in every
         bound would do, which is a little more generous.
         """
-        p = check_distributions(distributions, shape=self.shape, names=self.classes)
+        p = self._distributions(distributions)
         atol = check_tolerance(atol, "atol")
         p = p / p.sum(axis=1, keepdims=True)
         return ball_decisions.contains(self.log_center, self.radius, p, atol=atol)
@@ -202,7 +206,7 @@ class KLCredalSet(CredalSet):
         >>> decal.KLCredalSet([[0.5, 0.5]], 0.1).divergence([[0.75, 0.25]]).round(4)
         array([0.1308])
         """
-        p = check_distributions(distributions, shape=self.shape, names=self.classes)
+        p = self._distributions(distributions)
         return ball_support.divergence(p / p.sum(axis=1, keepdims=True), self.log_center)
 
     def intersection_probability(self, *, empty: str = "raise") -> Array:

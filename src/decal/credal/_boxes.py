@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from decal import decisions
-from decal._base.checks import check_class_names, check_distributions, check_tolerance
+from decal._base.checks import check_class_names, check_tolerance
 from decal._base.numerics import Array
-from decal._base.set_checks import check_bounds
+from decal._base.set_checks import check_bounds, read_frames
 from decal.credal import _box_entropy as box_entropy
 from decal.credal import _box_measures as box_measures
 from decal.credal import _total_variation as variation
@@ -75,8 +75,10 @@ class IntervalCredalSet(CredalSet):
     def __init__(
         self, lower: Any, upper: Any, *, point: Any = None, classes: Iterable[Any] | None = None
     ) -> None:
-        low, high, middle = check_bounds(lower, upper, point)
-        self._hold(low, high, middle, check_class_names(classes, low.shape[1]))
+        given, names, index = read_frames(classes, lower=lower, upper=upper, point=point)
+        low, high, middle = check_bounds(*given)
+        self._hold(low, high, middle, check_class_names(names, low.shape[1]))
+        vars(self)["_index"] = index
 
     @classmethod
     def _trusted(
@@ -124,7 +126,7 @@ class IntervalCredalSet(CredalSet):
         --------
         decal.metrics.coverage : The share of rows for which this is true.
         """
-        p = check_distributions(distributions, shape=self.shape, names=self.classes)
+        p = self._distributions(distributions)
         atol = check_tolerance(atol, "atol")
         inside: Mask = (p >= self.lower - atol) & (p <= self.upper + atol)
         return np.asarray(inside.all(axis=1)) & ~self.is_empty
@@ -137,7 +139,7 @@ class IntervalCredalSet(CredalSet):
         empty = self.is_empty[:, None]
         lower, upper = reachable(self.lower, self.upper)
         lower, upper = np.where(empty, self.lower, lower), np.where(empty, self.upper, upper)
-        return self._trusted(lower, upper, self.point, self.classes)._named(self.index)
+        return self._trusted(lower, upper, self.point, self.classes)._named(self._index)
 
     def intersection_probability(self, *, empty: str = "raise") -> Array:
         """(n, K) the distribution that lies at the same fraction of every reachable interval.

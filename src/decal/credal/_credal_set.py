@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decal import decisions
-from decal._base.checks import check_alpha, check_choice
+from decal._base.checks import check_alpha, check_choice, check_distributions, check_labels
+from decal._base.data_frames import require_same_order
 from decal._base.numerics import Array
-from decal._base.set_checks import check_event, check_values
+from decal._base.set_checks import check_event, check_utility, check_values
 from decal.credal._box_measures import middle_of_hartley, width
 from decal.credal._interval_rows import IntervalRows
 from decal.credal._warnings import warn_if_saturated
@@ -238,6 +239,16 @@ class CredalSet(IntervalRows):
 
     # What to do
 
+    @overload
+    def decide(
+        self, rule: str, *, utility: None = None, optimism: float = 0.5, empty: str = "raise"
+    ) -> Mask | Indices: ...
+
+    @overload
+    def decide(
+        self, rule: str, *, utility: Any, optimism: float = 0.5, empty: str = "raise"
+    ) -> Any: ...
+
     def decide(
         self,
         rule: str,
@@ -245,21 +256,27 @@ class CredalSet(IntervalRows):
         utility: Any = None,
         optimism: float = 0.5,
         empty: str = "raise",
-    ) -> Mask | Indices:
+    ) -> Any:
         """The actions that a rule keeps, (n, A) bool, or the one that it takes, (n,) int.
+
+        Actions that have names come back by name: the one that is taken as (n,) names; those that
+        are kept as n rows of True and False, with a column per action, in a frame, or a mapping,
+        like that of the utilities.
 
         Parameters
         ----------
         rule : str
             "interval_dominance", "maximality" or "e_admissible" keep a set of actions;
             "gamma_maximin", "gamma_maximax", "hurwicz", "minimax_regret" and "point" take one.
-        utility : (A, K) array, optional
+        utility : (A, K) array, frame or mapping, optional
             What each action earns in each class. Without it actions are classes, a right one earns
-            1 and a wrong one 0.
+            1 and a wrong one 0. An array goes by position. The columns of a frame are found by the
+            names of the classes; its rows are named by a column "action", or by the index of
+            pandas. A mapping goes from actions to mappings from classes to numbers.
         optimism : float
             Weight of the best case in [0, 1], for "hurwicz" only.
         empty : str
-            "raise" or "nan", which keeps no action, or takes action -1.
+            "raise" or "nan", which keeps no action, or takes action -1; None among names.
 
         See Also
         --------
@@ -274,20 +291,29 @@ class CredalSet(IntervalRows):
         array([[ True,  True, False]])
         >>> c.decide("gamma_maximin", utility=decal.abstention_utility(3, cost=0.6))
         array([3])
+        >>> named = decal.IntervalCredalSet([[0.2, 0.3]], [[0.7, 0.8]], classes=["sick", "well"])
+        >>> earns = {"treat": {"well": -1, "sick": 9}, "wait": {"well": 0, "sick": 0}}
+        >>> named.decide("gamma_maximin", utility=earns)
+        array(['treat'], dtype=object)
         """
         check_choice(rule, "rule", (*decisions.RULES, "point"))
-        table = None if utility is None else check_values(utility, "utility", self.shape[1], ndim=2)
+        table, names = None, None
+        if utility is not None:
+            table, names = check_utility(utility, self.shape[1], self.classes)
         optimism = check_alpha(optimism, "optimism")
         actions = self._with_members(empty)._actions(rule, table, optimism)
-        return self._at_their_rows(actions, missing=False if actions.ndim == 2 else -1)
+        found = self._at_their_rows(actions, missing=False if actions.ndim == 2 else -1)
+        return found if names is None else self._by_action(found, names, utility)
 
     def expectation(self, values: Any, *, empty: str = "raise") -> tuple[Array, Array]:
         """(lower, upper): least and greatest expected value of a function of the class.
 
         Parameters
         ----------
-        values : (K,) or (A, K) array
+        values : (K,) or (A, K) array, mapping, Series or frame
             Values of the classes, for one function, which gives (n,) each, or for A, (n, A) each.
+            Arrays go by position; a mapping, a Series and the columns of a frame by the names of
+            the classes.
         empty : str
             "raise" or "nan".
 
@@ -302,7 +328,7 @@ class CredalSet(IntervalRows):
         >>> c.expectation([0.0, 100.0])
         (array([25.]), array([75.]))
         """
-        table = check_values(values, "values", self.shape[1])
+        table = check_values(values, "values", self.shape[1], names=self.classes)
         least, greatest = self._with_members(empty)._expectation(table)
         return self._at_their_rows(least), self._at_their_rows(greatest)
 
@@ -312,7 +338,8 @@ class CredalSet(IntervalRows):
         Parameters
         ----------
         event : str, int, list or (K,) mask
-            Names or numbers of the classes, or True for those in the event; or one class.
+            Names or numbers of the classes, or True for those in the event; or one class. True and
+            False in a mapping or a Series go by the names of the classes.
         empty : str
             "raise" or "nan".
 
@@ -349,6 +376,17 @@ class CredalSet(IntervalRows):
 
     # From the question to the rows that can answer it, and back
 
+    def _distributions(self, distributions: Any, name: str = "distributions") -> Array:
+        """(n, K) one for each row, in the order of the rows; a frame's columns by name."""
+        require_same_order(**{"credal": self, name: distributions})
+        return check_distributions(distributions, shape=self.shape, name=name, names=self.classes)
+
+    def _labels(self, labels: Any) -> Indices:
+        """(n,) one for each row, in the order of the rows."""
+        require_same_order(credal=self, labels=labels)
+        n, K = self.shape
+        return check_labels(labels, rows=n, classes=K, names=self.classes)
+
     def _with_members(self, empty: str) -> Self:
         """The rows that have members: all of them, unless some are empty and `empty` is "nan"."""
         check_choice(empty, "empty", ("raise", "nan"))
@@ -379,6 +417,19 @@ class CredalSet(IntervalRows):
         if rule in self._rules:
             return self._rules[rule](*self._arrays, table)
         return self._best_at_point(table)
+
+    def _by_action(self, found: Mask | Indices, names: list[Any], utility: Any) -> Any:
+        """Actions by their names, in the form of the utilities if there may be several."""
+        if found.ndim == 1:
+            return np.array([None if a < 0 else names[a] for a in found], dtype=object)
+        columns = {name: found[:, a] for a, name in enumerate(names)}
+        if isinstance(utility, Mapping):
+            return columns
+        frame = getattr(type(utility), "from_pydict", type(utility))(columns)  # Arrow, or another
+        if self.index is not None and hasattr(frame, "set_index"):
+            rows: Any = self.to_pandas().index[:: self.shape[1]]
+            frame.index = rows.droplevel(-1)
+        return frame
 
     def _best_at_point(self, utility: Array | None) -> Indices:
         if self.point is None:

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from decal._base.checks import check_class_names, check_distributions, check_tolerance
+from decal._base.checks import check_class_names, check_tolerance
+from decal._base.data_frames import is_frame
 from decal._base.numerics import Array
-from decal._base.set_checks import check_vertices
+from decal._base.set_checks import check_vertices, read_frames
 from decal.credal import _hull_decisions as hull_decisions
 from decal.credal import _hull_entropy as hull_entropy
 from decal.credal._boxes import IntervalCredalSet
@@ -82,8 +83,13 @@ class HullCredalSet(CredalSet):
     def __init__(
         self, vertices: Any, *, axis: int | None = None, classes: Iterable[Any] | None = None
     ) -> None:
+        index = None
+        if isinstance(vertices, list | tuple) and any(map(is_frame, vertices)):
+            frames = {f"vertices[{m}]": member for m, member in enumerate(vertices)}
+            vertices, classes, index = read_frames(classes, **frames)
         array = check_vertices(vertices, axis)
         self._hold(array, check_class_names(classes, array.shape[2]))
+        vars(self)["_index"] = index if axis == 0 else None
 
     def _hold(self, vertices: Array, classes: tuple[str, ...] | None) -> None:
         object.__setattr__(self, "vertices", read_only(vertices))
@@ -117,7 +123,7 @@ class HullCredalSet(CredalSet):
     def box(self) -> IntervalCredalSet:
         """The smallest intervals around each hull, and the mean of its vertices."""
         box = IntervalCredalSet._trusted(self.lower, self.upper, self.point, self.classes)
-        return box._named(self.index)
+        return box._named(self._index)
 
     def tighten(self) -> Self:
         """The set itself: the bounds of a hull are attained."""
@@ -133,7 +139,7 @@ class HullCredalSet(CredalSet):
         atol : float
             Tolerance in units of probability.
         """
-        p = check_distributions(distributions, shape=self.shape, names=self.classes)
+        p = self._distributions(distributions)
         return hull_decisions.contains(self.vertices, p, atol=check_tolerance(atol, "atol"))
 
     def intersection_probability(self, *, empty: str = "raise") -> Array:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.data_frames import ROW, Index, check_index, name_of
+from decal._base.data_frames import (
+    ROW,
+    Index,
+    Numbers,
+    check_index,
+    name_of,
+    require_same_order,
+)
 from decal._base.extras import needs
 from decal._base.numerics import Array
 from decal.credal._notebook import as_table
@@ -40,6 +47,9 @@ class IntervalRows(ABC):
     _of: ClassVar[str] = "class"
     """What the columns are, in the singular."""
 
+    _index: Index | None = None
+    """`index`, or the numbers of rows in the frame that the sets come from."""
+
     @abstractmethod
     def _picked(self, rows: Any) -> Self:
         """The sets of the rows that index an array so; without their names."""
@@ -65,7 +75,9 @@ class IntervalRows(ABC):
     def __getitem__(self, rows: Any) -> Self:
         """The credal set of the chosen rows: an integer, a slice, a mask or a list of integers."""
         rows = row_index(rows, len(self))
-        index = self.index and {name: values[rows] for name, values in self.index.items()}
+        index = self._index
+        if index is not None:
+            index = type(index)({name: values[rows] for name, values in index.items()})
         return self._picked(rows)._named(index)
 
     @property
@@ -74,8 +86,7 @@ class IntervalRows(ABC):
 
         Sets that are predicted from a pandas DataFrame have its index; `with_index` gives one.
         """
-        found: Index | None = vars(self).get("_index")
-        return found
+        return None if isinstance(self._index, Numbers) else self._index
 
     def with_index(self, index: Any) -> Self:
         """The same sets, with names of the inputs, which stay with the rows that are picked.
@@ -94,11 +105,12 @@ class IntervalRows(ABC):
         IntervalCredalSet: 1 input, 2 classes, mean width 0.100
           P-21  1 [0.900, 1.000]  0 [0.000, 0.100]
         """
+        require_same_order(credal=self, index=index)
         return self._named(None if index is None else check_index(index, len(self)))
 
     def _named(self, index: Index | None) -> Self:
         """The same sets with an index that fits them."""
-        if index is self.index:
+        if index is self._index:
             return self
         named = copy.copy(self)
         vars(named)["_index"] = index

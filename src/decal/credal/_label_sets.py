@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_class_names, check_count, check_tolerance
+from decal._base.data_frames import require_same_order
 from decal._base.label_checks import (
     check_costs,
     check_label_bounds,
@@ -17,7 +18,7 @@ from decal._base.label_checks import (
     check_thresholds,
 )
 from decal._base.numerics import Array
-from decal._base.set_checks import check_event
+from decal._base.set_checks import check_event, read_frames
 from decal.credal import _frechet as frechet
 from decal.credal._boxes import IntervalCredalSet
 from decal.credal._credal_set import Mask, read_only
@@ -71,8 +72,10 @@ class MultiLabelCredalSet(IntervalRows):
     def __init__(
         self, lower: Any, upper: Any, *, point: Any = None, names: Iterable[Any] | None = None
     ) -> None:
-        low, high, middle = check_label_bounds(lower, upper, point)
-        self._hold(low, high, middle, check_class_names(names, low.shape[1], name="names"))
+        given, known, index = read_frames(names, lower=lower, upper=upper, point=point)
+        low, high, middle = check_label_bounds(*given)
+        self._hold(low, high, middle, check_class_names(known, low.shape[1], name="names"))
+        vars(self)["_index"] = index
 
     @classmethod
     def _trusted(
@@ -111,7 +114,7 @@ class MultiLabelCredalSet(IntervalRows):
         ends = [np.stack([1.0 - no, yes], axis=1) for no, yes in self._sides(int(k))]
         point = ends[2] if self.point is not None else None
         sets = IntervalCredalSet._trusted(ends[0], ends[1], point, ("no", "yes"))
-        return sets._named(self.index)
+        return sets._named(self._index)
 
     def _sides(self, k: int) -> list[tuple[Array, Array]]:
         """Of lower bounds, upper bounds and the point: what the other side takes, and its own."""
@@ -136,11 +139,13 @@ class MultiLabelCredalSet(IntervalRows):
 
         Parameters
         ----------
-        threshold : float or (L,) array, optional
-            In [0, 1]; one for all labels, or one each. By default 0.5.
-        costs : pair of floats, or (L, 2) array, optional
+        threshold : float, (L,) array, mapping or Series, optional
+            In [0, 1]; one for all labels, or one each, by name in a mapping or a Series. By default
+            0.5.
+        costs : pair of floats, (L, 2) array, mapping or frame, optional
             Instead of a threshold: the cost of saying yes wrongly, and of saying no wrongly; for
-            all labels the same, or for each its own. The threshold is yes / (yes + no).
+            all labels the same, or for each its own. The threshold is yes / (yes + no). A mapping
+            goes from names of labels to pairs; a frame has the columns yes and no.
 
         See Also
         --------
@@ -157,9 +162,9 @@ class MultiLabelCredalSet(IntervalRows):
         """
         L = self.shape[1]
         if costs is None:
-            at = check_thresholds(0.5 if threshold is None else threshold, L)
+            at = check_thresholds(0.5 if threshold is None else threshold, L, self.names)
         elif threshold is None:
-            at = check_costs(costs, L)
+            at = check_costs(costs, L, self.names)
         else:
             raise ValueError(
                 f"threshold must not go with costs: got {threshold!r} and {costs!r}. Pass one."
@@ -174,12 +179,13 @@ class MultiLabelCredalSet(IntervalRows):
 
         Parameters
         ----------
-        probabilities : (n, L) array
-            Those of the labels.
+        probabilities : (n, L) array or data frame
+            Those of the labels; the columns of a frame are found by name.
         atol : float
             Tolerance on every bound.
         """
-        p = check_label_probabilities(probabilities, self.shape)
+        require_same_order(credal=self, probabilities=probabilities)
+        p = check_label_probabilities(probabilities, self.shape, self.names)
         atol = check_tolerance(atol, "atol")
         return np.asarray((p >= self.lower - atol) & (p <= self.upper + atol))
 

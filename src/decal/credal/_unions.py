@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from decal._base.data_frames import order_of, require_same_order
 from decal.credal._boxes import IntervalCredalSet
 from decal.credal._credal_set import CredalSet
 
@@ -19,7 +20,8 @@ def union(sets: Iterable[CredalSet]) -> IntervalCredalSet:
     Parameters
     ----------
     sets : iterable of CredalSet
-        One or more, each of the same n inputs and K classes.
+        One or more, each of the same n inputs and K classes. Inputs with the same index in another
+        order are matched by it; with another index, they are refused.
 
     Returns
     -------
@@ -60,10 +62,13 @@ def union(sets: Iterable[CredalSet]) -> IntervalCredalSet:
                 f"sets must have members: got an empty one at index {index}, row "
                 f"{int(credal.is_empty.argmax())}."
             )
+        order = order_of(first, credal)
+        found[index] = credal if order is None else credal[order]
+        require_same_order(**{"sets[0]": first, f"sets[{index}]": found[index]})
     bounds = [credal._reachable for credal in found]
     low = np.minimum.reduce([lower for lower, _ in bounds])
     high = np.maximum.reduce([upper for _, upper in bounds])
     points = [credal.point for credal in found]
     known = [point for point in points if point is not None]
     point = np.mean(known, axis=0) if len(known) == len(points) else None
-    return IntervalCredalSet._trusted(low, high, point, first.classes)._named(first.index)
+    return IntervalCredalSet._trusted(low, high, point, first.classes)._named(first._index)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_count
+from decal._base.data_frames import require_same_order
 from decal._base.numerics import Array, margins, row_blocks, sigmoid
 from decal._base.top_checks import check_remainder, check_top_classes, check_top_values
 from decal.credal import IntervalCredalSet
@@ -83,6 +84,7 @@ class TopLogits:
         self, values: Any, classes: Any, remainder: Any = None, *, total_classes: int
     ) -> None:
         self.total_classes = check_count(total_classes, "total_classes", least=2)
+        require_same_order(values=values, classes=classes, remainder=remainder)
         z = check_top_values(values, self.total_classes)
         self.classes = check_top_classes(classes, z.shape, self.total_classes)
         rest, z = check_remainder(remainder, z), z.astype(np.float64)

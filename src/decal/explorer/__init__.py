@@ -24,6 +24,7 @@ from typing import Any
 from decal._base.checks import check_distributions, check_labels
 from decal._base.data_frames import (
     Index,
+    Numbers,
     class_columns,
     id_columns,
     index_of,
@@ -36,7 +37,7 @@ from decal._base.numerics import Logits
 from decal.credal import CredalSet
 from decal.explorer._evidence import curves_of
 from decal.explorer._frequencies import with_frequencies
-from decal.explorer._groups import open_groups
+from decal.explorer._groups import open_groups, rows_of_groups
 from decal.explorer._levels import levels_of, opening
 from decal.explorer._media import open_media
 from decal.explorer._offline_page import OfflinePage
@@ -186,7 +187,8 @@ def explore(
     >>> page.payload.arrays["0/upper"].shape, page.payload.header["start"]
     ((3, 4, 2), 1)
     """
-    require_same_order(logits, labels)
+    beside = {"labels": labels, "truth": truth, "texts": texts, "images": images, "names": names}
+    require_same_order(logits=logits, **beside, **rows_of_groups(groups))
     z = _matrix(model, logits, ids)
     n, K = z.shape
     y = labels
@@ -200,6 +202,7 @@ def explore(
     sides = [_side(model, z, name or ("Model A" if compare else "Model"), levels, first)]
     if compare is not None:
         other, other_logits, *other_name = compare
+        require_same_order(logits=logits, **{"compare's logits": other_logits})
         other_z = _matrix(other, other_logits, ids, "compare's logits")
         if other_z.shape != z.shape:
             raise ValueError(
@@ -215,7 +218,7 @@ def explore(
             first,
             len(z),
             labels=y,
-            truth=None if truth is None else _truth(truth, z.shape),
+            truth=None if truth is None else _truth(truth, z.shape, sides[0].first.classes),
             media=open_media(
                 _names(names, index_of(logits, ids, rows=n), n), texts, images, total=n
             ),
@@ -262,9 +265,11 @@ def explore_credal(
     >>> c.explore(title="Three classes").payload.header["models"][0]["classes"]
     ['a', 'b', 'c']
     """
-    n, K = credal.shape
+    n = len(credal)
     if n == 0:
         raise ValueError("credal must have at least one input: got none.")
+    beside = {"texts": texts, "images": images, "names": names}
+    require_same_order(credal=credal, **beside, **rows_of_groups(groups))
     side = Side(name or "Credal sets", lambda _level, rows: credal[rows], credal[0])
     return Exploration(
         collect(
@@ -272,10 +277,8 @@ def explore_credal(
             [None],
             0,
             n,
-            labels=None
-            if labels is None
-            else check_labels(labels, rows=n, classes=K, names=credal.classes),
-            truth=None if truth is None else _truth(truth, (n, K)),
+            labels=None if labels is None else credal._labels(labels),
+            truth=None if truth is None else credal._distributions(truth, "truth"),
             media=open_media(_names(names, credal.index, n), texts, images, total=n),
             groups=open_groups(groups, total=n),
             rows=rows,
@@ -327,7 +330,7 @@ def _matrix(model: Predictor, logits: Any, ids: Any, name: str = "logits") -> Lo
 
 def _names(names: Iterable[Any] | None, index: Index | None, rows: int) -> Iterable[Any] | None:
     """The names given, or else those of the index."""
-    if names is not None or index is None:
+    if names is not None or index is None or isinstance(index, Numbers):
         return names
     return [name_of(index, row) for row in range(rows)]
 
@@ -356,9 +359,9 @@ def _settings(model: Predictor) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(value)) for name, value in shown.items())
 
 
-def _truth(truth: Any, shape: tuple[int, ...]) -> Any:
+def _truth(truth: Any, shape: tuple[int, ...], names: tuple[str, ...] | None) -> Any:
     n, K = shape
-    return check_distributions(truth, shape=(n, K), name="truth")
+    return check_distributions(truth, shape=(n, K), name="truth", names=names)
 
 
 def _require_same_order(first: tuple[str, ...], second: tuple[str, ...]) -> None:

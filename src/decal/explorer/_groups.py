@@ -44,6 +44,12 @@ def open_groups(groups: Mapping[str, Any] | None, *, total: int) -> list[GroupCo
     return [_group(str(name), column, total) for name, column in groups.items()]
 
 
+def rows_of_groups(groups: Any) -> dict[str, Any]:
+    """The columns, by what messages call them; none of what is no mapping."""
+    found = groups if isinstance(groups, Mapping) else {}
+    return {f"groups[{name!r}]": column for name, column in found.items()}
+
+
 def _group(name: str, column: Any, total: int) -> GroupColumn:
     listed = column.tolist() if hasattr(column, "tolist") else list(column)
     if len(listed) != total:

@@ -130,7 +130,8 @@ def story(
       .save("story.html") writes it as a file, .serve() opens it in a browser
     """
     _require_paper(model)
-    z = inputs_of(model, logits)
+    beside = {"labels": labels, "texts": texts, "images": images}
+    z = inputs_of(model, logits, **beside, names=names)
     n = len(z)
     if n > MOST_INPUTS:
         raise ValueError(f"logits must have at most {MOST_INPUTS} rows: got {n:,}. Choose some.")

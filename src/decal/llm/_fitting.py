@@ -9,6 +9,7 @@ from the upper margins: the interval holds those of all completions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import DEFAULT_ALPHA, check_choice, check_labels
+from decal._base.data_frames import by_name, require_same_order
 from decal._base.numerics import Array, margins
 from decal.decalibrator import Decalibrator
 from decal.decalibrator import decalibrate as decalibrate_logits
@@ -53,7 +55,7 @@ def decalibrate(
     masses : LabelMasses
         Of n labelled answers.
     labels : (n,) array
-        Names of labels, or their numbers.
+        Names of labels, or their numbers; or a mapping from the names of answers to these.
     alpha : float
         The level, as for `decal.decalibrate`.
     unlisted : str
@@ -82,6 +84,9 @@ def decalibrate(
     """
     check_choice(unlisted, "unlisted", ("refuse", "even", "bounds"))
     n, K = masses.shape
+    if isinstance(labels, Mapping):
+        labels = by_name(labels, masses.names, n, "labels", of="answers")
+    require_same_order(masses=masses, labels=labels)
     columns = check_labels(labels, rows=n, classes=K, names=masses.classes)
     if unlisted != "bounds" or masses.exact.all():
         logits = masses.logits("even" if unlisted == "even" else "refuse", vocabulary=vocabulary)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_choice, check_count, check_logits
+from decal._base.data_frames import ROW
 from decal._base.numerics import Array, row_blocks
 from decal.llm._answers import Answer, is_list, is_path, read_answer, read_answers
 from decal.llm._verbaliser import Verbaliser
@@ -76,6 +77,11 @@ class LabelMasses:
             "LabelMasses, which are intervals. Use decal.llm.decalibrate and decal.llm.predict, or "
             "pass masses.logits()"
         )
+
+    @property
+    def _index(self) -> dict[str, NDArray[Any]] | None:
+        """What tells answers apart, see `decal._base.data_frames.require_same_order`."""
+        return None if self.names is None else {ROW: np.array(self.names)}
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from decal._base.checks import check_choice, check_count
 from decal._base.numerics import softmax
+from decal._base.set_checks import read_frames
 from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, union
 
 __all__ = ["option_orders", "spread"]
@@ -47,7 +48,9 @@ def spread(
                 "how must be 'union' for credal sets: got 'hull', which is for logits."
             )
         return union(sets)
-    logits = np.asarray(predictions, dtype=np.float64)
+    frames = {f"predictions[{m}]": one for m, one in enumerate(sets)}
+    matrices, classes, index = read_frames(classes, **frames)
+    logits = np.asarray(matrices, dtype=np.float64)
     if logits.ndim != 3 or not logits.size or np.isnan(logits).any():
         raise ValueError(
             "predictions must be logits (templates, inputs, labels) without NaN, or a list of "
@@ -55,7 +58,7 @@ def spread(
         )
     M, n, K = logits.shape
     p = softmax(logits.reshape(M * n, K)).reshape(M, n, K)
-    hull = HullCredalSet(p.transpose(1, 0, 2), axis=1, classes=classes)
+    hull = HullCredalSet(p.transpose(1, 0, 2), axis=1, classes=classes)._named(index)
     return hull if how == "hull" else hull.box()
 
 

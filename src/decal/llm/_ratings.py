@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from decal._base.checks import check_share
+from decal._base.data_frames import by_name
 from decal._base.numerics import Array
 from decal.credal._credal_set import CredalSet
 
@@ -35,7 +36,8 @@ class Ratings:
     credal : CredalSet
         Of n items, with a class for each rating.
     values : (K,) array, optional
-        The rating that each class stands for; by default the number that it is called by.
+        The rating that each class stands for, by name in a mapping or a Series; by default the
+        number that it is called by.
 
     Attributes
     ----------
@@ -120,7 +122,7 @@ def _check_values(credal: CredalSet, values: Any) -> Array:
                 f"values must say what the classes are worth: got classes called {credal.classes}. "
                 "Pass values=[1, 2, ...]."
             )
-    found = np.asarray(values, dtype=np.float64)
+    found = np.asarray(by_name(values, credal.classes, K, "values"), dtype=np.float64)
     if found.shape != (K,) or not np.isfinite(found).all():
         raise ValueError(f"values must be {K} finite numbers: got {values!r}.")
     return found

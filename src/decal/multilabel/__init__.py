@@ -197,8 +197,7 @@ class MultiLabelDecalibrator:
             names = known.names
         if names is None and is_frame(logits):
             names = column_names(logits)
-        require_same_order(logits, labels)
-        require_same_order(logits, weights, "sample_weight")
+        require_same_order(logits=logits, labels=labels, sample_weight=weights)
         given = None if names is None else tuple(str(name) for name in names)
         L = None if known is None else len(known.present)
         z = self._read(logits, given, L)

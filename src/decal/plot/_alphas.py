@@ -14,7 +14,7 @@ from matplotlib.colors import FuncNorm
 from numpy.typing import NDArray
 
 from decal._base.checks import check_alphas, check_count, check_scores, to_numpy
-from decal._base.data_frames import is_frame
+from decal._base.data_frames import by_name, is_frame
 from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
 from decal.plot._beside import beside
@@ -367,8 +367,10 @@ class Bands:
 def _bands(model: Predictor, logits: Any, alphas: Any, truth: Any) -> Bands:
     even = _unstretched(np.linspace(1, 0, LEVELS))
     levels = even if alphas is None else np.sort(check_alphas(alphas))[::-1]
-    array = logits if is_frame(logits) else np.atleast_2d(to_numpy(logits, "logits"))
-    z = inputs_of(model, array)
+    if not is_frame(logits):
+        given = by_name(logits, getattr(model, "classes", None), np.size(logits), "logits")
+        logits = np.atleast_2d(to_numpy(given, "logits"))
+    z = inputs_of(model, logits)
     if len(z) != 1:
         raise ValueError(f"logits must be those of one input: got {len(z)} rows.")
     found = [one_row(model.predict(z, alpha=float(level)), 0) for level in levels]
@@ -378,7 +380,7 @@ def _bands(model: Predictor, logits: Any, alphas: Any, truth: Any) -> Bands:
         np.stack([one.lower[0] for one in found]),
         np.stack([one.upper[0] for one in found]),
         None if point is None else point[0],
-        true_row(truth, 0, found[0].shape),
+        true_row(truth, 0, found[0]),
         class_names(found[0]),
     )
 

@@ -10,7 +10,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from decal._base.checks import check_choice, check_count
-from decal._base.data_frames import is_frame
+from decal._base.data_frames import is_frame, require_same_order
 from decal._base.numerics import Array
 from decal.plot._fonts import drawable, literal, wrapped
 from decal.plot._intervals import LABEL_WIDTH, MOST_BARS
@@ -260,6 +260,7 @@ def _curves(shift: LabelShift, logits: Any, k: int, shown: Array) -> Array:
 
 def _called(names: Sequence[str] | None, logits: Any, count: int) -> list[str]:
     """What inputs are called."""
+    require_same_order(logits=logits, names=names)
     if names is not None:
         if len(names) != count:
             raise ValueError(f"names must be one for each of {count} inputs: got {len(names)}.")

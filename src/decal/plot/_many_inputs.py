@@ -9,7 +9,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
-from decal._base.checks import check_alpha, check_labels
+from decal._base.checks import check_alpha
 from decal._base.numerics import Array
 from decal._base.set_checks import check_event
 from decal.credal._credal_set import CredalSet, Indices, Mask
@@ -96,11 +96,7 @@ def binary(
     k = int(inside.argmax())
     low, high = credal.probability(inside, empty="nan")
     middle = (low + high) / 2 if credal.point is None else credal.point[:, k]
-    right = (
-        None
-        if labels is None
-        else check_labels(labels, rows=len(credal), classes=2, names=credal.classes) == k
-    )
+    right = None if labels is None else credal._labels(labels) == k
     order = np.argsort(middle, kind="stable")
     order = order[~np.isnan(low[order])]
     low, high, middle = low[order], high[order], middle[order]
@@ -200,9 +196,7 @@ def decomposition(
     ink = frame(ax)
     groups: dict[str, tuple[Mask, str]] = {"inputs": (np.ones(n, bool), ink.models[0])}
     if labels is not None:
-        right = credal.decide("point", empty="nan") == check_labels(
-            labels, rows=n, classes=K, names=credal.classes
-        )
+        right = credal.decide("point", empty="nan") == credal._labels(labels)
         groups = {"right": (right, ink.models[0]), "wrong": (~right, ink.truth)}
     area = float(np.clip(CROWD / max(n, 1), *MARK_AREA)) * unit() ** 2
     strength = float(np.clip(30 / max(n, 1) ** 0.5, 0.3, 0.85))

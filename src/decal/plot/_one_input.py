@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_choice, check_count, check_distributions, check_row, to_numpy
+from decal._base.data_frames import by_name, is_frame, require_same_order
 from decal._base.numerics import Array
 from decal.credal import CredalSet
 from decal.plot._fonts import drawable, wrapped
@@ -65,6 +66,7 @@ def named(credal: Sets) -> dict[str, CredalSet]:
     counts = {one.shape[1] for one in sets.values()}
     if len(counts) > 1:
         raise ValueError(f"credal must have one number of classes: got {sorted(counts)}.")
+    require_same_order(**{f"credal[{name!r}]": one for name, one in sets.items()})
     return {str(name): one for name, one in sets.items()}
 
 
@@ -86,15 +88,16 @@ def one_row(credal: CredalSet, row: Any) -> CredalSet:
     return one
 
 
-def true_row(truth: Any, row: int, shape: tuple[int, int]) -> Array | None:
+def true_row(truth: Any, row: int, credal: CredalSet) -> Array | None:
     """(K,) the true distribution of an input, out of one or of all."""
     if truth is None:
         return None
-    array = to_numpy(truth, "truth")
-    if array.ndim == 1:
-        array, shape, row = array[None], (1, shape[1]), 0
-    checked = check_distributions(array, shape=shape, name="truth")
-    return np.asarray(checked[check_row(row, shape[0])])
+    if not is_frame(truth):
+        K = credal.shape[1]
+        array = to_numpy(by_name(truth, credal.classes, K, "truth"), "truth")
+        if array.ndim == 1:
+            return np.asarray(check_distributions(array[None], shape=(1, K), name="truth")[0])
+    return np.asarray(credal._distributions(truth, "truth")[check_row(row, len(credal))])
 
 
 def class_names(credal: CredalSet) -> list[str]:
@@ -120,7 +123,7 @@ def shown(
                 f"got others for {name!r}. Draw them side by side."
             )
     rows = {name: one_row(credal, row) for name, credal in sets.items()}
-    right = true_row(truth, row, first.shape)
+    right = true_row(truth, row, first)
     chosen = _foremost(list(rows.values()), check_count(top, "top"), right)
     if sort != "class":
         values = [getattr(one, sort) for one in rows.values()]

@@ -95,7 +95,7 @@ def simplex(
     sets = _three_classes(credal)
     first = next(iter(sets.values()))
     rows = {name: one_row(one, row) for name, one in sets.items()}
-    right = true_row(truth, row, first.shape)
+    right = true_row(truth, row, first)
     ax = axes_or_new(ax, 3.7, 3.7)
     ink, _ = inks(ax)
     hanging = _triangle(ax, ink, class_names(first))

@@ -211,7 +211,8 @@ def alpha_for_coverage(
     >>> decal.selection.alpha_for_coverage(d, logits, annotations=votes, target=0.75)
     Choice: alpha 0.953..., coverage 0.7500 on 4 examples, wanted at least 0.75
     """
-    z, target = inputs_of(model, logits), check_alpha(target, "target")
+    known = {"distributions": distributions, "annotations": annotations}
+    z, target = inputs_of(model, logits, **known), check_alpha(target, "target")
     require_one(distributions=distributions, annotations=annotations)
     if annotations is not None:
         distributions = shares(annotations, z.shape[1])
@@ -339,7 +340,8 @@ def alpha_for_labels(
     >>> decal.selection.alpha_for_labels(d, logits[200:], labels[200:], 0.1)
     Choice: alpha 0.930..., miss rate 0.0950 on 200 examples, wanted at most 0.1
     """
-    z, epsilon = inputs_of(model, logits, labels=labels), check_alpha(epsilon, "epsilon")
+    z = inputs_of(model, logits, labels=labels, groups=groups)
+    epsilon = check_alpha(epsilon, "epsilon")
     every_row = labels_inside(model, z, labels, rule)
     names = getattr(model, "classes", None)
     y = check_labels(labels, rows=len(z), classes=z.shape[1], names=names)

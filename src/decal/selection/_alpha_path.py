@@ -143,7 +143,7 @@ def path(
               0.99      0.8686      0.0000      1.0000
                0.9      0.6365      0.0000      1.5000
     """
-    z = inputs_of(model, logits, labels=labels)
+    z = inputs_of(model, logits, labels=labels, distributions=distributions)
     check_choice(rule, "rule", SET_RULES)
     if alphas is None:
         budgets = np.geomspace(*PATH_BUDGETS, PATH_LEVELS - 2)

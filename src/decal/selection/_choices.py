@@ -125,7 +125,7 @@ class GroupChoice(Mapping[Any, Choice]):
         groups : (n,) array
             Their groups.
         """
-        z = inputs_of(model, logits)
+        z = inputs_of(model, logits, groups=groups)
         alphas = self.alphas(check_groups(groups, len(z)))
         low, high, point = np.empty((3, *z.shape))
         classes = None

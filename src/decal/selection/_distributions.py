@@ -180,7 +180,7 @@ def alpha_for_distribution(
     Choice: alpha 0.359834, miss bound 0.1999 on 1,050 examples, wanted at most 0.2
     """
     local = _local_of(model)
-    require_same_order(logits, labels)
+    require_same_order(logits=logits, labels=labels, groups=groups)
     z = model._new_inputs(logits, empty=False)
     y = check_labels(labels, rows=len(z), classes=z.shape[1], names=model.classes)
     require_possible_labels(z, y, probabilities=model.probabilities, floor=model.floor)

@@ -106,7 +106,7 @@ def plausibility(
     >>> decal.selection.plausibility(d, logits, labels=[0, 1, 0, 1]).round(2)
     array([1.  , 0.92, 0.95, 1.  ])
     """
-    z = inputs_of(model, logits, labels=labels)
+    z = inputs_of(model, logits, labels=labels, distributions=distributions)
     require_one(distributions=distributions, labels=labels)
     if labels is None:
         inside = distributions_inside(model, z, distributions, atol)

@@ -20,7 +20,14 @@ from decal._base.checks import (
     check_share,
     check_weights,
 )
-from decal._base.data_frames import class_columns, id_columns, index_of, is_frame
+from decal._base.data_frames import (
+    by_name,
+    class_columns,
+    id_columns,
+    index_of,
+    is_frame,
+    require_same_order,
+)
 from decal._base.inputs import (
     REMEDY,
     check_floor,
@@ -200,9 +207,9 @@ class LabelShift:
             A weight of 2 counts like two equal rows.
         classes : iterable, optional
             K names.
-        frequencies : (K,) array, optional
-            The class frequencies that the model supposes, with calibrate=False. By default those of
-            the labels.
+        frequencies : (K,) array, mapping or Series, optional
+            The class frequencies that the model supposes, with calibrate=False; by name in a
+            mapping or a Series. By default those of the labels.
 
         Returns
         -------
@@ -220,7 +227,7 @@ class LabelShift:
                     "frequencies must not be given with calibrate=True, which takes those of the "
                     "labels. Use LabelShift(calibrate=False)."
                 )
-            given = check_sums_to_one(frequencies)
+            given = check_sums_to_one(by_name(frequencies, names, z.shape[1], "frequencies"))
             if len(given) != z.shape[1]:
                 raise ValueError(
                     f"frequencies must have one number per class, {z.shape[1]}: got {len(given)}."
@@ -251,6 +258,7 @@ class LabelShift:
         self
         """
         calibrated = self._fitted.calibrated
+        require_same_order(logits=logits, sample_weight=sample_weight)
         z = self._read(logits, calibrated)
         return self._add(self._observed_checked(z, check_weights(sample_weight, rows=len(z))))
 
@@ -358,7 +366,7 @@ class LabelShift:
         ----------
         logits : (n, K) array
             Of the same model; or a data frame, with columns named after the classes.
-        frequencies : mapping, array or Near, optional
+        frequencies : mapping, Series, array or Near, optional
             What if? The least and largest frequency of classes, by name or number; the classes not
             named keep their proportions to each other. A single number fixes a frequency. Or a
             (K, 2) array of bounds, or (K,) frequencies; or all near some, see `decal.shift.Near`.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from decal._base.checks import check_choice
+from decal._base.data_frames import by_name, native_index
 from decal._base.numerics import Array
 from decal.credal._ball_support import extreme_member
 from decal.shift._calibrated import check_sums_to_one
@@ -40,9 +41,10 @@ class Near:
 
     Parameters
     ----------
-    center : str or (K,) array
+    center : str, (K,) array, mapping or Series
         "before", those where the model was calibrated; "observed", the most likely ones among
-        the inputs observed, with half an input of every class added; or frequencies of your own.
+        the inputs observed, with half an input of every class added; or frequencies of your own,
+        by name in a mapping or a Series.
     ratio : float, optional
         At least 1: no frequency is more than so many times larger, or smaller, than the center's.
     kl : float, optional
@@ -74,7 +76,11 @@ class Near:
         if isinstance(self.center, str):
             check_choice(self.center, "center", CENTERS)
         else:
-            object.__setattr__(self, "center", check_sums_to_one(self.center))
+            named = isinstance(self.center, Mapping)
+            values = check_sums_to_one([*self.center.values()] if named else self.center)
+            names = self.center if named else native_index(self.center)
+            center = values if names is None else dict(zip(names, values, strict=True))
+            object.__setattr__(self, "center", center)
         given = [name for name in SIZES if getattr(self, name) is not None]
         if len(given) != 1:
             found = " and ".join(given) or "none"
@@ -137,9 +143,10 @@ def _center(near: Near, known: Known) -> Array:
         before = near.center == "before"
         return known.calibrated.frequencies if before else known.seen.smoothed
     K = len(known.calibrated.frequencies)
-    if len(near.center) != K:
-        raise ValueError(f"center must have one number per class, {K}: got {len(near.center)}.")
-    return np.asarray(near.center)
+    center = by_name(near.center, known.calibrated.names, K, "center")
+    if len(center) != K:
+        raise ValueError(f"center must have one number per class, {K}: got {len(center)}.")
+    return check_sums_to_one(center)
 
 
 def ball_box(odds: Array, center: Array, member: Member) -> tuple[Array, Array]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decal._base.data_frames import native_index
 from decal._base.numerics import Array
 from decal.shift._segments import adapted
 
@@ -116,8 +117,11 @@ def check_frequencies(
     """Bounds of every class's frequency, and whether it was named."""
     K = len(classes)
     low, high, named = np.zeros(K), np.ones(K), np.zeros(K, dtype=bool)
+    native = native_index(frequencies)
     if isinstance(frequencies, Mapping):
         items = list(frequencies.items())
+    elif native is not None:
+        items = list(zip(native, frequencies.to_numpy(), strict=True))
     else:
         array = np.asarray(frequencies, dtype=np.float64)
         if array.shape not in ((K,), (K, 2)):

@@ -46,6 +46,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 )
 
 from decal._base.checks import check_choice, check_weights, to_numpy
+from decal._base.data_frames import require_same_order
 from decal._base.inputs import SMALLEST, logits_from_probabilities, read_logits
 from decal._base.numerics import Array
 from decal.decalibrator import Decalibrator
@@ -115,6 +116,7 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         """
         check_choice(self.method, "method", METHODS)
         floor = _check_floor(self.floor)
+        require_same_order(X=X, y=y, sample_weight=sample_weight)
         X, y = validate_data(self, X, y, skip_check_array=True)
         _require_one_label(y)
         X, y = indexable(X, column_or_1d(y, warn=True))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from decal._base.checks import check_choice
-from decal._base.data_frames import index_of
+from decal._base.data_frames import index_of, require_same_order
 from decal._base.numerics import Array
 from decal.credal import IntervalCredalSet
 from decal.decisions import SET_RULES
@@ -126,6 +126,7 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
             A weight of 2 counts like two equal rows.
         """
         check_is_fitted(self)
+        require_same_order(X=X, sample_weight=sample_weight)
         self.shift_.observe(self._new_logits(X), sample_weight=sample_weight)
         return self
 

@@ -143,17 +143,23 @@ class Triage:
         """
         return self._rule.handed(self.doubt(logits, scores=scores))
 
-    def predict(self, logits: Any) -> Labels:
+    def predict(self, logits: Any) -> NDArray[Any]:
         """(n,) the predicted classes that the score doubts, of the recalibrated model if it is its.
+
+        By name if the classes have names, else numbers of columns.
 
         Parameters
         ----------
         logits : (n, K) array
             New rows.
         """
-        z = self._logits(logits)
+        predicted = self._predicted(logits)
+        return predicted if self._names is None else np.array(self._names)[predicted]
+
+    def _predicted(self, logits: Any) -> Labels:
+        """The same as numbers of columns."""
         name = self.score if self.score in self._doubts.names else OWN
-        return self._doubts.score(name, z)[1]
+        return self._doubts.score(name, self._logits(logits))[1]
 
     def doubt(self, logits: Any, *, scores: Mapping[str, Any] | None = None) -> Array:
         """(n,) the scores of new rows, higher where a check is needed more.
@@ -165,6 +171,7 @@ class Triage:
         scores : mapping, optional
             Your own scores of these rows, by name.
         """
+        require_same_order(logits=logits, **_called(scores))
         z = self._logits(logits)
         if self.score in self._doubts.names:
             return self._doubts.score(self.score, z)[0]
@@ -347,7 +354,7 @@ def choose(
     >>> f"{handed.mean():.2f} handed over, {wrong[~handed].mean():.2f} of the others wrong"
     '0.38 handed over, 0.04 of the others wrong'
     """
-    require_same_order(logits, labels)
+    require_same_order(logits=logits, labels=labels, **_called(scores))
     names, framed = getattr(model, "classes", None), is_frame(logits)
     if framed:
         logits, names = class_columns(logits, names)
@@ -449,6 +456,11 @@ def _level(confidence: float | None) -> float | None:
     if level == 1:
         raise ValueError("confidence must be less than 1: got 1. Nothing is certain.")
     return level
+
+
+def _called(scores: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Scores that the caller gives, by what messages call them."""
+    return {f"scores[{name!r}]": values for name, values in (scores or {}).items()}
 
 
 def _own_scores(scores: Mapping[str, Any] | None, rows: int) -> dict[str, Array]:
