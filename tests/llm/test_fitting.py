@@ -183,9 +183,9 @@ def test_what_needs_logits_is_refused(settings, message):
 def test_masses_are_no_logits_and_say_what_takes_them():
     p, labels = labelled(np.random.default_rng(0))
     masses = vocabulary_masses(np.log(p), TOKENS, ABC)
-    d = decalibrate_masses(masses, labels)
     message = "got LabelMasses, .* Use decal.llm.decalibrate and decal.llm.predict, or"
     with pytest.raises(ValueError, match=message):
         decal.decalibrate(masses, labels)
+    coupled = decal.CoupledDecalibrator(0.9, likelihood="mean").fit(np.log(p[:, :3]), labels)
     with pytest.raises(ValueError, match=message):
-        d.predict(masses)
+        coupled.predict(masses)

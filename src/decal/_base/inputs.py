@@ -226,13 +226,17 @@ def inputs_of(
     """The matrix (n, K) that a model's `predict` takes: a frame's columns in the order of classes.
 
     They are not converted, and nothing is said of probabilities: that is left to `predict`. Of
-    `labels`, only the order is checked.
+    `labels`, only the order is checked. A `decal.llm.LabelMasses` stays as it is.
     """
     if hasattr(model, "predict_logits"):
         raise ValueError(
             f"model must be a Decalibrator: got {type(model).__name__}, which takes features. "
             "Of a CredalClassifier pass clf.decalibrator_, and clf.predict_logits(X) as logits."
         )
+    if hasattr(values, "predicted_by"):
+        values.require_order_of(labels)
+        check_logits(values.middle, classes=classes, name=name, masked=True)
+        return values  # type: ignore[no-any-return]
     require_same_order(values, labels)
     if is_frame(values):
         values, _ = class_columns(values, getattr(model, "classes", None), name=name)

@@ -37,7 +37,8 @@ def decalibrate(
     masses : LabelMasses
         Of n labelled answers.
     labels : (n,) array
-        Names of labels, or their numbers.
+        Names of labels, or their numbers. Those with an index of pandas must be in the order of
+        `masses.names`.
     alpha : float
         The level, as for `decal.decalibrate`.
     unlisted : str
@@ -66,6 +67,7 @@ def decalibrate(
     """
     check_choice(unlisted, "unlisted", ("refuse", "even", "bounds"))
     n, K = masses.shape
+    masses.require_order_of(labels)
     columns = check_labels(labels, rows=n, classes=K, names=masses.classes)
     if unlisted != "bounds" or masses.exact.all():
         logits = masses.logits("even" if unlisted == "even" else "refuse", vocabulary=vocabulary)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,10 @@ from decal._base.checks import check_choice, check_count, check_logits
 from decal._base.numerics import Array, row_blocks
 from decal.llm._answers import Answer, is_list, is_path, read_answer, read_answers
 from decal.llm._verbaliser import Verbaliser
+
+if TYPE_CHECKING:
+    from decal.credal import IntervalCredalSet
+    from decal.decalibrator import Decalibrator
 
 __all__ = ["LabelMasses", "label_masses", "vocabulary_masses"]
 
@@ -76,6 +81,32 @@ class LabelMasses:
             "LabelMasses, which are intervals. Use decal.llm.decalibrate and decal.llm.predict, or "
             "pass masses.logits()"
         )
+
+    def predicted_by(
+        self, decalibrator: Decalibrator, *, alpha: float | None = None
+    ) -> IntervalCredalSet:
+        """Credal sets of these answers, see `decal.llm.predict`: what `decalibrator.predict` calls.
+
+        Parameters
+        ----------
+        decalibrator, alpha
+            As for `decal.llm.predict`.
+        """
+        from decal.llm._outer_boxes import predict
+
+        return predict(decalibrator, self, alpha=alpha)
+
+    def require_order_of(self, labels: Any) -> None:
+        """ValueError if labels are of these answers in another order, or could mean two classes.
+
+        Parameters
+        ----------
+        labels : (n,) array, or None
+            Those with an index of pandas say which answers they are of.
+        """
+        if labels is not None:
+            _require_names(labels, self.classes)
+            _require_order(labels, self.names)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -149,6 +180,43 @@ class LabelMasses:
         share = self.remainder / np.maximum(others, 1)
         with np.errstate(divide="ignore"):
             return np.log(np.exp(self.lower) + self.unlisted * share[:, None])
+
+
+def _require_names(labels: Any, classes: tuple[str, ...]) -> None:
+    """ValueError about whole numbers where classes are called by other ones than 0, 1, ..."""
+    if not all(name.isdecimal() for name in classes) or classes == _counted(len(classes)):
+        return
+    if np.asarray(labels).dtype.kind in "iu":
+        raise ValueError(
+            "labels must be names of classes, as text: got integers, and classes called "
+            f"{', '.join(classes)}, which are not numbered so. Pass [str(label) for label in "
+            "labels]."
+        )
+
+
+def _require_order(labels: Any, names: tuple[str, ...] | None) -> None:
+    """ValueError if labels have an index of pandas with ids of the answers in another order.
+
+    An index without any of these ids names no answers, nor does one that counts other rows.
+    """
+    index = getattr(labels, "index", None)
+    if names is None or not hasattr(index, "nlevels"):
+        return
+    ids = tuple(map(str, index))
+    counts = ids == _counted(len(ids)) and set(ids) != set(names)
+    if ids == names or counts or set(ids).isdisjoint(names):
+        return
+    differ = enumerate(zip_longest(ids, names))
+    row, (found, wanted) = next((i, pair) for i, pair in differ if pair[0] != pair[1])
+    raise ValueError(
+        f"labels must be in the order of the answers: got {len(ids)} labels, and {found!r} in row "
+        f"{row}, where the answers have {wanted!r}. Reorder them with "
+        "labels.loc[list(masses.names)], or pass labels.to_numpy() to go by position."
+    )
+
+
+def _counted(rows: int) -> tuple[str, ...]:
+    return tuple(map(str, range(rows)))
 
 
 def label_masses(answers: Any, verbaliser: Verbaliser, *, position: int = 0) -> LabelMasses:
