@@ -8,7 +8,7 @@ and that plus, for each of its spellings that is not listed, such a token.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from decal._base.checks import check_choice, check_count, check_logits
 from decal._base.numerics import Array, row_blocks
-from decal.llm._answers import Answer, is_list, is_path, read_answer, read_answers
+from decal.llm._answers import (
+    Answer,
+    Answers,
+    Skipped,
+    is_list,
+    is_path,
+    read_answer,
+    read_answers,
+)
 from decal.llm._verbaliser import Verbaliser
 
 if TYPE_CHECKING:
@@ -56,6 +64,8 @@ class LabelMasses:
         The names of the labels.
     names : tuple of str, or None
         The names of the answers, if they have any.
+    skipped : tuple of Skipped
+        The responses that were left out when these were read.
 
     See Also
     --------
@@ -71,6 +81,7 @@ class LabelMasses:
     tokens: Counts
     classes: tuple[str, ...]
     names: tuple[str, ...] | None = None
+    skipped: tuple[Skipped, ...] = ()
 
     def __len__(self) -> int:
         return len(self.lower)
@@ -219,7 +230,9 @@ def _counted(rows: int) -> tuple[str, ...]:
     return tuple(map(str, range(rows)))
 
 
-def label_masses(answers: Any, verbaliser: Verbaliser, *, position: int = 0) -> LabelMasses:
+def label_masses(
+    answers: Any, verbaliser: Verbaliser, *, position: int = 0, errors: str = "raise"
+) -> LabelMasses:
     """The masses of the labels in the responses of a language model.
 
     Parameters
@@ -230,6 +243,9 @@ def label_masses(answers: Any, verbaliser: Verbaliser, *, position: int = 0) -> 
         What spells which label. Every spelling is taken to be one token.
     position : int
         The token of the answer that is to be the label; the first by default.
+    errors : str
+        What to do about responses that hold no answer, "raise" or "skip", as for
+        `decal.llm.read_answers`.
 
     Returns
     -------
@@ -248,19 +264,20 @@ def label_masses(answers: Any, verbaliser: Verbaliser, *, position: int = 0) -> 
     >>> np.exp(masses.lower).round(3), np.exp(masses.upper).round(3)
     (array([[0.67, 0.  ]]), array([[0.806, 0.194]]))
     """
-    read = _read(answers)
+    read = _read(answers, errors)
     rows = [_row(answer, i, verbaliser, position) for i, answer in enumerate(read)]
     names = tuple(str(answer.name) for answer in read)
     named = all(answer.name is not None for answer in read)
     listed, doubtful, unlisted, cap, rest, tokens = map(np.array, zip(*rows, strict=True))
     known = names if named else None
-    return _bounded(listed, doubtful, unlisted, cap, rest, tokens, verbaliser, known)
+    found = _bounded(listed, doubtful, unlisted, cap, rest, tokens, verbaliser, known)
+    return replace(found, skipped=read.skipped)
 
 
-def _read(answers: Any) -> tuple[Answer, ...]:
+def _read(answers: Any, errors: str) -> Answers:
     """Those of a list or a file; or of a single response."""
     one = isinstance(answers, Answer) or not (is_path(answers) or is_list(answers))
-    return (read_answer(answers),) if one else read_answers(answers)
+    return read_answers([read_answer(answers)] if one else answers, errors=errors)
 
 
 def _row(answer: Answer, index: int, verbaliser: Verbaliser, position: int) -> tuple[Any, ...]:
