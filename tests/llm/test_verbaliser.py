@@ -24,7 +24,10 @@ def test_a_token_that_begins_a_label_is_not_the_label():
     assert v.label_of("pos") is None
     assert v.begun_by("Ġpos") == (0, 1)
     assert v.begun_by("posit") == (0,)
-    assert v.begun_by("positive") == v.begun_by(" ") == v.begun_by("x") == ()
+    assert v.begun_by("positive") == v.begun_by("x") == v.begun_by("") == ()
+    assert v.begun_by(" ") == v.begun_by("Ċ") == (0, 1, 2)
+    assert Verbaliser(["10", "1"], space=False).begun_by("1") == (0,)
+    assert Verbaliser({"a": ["no", "nope"], "b": "yes"}).begun_by("no") == ()
 
 
 def test_spellings_that_are_no_tokens_are_left_out():

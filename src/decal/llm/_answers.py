@@ -436,13 +436,16 @@ def _pair(item: Any, index: int) -> tuple[str, float]:
 
 
 def _token_of(entry: Mapping[str, Any]) -> str:
-    """The text of a token: its bytes, if the server says them, are never ambiguous."""
+    """The text of a token: its bytes, if the server says them, are never ambiguous.
+
+    A part of a character is "�".
+    """
     raw = entry.get("bytes")
     if is_list(raw) and len(raw):
         try:
-            return bytes(raw).decode("utf-8")
+            return bytes(raw).decode("utf-8", "replace")
         except (ValueError, TypeError):
-            pass  # a part of a character: the text says it as well as can be
+            pass  # no bytes
     token = entry.get("token")
     return "" if token is None else str(token)
 

@@ -7,7 +7,8 @@ and that plus, for each of its spellings that is not listed, such a token.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ from decal.llm._answers import (
     read_answer,
     read_answers,
 )
-from decal.llm._verbaliser import Verbaliser
+from decal.llm._verbaliser import Verbaliser, plain_text
 
 if TYPE_CHECKING:
     from decal.credal import IntervalCredalSet
@@ -268,9 +269,9 @@ def label_masses(
     rows = [_row(answer, i, verbaliser, position) for i, answer in enumerate(read)]
     names = tuple(str(answer.name) for answer in read)
     named = all(answer.name is not None for answer in read)
-    listed, doubtful, unlisted, cap, rest, tokens = map(np.array, zip(*rows, strict=True))
+    *masses, cap, rest, tokens = map(np.array, zip(*rows, strict=True))
     known = names if named else None
-    found = _bounded(listed, doubtful, unlisted, cap, rest, tokens, verbaliser, known)
+    found = _bounded(*masses, cap, rest, tokens, verbaliser, known)
     return replace(found, skipped=read.skipped)
 
 
@@ -281,7 +282,7 @@ def _read(answers: Any, errors: str) -> Answers:
 
 
 def _row(answer: Answer, index: int, verbaliser: Verbaliser, position: int) -> tuple[Any, ...]:
-    """Listed and doubtful masses, spellings not listed, cap, remainder and number of tokens."""
+    """Listed and doubtful masses; tokens and spellings not listed; cap, remainder and tokens."""
     if not 0 <= position < len(answer.positions):
         raise ValueError(
             f"position must be that of a token in every answer: got {position} for answer {index}, "
@@ -289,42 +290,46 @@ def _row(answer: Answer, index: int, verbaliser: Verbaliser, position: int) -> t
         )
     K = len(verbaliser)
     listed, doubtful = np.zeros(K), np.zeros(K)
-    unlisted = np.array([len(own) for own in verbaliser.spellings])
-    begins: dict[str, tuple[int, ...]] = {}
+    begins: dict[str, float] = {}
     at = answer.positions[position]
-    for token, value in at.tokens:
-        k = verbaliser.label_of(token)
-        if k is not None:
-            listed[k] += np.exp(value)
-            unlisted[k] = max(0, unlisted[k] - 1)
-        elif verbaliser.partial != "ignore" and (begun := verbaliser.begun_by(token)):
-            doubtful[[*begun]] += np.exp(value)
-            begins[token] = begun
+    texts = [plain_text(token) for token, _ in at.tokens]
+    # One text with one probability, twice, may be one token that the server lists twice.
+    pairs = dict.fromkeys(zip(texts, (value for _, value in at.tokens), strict=True))
+    for text, value in pairs:
+        k, mass = verbaliser.label_of(text), float(np.exp(value))
+        begun = () if verbaliser.partial == "ignore" else verbaliser.begun_by(text)
+        if k is not None and (verbaliser.partial == "refuse" or not begun):
+            listed[k] += mass
+        elif begun:  # and perhaps complete
+            doubtful[[*begun] if k is None else [*begun, k]] += mass
+            begins[text] = begins.get(text, 0.0) + mass
+    unlisted = np.array([len({*own}.difference(texts)) for own in verbaliser.spellings])
+    most = unlisted.astype(np.float64)
     if verbaliser.partial == "refuse":
-        _refuse_partial(begins, at.tokens, listed, verbaliser, index)
+        _refuse_partial(begins, listed, verbaliser, index)
         doubtful[:] = 0
-    return listed, doubtful, unlisted, np.exp(at.cap), at.remainder, len(at.tokens)
+    elif verbaliser.partial == "bound":
+        most[[*verbaliser.begun_by_some()]] = np.inf
+    if any(texts.count(spelling) > 1 for own in verbaliser.spellings for spelling in own):
+        most[:] = np.inf  # several tokens have one text, so that spellings are no count of tokens
+    rest = max(0.0, 1.0 - math.fsum(math.exp(value) for _, value in pairs))
+    return listed, doubtful, most, unlisted, np.exp(at.cap), rest, len(at.tokens)
 
 
 def _refuse_partial(
-    begins: dict[str, tuple[int, ...]],
-    tokens: Iterable[tuple[str, float]],
-    listed: Array,
-    verbaliser: Verbaliser,
-    index: int,
+    begins: dict[str, float], listed: Array, verbaliser: Verbaliser, index: int
 ) -> None:
     """ValueError if tokens that only begin labels outweigh the labels themselves."""
-    mass = {token: float(np.exp(value)) for token, value in tokens if token in begins}
-    if sum(mass.values()) <= listed.sum():
+    if sum(begins.values()) <= listed.sum():
         return
-    token = max(mass, key=lambda t: mass[t])
-    labels = [repr(verbaliser.classes[k]) for k in begins[token]]
+    token = max(begins, key=lambda text: begins[text])
+    labels = [repr(verbaliser.classes[k]) for k in verbaliser.begun_by(token)]
     whose = f"labels {' and '.join(labels)} share" if len(labels) > 1 else f"label {labels[0]} has"
     raise ValueError(
         f"labels must be single tokens in a response: got {token!r} with probability "
-        f"{mass[token]:.3g} in answer {index}, of which {whose} only the beginning, and all labels "
-        f"together {listed.sum():.3g}. Spell labels by words or letters that are one token, score "
-        "them with label_logits, or pass partial='bound' to the Verbaliser."
+        f"{begins[token]:.3g} in answer {index}, of which {whose} only the beginning, and all "
+        f"labels together {listed.sum():.3g}. Spell labels by words or letters that are one token, "
+        "score them with label_logits, or pass partial='bound' to the Verbaliser."
     )
 
 
@@ -397,7 +402,7 @@ def vocabulary_masses(
             listed[rows, k] = np.where(kept[:, own], p[:, own], 0.0).sum(axis=1)
             unlisted[rows, k] = (~kept[:, own]).sum(axis=1)
     count = np.full(n, min(m, V))
-    return _bounded(listed, doubtful, unlisted, cap, remainder, count, verbaliser, None)
+    return _bounded(listed, doubtful, unlisted, unlisted, cap, remainder, count, verbaliser, None)
 
 
 def _require_normalised(p: Array, start: int) -> None:
@@ -419,6 +424,7 @@ def _require_normalised(p: Array, start: int) -> None:
 def _bounded(
     listed: Array,
     doubtful: Array,
+    most: Array | Counts,
     unlisted: Counts,
     cap: Array,
     remainder: Array,
@@ -426,8 +432,11 @@ def _bounded(
     verbaliser: Verbaliser,
     names: tuple[str, ...] | None,
 ) -> LabelMasses:
+    """Masses of what is listed, what is `doubtful`, and at `most` so many tokens not listed."""
     room = (remainder + REMAINDER_ROUNDING)[:, None]
-    extra = np.where(unlisted > 0, np.minimum(unlisted * cap[:, None], room), 0.0) + doubtful
+    any_number = np.isinf(most)
+    counted = np.minimum(np.where(any_number, 0, most) * cap[:, None], room)
+    extra = np.where(any_number, room, counted) + doubtful
     with np.errstate(divide="ignore"):
         lower = np.log(listed)
         # Where nothing is missing the bounds are to be the same number.

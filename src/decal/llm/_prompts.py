@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import permutations
 from typing import Any
@@ -24,7 +25,8 @@ def spread(
     ----------
     predictions : (M, n, K) array, or list of CredalSet
         Logits of M templates, such as `label_logits` returns for a sequence of templates; or the
-        credal sets of each template, one after the other.
+        credal sets of each template, one after the other. Sets that name their inputs, as those
+        of a batch do, are brought into the order of the first.
     how : str
         "hull": all mixtures of the M predictions, for logits. "union": the smallest intervals
         that hold all of them; the only choice for credal sets.
@@ -46,7 +48,7 @@ def spread(
             raise ValueError(
                 "how must be 'union' for credal sets: got 'hull', which is for logits."
             )
-        return union(sets)
+        return union(_in_one_order(sets))
     logits = np.asarray(predictions, dtype=np.float64)
     if logits.ndim != 3 or not logits.size or np.isnan(logits).any():
         raise ValueError(
@@ -57,6 +59,28 @@ def spread(
     p = softmax(logits.reshape(M * n, K)).reshape(M, n, K)
     hull = HullCredalSet(p.transpose(1, 0, 2), axis=1, classes=classes)
     return hull if how == "hull" else hull.box()
+
+
+def _in_one_order(sets: list[CredalSet]) -> list[CredalSet]:
+    """The sets, with inputs in the order of the first that names them."""
+    named = [one.index and [*zip(*one.index.values(), strict=True)] for one in sets]
+    first = next(filter(None, named), [])
+    found = []
+    for number, (credal, names) in enumerate(zip(sets, named, strict=True)):
+        if names is None or names == first:
+            found.append(credal)
+            continue
+        here, there = Counter(names), Counter(first)
+        odd = next((n for n in here | there if here[n] != 1 or there[n] != 1), None)
+        if odd is not None:
+            raise ValueError(
+                "predictions must be of the same inputs, each named once: got "
+                f"{'/'.join(map(str, odd))!r} {here[odd]} times in predictions {number}, and "
+                f"{there[odd]} times before. Leave out what is not in all."
+            )
+        row = {name: i for i, name in enumerate(names)}
+        found.append(credal[[row[name] for name in first]])
+    return found
 
 
 def option_orders(
