@@ -235,6 +235,8 @@ TOP = *FIRST, "top_logprobs"
         (changed(CHAT, *TOP, 0, "logprob", to=None), "must be a number: got None for 'Yes'"),
         (changed(CHAT, *TOP, 0, to={"tok": "a"}), r"with their logprob: got \['tok'\] at position"),
         (changed(CHAT, *TOP, 1, "logprob", to=-0.01), "got a sum of 1.8 at position 0"),
+        (changed(OLLAMA, "logprobs", 0, "top_logprobs", 0, "token", to=5), "be text: got int 5"),
+        (changed(OLLAMA, "logprobs", 0, "token", to="token_id:5"), "got str 'token_id:5'. Leave"),
         (changed(CHAT, "choices", to=[]), "must have one choice: got 0. Ask for n=1"),
         (changed(CHAT, "choices", to=CHAT["choices"] * 2), "must have one choice: got 2"),
         (changed(COMPLETION, "choices", 0, "logprobs", "top_logprobs", to=None), "got None. Ask"),

@@ -232,6 +232,17 @@ def test_rows_are_picked_like_those_of_an_array():
     assert repr(masses[[0]]) == "LabelMasses: 1 answers, 2 labels, 1 known exactly"
 
 
+def test_one_answer_is_picked_with_its_name():
+    lines = [{"custom_id": f"q{i}", "response": {"body": CHAT}} for i in range(3)]
+    masses = label_masses(lines, YES_NO)
+    for row in (-1, np.array(2), [2], slice(2, None), np.array([False, False, True])):
+        assert masses[row].names == ("q2",)
+        assert masses[row].shape == (1, 2)
+    assert [one.names for one in masses] == [("q0",), ("q1",), ("q2",)]
+    with pytest.raises(IndexError, match="indexed by rows only"):
+        masses[None]
+
+
 @given(seed=st.integers(0, 2**32 - 1), top=st.integers(1, 12))
 def test_masses_of_every_completion_lie_between_the_bounds(seed, top):
     rng = np.random.default_rng(seed)

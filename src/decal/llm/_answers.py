@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ __all__ = [
 
 ASK = "Ask for them: logprobs=True, top_logprobs=20 (completions: logprobs=5; llama.cpp: n_probs)."
 """What to do if a response has no log-probabilities."""
+
+TOKEN_ID = re.compile(r"token_id:\d+")
+"""What vLLM writes instead of a token if it is asked for numbers."""
 
 UNLIKELY = -9999.0
 """What OpenAI and vLLM write for a token that is too improbable to be listed, or for -inf."""
@@ -447,7 +451,13 @@ def _token_of(entry: Mapping[str, Any]) -> str:
         except (ValueError, TypeError):
             pass  # no bytes
     token = entry.get("token")
-    return "" if token is None else str(token)
+    if token is None:
+        return ""
+    if not isinstance(token, str) or TOKEN_ID.fullmatch(token):
+        raise ValueError(
+            f"token must be text: got {_kind(token)}. Leave return_tokens_as_token_ids out."
+        )
+    return token
 
 
 # Forms of responses

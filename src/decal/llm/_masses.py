@@ -140,8 +140,11 @@ class LabelMasses:
         return middle
 
     def __getitem__(self, rows: Any) -> LabelMasses:
-        """The chosen answers: a slice, a mask or a list of integers."""
-        names = None if self.names is None else tuple(np.array(self.names, dtype=object)[rows])
+        """The chosen answers: an integer, a slice, a mask or a list of integers."""
+        rows = np.atleast_1d(np.arange(len(self))[rows])
+        if rows.ndim > 1:
+            raise IndexError("label masses are indexed by rows only: use .lower[row, label]")
+        names = None if self.names is None else tuple(self.names[row] for row in rows)
         return LabelMasses(
             self.lower[rows],
             self.upper[rows],
@@ -211,7 +214,7 @@ def _require_order(labels: Any, names: tuple[str, ...] | None) -> None:
 
     An index without any of these ids names no answers, nor does one that counts other rows.
     """
-    index = getattr(labels, "index", None)
+    index: Any = getattr(labels, "index", None)
     if names is None or not hasattr(index, "nlevels"):
         return
     ids = tuple(map(str, index))
@@ -269,9 +272,9 @@ def label_masses(
     rows = [_row(answer, i, verbaliser, position) for i, answer in enumerate(read)]
     names = tuple(str(answer.name) for answer in read)
     named = all(answer.name is not None for answer in read)
-    *masses, cap, rest, tokens = map(np.array, zip(*rows, strict=True))
+    listed, doubtful, most, unlisted, cap, rest, tokens = map(np.array, zip(*rows, strict=True))
     known = names if named else None
-    found = _bounded(*masses, cap, rest, tokens, verbaliser, known)
+    found = _bounded(listed, doubtful, most, unlisted, cap, rest, tokens, verbaliser, known)
     return replace(found, skipped=read.skipped)
 
 
@@ -303,14 +306,14 @@ def _row(answer: Answer, index: int, verbaliser: Verbaliser, position: int) -> t
         elif begun:  # and perhaps complete
             doubtful[[*begun] if k is None else [*begun, k]] += mass
             begins[text] = begins.get(text, 0.0) + mass
-    unlisted = np.array([len({*own}.difference(texts)) for own in verbaliser.spellings])
+    unlisted = np.array([len(own.difference(texts)) for own in verbaliser.texts])
     most = unlisted.astype(np.float64)
     if verbaliser.partial == "refuse":
         _refuse_partial(begins, listed, verbaliser, index)
         doubtful[:] = 0
     elif verbaliser.partial == "bound":
         most[[*verbaliser.begun_by_some()]] = np.inf
-    if any(texts.count(spelling) > 1 for own in verbaliser.spellings for spelling in own):
+    if any(texts.count(text) > 1 for own in verbaliser.texts for text in own):
         most[:] = np.inf  # several tokens have one text, so that spellings are no count of tokens
     rest = max(0.0, 1.0 - math.fsum(math.exp(value) for _, value in pairs))
     return listed, doubtful, most, unlisted, np.exp(at.cap), rest, len(at.tokens)

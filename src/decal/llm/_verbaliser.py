@@ -47,6 +47,8 @@ class Verbaliser:
         The names of the K classes.
     spellings : tuple of tuple of str
         The spellings of each class.
+    texts : tuple of frozenset of str
+        The tokens that spell each class, as plain text.
 
     Notes
     -----
@@ -78,14 +80,15 @@ class Verbaliser:
             tuple(dict.fromkeys(v for s in own for v in _variants(s, space, case)))
             for own in given.values()
         )
-        self._texts = self.spellings
+        self.texts = tuple(frozenset(map(plain_text, own)) for own in self.spellings)
+        self._begun = self.texts
         self._label_of: dict[str, int] = {}
         for k, own in enumerate(self.spellings):
-            for spelling in own:
-                other = self._label_of.setdefault(spelling, k)
+            for text in map(plain_text, own):
+                other = self._label_of.setdefault(text, k)
                 if other != k:
                     raise ValueError(
-                        f"labels must have spellings of their own: got {spelling!r} for "
+                        f"labels must have spellings of their own: got {text!r} for "
                         f"{self.classes[other]!r} and for {self.classes[k]!r}."
                     )
 
@@ -116,7 +119,7 @@ class Verbaliser:
         """
         known = {plain_text(token) for token in tokens}
         kept = {
-            name: [spelling for spelling in own if spelling in known]
+            name: [spelling for spelling in own if plain_text(spelling) in known]
             for name, own in zip(self.classes, self.spellings, strict=True)
         }
         for name, own in kept.items():
@@ -126,7 +129,7 @@ class Verbaliser:
                     "by a word that is one token, or score it with label_logits."
                 )
         found = Verbaliser(kept, space=False, partial=self.partial)
-        found._texts = self._texts
+        found._begun = self._begun
         return found
 
     def begun_by(self, token: str) -> tuple[int, ...]:
@@ -134,13 +137,13 @@ class Verbaliser:
         text = plain_text(token)
         return tuple(
             k
-            for k, own in enumerate(self._texts)
+            for k, own in enumerate(self._begun)
             if text and k != self.label_of(text) and any(_begins(text, s) for s in own)
         )
 
     def begun_by_some(self) -> tuple[bool, ...]:
         """For every class, whether some token could begin it: not if its spellings are one byte."""
-        return tuple(any(len(text.encode()) > 1 for text in own) for own in self._texts)
+        return tuple(any(len(text.encode()) > 1 for text in own) for own in self._begun)
 
 
 def _begins(text: str, spelling: str) -> bool:
