@@ -111,7 +111,7 @@ def test_labels_of_the_same_ids_in_another_order_are_refused():
     labels = pd.Series(["Yes", "No", "Yes", "No"], index=ids)
     d = decalibrate_masses(masses, labels, unlisted="bounds")
     shuffled = labels.loc[["q3", "q0", "q1", "q2"]]
-    message = r"'q3' in row 0, where the answers have 'q0'. Reorder them with labels.loc\["
+    message = "labels must be in the order of .*'q3' in row 0, where .* 'q0'"
     for ask in (
         lambda y: decalibrate_masses(masses, y, unlisted="bounds"),
         lambda y: decal.selection.alpha_for_labels(d, masses, y, 0.5),
@@ -121,7 +121,9 @@ def test_labels_of_the_same_ids_in_another_order_are_refused():
             ask(shuffled)
         ask(shuffled.loc[list(masses.names)])
         ask(labels.reset_index(drop=True))  # without ids they go by position
-    with pytest.raises(ValueError, match="got 5 labels, and 'more' in row 0, where"):
+    with pytest.raises(
+        ValueError, match="got 5 labels, and 'more' in row 0, where .*Reorder them with labels.loc"
+    ):
         decalibrate_masses(masses, pd.Series(["No"] * 5, index=["more", *ids]), unlisted="bounds")
 
 
@@ -129,18 +131,6 @@ def test_ids_that_number_rows_are_compared_with_the_numbers_of_labels():
     masses = label_masses(named(["1", "0"], [0.9, 0.2]), Verbaliser(["Yes", "No"], space=False))
     with pytest.raises(ValueError, match="and '0' in row 0, where the answers have '1'"):
         decalibrate_masses(masses, pd.Series(["No", "Yes"]), unlisted="bounds")
-
-
-def test_whole_numbers_are_no_labels_where_classes_are_called_by_others():
-    ratings = Verbaliser(["1", "2", "3"], space=False)
-    z = np.log([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5], [0.1, 0.7, 0.2]])
-    masses = vocabulary_masses(z, ["1", "2", "3"], ratings)
-    with pytest.raises(ValueError, match="labels must be names of classes, as text: got integers"):
-        decalibrate_masses(masses, [1, 2, 2])
-    d = decalibrate_masses(masses, ["1", "2", "2"])
-    assert d.class_weights.tolist() == [1, 2, 0]
-    with pytest.raises(ValueError, match="labels must be names of classes, as text: got integers"):
-        decal.selection.alpha_for_labels(d, masses, [1, 2, 2], 0.5)
 
 
 def test_predict_of_a_model_takes_label_masses_and_keeps_their_names(fitted):

@@ -16,9 +16,8 @@ from decal.llm._answers import (
     read_answers,
 )
 from decal.llm._causal import label_logits, next_token_log_probabilities, vocabulary_tokens
-from decal.llm._fitting import decalibrate
+from decal.llm._fitting import decalibrate, label_probabilities, predict
 from decal.llm._masses import LabelMasses, label_masses, vocabulary_masses
-from decal.llm._outer_boxes import label_probabilities, predict
 from decal.llm._prompts import option_orders, spread
 from decal.llm._ratings import Ratings
 from decal.llm._verbaliser import Verbaliser

@@ -1,4 +1,4 @@
-"""Learning from labelled answers, of which not all tokens are listed."""
+"""Learning from labelled answers, and predicting, where not all tokens are listed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from decal._base.checks import DEFAULT_ALPHA, check_choice, check_labels
-from decal._base.numerics import Array
+from decal._base.numerics import Array, softmax
+from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.decalibrator import decalibrate as decalibrate_logits
 from decal.directions import Reference
@@ -18,7 +19,7 @@ from decal.directions._learnt import Learnt
 from decal.directions._local import Local
 from decal.llm._masses import LabelMasses
 
-__all__ = ["decalibrate"]
+__all__ = ["decalibrate", "label_probabilities", "predict"]
 
 
 def decalibrate(
@@ -84,6 +85,72 @@ def decalibrate(
             evidence.append(direction.summarise(data))
     at = Reference(np.zeros(K))
     return model._add(Learnt(model.directions, at, n, weight, tuple(evidence), masses.classes))
+
+
+def predict(
+    decalibrator: Decalibrator, masses: LabelMasses, *, alpha: float | None = None
+) -> IntervalCredalSet:
+    """Credal sets of answers, whatever the tokens that are not listed.
+
+    Parameters
+    ----------
+    decalibrator : Decalibrator
+        Fitted on logits of the same labels, by `decal.llm.decalibrate` or otherwise. Class shifts,
+        temperature and local sets, in any combination; but not `decal.Local(by_entropy=...)`, and
+        no lines, for which nothing is proved.
+    masses : LabelMasses
+        Of the answers.
+    alpha : float, optional
+        The level; by default the decalibrator's.
+
+    Returns
+    -------
+    IntervalCredalSet
+        Each box contains the one that the probabilities of the whole vocabulary would give. Where
+        all masses are known it is that box. The point is the reference's prediction for the
+        masses halfway between their bounds. 2 K + 1 predictions.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9, classes=["yes", "no"])
+    >>> z = np.log([[0.5, 0.3, 0.15, 0.05]])
+    >>> v = decal.llm.Verbaliser(["yes", "no"])
+    >>> tokens = ["yes", "the", "no", "a"]
+    >>> for top in (None, 2):
+    ...     print(decal.llm.predict(d, decal.llm.vocabulary_masses(z, tokens, v, top=top)))
+    IntervalCredalSet: 1 input, 2 classes, mean width 0.556
+      0  yes [0.306, 0.861]  no [0.139, 0.694]
+    IntervalCredalSet: 1 input, 2 classes, mean width 0.752
+      0  yes [0.248, 1.000]  no [0.000, 0.752]
+    """
+    return masses.predicted_by(decalibrator, alpha=alpha)
+
+
+def label_probabilities(masses: LabelMasses) -> IntervalCredalSet:
+    """The probabilities of the labels themselves, normalised over the labels; nothing is moved.
+
+    Parameters
+    ----------
+    masses : LabelMasses
+        Of the answers.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> v = decal.llm.Verbaliser(["yes", "no"])
+    >>> z = np.log([[0.5, 0.3, 0.15, 0.05]])
+    >>> masses = decal.llm.vocabulary_masses(z, ["yes", "no", "the", "a"], v, top=2)
+    >>> decal.llm.label_probabilities(masses)
+    IntervalCredalSet: 1 input, 2 classes, mean width 0.000
+      0  yes [0.625, 0.625]  no [0.375, 0.375]
+    """
+
+    def box(logits: Array) -> IntervalCredalSet:
+        p = softmax(logits)
+        return IntervalCredalSet._trusted(p, p, p, masses.classes)
+
+    return masses.outer(box, np.ones(masses.shape[1], dtype=bool))
 
 
 def _require_bounds_taken(model: Decalibrator) -> None:

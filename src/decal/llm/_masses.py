@@ -8,16 +8,18 @@ and that plus, for each of its spellings that is not listed, such a token.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_choice, check_count, check_logits
 from decal._base.numerics import Array, row_blocks
+from decal.credal import IntervalCredalSet
+from decal.decalibrator import Decalibrator
 from decal.llm._answers import (
     Answer,
     Answers,
@@ -27,11 +29,8 @@ from decal.llm._answers import (
     read_answer,
     read_answers,
 )
+from decal.llm._outer_boxes import outer_box, require_monotone
 from decal.llm._verbaliser import Verbaliser, plain_text
-
-if TYPE_CHECKING:
-    from decal.credal import IntervalCredalSet
-    from decal.decalibrator import Decalibrator
 
 __all__ = ["LabelMasses", "label_masses", "vocabulary_masses"]
 
@@ -104,21 +103,56 @@ class LabelMasses:
         decalibrator, alpha
             As for `decal.llm.predict`.
         """
-        from decal.llm._outer_boxes import predict
+        require_monotone(decalibrator.directions)
+        K = len(decalibrator.class_weights)
+        if (decalibrator.classes or self.classes) != self.classes or self.shape[1] != K:
+            raise ValueError(
+                f"decalibrator must be fitted on the labels {self.classes}: got "
+                f"{decalibrator.classes or K}."
+            )
+        model = decalibrator._taking_logits()
+        present = np.isfinite(decalibrator.reference_model.center)
+        return self.outer(lambda logits: model.predict(logits, alpha=alpha), present)
 
-        return predict(decalibrator, self, alpha=alpha)
+    def outer(
+        self, box: Callable[[Array], IntervalCredalSet], present: NDArray[np.bool_]
+    ) -> IntervalCredalSet:
+        """The boxes that hold those of all masses between the bounds, see `outer_box`.
+
+        Parameters
+        ----------
+        box : callable
+            From logits (n, K) to boxes.
+        present : (K,) array
+            The labels that the reference of `box` does not leave out.
+        """
+        bounds = outer_box(self.lower, self.upper, self.middle, box, present)
+        found = IntervalCredalSet._trusted(*bounds, self.classes)
+        return found if self.names is None else found.with_index(list(self.names))
 
     def require_order_of(self, labels: Any) -> None:
-        """ValueError if labels are of these answers in another order, or could mean two classes.
+        """ValueError if labels are of these answers in another order.
 
         Parameters
         ----------
         labels : (n,) array, or None
-            Those with an index of pandas say which answers they are of.
+            Those with an index of pandas say which answers they are of, unless it has none of
+            these ids, or counts other rows.
         """
-        if labels is not None:
-            _require_names(labels, self.classes)
-            _require_order(labels, self.names)
+        index: Any = getattr(labels, "index", None)
+        if self.names is None or not hasattr(index, "nlevels"):
+            return
+        ids = tuple(map(str, index))
+        counts = ids == _counted(len(ids)) and set(ids) != set(self.names)
+        if ids == self.names or counts or set(ids).isdisjoint(self.names):
+            return
+        differ = enumerate(zip_longest(ids, self.names))
+        row, (found, wanted) = next((i, pair) for i, pair in differ if pair[0] != pair[1])
+        raise ValueError(
+            f"labels must be in the order of the answers: got {len(ids)} labels, and {found!r} in row "
+            f"{row}, where the answers have {wanted!r}. Reorder them with "
+            "labels.loc[list(masses.names)], or pass labels.to_numpy() to go by position."
+        )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -195,39 +229,6 @@ class LabelMasses:
         share = self.remainder / np.maximum(others, 1)
         with np.errstate(divide="ignore"):
             return np.log(np.exp(self.lower) + self.unlisted * share[:, None])
-
-
-def _require_names(labels: Any, classes: tuple[str, ...]) -> None:
-    """ValueError about whole numbers where classes are called by other ones than 0, 1, ..."""
-    if not all(name.isdecimal() for name in classes) or classes == _counted(len(classes)):
-        return
-    if np.asarray(labels).dtype.kind in "iu":
-        raise ValueError(
-            "labels must be names of classes, as text: got integers, and classes called "
-            f"{', '.join(classes)}, which are not numbered so. Pass [str(label) for label in "
-            "labels]."
-        )
-
-
-def _require_order(labels: Any, names: tuple[str, ...] | None) -> None:
-    """ValueError if labels have an index of pandas with ids of the answers in another order.
-
-    An index without any of these ids names no answers, nor does one that counts other rows.
-    """
-    index: Any = getattr(labels, "index", None)
-    if names is None or not hasattr(index, "nlevels"):
-        return
-    ids = tuple(map(str, index))
-    counts = ids == _counted(len(ids)) and set(ids) != set(names)
-    if ids == names or counts or set(ids).isdisjoint(names):
-        return
-    differ = enumerate(zip_longest(ids, names))
-    row, (found, wanted) = next((i, pair) for i, pair in differ if pair[0] != pair[1])
-    raise ValueError(
-        f"labels must be in the order of the answers: got {len(ids)} labels, and {found!r} in row "
-        f"{row}, where the answers have {wanted!r}. Reorder them with "
-        "labels.loc[list(masses.names)], or pass labels.to_numpy() to go by position."
-    )
 
 
 def _counted(rows: int) -> tuple[str, ...]:
