@@ -143,14 +143,14 @@ class LabelMasses:
         if self.names is None or not hasattr(index, "nlevels"):
             return
         ids = tuple(map(str, index))
-        counts = ids == _counted(len(ids)) and set(ids) != set(self.names)
+        counts = ids == tuple(map(str, range(len(ids)))) and set(ids) != set(self.names)
         if ids == self.names or counts or set(ids).isdisjoint(self.names):
             return
         differ = enumerate(zip_longest(ids, self.names))
         row, (found, wanted) = next((i, pair) for i, pair in differ if pair[0] != pair[1])
         raise ValueError(
-            f"labels must be in the order of the answers: got {len(ids)} labels, and {found!r} in row "
-            f"{row}, where the answers have {wanted!r}. Reorder them with "
+            f"labels must be in the order of the answers: got {len(ids)} labels, and {found!r} in "
+            f"row {row}, where the answers have {wanted!r}. Reorder them with "
             "labels.loc[list(masses.names)], or pass labels.to_numpy() to go by position."
         )
 
@@ -229,10 +229,6 @@ class LabelMasses:
         share = self.remainder / np.maximum(others, 1)
         with np.errstate(divide="ignore"):
             return np.log(np.exp(self.lower) + self.unlisted * share[:, None])
-
-
-def _counted(rows: int) -> tuple[str, ...]:
-    return tuple(map(str, range(rows)))
 
 
 def label_masses(
