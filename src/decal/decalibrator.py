@@ -442,7 +442,7 @@ class Decalibrator:
         logits : (n, K) array
             Of the same model, -inf where a class is masked; or a `decal.TopLogits`. The columns of
             a data frame are found by the names of the classes, in whatever order they stand. No
-            rows give no sets.
+            rows give no sets. Or a `decal.llm.LabelMasses`, see `decal.llm.predict`.
         alpha : float, optional
             Level in [0, 1]; by default the one given at construction.
         ids : str, list of str, or (n,) array, optional
@@ -460,6 +460,9 @@ class Decalibrator:
             self._checked(logits, len(learnt.label_weight))
             shifts = learnt.at(0, self.likelihood, level)
             return top_box(logits, shifts.lower, shifts.upper, joint=self.box == "joint")
+        if hasattr(logits, "predicted_by"):
+            found: IntervalCredalSet = logits.predicted_by(self, alpha=level)
+            return found if ids is None else found.with_index(ids)
         z = self._new_inputs(logits, ids, learnt)
         return self._predict_checked(z, level, learnt)._named(index_of(logits, ids, rows=len(z)))
 

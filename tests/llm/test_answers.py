@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decal.llm import read_answer, read_answers
+from decal.llm import SkippedWarning, Verbaliser, label_masses, read_answer, read_answers
 from helpers.llm_responses import CHAT, COMPLETION, FORMS, LLAMA_CPP, OLLAMA, changed
 
 EXPECTED = ("Yes", -0.2231), ("No", -1.897), (" yes", -4.605)
@@ -70,6 +70,113 @@ def test_a_bad_response_of_a_list_is_named():
         read_answers([CHAT, changed(CHAT, "choices", 0, "logprobs", to=None)])
 
 
+LIMIT = {"message": "Rate limit reached for requests per minute", "type": "requests"}
+NO_ANSWERS = {
+    "OpenAI, 429": ({"status_code": 429, "body": {"error": LIMIT}}, None, "status 429, Rate limit"),
+    "OpenAI, expired": (None, {"code": "batch_expired", "message": "expired"}, "error, expired"),
+    "status without words": ({"status_code": 500, "body": {}}, None, "got status 500"),
+    "vLLM": (
+        {"status_code": 400, "body": {"object": "error", "message": "too long", "code": 400}},
+        None,
+        "got status 400, too long",
+    ),
+    "error beside a body": ({"status_code": 200, "body": CHAT}, {"message": "cut"}, "error, cut"),
+    "no logprobs": (
+        {"status_code": 200, "body": changed(CHAT, "choices", 0, "logprobs", to=None)},
+        None,
+        "must have log-probabilities",
+    ),
+}
+
+
+def batch_lines(response, error):
+    """Lines of a batch's output, the second of which is no answer."""
+    fine = {"status_code": 200, "request_id": "r", "body": CHAT}
+    each = [(fine, None), (response, error), (fine, None)]
+    return [
+        {"id": f"batch_{i}", "custom_id": f"q{i}", "response": response, "error": error}
+        for i, (response, error) in enumerate(each)
+    ]
+
+
+@pytest.mark.parametrize("kind", NO_ANSWERS)
+def test_one_bad_line_does_not_lose_the_file(tmp_path, kind):
+    response, error, reason = NO_ANSWERS[kind]
+    path = tmp_path / "batch.jsonl"
+    path.write_text("\n".join(map(json.dumps, batch_lines(response, error))), encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"^batch\.jsonl, line 2: .*{reason}"):
+        read_answers(path)
+    with pytest.warns(
+        SkippedWarning, match=f"1 of 3 responses .* left out: q1. The first: .*{reason}"
+    ):
+        answers = read_answers(path, errors="skip")
+    assert [answer.name for answer in answers] == ["q0", "q2"]
+    (skipped,) = answers.skipped
+    assert (skipped.index, skipped.name) == (1, "q1")
+    assert reason in skipped.reason
+    with pytest.warns(SkippedWarning, match="q1"):
+        masses = label_masses(path, Verbaliser(["Yes", "No"]), errors="skip")
+    assert masses.names == ("q0", "q2")
+    assert masses.skipped == answers.skipped
+    assert label_masses(answers, Verbaliser(["Yes", "No"])).skipped == answers.skipped
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {
+            "error": {"code": 500, "message": "slot unavailable", "type": "server_error"}
+        },  # llama.cpp
+        {"error": "model 'smollm2:135m' not found"},  # ollama
+        {"object": "error", "message": "overloaded", "type": "ServiceUnavailable", "code": 503},
+        "<html>502 Bad Gateway</html>",
+        b"\xff\xfe not text",
+        None,
+    ],
+)
+def test_responses_without_ids_are_skipped_by_their_place(bad):
+    with pytest.warns(SkippedWarning, match="1 of 3 responses .* left out: response 2."):
+        answers = read_answers([CHAT, OLLAMA, bad], errors="skip")
+    assert len(answers) == 2
+    assert [(one.index, one.name) for one in answers.skipped] == [(2, None)]
+
+
+def test_many_bad_lines_are_counted_and_the_first_are_named(tmp_path):
+    lines = [json.dumps({"custom_id": f"q{i}", "error": LIMIT}) for i in range(30)]
+    path = tmp_path / "batch.jsonl"
+    path.write_text("\n".join([*lines, "{broken", "", json.dumps(CHAT)]), encoding="utf-8")
+    with pytest.warns(SkippedWarning) as caught:
+        answers = read_answers(path, errors="skip")
+    assert len(caught) == 1
+    assert "31 of 32 responses" in str(caught[0].message)
+    assert "q0, q1, q2, " in str(caught[0].message)
+    assert caught[0].filename == __file__
+    assert [one.index for one in answers.skipped] == [*range(31)]
+    assert answers.skipped[-1].name is None
+
+
+def test_nothing_but_errors_is_an_error(tmp_path):
+    path = tmp_path / "batch.jsonl"
+    path.write_text(json.dumps({"custom_id": "q0", "error": LIMIT}), encoding="utf-8")
+    with pytest.raises(ValueError, match="at least one answer: got none among 1.* Rate limit"):
+        read_answers(path, errors="skip")
+    with pytest.raises(ValueError, match="errors must be one of 'raise', 'skip': got 'ignore'"):
+        read_answers(path, errors="ignore")
+
+
+def test_a_file_with_a_byte_order_mark_is_read(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    path.write_text(json.dumps(CHAT) + "\r\n" + json.dumps(CHAT), encoding="utf-8-sig")
+    assert len(read_answers(path)) == 2
+
+
+def test_a_line_that_is_no_text_is_named(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    path.write_bytes(json.dumps(CHAT).encode() + b'\n{"custom_id": "\xff"}\n')
+    with pytest.raises(ValueError, match=r"^answers\.jsonl, line 2: response must be JSON"):
+        read_answers(path)
+
+
 def test_a_sampled_token_that_ends_the_list_bounds_nothing():
     logprobs = {"tokens": ["zebra"], "token_logprobs": [-9.0]}
     logprobs["top_logprobs"] = [{"Yes": -0.5, "No": -1.5, "zebra": -9.0}]
@@ -128,6 +235,8 @@ TOP = *FIRST, "top_logprobs"
         (changed(CHAT, *TOP, 0, "logprob", to=None), "must be a number: got None for 'Yes'"),
         (changed(CHAT, *TOP, 0, to={"tok": "a"}), r"with their logprob: got \['tok'\] at position"),
         (changed(CHAT, *TOP, 1, "logprob", to=-0.01), "got a sum of 1.8 at position 0"),
+        (changed(OLLAMA, "logprobs", 0, "top_logprobs", 0, "token", to=5), "be text: got int 5"),
+        (changed(OLLAMA, "logprobs", 0, "token", to="token_id:5"), "got str 'token_id:5'. Leave"),
         (changed(CHAT, "choices", to=[]), "must have one choice: got 0. Ask for n=1"),
         (changed(CHAT, "choices", to=CHAT["choices"] * 2), "must have one choice: got 2"),
         (changed(COMPLETION, "choices", 0, "logprobs", "top_logprobs", to=None), "got None. Ask"),

@@ -90,19 +90,80 @@ def test_boxes_of_bounded_models_hold_those_of_the_whole_vocabulary():
             assert (outer.upper >= inner.upper - 1e-9).all()
 
 
-def test_bounds_of_known_masses_are_the_ordinary_endpoints():
-    p, labels = labelled(np.random.default_rng(0))
-    logits = np.log(p[:, :3])
-    bounded = decal.Decalibrator(0.8, directions=[decal.llm._fitting.BoundedShifts()])
-    bounded.fit(logits, labels)
-    expected = decal.decalibrate(logits, labels, alpha=0.8)
-    np.testing.assert_allclose(bounded.shifts().lower, expected.shifts().lower, atol=1e-8)
-    np.testing.assert_allclose(bounded.shifts().upper, expected.shifts().upper, atol=1e-8)
-    half = decal.Decalibrator(0.8, directions=[decal.llm._fitting.BoundedShifts()])
-    half.partial_fit(logits[:9], labels[:9]).partial_fit(logits[9:], labels[9:])
-    np.testing.assert_allclose(half.shifts().upper, expected.shifts().upper, atol=1e-8)
-    with pytest.raises(ValueError, match="directions must all support save"):
-        bounded.save("model.npz")
+@pytest.mark.parametrize("directions", [("class",), ("local",), ("local", "class")])
+def test_what_was_learnt_from_intervals_is_saved_and_predicts_the_same(tmp_path, directions):
+    rng = np.random.default_rng(3)
+    p, labels = labelled(rng, n=60)
+    masses = vocabulary_masses(np.log(p), TOKENS, ABC, top=3)
+    new = vocabulary_masses(np.log(labelled(rng)[0]), TOKENS, ABC, top=4)
+    d = decalibrate_masses(masses, labels, alpha=0.8, unlisted="bounds", directions=directions)
+    d.save(tmp_path / "model.npz")
+    loaded = decal.Decalibrator.load(tmp_path / "model.npz")
+    for alpha in (None, 1.0, 0.3, 0.0):
+        found, expected = predict(loaded, new, alpha=alpha), predict(d, new, alpha=alpha)
+        np.testing.assert_array_equal(found.lower, expected.lower)
+        np.testing.assert_array_equal(found.upper, expected.upper)
+        np.testing.assert_array_equal(found.point, expected.point)
+    assert loaded.classes == ("a", "b", "c")
+    assert repr(loaded) == repr(d)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("class.low.moments", lambda a: -a),
+        ("class.high.keys", lambda a: a[::-1]),
+        ("class.high.label_weight", lambda a: a[[1, 0, 2]]),
+    ],
+)
+def test_damaged_intervals_of_a_file_are_refused(tmp_path, name, change):
+    p, labels = labelled(np.random.default_rng(3), n=60)
+    masses = vocabulary_masses(np.log(p), TOKENS, ABC, top=3)
+    decalibrate_masses(masses, labels, unlisted="bounds").save(tmp_path / "model.npz")
+    with np.load(tmp_path / "model.npz") as file:
+        arrays = dict(file)
+    np.savez(tmp_path / "model.npz", **arrays | {name: change(arrays[name])})
+    with pytest.raises(ValueError, match="must be an intact model file"):
+        decal.Decalibrator.load(tmp_path / "model.npz")
+
+
+def test_intervals_and_known_logits_add_up_in_either_order():
+    p, labels = labelled(np.random.default_rng(0), n=40)
+    known, some = np.log(p[:, :3]), vocabulary_masses(np.log(p[:15]), TOKENS, ABC, top=3)
+    for first_known in (True, False):
+        models = [
+            decalibrate_masses(some, labels[:15], alpha=0.8, unlisted="bounds"),
+            decal.decalibrate(known[15:], labels[15:], alpha=0.8, classes=ABC.classes),
+        ]
+        one, other = models[::-1] if first_known else models
+        ends = one.merge(other).shifts()
+        every = decal.decalibrate(known, labels, alpha=0.8).shifts()
+        assert (ends.lower <= every.lower).all()
+        assert (ends.upper >= every.upper).all()
+        for k in range(3):  # the margins of the first 15 are at their bounds, those of others known
+            for end, side in ((ends.lower[k], 1), (ends.upper[k], -1)):
+                m = known[:, k] - np.log(np.exp(known).sum(axis=1) - np.exp(known[:, k]))
+                m[:15] = extreme_margins(some, k, side)
+                budget = -40 * np.log(0.8)
+                assert oracle.plausible(end * (1 - 1e-6), m, labels == k, budget)
+                assert not oracle.plausible(end * (1 + 1e-6), m, labels == k, budget)
+
+
+def extreme_margins(masses, k, side):
+    """The greatest (side 1) or the least (side -1) log-odds of label k in every answer."""
+    own, others = (masses.upper, masses.lower) if side > 0 else (masses.lower, masses.upper)
+    with np.errstate(divide="ignore"):
+        rest = np.log(np.exp(np.delete(others, k, axis=1)).sum(axis=1))
+    return np.clip(own[:, k] - rest, -1000, 1000)
+
+
+def test_gains_of_intervals_are_refused_in_words():
+    p, labels = labelled(np.random.default_rng(3))
+    masses = vocabulary_masses(np.log(p), TOKENS, ABC, top=3)
+    d = decalibrate_masses(masses, labels, unlisted="bounds")
+    with pytest.raises(ValueError, match="gains must be of known logits: got a model that learnt"):
+        d.gains("class", [0.1])
+    assert "3 classes" in repr(d.explore(np.log(p[:5, :3])))
 
 
 @pytest.mark.parametrize(
@@ -122,9 +183,9 @@ def test_what_needs_logits_is_refused(settings, message):
 def test_masses_are_no_logits_and_say_what_takes_them():
     p, labels = labelled(np.random.default_rng(0))
     masses = vocabulary_masses(np.log(p), TOKENS, ABC)
-    d = decalibrate_masses(masses, labels)
     message = "got LabelMasses, .* Use decal.llm.decalibrate and decal.llm.predict, or"
     with pytest.raises(ValueError, match=message):
         decal.decalibrate(masses, labels)
+    coupled = decal.CoupledDecalibrator(0.9, likelihood="mean").fit(np.log(p[:, :3]), labels)
     with pytest.raises(ValueError, match=message):
-        d.predict(masses)
+        coupled.predict(masses)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import decal
-from decal.llm import option_orders, spread
+from decal.llm import Verbaliser, label_masses, label_probabilities, option_orders, spread
 
 LOGITS = np.array([[[1.0, 0.0], [0.5, 0.5]], [[0.2, 0.0], [2.0, -1.0]], [[0.3, 0.4], [0.0, 0.0]]])
 
@@ -32,6 +32,46 @@ def test_credal_sets_of_each_template_are_united():
     np.testing.assert_allclose(united.upper, np.max([s.upper for s in sets], axis=0))
     with pytest.raises(ValueError, match="how must be 'union' for credal sets"):
         spread(sets)
+
+
+def batch(template, order):
+    """The answers of one template, of which q0 is nearly sure to say Yes and q1 to say No."""
+    yes = {"q0": [0.90, 0.88], "q1": [0.12, 0.15], "q2": [0.5, 0.4]}
+    lines = []
+    for name in order:
+        p = yes[name][template]
+        top = [{"token": t, "logprob": np.log(q)} for t, q in (("Yes", p), ("No", 1 - p))]
+        body = {"choices": [{"logprobs": {"content": [{**top[0], "top_logprobs": top}]}}]}
+        lines.append({"custom_id": name, "response": {"status_code": 200, "body": body}})
+    return label_masses(lines, Verbaliser(["Yes", "No"], space=False))
+
+
+def test_answers_of_the_same_ids_are_united_whatever_their_order():
+    one = label_probabilities(batch(0, ["q0", "q1", "q2"]))
+    other = label_probabilities(batch(1, ["q2", "q1", "q0"]))
+    united = spread([one, other], how="union")
+    np.testing.assert_allclose(united.lower[:, 0], [0.88, 0.12, 0.4])
+    np.testing.assert_allclose(united.upper[:, 0], [0.90, 0.15, 0.5])
+    assert united.index["row"].tolist() == ["q0", "q1", "q2"]
+
+
+def test_answers_of_other_ids_are_not_united():
+    one = label_probabilities(batch(0, ["q0", "q1"]))
+    for order, message in (
+        (["q0", "q2"], r"must be of the rows of sets\[0\]: got 'q2' in row 1"),
+        (["q0", "q1", "q2"], r"must be of the same inputs and classes: got \(3, 2\)"),
+        (["q0"], r"must be of the same inputs and classes: got \(1, 2\)"),
+        (["q0", "q0"], r"must be of the rows of sets\[0\]: got 'q0' in row 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            spread([one, label_probabilities(batch(1, order))], how="union")
+    assert len(spread([one[[0, 0]], one[[0, 0]]], how="union")) == 2  # the same ids, in one order
+
+
+def test_sets_without_ids_go_by_position():
+    one = label_probabilities(batch(0, ["q0", "q1"]))
+    other = label_probabilities(batch(1, ["q0", "q1"])).with_index(None)
+    np.testing.assert_allclose(spread([one, other], how="union").lower[:, 0], [0.88, 0.12])
 
 
 def test_wrong_predictions_say_what_was_found():

@@ -13,6 +13,16 @@ def test_labels_are_found_with_and_without_a_space_in_every_vocabulary():
     assert Verbaliser(["yes", "no"], space=False).label_of(" yes") is None
 
 
+def test_spellings_are_taken_as_a_vocabulary_writes_them():
+    v = Verbaliser({"up": ["Ġyes", "▁oui", "yes"], "down": "no"}, space=False)
+    assert [v.label_of(t) for t in (" yes", "Ġyes", "▁yes", " oui", "yes", "oui")] == [
+        *(0, 0, 0, 0, 0, None)
+    ]
+    assert v.among(["Ġyes", "no"]).spellings == (("Ġyes",), ("no",))
+    with pytest.raises(ValueError, match="spellings of their own: got ' a' for 'x' and for 'y'"):
+        Verbaliser({"x": "Ġa", "y": " a"}, space=False)
+
+
 def test_variants_of_case_on_request():
     v = Verbaliser({"positive": ["good", "fine"], "negative": "bad"}, case=True)
     assert [v.label_of(t) for t in ("Good", "GOOD", " Fine", "ĠBAD", "gOOD")] == [0, 0, 0, 1, None]
@@ -24,7 +34,10 @@ def test_a_token_that_begins_a_label_is_not_the_label():
     assert v.label_of("pos") is None
     assert v.begun_by("Ġpos") == (0, 1)
     assert v.begun_by("posit") == (0,)
-    assert v.begun_by("positive") == v.begun_by(" ") == v.begun_by("x") == ()
+    assert v.begun_by("positive") == v.begun_by("x") == v.begun_by("") == ()
+    assert v.begun_by(" ") == v.begun_by("Ċ") == (0, 1, 2)
+    assert Verbaliser(["10", "1"], space=False).begun_by("1") == (0,)
+    assert Verbaliser({"a": ["no", "nope"], "b": "yes"}).begun_by("no") == ()
 
 
 def test_spellings_that_are_no_tokens_are_left_out():

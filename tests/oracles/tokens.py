@@ -47,6 +47,33 @@ def masses(p, tokens, spellings):
     return [math.fsum(p[i] for i, t in enumerate(tokens) if t in own) for own in spellings]
 
 
+def said_masses(next_token, tokens, spellings, most):
+    """The probability of each label in all texts of at most `most` tokens, by enumeration.
+
+    A text says a label as soon as it is one of its spellings, white space before it aside; but
+    while it may yet become another label, the longer one counts if it comes.
+
+    next_token : function from a text to the probabilities (V,) of the token after it
+    """
+    labels = {s.lstrip(): k for k, own in enumerate(spellings) for s in own}
+    total = np.zeros(len(spellings))
+
+    def go_on(text, probability, depth, said):
+        word = text.lstrip()
+        said = labels.get(word, said)
+        growing = any(s != word and s.startswith(word) for s in labels)
+        if not growing or depth == most:
+            if said is not None:
+                total[said] += probability
+            return
+        for p, token in zip(next_token(text), tokens, strict=True):
+            if p > 0:
+                go_on(text + token, probability * p, depth + 1, said)
+
+    go_on("", 1.0, 0, None)
+    return total
+
+
 def softmax(z):
     e = [math.exp(x - max(z)) for x in z]
     return np.array(e) / sum(e)

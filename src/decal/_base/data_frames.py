@@ -196,9 +196,9 @@ def require_same_order(**arguments: Any) -> None:
     """ValueError if arguments that go row by row have indexes that disagree.
 
     An index is that of pandas, or of credal sets; what has none goes by position. So do rows whose
-    indexes cannot name each other's: entries occur twice, or are of another kind, or one index is
-    of whole numbers that rise, as those that count the rows of a table or of some of its rows. If
-    the entries are the same and their order is not, it is refused in any case.
+    indexes cannot name each other's: entries are of another kind, or one index is of whole numbers
+    that rise, as those that count the rows of a table or of some of its rows. If the entries are
+    the same and their order is not, it is refused in any case.
 
     Parameters
     ----------
@@ -263,8 +263,7 @@ def _agree(one: Index, other: Index) -> bool:
     if _same_entries(ours, theirs):
         return False
     counted = any(len(index) == 1 and _rise(index[0]) for index in (first, second))
-    distinct = len(set(ours)) == len(ours) and len(set(theirs)) == len(theirs)
-    return counted or not distinct or type(ours[0]) is not type(theirs[0])
+    return counted or type(ours[0]) is not type(theirs[0])
 
 
 def _entries(*indexes: Index) -> list[list[Any]]:

@@ -226,7 +226,8 @@ def inputs_of(
     """The matrix (n, K) that a model's `predict` takes: a frame's columns in the order of classes.
 
     They are not converted, and nothing is said of probabilities: that is left to `predict`. Of
-    `rows`, which is what else there is of the same rows, only the order is checked.
+    `rows`, which is what else there is of the same rows, only the order is checked. A
+    `decal.llm.LabelMasses` stays as it is.
     """
     if hasattr(model, "predict_logits"):
         raise ValueError(
@@ -234,6 +235,10 @@ def inputs_of(
             "Of a CredalClassifier pass clf.decalibrator_, and clf.predict_logits(X) as logits."
         )
     require_same_order(**{name: values}, **rows)
+    if hasattr(values, "predicted_by"):
+        values.require_order_of(rows.get("labels"))
+        check_logits(values.middle, classes=classes, name=name, masked=True)
+        return values  # type: ignore[no-any-return]
     if is_frame(values):
         values, _ = class_columns(values, getattr(model, "classes", None), name=name)
     return check_logits(values, classes=classes, name=name, masked=True)

@@ -23,6 +23,7 @@ from decal._base.numerics import (
 )
 from decal.directions._binning import summarise_margins
 from decal.directions._bins import FAR
+from decal.directions._bounded_margins import FAR_SHIFT, BoundedMargins
 from decal.directions._direction import (
     SAME,
     Box,
@@ -74,6 +75,7 @@ DEEPEST_LOGIT = 300.0
 """Exponentials of shifts, and of margins of the largest class, stay in linear scale up to here."""
 
 DEEPEST = float(np.exp(-DEEPEST_LOGIT))
+ClassEvidence = MarginSummary | BoundedMargins
 DOWN_AND_UP = np.array([-1.0, 1.0])[:, None, None]
 SIDES = np.arange(2)[:, None]
 
@@ -91,27 +93,42 @@ class ClassShifts(Direction):
         """The margins of every class, in bins."""
         return summarise_margins(data)
 
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> MarginSummary:
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> ClassEvidence:
         """A summary from its arrays."""
-        return MarginSummary.from_arrays(arrays)
+        kind = BoundedMargins if "low.keys" in arrays else MarginSummary
+        return kind.from_arrays(arrays)
 
-    def is_of(self, evidence: MarginSummary, label_weight: Array) -> bool:
+    def is_of(self, evidence: ClassEvidence, label_weight: Array) -> bool:
         """Whether the labels of every class have the same weight."""
         found, room = evidence.label_weight, SAME * label_weight.sum()
         return found.shape == label_weight.shape and bool(
             (np.abs(found - label_weight) <= room).all()
         )
 
-    def endpoints(self, evidence: MarginSummary, budgets: Array, reference: Reference) -> Endpoints:
+    def endpoints(self, evidence: ClassEvidence, budgets: Array, reference: Reference) -> Endpoints:
         """Plausible shifts (A, K)."""
-        return plausible_shifts(evidence, budgets, reference)
+        if isinstance(evidence, MarginSummary):
+            return plausible_shifts(evidence, budgets, reference)
+        low = plausible_shifts(evidence.high, budgets, reference)
+        high = plausible_shifts(evidence.low, budgets, reference)
+        residual, error = max(low.residual, high.residual), max(low.error, high.error)
+        return Endpoints(
+            np.where(low.lower < -FAR_SHIFT, -np.inf, low.lower),
+            np.where(high.upper > FAR_SHIFT, np.inf, high.upper),
+            *(reference.center, None, residual, error),
+        )
 
-    def allowed(self, _: MarginSummary, budgets: Array) -> Array:
+    def allowed(self, _: ClassEvidence, budgets: Array) -> Array:
         """(A,) nats that a shift may lose in all: the budgets themselves."""
         return budgets
 
-    def gains(self, evidence: MarginSummary, shifts: Array) -> Array:
+    def gains(self, evidence: ClassEvidence, shifts: Array) -> Array:
         """(T, K) nats gained, in all, by shifts (T,) of each class from the reference."""
+        if isinstance(evidence, BoundedMargins):
+            raise ValueError(
+                "gains must be of known logits: got a model that learnt from intervals "
+                "(unlisted='bounds'). Its endpoints, d.shifts(), are known."
+            )
         K = len(evidence.label_weight)
         t = np.repeat(np.append(0.0, shifts)[:, None], K, axis=1)
         value, _ = evidence.softplus_sum(t)

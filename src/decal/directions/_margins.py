@@ -120,6 +120,8 @@ class MarginSummary:
 
     def __add__(self, other: Self) -> Self:
         """The evidence of both data sets together."""
+        if not isinstance(other, MarginSummary):
+            return NotImplemented
         return merge([self, other])
 
     @property

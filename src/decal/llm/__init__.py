@@ -6,20 +6,30 @@ SciPy only. Imports from `_base`, `_io`, `credal`, `directions` and `decalibrato
 """
 
 from decal.credal import union
-from decal.llm._answers import Answer, Position, read_answer, read_answers
+from decal.llm._answers import (
+    Answer,
+    Answers,
+    Position,
+    Skipped,
+    SkippedWarning,
+    read_answer,
+    read_answers,
+)
 from decal.llm._causal import label_logits, next_token_log_probabilities, vocabulary_tokens
-from decal.llm._fitting import decalibrate
+from decal.llm._fitting import decalibrate, label_probabilities, predict
 from decal.llm._masses import LabelMasses, label_masses, vocabulary_masses
-from decal.llm._outer_boxes import label_probabilities, predict
 from decal.llm._prompts import option_orders, spread
 from decal.llm._ratings import Ratings
 from decal.llm._verbaliser import Verbaliser
 
 __all__ = [
     "Answer",
+    "Answers",
     "LabelMasses",
     "Position",
     "Ratings",
+    "Skipped",
+    "SkippedWarning",
     "Verbaliser",
     "decalibrate",
     "label_logits",

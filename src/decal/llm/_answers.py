@@ -14,15 +14,32 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, Self, TypeGuard
 
-__all__ = ["Answer", "Position", "read_answer", "read_answers"]
+from decal._base.checks import check_choice
+from decal._base.inputs import frames_within_decal
+from decal._base.places import listing
+
+__all__ = [
+    "Answer",
+    "Answers",
+    "Position",
+    "Skipped",
+    "SkippedWarning",
+    "read_answer",
+    "read_answers",
+]
 
 ASK = "Ask for them: logprobs=True, top_logprobs=20 (completions: logprobs=5; llama.cpp: n_probs)."
 """What to do if a response has no log-probabilities."""
+
+TOKEN_ID = re.compile(r"token_id:\d+")
+"""What vLLM writes instead of a token if it is asked for numbers."""
 
 UNLIKELY = -9999.0
 """What OpenAI and vLLM write for a token that is too improbable to be listed, or for -inf."""
@@ -76,7 +93,50 @@ class Answer:
         return f"Answer({self.text!r}, {len(self.positions)} positions, {listed} tokens listed)"
 
 
-def read_answers(responses: Any) -> tuple[Answer, ...]:
+class SkippedWarning(UserWarning):
+    """Responses that hold no answer were left out, as asked for."""
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A response that holds no answer.
+
+    Attributes
+    ----------
+    index : int
+        Its place among all responses, from 0.
+    name : str or None
+        The `custom_id` of a batch, if there is one.
+    reason : str
+        What is wrong with it.
+    """
+
+    index: int
+    name: str | None
+    reason: str
+
+
+class Answers(tuple[Answer, ...]):
+    """Some answers.
+
+    Parameters
+    ----------
+    answers : iterable of Answer
+        In the order of the responses.
+    skipped : iterable of Skipped
+        The responses that were left out.
+    """
+
+    skipped: tuple[Skipped, ...]
+
+    def __new__(cls, answers: Iterable[Answer], skipped: Iterable[Skipped] = ()) -> Self:
+        """A tuple that knows what was left out."""
+        found = super().__new__(cls, answers)
+        found.skipped = tuple(skipped)
+        return found
+
+
+def read_answers(responses: Any, *, errors: str = "raise") -> Answers:
     """The answers in some responses.
 
     Parameters
@@ -84,11 +144,16 @@ def read_answers(responses: Any) -> tuple[Answer, ...]:
     responses : list, or path of a file
         Responses as `read_answer` takes them; or a file of JSON lines (.jsonl), one response per
         line, such as the output of a batch.
+    errors : str
+        What to do about a response that holds no answer, as of a request that met a limit (429).
+        "raise": an error. "skip": leave it out, with a SkippedWarning that counts and names what
+        was left out; the `skipped` of the answers lists it. Labels of such rows are then to be
+        left out, too.
 
     Raises
     ------
     ValueError
-        That names the response, or the line, and what is wrong with it. Nothing is left out.
+        That names the response, or the line, and what is wrong with it.
 
     Examples
     --------
@@ -98,6 +163,9 @@ def read_answers(responses: Any) -> tuple[Answer, ...]:
     >>> decal.llm.read_answers([{"choices": [{"logprobs": {"content": [entry]}}]}])
     (Answer('yes', 1 positions, 2 tokens listed),)
     """
+    check_choice(errors, "errors", ("raise", "skip"))
+    if isinstance(responses, Answers):
+        return responses
     if is_path(responses):
         path = Path(responses)
         if not path.is_file():
@@ -105,29 +173,60 @@ def read_answers(responses: Any) -> tuple[Answer, ...]:
                 f"responses must be a list of responses, or a file of JSON lines: got {path}, "
                 "which does not exist."
             )
-        return tuple(_each(_lines(path)))
+        return _each(_lines(path), errors)
     if not is_list(responses):
         raise ValueError(
             f"responses must be a list of responses: got one {type(responses).__name__}. Put it in "
             "a list, or use read_answer."
         )
-    return tuple(_each((f"response {i}", item) for i, item in enumerate(responses)))
+    return _each(((f"response {i}", item) for i, item in enumerate(responses)), errors)
 
 
-def _each(named: Iterable[tuple[str, Any]]) -> Iterator[Answer]:
-    empty = True
-    for where, item in named:
-        empty = False
+def _each(named: Iterable[tuple[str, Any]], errors: str) -> Answers:
+    answers: list[Answer] = []
+    skipped: list[Skipped] = []
+    called = []
+    for index, (where, item) in enumerate(named):
         try:
-            yield read_answer(item)
+            answers.append(read_answer(item))
         except ValueError as error:
-            raise ValueError(f"{where}: {error}") from error
-    if empty:
+            if errors == "raise":
+                raise ValueError(f"{where}: {error}") from error
+            skipped.append(Skipped(index, _name_of(item), str(error)))
+            called.append(skipped[-1].name or where)
+    total = len(answers) + len(skipped)
+    if not total:
         raise ValueError("responses must hold at least one response: got none.")
+    if not answers:
+        raise ValueError(
+            f"responses must hold at least one answer: got none among {total}. The first: "
+            f"{skipped[0].reason}"
+        )
+    if skipped:
+        warnings.warn(
+            f"{len(skipped)} of {total} responses hold no answer and are left out: "
+            f"{listing(called)}. The first: {skipped[0].reason}",
+            SkippedWarning,
+            stacklevel=frames_within_decal(),
+        )
+    return Answers(answers, skipped)
 
 
-def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    with path.open(encoding="utf-8") as file:
+def _name_of(item: Any) -> str | None:
+    """The name of a response that could not be read, if that much can be."""
+    try:
+        return _custom_id(_plain(_parsed(item)))
+    except ValueError:
+        return None
+
+
+def _custom_id(body: Any) -> str | None:
+    name = body.get("custom_id") if isinstance(body, Mapping) else None
+    return None if name is None else str(name)
+
+
+def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if line.strip():
                 yield f"{path.name}, line {number}", line
@@ -164,18 +263,32 @@ def read_answer(response: Any) -> Answer:
             f"response must be a response of a language model: got {_kind(body)}. "
             "Pass the whole response as a dict, as JSON text, or as the client's object."
         )
-    name = body.get("custom_id")
+    name = _custom_id(body)
     inner = _plain(body.get("response"))
     if isinstance(inner, Mapping):
+        _require_success(body)
+        _require_success(inner)
         body = _object(inner.get("body", inner), "response.body")
-    if body.get("error"):
-        raise ValueError(f"response must be an answer: got an error, {_short(body['error'])}.")
+    _require_success(body)
     entries = _entries(body)
     if not entries:
         raise ValueError(f"response must have log-probabilities: got an empty list. {ASK}")
     positions = tuple(_position(entry, i) for i, entry in enumerate(entries))
     text = "".join(_token_of(entry) for entry in entries)
-    return Answer(positions, text, None if name is None else str(name))
+    return Answer(positions, text, name)
+
+
+def _require_success(body: Mapping[str, Any]) -> None:
+    """ValueError if a response, or the line of a batch that holds it, tells of an error."""
+    status = body.get("status_code")
+    failed = isinstance(status, int) and not 200 <= status < 300
+    if not (failed or body.get("error") or body.get("object") == "error"):
+        return
+    told = _plain(body.get("body")) if failed else body
+    told = _plain(told.get("error")) or told if isinstance(told, Mapping) else told
+    words = str(told.get("message") or dict(told)) if isinstance(told, Mapping) else str(told)
+    got = f"status {status}" if failed else "an error"
+    raise ValueError(f"response must be an answer: got {got}, {words[:200]}.")
 
 
 # Finding the log-probabilities
@@ -327,15 +440,24 @@ def _pair(item: Any, index: int) -> tuple[str, float]:
 
 
 def _token_of(entry: Mapping[str, Any]) -> str:
-    """The text of a token: its bytes, if the server says them, are never ambiguous."""
+    """The text of a token: its bytes, if the server says them, are never ambiguous.
+
+    A part of a character is "�".
+    """
     raw = entry.get("bytes")
     if is_list(raw) and len(raw):
         try:
-            return bytes(raw).decode("utf-8")
+            return bytes(raw).decode("utf-8", "replace")
         except (ValueError, TypeError):
-            pass  # a part of a character: the text says it as well as can be
+            pass  # no bytes
     token = entry.get("token")
-    return "" if token is None else str(token)
+    if token is None:
+        return ""
+    if not isinstance(token, str) or TOKEN_ID.fullmatch(token):
+        raise ValueError(
+            f"token must be text: got {_kind(token)}. Leave return_tokens_as_token_ids out."
+        )
+    return token
 
 
 # Forms of responses

@@ -1,42 +1,27 @@
-"""Learning from labelled answers, of which not all tokens are listed.
-
-The gain of shifting label k by t, g(t) = w t - sum_n [softplus(m_n + t) - softplus(m_n)], falls
-with every margin m_n for t > 0, and grows with it for t < 0. So with margins between bounds, no
-completion makes a shift t > 0 plausible that the lower margins do not, and no shift t < 0 that the
-upper margins do not. The greatest plausible shift is taken from the lower margins, the least one
-from the upper margins: the interval holds those of all completions.
-"""
+"""Learning from labelled answers, and predicting, where not all tokens are listed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decal._base.checks import DEFAULT_ALPHA, check_choice, check_labels
 from decal._base.data_frames import by_name, require_same_order
-from decal._base.numerics import Array, margins
+from decal._base.numerics import Array, softmax
+from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.decalibrator import decalibrate as decalibrate_logits
-from decal.directions import Direction, Endpoints, Reference
-from decal.directions._binning import summarise_margins
-from decal.directions._class_shifts import ClassShifts, plausible_shifts
+from decal.directions import Reference
+from decal.directions._bounded_margins import BoundedMargins
+from decal.directions._class_shifts import ClassShifts
 from decal.directions._direction import LabelledLogits
 from decal.directions._learnt import Learnt
 from decal.directions._local import Local
-from decal.directions._margins import MarginSummary
 from decal.llm._masses import LabelMasses
 
-__all__ = ["BoundedShifts", "decalibrate"]
-
-FAR_MARGIN = 1000.0
-"""Infinite margins are put here, beyond all that matters..."""
-
-FAR_SHIFT = 900.0
-"""...for shifts up to here. Longer ones are taken as infinite, which is further."""
+__all__ = ["decalibrate", "label_probabilities", "predict"]
 
 
 def decalibrate(
@@ -55,7 +40,8 @@ def decalibrate(
     masses : LabelMasses
         Of n labelled answers.
     labels : (n,) array
-        Names of labels, or their numbers; or a mapping from the names of answers to these.
+        Names of labels, or their numbers; or a mapping from the names of answers to these. Those
+        with an index of pandas must be in the order of `masses.names`.
     alpha : float
         The level, as for `decal.decalibrate`.
     unlisted : str
@@ -87,16 +73,17 @@ def decalibrate(
     if isinstance(labels, Mapping):
         labels = by_name(labels, masses.names, n, "labels", of="answers")
     require_same_order(masses=masses, labels=labels)
+    masses.require_order_of(labels)
     columns = check_labels(labels, rows=n, classes=K, names=masses.classes)
     if unlisted != "bounds" or masses.exact.all():
         logits = masses.logits("even" if unlisted == "even" else "refuse", vocabulary=vocabulary)
         return decalibrate_logits(logits, columns, alpha=alpha, classes=masses.classes, **settings)
     model = Decalibrator(alpha, **settings)
-    model.directions = _bounded(model)
+    _require_bounds_taken(model)
     weight = np.bincount(columns, minlength=K).astype(np.float64)
     evidence = []
     for direction in model.directions:
-        if isinstance(direction, BoundedShifts):
+        if isinstance(direction, ClassShifts):
             evidence.append(BoundedMargins.of(*margin_bounds(masses), columns))
         else:
             data = LabelledLogits(masses.middle, np.zeros(K), columns, None)
@@ -105,14 +92,79 @@ def decalibrate(
     return model._add(Learnt(model.directions, at, n, weight, tuple(evidence), masses.classes))
 
 
-def _bounded(model: Decalibrator) -> tuple[Direction, ...]:
-    """The directions, class shifts among them replaced; ValueError if nothing is proved."""
+def predict(
+    decalibrator: Decalibrator, masses: LabelMasses, *, alpha: float | None = None
+) -> IntervalCredalSet:
+    """Credal sets of answers, whatever the tokens that are not listed.
+
+    Parameters
+    ----------
+    decalibrator : Decalibrator
+        Fitted on logits of the same labels, by `decal.llm.decalibrate` or otherwise. Class shifts,
+        temperature and local sets, in any combination; but not `decal.Local(by_entropy=...)`, and
+        no lines, for which nothing is proved.
+    masses : LabelMasses
+        Of the answers.
+    alpha : float, optional
+        The level; by default the decalibrator's.
+
+    Returns
+    -------
+    IntervalCredalSet
+        Each box contains the one that the probabilities of the whole vocabulary would give. Where
+        all masses are known it is that box. The point is the reference's prediction for the
+        masses halfway between their bounds. 2 K + 1 predictions.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9, classes=["yes", "no"])
+    >>> z = np.log([[0.5, 0.3, 0.15, 0.05]])
+    >>> v = decal.llm.Verbaliser(["yes", "no"])
+    >>> tokens = ["yes", "the", "no", "a"]
+    >>> for top in (None, 2):
+    ...     print(decal.llm.predict(d, decal.llm.vocabulary_masses(z, tokens, v, top=top)))
+    IntervalCredalSet: 1 input, 2 classes, mean width 0.556
+      0  yes [0.306, 0.861]  no [0.139, 0.694]
+    IntervalCredalSet: 1 input, 2 classes, mean width 0.752
+      0  yes [0.248, 1.000]  no [0.000, 0.752]
+    """
+    return masses.predicted_by(decalibrator, alpha=alpha)
+
+
+def label_probabilities(masses: LabelMasses) -> IntervalCredalSet:
+    """The probabilities of the labels themselves, normalised over the labels; nothing is moved.
+
+    Parameters
+    ----------
+    masses : LabelMasses
+        Of the answers.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> v = decal.llm.Verbaliser(["yes", "no"])
+    >>> z = np.log([[0.5, 0.3, 0.15, 0.05]])
+    >>> masses = decal.llm.vocabulary_masses(z, ["yes", "no", "the", "a"], v, top=2)
+    >>> decal.llm.label_probabilities(masses)
+    IntervalCredalSet: 1 input, 2 classes, mean width 0.000
+      0  yes [0.625, 0.625]  no [0.375, 0.375]
+    """
+
+    def box(logits: Array) -> IntervalCredalSet:
+        p = softmax(logits)
+        return IntervalCredalSet._trusted(p, p, p, masses.classes)
+
+    return masses.outer(box, np.ones(masses.shape[1], dtype=bool))
+
+
+def _require_bounds_taken(model: Decalibrator) -> None:
+    """ValueError if nothing is proved about what this model learns from intervals."""
     if model.reference != "model":
         raise ValueError(
             "reference must be 'model' for unlisted='bounds': got "
             f"{model.reference!r}, which needs logits to learn from."
         )
-    found: list[Direction] = []
     for direction in model.directions:
         if not isinstance(direction, ClassShifts | Local):
             raise ValueError(
@@ -120,8 +172,6 @@ def _bounded(model: Decalibrator) -> tuple[Direction, ...]:
                 f"{direction}, which needs logits to learn from. Ask for more tokens, or pass "
                 "unlisted='even'."
             )
-        found.append(BoundedShifts() if isinstance(direction, ClassShifts) else direction)
-    return tuple(found)
 
 
 def margin_bounds(masses: LabelMasses) -> tuple[Array, Array]:
@@ -140,68 +190,3 @@ def margin_bounds(masses: LabelMasses) -> tuple[Array, Array]:
 def _log_sum(logs: Array) -> Array:
     total: Array = np.logaddexp.reduce(logs, axis=1)
     return total
-
-
-@dataclass(frozen=True)
-class BoundedMargins:
-    """Evidence of class shifts where margins are known as intervals.
-
-    Attributes
-    ----------
-    low, high : tuple of MarginSummary
-        For each label against the rest, of the lower and of the upper margins.
-    """
-
-    low: tuple[MarginSummary, ...]
-    high: tuple[MarginSummary, ...]
-
-    @classmethod
-    def of(cls, low: Array, high: Array, labels: NDArray[np.intp]) -> BoundedMargins:
-        """Of margins (n, K) and labels (n,)."""
-        return cls(_summaries(low, labels), _summaries(high, labels))
-
-    def __add__(self, other: BoundedMargins) -> BoundedMargins:
-        """The evidence of both data sets together."""
-        return BoundedMargins(
-            tuple(a + b for a, b in zip(self.low, other.low, strict=True)),
-            tuple(a + b for a, b in zip(self.high, other.high, strict=True)),
-        )
-
-
-def _summaries(m: Array, labels: NDArray[np.intp]) -> tuple[MarginSummary, ...]:
-    found = []
-    for k, column in enumerate(np.clip(m, -FAR_MARGIN, FAR_MARGIN).T):
-        logits = np.column_stack([column, np.zeros(len(column))])
-        data = LabelledLogits(logits, np.zeros(2), (labels != k).astype(np.intp), None, False)
-        found.append(summarise_margins(data))
-    return tuple(found)
-
-
-@dataclass(frozen=True)
-class BoundedShifts(ClassShifts):
-    """Class shifts that some completion of the labelled answers makes plausible."""
-
-    saves = False
-
-    def summarise(self, data: LabelledLogits) -> Any:
-        """Of logits, whose margins are known."""
-        m = margins(data.logits, data.center).T
-        return BoundedMargins.of(m, m, data.labels)
-
-    def endpoints(self, evidence: Any, budgets: Array, reference: Reference) -> Endpoints:
-        """Plausible shifts (A, K), lower ones of the upper margins, upper ones of the lower."""
-        two = Reference(np.zeros(2))
-        low = [plausible_shifts(part, budgets, two) for part in evidence.high]
-        high = [plausible_shifts(part, budgets, two) for part in evidence.low]
-        return Endpoints(
-            _far(np.stack([ends.lower[:, 0] for ends in low], axis=1)),
-            _far(np.stack([ends.upper[:, 0] for ends in high], axis=1)),
-            reference.center,
-            None,
-            max(ends.residual for ends in (*low, *high)),
-            max(ends.error for ends in (*low, *high)),
-        )
-
-
-def _far(shifts: Array) -> Array:
-    return np.where(np.abs(shifts) > FAR_SHIFT, np.copysign(np.inf, shifts), shifts)

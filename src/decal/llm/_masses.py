@@ -7,8 +7,10 @@ and that plus, for each of its spellings that is not listed, such a token.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,19 @@ from numpy.typing import NDArray
 from decal._base.checks import check_choice, check_count, check_logits
 from decal._base.data_frames import ROW
 from decal._base.numerics import Array, row_blocks
-from decal.llm._answers import Answer, is_list, is_path, read_answer, read_answers
-from decal.llm._verbaliser import Verbaliser
+from decal.credal import IntervalCredalSet
+from decal.decalibrator import Decalibrator
+from decal.llm._answers import (
+    Answer,
+    Answers,
+    Skipped,
+    is_list,
+    is_path,
+    read_answer,
+    read_answers,
+)
+from decal.llm._outer_boxes import outer_box, require_monotone
+from decal.llm._verbaliser import Verbaliser, plain_text
 
 __all__ = ["LabelMasses", "label_masses", "vocabulary_masses"]
 
@@ -52,6 +65,8 @@ class LabelMasses:
         The names of the labels.
     names : tuple of str, or None
         The names of the answers, if they have any.
+    skipped : tuple of Skipped
+        The responses that were left out when these were read.
 
     See Also
     --------
@@ -67,6 +82,7 @@ class LabelMasses:
     tokens: Counts
     classes: tuple[str, ...]
     names: tuple[str, ...] | None = None
+    skipped: tuple[Skipped, ...] = ()
 
     def __len__(self) -> int:
         return len(self.lower)
@@ -76,6 +92,67 @@ class LabelMasses:
         raise TypeError(
             "LabelMasses, which are intervals. Use decal.llm.decalibrate and decal.llm.predict, or "
             "pass masses.logits()"
+        )
+
+    def predicted_by(
+        self, decalibrator: Decalibrator, *, alpha: float | None = None
+    ) -> IntervalCredalSet:
+        """Credal sets of these answers, see `decal.llm.predict`: what `decalibrator.predict` calls.
+
+        Parameters
+        ----------
+        decalibrator, alpha
+            As for `decal.llm.predict`.
+        """
+        require_monotone(decalibrator.directions)
+        K = len(decalibrator.class_weights)
+        if (decalibrator.classes or self.classes) != self.classes or self.shape[1] != K:
+            raise ValueError(
+                f"decalibrator must be fitted on the labels {self.classes}: got "
+                f"{decalibrator.classes or K}."
+            )
+        model = decalibrator._taking_logits()
+        present = np.isfinite(decalibrator.reference_model.center)
+        return self.outer(lambda logits: model.predict(logits, alpha=alpha), present)
+
+    def outer(
+        self, box: Callable[[Array], IntervalCredalSet], present: NDArray[np.bool_]
+    ) -> IntervalCredalSet:
+        """The boxes that hold those of all masses between the bounds, see `outer_box`.
+
+        Parameters
+        ----------
+        box : callable
+            From logits (n, K) to boxes.
+        present : (K,) array
+            The labels that the reference of `box` does not leave out.
+        """
+        bounds = outer_box(self.lower, self.upper, self.middle, box, present)
+        found = IntervalCredalSet._trusted(*bounds, self.classes)
+        return found if self.names is None else found.with_index(list(self.names))
+
+    def require_order_of(self, labels: Any) -> None:
+        """ValueError if labels are of these answers in another order.
+
+        Parameters
+        ----------
+        labels : (n,) array, or None
+            Those with an index of pandas say which answers they are of, unless it has none of
+            these ids, or counts other rows.
+        """
+        index: Any = getattr(labels, "index", None)
+        if self.names is None or not hasattr(index, "nlevels"):
+            return
+        ids = tuple(map(str, index))
+        counts = ids == tuple(map(str, range(len(ids)))) and set(ids) != set(self.names)
+        if ids == self.names or counts or set(ids).isdisjoint(self.names):
+            return
+        differ = enumerate(zip_longest(ids, self.names))
+        row, (found, wanted) = next((i, pair) for i, pair in differ if pair[0] != pair[1])
+        raise ValueError(
+            f"labels must be in the order of the answers: got {len(ids)} labels, and {found!r} in "
+            f"row {row}, where the answers have {wanted!r}. Reorder them with "
+            "labels.loc[list(masses.names)], or pass labels.to_numpy() to go by position."
         )
 
     @property
@@ -103,8 +180,11 @@ class LabelMasses:
         return middle
 
     def __getitem__(self, rows: Any) -> LabelMasses:
-        """The chosen answers: a slice, a mask or a list of integers."""
-        names = None if self.names is None else tuple(np.array(self.names, dtype=object)[rows])
+        """The chosen answers: an integer, a slice, a mask or a list of integers."""
+        rows = np.atleast_1d(np.arange(len(self))[rows])
+        if rows.ndim > 1:
+            raise IndexError("label masses are indexed by rows only: use .lower[row, label]")
+        names = None if self.names is None else tuple(self.names[row] for row in rows)
         return LabelMasses(
             self.lower[rows],
             self.upper[rows],
@@ -157,7 +237,9 @@ class LabelMasses:
             return np.log(np.exp(self.lower) + self.unlisted * share[:, None])
 
 
-def label_masses(answers: Any, verbaliser: Verbaliser, *, position: int = 0) -> LabelMasses:
+def label_masses(
+    answers: Any, verbaliser: Verbaliser, *, position: int = 0, errors: str = "raise"
+) -> LabelMasses:
     """The masses of the labels in the responses of a language model.
 
     Parameters
@@ -168,6 +250,9 @@ def label_masses(answers: Any, verbaliser: Verbaliser, *, position: int = 0) -> 
         What spells which label. Every spelling is taken to be one token.
     position : int
         The token of the answer that is to be the label; the first by default.
+    errors : str
+        What to do about responses that hold no answer, "raise" or "skip", as for
+        `decal.llm.read_answers`.
 
     Returns
     -------
@@ -186,23 +271,24 @@ def label_masses(answers: Any, verbaliser: Verbaliser, *, position: int = 0) -> 
     >>> np.exp(masses.lower).round(3), np.exp(masses.upper).round(3)
     (array([[0.67, 0.  ]]), array([[0.806, 0.194]]))
     """
-    read = _read(answers)
+    read = _read(answers, errors)
     rows = [_row(answer, i, verbaliser, position) for i, answer in enumerate(read)]
     names = tuple(str(answer.name) for answer in read)
     named = all(answer.name is not None for answer in read)
-    listed, doubtful, unlisted, cap, rest, tokens = map(np.array, zip(*rows, strict=True))
+    listed, doubtful, most, unlisted, cap, rest, tokens = map(np.array, zip(*rows, strict=True))
     known = names if named else None
-    return _bounded(listed, doubtful, unlisted, cap, rest, tokens, verbaliser, known)
+    found = _bounded(listed, doubtful, most, unlisted, cap, rest, tokens, verbaliser, known)
+    return replace(found, skipped=read.skipped)
 
 
-def _read(answers: Any) -> tuple[Answer, ...]:
+def _read(answers: Any, errors: str) -> Answers:
     """Those of a list or a file; or of a single response."""
     one = isinstance(answers, Answer) or not (is_path(answers) or is_list(answers))
-    return (read_answer(answers),) if one else read_answers(answers)
+    return read_answers([read_answer(answers)] if one else answers, errors=errors)
 
 
 def _row(answer: Answer, index: int, verbaliser: Verbaliser, position: int) -> tuple[Any, ...]:
-    """Listed and doubtful masses, spellings not listed, cap, remainder and number of tokens."""
+    """Listed and doubtful masses; tokens and spellings not listed; cap, remainder and tokens."""
     if not 0 <= position < len(answer.positions):
         raise ValueError(
             f"position must be that of a token in every answer: got {position} for answer {index}, "
@@ -210,42 +296,46 @@ def _row(answer: Answer, index: int, verbaliser: Verbaliser, position: int) -> t
         )
     K = len(verbaliser)
     listed, doubtful = np.zeros(K), np.zeros(K)
-    unlisted = np.array([len(own) for own in verbaliser.spellings])
-    begins: dict[str, tuple[int, ...]] = {}
+    begins: dict[str, float] = {}
     at = answer.positions[position]
-    for token, value in at.tokens:
-        k = verbaliser.label_of(token)
-        if k is not None:
-            listed[k] += np.exp(value)
-            unlisted[k] = max(0, unlisted[k] - 1)
-        elif verbaliser.partial != "ignore" and (begun := verbaliser.begun_by(token)):
-            doubtful[[*begun]] += np.exp(value)
-            begins[token] = begun
+    texts = [plain_text(token) for token, _ in at.tokens]
+    # One text with one probability, twice, may be one token that the server lists twice.
+    pairs = dict.fromkeys(zip(texts, (value for _, value in at.tokens), strict=True))
+    for text, value in pairs:
+        k, mass = verbaliser.label_of(text), float(np.exp(value))
+        begun = () if verbaliser.partial == "ignore" else verbaliser.begun_by(text)
+        if k is not None and (verbaliser.partial == "refuse" or not begun):
+            listed[k] += mass
+        elif begun:  # and perhaps complete
+            doubtful[[*begun] if k is None else [*begun, k]] += mass
+            begins[text] = begins.get(text, 0.0) + mass
+    unlisted = np.array([len(own.difference(texts)) for own in verbaliser.texts])
+    most = unlisted.astype(np.float64)
     if verbaliser.partial == "refuse":
-        _refuse_partial(begins, at.tokens, listed, verbaliser, index)
+        _refuse_partial(begins, listed, verbaliser, index)
         doubtful[:] = 0
-    return listed, doubtful, unlisted, np.exp(at.cap), at.remainder, len(at.tokens)
+    elif verbaliser.partial == "bound":
+        most[[*verbaliser.begun_by_some()]] = np.inf
+    if any(texts.count(text) > 1 for own in verbaliser.texts for text in own):
+        most[:] = np.inf  # several tokens have one text, so that spellings are no count of tokens
+    rest = max(0.0, 1.0 - math.fsum(math.exp(value) for _, value in pairs))
+    return listed, doubtful, most, unlisted, np.exp(at.cap), rest, len(at.tokens)
 
 
 def _refuse_partial(
-    begins: dict[str, tuple[int, ...]],
-    tokens: Iterable[tuple[str, float]],
-    listed: Array,
-    verbaliser: Verbaliser,
-    index: int,
+    begins: dict[str, float], listed: Array, verbaliser: Verbaliser, index: int
 ) -> None:
     """ValueError if tokens that only begin labels outweigh the labels themselves."""
-    mass = {token: float(np.exp(value)) for token, value in tokens if token in begins}
-    if sum(mass.values()) <= listed.sum():
+    if sum(begins.values()) <= listed.sum():
         return
-    token = max(mass, key=lambda t: mass[t])
-    labels = [repr(verbaliser.classes[k]) for k in begins[token]]
+    token = max(begins, key=lambda text: begins[text])
+    labels = [repr(verbaliser.classes[k]) for k in verbaliser.begun_by(token)]
     whose = f"labels {' and '.join(labels)} share" if len(labels) > 1 else f"label {labels[0]} has"
     raise ValueError(
         f"labels must be single tokens in a response: got {token!r} with probability "
-        f"{mass[token]:.3g} in answer {index}, of which {whose} only the beginning, and all labels "
-        f"together {listed.sum():.3g}. Spell labels by words or letters that are one token, score "
-        "them with label_logits, or pass partial='bound' to the Verbaliser."
+        f"{begins[token]:.3g} in answer {index}, of which {whose} only the beginning, and all "
+        f"labels together {listed.sum():.3g}. Spell labels by words or letters that are one token, "
+        "score them with label_logits, or pass partial='bound' to the Verbaliser."
     )
 
 
@@ -318,7 +408,7 @@ def vocabulary_masses(
             listed[rows, k] = np.where(kept[:, own], p[:, own], 0.0).sum(axis=1)
             unlisted[rows, k] = (~kept[:, own]).sum(axis=1)
     count = np.full(n, min(m, V))
-    return _bounded(listed, doubtful, unlisted, cap, remainder, count, verbaliser, None)
+    return _bounded(listed, doubtful, unlisted, unlisted, cap, remainder, count, verbaliser, None)
 
 
 def _require_normalised(p: Array, start: int) -> None:
@@ -340,6 +430,7 @@ def _require_normalised(p: Array, start: int) -> None:
 def _bounded(
     listed: Array,
     doubtful: Array,
+    most: Array | Counts,
     unlisted: Counts,
     cap: Array,
     remainder: Array,
@@ -347,8 +438,11 @@ def _bounded(
     verbaliser: Verbaliser,
     names: tuple[str, ...] | None,
 ) -> LabelMasses:
+    """Masses of what is listed, what is `doubtful`, and at `most` so many tokens not listed."""
     room = (remainder + REMAINDER_ROUNDING)[:, None]
-    extra = np.where(unlisted > 0, np.minimum(unlisted * cap[:, None], room), 0.0) + doubtful
+    any_number = np.isinf(most)
+    counted = np.minimum(np.where(any_number, 0, most) * cap[:, None], room)
+    extra = np.where(any_number, room, counted) + doubtful
     with np.errstate(divide="ignore"):
         lower = np.log(listed)
         # Where nothing is missing the bounds are to be the same number.

@@ -25,7 +25,8 @@ def spread(
     ----------
     predictions : (M, n, K) array, or list of CredalSet
         Logits of M templates, such as `label_logits` returns for a sequence of templates; or the
-        credal sets of each template, one after the other.
+        credal sets of each template, one after the other. Sets that name their inputs, as those
+        of a batch do, are brought into the order of the first.
     how : str
         "hull": all mixtures of the M predictions, for logits. "union": the smallest intervals
         that hold all of them; the only choice for credal sets.

@@ -9,11 +9,14 @@ from decal._base.checks import check_choice, check_flag
 
 __all__ = ["Verbaliser", "plain_text"]
 
-SPACES = ("Ġ", "▁")
+SPACES = "Ġ▁"
 """How vocabularies write a leading space: byte-level ones, and those of SentencePiece."""
 
 NEWLINE = "Ċ"
 """How byte-level vocabularies write the end of a line."""
+
+PART = "�"
+"""How servers write a token that is a part of a character: some of its bytes."""
 
 Labels = Sequence[str] | Mapping[str, str | Sequence[str]]
 
@@ -34,8 +37,9 @@ class Verbaliser:
         What to do with a token that only begins a spelling, as "ent" begins "entailment", in a
         response, where nothing is known of the tokens after it. "refuse": an error where such
         tokens have more probability than all labels together, so that an answer would be
-        meaningless. "bound": their probability may or may not belong to the labels that they
-        begin, which widens the intervals. "ignore": a label is its own tokens and nothing else.
+        meaningless. "bound": their probability, and that of tokens not listed, may or may not
+        belong to the labels that they begin, which widens the intervals. "ignore": a label is its
+        own tokens and nothing else.
 
     Attributes
     ----------
@@ -43,12 +47,16 @@ class Verbaliser:
         The names of the K classes.
     spellings : tuple of tuple of str
         The spellings of each class.
+    texts : tuple of frozenset of str
+        The tokens that spell each class, as plain text.
 
     Notes
     -----
     Tokens are compared as text. "Ġyes" and "▁yes", the forms of byte-level and SentencePiece
-    vocabularies, are " yes". `decal.llm.label_logits` scores labels of several tokens by the
-    chain of conditional probabilities, and needs no `partial`.
+    vocabularies, are " yes". White space begins every label that may stand after a space, and "�",
+    a part of a character, every one that goes on with a character outside ASCII.
+    `decal.llm.label_logits` scores labels of several tokens by the chain of conditional
+    probabilities, and needs no `partial`.
 
     Examples
     --------
@@ -72,13 +80,15 @@ class Verbaliser:
             tuple(dict.fromkeys(v for s in own for v in _variants(s, space, case)))
             for own in given.values()
         )
+        self.texts = tuple(frozenset(map(plain_text, own)) for own in self.spellings)
+        self._begun = self.texts
         self._label_of: dict[str, int] = {}
         for k, own in enumerate(self.spellings):
-            for spelling in own:
-                other = self._label_of.setdefault(spelling, k)
+            for text in map(plain_text, own):
+                other = self._label_of.setdefault(text, k)
                 if other != k:
                     raise ValueError(
-                        f"labels must have spellings of their own: got {spelling!r} for "
+                        f"labels must have spellings of their own: got {text!r} for "
                         f"{self.classes[other]!r} and for {self.classes[k]!r}."
                     )
 
@@ -100,7 +110,7 @@ class Verbaliser:
         """The same labels without the spellings that are no token of a vocabulary.
 
         A spelling that is no token cannot be listed, and need not be reckoned with: intervals are
-        narrower.
+        narrower. Tokens may still begin it.
 
         Parameters
         ----------
@@ -109,7 +119,7 @@ class Verbaliser:
         """
         known = {plain_text(token) for token in tokens}
         kept = {
-            name: [spelling for spelling in own if spelling in known]
+            name: [spelling for spelling in own if plain_text(spelling) in known]
             for name, own in zip(self.classes, self.spellings, strict=True)
         }
         for name, own in kept.items():
@@ -118,25 +128,38 @@ class Verbaliser:
                     f"tokens must hold a spelling of every label: got none of {name!r}. Spell it "
                     "by a word that is one token, or score it with label_logits."
                 )
-        return Verbaliser(kept, space=False, partial=self.partial)
+        found = Verbaliser(kept, space=False, partial=self.partial)
+        found._begun = self._begun
+        return found
 
     def begun_by(self, token: str) -> tuple[int, ...]:
-        """The classes with a spelling that a token begins, and does not complete."""
+        """The classes with a spelling that a token begins, but not the one that it completes."""
         text = plain_text(token)
-        if not text.strip() or text in self._label_of:
-            return ()
         return tuple(
             k
-            for k, own in enumerate(self.spellings)
-            if any(spelling.startswith(text) for spelling in own)
+            for k, own in enumerate(self._begun)
+            if text and k != self.label_of(text) and any(_begins(text, s) for s in own)
         )
+
+    def begun_by_some(self) -> tuple[bool, ...]:
+        """For every class, whether some token could begin it: not if its spellings are one byte."""
+        return tuple(any(len(text.encode()) > 1 for text in own) for own in self._begun)
+
+
+def _begins(text: str, spelling: str) -> bool:
+    """Whether more tokens can make a spelling, or that after other white space, of a text."""
+    if text.isspace() and spelling[:1].isspace():
+        return True
+    head = text.rstrip(PART)
+    if head == text:
+        return spelling.startswith(text) and spelling != text
+    return spelling.startswith(head) and not spelling[len(head) :][:1].isascii()
 
 
 def plain_text(token: str) -> str:
     """A token as text: "Ġyes" and "▁yes" are " yes"; "Ċ" ends a line."""
-    if token[:1] in SPACES:
-        token = " " + token[1:]
-    return token.replace(NEWLINE, "\n")
+    rest = token.lstrip(SPACES)
+    return (" " * (len(token) - len(rest)) + rest).replace(NEWLINE, "\n")
 
 
 def _variants(spelling: str, space: bool, case: bool) -> Iterable[str]:

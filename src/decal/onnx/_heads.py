@@ -299,9 +299,9 @@ def _require_classes_last(declared: Any, K: int, output: str) -> None:
         raise ValueError(f"output must be a matrix with a row per input: {fact}.")
     if K in others[1:]:
         raise ValueError(
-            f"output must have classes in the last axis, and no axis between as long: {fact}, and {K}"
-            " classes. Export the classifier with a row per pixel or token; of PyTorch, one that "
-            f"returns logits.movedim({others.index(K, 1)}, -1).flatten(0, -2)."
+            f"output must have classes in the last axis, and no axis between as long: {fact}, and "
+            f"{K} classes. Export the classifier with a row per pixel or token; of PyTorch, one "
+            f"that returns logits.movedim({others.index(K, 1)}, -1).flatten(0, -2)."
         )
     if isinstance(columns, int) and columns != K:
         raise ValueError(

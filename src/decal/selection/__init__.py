@@ -298,7 +298,8 @@ def alpha_for_labels(
     model : Decalibrator
         Fitted on other examples.
     logits : (n, K) array
-        Held-out inputs, used neither for training nor to fit the model.
+        Held-out inputs, used neither for training nor to fit the model; or a
+        `decal.llm.LabelMasses`.
     labels : (n,) integers
         Their labels.
     epsilon : float

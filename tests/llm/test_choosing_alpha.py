@@ -1,0 +1,143 @@
+"""Alphas chosen on answers of which not all tokens are listed: what users get is what counts."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import decal
+from decal.llm import Verbaliser, label_masses, predict, vocabulary_masses
+from decal.llm import decalibrate as decalibrate_masses
+
+TOKENS = ["a", "b", "c", "x", "y", "z", "u", "w"]
+ABC = Verbaliser(["a", "b", "c"], space=False)
+
+
+def drawn(rng, n):
+    """Log-probabilities (n, 8) of tokens, and labels drawn from those of the labels."""
+    z = 2.5 * rng.normal(size=(n, len(TOKENS)))
+    labels = (z[:, :3] + rng.gumbel(size=(n, 3))).argmax(axis=1)
+    return z - np.logaddexp.reduce(z, axis=1, keepdims=True), labels
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(0)
+    z, labels = drawn(rng, 200)
+    masses = vocabulary_masses(z, TOKENS, ABC, top=7)
+    return decalibrate_masses(masses, labels, alpha=0.9, unlisted="bounds")
+
+
+def missed(model, masses, labels, alpha):
+    """Labels that are the most probable class of no distribution in the set, by definition."""
+    credal = predict(model, masses, alpha=alpha)
+    found = []
+    for low, high, label in zip(credal.lower, credal.upper, labels, strict=True):
+        others = np.delete(low, label), np.delete(high, label)
+        own = min(high[label], 1 - others[0].sum())  # as much as it may have, and others no more
+        fits = (others[0] <= own).all() and own + np.minimum(others[1], own).sum() >= 1
+        found.append(not fits)
+    return np.array(found)
+
+
+def test_alpha_for_labels_is_the_largest_that_misses_few_enough(fitted):
+    rng = np.random.default_rng(1)
+    z, labels = drawn(rng, 300)
+    masses = vocabulary_masses(z, TOKENS, ABC, top=7)
+    choice = decal.selection.alpha_for_labels(fitted, masses, labels, 0.1)
+    assert 0 < choice.alpha < 1
+    misses = missed(fitted, masses, labels, choice.alpha).sum()
+    assert misses / 300 == pytest.approx(choice.achieved)
+    assert (misses + 1) / 301 <= 0.1
+    above = np.exp(0.999 * np.log(choice.alpha))
+    assert (missed(fitted, masses, labels, above).sum() + 1) / 301 > 0.1
+
+
+def test_the_guarantee_holds_for_lists_of_tokens(fitted):
+    rng = np.random.default_rng(2)
+    share = []
+    for _ in range(60):
+        z, labels = drawn(rng, 60)
+        masses = vocabulary_masses(z, TOKENS, ABC, top=6)
+        alpha = decal.selection.alpha_for_labels(fitted, masses[:40], labels[:40], 0.2).alpha
+        share.append(missed(fitted, masses[40:], labels[40:], alpha).mean())
+    assert np.mean(share) <= 0.2 + 3 * np.std(share) / np.sqrt(len(share))
+
+
+def test_every_choice_takes_label_masses(fitted):
+    rng = np.random.default_rng(3)
+    z, labels = drawn(rng, 150)
+    p = np.exp(z[:, :3]) / np.exp(z[:, :3]).sum(axis=1, keepdims=True)
+    masses, chosen = vocabulary_masses(z, TOKENS, ABC, top=7), decal.selection
+    by_class = chosen.alpha_for_classes(fitted, masses, labels, 0.2)
+    kept = by_class.decide(fitted, masses)
+    for k in range(3):
+        rows = labels == k
+        n, misses = rows.sum(), missed(fitted, masses[rows], labels[rows], by_class[k].alpha).sum()
+        assert (misses + 1) / (n + 1) <= 0.2
+        assert (~kept[rows, k]).sum() == misses
+    covered = chosen.alpha_for_coverage(fitted, masses, p, 0.9)
+    sets = predict(fitted, masses, alpha=covered.alpha)
+    inside = ((sets.lower - 5e-4 <= p) & (p <= sets.upper + 5e-4)).all(axis=1)
+    assert inside.mean() == pytest.approx(covered.achieved)
+    assert covered.achieved >= 0.9
+    wide = chosen.alpha_for_efficiency(fitted, masses, 0.2)
+    sets = predict(fitted, masses, alpha=wide.alpha)
+    assert 1 - (sets.upper - sets.lower).mean() == pytest.approx(0.2, abs=1e-5)
+    groups = np.arange(150) % 2
+    by_group = chosen.alpha_for_labels(fitted, masses, labels, 0.2, groups=groups)
+    both = by_group.predict(fitted, masses, groups)
+    odd = predict(fitted, masses[groups == 1], alpha=by_group[1].alpha)
+    np.testing.assert_array_equal(both.lower[groups == 1], odd.lower)
+    contour = chosen.plausibility(fitted, masses, labels=labels)
+    assert (missed(fitted, masses, labels, 0.9) == (contour < 0.9)).mean() > 0.99
+    assert chosen.path(fitted, masses, labels=labels, alphas=[0.9]).miss_rate[0] == pytest.approx(
+        missed(fitted, masses, labels, 0.9).mean()
+    )
+
+
+def named(names, probabilities):
+    """Lines of a batch: Yes with these probabilities, No with most of the rest."""
+    lines = []
+    for name, p in zip(names, probabilities, strict=True):
+        top = [{"token": "Yes", "logprob": np.log(p)}, {"token": "No", "logprob": np.log(0.99 - p)}]
+        body = {"choices": [{"logprobs": {"content": [{**top[0], "top_logprobs": top}]}}]}
+        lines.append({"custom_id": name, "response": {"status_code": 200, "body": body}})
+    return lines
+
+
+def test_labels_of_the_same_ids_in_another_order_are_refused():
+    p, ids = [0.9, 0.2, 0.8, 0.1], ["q0", "q1", "q2", "q3"]
+    masses = label_masses(named(ids, p), Verbaliser(["Yes", "No"], space=False))
+    labels = pd.Series(["Yes", "No", "Yes", "No"], index=ids)
+    d = decalibrate_masses(masses, labels, unlisted="bounds")
+    shuffled = labels.loc[["q3", "q0", "q1", "q2"]]
+    message = "labels must be in the order of .*'q3' in row 0, where .* 'q0'"
+    for ask in (
+        lambda y: decalibrate_masses(masses, y, unlisted="bounds"),
+        lambda y: decal.selection.alpha_for_labels(d, masses, y, 0.5),
+        lambda y: decal.selection.plausibility(d, masses, labels=y),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ask(shuffled)
+        ask(shuffled.loc[list(masses.names)])
+        ask(labels.reset_index(drop=True))  # without ids they go by position
+    with pytest.raises(
+        ValueError, match="got 5 labels, and 'more' in row 0, where .*Reorder them with labels.loc"
+    ):
+        decalibrate_masses(masses, pd.Series(["No"] * 5, index=["more", *ids]), unlisted="bounds")
+
+
+def test_ids_that_number_rows_are_compared_with_the_numbers_of_labels():
+    masses = label_masses(named(["1", "0"], [0.9, 0.2]), Verbaliser(["Yes", "No"], space=False))
+    with pytest.raises(ValueError, match="and '0' in row 0, where the answers have '1'"):
+        decalibrate_masses(masses, pd.Series(["No", "Yes"]), unlisted="bounds")
+
+
+def test_predict_of_a_model_takes_label_masses_and_keeps_their_names(fitted):
+    z, _ = drawn(np.random.default_rng(3), 5)
+    masses = vocabulary_masses(z, TOKENS, ABC, top=6)
+    for alpha in (None, 0.5):
+        found, expected = fitted.predict(masses, alpha=alpha), predict(fitted, masses, alpha=alpha)
+        np.testing.assert_array_equal(found.lower, expected.lower)
+        np.testing.assert_array_equal(found.upper, expected.upper)
+    assert fitted.predict(masses, ids=list("pqrst")).index["row"].tolist() == list("pqrst")
