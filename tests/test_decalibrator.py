@@ -485,6 +485,6 @@ def test_a_model_says_that_every_scale_is_plausible_from_where_it_is(K):
     logits, labels = rng.normal(size=(100, K)), rng.integers(K, size=100)
     d = decal.Decalibrator(directions=("class", "temperature")).fit(logits, labels)
     for alpha, vacuous in ((np.exp(-1 / K) - 1e-4, True), (np.exp(-1 / K) + 1e-4, False)):
-        d.alpha = alpha
+        d = d._with(alpha=alpha)
         assert ("all sets hold the uniform distribution" in repr(d)) is vacuous
         assert (d.predict(logits).lower <= 1 / K + 1e-9).all() == vacuous

@@ -217,8 +217,9 @@ def test_bad_directions_are_refused(data):
         decal.Decalibrator(directions=("class", 3))
     with pytest.raises(ValueError, match="evidence must be one of 'model', 'labels'"):
         decal.Temperature(evidence="both")
-    with pytest.raises(ValueError, match="ratio must be a finite number, not negative: got -1"):
-        decal.Temperature(ratio=-1)
+    for ratio in (-1, "-1", True, np.nan):
+        with pytest.raises(ValueError, match="ratio must be a finite number, not negative: got "):
+            decal.Temperature(ratio=ratio)
     with pytest.raises(ValueError, match="directions must include 'temperature': got class"):
         decal.Decalibrator().fit(*data).scales()
     with pytest.raises(ValueError, match="other must have the directions"):

@@ -430,9 +430,13 @@ def check_count(value: Any, name: str, *, least: int = 1) -> int:
 
 def check_tolerance(value: Any, name: str) -> float:
     """A finite number, not negative."""
-    if isinstance(value, bool | str) or not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name} must be a finite number, not negative: got {value!r}.")
-    return float(value)
+    try:
+        number = math.nan if isinstance(value, bool | np.bool_ | str) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise ValueError(f"{name} must be a finite number, not negative: got {value!r:.60}.")
+    return number
 
 
 def check_center(center: Any, count: int) -> Array:

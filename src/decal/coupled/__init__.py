@@ -32,7 +32,8 @@ from decal._base.checks import (
 )
 from decal._base.data_frames import index_of, is_frame
 from decal._base.inputs import CONVERT, read_labelled_frame, read_logits
-from decal._base.numerics import Array, sigmoid
+from decal._base.numerics import Array, budget, sigmoid
+from decal._base.settings import FrozenSettings
 from decal._io import model_files
 from decal.coupled._absent import PlausibleModels, log_odds_of_rest
 from decal.coupled._bounds import CERTIFIED, STATUS_NAMES, Bounds, Status
@@ -214,7 +215,7 @@ class Diagnostics:
         return "\n".join([title, *(f"  {name:<18}{text}" for name, text in lines.items())])
 
 
-class CoupledDecalibrator:
+class CoupledDecalibrator(FrozenSettings):
     """Turns logits into intervals over all shifts of all logits that the labelled data tolerate.
 
     A vector of shifts is plausible at level alpha if the likelihood of the labelled data under the
@@ -278,7 +279,7 @@ class CoupledDecalibrator:
         self.reference = check_choice(reference, "reference", ("best", "model"))
         self.tol = check_tolerance(tol, "tol")
         self.certify = check_choice(certify, "certify", ("auto", "none", "full"))
-        self.classes: tuple[str, ...] | None = None
+        self._classes: tuple[str, ...] | None = None
         self._data: ShiftLoss | None = None
         self._gain = 0.0
         self._solved: dict[float, PlausibleModels] = {}
@@ -316,8 +317,8 @@ class CoupledDecalibrator:
             w = np.ones(len(z))
         counted = w > 0
         data, gain = ShiftLoss.from_data(z[counted], y[counted], w[counted])
-        self._data, self._gain, self._solved, self.classes = data, gain, {}, names
-        allowed = -self._budget(self.alpha)
+        self._data, self._gain, self._solved, self._classes = data, gain, {}, names
+        allowed = self._budget(self.alpha)
         if self.reference == "model" and 0 < allowed < gain / FAR_FROM_REFERENCE:
             warnings.warn(
                 f"the best shift gains {gain:.3g} nats on the model, and alpha = {self.alpha:g} "
@@ -428,7 +429,7 @@ class CoupledDecalibrator:
                 raise ValueError(f"gain must be finite and not negative: got {gain}")
             model = cls(settings.pop("alpha"), likelihood=settings.pop("likelihood"), **settings)
             data = ShiftLoss.from_parts(arrays)
-            model.classes = check_class_names(names, len(data.center))
+            model._classes = check_class_names(names, len(data.center))
             model._data, model._gain = data, gain
         return model
 
@@ -442,6 +443,11 @@ class CoupledDecalibrator:
         n, K = self._data.log_odds.shape
         return f"CoupledDecalibrator({settings}), fitted on {n:,} examples of {K:,} classes"
 
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The names of the classes, if known."""
+        return self._classes
+
     def _fitted(self) -> ShiftLoss:
         if self._data is None:
             raise NotFittedError(
@@ -450,13 +456,13 @@ class CoupledDecalibrator:
         return self._data
 
     def _budget(self, alpha: float) -> float:
-        """The least log-likelihood ratio to the reference, on all data: negative, or -inf."""
-        b = float(np.log(alpha)) if alpha > 0 else -np.inf
+        """Log-likelihood, on all data, that may be lost against the reference."""
+        b = float(budget(alpha))
         return b * self._fitted().total_weight if self.likelihood == "mean" else b
 
     def _room(self, alpha: float) -> float:
         """Log-likelihood that may be lost against the best shift."""
-        return (self._gain if self.reference == "model" else 0.0) - self._budget(alpha)
+        return (self._gain if self.reference == "model" else 0.0) + self._budget(alpha)
 
     def _reference(self) -> Array:
         """(K,) shifts of the reference model, from the best shift; -inf for classes left out."""

@@ -17,7 +17,7 @@ from decal._base.checks import (
     check_count,
     check_label_weight,
 )
-from decal._base.numerics import Array
+from decal._base.numerics import Array, budget
 from decal.directions._best_model import REFERENCES, best_model
 from decal.directions._direction import (
     Direction,
@@ -144,11 +144,10 @@ class Learnt:
     def solve(self, which: int, likelihood: str, levels: Array) -> Endpoints:
         """The endpoints of one direction at several levels."""
         direction = self.directions[which]
-        with np.errstate(divide="ignore"):
-            budgets: Array = -np.log(levels)
+        budgets = budget(levels)
         if likelihood == "mean":
             budgets *= self.total_weight
-        found = direction.endpoints(self.evidence[which], np.abs(budgets), self.reference)
+        found = direction.endpoints(self.evidence[which], budgets, self.reference)
         if found.residual > RESIDUAL_TOLERANCE:
             raise ArithmeticError(
                 f"the endpoints of {direction.name!r} miss their budget by {found.residual:.2g} "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_choice
+from decal._base.checks import check_choice, check_tolerance
 from decal._base.numerics import Array
 from decal.directions._direction import (
     SAME,
@@ -73,8 +73,8 @@ class Temperature(Direction):
 
     def __post_init__(self) -> None:
         check_choice(self.evidence, "evidence", ("model", "labels"))
-        if self.ratio is not None and not 0 <= self.ratio < np.inf:
-            raise ValueError(f"ratio must be a finite number, not negative: got {self.ratio!r}.")
+        if self.ratio is not None:
+            check_tolerance(self.ratio, "ratio")
 
     def __str__(self) -> str:
         return self.name if self == Temperature() else repr(self)

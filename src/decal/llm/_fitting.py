@@ -87,7 +87,7 @@ def decalibrate(
         logits = masses.logits("even" if unlisted == "even" else "refuse", vocabulary=vocabulary)
         return decalibrate_logits(logits, columns, alpha=alpha, classes=masses.classes, **settings)
     model = Decalibrator(alpha, **settings)
-    model.directions = _bounded(model)
+    model = model._with(directions=_bounded(model))
     weight = np.bincount(columns, minlength=K).astype(np.float64)
     evidence = []
     for direction in model.directions:

@@ -27,7 +27,8 @@ from decal._base.data_frames import column_names, index_of, is_frame, require_sa
 from decal._base.inputs import check_floor, frames_within_decal
 from decal._base.label_checks import check_answers, read_label_logits, require_possible_answers
 from decal._base.markup import table
-from decal._base.numerics import Array, Logits, for_each_block, sigmoid
+from decal._base.numerics import Array, Logits, budget, for_each_block, sigmoid
+from decal._base.settings import FrozenSettings
 from decal._io import model_files
 from decal.credal import MultiLabelCredalSet
 from decal.decalibrator import FAR_FROM_REFERENCE, ReferenceWarning
@@ -49,7 +50,7 @@ KEPT_LEVELS = 16
 """Levels whose endpoints are kept, so that they are not solved for again."""
 
 
-class MultiLabelDecalibrator:
+class MultiLabelDecalibrator(FrozenSettings):
     """Turns logits of labels that do not exclude each other into intervals of their probabilities.
 
     For models with a sigmoid per label: tags of a photograph, topics of a text, findings of a scan.
@@ -221,17 +222,17 @@ class MultiLabelDecalibrator:
 
     def _warn_if_far(self, learnt: LabelEvidence) -> None:
         """Warn if the reference of a label is much further away than anything may move."""
-        budget = np.full(len(learnt.weight), -np.log(self.alpha) if self.alpha > 0 else np.inf)
+        allowed = np.full(len(learnt.weight), budget(self.alpha))
         if self.likelihood == "sum":
-            budget /= np.where(learnt.weight > 0, learnt.weight, 1.0)
-        far = np.flatnonzero((budget > 0) & (budget < learnt.distance / FAR_FROM_REFERENCE))
+            allowed /= np.where(learnt.weight > 0, learnt.weight, 1.0)
+        far = np.flatnonzero((allowed > 0) & (allowed < learnt.distance / FAR_FROM_REFERENCE))
         if far.size:
             k = int(far[0])
             warnings.warn(
                 f"the model is {learnt.distance[k]:.3g} nats per answer from its reference for "
                 f"label {called(learnt.names, k)!r}, and alpha = {self.alpha:g} allows "
-                f"{budget[k]:.2g}: its own predictions are implausible for {far.size} of "
-                f"{len(budget)} labels",
+                f"{allowed[k]:.2g}: its own predictions are implausible for {far.size} of "
+                f"{len(allowed)} labels",
                 ReferenceWarning,
                 stacklevel=frames_within_decal(),
             )
@@ -272,9 +273,7 @@ class MultiLabelDecalibrator:
         key = self.likelihood, alpha
         found = learnt.solved.get(key)
         if found is None:
-            with np.errstate(divide="ignore"):
-                budget = -np.log(alpha)
-            budgets = np.full(len(learnt.present), abs(budget))
+            budgets = np.full(len(learnt.present), budget(alpha))
             if self.likelihood == "mean":
                 known = learnt.weight > 0
                 budgets[known] *= learnt.weight[known]

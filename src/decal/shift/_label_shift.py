@@ -30,6 +30,7 @@ from decal._base.inputs import (
 )
 from decal._base.numerics import Array, Logits
 from decal._base.places import IN_ARRAY, Place
+from decal._base.settings import FrozenSettings
 from decal._io import model_files
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
@@ -60,7 +61,7 @@ BOOTSTRAP = 19
 """Told to the generator of random numbers, besides the seed."""
 
 
-class LabelShift:
+class LabelShift(FrozenSettings):
     """Credal sets where the classes have other frequencies, from unlabelled inputs.
 
     If only the frequencies of the classes change, from pi to v, while inputs of each class look as
@@ -284,9 +285,7 @@ class LabelShift:
 
     def _taking_logits(self) -> LabelShift:
         """The same for logits that were converted where they were read."""
-        result = copy(self)
-        result.probabilities, result.floor = False, None
-        return result
+        return self._with(probabilities=False, floor=None)
 
     # Asking
 
