@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import decal
 from helpers.archives import read_npz
+from helpers.sealed_files import write_sealed
 from helpers.strategies import alphas, at_most, endpoints, labelled_logits
 
 LIKELIHOODS = ("mean", "sum")
@@ -351,7 +352,7 @@ def test_damaged_numbers_in_a_model_file_are_noticed(tmp_path, clear_data, name)
     for damaged in damages:
         if name == "center" and (damaged == -5).all() and damaged.shape == (3,):
             continue  # a legitimate center
-        np.savez(path, **{**arrays, name: damaged})
+        write_sealed(path, {**arrays, name: damaged})
         with pytest.raises(ValueError, match="intact model file"):
             decal.Decalibrator.load(path)
 
@@ -488,3 +489,18 @@ def test_a_model_says_that_every_scale_is_plausible_from_where_it_is(K):
         d = d._with(alpha=alpha)
         assert ("all sets hold the uniform distribution" in repr(d)) is vacuous
         assert (d.predict(logits).lower <= 1 / K + 1e-9).all() == vacuous
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("aplha", "Did you mean alpha?"), ("weights", ""), ("direction", "Did you mean directions?")],
+)
+def test_an_unknown_argument_is_told_by_the_function_that_was_called(clear_data, name, hint):
+    with pytest.raises(TypeError) as refused:
+        decal.decalibrate(*clear_data, **{name: 0.5})
+    said = str(refused.value)
+    assert said.startswith(f"decal.decalibrate() must be given arguments that it has: got {name}.")
+    assert hint in said
+    assert "Did you mean" in said or not hint
+    assert "logits, labels, alpha, sample_weight, classes, likelihood, reference, box" in said
+    assert "__init__" not in said

@@ -421,7 +421,8 @@ class CoupledDecalibrator(FrozenSettings):
             What `save` wrote; or such a file open for reading bytes.
         """
         file = Path(path) if isinstance(path, str) else path
-        settings, arrays = model_files.read(file, _is_known)
+        known = ShiftLoss.part_names()
+        settings, arrays = model_files.read(file, lambda name, _: name in known, kind=MODEL)
         with model_files.intact(file):
             del settings["version"], settings["model"]
             names, gain = settings.pop("classes"), float(settings.pop("gain"))
@@ -512,10 +513,3 @@ def _single(logits: Array, shift: Array) -> Bounds:
     g = np.repeat(log_odds_of_rest(logits, shift)[:, :, None], 2, axis=2)
     status = np.full((n, K, 2), Status.POINT, dtype=np.int8)
     return Bounds(g, g, status, np.broadcast_to(shift, (n, K, 2, K)))
-
-
-def _is_known(name: str, settings: dict[str, Any]) -> bool:
-    """Whether a model file with these settings may hold an array of this name."""
-    if settings.get("model") != MODEL:
-        raise ValueError("it is of another kind of model")
-    return name in ShiftLoss.part_names()

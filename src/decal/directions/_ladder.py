@@ -140,10 +140,27 @@ class ScaleSummary:
         values, slopes = ladder
         sums = ties, label_sum, weight, claimed
         found = cls(int(first), values, slopes, at_zero, int(classes), *sums)
+        found._require_of_logits()
         if len(numbers) > 5:
+            if abs(claimed - found.claimed_by_rungs()) > ROUND_OFF_IN_FILES * weight:
+                raise ValueError("numbers are damaged")
             return found
         # Older files do not say what the model claims: their ladder does, but for round-off.
         return replace(found, claimed=found.claimed_by_rungs())
+
+    def _require_of_logits(self) -> None:
+        """ValueError if no logits have these sums: R is convex in s and falls to its limit."""
+        values, slopes, (start, rate) = self.values, self.slopes, self.at_zero
+        room = ROUND_OFF_IN_FILES * self.weight
+        step, fall = float(np.exp(RUNG)), np.diff(values)
+        first = float(np.exp(RUNG * self.first)) * float(rate)
+        # R'' is at most a quarter of the squared spread of the logits.
+        bend = self.weight * NEAR_ZERO**2 / 4
+        least = [first, start + first, first, *((step - 1) * slopes[:-1]), self.ties]
+        found = [slopes[0], values[0], first, *fall, values[-1]]
+        most = [first + bend, start + slopes[0], 0.0, *((1 - 1 / step) * slopes[1:]), self.ties]
+        if not (np.subtract(least, room) <= found).all() or not (found <= np.add(most, room)).all():
+            raise ValueError("the ladder is of no logits")
 
     @property
     def last(self) -> int:

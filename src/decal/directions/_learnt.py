@@ -26,6 +26,7 @@ from decal.directions._direction import (
     Reference,
     require_masks_taken,
 )
+from decal.directions._margins import MarginSummary
 from decal.directions._top_logits import TopLogits, summarise_top
 
 RESIDUAL_TOLERANCE = 1e-9
@@ -210,6 +211,8 @@ class Learnt:
                 raise ValueError(f"unknown arrays {sorted(own)}")
             if not direction.is_of(evidence[-1], label_weight):
                 raise ValueError("evidence and labels must be of the same data")
+            if reference.is_best and isinstance(evidence[-1], MarginSummary):
+                evidence[-1].require_best()
         classes = check_class_names(settings.pop("classes"), K)
         rows = check_count(settings.pop("rows"), "rows")
         if rows > np.iinfo(np.int64).max:
@@ -242,8 +245,6 @@ def is_known(name: str, settings: dict[str, Any]) -> bool:
     """Whether a model file with these settings may hold an array of this name."""
     if settings["version"] == 1:
         return name in FORMAT_1
-    if "directions" not in settings:
-        raise ValueError("it is of another kind of model")
     prefixes = tuple(f"{direction}." for direction, _ in settings["directions"])
     return name in ("center", "label_weight") or name.startswith(prefixes)
 

@@ -414,7 +414,8 @@ class MultiLabelDecalibrator(FrozenSettings):
             rows, names = settings.pop("rows"), settings.pop("names")
             directions = [direction_named(*d) for d in settings.pop("directions")]
             model = cls(settings.pop("alpha"), directions=directions, **settings)
-            model._learnt = LabelEvidence.restore(model.directions, rows, names, arrays)
+            told = model.reference, rows, names, arrays
+            model._learnt = LabelEvidence.restore(model.directions, *told)
         if arrays:
             raise ValueError(f"path must hold nothing unknown: got {path} with {sorted(arrays)}.")
         return model

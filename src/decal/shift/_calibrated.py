@@ -71,9 +71,12 @@ class Calibrated:
         if not (0 < self.scale < np.inf and 0 < self.weight < np.inf):
             raise ValueError("its scale or weight is damaged")
         V, K = self.covariance, len(self.frequencies)
-        if V is not None and not (
-            V.shape == (K + 1, K + 1) and np.isfinite(V).all() and np.allclose(V, V.T)
-        ):
+        if V is None:
+            return
+        if V.shape != (K + 1, K + 1) or not np.isfinite(V).all() or not np.allclose(V, V.T):
+            raise ValueError("its covariance is damaged")
+        variance, room = np.diag(V), 1e-9 * np.abs(V).max()
+        if (variance < -room).any() or (np.outer(variance, variance) + room**2 < V**2).any():
             raise ValueError("its covariance is damaged")
 
     def warn_of_absent(self) -> None:

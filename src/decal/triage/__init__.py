@@ -33,7 +33,7 @@ from decal.metrics import RiskCoverage
 from decal.selection._plausibility import Predictor
 from decal.triage._choosing import Trial, best_of, cross_scored, trials
 from decal.triage._doubts import OWN, RECALIBRATED, Doubts
-from decal.triage._files import is_known, pack, unpack
+from decal.triage._files import KIND, is_known, pack, unpack
 from decal.triage._thresholds import (
     SelectedOfBatch,
     Threshold,
@@ -205,7 +205,7 @@ class Triage:
             What `save` wrote.
         """
         file = Path(path) if isinstance(path, str) else path
-        settings, arrays = model_files.read(file, is_known)
+        settings, arrays = model_files.read(file, is_known, kind=KIND)
         with model_files.intact(file):
             fields = unpack(settings, arrays)
             return cls(**fields | {"outcome": TriageOutcome(*fields["outcome"])})
