@@ -504,3 +504,28 @@ def test_an_unknown_argument_is_told_by_the_function_that_was_called(clear_data,
     assert "Did you mean" in said or not hint
     assert "logits, labels, alpha, sample_weight, classes, likelihood, reference, box" in said
     assert "__init__" not in said
+
+
+@pytest.mark.parametrize("kind", [decal.MultiLabelDecalibrator, decal.CoupledDecalibrator])
+def test_models_of_another_kind_are_refused_by_name_where_a_decalibrator_is_taken(kind, clear_data):
+    logits, labels = clear_data
+    several = kind is decal.MultiLabelDecalibrator
+    answers = (np.arange(3) == np.asarray(labels)[:, None]) if several else labels
+    other = kind(0.9, likelihood="mean").fit(logits, answers)
+    d = decal.decalibrate(logits, labels, alpha=0.9)
+    before = d.shifts().upper
+    calls = [
+        lambda: d.merge(other),
+        lambda: decal.LabelShift.of(other),
+        lambda: decal.selection.alpha_for_distribution(other, logits, labels, 0.1),
+    ]
+    if several:
+        calls += [
+            lambda: other.merge(d),
+            lambda: decal.triage.choose(logits, labels, budget=0.1, model=other),
+            lambda: decal.explorer.explore(other, logits),
+        ]
+    for call in calls:
+        with pytest.raises(ValueError, match="must (be|tell) .*: got a .*Decalibrator"):
+            call()
+    np.testing.assert_array_equal(d.shifts().upper, before)

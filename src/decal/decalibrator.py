@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Self, overload
 
@@ -16,6 +16,7 @@ from decal._base.checks import (
     check_alpha,
     check_choice,
     check_flag,
+    check_keywords,
     check_steps,
 )
 from decal._base.data_frames import class_columns, id_columns, index_of, is_frame
@@ -25,6 +26,7 @@ from decal._base.inputs import (
     frames_within_decal,
     read_labelled,
     read_logits,
+    require_classes,
     require_possible_labels,
     warn_of_other_order,
 )
@@ -211,6 +213,7 @@ class Decalibrator(FrozenSettings):
 
         Only for reference="model": others need all the data at once.
         """
+        require_decalibrator(other, "other")
         self._require_mergeable()
         other._require_mergeable()
         if self.directions != other.directions:
@@ -363,7 +366,7 @@ class Decalibrator(FrozenSettings):
         """
         learnt = self._known
         which = learnt.named(name)
-        if np.ndim(alpha) == 1:
+        if np.ndim(alpha) == 1 and not isinstance(alpha, Mapping):
             levels = np.array([check_alpha(a) for a in alpha])
             return learnt.solve(which, self.likelihood, levels)
         return learnt.at(which, self.likelihood, self._level(alpha))
@@ -665,6 +668,13 @@ class Decalibrator(FrozenSettings):
         return model
 
 
+def require_decalibrator(model: Any, name: str = "model") -> None:
+    """ValueError about a model that is no Decalibrator."""
+    require_classes(model)
+    if not isinstance(model, Decalibrator):
+        raise ValueError(f"{name} must be a Decalibrator: got a {type(model).__name__}.")
+
+
 def decalibrate(
     logits: Any,
     labels: Any,
@@ -690,5 +700,6 @@ def decalibrate(
     >>> d.shifts().upper.round(3)
     array([0.624, 2.024])
     """
+    check_keywords(settings, "decal.decalibrate", decalibrate, Decalibrator)
     model = Decalibrator(alpha, **settings)
     return model.fit(logits, labels, sample_weight=sample_weight, classes=classes)

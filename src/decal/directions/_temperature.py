@@ -98,7 +98,8 @@ class Temperature(Direction):
         """Whether there are no more classes, and the same weight in all."""
         weight = float(label_weight.sum())
         return (
-            evidence.classes <= len(label_weight) and abs(evidence.weight - weight) <= SAME * weight
+            len(evidence.seen) <= len(label_weight)
+            and abs(evidence.weight - weight) <= SAME * weight
         )
 
     def endpoints(self, evidence: ScaleSummary, budgets: Array, reference: Reference) -> Endpoints:

@@ -31,7 +31,7 @@ from decal._base.data_frames import (
     name_of,
     require_same_order,
 )
-from decal._base.inputs import inputs_of
+from decal._base.inputs import inputs_of, require_classes
 from decal._base.numerics import Logits
 from decal.credal import CredalSet
 from decal.explorer._evidence import curves_of
@@ -319,6 +319,7 @@ def explore_shift(
 
 def _matrix(model: Predictor, logits: Any, ids: Any, name: str = "logits") -> Logits:
     """(n, K) what the model's `predict` takes, without the columns that name the inputs."""
+    require_classes(model)
     if is_frame(logits):
         classes, others = getattr(model, "classes", None), id_columns(logits, ids)
         logits, _ = class_columns(logits, classes, others=others, name=name)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import DEFAULT_ALPHA, check_choice, check_labels
+from decal._base.checks import DEFAULT_ALPHA, check_choice, check_keywords, check_labels
 from decal._base.numerics import Array, margins
 from decal.decalibrator import Decalibrator
 from decal.decalibrator import decalibrate as decalibrate_logits
@@ -80,6 +80,7 @@ def decalibrate(
     >>> d.shifts().upper.round(2)
     array([1.45, 1.12])
     """
+    check_keywords(settings, "decal.llm.decalibrate", decalibrate, Decalibrator)
     check_choice(unlisted, "unlisted", ("refuse", "even", "bounds"))
     n, K = masses.shape
     columns = check_labels(labels, rows=n, classes=K, names=masses.classes)

@@ -167,12 +167,16 @@ class MultiLabelDecalibrator(FrozenSettings):
         """
         self._require_mergeable()
         known = self._learnt
-        more = self._learn(*self._check(logits, labels, sample_weight, names, known))
+        more = self._learn(*self._check(logits, labels, sample_weight, names, known, chunk=True))
         self._learnt = more if known is None else known + more
         return self
 
     def merge(self, other: MultiLabelDecalibrator) -> Self:
         """Add what another one has learnt; the result is that of `fit` on both data sets."""
+        if not isinstance(other, MultiLabelDecalibrator):
+            raise ValueError(
+                f"other must be a MultiLabelDecalibrator: got a {type(other).__name__}."
+            )
         self._require_mergeable()
         other._require_mergeable()
         for name in ("directions", "probabilities"):
@@ -191,7 +195,14 @@ class MultiLabelDecalibrator(FrozenSettings):
             )
 
     def _check(
-        self, logits: Any, labels: Any, weights: Any, names: Any, known: LabelEvidence | None
+        self,
+        logits: Any,
+        labels: Any,
+        weights: Any,
+        names: Any,
+        known: LabelEvidence | None,
+        *,
+        chunk: bool = False,
     ) -> tuple[Logits, Answers, Array | None, tuple[str, ...] | None]:
         """Data after every check, without rows of weight zero."""
         if names is None and known is not None:
@@ -204,7 +215,8 @@ class MultiLabelDecalibrator(FrozenSettings):
         L = None if known is None else len(known.present)
         z = self._read(logits, given, L)
         known_as = check_class_names(given, z.shape[1], name="names")
-        y = check_answers(labels, z.shape, known_as)
+        zeros_seen = known is not None and bool(known.absent.any())
+        y = check_answers(labels, z.shape, known_as, chunk=chunk, zeros_seen=zeros_seen)
         require_possible_answers(z, y, probabilities=self.probabilities, floor=self.floor)
         w = check_weights(weights, rows=len(z))
         if w is not None and not w.all():

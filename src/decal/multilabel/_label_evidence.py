@@ -171,7 +171,7 @@ class LabelEvidence:
                 totals = own["present"] + own["absent"]
                 for ladder, total in zip(ladders, totals, strict=True):
                     found = 0.0 if ladder is None else ladder.weight
-                    if abs(found - total) > SAME * total or (ladder and ladder.classes != 2):
+                    if abs(found - total) > SAME * total or (ladder and len(ladder.seen) != 2):
                         raise ValueError("evidence and labels must be of the same data")
             elif not isinstance(direction, Local):
                 margins = LabelMargins.from_arrays(_taken(arrays, "class."))

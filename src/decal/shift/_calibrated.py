@@ -14,6 +14,9 @@ from decal._base.places import listing
 from decal.directions import Reference
 from decal.directions._best_model import best_model
 
+VANISHING = 1e-9
+"""Share of the largest covariance by which a variance may be negative, by round-off."""
+
 
 class ShiftWarning(UserWarning):
     """Adapted predictions rest on something that the data cannot tell."""
@@ -75,8 +78,7 @@ class Calibrated:
             return
         if V.shape != (K + 1, K + 1) or not np.isfinite(V).all() or not np.allclose(V, V.T):
             raise ValueError("its covariance is damaged")
-        variance, room = np.diag(V), 1e-9 * np.abs(V).max()
-        if (variance < -room).any() or (np.outer(variance, variance) + room**2 < V**2).any():
+        if (np.diag(V) < -VANISHING * np.abs(V).max()).any():
             raise ValueError("its covariance is damaged")
 
     def warn_of_absent(self) -> None:

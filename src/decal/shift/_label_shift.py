@@ -33,7 +33,7 @@ from decal._base.places import IN_ARRAY, Place
 from decal._base.settings import FrozenSettings
 from decal._io import model_files
 from decal.credal import IntervalCredalSet
-from decal.decalibrator import Decalibrator
+from decal.decalibrator import Decalibrator, require_decalibrator
 from decal.shift._bootstrap import Labelled, inflated
 from decal.shift._calibrated import Calibrated, ShiftWarning, calibrate, check_sums_to_one
 from decal.shift._few_labels import from_counts, from_labels
@@ -160,6 +160,7 @@ class LabelShift(FrozenSettings):
         is found from the number of its labels, and from the inputs observed: it supposes that the
         calibrated model is right, where `fit` need not.
         """
+        require_decalibrator(model)
         shift = cls(
             confidence,
             calibrate=model.reference == "best",

@@ -25,7 +25,7 @@ from decal._base.checks import (
     check_scores,
 )
 from decal._base.data_frames import class_columns, is_frame, require_same_order
-from decal._base.inputs import read_logits
+from decal._base.inputs import read_logits, require_classes
 from decal._base.numerics import Array
 from decal._io import model_files
 from decal.decalibrator import Decalibrator
@@ -347,6 +347,7 @@ def choose(
     >>> f"{handed.mean():.2f} handed over, {wrong[~handed].mean():.2f} of the others wrong"
     '0.38 handed over, 0.04 of the others wrong'
     """
+    require_classes(model)
     require_same_order(logits, labels)
     names, framed = getattr(model, "classes", None), is_frame(logits)
     if framed:
