@@ -421,8 +421,9 @@ def require_one(**given: Any) -> None:
 
 def check_keywords(given: Iterable[str], function: str, *takers: Callable[..., Any]) -> None:
     """TypeError about an argument of a function that neither it nor what it calls takes."""
-    known = [name for taker in takers for name in inspect.signature(taker).parameters]
-    known = list(dict.fromkeys(name for name in known if name not in ("self", "settings")))
+    parameters = [p for taker in takers for p in inspect.signature(taker).parameters.values()]
+    named = (p.name for p in parameters if p.kind is not p.VAR_KEYWORD and p.name != "self")
+    known = list(dict.fromkeys(named))
     for name in given:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)

@@ -346,7 +346,9 @@ def _of_block(
         scales = np.exp(RUNG * np.arange(first, HIGHEST_RUNG))
         given = np.empty(0) if weights is None else weights
         values, slopes = kernels.climb(d, given, count, scales, SATURATED_SUM, LOWEST)
-    seen = np.ones(K, np.bool_) if masked is None else ~masked.all(axis=0)
+    seen = np.ones(K, np.bool_)
+    if masked is not None:
+        seen &= ~masked.all(axis=0)
     found = ScaleSummary(first, values, slopes, at_zero, seen, ties, label_sum, weight, 0.0)
     return replace(found, claimed=found.claimed_by_rungs() if claimed is None else claimed)
 

@@ -57,7 +57,8 @@ class Temperature(Direction):
         evidence="model", K times the nats that the model claims to know about an example, log
         K - its mean entropy: a class shift concerns about one example in K, so that -log alpha is
         about K times as much for those concerned, and the scale may lose this share of what the
-        model knows. With evidence="labels", 16.
+        model knows. (A class that is masked in every row does not count.) With evidence="labels",
+        16.
     evidence : str
         Who says what a scale costs. "model": the sharper of the two models, the scaled and the
         unscaled; a scale is plausible if believing the softer one while the sharper one is true

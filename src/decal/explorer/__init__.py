@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from decal._base.checks import check_distributions, check_labels
+from decal._base.checks import check_distributions, check_keywords, check_labels
 from decal._base.data_frames import (
     Index,
     class_columns,
@@ -313,6 +313,7 @@ def explore_shift(
     True
     """
     options = {"name": "Adapted", "title": "Adapted to other class frequencies"} | options
+    check_keywords(options, "decal.explorer.explore_shift", explore_shift, explore_credal)
     page = explore_credal(shift.predict(logits, ids=ids), **options)
     return Exploration(with_frequencies(page.payload, shift, logits, ids))
 

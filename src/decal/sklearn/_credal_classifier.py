@@ -65,7 +65,8 @@ class CredalClassifier(HeldOutClassifier):
           and the estimator is fitted once, to the other rows. For another seed pass
           StratifiedShuffleSplit(1, ...), for rows of your choice PredefinedSplit(...).
 
-        No row may be held out twice. Not used with a FrozenEstimator.
+        No row may be held out twice, or from a clone that was fitted to it. Not used with a
+        FrozenEstimator.
     method : str
         Where logits come from. "predict_logits", as TabPFN has; "predict_proba", of which the
         logarithm is taken; "decision_function", if you know that its values are logits, as those of
