@@ -270,7 +270,8 @@ def _fit_part(
 
 def _row_numbers(rows: Any, count: int) -> Indices:
     """Numbers of rows from numbers, of which negative ones count from the end, or from a mask."""
-    return np.arange(count)[np.asarray(rows)]
+    found: Indices = np.arange(count)[np.asarray(rows)]
+    return found
 
 
 def _require_one_label(y: Any) -> None:
