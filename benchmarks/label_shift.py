@@ -14,7 +14,6 @@ import os
 import sys
 import time
 import warnings
-from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,8 +117,7 @@ def one_draw(K, mix, N, seed, bootstraps):
         shift = decal.LabelShift(region="joint").fit(*labelled).observe(unlabelled)
         adapted = shift.predict(new, frequencies=v).point
         lost = {k: profile_statistic(shift, v, k) for k in rng.permutation(K)[:FREQUENCIES_TESTED]}
-        uncorrected = copy(shift)
-        uncorrected.corrected = False
+        uncorrected = shift._with(corrected=False)
         narrow = plausible(uncorrected, v, lost)
         corrected = plausible(shift, v, lost)
         sets = holding(uncorrected, narrow, new, adapted)
@@ -142,9 +140,7 @@ def one_draw(K, mix, N, seed, bootstraps):
 
 def alone(shift):
     """The same, moving one frequency at a time."""
-    result = copy(shift)
-    result.region = "own"
-    return result
+    return shift._with(region="own")
 
 
 def profile_statistic(shift, v, k):
@@ -156,7 +152,7 @@ def profile_statistic(shift, v, k):
 
 def without_rows(shift):
     """The same, as if the labelled rows were not at hand: like `LabelShift.of` a Decalibrator."""
-    result = copy(shift)
+    result = shift._with()
     known = shift._known
     result._learnt = replace(known, calibrated=replace(known.calibrated, covariance=None))
     return result
@@ -257,8 +253,7 @@ def one_mix(logits, labels, N, seed):
     now, best = adapted(shift._known.seen.smoothed), adapted(v)
     sides = adapted(known.frequencies), by_bbse, now, best
     sets = [shift.predict(logits[new])]
-    shift.corrected = False
-    sets.append(shift.predict(logits[new]))
+    sets.append(shift._with(corrected=False).predict(logits[new]))
     return [
         *(measure(p, y) for measure in (log_loss, error, ece) for p in sides),
         *(np.mean(credal.contains(best)) for credal in sets),
@@ -367,8 +362,8 @@ def speed(labels, classes):
             region = observed.region(shift._depth(shift._known))
             fitted, _ = clock(lambda r=region: r.surrogate)
             joint, wall = clock(lambda s=shift, z=new: s.predict(z))
-            shift.error = 1e-8
-            few, _ = clock(lambda s=shift, z=new: s.predict(z[:EXACT_INPUTS]))
+            finer = shift._with(error=1e-8)
+            few, _ = clock(lambda s=finer, z=new: s.predict(z[:EXACT_INPUTS]))
             exact = few / EXACT_INPUTS * inputs if K > 2 else np.nan
             numbers = [
                 f"{fitted:.3f}", f"{inputs:,}", f"{joint:.2f}", f"{wall:.2f}",

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import decal
 from helpers.archives import read_npz
+from helpers.sealed_files import write_sealed
 from helpers.strategies import alphas, at_most, endpoints, labelled_logits
 
 LIKELIHOODS = ("mean", "sum")
@@ -351,7 +352,7 @@ def test_damaged_numbers_in_a_model_file_are_noticed(tmp_path, clear_data, name)
     for damaged in damages:
         if name == "center" and (damaged == -5).all() and damaged.shape == (3,):
             continue  # a legitimate center
-        np.savez(path, **{**arrays, name: damaged})
+        write_sealed(path, {**arrays, name: damaged})
         with pytest.raises(ValueError, match="intact model file"):
             decal.Decalibrator.load(path)
 
@@ -485,6 +486,56 @@ def test_a_model_says_that_every_scale_is_plausible_from_where_it_is(K):
     logits, labels = rng.normal(size=(100, K)), rng.integers(K, size=100)
     d = decal.Decalibrator(directions=("class", "temperature")).fit(logits, labels)
     for alpha, vacuous in ((np.exp(-1 / K) - 1e-4, True), (np.exp(-1 / K) + 1e-4, False)):
-        d.alpha = alpha
+        d = d._with(alpha=alpha)
         assert ("all sets hold the uniform distribution" in repr(d)) is vacuous
         assert (d.predict(logits).lower <= 1 / K + 1e-9).all() == vacuous
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("aplha", "Did you mean alpha?"), ("weights", ""), ("direction", "Did you mean directions?")],
+)
+def test_an_unknown_argument_is_told_by_the_function_that_was_called(clear_data, name, hint):
+    with pytest.raises(TypeError) as refused:
+        decal.decalibrate(*clear_data, **{name: 0.5})
+    said = str(refused.value)
+    assert said.startswith(f"decal.decalibrate() must be given arguments that it has: got {name}.")
+    assert hint in said
+    assert "Did you mean" in said or not hint
+    assert "logits, labels, alpha, sample_weight, classes, likelihood, reference, box" in said
+    assert "__init__" not in said
+
+
+@pytest.mark.parametrize("kind", [decal.MultiLabelDecalibrator, decal.CoupledDecalibrator])
+def test_models_of_another_kind_are_refused_by_name_where_a_decalibrator_is_taken(kind, clear_data):
+    logits, labels = clear_data
+    several = kind is decal.MultiLabelDecalibrator
+    answers = (np.arange(3) == np.asarray(labels)[:, None]) if several else labels
+    other = kind(0.9, likelihood="mean").fit(logits, answers)
+    d = decal.decalibrate(logits, labels, alpha=0.9)
+    before = d.shifts().upper
+    calls = [
+        lambda: d.merge(other),
+        lambda: decal.LabelShift.of(other),
+        lambda: decal.selection.alpha_for_distribution(other, logits, labels, 0.1),
+    ]
+    if several:
+        calls += [
+            lambda: other.merge(d),
+            lambda: decal.triage.choose(logits, labels, budget=0.1, model=other),
+            lambda: decal.explorer.explore(other, logits),
+        ]
+    for call in calls:
+        with pytest.raises(ValueError, match="must (be|tell) .*: got a .*Decalibrator"):
+            call()
+    np.testing.assert_array_equal(d.shifts().upper, before)
+
+
+@pytest.mark.parametrize("front", ["llm.decalibrate", "torch.decalibrate_model", "distributed.fit"])
+def test_functions_that_hand_settings_on_tell_unknown_ones_themselves(front):
+    module, _, name = f"decal.{front}".rpartition(".")
+    call = getattr(pytest.importorskip(module), name)
+    with pytest.raises(
+        TypeError, match=rf"decal\.{front}\(\) must .*: got boxes. Did you mean box"
+    ):
+        call(None, None, boxes="own")

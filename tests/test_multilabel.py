@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import decal
+from helpers.sealed_files import write_sealed
 from helpers.strategies import at_most
 from oracles import labels as oracle
 
@@ -186,7 +187,7 @@ def test_a_saved_model_is_the_same(directions, reference, tmp_path):
     assert again.names == NAMES
     assert np.array_equal(again.predict(NEW).lower, d.predict(NEW).lower)
     assert np.array_equal(again.predict(NEW, alpha=0.2).upper, d.predict(NEW, alpha=0.2).upper)
-    message = r"of another format. Read it with decal.MultiLabelDecalibrator.load\."
+    message = r"holds a MultiLabelDecalibrator. Load it with decal.MultiLabelDecalibrator.load\."
     with pytest.raises(ValueError, match=message):
         decal.Decalibrator.load(tmp_path / "model.npz")
     with (tmp_path / "model.npz").open("rb") as file, pytest.raises(ValueError, match=message):
@@ -211,7 +212,7 @@ def test_damaged_files_are_refused(tmp_path):
         {"surprise": np.zeros(3)},
     ]
     for damage in damages:
-        np.savez(tmp_path / "bad.npz", **(arrays | damage))
+        write_sealed(tmp_path / "bad.npz", arrays | damage)
         with pytest.raises(ValueError, match="path must"):
             decal.MultiLabelDecalibrator.load(tmp_path / "bad.npz")
 
@@ -364,3 +365,15 @@ def test_answers_with_the_index_of_the_logits_must_be_in_its_order():
     with pytest.raises(ValueError, match="labels must be in the order of logits: got 'row 199'"):
         decal.MultiLabelDecalibrator().fit(table, answers[::-1])
     decal.MultiLabelDecalibrator().fit(table, answers)
+
+
+def test_a_chunk_may_happen_to_hold_no_0_but_the_first_ones_are_told():
+    z, y = drawn()
+    y[:5], y[100:105] = np.where(y[:5] == 0, -1, y[:5]), np.where(y[100:105] == 0, -1, 1)
+    whole = decal.MultiLabelDecalibrator(0.8).fit(z, y)
+    chunks = decal.MultiLabelDecalibrator(0.8)
+    with pytest.warns(UserWarning, match="-1 means unknown: got 1 and -1, and no 0"):
+        chunks.partial_fit(z[:5], y[:5])
+    for part in (slice(5, 100), slice(100, 105), slice(105, 200)):
+        chunks.partial_fit(z[part], y[part])  # by now it is clear what -1 means
+    np.testing.assert_allclose(chunks.predict(NEW).upper, whole.predict(NEW).upper, atol=1e-11)

@@ -1,6 +1,7 @@
 """Choosing alpha: searches against brute force, the guarantee against simulation."""
 
 import math
+import re
 from functools import cache
 
 import numpy as np
@@ -607,3 +608,59 @@ def test_bad_levels_are_refused():
         decal.alpha_from_confidence(1.2)
     with pytest.raises(ValueError, match="df must be a whole number, at least 1: got 0"):
         decal.confidence_from_alpha(0.5, df=0)
+
+
+# What takes one alpha, and one model
+
+
+@pytest.mark.parametrize(
+    ("several", "said"),
+    [
+        (decal.selection.ClassChoice, "got a ClassChoice, which holds 2 of them. Call its decide."),
+        (
+            decal.selection.GroupChoice,
+            "got a GroupChoice, which holds 2 of them. Call its predict.",
+        ),
+    ],
+)
+def test_a_choice_of_several_alphas_is_refused_in_one_sentence_where_one_is_taken(several, said):
+    one = decal.selection.Choice(0.9, 0.08, 0.1, 50, "miss rate")
+    by_name = several is decal.selection.GroupChoice
+    choice = several({"a": one, "b": one}) if by_name else several([one, one], "e_admissible")
+    d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9)
+    calls = [
+        lambda: d.predict([[0.5, 0.0]], alpha=choice),
+        lambda: d.shifts(choice),
+        lambda: decal.Decalibrator(choice),
+        lambda: decal.selection.path(d, [[0.5, 0.0]], alphas=choice),
+        lambda: decal.MultiLabelDecalibrator(choice),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=re.escape(said)) as refused:
+            call()
+        assert "\n" not in str(refused.value)
+    # A single choice is a number.
+    assert decal.Decalibrator(one).alpha == 0.9
+    assert np.array_equal(d.predict([[0.5, 0.0]], alpha=one).lower, d.predict([[0.5, 0.0]]).lower)
+
+
+@pytest.mark.parametrize(
+    "alpha", [np.full((40, 2), 0.5), [0.1] * 200, object(), "0.9" * 99, [[1], []]]
+)
+def test_what_is_no_alpha_is_told_in_one_short_line(alpha):
+    with pytest.raises(ValueError, match="alpha must be one number from 0 to 1: got ") as refused:
+        decal.Decalibrator(alpha)
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 120
+
+
+@pytest.mark.parametrize("choose", ["alpha_for_labels", "alpha_for_classes"])
+def test_a_model_of_several_labels_is_told_to_use_a_decalibrator_per_label(choose):
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(60, 3))
+    y = (z + rng.normal(size=z.shape) > 0).astype(int)
+    model = decal.MultiLabelDecalibrator(0.9).fit(z, y)
+    with pytest.raises(
+        ValueError, match="got a MultiLabelDecalibrator.*Fit a Decalibrator per label"
+    ):
+        getattr(decal.selection, choose)(model, z, y, 0.1)

@@ -40,8 +40,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 import decal
-from decal.sklearn import CredalClassifier
+from decal.sklearn import CredalClassifier, ShiftAdaptedClassifier
 from decal.sklearn._held_out import SPLIT_SEED
+from helpers.sealed_files import write_sealed
 
 NAMES = np.array(["ant", "bee", "cow"])
 
@@ -685,9 +686,9 @@ def test_the_file_holds_no_pickle_and_no_estimator(tmp_path):
     with pytest.raises(ValueError, match="estimator must know the classes of .*'cow'.*'yak'"):
         CredalClassifier.load(tmp_path / "credal.npz", stranger)
     clf.decalibrator_.save(tmp_path / "model.npz")
-    with pytest.raises(ValueError, match="path must be a file that `save` wrote.*another format"):
+    with pytest.raises(ValueError, match="path must hold a CredalClassifier: got .*a Decalibrator"):
         CredalClassifier.load(tmp_path / "model.npz", clf.estimator_)
-    with pytest.raises(ValueError, match="another format"):
+    with pytest.raises(ValueError, match=r"Load it with decal\.sklearn\.CredalClassifier\.load"):
         decal.Decalibrator.load(tmp_path / "credal.npz")
 
 
@@ -701,7 +702,7 @@ def test_damaged_files_are_refused(tmp_path):
     with pytest.raises(ValueError, match="nothing unknown: got .*more.npz with .'extra'."):
         CredalClassifier.load(tmp_path / "more.npz", clf.estimator_)
     members["decalibrator"] = members["decalibrator"][:100]
-    np.savez(tmp_path / "cut.npz", **members)
+    write_sealed(tmp_path / "cut.npz", members)
     with pytest.raises(ValueError, match="path must be an intact model file: got .*cut.npz"):
         CredalClassifier.load(tmp_path / "cut.npz", clf.estimator_)
 
@@ -753,3 +754,83 @@ def test_choosing_alpha_says_to_pass_the_decalibrator_and_its_logits():
     with pytest.raises(ValueError, match=message):
         decal.selection.alpha_for_efficiency(clf, X, 0.5)
     decal.selection.alpha_for_labels(clf.decalibrator_, clf.predict_logits(X), y, 0.1)
+
+
+# Where a model of logits is taken
+
+
+def test_a_classifier_of_features_is_refused_by_name_where_logits_are_taken():
+    X, y = data()
+    clf = CredalClassifier(GaussianNB(), cv=2).fit(X, y)
+    z, labels = clf.predict_logits(X), np.searchsorted(clf.classes_, y)
+    selection = decal.selection
+    calls = [
+        lambda: decal.triage.choose(z, labels, budget=0.1, model=clf),
+        lambda: selection.alpha_for_labels(clf, z, labels, 0.1),
+        lambda: selection.alpha_for_classes(clf, z, labels, 0.1),
+        lambda: selection.alpha_for_efficiency(clf, z, 0.5),
+        lambda: selection.alpha_for_coverage(clf, z, softmax(z, axis=1), 0.5),
+        lambda: selection.alpha_for_distribution(clf, z, labels, 0.1),
+        lambda: selection.plausibility(clf, z, labels=labels),
+        lambda: selection.path(clf, z),
+        lambda: decal.LabelShift.of(clf),
+    ]
+    for call in calls:
+        with pytest.raises(
+            ValueError, match=r"got CredalClassifier, which takes features.*clf.decal"
+        ):
+            call()
+
+
+def test_a_choice_for_every_class_is_refused_in_one_sentence():
+    X, y = data()
+    clf = CredalClassifier(GaussianNB(), cv=2).fit(X, y)
+    one = decal.selection.Choice(0.9, 0.08, 0.1, 50, "miss rate")
+    choice = decal.selection.ClassChoice([one, one, one], "e_admissible", clf.decalibrator_.classes)
+    for ask in (clf.predict_set, clf.predict_credal):
+        with pytest.raises(ValueError, match="got a ClassChoice, which holds 3 of them. Call its"):
+            ask(X[:2], alpha=choice)
+        assert len(ask(X[:2], alpha=one)) == 2
+    z = clf.predict_logits(X[:2])
+    assert (
+        choice.decide(clf.decalibrator_, z).tolist() == clf.predict_set(X[:2], alpha=0.9).tolist()
+    )
+
+
+@pytest.mark.parametrize("train", [np.arange(200), np.arange(240) < 200, np.arange(-240, -40)])
+def test_rows_that_an_estimator_is_fitted_to_are_not_held_out_from_it(train):
+    X, y = data()
+    split = [(train, np.arange(150, 240))]
+    message = "cv must hold out rows that the estimator is not fitted to: got row 150 .* 50 such"
+    with pytest.raises(ValueError, match=message):
+        CredalClassifier(GaussianNB(), cv=split).fit(X, y)
+    with pytest.raises(ValueError, match="cv must hold out rows that the estimator"):
+        ShiftAdaptedClassifier(GaussianNB(), cv=split).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("alpha", 2, "alpha must lie between 0 and 1"),
+        ("likelihood", "Mean", "likelihood must be one of"),
+        ("reference", "Best", "reference must be one of"),
+        ("box", "nonsense", "box must be one of"),
+        ("directions", "nonsense", "directions must be one of"),
+        ("method", "nonsense", "method must be one of"),
+        ("floor", 2.0, "floor must be 'auto' or a number"),
+        ("cv", 1.5, "cv must lie"),
+    ],
+)
+def test_settings_are_checked_by_fit_as_everywhere_in_scikit_learn(name, value, message):
+    X, y = data(60)
+    clf = CredalClassifier(GaussianNB(), cv=2).set_params(**{name: value})
+    with pytest.raises(ValueError, match=message):
+        clf.fit(X, y)
+
+
+def test_an_alpha_that_is_none_is_refused_by_predictions_and_by_save(tmp_path):
+    X, y = data(60)
+    clf = CredalClassifier(GaussianNB(), cv=2).fit(X, y).set_params(alpha=2)
+    for call in (lambda: clf.predict_credal(X), lambda: clf.save(tmp_path / "c.npz")):
+        with pytest.raises(ValueError, match="alpha must lie between 0 and 1: got 2"):
+            call()

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from scipy.special import softmax
 
-from decal._base.checks import check_count, check_labels, check_logits
+from decal._base.checks import check_count, check_keywords, check_labels, check_logits
 from decal._base.data_frames import require_same_order
 from decal._base.numerics import Array
 from decal._io.progress import progress_bar
@@ -95,6 +95,8 @@ class PretrainedClassifier(ABC):
             Further settings of `decal.decalibrate`.
         """
         require_same_order(inputs=inputs, labels=labels)
+        front = f"{type(self).__name__}.decalibrate"
+        check_keywords(settings, front, type(self).decalibrate, decalibrate, Decalibrator)
         logits = self.logits(inputs, batch_size=batch_size, progress=progress)
         n, K = logits.shape
         columns = check_labels(labels, rows=n, classes=K, names=self.classes)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Self, overload
 
@@ -17,6 +16,7 @@ from decal._base.checks import (
     check_alpha,
     check_choice,
     check_flag,
+    check_keywords,
     check_steps,
 )
 from decal._base.data_frames import class_columns, id_columns, index_of, is_frame
@@ -26,12 +26,14 @@ from decal._base.inputs import (
     frames_within_decal,
     read_labelled,
     read_logits,
+    require_classes,
     require_possible_labels,
     warn_of_other_order,
 )
 from decal._base.markup import table
-from decal._base.numerics import Array, Logits
+from decal._base.numerics import Array, Logits, budget
 from decal._base.places import IN_ARRAY, Place
+from decal._base.settings import FrozenSettings
 from decal._io import model_files
 from decal.credal import IntervalCredalSet, KLCredalSet
 from decal.directions import (
@@ -62,7 +64,7 @@ class ReferenceWarning(UserWarning):
     """The reference model is much further from the model than alpha lets anything move."""
 
 
-class Decalibrator:
+class Decalibrator(FrozenSettings):
     """Turns logits into credal sets: intervals of probabilities that the labelled data tolerate.
 
     A shift of one class's logit is plausible at level alpha if the likelihood of the labelled data
@@ -211,6 +213,7 @@ class Decalibrator:
 
         Only for reference="model": others need all the data at once.
         """
+        require_decalibrator(other, "other")
         self._require_mergeable()
         other._require_mergeable()
         if self.directions != other.directions:
@@ -317,14 +320,14 @@ class Decalibrator:
 
     def _warn_if_far(self, learnt: Learnt) -> None:
         """Warn if the reference is much further from the model than anything may move."""
-        budget = -np.log(self.alpha) if self.alpha > 0 else np.inf
-        budget /= learnt.total_weight if self.likelihood == "sum" else 1.0
+        allowed = float(budget(self.alpha))
+        allowed /= learnt.total_weight if self.likelihood == "sum" else 1.0
         distance = learnt.reference.distance
-        if 0 < budget < distance / FAR_FROM_REFERENCE:
+        if 0 < allowed < distance / FAR_FROM_REFERENCE:
             warnings.warn(
                 f"the model is {distance:.3g} nats per example from its reference, and alpha = "
-                f"{self.alpha:g} allows {budget:.2g}: its own predictions are implausible, and the "
-                "credal sets will hardly contain them",
+                f"{self.alpha:g} allows {allowed:.2g}: its own predictions are implausible, and "
+                "the credal sets will hardly contain them",
                 ReferenceWarning,
                 stacklevel=frames_within_decal(),
             )
@@ -363,7 +366,7 @@ class Decalibrator:
         """
         learnt = self._known
         which = learnt.named(name)
-        if np.ndim(alpha) == 1:
+        if np.ndim(alpha) == 1 and not isinstance(alpha, Mapping):
             levels = np.array([check_alpha(a) for a in alpha])
             return learnt.solve(which, self.likelihood, levels)
         return learnt.at(which, self.likelihood, self._level(alpha))
@@ -412,9 +415,8 @@ class Decalibrator:
             Level in [0, 1]; by default the one given at construction.
         """
         direction, evidence, total = self._measured(name)
-        with np.errstate(divide="ignore"):
-            budget = np.abs(np.log([self._level(alpha)])) * total
-        return float(-direction.allowed(evidence, budget)[0] / total)
+        budgets = budget([self._level(alpha)]) * total
+        return float(-direction.allowed(evidence, budgets)[0] / total)
 
     def _measured(self, name: str) -> tuple[Any, Any, float]:
         """A direction whose gain is known, its evidence, and the weight that gains are per."""
@@ -618,23 +620,13 @@ class Decalibrator:
 
     def _unfitted(self) -> Self:
         """A Decalibrator with the same settings that has learnt nothing."""
-        return type(self)(
-            self.alpha,
-            likelihood=self.likelihood,
-            reference=self.reference,
-            box=self.box,
-            directions=self.directions,
-            probabilities=self.probabilities,
-            floor=self.floor,
-        )
+        model = self._with()
+        model._learnt = None
+        return model
 
     def _taking_logits(self) -> Self:
         """The same model for logits that were converted where they were read."""
-        if not self.probabilities:
-            return self
-        model = copy.copy(self)
-        model.probabilities, model.floor = False, None
-        return model
+        return self._with(probabilities=False, floor=None) if self.probabilities else self
 
     def save(self, path: str | Path | BinaryIO, *, compressed: bool = True) -> None:
         """Write the fitted model to one small file (.npz, no pickle).
@@ -679,6 +671,13 @@ class Decalibrator:
         return model
 
 
+def require_decalibrator(model: Any, name: str = "model") -> None:
+    """ValueError about a model that is no Decalibrator."""
+    require_classes(model)
+    if not isinstance(model, Decalibrator):
+        raise ValueError(f"{name} must be a Decalibrator: got a {type(model).__name__}.")
+
+
 def decalibrate(
     logits: Any,
     labels: Any,
@@ -704,5 +703,6 @@ def decalibrate(
     >>> d.shifts().upper.round(3)
     array([0.624, 2.024])
     """
+    check_keywords(settings, "decal.decalibrate", decalibrate, Decalibrator)
     model = Decalibrator(alpha, **settings)
     return model.fit(logits, labels, sample_weight=sample_weight, classes=classes)

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from decal._base.checks import check_flag
 from decal._base.extras import needs
 
 with needs(
@@ -82,7 +83,7 @@ class TextClassifier(PretrainedClassifier):
                 "output is a regression."
             )
         self.classes = tuple(str(config.id2label[k]) for k in range(config.num_labels))
-        self.truncate = truncate
+        self.truncate = check_flag(truncate, "truncate")
         limits = (tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
         self.limit = min((n for n in limits if n is not None and n < UNLIMITED), default=None)
         self._model, self._tokenizer = model.eval(), tokenizer

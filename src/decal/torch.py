@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from decal._base.checks import DEFAULT_ALPHA, check_alpha, check_labels, check_weights
+from decal._base.checks import (
+    DEFAULT_ALPHA,
+    check_alpha,
+    check_keywords,
+    check_labels,
+    check_weights,
+)
 from decal._base.extras import needs
 from decal._base.inputs import look_like_probabilities, warn_of_probabilities
 from decal.decalibrator import Decalibrator
@@ -148,6 +154,7 @@ def decalibrate_model(
     >>> decalibrate_model(torch.nn.Identity(), loader, alpha=0.9)
     Decalibrator(alpha=0.9, likelihood='mean', reference='model', box='joint'), fitted on 3 ...
     """
+    check_keywords(settings, "decal.torch.decalibrate_model", decalibrate_model, Decalibrator)
     decalibrator = Decalibrator(alpha, **settings)
     names = None if classes is None else tuple(classes)
     with evaluating(model, device) as home:

@@ -111,13 +111,26 @@ def test_whole_numbers_are_names_if_columns_are_called_so():
     [
         ({"id": np.arange(50)}, "got the column 'id', which looks like an index or row numbers"),
         ({"Unnamed: 0": np.arange(50)}, "got the column 'Unnamed: 0', which looks like an index"),
-        ({"age": np.linspace(20, 60, 50)}, "got age, which no label names.*classes="),
         ({"site": ["A"] * 50}, "logits must be numbers: got the type .* in column 'site'"),
     ],
 )
 def test_columns_that_are_no_classes_are_refused(more, message):
     with pytest.raises(ValueError, match=message):
         decal.decalibrate(pd.DataFrame(columns() | more), LABELS, alpha=0.9)
+
+
+def test_a_column_that_no_label_names_is_a_class_without_labels_and_told():
+    rare = pd.DataFrame(columns() | {"fox": np.linspace(-4, -3, 50)})
+    with pytest.warns(UserWarning, match="no label names fox: taken as a class without labels"):
+        d = decal.decalibrate(rare, LABELS, alpha=0.9)
+    assert d.classes == (*NAMES, "fox")
+    named = decal.decalibrate(rare, LABELS, alpha=0.9, classes=(*NAMES, "fox"))
+    np.testing.assert_array_equal(d.shifts().upper, named.shifts().upper)
+    assert np.isneginf(d.shifts().lower[-1])
+    coupled = decal.CoupledDecalibrator(0.9, likelihood="mean")
+    with pytest.warns(UserWarning, match="no label names fox"):
+        coupled.fit(rare, LABELS)
+    assert coupled.classes == (*NAMES, "fox")
 
 
 def test_a_class_without_labels_is_one_if_it_is_named():

@@ -20,6 +20,7 @@ from scipy.special import softmax
 import decal
 from decal.coupled import CoupledDecalibrator
 from helpers.archives import read_npz
+from helpers.sealed_files import write_sealed
 from helpers.strategies import alphas, at_most, few, labelled_logits
 from oracles.log_sums import log_sum_exp
 from oracles.rays import reach
@@ -563,21 +564,21 @@ def test_files_of_another_kind_and_damaged_ones_are_refused(tmp_path):
             CoupledDecalibrator.load(path)
 
     decal.decalibrate(logits, labels, alpha=0.8).save(path)
-    refused("another kind of model")
+    refused("which holds a Decalibrator. Load it with decal.Decalibrator.load")
     model = fitted(logits, labels, alpha=0.8, likelihood="sum")
     model.save(path)
-    with pytest.raises(ValueError, match="another kind of model"):
+    with pytest.raises(ValueError, match="which holds a CoupledDecalibrator. Load it with"):
         decal.Decalibrator.load(path)
     with np.load(path) as file:
         arrays = dict(file)
     for name in ("log_odds", "weights", "label_weight", "center"):
         for wrong in (arrays[name][1:], arrays[name] * np.nan, arrays[name].astype(np.float32)):
-            np.savez(path, **{**arrays, name: wrong})
+            write_sealed(path, {**arrays, name: wrong})
             refused("must be finite numbers of shape|must hold|odds")
     for name, wrong in (("weights", -1.0), ("label_weight", 2.0), ("log_odds", 1.5)):
-        np.savez(path, **{**arrays, name: wrong * arrays[name]})
+        write_sealed(path, {**arrays, name: wrong * arrays[name]})
         refused("not of labelled data")
-    np.savez(path, **{k: v for k, v in arrays.items() if k != "center"})
+    write_sealed(path, {k: v for k, v in arrays.items() if k != "center"})
     refused("it holds label_weight, log_odds, weights")
     path.write_bytes(b"no archive")
     refused("that `save` wrote")

@@ -9,6 +9,7 @@ from scipy.special import softmax
 import decal
 from decal.directions._ladder import merge_scales, summarise_scales
 from helpers.archives import read_npz
+from helpers.sealed_files import write_sealed
 from helpers.strategies import at_most, labelled_logits
 from oracles.log_sums import log_sum_exp
 
@@ -80,7 +81,7 @@ def test_a_damaged_ladder_is_noticed(tmp_path, data, name):
     for damaged in (arrays[name] * np.nan, arrays[name][:1], -np.abs(arrays[name])):
         if name != "temperature.numbers" and not np.isnan(damaged).any() and len(damaged) > 1:
             continue  # only the numbers have signs to check
-        np.savez(path, **{**arrays, name: damaged})
+        write_sealed(path, {**arrays, name: damaged})
         with pytest.raises(ValueError, match="intact model file"):
             decal.Decalibrator.load(path)
 
@@ -94,12 +95,12 @@ def test_what_a_model_claims_to_know_adds_up_and_is_read_from_older_files(tmp_pa
     assert summarise_scales(logits, labels, None).knowledge == pytest.approx(known.mean())
     d.save(path)
     arrays = read_npz(path)
-    np.savez(path, **{**arrays, "temperature.numbers": arrays["temperature.numbers"][:5]})
+    write_sealed(path, {**arrays, "temperature.numbers": arrays["temperature.numbers"][:5]})
     older = decal.Decalibrator.load(path).scales()
     assert older.lower == pytest.approx(d.scales().lower, rel=1e-9)
     assert older.upper == pytest.approx(d.scales().upper, rel=1e-9)
     for impossible in (-1.0, 1e9):
         numbers = np.append(arrays["temperature.numbers"][:5], impossible)
-        np.savez(path, **{**arrays, "temperature.numbers": numbers})
+        write_sealed(path, {**arrays, "temperature.numbers": numbers})
         with pytest.raises(ValueError, match="intact model file"):
             decal.Decalibrator.load(path)

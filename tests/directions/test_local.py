@@ -243,15 +243,15 @@ def test_other_directions_widen_it(data):
     np.testing.assert_array_equal(together.upper, np.maximum(alone[0].upper, alone[1].upper))
 
 
-@pytest.mark.parametrize("mix", [-0.1, 1.0, np.nan])
+@pytest.mark.parametrize("mix", [-0.1, 1.0, np.nan, "0.1", True, None])
 def test_impossible_shares_are_refused(mix):
-    with pytest.raises(ValueError, match="mix must be a share"):
+    with pytest.raises(ValueError, match="mix must"):
         decal.Local(mix=mix)
 
 
-@pytest.mark.parametrize("by_entropy", [0.0, -1.0, np.inf, np.nan])
+@pytest.mark.parametrize("by_entropy", [0.0, -1.0, np.inf, np.nan, "1", True])
 def test_impossible_budgets_are_refused(by_entropy):
-    with pytest.raises(ValueError, match="by_entropy must be a positive number"):
+    with pytest.raises(ValueError, match="by_entropy must be a"):
         decal.Local(by_entropy=by_entropy)
 
 

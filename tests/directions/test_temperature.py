@@ -217,8 +217,9 @@ def test_bad_directions_are_refused(data):
         decal.Decalibrator(directions=("class", 3))
     with pytest.raises(ValueError, match="evidence must be one of 'model', 'labels'"):
         decal.Temperature(evidence="both")
-    with pytest.raises(ValueError, match="ratio must be a finite number, not negative: got -1"):
-        decal.Temperature(ratio=-1)
+    for ratio in (-1, "-1", True, np.nan):
+        with pytest.raises(ValueError, match="ratio must be a finite number, not negative: got "):
+            decal.Temperature(ratio=ratio)
     with pytest.raises(ValueError, match="directions must include 'temperature': got class"):
         decal.Decalibrator().fit(*data).scales()
     with pytest.raises(ValueError, match="other must have the directions"):
@@ -356,3 +357,41 @@ def test_what_a_model_knows_is_not_lost_in_round_off():
         assert scales.lower == 0
         if float(allowed) < weights.sum() * np.log(3):
             assert float(lost) == pytest.approx(float(allowed), abs=1e-10 * weights.sum())
+
+
+@pytest.mark.parametrize("reference", ["model", "best", "halfway"])
+@pytest.mark.parametrize("evidence", ["model", "labels"])
+def test_a_column_that_is_masked_in_every_row_is_no_class(reference, evidence):
+    logits, labels = masked_rows(200, 4, seed=7)
+    wider = np.column_stack([logits[:, :2], np.full(200, -np.inf), logits[:, 2:]])
+    settings = {"reference": reference, "directions": (decal.Temperature(evidence=evidence),)}
+    alone = decal.decalibrate(logits, labels, alpha=0.9, **settings)
+    beside = decal.decalibrate(wider, labels + (labels >= 2), alpha=0.9, **settings)
+    for end in ("lower", "upper"):
+        ends = getattr(alone.scales(), end), getattr(beside.scales(), end)
+        np.testing.assert_allclose(*ends, rtol=1e-9)
+    np.testing.assert_allclose(
+        beside.predict(wider).upper[:, [0, 1, 3, 4]], alone.predict(logits).upper, atol=1e-9
+    )
+
+
+def test_a_column_that_some_chunk_does_not_mask_is_a_class_of_all(tmp_path):
+    logits, labels = masked_rows(200, 4, seed=7)
+    first, second = labels[:100] != 1, labels[100:] != 0
+    logits[:100][first, 1], logits[100:][second, 0] = -np.inf, -np.inf
+    parts = [
+        (logits[:100][first], labels[:100][first]),
+        (logits[100:][second], labels[100:][second]),
+    ]
+    whole = decal.Decalibrator(0.9, directions=BOTH)
+    whole.fit(*(np.concatenate(both) for both in zip(*parts, strict=True)))
+    chunks = decal.Decalibrator(0.9, directions=BOTH)
+    for part in parts:
+        chunks.partial_fit(*part)
+        chunks.save(tmp_path / "chunks.npz")
+        chunks = decal.Decalibrator.load(tmp_path / "chunks.npz")
+    assert chunks.scales().upper == pytest.approx(whole.scales().upper, rel=1e-9)
+    one = decal.Decalibrator(0.9, directions=BOTH).fit(*parts[0])
+    three = decal.Decalibrator(0.9, directions=BOTH)
+    three.fit(parts[0][0][:, [0, 2, 3]], np.searchsorted([0, 2, 3], parts[0][1]))
+    assert one.scales().upper == pytest.approx(three.scales().upper, rel=1e-9)

@@ -131,6 +131,77 @@ def test_numbers_that_no_fit_writes_are_refused_by_name(model, wrong):
         decal.Decalibrator.load(path)
 
 
+# Numbers that could each be true, but not together
+
+
+def fitted_file(path, K, reference="model", likelihood="mean"):
+    """A model file of K classes, with both kinds of evidence; its settings and arrays."""
+    rng = np.random.default_rng(K)
+    logits = 2 * rng.standard_normal((300, K))
+    labels = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+    directions = ("class", "temperature")
+    settings = {"reference": reference, "directions": directions, "likelihood": likelihood}
+    decal.Decalibrator(0.8, **settings).fit(logits, labels).save(path)
+    settings, arrays = model_files.read(path)
+    del settings["version"]
+    return settings, {name: array.copy() for name, array in arrays.items()}
+
+
+def flattened(rungs):
+    rungs[:] = rungs.mean(axis=1, keepdims=True)
+
+
+LADDERS = {
+    "reversed": lambda a: np.copyto(a["temperature.rungs"], a["temperature.rungs"][:, ::-1].copy()),
+    "negated": lambda a: np.negative(a["temperature.rungs"], out=a["temperature.rungs"]),
+    "zeroed": lambda a: a["temperature.rungs"].fill(0.0),
+    "halved": lambda a: np.divide(a["temperature.rungs"], 2, out=a["temperature.rungs"]),
+    "flattened": lambda a: flattened(a["temperature.rungs"]),
+    "without slopes": lambda a: a["temperature.rungs"][1].fill(0.0),
+    "moved up a rung": lambda a: np.add.at(a["temperature.numbers"], 0, 1),
+    "moved down a rung": lambda a: np.subtract.at(a["temperature.numbers"], 0, 1),
+    "with another limit": lambda a: np.add.at(a["temperature.numbers"], 2, 30.0),
+    "with half of its claims": lambda a: np.multiply.at(a["temperature.numbers"], 5, 0.5),
+    "steeper at 0": lambda a: np.multiply.at(a["temperature.at_zero"], 1, 2.0),
+    "flatter at 0": lambda a: np.multiply.at(a["temperature.at_zero"], 1, 0.5),
+    "lower at 0": lambda a: np.multiply.at(a["temperature.at_zero"], 0, 0.5),
+}
+
+
+@pytest.mark.parametrize("reference", ["model", "best", "halfway"])
+@pytest.mark.parametrize("change", LADDERS)
+def test_a_ladder_that_no_logits_have_is_refused(tmp_path, change, reference):
+    path = tmp_path / "model.npz"
+    settings, arrays = fitted_file(path, 4, reference)
+    LADDERS[change](arrays)
+    model_files.write(path, settings, arrays, compressed=True)
+    with pytest.raises(ValueError, match=r"intact model file: got .*model\.npz"):
+        decal.Decalibrator.load(path)
+
+
+MARGINS = {
+    "wider bins": lambda a: np.multiply(a["class.bin_width"], 2, out=a["class.bin_width"]),
+    "much wider bins": lambda a: np.multiply(a["class.bin_width"], 16, out=a["class.bin_width"]),
+    "bins moved by one": lambda a: np.add(a["class.keys"], 1, out=a["class.keys"]),
+    "bins mirrored": lambda a: np.copyto(a["class.moments"], a["class.moments"][:, ::-1].copy()),
+}
+
+
+@pytest.mark.parametrize(
+    ("K", "reference"), [(3, "model"), (5, "halfway"), (2, "best"), (6, "best")]
+)
+@pytest.mark.parametrize("change", MARGINS)
+def test_margins_of_classes_whose_probabilities_do_not_sum_to_one_are_refused(
+    tmp_path, change, K, reference
+):
+    path = tmp_path / "model.npz"
+    settings, arrays = fitted_file(path, K, reference)
+    MARGINS[change](arrays)
+    model_files.write(path, settings, arrays, compressed=True)
+    with pytest.raises(ValueError, match=r"intact model file: got .*model\.npz"):
+        decal.Decalibrator.load(path)
+
+
 def test_what_was_not_changed_is_read(model):
     assert decal.Decalibrator.load(changed(model)).examples == 200
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import decal
 from decal.llm import Verbaliser, predict, vocabulary_masses
 from decal.llm import decalibrate as decalibrate_masses
+from helpers.sealed_files import write_sealed
 from oracles import tokens as oracle
 
 TOKENS = ["a", "b", "c", "x", "y", "z", "u", "w"]
@@ -122,7 +123,7 @@ def test_damaged_intervals_of_a_file_are_refused(tmp_path, name, change):
     decalibrate_masses(masses, labels, unlisted="bounds").save(tmp_path / "model.npz")
     with np.load(tmp_path / "model.npz") as file:
         arrays = dict(file)
-    np.savez(tmp_path / "model.npz", **arrays | {name: change(arrays[name])})
+    write_sealed(tmp_path / "model.npz", arrays | {name: change(arrays[name])})
     with pytest.raises(ValueError, match="must be an intact model file"):
         decal.Decalibrator.load(tmp_path / "model.npz")
 

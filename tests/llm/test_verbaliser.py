@@ -68,3 +68,9 @@ def test_wrong_labels_say_what_was_found(labels, message):
 def test_labels_that_differ_only_in_case_are_refused_with_variants():
     with pytest.raises(ValueError, match="got 'us' for 'US' and for 'us'"):
         Verbaliser(["US", "us"], case=True)
+
+
+def test_what_happens_to_partial_tokens_cannot_be_changed_afterwards():
+    v = Verbaliser(["yes", "no"])
+    with pytest.raises(AttributeError, match="partial must stay as it was given to Verbaliser"):
+        v.partial = "nonsense"

@@ -10,6 +10,7 @@ import pytest
 import decal
 from decal.shift import ShiftWarning
 from decal.shift._few_labels import from_counts, from_inputs, from_labels, scatter
+from helpers.sealed_files import write_sealed
 from oracles.label_shift import scatters
 
 
@@ -162,12 +163,13 @@ def test_files_keep_the_covariance_and_the_setting_and_old_ones_are_corrected_to
     settings = json.loads(str(arrays[header]))
     del settings["corrected"]
     settings["inflations"] = ["1.0", "1.0"]
+    settings["version"] = 2
     np.savez(tmp_path / "old.npz", **{**arrays, header: np.array(json.dumps(settings))})
     old = decal.LabelShift.load(tmp_path / "old.npz")
     assert old.frequencies.upper == pytest.approx(model.frequencies.upper, abs=0.02)
     assert np.all(old.frequencies.upper > uncorrected(model).frequencies.upper)
     arrays["covariance"] = np.ones((2, 2))
-    np.savez(tmp_path / "bad.npz", **arrays)
+    write_sealed(tmp_path / "bad.npz", arrays)
     with pytest.raises(ValueError, match="its covariance is damaged"):
         decal.LabelShift.load(tmp_path / "bad.npz")
 

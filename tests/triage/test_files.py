@@ -10,6 +10,7 @@ import pytest
 import decal
 from decal.triage import Triage, choose
 from helpers.archives import read_npz
+from helpers.sealed_files import write_sealed
 
 WISHES = {
     "cost": {"cost": 0.1},
@@ -83,7 +84,7 @@ def saved(rows, tmp_path):
 def damage(path, name, values):
     members = {key: np.array(value) for key, value in read_npz(path).items()}
     members[name] = np.array(values)
-    np.savez(path, **members)
+    write_sealed(path, members)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,10 @@ of a cluster. So every rule is written once, wherever the data come from.
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -396,17 +398,27 @@ def check_groups(groups: Any, rows: int) -> NDArray[Any]:
 
 def check_alpha(alpha: Any, name: str = "alpha") -> float:
     """One number in [0, 1]."""
-    if isinstance(alpha, bool | str) or np.ndim(alpha) != 0:
-        raise ValueError(f"{name} must be one number from 0 to 1: got {alpha!r}.")
+    _require_no_mapping(alpha, name, "one number")
     try:
-        value = float(alpha)
+        value = float("" if isinstance(alpha, bool | str) or np.ndim(alpha) else alpha)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be one number from 0 to 1: got {alpha!r}.") from error
+        got = " ".join(f"{alpha!r}".split())
+        raise ValueError(f"{name} must be one number from 0 to 1: got {got:.60}.") from error
     except OverflowError as error:  # a whole number beyond the floats, of hundreds of digits
         raise ValueError(f"{name} must lie between 0 and 1: got a larger number.") from error
     if not 0 <= value <= 1:  # also false for NaN
         raise ValueError(f"{name} must lie between 0 and 1: got {value}.")
     return value
+
+
+def _require_no_mapping(given: Any, name: str, wanted: str) -> None:
+    """ValueError about a choice for every class, or for every group: NumPy would read its keys."""
+    if isinstance(given, Mapping):
+        verb = "decide" if hasattr(given, "decide") else "predict"
+        raise ValueError(
+            f"{name} must be {wanted} from 0 to 1: got a {type(given).__name__}, which holds "
+            f"{len(given)} of them. Call its {verb}."
+        )
 
 
 def check_share(value: Any, name: str, *, positive: bool = False) -> float:
@@ -420,6 +432,7 @@ def check_share(value: Any, name: str, *, positive: bool = False) -> float:
 
 def check_alphas(alphas: Any) -> Array:
     """(A,) numbers in [0, 1], at least one."""
+    _require_no_mapping(alphas, "alphas", "a vector of numbers")
     array = to_numpy(alphas, "alphas")
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
         raise ValueError(
@@ -438,6 +451,21 @@ def require_one(**given: Any) -> None:
     if count != 1:
         what = "neither" if count == 0 else "both"
         raise ValueError(f"{first} or {second} must be given, one of them: got {what}.")
+
+
+def check_keywords(given: Iterable[str], function: str, *takers: Callable[..., Any]) -> None:
+    """TypeError about an argument of a function that neither it nor what it calls takes."""
+    parameters = [p for taker in takers for p in inspect.signature(taker).parameters.values()]
+    named = (p.name for p in parameters if p.kind is not p.VAR_KEYWORD and p.name != "self")
+    known = list(dict.fromkeys(named))
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            raise TypeError(
+                f"{function}() must be given arguments that it has: got {name}.{hint} "
+                f"It takes {', '.join(known)}."
+            )
 
 
 def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
@@ -464,9 +492,13 @@ def check_count(value: Any, name: str, *, least: int = 1) -> int:
 
 def check_tolerance(value: Any, name: str) -> float:
     """A finite number, not negative."""
-    if isinstance(value, bool | str) or not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name} must be a finite number, not negative: got {value!r}.")
-    return float(value)
+    try:
+        number = math.nan if isinstance(value, bool | np.bool_ | str) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise ValueError(f"{name} must be a finite number, not negative: got {value!r:.60}.")
+    return number
 
 
 def check_center(center: Any, count: int) -> Array:

@@ -140,8 +140,8 @@ def read_labelled_frame(
         The classes. By default all columns that are nothing else; columns that look like row
         numbers are then refused.
     whole : bool
-        Whether these are all the data. Columns that no label names are then refused, too, unless
-        the classes were named.
+        Whether these are all the data. Of columns that no label names a warning is then given,
+        unless the classes were named.
     """
     others = [value for value in (labels, weights) if isinstance(value, str)]
     if isinstance(labels, str):
@@ -162,9 +162,10 @@ def read_labelled_frame(
             known = {str(label) for label in given.ravel().tolist()}
             never = [name for name in found if name not in known]
             if never and known <= set(found):
-                raise ValueError(
-                    f"logits must be classes alone: got {listing(never)}, which no label names. "
-                    f"{advice}"
+                warnings.warn(
+                    f"no label names {listing(never)}: taken as a class without labels. {advice}",
+                    UserWarning,
+                    stacklevel=frames_within_decal(),
                 )
     return LabelledFrame(matrix, labels, weights, found)
 
@@ -229,11 +230,9 @@ def inputs_of(
     `rows`, which is what else there is of the same rows, only the order is checked. A
     `decal.llm.LabelMasses` stays as it is.
     """
-    if hasattr(model, "predict_logits"):
-        raise ValueError(
-            f"model must be a Decalibrator: got {type(model).__name__}, which takes features. "
-            "Of a CredalClassifier pass clf.decalibrator_, and clf.predict_logits(X) as logits."
-        )
+    require_takes_logits(model)
+    if rows.get("labels") is not None:
+        require_classes(model)
     require_same_order(**{name: values}, **rows)
     if hasattr(values, "predicted_by"):
         values.require_order_of(rows.get("labels"))
@@ -242,6 +241,25 @@ def inputs_of(
     if is_frame(values):
         values, _ = class_columns(values, getattr(model, "classes", None), name=name)
     return check_logits(values, classes=classes, name=name, masked=True)
+
+
+def require_takes_logits(model: Any) -> None:
+    """ValueError about a model that predicts from features, as a CredalClassifier does."""
+    if hasattr(model, "predict_logits"):
+        raise ValueError(
+            f"model must be a Decalibrator: got {type(model).__name__}, which takes features. "
+            "Of a CredalClassifier pass clf.decalibrator_, and clf.predict_logits(X) as logits."
+        )
+
+
+def require_classes(model: Any) -> None:
+    """ValueError about a model that does not predict one of several classes from logits."""
+    require_takes_logits(model)
+    if hasattr(type(model), "answers"):
+        raise ValueError(
+            f"model must tell classes that exclude each other: got a {type(model).__name__}, which "
+            "answers a question per label. Fit a Decalibrator per label, on the logits [0, z]."
+        )
 
 
 # Probabilities

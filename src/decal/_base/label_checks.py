@@ -5,6 +5,7 @@ Messages and rules are those of `decal._base.checks`.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,12 @@ from numpy.typing import NDArray
 
 from decal._base.checks import LARGEST_LOGIT, probability_matrix, real_matrix, to_numpy
 from decal._base.data_frames import by_name, class_columns, is_frame, native_index
-from decal._base.inputs import LEAST_ROWS, SMALLEST, warn_of_probabilities
+from decal._base.inputs import (
+    LEAST_ROWS,
+    SMALLEST,
+    frames_within_decal,
+    warn_of_probabilities,
+)
 from decal._base.numerics import Array, Logits
 from decal._base.places import require_all
 from decal._base.set_checks import check_bounds
@@ -99,9 +105,18 @@ def log_odds(p: Array, floor: float | None) -> Array:
 
 
 def check_answers(
-    labels: Any, shape: tuple[int, ...], names: Sequence[str] | None = None
+    labels: Any,
+    shape: tuple[int, ...],
+    names: Sequence[str] | None = None,
+    *,
+    chunk: bool = False,
+    zeros_seen: bool = False,
 ) -> NDArray[np.int8]:
-    """(n, L) of 1, 0 and, where nobody knows, -1: from these, booleans, or numbers with NaN."""
+    """(n, L) of 1, 0 and, where nobody knows, -1: from these, booleans, or numbers with NaN.
+
+    Answers 1 and -1 without any 0 are refused, because -1 then means no; of one `chunk` of many a
+    warning is given. Once `zeros_seen`, -1 is known to mean what it says.
+    """
     if is_frame(labels):
         labels, _ = class_columns(labels, names, name="labels")
     array = to_numpy(labels, "labels")
@@ -118,11 +133,14 @@ def check_answers(
     unknown |= array == UNKNOWN
     rule = "be 1, 0, or -1 or NaN where unknown"
     require_all(unknown | (array == 0) | (array == 1), array, "labels", rule)
-    if (array == UNKNOWN).any() and (array == 1).any() and not (array == 0).any():
-        raise ValueError(
+    if (array == UNKNOWN).any() and (array == 1).any() and not ((array == 0).any() or zeros_seen):
+        message = (
             "labels must be 0 where the answer is no, and -1 means unknown: got 1 and -1, and no "
             "0. If -1 means no, pass (labels + 1) // 2; if it does mean unknown, pass NaN instead."
         )
+        if not chunk:
+            raise ValueError(message)
+        warnings.warn(message, UserWarning, stacklevel=frames_within_decal())
     return np.where(unknown, UNKNOWN, array).astype(np.int8)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,12 @@ def for_each_block(
     with ThreadPoolExecutor(workers) as pool:
         for _ in pool.map(work, blocks):
             pass
+
+
+def budget(alphas: Any) -> Array:
+    """-log alpha, in nats: what levels in [0, 1] allow to lose; 0 at 1, and inf at 0."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(0.0 - np.log(alphas))  # -np.log(1.0) would be -0.0
 
 
 def softplus(x: Array) -> Array:

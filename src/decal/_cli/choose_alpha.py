@@ -187,8 +187,7 @@ def _for_distributions(
 
 def _write(out: Path, model: decal.Decalibrator, choice: Choice) -> None:
     if out.suffix.lower() == ".npz":
-        model.alpha = choice.alpha
-        model.save(out)
+        model._with(alpha=choice.alpha).save(out)
         return
     columns = {name: [value] for name, value in vars(choice).items()}
     write_columns(out, columns)

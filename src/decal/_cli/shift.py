@@ -264,10 +264,8 @@ def load_shift(
         found = decal.LabelShift.load(path)
     else:
         found = decal.LabelShift.of(decal.Decalibrator.load(path), CONFIDENCE)
-    found.confidence = found.confidence if confidence is None else confidence
-    found.region = region or found.region
-    found.corrected = found.corrected if corrected is None else corrected
-    return found
+    asked = {"confidence": confidence, "region": region, "corrected": corrected}
+    return found._with(**{name: value for name, value in asked.items() if value is not None})
 
 
 def _check_request(

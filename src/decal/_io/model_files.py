@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
@@ -14,14 +15,20 @@ from numpy.typing import NDArray
 from decal._io import gate, whole_files
 
 FORMAT = "decal-model"
-VERSION = 2
-READABLE = (1, 2)
+VERSION = 3
+READABLE = (1, 2, 3)
+SEALED = 3
+"""Files have a checksum from this version on."""
 
-READERS = {
+KINDS = {
+    FORMAT: "decal.Decalibrator",
+    "coupled": "decal.CoupledDecalibrator",
+    "label shift": "decal.LabelShift",
+    "triage": "decal.triage.Triage",
     "decal-multilabel-model": "decal.MultiLabelDecalibrator",
     "decal-classifier": "decal.sklearn.CredalClassifier",
 }
-"""What reads files of other formats."""
+"""What files of every kind hold; its `load` reads them."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -41,13 +48,28 @@ def write(
     kind: str = FORMAT,
 ) -> None:
     """Write a model file. If anything fails, a path keeps what was there before."""
-    header = np.array(json.dumps({"format": kind, "version": VERSION, **settings}))
-    members = {"header": header, **arrays}
+    header = {"format": kind, "version": VERSION, **settings}
+    header["checksum"] = checksum(header, arrays)
+    members = {"header": np.array(json.dumps(header)), **arrays}
     if not isinstance(file, Path):
         whole_files.write_npz(file, members, compressed=compressed)
         return
     with whole_files.replacing(file) as partial:
         whole_files.write_npz(partial, members, compressed=compressed)
+
+
+def checksum(header: dict[str, Any], arrays: Arrays) -> str:
+    """SHA-256 of the header, and of the names, dtypes, shapes and numbers of the arrays.
+
+    An archive has a CRC-32 of every member, which tells damaged bytes. This tells whether all
+    members are those that were written together: whoever unpacks and packs them anew gets a new
+    CRC-32. It is no signature.
+    """
+    found = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
+        found.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        found.update(array.tobytes())
+    return found.hexdigest()
 
 
 def read(
@@ -63,7 +85,7 @@ def read(
         Whether a file with these settings may hold an array of this name. What is not known is
         refused before it is unpacked.
     kind : str
-        What the header of the file must call its format.
+        What the file must hold, of KINDS.
     """
     path = _name(file)
     with ExitStack() as stack:
@@ -76,17 +98,21 @@ def read(
         with _guarded(path):
             archive.require_modest(sum(map(archive.size, names)), *names)
             arrays = {name: archive.read(name) for name in names}
+    _require_unchanged(settings, arrays, path)
+    del settings["format"]
     return settings, arrays
 
 
-def read_settings(file: PathOrFile, *, kind: str = FORMAT) -> dict[str, Any]:
-    """The settings alone; ValueError if it is no model file."""
+def read_settings(file: PathOrFile) -> dict[str, Any]:
+    """The settings alone, of a file of any kind; ValueError if it is no model file."""
     with ExitStack() as stack:
-        return _opened(file, kind, stack)[1]
+        return _opened(file, None, stack)[1]
 
 
-def _opened(file: PathOrFile, kind: str, stack: ExitStack) -> tuple[gate.Archive, dict[str, Any]]:
-    """A model file, open until the stack is closed, and its settings."""
+def _opened(
+    file: PathOrFile, kind: str | None, stack: ExitStack
+) -> tuple[gate.Archive, dict[str, Any]]:
+    """A model file, of one kind or any, open until the stack is closed, and its header."""
     path = _name(file)
     with _guarded(path):
         archive = stack.enter_context(gate.Archive(file))
@@ -109,18 +135,32 @@ def _guarded(path: object) -> AbstractContextManager[None]:
     return gate.intact(path, complaint)
 
 
-def _require_format(settings: Any, path: object, kind: str) -> None:
-    found = settings.pop("format", None) if isinstance(settings, dict) else None
-    if found != kind:
-        reader = READERS.get(str(found))
-        advice = f" Read it with {reader}.load." if reader else ""
-        raise ValueError(
-            f"path must be a file that `save` wrote: got {path}, of another format.{advice}"
-        )
+def _require_format(settings: Any, path: object, kind: str | None) -> None:
+    found = settings.get("format") if isinstance(settings, dict) else None
+    if found == FORMAT:
+        found = settings.get("kind", settings.get("model", FORMAT))
+    if not isinstance(found, str) or found not in KINDS:
+        raise ValueError(f"path must be a file that `save` wrote: got {path}, of another format.")
     if settings.get("version") not in READABLE:
         raise ValueError(
             f"path must be of model format {VERSION} or older: got {path}, of format "
             f"{settings.get('version')}. Upgrade decal to read it."
+        )
+    if kind not in (None, found):
+        wanted, held = (KINDS[name].rpartition(".")[2] for name in (kind, found))
+        raise ValueError(
+            f"path must hold a {wanted}: got {path}, which holds a {held}. "
+            f"Load it with {KINDS[found]}.load."
+        )
+
+
+def _require_unchanged(settings: dict[str, Any], arrays: Arrays, path: object) -> None:
+    """ValueError if this is not what was written; the checksum is taken out of the settings."""
+    told = settings.pop("checksum", None)
+    if settings["version"] >= SEALED and told != checksum(settings, arrays):
+        raise ValueError(
+            f"path must be a file as `save` wrote it: got {path}, which was changed since: its "
+            "checksum does not fit its numbers. Save the model again, or copy the file anew."
         )
 
 

@@ -32,7 +32,8 @@ from decal._base.checks import (
 )
 from decal._base.data_frames import index_of, is_frame, require_same_order
 from decal._base.inputs import CONVERT, read_labelled_frame, read_logits
-from decal._base.numerics import Array, sigmoid
+from decal._base.numerics import Array, budget, sigmoid
+from decal._base.settings import FrozenSettings
 from decal._io import model_files
 from decal.coupled._absent import PlausibleModels, log_odds_of_rest
 from decal.coupled._bounds import CERTIFIED, STATUS_NAMES, Bounds, Status
@@ -214,7 +215,7 @@ class Diagnostics:
         return "\n".join([title, *(f"  {name:<18}{text}" for name, text in lines.items())])
 
 
-class CoupledDecalibrator:
+class CoupledDecalibrator(FrozenSettings):
     """Turns logits into intervals over all shifts of all logits that the labelled data tolerate.
 
     A vector of shifts is plausible at level alpha if the likelihood of the labelled data under the
@@ -278,7 +279,7 @@ class CoupledDecalibrator:
         self.reference = check_choice(reference, "reference", ("best", "model"))
         self.tol = check_tolerance(tol, "tol")
         self.certify = check_choice(certify, "certify", ("auto", "none", "full"))
-        self.classes: tuple[str, ...] | None = None
+        self._classes: tuple[str, ...] | None = None
         self._data: ShiftLoss | None = None
         self._gain = 0.0
         self._solved: dict[float, PlausibleModels] = {}
@@ -317,8 +318,8 @@ class CoupledDecalibrator:
             w = np.ones(len(z))
         counted = w > 0
         data, gain = ShiftLoss.from_data(z[counted], y[counted], w[counted])
-        self._data, self._gain, self._solved, self.classes = data, gain, {}, names
-        allowed = -self._budget(self.alpha)
+        self._data, self._gain, self._solved, self._classes = data, gain, {}, names
+        allowed = self._budget(self.alpha)
         if self.reference == "model" and 0 < allowed < gain / FAR_FROM_REFERENCE:
             warnings.warn(
                 f"the best shift gains {gain:.3g} nats on the model, and alpha = {self.alpha:g} "
@@ -421,7 +422,8 @@ class CoupledDecalibrator:
             What `save` wrote; or such a file open for reading bytes.
         """
         file = Path(path) if isinstance(path, str) else path
-        settings, arrays = model_files.read(file, _is_known)
+        known = ShiftLoss.part_names()
+        settings, arrays = model_files.read(file, lambda name, _: name in known, kind=MODEL)
         with model_files.intact(file):
             del settings["version"], settings["model"]
             names, gain = settings.pop("classes"), float(settings.pop("gain"))
@@ -429,7 +431,7 @@ class CoupledDecalibrator:
                 raise ValueError(f"gain must be finite and not negative: got {gain}")
             model = cls(settings.pop("alpha"), likelihood=settings.pop("likelihood"), **settings)
             data = ShiftLoss.from_parts(arrays)
-            model.classes = check_class_names(names, len(data.center))
+            model._classes = check_class_names(names, len(data.center))
             model._data, model._gain = data, gain
         return model
 
@@ -443,6 +445,11 @@ class CoupledDecalibrator:
         n, K = self._data.log_odds.shape
         return f"CoupledDecalibrator({settings}), fitted on {n:,} examples of {K:,} classes"
 
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The names of the classes, if known."""
+        return self._classes
+
     def _fitted(self) -> ShiftLoss:
         if self._data is None:
             raise NotFittedError(
@@ -451,13 +458,13 @@ class CoupledDecalibrator:
         return self._data
 
     def _budget(self, alpha: float) -> float:
-        """The least log-likelihood ratio to the reference, on all data: negative, or -inf."""
-        b = float(np.log(alpha)) if alpha > 0 else -np.inf
+        """Log-likelihood, on all data, that may be lost against the reference."""
+        b = float(budget(alpha))
         return b * self._fitted().total_weight if self.likelihood == "mean" else b
 
     def _room(self, alpha: float) -> float:
         """Log-likelihood that may be lost against the best shift."""
-        return (self._gain if self.reference == "model" else 0.0) - self._budget(alpha)
+        return (self._gain if self.reference == "model" else 0.0) + self._budget(alpha)
 
     def _reference(self) -> Array:
         """(K,) shifts of the reference model, from the best shift; -inf for classes left out."""
@@ -507,10 +514,3 @@ def _single(logits: Array, shift: Array) -> Bounds:
     g = np.repeat(log_odds_of_rest(logits, shift)[:, :, None], 2, axis=2)
     status = np.full((n, K, 2), Status.POINT, dtype=np.int8)
     return Bounds(g, g, status, np.broadcast_to(shift, (n, K, 2, K)))
-
-
-def _is_known(name: str, settings: dict[str, Any]) -> bool:
-    """Whether a model file with these settings may hold an array of this name."""
-    if settings.get("model") != MODEL:
-        raise ValueError("it is of another kind of model")
-    return name in ShiftLoss.part_names()

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from decal._base.numerics import Array, Logits, log_sum_exp, row_blocks
 from decal.directions._best_model import best_model
+from decal.directions._direction import SAME
 
 POINTS_AT_ONCE = 32
 """Shifts evaluated together."""
@@ -133,6 +134,12 @@ class ShiftLoss:
             or not np.allclose(ones, 1)
         ):
             raise ValueError("its numbers are not of labelled data")
+        expected = found.weights @ np.exp(found.log_odds[:, present])
+        off = np.abs(expected - found.label_weight[present]).max()
+        if off > SAME * found.total_weight or not np.allclose(
+            found.log_odds.max(axis=0)[~present], 0
+        ):
+            raise ValueError("its numbers are not of the best shift")
         return found
 
     def subset(self, columns: NDArray[np.intp]) -> ShiftLoss:

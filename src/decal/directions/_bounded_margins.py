@@ -26,6 +26,12 @@ FAR_SHIFT = 900.0
 """...for shifts up to here. Longer ones are taken as infinite, which is further."""
 
 
+class MarginBounds(MarginSummary):
+    """Margins of which this is only a bound: the probabilities of a row need not sum to one."""
+
+    exclusive = False
+
+
 @dataclass(frozen=True)
 class BoundedMargins:
     """The lower and the upper margins of every class, binned.
@@ -71,7 +77,7 @@ class BoundedMargins:
         for side in ("low.", "high."):
             names = [name for name in arrays if name.startswith(side)]
             own = {name.removeprefix(side): arrays.pop(name) for name in names}
-            sides.append(MarginSummary.from_arrays(own))
+            sides.append(MarginBounds.from_arrays(own))
             if own:
                 raise ValueError(f"unknown arrays {sorted(own)}")
         found = cls(*sides)

@@ -34,6 +34,7 @@ from decal.directions._direction import (
     Reference,
 )
 from decal.directions._margins import (
+    LARGEST_SEVENTH_DERIVATIVE,
     LARGEST_SIXTH_DERIVATIVE,
     TANGENT_SHIFTS,
     DataSummary,
@@ -44,9 +45,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from decal.directions._direction import TensorBounds, TensorInputs
-
-LARGEST_SEVENTH_DERIVATIVE = 0.4084
-"""Maximum of |d^7 softplus|: it bounds how fast that remainder changes with the shift."""
 
 MAX_NEWTON_STEPS = 100
 TOLERANCE = 4 * float(np.finfo(np.float64).eps)

@@ -38,6 +38,7 @@ class LabelMargins(MarginSummary):
 
     weights: ClassVar[tuple[str, ...]] = (*MarginSummary.weights, "other_weight")
     fewest: ClassVar[int] = 1
+    exclusive: ClassVar[bool] = False
 
     @property
     def total_weight(self) -> Array:

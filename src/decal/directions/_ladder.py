@@ -78,8 +78,8 @@ class ScaleSummary:
         R and dR / d log s at the rungs.
     at_zero : (2,) array
         R and dR / ds at s = 0.
-    classes : int
-        K.
+    seen : (K,) array
+        The classes that are not masked in every row: the others are no classes of this model.
     ties : float
         Limit of R for large s: R above the highest rung.
     label_sum : float
@@ -95,7 +95,7 @@ class ScaleSummary:
     values: Array
     slopes: Array
     at_zero: Array
-    classes: int
+    seen: NDArray[np.bool_]
     ties: float
     label_sum: float
     weight: float
@@ -107,18 +107,19 @@ class ScaleSummary:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Plain arrays that `from_arrays` turns back into this summary."""
-        numbers = [self.first, self.classes, self.ties, self.label_sum, self.weight, self.claimed]
-        return {
+        sums = [self.ties, self.label_sum, self.weight, self.claimed]
+        found: dict[str, NDArray[Any]] = {
             "rungs": np.stack([self.values, self.slopes]),
             "at_zero": self.at_zero,
-            "numbers": np.array(numbers, dtype=np.float64),
+            "numbers": np.array([self.first, len(self.seen), *sums], dtype=np.float64),
         }
+        return found if self.seen.all() else found | {"seen": self.seen}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> ScaleSummary:
         """Take the arrays out of the dictionary; ValueError if they do not fit together."""
         ladder, at_zero = arrays.pop("rungs"), arrays.pop("at_zero")
-        numbers = arrays.pop("numbers")
+        numbers, seen = arrays.pop("numbers"), arrays.pop("seen", None)
         parts = (ladder, at_zero, numbers)
         if any(a.dtype != np.float64 or not np.isfinite(a).all() for a in parts):
             raise ValueError("numbers are damaged")
@@ -137,13 +138,39 @@ class ScaleSummary:
         claimed = float(numbers[5]) if len(numbers) > 5 else 0.0
         if not 0 <= claimed <= (1 + ROUND_OFF_IN_FILES) * weight * np.log(classes):
             raise ValueError("numbers are damaged")
+        if seen is None:
+            seen = np.ones(int(classes), dtype=np.bool_)
+        if seen.shape != (int(classes),) or seen.dtype != np.bool_ or not seen.any():
+            raise ValueError("shapes do not match")
         values, slopes = ladder
         sums = ties, label_sum, weight, claimed
-        found = cls(int(first), values, slopes, at_zero, int(classes), *sums)
+        found = cls(int(first), values, slopes, at_zero, seen, *sums)
+        found._require_of_logits()
         if len(numbers) > 5:
+            if abs(claimed - found.claimed_by_rungs()) > ROUND_OFF_IN_FILES * weight:
+                raise ValueError("numbers are damaged")
             return found
         # Older files do not say what the model claims: their ladder does, but for round-off.
         return replace(found, claimed=found.claimed_by_rungs())
+
+    def _require_of_logits(self) -> None:
+        """ValueError if no logits have these sums: R is convex in s and falls to its limit."""
+        values, slopes, (start, rate) = self.values, self.slopes, self.at_zero
+        room = ROUND_OFF_IN_FILES * self.weight
+        step, fall = float(np.exp(RUNG)), np.diff(values)
+        first = float(np.exp(RUNG * self.first)) * float(rate)
+        # R'' is at most a quarter of the squared spread of the logits.
+        bend = self.weight * NEAR_ZERO**2 / 4
+        least = [first, start + first, first, *((step - 1) * slopes[:-1]), self.ties]
+        found = [slopes[0], values[0], first, *fall, values[-1]]
+        most = [first + bend, start + slopes[0], 0.0, *((1 - 1 / step) * slopes[1:]), self.ties]
+        if not (np.subtract(least, room) <= found).all() or not (found <= np.add(most, room)).all():
+            raise ValueError("the ladder is of no logits")
+
+    @property
+    def classes(self) -> int:
+        """How many are seen."""
+        return int(self.seen.sum())
 
     @property
     def last(self) -> int:
@@ -271,7 +298,7 @@ def merge_scales(parts: Sequence[ScaleSummary]) -> ScaleSummary:
         values,
         slopes,
         np.sum([p.at_zero for p in parts], axis=0),
-        parts[0].classes,
+        np.logical_or.reduce([p.seen for p in parts]),
         sum(p.ties for p in parts),
         sum(p.label_sum for p in parts),
         sum(p.weight for p in parts),
@@ -319,7 +346,10 @@ def _of_block(
         scales = np.exp(RUNG * np.arange(first, HIGHEST_RUNG))
         given = np.empty(0) if weights is None else weights
         values, slopes = kernels.climb(d, given, count, scales, SATURATED_SUM, LOWEST)
-    found = ScaleSummary(first, values, slopes, at_zero, K, ties, label_sum, weight, 0.0)
+    seen = np.ones(K, np.bool_)
+    if masked is not None:
+        seen &= ~masked.all(axis=0)
+    found = ScaleSummary(first, values, slopes, at_zero, seen, ties, label_sum, weight, 0.0)
     return replace(found, claimed=found.claimed_by_rungs() if claimed is None else claimed)
 
 

@@ -17,7 +17,7 @@ from decal._base.checks import (
     check_count,
     check_label_weight,
 )
-from decal._base.numerics import Array
+from decal._base.numerics import Array, budget
 from decal.directions._best_model import REFERENCES, best_model
 from decal.directions._direction import (
     Direction,
@@ -26,6 +26,7 @@ from decal.directions._direction import (
     Reference,
     require_masks_taken,
 )
+from decal.directions._margins import MarginSummary
 from decal.directions._top_logits import TopLogits, summarise_top
 
 RESIDUAL_TOLERANCE = 1e-9
@@ -144,11 +145,10 @@ class Learnt:
     def solve(self, which: int, likelihood: str, levels: Array) -> Endpoints:
         """The endpoints of one direction at several levels."""
         direction = self.directions[which]
-        with np.errstate(divide="ignore"):
-            budgets: Array = -np.log(levels)
+        budgets = budget(levels)
         if likelihood == "mean":
             budgets *= self.total_weight
-        found = direction.endpoints(self.evidence[which], np.abs(budgets), self.reference)
+        found = direction.endpoints(self.evidence[which], budgets, self.reference)
         if found.residual > RESIDUAL_TOLERANCE:
             raise ArithmeticError(
                 f"the endpoints of {direction.name!r} miss their budget by {found.residual:.2g} "
@@ -211,6 +211,8 @@ class Learnt:
                 raise ValueError(f"unknown arrays {sorted(own)}")
             if not direction.is_of(evidence[-1], label_weight):
                 raise ValueError("evidence and labels must be of the same data")
+            if reference.is_best and isinstance(evidence[-1], MarginSummary):
+                evidence[-1].require_best()
         classes = check_class_names(settings.pop("classes"), K)
         rows = check_count(settings.pop("rows"), "rows")
         if rows > np.iinfo(np.int64).max:
@@ -243,8 +245,6 @@ def is_known(name: str, settings: dict[str, Any]) -> bool:
     """Whether a model file with these settings may hold an array of this name."""
     if settings["version"] == 1:
         return name in FORMAT_1
-    if "directions" not in settings:
-        raise ValueError("it is of another kind of model")
     prefixes = tuple(f"{direction}." for direction, _ in settings["directions"])
     return name in ("center", "label_weight") or name.startswith(prefixes)
 

@@ -24,6 +24,7 @@ from decal._base.bernoulli import (
     largest_log_odds,
     table_of_endpoints,
 )
+from decal._base.checks import check_share, check_tolerance
 from decal._base.numerics import (
     Array,
     Logits,
@@ -101,9 +102,8 @@ class Local(Direction):
     moves_scale = True
 
     def __post_init__(self) -> None:
-        if not 0 <= self.mix < 1:
-            raise ValueError(f"mix must be a share in [0, 1): got {self.mix!r}.")
-        if self.by_entropy is not None and not 0 < self.by_entropy < np.inf:
+        check_share(self.mix, "mix")
+        if self.by_entropy is not None and not check_tolerance(self.by_entropy, "by_entropy"):
             raise ValueError(f"by_entropy must be a positive number: got {self.by_entropy!r}.")
 
     def __str__(self) -> str:

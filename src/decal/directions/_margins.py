@@ -48,6 +48,9 @@ from decal.directions._direction import LabelledLogits
 LARGEST_SIXTH_DERIVATIVE = 1 / 4
 """Maximum of |d^6 softplus|, reached at 0: it bounds the Taylor remainder after ORDER = 5."""
 
+LARGEST_SEVENTH_DERIVATIVE = 0.4084
+"""Maximum of |d^7 softplus|: it bounds how fast that remainder changes with the shift."""
+
 COARSE_WIDTH = 1 / 2
 """The solver first converges on bins this wide, which hold the gain to about 1e-8."""
 
@@ -112,6 +115,9 @@ class MarginSummary:
 
     fewest: ClassVar[int] = 2
     """The least number of classes."""
+
+    exclusive: ClassVar[bool] = True
+    """Whether the classes exclude each other: probabilities of a row then sum to one."""
 
     @classmethod
     def of_bins(cls, bin_width: float, keys: NDArray[np.int64], moments: Array, K: int) -> Self:
@@ -297,6 +303,27 @@ class MarginSummary:
             or not np.isfinite(self.centers[self.moments[0] > 0]).all()
         ):
             raise ValueError("numbers are damaged")
+        # A reference may leave out classes without labels: then the others sum to one.
+        sums = self.expected.sum(), self.expected[self.label_weight > 0].sum()
+        if self.exclusive and np.abs(np.subtract(sums, self.total_weight)).min() > self._unsure:
+            raise ValueError("margins are of no probabilities")
+
+    @property
+    def expected(self) -> Array:
+        """(K,) total probability of every class, over all rows."""
+        return self.at_zero[1] + self.certain
+
+    @property
+    def _unsure(self) -> float:
+        """By how much sums of probabilities in a file may be off: round-off, and wide bins."""
+        per_nat = LARGEST_SEVENTH_DERIVATIVE / LARGEST_SIXTH_DERIVATIVE
+        return float(SAME_WEIGHT * np.sum(self.total_weight) + per_nat * self.remainder.sum())
+
+    def require_best(self) -> None:
+        """ValueError if a shift gains likelihood, which none does from the best reference."""
+        labelled = self.label_weight > 0
+        if np.abs(self.expected - self.label_weight)[labelled].max() > self._unsure:
+            raise ValueError("margins are of no reference that is best")
 
     @cached_property
     def edges(self) -> NDArray[np.intp]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_choice
+from decal._base.checks import check_choice, check_tolerance
 from decal._base.numerics import Array
 from decal.directions._direction import (
     SAME,
@@ -57,7 +57,8 @@ class Temperature(Direction):
         evidence="model", K times the nats that the model claims to know about an example, log
         K - its mean entropy: a class shift concerns about one example in K, so that -log alpha is
         about K times as much for those concerned, and the scale may lose this share of what the
-        model knows. With evidence="labels", 16.
+        model knows. (A class that is masked in every row does not count.) With evidence="labels",
+        16.
     evidence : str
         Who says what a scale costs. "model": the sharper of the two models, the scaled and the
         unscaled; a scale is plausible if believing the softer one while the sharper one is true
@@ -73,8 +74,8 @@ class Temperature(Direction):
 
     def __post_init__(self) -> None:
         check_choice(self.evidence, "evidence", ("model", "labels"))
-        if self.ratio is not None and not 0 <= self.ratio < np.inf:
-            raise ValueError(f"ratio must be a finite number, not negative: got {self.ratio!r}.")
+        if self.ratio is not None:
+            check_tolerance(self.ratio, "ratio")
 
     def __str__(self) -> str:
         return self.name if self == Temperature() else repr(self)
@@ -98,7 +99,8 @@ class Temperature(Direction):
         """Whether there are no more classes, and the same weight in all."""
         weight = float(label_weight.sum())
         return (
-            evidence.classes <= len(label_weight) and abs(evidence.weight - weight) <= SAME * weight
+            len(evidence.seen) <= len(label_weight)
+            and abs(evidence.weight - weight) <= SAME * weight
         )
 
     def endpoints(self, evidence: ScaleSummary, budgets: Array, reference: Reference) -> Endpoints:

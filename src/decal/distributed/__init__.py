@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from decal._base.checks import DEFAULT_ALPHA
+from decal._base.checks import DEFAULT_ALPHA, check_keywords
 from decal.decalibrator import Decalibrator
 from decal.distributed._partitions import Model, Recipe
 from decal.shift import LabelShift
@@ -77,6 +77,7 @@ def fit(
     Decalibrator(alpha=0.9, ...), fitted on 4 examples of 2 classes
     """
     names = None if classes is None else tuple(str(name) for name in classes)
+    check_keywords(settings, "decal.distributed.fit", fit, Decalibrator)
     recipe = Recipe(Decalibrator(alpha, **settings), names)
     match _engine(data):
         case "dask.array":

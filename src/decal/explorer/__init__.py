@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from decal._base.checks import check_distributions, check_labels
+from decal._base.checks import check_distributions, check_keywords, check_labels
 from decal._base.data_frames import (
     Index,
     Numbers,
@@ -32,7 +32,7 @@ from decal._base.data_frames import (
     name_of,
     require_same_order,
 )
-from decal._base.inputs import inputs_of
+from decal._base.inputs import inputs_of, require_classes
 from decal._base.numerics import Logits
 from decal.credal import CredalSet
 from decal.explorer._evidence import curves_of
@@ -316,12 +316,14 @@ def explore_shift(
     True
     """
     options = {"name": "Adapted", "title": "Adapted to other class frequencies"} | options
+    check_keywords(options, "decal.explorer.explore_shift", explore_shift, explore_credal)
     page = explore_credal(shift.predict(logits, ids=ids), **options)
     return Exploration(with_frequencies(page.payload, shift, logits, ids))
 
 
 def _matrix(model: Predictor, logits: Any, ids: Any, name: str = "logits") -> Logits:
     """(n, K) what the model's `predict` takes, without the columns that name the inputs."""
+    require_classes(model)
     if is_frame(logits):
         classes, others = getattr(model, "classes", None), id_columns(logits, ids)
         logits, _ = class_columns(logits, classes, others=others, name=name)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.checks import DEFAULT_ALPHA, check_choice, check_labels
+from decal._base.checks import DEFAULT_ALPHA, check_choice, check_keywords, check_labels
 from decal._base.data_frames import by_name, require_same_order
 from decal._base.numerics import Array, softmax
 from decal.credal import IntervalCredalSet
@@ -68,6 +68,7 @@ def decalibrate(
     >>> d.shifts().upper.round(2)
     array([1.45, 1.12])
     """
+    check_keywords(settings, "decal.llm.decalibrate", decalibrate, Decalibrator)
     check_choice(unlisted, "unlisted", ("refuse", "even", "bounds"))
     n, K = masses.shape
     if isinstance(labels, Mapping):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from decal._base.checks import check_choice, check_flag
+from decal._base.settings import FrozenSettings
 
 __all__ = ["Verbaliser", "plain_text"]
 
@@ -21,7 +22,7 @@ PART = "�"
 Labels = Sequence[str] | Mapping[str, str | Sequence[str]]
 
 
-class Verbaliser:
+class Verbaliser(FrozenSettings):
     """Labels, and the ways in which a language model spells them.
 
     Parameters

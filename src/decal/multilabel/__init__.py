@@ -27,7 +27,8 @@ from decal._base.data_frames import column_names, index_of, is_frame, require_sa
 from decal._base.inputs import check_floor, frames_within_decal
 from decal._base.label_checks import check_answers, read_label_logits, require_possible_answers
 from decal._base.markup import table
-from decal._base.numerics import Array, Logits, for_each_block, sigmoid
+from decal._base.numerics import Array, Logits, budget, for_each_block, sigmoid
+from decal._base.settings import FrozenSettings
 from decal._io import model_files
 from decal.credal import MultiLabelCredalSet
 from decal.decalibrator import FAR_FROM_REFERENCE, ReferenceWarning
@@ -49,7 +50,7 @@ KEPT_LEVELS = 16
 """Levels whose endpoints are kept, so that they are not solved for again."""
 
 
-class MultiLabelDecalibrator:
+class MultiLabelDecalibrator(FrozenSettings):
     """Turns logits of labels that do not exclude each other into intervals of their probabilities.
 
     For models with a sigmoid per label: tags of a photograph, topics of a text, findings of a scan.
@@ -166,12 +167,16 @@ class MultiLabelDecalibrator:
         """
         self._require_mergeable()
         known = self._learnt
-        more = self._learn(*self._check(logits, labels, sample_weight, names, known))
+        more = self._learn(*self._check(logits, labels, sample_weight, names, known, chunk=True))
         self._learnt = more if known is None else known + more
         return self
 
     def merge(self, other: MultiLabelDecalibrator) -> Self:
         """Add what another one has learnt; the result is that of `fit` on both data sets."""
+        if not isinstance(other, MultiLabelDecalibrator):
+            raise ValueError(
+                f"other must be a MultiLabelDecalibrator: got a {type(other).__name__}."
+            )
         self._require_mergeable()
         other._require_mergeable()
         for name in ("directions", "probabilities"):
@@ -190,7 +195,14 @@ class MultiLabelDecalibrator:
             )
 
     def _check(
-        self, logits: Any, labels: Any, weights: Any, names: Any, known: LabelEvidence | None
+        self,
+        logits: Any,
+        labels: Any,
+        weights: Any,
+        names: Any,
+        known: LabelEvidence | None,
+        *,
+        chunk: bool = False,
     ) -> tuple[Logits, Answers, Array | None, tuple[str, ...] | None]:
         """Data after every check, without rows of weight zero."""
         if names is None and known is not None:
@@ -202,7 +214,8 @@ class MultiLabelDecalibrator:
         L = None if known is None else len(known.present)
         z = self._read(logits, given, L)
         known_as = check_class_names(given, z.shape[1], name="names")
-        y = check_answers(labels, z.shape, known_as)
+        zeros_seen = known is not None and bool(known.absent.any())
+        y = check_answers(labels, z.shape, known_as, chunk=chunk, zeros_seen=zeros_seen)
         require_possible_answers(z, y, probabilities=self.probabilities, floor=self.floor)
         w = check_weights(weights, rows=len(z))
         if w is not None and not w.all():
@@ -220,17 +233,17 @@ class MultiLabelDecalibrator:
 
     def _warn_if_far(self, learnt: LabelEvidence) -> None:
         """Warn if the reference of a label is much further away than anything may move."""
-        budget = np.full(len(learnt.weight), -np.log(self.alpha) if self.alpha > 0 else np.inf)
+        allowed = np.full(len(learnt.weight), budget(self.alpha))
         if self.likelihood == "sum":
-            budget /= np.where(learnt.weight > 0, learnt.weight, 1.0)
-        far = np.flatnonzero((budget > 0) & (budget < learnt.distance / FAR_FROM_REFERENCE))
+            allowed /= np.where(learnt.weight > 0, learnt.weight, 1.0)
+        far = np.flatnonzero((allowed > 0) & (allowed < learnt.distance / FAR_FROM_REFERENCE))
         if far.size:
             k = int(far[0])
             warnings.warn(
                 f"the model is {learnt.distance[k]:.3g} nats per answer from its reference for "
                 f"label {called(learnt.names, k)!r}, and alpha = {self.alpha:g} allows "
-                f"{budget[k]:.2g}: its own predictions are implausible for {far.size} of "
-                f"{len(budget)} labels",
+                f"{allowed[k]:.2g}: its own predictions are implausible for {far.size} of "
+                f"{len(allowed)} labels",
                 ReferenceWarning,
                 stacklevel=frames_within_decal(),
             )
@@ -271,9 +284,7 @@ class MultiLabelDecalibrator:
         key = self.likelihood, alpha
         found = learnt.solved.get(key)
         if found is None:
-            with np.errstate(divide="ignore"):
-                budget = -np.log(alpha)
-            budgets = np.full(len(learnt.present), abs(budget))
+            budgets = np.full(len(learnt.present), budget(alpha))
             if self.likelihood == "mean":
                 known = learnt.weight > 0
                 budgets[known] *= learnt.weight[known]
@@ -414,7 +425,8 @@ class MultiLabelDecalibrator:
             rows, names = settings.pop("rows"), settings.pop("names")
             directions = [direction_named(*d) for d in settings.pop("directions")]
             model = cls(settings.pop("alpha"), directions=directions, **settings)
-            model._learnt = LabelEvidence.restore(model.directions, rows, names, arrays)
+            told = model.reference, rows, names, arrays
+            model._learnt = LabelEvidence.restore(model.directions, *told)
         if arrays:
             raise ValueError(f"path must hold nothing unknown: got {path} with {sorted(arrays)}.")
         return model

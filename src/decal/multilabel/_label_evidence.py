@@ -13,6 +13,7 @@ from decal._base.checks import check_class_names, check_count
 from decal._base.numerics import Array, Logits
 from decal.directions import Direction, Endpoints, LabelledLogits, Reference
 from decal.directions._best_model import best_model
+from decal.directions._direction import SAME
 from decal.directions._label_margins import Answers, LabelMargins, summarise_label_margins
 from decal.directions._ladder import ScaleSummary
 from decal.directions._local import Local
@@ -143,6 +144,7 @@ class LabelEvidence:
     def restore(
         cls,
         directions: Iterable[Direction],
+        reference: str,
         rows: Any,
         names: Any,
         arrays: dict[str, NDArray[Any]],
@@ -156,15 +158,28 @@ class LabelEvidence:
         weights = np.concatenate([own["present"], own["absent"]])
         if L == 0 or (own["scale"] <= 0).any() or (weights < 0).any():
             raise ValueError("weights must not be negative, and scales positive")
+        moved = own["center"].any() or own["distance"].any() or (own["scale"] != 1).any()
+        if reference == "model" and moved:
+            raise ValueError("center, scale and distance must be those of the model itself")
+        if (own["distance"] < -SAME).any():
+            raise ValueError("distance must not be negative")
         margins, ladders = None, []
         for direction in directions:
             if isinstance(direction, Temperature):
                 parts = [_taken(arrays, f"temperature.{k}.") for k in range(L)]
                 ladders = [direction.restore(part) if part else None for part in parts]
+                totals = own["present"] + own["absent"]
+                for ladder, total in zip(ladders, totals, strict=True):
+                    found = 0.0 if ladder is None else ladder.weight
+                    if abs(found - total) > SAME * total or (ladder and len(ladder.seen) != 2):
+                        raise ValueError("evidence and labels must be of the same data")
             elif not isinstance(direction, Local):
                 margins = LabelMargins.from_arrays(_taken(arrays, "class."))
-                if len(margins.label_weight) != L:
+                weight = np.concatenate([margins.label_weight, margins.other_weight])
+                if weight.shape != weights.shape or not np.allclose(weight, weights, rtol=SAME):
                     raise ValueError("evidence and labels must be of the same data")
+                if reference == "best":
+                    margins.require_best()
         named = check_class_names(names, L, name="names")
         return cls(
             rows=check_count(rows, "rows"),
@@ -179,10 +194,8 @@ class LabelEvidence:
         )
 
 
-def is_known(name: str, settings: dict[str, Any]) -> bool:
-    """Whether a model file with these settings may hold an array of this name."""
-    if "directions" not in settings:
-        raise ValueError("it is of another kind of model")
+def is_known(name: str, _: dict[str, Any]) -> bool:
+    """Whether a model file may hold an array of this name."""
     return name in LABEL_ARRAYS or name.startswith(("class.", "temperature."))
 
 

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from decal._base.checks import check_alpha, check_choice
 from decal._base.numerics import Array
 from decal._base.set_checks import check_event
-from decal.decalibrator import Decalibrator
+from decal.decalibrator import Decalibrator, require_decalibrator
 from decal.plot._style import Ink, axes_or_new, frame, halo, legend_below, line_handle, unit
 
 MOST = 5
@@ -77,6 +77,7 @@ def likelihood(
     ['0', '1', 'cut']
     """
     check_choice(direction, "direction", ("class", "temperature"))
+    require_decalibrator(model)
     level = model.alpha if alpha is None else check_alpha(alpha)
     if level == 0:
         raise ValueError("alpha must be greater than 0: got 0. There is no cut: all is plausible.")

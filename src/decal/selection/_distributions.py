@@ -18,7 +18,7 @@ from decal._base.checks import (
 from decal._base.data_frames import require_same_order
 from decal._base.inputs import require_possible_labels
 from decal._base.numerics import Logits
-from decal.decalibrator import Decalibrator
+from decal.decalibrator import Decalibrator, require_decalibrator
 from decal.directions import Inputs, Local
 from decal.selection._betting import mean_is_below
 from decal.selection._choices import Choice, GroupChoice, in_groups
@@ -179,6 +179,7 @@ def alpha_for_distribution(
     >>> decal.selection.alpha_for_distribution(d, logits[500:], labels[500:], 0.2)
     Choice: alpha 0.359834, miss bound 0.1999 on 1,050 examples, wanted at most 0.2
     """
+    require_decalibrator(model)
     local = _local_of(model)
     require_same_order(logits=logits, labels=labels, groups=groups)
     z = model._new_inputs(logits, empty=False)

@@ -14,6 +14,9 @@ from decal._base.places import listing
 from decal.directions import Reference
 from decal.directions._best_model import best_model
 
+VANISHING = 1e-9
+"""Share of the largest covariance by which a variance may be negative, by round-off."""
+
 
 class ShiftWarning(UserWarning):
     """Adapted predictions rest on something that the data cannot tell."""
@@ -71,9 +74,11 @@ class Calibrated:
         if not (0 < self.scale < np.inf and 0 < self.weight < np.inf):
             raise ValueError("its scale or weight is damaged")
         V, K = self.covariance, len(self.frequencies)
-        if V is not None and not (
-            V.shape == (K + 1, K + 1) and np.isfinite(V).all() and np.allclose(V, V.T)
-        ):
+        if V is None:
+            return
+        if V.shape != (K + 1, K + 1) or not np.isfinite(V).all() or not np.allclose(V, V.T):
+            raise ValueError("its covariance is damaged")
+        if (np.diag(V) < -VANISHING * np.abs(V).max()).any():
             raise ValueError("its covariance is damaged")
 
     def warn_of_absent(self) -> None:

@@ -37,9 +37,10 @@ from decal._base.inputs import (
 )
 from decal._base.numerics import Array, Logits
 from decal._base.places import IN_ARRAY, Place
+from decal._base.settings import FrozenSettings
 from decal._io import model_files
 from decal.credal import IntervalCredalSet
-from decal.decalibrator import Decalibrator
+from decal.decalibrator import Decalibrator, require_decalibrator
 from decal.shift._bootstrap import Labelled, inflated
 from decal.shift._calibrated import Calibrated, ShiftWarning, calibrate, check_sums_to_one
 from decal.shift._few_labels import from_counts, from_labels
@@ -67,7 +68,7 @@ BOOTSTRAP = 19
 """Told to the generator of random numbers, besides the seed."""
 
 
-class LabelShift:
+class LabelShift(FrozenSettings):
     """Credal sets where the classes have other frequencies, from unlabelled inputs.
 
     If only the frequencies of the classes change, from pi to v, while inputs of each class look as
@@ -166,6 +167,7 @@ class LabelShift:
         is found from the number of its labels, and from the inputs observed: it supposes that the
         calibrated model is right, where `fit` need not.
         """
+        require_decalibrator(model)
         shift = cls(
             confidence,
             calibrate=model.reference == "best",
@@ -292,9 +294,7 @@ class LabelShift:
 
     def _taking_logits(self) -> LabelShift:
         """The same for logits that were converted where they were read."""
-        result = copy(self)
-        result.probabilities, result.floor = False, None
-        return result
+        return self._with(probabilities=False, floor=None)
 
     # Asking
 

@@ -52,10 +52,8 @@ def write_shift(
 def read_shift(path: str | Path | BinaryIO) -> tuple[dict[str, Any], Known]:
     """The settings and what was learnt; ValueError if the file holds no intact LabelShift."""
     file = Path(path) if isinstance(path, str) else path
-    header, arrays = model_files.read(file, lambda name, _: name in ARRAYS)
+    header, arrays = model_files.read(file, lambda name, _: name in ARRAYS, kind=KIND)
     with model_files.intact(file):
-        if header.get("kind") != KIND:
-            raise ValueError("it holds no LabelShift")
         frequencies = check_sums_to_one(arrays["frequencies"])
         calibrated = Calibrated(
             arrays["center"].astype(np.float64),

@@ -17,7 +17,7 @@ from scipy.special import softmax
 from sklearn.frozen import FrozenEstimator  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
-from decal._base.checks import DEFAULT_ALPHA, check_choice, to_numpy
+from decal._base.checks import DEFAULT_ALPHA, check_alpha, check_choice, check_share, to_numpy
 from decal._base.data_frames import index_of
 from decal._base.numerics import Array
 from decal._io import model_files
@@ -26,6 +26,7 @@ from decal.decalibrator import Decalibrator
 from decal.decisions import SET_RULES
 from decal.directions import Direction
 from decal.sklearn._held_out import (
+    METHODS,
     HeldOutClassifier,
     choose_method,
     classes_of,
@@ -64,7 +65,8 @@ class CredalClassifier(HeldOutClassifier):
           and the estimator is fitted once, to the other rows. For another seed pass
           StratifiedShuffleSplit(1, ...), for rows of your choice PredefinedSplit(...).
 
-        No row may be held out twice. Not used with a FrozenEstimator.
+        No row may be held out twice, or from a clone that was fitted to it. Not used with a
+        FrozenEstimator.
     method : str
         Where logits come from. "predict_logits", as TabPFN has; "predict_proba", of which the
         logarithm is taken; "decision_function", if you know that its values are logits, as those of
@@ -250,7 +252,7 @@ class CredalClassifier(HeldOutClassifier):
         self.decalibrator_.save(file)
         names = getattr(self, "feature_names_in_", None)
         settings = {
-            "alpha": float(self.alpha),
+            "alpha": check_alpha(self.alpha),
             "method": self.method_,
             "floor": float(self.floor_),
             "unseen": float(self._unseen),
@@ -285,6 +287,7 @@ class CredalClassifier(HeldOutClassifier):
             classes = arrays["classes"]
             if settings["objects"]:
                 classes = classes.astype(object)
+            _require_intact(settings, classes, decalibrator)
             clf = cls(
                 estimator if isinstance(estimator, FrozenEstimator) else FrozenEstimator(estimator),
                 alpha=settings["alpha"],
@@ -321,3 +324,20 @@ class CredalClassifier(HeldOutClassifier):
         point = self._credal(X, None).point
         assert point is not None  # a Decalibrator's sets have one
         return point
+
+
+def _require_intact(
+    settings: dict[str, Any], classes: NDArray[Any], decalibrator: Decalibrator
+) -> None:
+    """ValueError if these cannot be of one fitted classifier."""
+    check_alpha(settings["alpha"])
+    check_choice(settings["method"], "method", METHODS[1:])
+    for name in ("floor", "unseen"):
+        check_share(settings[name], name, positive=True)
+    if not np.array_equal(np.unique(classes), classes):
+        raise ValueError("classes must be sorted, each once")
+    if tuple(map(str, classes)) != decalibrator.classes:
+        raise ValueError("classes must be those of the Decalibrator")
+    features, names = settings["features"], settings["names"]
+    if names is not None and (not isinstance(names, list) or len(names) != features):
+        raise ValueError("names must be one per feature")

@@ -184,6 +184,14 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
                 f"cv must suit the {len(y)} rows: got {self.cv!r:.60}, and scikit-learn says: "
                 f"{fact}. Pass another cv=, such as fewer parts, or more rows of every class."
             ) from error
+        for train, rows in splits:
+            both = np.intersect1d(_row_numbers(train, len(y)), _row_numbers(rows, len(y)))
+            if both.size:
+                raise ValueError(
+                    "cv must hold out rows that the estimator is not fitted to: got row "
+                    f"{both[0]} in both parts of a split, one of {both.size} such rows. Leave "
+                    "them out of the train part."
+                )
         times = np.zeros(len(y), dtype=np.intp)
         for _, rows in splits:
             np.add.at(times, rows, 1)
@@ -260,6 +268,12 @@ def _fit_part(
     model.fit(X_train, y_train, **_check_method_params(X, params, train))
     X_rows, _ = _safe_split(estimator, X, y, rows, train)
     return model, X_rows, np.asarray(rows)
+
+
+def _row_numbers(rows: Any, count: int) -> Indices:
+    """Numbers of rows from numbers, of which negative ones count from the end, or from a mask."""
+    found: Indices = np.arange(count)[np.asarray(rows)]
+    return found
 
 
 def _require_one_label(y: Any) -> None:

@@ -25,7 +25,7 @@ from decal._base.checks import (
     check_scores,
 )
 from decal._base.data_frames import class_columns, is_frame, require_same_order
-from decal._base.inputs import read_logits
+from decal._base.inputs import read_logits, require_classes
 from decal._base.numerics import Array
 from decal._io import model_files
 from decal.decalibrator import Decalibrator
@@ -33,7 +33,7 @@ from decal.metrics import RiskCoverage
 from decal.selection._plausibility import Predictor
 from decal.triage._choosing import Trial, best_of, cross_scored, trials
 from decal.triage._doubts import OWN, RECALIBRATED, Doubts
-from decal.triage._files import is_known, pack, unpack
+from decal.triage._files import KIND, is_known, pack, unpack
 from decal.triage._thresholds import (
     SelectedOfBatch,
     Threshold,
@@ -212,7 +212,7 @@ class Triage:
             What `save` wrote.
         """
         file = Path(path) if isinstance(path, str) else path
-        settings, arrays = model_files.read(file, is_known)
+        settings, arrays = model_files.read(file, is_known, kind=KIND)
         with model_files.intact(file):
             fields = unpack(settings, arrays)
             return cls(**fields | {"outcome": TriageOutcome(*fields["outcome"])})
@@ -354,6 +354,7 @@ def choose(
     >>> f"{handed.mean():.2f} handed over, {wrong[~handed].mean():.2f} of the others wrong"
     '0.38 handed over, 0.04 of the others wrong'
     """
+    require_classes(model)
     require_same_order(logits=logits, labels=labels, **_called(scores))
     names, framed = getattr(model, "classes", None), is_frame(logits)
     if framed:

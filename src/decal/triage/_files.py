@@ -69,8 +69,6 @@ def pack(triage: Any) -> tuple[dict[str, Any], Arrays]:
 
 def unpack(settings: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
     """The arguments of Triage, but "outcome", whose numbers are returned; ValueError if damaged."""
-    if settings.get("kind") != KIND:
-        raise ValueError("it holds no Triage")
     purpose = check_choice(settings["purpose"], "purpose", PURPOSES)
     target, confidence = settings["target"], settings["confidence"]
     check_count(target, "target") if isinstance(target, int) else check_alpha(target, "target")
@@ -135,5 +133,7 @@ def _trial(curve: Any, gain: float, error: float) -> Trial:
     risk, best = curve.astype(np.float64)
     if risk.ndim != 1 or not len(risk) or not ((curve >= 0) & (curve <= 1)).all():
         raise ValueError("its curves are damaged")
+    if not (math.isfinite(gain) and 0 <= error < math.inf):
+        raise ValueError("its gains are damaged")
     coverage = np.arange(1, len(risk) + 1) / len(risk)
     return Trial(RiskCoverage(coverage, risk, best), float(gain), float(error))
