@@ -73,6 +73,19 @@ def test_a_number_of_rows_is_handed_over_exactly(rows):
     assert t.hand_over(z[:3]).all()
 
 
+def test_a_budget_holds_where_many_scores_are_infinite_or_tie(rows):
+    z, y = rows
+    for most in (np.inf, 1.0):
+        mine = np.where(np.arange(len(y)) % 5 < 2, most, np.random.default_rng(7).random(len(y)))
+        for budget in (0.1, 100):
+            t = triage.choose(z, y, budget=budget, scores={"mine": mine}, score="mine")
+            handed = t.hand_over(z, scores={"mine": mine})
+            assert handed.sum() <= (100 if budget == 100 else 0.1 * len(y))
+            assert t.outcome.handed_over <= 0.1
+    with pytest.raises(ValueError, match="mine must not contain NaN: got NaN at index 0"):
+        t.hand_over(z, scores={"mine": np.full(len(y), np.nan)})
+
+
 def test_probabilities_give_what_their_logits_give(rows):
     z, y = rows
     z = z / 4  # no probability is less than 1e-12, which is where they are cut off
