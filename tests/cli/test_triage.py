@@ -92,6 +92,22 @@ def test_probabilities_names_and_pipes():
     np.testing.assert_array_equal(saved.hand_over(p), table["hand_over"].to_numpy() == 1)
 
 
+def test_a_saved_triage_remembers_the_floor():
+    z, labels = (read_npz("logits.npz")[name] for name in ("logits", "labels"))
+    p = np.exp(9 * z) / np.exp(9 * z).sum(axis=1, keepdims=True)
+    np.savez("p.npz", probabilities=p, labels=labels)
+    wish = ("--budget", "0.2", "--score", "entropy", "--probabilities", "--floor", "0.01")
+    succeed("triage", "p.npz", "p.npz", *wish, "--save", "t.npz", "-o", "now.npz")
+    succeed("triage", "t.npz", "p.npz", "-o", "later.npz")
+    q = np.maximum(p, 0.01)
+    q /= q.sum(axis=1, keepdims=True)
+    for file in ("now.npz", "later.npz"):
+        doubt = -(q * np.log(q)).sum(axis=1)
+        np.testing.assert_allclose(read_npz(file)["doubt"], doubt, rtol=1e-9)
+    message = refused("triage", "logits.npz", "--budget", "0.2", "--floor", "0.01")
+    assert "floor must go with probabilities: got 0.01 for logits. Add --probabilities" in message
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

@@ -1,5 +1,6 @@
 """Which rows should a person check: the whole, on rows whose truth is known."""
 
+import io
 import re
 
 import numpy as np
@@ -187,3 +188,25 @@ def test_a_decalibrator_that_was_fitted_elsewhere_is_asked(rows):
     t = triage.choose(z[500:], y[500:], budget=0.2, model=model, score="width, alpha 0.9")
     width = model.predict(z[:500], alpha=0.9).epistemic("width")
     assert np.allclose(t.doubt(z[:500]), width)
+
+
+@pytest.mark.parametrize("floor", [None, 0, 0.01])
+def test_probabilities_are_read_as_the_model_reads_them(rows, floor):
+    z, y = rows
+    p = np.exp(z - z.max(axis=1, keepdims=True)).round(3)  # with many zeros
+    p = p / p.sum(axis=1, keepdims=True)
+    fine = p[np.arange(len(y)), y] > 0
+    p, y = p[fine], y[fine]
+    model = decal.decalibrate(
+        p[:500], y[:500], alpha=0.9, directions="temperature", probabilities=True, floor=floor
+    )
+    asked = {"model": model, "score": "width, alpha 0.9", "budget": 0.2}
+    by_model = triage.choose(p[500:], y[500:], **asked)
+    with io.BytesIO() as file:
+        by_model.save(file)
+        file.seek(0)
+        loaded = triage.Triage.load(file)
+    own = model.predict(p[:500])
+    for t in (by_model, loaded):
+        width = (own.upper - own.lower).mean(axis=1)
+        np.testing.assert_allclose(t.doubt(p[:500]), width, rtol=1e-9)

@@ -15,7 +15,6 @@ import decal
 from decal._cli.options import (
     AsFittedOption,
     ColumnsOption,
-    FloorOption,
     ForceOption,
     IdsOption,
     IgnoreOption,
@@ -31,7 +30,8 @@ from decal._io.folders import Folder, Layout, open_folder
 from decal._io.formats import TABLES
 from decal._io.sources import Chunk
 from decal._io.writers import check_output
-from decal.triage import FLOOR, Triage
+from decal.triage import Triage
+from decal.triage._doubts import FLOOR
 
 TRIAGE_EXAMPLES = """[bold]Examples[/]
 
@@ -115,7 +115,12 @@ def triage(
     ignore: IgnoreOption = "",
     ids: IdsOption = "",
     probabilities: AsFittedOption = None,
-    floor: FloorOption = None,
+    floor: Annotated[
+        float | None,
+        typer.Option(
+            help="Raise smaller probabilities to this.", show_default="1e-12, or what --save kept"
+        ),
+    ] = None,
     force: ForceOption = False,
 ) -> None:
     """Say which rows a person should check, by labelled rows and one wish.
@@ -143,8 +148,8 @@ def triage(
         "ignore": split(ignore),
     }
     if any(value is not None for value in wish.values()):
-        given = bool(probabilities)
-        data, names = _labelled_rows(labelled, labels, named, reading | _meaning(given, floor))
+        reads = _meaning(bool(probabilities), FLOOR, floor)
+        data, names = _labelled_rows(labelled, labels, named, reading | reads)
         with progress_bar("Choosing"):
             chosen = decal.triage.choose(
                 data.logits,
@@ -158,9 +163,10 @@ def triage(
     else:
         chosen = _saved(labelled)
         given = chosen._probabilities if probabilities is None else probabilities
+        reads = _meaning(given, chosen._floor if chosen._probabilities else FLOOR, floor)
     output.print(repr(chosen), highlight=False, markup=False, soft_wrap=True)
     if save is not None:
-        chosen._taking(probabilities=given).save(save)
+        chosen._taking(**reads).save(save)
         say(f"Wrote {save}", style="green")
     if new is not None and out is not None:
         reading["ignore"] = [*split(ignore), *([labels_key] if labels_key else [])]
@@ -170,7 +176,7 @@ def triage(
             wanted=(),
             classes=chosen._names,
             **reading,
-            **_meaning(given, floor),
+            **reads,
         )
         handed, rows = _write(out, chosen._taking(probabilities=False), folder)
         say(f"Wrote {out}: {handed:,} of {rows:,} rows for a person", style="green")
@@ -186,9 +192,10 @@ def _number(budget: str) -> float:
         ) from None
 
 
-def _meaning(probabilities: bool, floor: float | None) -> dict[str, Any]:
-    """What the numbers of a file mean; probabilities of 0 count as those of `triage` do."""
-    return {"probabilities": True, "floor": floor or FLOOR} if probabilities else {}
+def _meaning(probabilities: bool, own: float | None, floor: float | None) -> dict[str, Any]:
+    """What the numbers of a file mean; without --floor, its `own` is that of probabilities."""
+    default = own if probabilities else None
+    return {"probabilities": probabilities, "floor": default if floor is None else floor}
 
 
 def _labelled_rows(

@@ -135,7 +135,7 @@ class LabelShift:
         self.error = check_share(error, "error", positive=True)
         self.corrected = check_flag(corrected, "corrected")
         self.probabilities = check_flag(probabilities, "probabilities")
-        self.floor = check_floor(floor)
+        self.floor = check_floor(floor, self.probabilities)
         self._learnt: Known | None = None
         self._learning = threading.Lock()
 
