@@ -171,6 +171,14 @@ def meaning(
     return {"probabilities": probabilities, "floor": own if floor is None else floor}
 
 
+def calibrating_fit(model: Decalibrator) -> str:
+    """The command that fits a calibrated model in the place of this one."""
+    reads = " --probabilities" if model.probabilities else ""
+    reads += "" if model.floor is None else f" --floor {model.floor}"
+    best = "--reference best --directions class,temperature"
+    return f"decal fit LABELLED{reads} {best} -o best.npz"
+
+
 def split(names: str) -> list[str]:
     """The names in a text that separates them by commas; a name in "" may hold commas itself."""
     found = next(csv.reader([names], skipinitialspace=True), [])

@@ -72,7 +72,7 @@ def recalibrate(
     if fitted.reference != "best":
         raise ValueError(
             f"model must be fitted with --reference best: got {model} with {fitted.reference!r}. "
-            "Fit it again: decal fit … --reference best --directions class,temperature"
+            f"Fit it again: {options.calibrating_fit(fitted)}"
         )
     folder = open_folder(
         logits,

@@ -29,6 +29,7 @@ from decal._cli.options import (
     LogitsKeyOption,
     SavedArgument,
     SkipBadOption,
+    calibrating_fit,
     meaning,
     split,
 )
@@ -39,6 +40,7 @@ from decal._io.folders import Folder, Layout, open_folder
 from decal._io.predictions import predict_files
 from decal._io.writers import check_output, credal_writer, write_columns
 from decal.shift import Frequencies, Near, ShiftTest
+from decal.shift._calibrated import is_calibrated
 from decal.shift._label_shift import REGIONS
 from decal.shift._results import p_text
 from decal.shift._shift_files import KIND
@@ -189,7 +191,8 @@ def shift(
     """Estimate class frequencies from unlabelled logits, and adapt predictions to them.
 
     Supposes that inputs of each class look as they did when MODEL was fitted, and that only the
-    frequencies of the classes changed. MODEL should be calibrated: fit it with --reference best.
+    frequencies of the classes changed. MODEL must be calibrated: fit it with --reference best
+    --directions class,temperature.
     """
     supposed = _supposed(what_if or [], ratio=ratio, kl=kl, chi2=chi2, around=around)
     observes = observe and supposed is None
@@ -263,7 +266,14 @@ def load_shift(
     if model_files.read_settings(path).get("kind") == KIND:
         found = decal.LabelShift.load(path)
     else:
-        found = decal.LabelShift.of(decal.Decalibrator.load(path), CONFIDENCE)
+        model = decal.Decalibrator.load(path)
+        if not is_calibrated(model):
+            names = ",".join(direction.name for direction in model.directions)
+            raise ValueError(
+                f"MODEL must be calibrated, in shifts and scale: got {path} with --reference "
+                f"{model.reference} --directions {names}. Fit it again: {calibrating_fit(model)}"
+            )
+        found = decal.LabelShift.of(model, CONFIDENCE)
     found.confidence = found.confidence if confidence is None else confidence
     found.region = region or found.region
     found.corrected = found.corrected if corrected is None else corrected
