@@ -21,6 +21,7 @@ from decal._cli.options import (
     FilesArgument,
     FloorOption,
     ForceOption,
+    IdsOption,
     IgnoreOption,
     LabelsKeyOption,
     LabelsOption,
@@ -30,8 +31,8 @@ from decal._cli.options import (
     TruthOption,
     levels,
     meaning,
+    reading,
     rule_option,
-    split,
 )
 from decal._cli.terminal import output, say
 from decal._cli.watching import watched
@@ -85,6 +86,7 @@ def evaluate(
     logits_key: LogitsKeyOption = None,
     columns: ColumnsOption = "",
     ignore: IgnoreOption = "",
+    ids: IdsOption = "",
     probabilities: AsFittedOption = None,
     floor: FloorOption = None,
     force: ForceOption = False,
@@ -100,15 +102,14 @@ def evaluate(
     alphas = levels(alpha)
     check_choice(rule, "rule", SET_RULES)
     fitted = decal.Decalibrator.load(model)
+    keys = {"logits": logits_key, "labels": labels_key, "truth": truth_key}
     folder = open_folder(
         logits,
         labels=labels,
         truth=truth,
-        keys={"logits": logits_key, "labels": labels_key, "truth": truth_key},
-        columns=split(columns) or None,
-        ignore=split(ignore),
         classes=fitted.classes,
         wanted=("labels", "truth"),
+        **reading(columns, ignore, ids, keys, used=("labels", "truth"), named=False),
         **meaning(fitted, probabilities, floor),
     )
     scores = _Scores(fitted, alphas, rule)

@@ -22,7 +22,7 @@ from decal._cli.options import (
     LabelsOption,
     LogitsKeyOption,
     is_file,
-    split,
+    reading,
 )
 from decal._cli.terminal import output, progress_bar, say, with_progress
 from decal._io.appending import column_writer
@@ -141,15 +141,11 @@ def triage(
         "error_rate": error_rate,
         "slip_rate": slip_rate,
     }
-    named = split(ids)
-    reading = {
-        "keys": {"logits": logits_key, "labels": labels_key},
-        "columns": split(columns) or None,
-        "ignore": split(ignore),
-    }
+    keys = {"logits": logits_key, "labels": labels_key}
     if any(value is not None for value in wish.values()):
         reads = _meaning(bool(probabilities), FLOOR, floor)
-        data, names = _labelled_rows(labelled, labels, named, reading | reads)
+        named = reading(columns, ignore, ids, keys, used=("labels",), named=False)
+        data, names = _labelled_rows(labelled, labels, named | reads)
         with progress_bar("Choosing"):
             chosen = decal.triage.choose(
                 data.logits,
@@ -169,13 +165,11 @@ def triage(
         chosen._taking(**reads).save(save)
         say(f"Wrote {save}", style="green")
     if new is not None and out is not None:
-        reading["ignore"] = [*split(ignore), *([labels_key] if labels_key else [])]
         folder = open_folder(
             new,
-            ids=named or None,
             wanted=(),
             classes=chosen._names,
-            **reading,
+            **reading(columns, ignore, ids, keys),
             **reads,
         )
         handed, rows = _write(out, chosen._taking(probabilities=False), folder)
@@ -199,12 +193,10 @@ def _meaning(probabilities: bool, own: float | None, floor: float | None) -> dic
 
 
 def _labelled_rows(
-    path: Path, labels: Path | None, ids: list[str], reading: dict[str, Any]
+    path: Path, labels: Path | None, options: dict[str, Any]
 ) -> tuple[Chunk, tuple[str, ...] | None]:
     """All rows of a file, and the names of the classes."""
-    folder = open_folder(
-        path, labels=labels, needed=("labels",), **reading | {"ignore": [*reading["ignore"], *ids]}
-    )
+    folder = open_folder(path, labels=labels, needed=("labels",), **options)
     part = folder.parts[0]
     with part.reading(*folder.companions), folder.open(part) as source:
         return source.all(), source.classes
