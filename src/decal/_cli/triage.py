@@ -160,7 +160,8 @@ def triage(
         chosen = _saved(labelled)
         given = chosen._probabilities if probabilities is None else probabilities
         reads = _meaning(given, chosen._floor if chosen._probabilities else FLOOR, floor)
-    output.print(repr(chosen), highlight=False, markup=False, soft_wrap=True)
+    described = chosen._described(len(chosen.trials))
+    output.print(described, highlight=False, markup=False, soft_wrap=True)
     if save is not None:
         chosen._taking(**reads).save(save)
         say(f"Wrote {save}", style="green")

@@ -210,6 +210,10 @@ class Triage:
             return cls(**fields | {"outcome": TriageOutcome(*fields["outcome"])})
 
     def __repr__(self) -> str:
+        return self._described(SHOWN)
+
+    def _described(self, scores: int) -> str:
+        """What was chosen and how it did, and so many of the scores."""
         done = self.outcome
         wanted = {
             "cost": f"a check costs {self.target:g} of an error",
@@ -237,13 +241,13 @@ class Triage:
                 f"{new.curve.risk[-1]:.2%}, area {old.curve.area:.4f} becomes {new.curve.area:.4f}"
             )
         lines.append(f"  {'score':<31}{'area':>9}{'excess':>9}{'all wrong':>11}")
-        for name, trial in list(self.trials.items())[:SHOWN]:
+        for name, trial in list(self.trials.items())[:scores]:
             curve = trial.curve
             lines.append(
                 f"  {name:<31}{curve.area:>9.4f}{curve.excess:>9.4f}{curve.risk[-1]:>11.2%}"
             )
-        if len(self.trials) > SHOWN:
-            lines.append(f"  … {len(self.trials) - SHOWN} more in .trials")
+        if len(self.trials) > scores:
+            lines.append(f"  … {len(self.trials) - scores} more in .trials")
         return "\n".join(lines)
 
 
