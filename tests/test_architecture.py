@@ -53,8 +53,6 @@ TESTS_ELSEWHERE = {
     "_cli": "cli/test_program.py",
     "_cli.demo_results": "cli/test_demo.py",
     "_cli.export": "test_onnx.py",
-    "_cli.options": "cli/test_models.py",
-    "_cli.terminal": "cli/test_program.py",
     "_cli.watching": "io/test_checkpoints.py",
     "_experiments.comparison.fashion_figures": "experiments/test_fashion_mnist.py",
     "_experiments.comparison.fashion_images": "experiments/test_fashion_mnist.py",

@@ -585,7 +585,7 @@ def test_the_command_line_speaks_of_its_own_options(tmp_path, monkeypatch):
     code, said = exported("two.onnx", "-o", "credal.onnx")
     assert code == 2
     assert "--classifier-output must be given" in said
-    assert said.endswith("got z, y of z, y. Pass --classifier-output.")
+    assert said.endswith("got z, y of z, y. Say which with --classifier-output.")
     chosen = ("--classifier-output", "w")
     code, said = exported("two.onnx", "-o", "credal.onnx", *chosen)
     assert said.endswith("--classifier-output must be one of the model's, z, y: got 'w'.")
@@ -593,4 +593,10 @@ def test_the_command_line_speaks_of_its_own_options(tmp_path, monkeypatch):
     code, said = exported("credal.onnx", "-o", "again.onnx")
     assert code == 2
     assert "CLASSIFIER must have no head yet: got credal.onnx with lower, upper." in said
+    assert "decal." not in said.replace("credal.", "")
+    z, y = drawn()
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    decal.decalibrate(p, y, alpha=0.9, probabilities=True).save("model.npz")
+    code, said = exported("two.onnx", "-o", "new.onnx", "--classifier-output", "z")
+    assert said.endswith("got one fitted with --probabilities. Fit it on the classifier's logits.")
     assert exported("net.onnx", "-o", "net.onnx", "--force")[0] == 2

@@ -136,12 +136,7 @@ class Decalibrator(FrozenSettings):
         self.box = check_choice(box, "box", ("joint", "own"))
         self.directions = parse_directions(directions)
         self.probabilities = check_flag(probabilities, "probabilities")
-        self.floor = check_floor(floor)
-        if self.floor is not None and not self.probabilities:
-            raise ValueError(
-                f"floor must go with probabilities: got {floor} for logits. "
-                "Pass probabilities=True if they are probabilities."
-            )
+        self.floor = check_floor(floor, self.probabilities)
         self._learnt: Learnt | None = None
         self._learning = threading.Lock()
 

@@ -139,8 +139,11 @@ def test_other_zeros_need_no_floor():
 
 
 def test_settings_that_cannot_be_are_refused():
-    with pytest.raises(ValueError, match="floor must go with probabilities: got 0.1 for logits"):
-        decal.Decalibrator(floor=0.1)
+    for estimator in (decal.Decalibrator, decal.MultiLabelDecalibrator, decal.LabelShift):
+        message = "floor must go with probabilities: got 0.1 for logits. Pass probabilities=True if"
+        with pytest.raises(ValueError, match=message):
+            estimator(floor=0.1)
+        estimator(probabilities=True, floor=0.1)
     with pytest.raises(ValueError, match="probabilities must be True or False: got 'yes'"):
         decal.Decalibrator(probabilities="yes")
     top = decal.TopLogits(np.log([[0.5, 0.3]]), [[0, 1]], total_classes=3)

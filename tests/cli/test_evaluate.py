@@ -53,6 +53,19 @@ def test_evaluate_prints_the_papers_levels_and_finds_truth_in_an_npz(model):
     assert re.search(r"point prediction: accuracy 0\.\d{3}, expected calibration error", printed)
 
 
+def test_the_models_own_level_is_among_the_levels_and_named(logit_files):  # noqa: ARG001
+    succeed("fit", "logits.csv", "-o", "own.npz", "--alpha", "0.97")
+    printed = succeed("evaluate", "own.npz", "logits.npz", "-o", "t.csv").stdout
+    assert "own.npz has alpha 0.97" in printed
+    table = pc.read_csv("t.csv").to_pydict()
+    assert table["alpha"] == [0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.97, 1]
+    data = read_npz("logits.npz")
+    credal = in_memory().predict(data["logits"], alpha=0.97)
+    assert table["efficiency"][7] == pytest.approx(1 - (credal.upper - credal.lower).mean())
+    printed = succeed("evaluate", "own.npz", "logits.npz", "--alpha", "0.5").stdout
+    assert "own.npz has alpha 0.97" in printed
+
+
 def test_evaluate_without_labels_leaves_accuracy_out(model):
     printed = succeed("evaluate", model, "logits.npy", "--truth", "truth.csv").stdout
     assert "coverage" in printed

@@ -235,8 +235,8 @@ def test_bad_input_of_the_command_ends_in_one_line(files_available):
     (files_available / "broken.npz").write_bytes((files_available / "model.npz").read_bytes()[:500])
     (files_available / "old.html").touch()
     for arguments, message in [
-        (["broken.npz", "logits.npz"], "path must be a file that `save` wrote: got"),
-        (["logits.npz", "logits.npz"], "path must be a file that `save` wrote: got"),
+        (["broken.npz", "logits.npz"], "MODEL must be a file that a command of decal wrote: got"),
+        (["logits.npz", "logits.npz"], "MODEL must be a file that a command of decal wrote: got"),
         (["model.npz", "logits.npz", "--alphas", "1,x"], "alpha must be numbers from 0 to 1"),
         (["model.npz", "logits.npz", "--export", "page.txt"], "output must end in .html: got"),
         (["model.npz", "logits.npz", "--export", "old.html"], "Overwrite it with --force."),

@@ -367,7 +367,7 @@ def test_the_format_can_be_told_apart_from_the_name(model):
         (["fit", "logits.csv", "--alpha", "2"], "alpha must lie between 0 and 1: got 2.0."),
         (["fit", "logits.csv", "--likelihood", "x"], "likelihood must be one of 'mean', 'sum'"),
         (["fit", "logits.csv", "--probabilities"], "probabilities must lie between 0 and 1"),
-        (["predict", "logits.npz", "logits.csv"], "must be a file that `save` wrote"),
+        (["predict", "logits.npz", "logits.csv"], "MODEL must be a file that a command"),
     ],
 )
 def test_bad_input_ends_in_one_line_and_no_file(arguments, message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,28 @@ def test_frequencies_are_printed_and_intervals_written(files):
     assert f"p-value {found.test().p_value:.3g}" in said
     sets = found.predict(np.load("new.npy"))
     assert read_npz("adapted.npz")["upper"] == pytest.approx(sets.upper, abs=2e-3)
+
+
+@pytest.mark.parametrize("probabilities", [False, True])
+def test_a_model_that_is_not_calibrated_is_refused_with_the_command_that_makes_one(
+    labelled, probabilities
+):
+    z, y = labelled
+    given = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True) if probabilities else z
+    np.savez("rows.npz", **{"probabilities" if probabilities else "logits": given}, labels=y)
+    options = ["--probabilities", "--floor", "1e-06"] if probabilities else []
+    succeed("fit", "rows.npz", "-o", "default.npz", *options)
+    for asked in ([], ["--what-if", "0=0.1", "-o", "x.npz"]):
+        message = refused("shift", "default.npz", "rows.npz", *asked)
+        assert "got default.npz with --reference model --directions class" in message
+    words = re.search(r"decal (fit LABELLED .*\.npz)", message)[1].split()
+    assert f"decal {' '.join(words)}" in refused(
+        "recalibrate", "default.npz", "rows.npz", "-o", "r.npz"
+    )
+    succeed(*["rows.npz" if word == "LABELLED" else word for word in words], "--force")
+    made = decal.Decalibrator.load(words[-1])
+    assert (made.probabilities, made.floor) == (probabilities, 1e-6 if probabilities else None)
+    assert "may not have changed" in succeed("shift", words[-1], "rows.npz").output
 
 
 def test_what_if_supposes_frequencies(files):

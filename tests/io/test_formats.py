@@ -335,11 +335,11 @@ def test_a_bomb_in_an_archive_is_refused_and_one_that_nobody_asks_for_is_not_unp
     [
         (
             "cat;dog;label\n0,5;1,5;cat\n",
-            "commas between its columns: got semicolons. Convert it first, for instance with "
-            "pandas: read_csv('x.csv', sep=';', decimal=',')",
+            "commas between its columns: got semicolons. Convert it first, for instance: "
+            "tr ',;' '.,' < x.csv > with_commas.csv",
         ),
-        ("cat;dog;label\n0.5;1.5;cat\n", "read_csv('x.csv', sep=';').to_csv("),
-        ("cat\tdog\tlabel\n0.5\t1.5\tcat\n", "got tabs. Convert it first"),
+        ("cat;dog;label\n0.5;1.5;cat\n", "tr ';' ',' < x.csv > with_commas.csv"),
+        ("cat\tdog\tlabel\n0.5\t1.5\tcat\n", "tr '\\t' ',' < x.csv > with_commas.csv"),
         (
             'cat,dog,label\n"0,5",1.5,cat\n',
             "got '0,5' in x.csv, line 2, column cat. Write",

@@ -162,6 +162,7 @@ def test_files_keep_the_covariance_and_the_setting_and_old_ones_are_corrected_to
     header = next(name for name in arrays if arrays[name].dtype.kind == "U")
     settings = json.loads(str(arrays[header]))
     del settings["corrected"]
+    settings["floor"] = 0.1  # which was taken for logits, too, and ignored
     settings["inflations"] = ["1.0", "1.0"]
     settings["version"] = 2
     np.savez(tmp_path / "old.npz", **{**arrays, header: np.array(json.dumps(settings))})

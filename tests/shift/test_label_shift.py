@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.stats import kstest
 
 import decal
 from decal.shift import ShiftWarning
@@ -48,6 +49,54 @@ def test_the_test_sees_a_change_and_no_change(shift):
     labelled = draw(3000, [0.5, 0.3, 0.2], rng)
     same = decal.LabelShift().fit(*labelled).observe(draw(500, [0.5, 0.3, 0.2], rng)[0])
     assert same.test().p_value > 0.01
+
+
+@pytest.fixture(scope="module")
+def over_confident():
+    """Logits and labels that gradient boosting, right in 66 %, is 88 % sure of."""
+    ensemble = pytest.importorskip("sklearn.ensemble", reason="needs decal[sklearn]")
+    rng = np.random.default_rng(0)
+    y = rng.choice(3, p=[0.5, 0.3, 0.2], size=60_500)
+    x = rng.normal(size=(60_500, 5))
+    x[np.arange(60_500), y] += 1.2
+    model = ensemble.HistGradientBoostingClassifier(early_stopping=False, random_state=0)
+    model.fit(x[:500], y[:500])
+    return np.log(model.predict_proba(x[500:])), y[500:]
+
+
+CALIBRATED = {"reference": "best", "directions": ("class", "temperature")}
+
+
+@pytest.mark.parametrize(
+    ("settings", "accepted"),
+    [
+        ({}, False),
+        ({"reference": "best"}, False),
+        ({"directions": ("class", "temperature")}, False),
+        (CALIBRATED | {"reference": "halfway"}, False),
+        (CALIBRATED, True),
+        (CALIBRATED | {"directions": ("local",)}, True),
+    ],
+)
+def test_a_model_is_refused_or_finds_no_change_where_there_is_none(
+    over_confident, settings, accepted
+):
+    z, y = over_confident
+    truth, p_values, held = [0.5, 0.3, 0.2], [], []
+    for seed in range(60):
+        rows = np.random.default_rng(seed).permutation(len(y))
+        labelled, new = rows[:1000], rows[1000:2000]
+        model = decal.decalibrate(z[labelled], y[labelled], alpha=0.8, **settings)
+        if not accepted:
+            with pytest.raises(ValueError, match="model must be calibrated.*'best', directions="):
+                decal.LabelShift.of(model)
+            return
+        found = decal.LabelShift.of(model).observe(z[new])
+        p_values.append(found.test().p_value)
+        held.append((found.frequencies.lower <= truth) & (truth <= found.frequencies.upper))
+    assert np.mean(np.array(p_values) < 0.05) < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 60)
+    assert kstest(p_values, "uniform").pvalue > 0.01
+    assert np.mean(held) > 0.92
 
 
 def test_sets_hold_the_adapted_prediction_and_regions_are_nested(shift):

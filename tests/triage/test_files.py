@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import numpy as np
 import pytest
@@ -72,6 +73,20 @@ def test_only_a_decalibrator_is_saved(rows):
     chosen = choose(*rows, budget=0.1, model=Foreign())
     with pytest.raises(ValueError, match="model must be a Decalibrator to be saved: got Foreign"):
         chosen.save(io.BytesIO())
+
+
+def test_older_files_raise_small_probabilities_as_they_always_did(rows, tmp_path):
+    z, y = rows
+    p = np.exp(9 * z) / np.exp(9 * z).sum(axis=1, keepdims=True)
+    choose(p, y, budget=0.1, probabilities=True, score="entropy").save(tmp_path / "old.npz")
+    members = {key: np.array(value) for key, value in read_npz(tmp_path / "old.npz").items()}
+    settings = json.loads(str(members["header"]))
+    del settings["floor"]
+    write_sealed(tmp_path / "old.npz", members | {"header": np.array(json.dumps(settings))})
+    q = np.maximum(p, 1e-12)
+    q /= q.sum(axis=1, keepdims=True)
+    found = Triage.load(tmp_path / "old.npz").doubt(p)
+    np.testing.assert_allclose(found, -(q * np.log(q)).sum(axis=1), atol=1e-14)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from decal.triage import _thresholds as triage
 from oracles import triage as oracle
 
 RATES = st.sampled_from([1 / 64, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4])
-VALUES = np.array([-math.inf, -1.0, 0.0, 0.5, 1.0, 2.0, 3.0])
+VALUES = np.array([-math.inf, -1.0, 0.0, 0.5, 1.0, 2.0, math.inf])
 
 
 @st.composite
@@ -22,13 +22,22 @@ def labelled(draw):
     return rng.choice(VALUES, n), rng.random(n) < rng.choice([0.1, 0.5, 1.0])
 
 
+def kept_by(threshold, scores):
+    return ~triage.Threshold(threshold).handed(scores)
+
+
+def ranks(scores):
+    """Whole numbers in the order of the scores: above all of them there is always a threshold."""
+    return np.unique(scores, return_inverse=True)[1]
+
+
 @settings(max_examples=80)
 @given(labelled(), RATES)
 def test_the_slip_threshold_keeps_the_most_that_its_definition_allows(rows, rate):
     scores, wrong = rows
     found = triage.slip_threshold(scores, wrong, rate)
-    wanted = oracle.largest_for_slips(scores.tolist(), wrong.tolist(), rate)
-    assert ((scores < found) == (scores < wanted)).all()
+    wanted = oracle.largest_for_slips(ranks(scores).tolist(), wrong.tolist(), rate)
+    assert (kept_by(found, scores) == (ranks(scores) < wanted)).all()
 
 
 @settings(max_examples=80)
@@ -36,9 +45,9 @@ def test_the_slip_threshold_keeps_the_most_that_its_definition_allows(rows, rate
 def test_the_cost_threshold_costs_least(rows, cost):
     scores, wrong = rows
     found = triage.cost_threshold(scores, wrong, cost)
-    kept = scores < found
+    kept = kept_by(found, scores)
     spent = (wrong & kept).sum() + cost * (~kept).sum()
-    assert spent == float(oracle.least_cost(scores.tolist(), wrong.tolist(), cost))
+    assert spent == float(oracle.least_cost(ranks(scores).tolist(), wrong.tolist(), cost))
 
 
 @settings(max_examples=80)
@@ -46,7 +55,7 @@ def test_the_cost_threshold_costs_least(rows, cost):
 def test_a_share_hands_over_no_more_than_it_may(rows, share):
     scores, _ = rows
     found = triage.share_threshold(scores, share)
-    handed = (scores >= found).sum()
+    handed = (~kept_by(found, scores)).sum()
     if found > -math.inf:
         assert handed + 1 <= max(1, share * (len(scores) + 1))
     else:
@@ -85,6 +94,9 @@ def test_a_rate_is_met_with_as_few_rows_as_theory_needs():
     scores, wrong = np.arange(230.0), np.zeros(230, dtype=bool)
     found = triage.rate_threshold(scores, wrong, 0.01, 0.9, plan=(scores, wrong))
     assert found == math.inf  # 0.99^230 is 0.099
+    scores[-50:] = math.inf  # which a threshold of inf keeps, too, and so does its test
+    found = triage.rate_threshold(scores, wrong, 0.01, 0.9, plan=(scores, wrong))
+    assert kept_by(found, scores).all()
 
 
 # What is promised. Worlds are made to be hard: the error rate of what is kept is what was asked
@@ -96,7 +108,8 @@ def world(kind, rng, n):
     if kind == "ties":
         s = np.ceil(10 * s) / 10
     chance = {"even": 0.2 + 0 * s, "backwards": 0.4 * (1 - s)}.get(kind, 0.4 * s)
-    return s, rng.random(n) < chance
+    wrong = rng.random(n) < chance
+    return np.where(s > 0.6, math.inf, s) if kind == "infinite" else s, wrong
 
 
 def risk(kind, threshold, most=200_001):
@@ -147,13 +160,13 @@ def test_batches_hold_no_more_errors_than_promised(kind):
     assert np.mean(shares) <= 0.15 + 3 * np.std(shares) / math.sqrt(600)
 
 
-@pytest.mark.parametrize("kind", ["rising", "ties"])
+@pytest.mark.parametrize("kind", ["rising", "ties", "infinite"])
 def test_new_rows_are_handed_over_no_more_often_than_the_budget(kind):
     rng = np.random.default_rng(4)
     handed = []
     for _ in range(400):
         found = triage.share_threshold(world(kind, rng, 39)[0], 0.25)
-        handed.append((world(kind, rng, 200)[0] >= found).mean())
+        handed.append(1 - kept_by(found, world(kind, rng, 200)[0]).mean())
     assert np.mean(handed) <= 0.25 + 3 * np.std(handed) / 20
     if kind == "rising":
         assert np.mean(handed) >= 0.25 - 4 * np.std(handed) / 20

@@ -1,5 +1,6 @@
 """Which rows should a person check: the whole, on rows whose truth is known."""
 
+import io
 import re
 
 import numpy as np
@@ -71,6 +72,19 @@ def test_a_number_of_rows_is_handed_over_exactly(rows):
     assert t.doubt(z[:50])[handed].min() >= t.doubt(z[:50])[~handed].max()
     assert np.isnan(t.threshold)
     assert t.hand_over(z[:3]).all()
+
+
+def test_a_budget_holds_where_many_scores_are_infinite_or_tie(rows):
+    z, y = rows
+    for most in (np.inf, 1.0):
+        mine = np.where(np.arange(len(y)) % 5 < 2, most, np.random.default_rng(7).random(len(y)))
+        for budget in (0.1, 100):
+            t = triage.choose(z, y, budget=budget, scores={"mine": mine}, score="mine")
+            handed = t.hand_over(z, scores={"mine": mine})
+            assert handed.sum() <= (100 if budget == 100 else 0.1 * len(y))
+            assert t.outcome.handed_over <= 0.1
+    with pytest.raises(ValueError, match="mine must not contain NaN: got NaN at index 0"):
+        t.hand_over(z, scores={"mine": np.full(len(y), np.nan)})
 
 
 def test_probabilities_give_what_their_logits_give(rows):
@@ -174,3 +188,25 @@ def test_a_decalibrator_that_was_fitted_elsewhere_is_asked(rows):
     t = triage.choose(z[500:], y[500:], budget=0.2, model=model, score="width, alpha 0.9")
     width = model.predict(z[:500], alpha=0.9).epistemic("width")
     assert np.allclose(t.doubt(z[:500]), width)
+
+
+@pytest.mark.parametrize("floor", [None, 0, 0.01])
+def test_probabilities_are_read_as_the_model_reads_them(rows, floor):
+    z, y = rows
+    p = np.exp(z - z.max(axis=1, keepdims=True)).round(3)  # with many zeros
+    p = p / p.sum(axis=1, keepdims=True)
+    fine = p[np.arange(len(y)), y] > 0
+    p, y = p[fine], y[fine]
+    model = decal.decalibrate(
+        p[:500], y[:500], alpha=0.9, directions="temperature", probabilities=True, floor=floor
+    )
+    asked = {"model": model, "score": "width, alpha 0.9", "budget": 0.2}
+    by_model = triage.choose(p[500:], y[500:], **asked)
+    with io.BytesIO() as file:
+        by_model.save(file)
+        file.seek(0)
+        loaded = triage.Triage.load(file)
+    own = model.predict(p[:500])
+    for t in (by_model, loaded):
+        width = (own.upper - own.lower).mean(axis=1)
+        np.testing.assert_allclose(t.doubt(p[:500]), width, rtol=1e-9)

@@ -326,10 +326,15 @@ def logits_from_probabilities(
         return np.log(p, out=p)
 
 
-def check_floor(floor: Any) -> float | None:
-    """A number in [0, 1), or None."""
+def check_floor(floor: Any, probabilities: bool = True) -> float | None:
+    """A number in [0, 1), or None; for logits None alone."""
     if floor is None:
         return None
+    if not probabilities:
+        raise ValueError(
+            f"floor must go with probabilities: got {floor} for logits. "
+            "Pass probabilities=True if they are probabilities."
+        )
     number = isinstance(floor, int | float | np.number) and not isinstance(floor, bool)
     if not number or not 0 <= float(floor) < 1:
         raise ValueError(f"floor must be None or a number from 0 to below 1: got {floor!r}.")

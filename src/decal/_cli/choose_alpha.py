@@ -99,6 +99,7 @@ def choose_alpha(
     truth_key: options.TruthKeyOption = None,
     columns: options.ColumnsOption = "",
     ignore: options.IgnoreOption = "",
+    ids: options.IdsOption = "",
     probabilities: options.AsFittedOption = None,
     floor: options.FloorOption = None,
     force: options.ForceOption = False,
@@ -127,16 +128,15 @@ def choose_alpha(
     fitted = decal.Decalibrator.load(model)
     takes_logits = fitted._taking_logits()
     needed = {"efficiency": (), "coverage": ("truth",)}.get(purpose, ("labels",))
+    keys = {"logits": logits_key, "labels": labels_key, "truth": truth_key}
     folder = open_folder(
         logits,
         labels=labels if "labels" in needed else None,
         truth=truth if "truth" in needed else None,
-        keys={"logits": logits_key, "labels": labels_key, "truth": truth_key},
-        columns=options.split(columns) or None,
-        ignore=[*options.split(ignore), *([labels_key] if labels_key else [])],
         classes=fitted.classes,
         wanted=(),
         needed=needed,
+        **options.reading(columns, ignore, ids, keys, used=needed, named=False),
         **options.meaning(fitted, probabilities, floor),
     )
     layout = Layout(len(fitted.class_weights), fitted.classes)

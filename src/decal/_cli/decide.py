@@ -29,7 +29,7 @@ from decal._cli.options import (
     LogitsKeyOption,
     ModelArgument,
     meaning,
-    split,
+    reading,
 )
 from decal._cli.terminal import output, say, with_progress
 from decal._io.appending import column_writer
@@ -128,12 +128,9 @@ def decide(
     actions, table = _actions(classes, utility, abstention_cost)
     folder = open_folder(
         logits,
-        keys={"logits": logits_key},
-        columns=split(columns) or None,
-        ignore=[*split(ignore), *([labels_key] if labels_key else [])],
         classes=fitted.classes,
         wanted=(),
-        ids=split(ids) or None,
+        **reading(columns, ignore, ids, {"logits": logits_key, "labels": labels_key}),
         **meaning(fitted, probabilities, floor),
     )
     kept = np.zeros(len(actions), dtype=np.intp)

@@ -11,6 +11,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 from rich.table import Table
+from rich.text import Text
 
 import decal
 from decal._base.checks import check_choice
@@ -21,6 +22,7 @@ from decal._cli.options import (
     FilesArgument,
     FloorOption,
     ForceOption,
+    IdsOption,
     IgnoreOption,
     LabelsKeyOption,
     LabelsOption,
@@ -30,8 +32,8 @@ from decal._cli.options import (
     TruthOption,
     levels,
     meaning,
+    reading,
     rule_option,
-    split,
 )
 from decal._cli.terminal import output, say
 from decal._cli.watching import watched
@@ -72,7 +74,14 @@ def evaluate(
     logits: FilesArgument,
     labels: LabelsOption = None,
     truth: TruthOption = None,
-    alpha: Annotated[str, typer.Option(metavar="A,B,…", help="Levels to compare.")] = PAPER_LEVELS,
+    alpha: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,…",
+            help="Levels to compare.",
+            show_default=f"{PAPER_LEVELS} and MODEL's own",
+        ),
+    ] = None,
     rule: Annotated[str, rule_option("Which classes a decision set keeps")] = "e_admissible",
     out: Annotated[
         Path | None,
@@ -85,6 +94,7 @@ def evaluate(
     logits_key: LogitsKeyOption = None,
     columns: ColumnsOption = "",
     ignore: IgnoreOption = "",
+    ids: IdsOption = "",
     probabilities: AsFittedOption = None,
     floor: FloorOption = None,
     force: ForceOption = False,
@@ -97,20 +107,20 @@ def evaluate(
     """
     if out is not None:
         check_output(out, force=force, formats=TABLES)
-    alphas = levels(alpha)
+    asked = None if alpha is None else levels(alpha)
     check_choice(rule, "rule", SET_RULES)
     fitted = decal.Decalibrator.load(model)
+    keys = {"logits": logits_key, "labels": labels_key, "truth": truth_key}
     folder = open_folder(
         logits,
         labels=labels,
         truth=truth,
-        keys={"logits": logits_key, "labels": labels_key, "truth": truth_key},
-        columns=split(columns) or None,
-        ignore=split(ignore),
         classes=fitted.classes,
         wanted=("labels", "truth"),
+        **reading(columns, ignore, ids, keys, used=("labels", "truth"), named=False),
         **meaning(fitted, probabilities, floor),
     )
+    alphas = asked or sorted({*PAPER_ALPHAS, fitted.alpha})
     scores = _Scores(fitted, alphas, rule)
     for chunk in _all_chunks(fitted, folder):
         if chunk.labels is None and chunk.truth is None:
@@ -121,7 +131,7 @@ def evaluate(
         scores.add(chunk)
     if not scores.rows:
         raise folder.without_rows()
-    output.print(_table(alphas, scores.by_level()))
+    output.print(_table(alphas, scores.by_level(), f"{model} has alpha {fitted.alpha:g}"))
     if scores.point.rows:
         output.print(f"point prediction: {scores.point}", highlight=False, soft_wrap=True)
     if out is not None:
@@ -226,8 +236,8 @@ def _all_chunks(model: decal.Decalibrator, folder: Folder) -> Iterator[Chunk]:
                         raise KeyboardInterrupt
 
 
-def _table(alphas: list[float], scores: dict[str, list[float]]) -> Table:
-    table = Table()
+def _table(alphas: list[float], scores: dict[str, list[float]], own: str) -> Table:
+    table = Table(caption=Text(own))
     table.add_column("alpha", justify="right", style="bold")
     for name in scores:
         table.add_column(name.replace("_", " "), justify="right")

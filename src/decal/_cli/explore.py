@@ -29,6 +29,7 @@ from decal._cli.options import (
     TruthOption,
     levels,
     meaning,
+    reading,
     split,
 )
 from decal._cli.terminal import progress_bar, say
@@ -200,32 +201,24 @@ def explore(
     def open_logits(
         path: Path, model: decal.Decalibrator | decal.LabelShift, **companions: Any
     ) -> LogitSource:
+        # A model that knows its classes finds them by name, also in logits of another model.
+        chosen = "" if path != logits and model.classes else columns
+        first = bool(companions)
         return open_source(
             path,
-            # A model that knows its classes finds them by name, also in logits of another model.
-            columns=None if path != logits and model.classes else split(columns) or None,
-            ignore=[*split(ignore), *split(ids), *([labels_key] if labels_key else [])],
             classes=model.classes,
+            wanted=tuple(companions),
+            **reading(chosen, ignore, ids, keys, used=tuple(companions), named=first),
             **meaning(model, probabilities, floor),
             **companions,
         )
 
     keys = {"logits": logits_key, "labels": labels_key, "truth": truth_key}
-    with open_logits(
-        logits,
-        fitted,
-        labels=labels,
-        truth=truth,
-        keys=keys,
-        wanted=("labels", "truth"),
-        ids=split(ids),
-    ) as source:
+    with open_logits(logits, fitted, labels=labels, truth=truth) as source:
         data = source.all()
     second = None
     if compare is not None and other is not None:
-        with open_logits(
-            compare_logits or logits, other, keys={"logits": logits_key}, wanted=()
-        ) as source:
+        with open_logits(compare_logits or logits, other) as source:
             second = (other._taking_logits(), source.all().logits, compare_name or compare.stem)
     shown: dict[str, Any] = {
         "labels": data.labels,

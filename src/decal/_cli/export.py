@@ -72,6 +72,6 @@ def _require_no_head(classifier: Path) -> None:
     bounds = head_outputs(present, (entry.key for entry in net.metadata_props))
     if {"lower", "upper"} & set(bounds):
         raise ValueError(
-            f"CLASSIFIER must have no head yet: got {classifier} with {', '.join(bounds)}. In "
-            "Python, decal.onnx.append_head takes other names= for a second one."
+            f"CLASSIFIER must have no head yet: got {classifier} with {', '.join(bounds)}. "
+            "Give the classifier that the head was added to."
         )

@@ -30,6 +30,8 @@ from decal._cli.options import (
     WeightsKeyOption,
     WeightsOption,
     meaning,
+    reading,
+    require_room_for_ids,
     split,
 )
 from decal._cli.terminal import output, say, with_options, with_progress
@@ -120,6 +122,7 @@ def fit(
     labels_key: LabelsKeyOption = None,
     columns: ColumnsOption = "",
     ignore: IgnoreOption = "",
+    ids: IdsOption = "",
     probabilities: ProbabilitiesOption = False,
     floor: FloorOption = None,
     skip_bad: SkipBadOption = False,
@@ -151,16 +154,15 @@ def fit(
             f"reference must be 'model' for a folder: got {reference!r}, whose recentering needs "
             "all the data in memory at once. Leave --reference out, or fit one file."
         )
+    keys = {"logits": logits_key, "labels": labels_key, "weights": weights_key}
     folder = open_folder(
         logits,
         labels=labels,
         weights=weights,
-        keys={"logits": logits_key, "labels": labels_key, "weights": weights_key},
-        columns=split(columns) or None,
-        ignore=split(ignore),
         needed=("labels",),
         probabilities=probabilities,
         floor=floor,
+        **reading(columns, ignore, ids, keys, used=("labels", "weights"), named=False),
     )
     checkpoint = FitCheckpoint.next_to(model)
     with checkpoint.alone():
@@ -233,23 +235,16 @@ def predict(
     """Turn logits into intervals of probabilities, one per input and class."""
     if not logits.is_dir():
         check_output(out, force=force, file_format=format_)
-        if ids and (format_ or out.suffix).lower().lstrip(".") == "npy":
-            raise ValueError(
-                "output must be .npz, .csv or .parquet with --id-column: got .npy, which has no "
-                "room for names."
-            )
+        require_room_for_ids(ids, out, format_)
     elif format_ not in (None, "parquet"):
         raise ValueError(f"format must be parquet for a folder: got {format_}.")
     fitted = decal.Decalibrator.load(model)
     level = fitted.alpha if alpha is None else check_alpha(alpha)
     folder = open_folder(
         logits,
-        keys={"logits": logits_key},
-        columns=split(columns) or None,
-        ignore=[*split(ignore), *([labels_key] if labels_key else [])],
         classes=fitted.classes,
         wanted=(),
-        ids=split(ids) or None,
+        **reading(columns, ignore, ids, {"logits": logits_key, "labels": labels_key}),
         **meaning(fitted, probabilities, floor),
     )
     if logits.is_dir():

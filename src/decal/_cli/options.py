@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -151,7 +152,8 @@ IdsOption = Annotated[
     typer.Option(
         "--id-column",
         metavar="A,B,…",
-        help="Columns of a table, or arrays of an .npz, that name the inputs: written beside them.",
+        help="Columns of a table, or arrays of an .npz, that name the inputs: no classes, and "
+        "written beside what is said of each input.",
     ),
 ]
 SkipBadOption = Annotated[
@@ -169,6 +171,57 @@ def meaning(
         probabilities = model.probabilities
     own = model.floor if probabilities else None
     return {"probabilities": probabilities, "floor": own if floor is None else floor}
+
+
+def reading(
+    columns: str,
+    ignore: str,
+    ids: str,
+    keys: Mapping[str, str | None],
+    *,
+    used: Collection[str] = (),
+    named: bool = True,
+) -> dict[str, Any]:
+    """Options of `open_folder` and `open_source` by what the user says of columns and arrays.
+
+    Parameters
+    ----------
+    columns, ignore, ids : str
+        The values of --columns, --ignore and --id-column.
+    keys : mapping of str to str
+        Those of --logits-key, --label-column, --truth-key and --weights-key, by what they hold.
+    used : collection of str
+        What the command takes from the file besides logits. Other columns that were named are left
+        out, and need not be there.
+    named : bool
+        Whether the command says something of every input, beside which its names go.
+    """
+    kept = {what: key for what, key in keys.items() if what in ("logits", *used)}
+    others = [key for what, key in keys.items() if what not in kept and key]
+    names = split(ids)
+    found = {
+        "keys": kept,
+        "columns": split(columns) or None,
+        "ignore": [*split(ignore), *others, *([] if named else names)],
+    }
+    return found | ({"ids": names} if named and names else {})
+
+
+def require_room_for_ids(ids: str, out: Path, file_format: str | None) -> None:
+    """ValueError if the output cannot hold the names of inputs."""
+    if ids and (file_format or out.suffix).lower().lstrip(".") == "npy":
+        raise ValueError(
+            "output must be .npz, .csv or .parquet with --id-column: got .npy, which has no room "
+            "for names."
+        )
+
+
+def calibrating_fit(model: Decalibrator) -> str:
+    """The command that fits a calibrated model in the place of this one."""
+    reads = " --probabilities" if model.probabilities else ""
+    reads += "" if model.floor is None else f" --floor {model.floor}"
+    best = "--reference best --directions class,temperature"
+    return f"decal fit LABELLED{reads} {best} -o best.npz"
 
 
 def split(names: str) -> list[str]:

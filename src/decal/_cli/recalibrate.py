@@ -30,8 +30,8 @@ RECALIBRATE_EXAMPLES = """[bold]Examples[/]
 
     [bold]Output[/]
 
-    a file of the same shape, which every command of decal reads: a column per class, and the \
-labels, if there are any; .npz, .npy, .csv or .parquet
+    a file of the same shape, which every command of decal reads: a column per class, the \
+labels, if there are any, and the columns of --id-column; .npz, .npy, .csv or .parquet
     """
 
 
@@ -56,6 +56,7 @@ def recalibrate(
     labels_key: options.LabelsKeyOption = None,
     columns: options.ColumnsOption = "",
     ignore: options.IgnoreOption = "",
+    ids: options.IdsOption = "",
     probabilities: options.AsFittedOption = None,
     floor: options.FloorOption = None,
     force: options.ForceOption = False,
@@ -68,20 +69,20 @@ def recalibrate(
     """
     check_choice(write, "write", KINDS)
     check_output(out, force=force, file_format=format_)
+    options.require_room_for_ids(ids, out, format_)
     fitted = decal.Decalibrator.load(model)
     if fitted.reference != "best":
         raise ValueError(
             f"model must be fitted with --reference best: got {model} with {fitted.reference!r}. "
-            "Fit it again: decal fit … --reference best --directions class,temperature"
+            f"Fit it again: {options.calibrating_fit(fitted)}"
         )
+    keys = {"logits": logits_key, "labels": labels_key}
     folder = open_folder(
         logits,
         labels=labels,
-        keys={"logits": logits_key, "labels": labels_key},
-        columns=options.split(columns) or None,
-        ignore=options.split(ignore),
         classes=fitted.classes,
         wanted=("labels",),
+        **options.reading(columns, ignore, ids, keys, used=("labels",)),
         **options.meaning(fitted, probabilities, floor),
     )
     part, classes = folder.parts[0], fitted.classes
@@ -97,7 +98,7 @@ def recalibrate(
             moved = _recalibrated(fitted, chunk.logits)
             p = softmax(moved)
             named = None if chunk.labels is None else names[chunk.labels]
-            append(moved if write == "logits" else p, named)
+            append(moved if write == "logits" else p, named, chunk.ids)
             if chunk.labels is not None:
                 before.add(softmax(chunk.logits.astype(np.float64)), chunk.labels)
                 after.add(p, chunk.labels)

@@ -29,7 +29,10 @@ from decal._cli.options import (
     LogitsKeyOption,
     SavedArgument,
     SkipBadOption,
+    calibrating_fit,
     meaning,
+    reading,
+    require_room_for_ids,
     split,
 )
 from decal._cli.terminal import output, say, with_options, with_progress
@@ -39,6 +42,7 @@ from decal._io.folders import Folder, Layout, open_folder
 from decal._io.predictions import predict_files
 from decal._io.writers import check_output, credal_writer, write_columns
 from decal.shift import Frequencies, Near, ShiftTest
+from decal.shift._calibrated import is_calibrated
 from decal.shift._label_shift import REGIONS
 from decal.shift._results import p_text
 from decal.shift._shift_files import KIND
@@ -189,27 +193,24 @@ def shift(
     """Estimate class frequencies from unlabelled logits, and adapt predictions to them.
 
     Supposes that inputs of each class look as they did when MODEL was fitted, and that only the
-    frequencies of the classes changed. MODEL should be calibrated: fit it with --reference best.
+    frequencies of the classes changed. MODEL must be calibrated: fit it with --reference best
+    --directions class,temperature.
     """
     supposed = _supposed(what_if or [], ratio=ratio, kl=kl, chi2=chi2, around=around)
     observes = observe and supposed is None
     _check_request(supposed is not None, observes, out, save, table, bootstrap, labelled)
-    _check_outputs(logits, out, format_, save, table, force)
+    _check_outputs(logits, out, format_, save, table, ids, force)
     adapted = load_shift(model, confidence, region, corrected)
-    options: dict[str, Any] = {
-        "keys": {"logits": logits_key},
-        "columns": split(columns) or None,
-        "ignore": [*split(ignore), *([labels_key] if labels_key else [])],
-        "classes": adapted.classes,
-        **meaning(adapted, probabilities, floor),
-    }
-    folder = open_folder(logits, wanted=(), ids=split(ids) or None, **options)
+    keys = {"logits": logits_key, "labels": labels_key}
+    options = {"classes": adapted.classes, **meaning(adapted, probabilities, floor)}
+    folder = open_folder(logits, wanted=(), **reading(columns, ignore, ids, keys), **options)
     layout = Layout(len(adapted._fitted.calibrated.frequencies), adapted.classes)
     if observes:
         _observe(adapted, folder, layout, sample, skip_bad)
     if bootstrap is not None:
         assert labelled is not None
-        adapted = _bootstrapped(adapted, bootstrap, labelled, labels_key, options)
+        named = reading(columns, ignore, ids, keys, used=("labels",), named=False)
+        adapted = _bootstrapped(adapted, bootstrap, labelled, options | named)
     if save is not None:
         adapted.save(save)
         say(f"Wrote {save}: {adapted!r}", style="green")
@@ -229,11 +230,13 @@ def _check_outputs(
     file_format: str | None,
     save: Path | None,
     table: Path | None,
+    ids: str,
     force: bool,
 ) -> None:
     """Refuse what cannot be written, before anything is read."""
     if out is not None and not logits.is_dir():
         check_output(out, force=force, file_format=file_format)
+        require_room_for_ids(ids, out, file_format)
     elif file_format not in (None, "parquet"):
         raise ValueError(f"format must be parquet for a folder: got {file_format}.")
     for path, formats in ((save, (".npz",)), (table, TABLES)):
@@ -263,7 +266,14 @@ def load_shift(
     if model_files.read_settings(path).get("kind") == KIND:
         found = decal.LabelShift.load(path)
     else:
-        found = decal.LabelShift.of(decal.Decalibrator.load(path), CONFIDENCE)
+        model = decal.Decalibrator.load(path)
+        if not is_calibrated(model):
+            names = ",".join(direction.name for direction in model.directions)
+            raise ValueError(
+                f"MODEL must be calibrated, in shifts and scale: got {path} with --reference "
+                f"{model.reference} --directions {names}. Fit it again: {calibrating_fit(model)}"
+            )
+        found = decal.LabelShift.of(model, CONFIDENCE)
     asked = {"confidence": confidence, "region": region, "corrected": corrected}
     return found._with(**{name: value for name, value in asked.items() if value is not None})
 
@@ -300,13 +310,9 @@ def _bootstrapped(
     adapted: decal.LabelShift,
     draws: int,
     labelled: Path,
-    labels_key: str | None,
     options: dict[str, Any],
 ) -> decal.LabelShift:
-    keys = {**options["keys"], "labels": labels_key}
-    ignored = [name for name in options["ignore"] if name != labels_key]
-    changed = {"keys": keys, "ignore": ignored, "needed": ("labels",)}
-    folder = open_folder(labelled, **{**options, **changed})
+    folder = open_folder(labelled, needed=("labels",), **options)
     with folder.open(folder.parts[0]) as source:
         data = source.all()
     assert data.labels is not None

@@ -43,7 +43,36 @@ WITH_OPTIONS = (
     (r"\b(likelihood|reference|box)='(\w+)'", r"--\1 \2"),
     (r"\balpha=([\d.]*\d)", r"--alpha \1"),
     (r"^output must be (given|one of the model's)", r"--classifier-output must be \1"),
-    (r"Pass output=\.", "Pass --classifier-output."),
+    (r"Pass output=\.", "Say which with --classifier-output."),
+    (
+        r"path must be a file that `save` wrote",
+        "MODEL must be a file that a command of decal wrote",
+    ),
+    (r"path must be a file as `save` wrote it", "MODEL must be as a command of decal wrote it"),
+    (r"path must hold a (\w+):", r"MODEL must hold a \1:"),
+    (r"Load it with decal\.LabelShift\.load\.", "Give it to decal shift or decal explore."),
+    (r"Load it with decal\.triage\.Triage\.load\.", "Give it to decal triage."),
+    (r" Load it with [\w.]+\.load\.", " No command reads it."),
+    (
+        r"this LabelShift must have observed unlabelled inputs first\. .*",
+        "MODEL must have observed unlabelled inputs first. Let decal shift observe some and keep "
+        "them with --save, or suppose frequencies with --what-if.",
+    ),
+    (r"alpha_for_classes guarantees every class", "the guarantee is for all classes together"),
+    (r"; see lower_entropy\(max_nodes=\.\.\.\)", ""),
+    (r"Add the direction 'class'\.", "Fit it with --directions class, or with class and others."),
+    (r"or pass a list of paths\.", "or list their paths in a .txt."),
+    (r" Use decal\.MultiLabelDecalibrator on its logits\.", ""),
+    (r"Export a decal\.torch\.CredalHead with .* instead\.", "Fit it with --directions of these."),
+    (r"Fit it with probabilities=True on run\(.*\)\.", "Fit it with --probabilities."),
+    (
+        r"got one with probabilities=True\. Fit it on .*",
+        "got one fitted with --probabilities. Fit it on the classifier's logits.",
+    ),
+    (
+        r"names must be two that the graph does not have: (.*)\. Pass others, .*",
+        r"CLASSIFIER must have nothing called lower or upper: \1. Rename it there.",
+    ),
 )
 """How messages advise arguments of Python, and what is said of options instead."""
 

@@ -15,7 +15,6 @@ import decal
 from decal._cli.options import (
     AsFittedOption,
     ColumnsOption,
-    FloorOption,
     ForceOption,
     IdsOption,
     IgnoreOption,
@@ -23,7 +22,7 @@ from decal._cli.options import (
     LabelsOption,
     LogitsKeyOption,
     is_file,
-    split,
+    reading,
 )
 from decal._cli.terminal import output, progress_bar, say, with_progress
 from decal._io.appending import column_writer
@@ -31,7 +30,8 @@ from decal._io.folders import Folder, Layout, open_folder
 from decal._io.formats import TABLES
 from decal._io.sources import Chunk
 from decal._io.writers import check_output
-from decal.triage import FLOOR, Triage
+from decal.triage import Triage
+from decal.triage._doubts import FLOOR
 
 TRIAGE_EXAMPLES = """[bold]Examples[/]
 
@@ -115,7 +115,12 @@ def triage(
     ignore: IgnoreOption = "",
     ids: IdsOption = "",
     probabilities: AsFittedOption = None,
-    floor: FloorOption = None,
+    floor: Annotated[
+        float | None,
+        typer.Option(
+            help="Raise smaller probabilities to this.", show_default="1e-12, or what --save kept"
+        ),
+    ] = None,
     force: ForceOption = False,
 ) -> None:
     """Say which rows a person should check, by labelled rows and one wish.
@@ -136,15 +141,11 @@ def triage(
         "error_rate": error_rate,
         "slip_rate": slip_rate,
     }
-    named = split(ids)
-    reading = {
-        "keys": {"logits": logits_key, "labels": labels_key},
-        "columns": split(columns) or None,
-        "ignore": split(ignore),
-    }
+    keys = {"logits": logits_key, "labels": labels_key}
     if any(value is not None for value in wish.values()):
-        given = bool(probabilities)
-        data, names = _labelled_rows(labelled, labels, named, reading | _meaning(given, floor))
+        reads = _meaning(bool(probabilities), FLOOR, floor)
+        named = reading(columns, ignore, ids, keys, used=("labels",), named=False)
+        data, names = _labelled_rows(labelled, labels, named | reads)
         with progress_bar("Choosing"):
             chosen = decal.triage.choose(
                 data.logits,
@@ -158,19 +159,19 @@ def triage(
     else:
         chosen = _saved(labelled)
         given = chosen._probabilities if probabilities is None else probabilities
-    output.print(repr(chosen), highlight=False, markup=False, soft_wrap=True)
+        reads = _meaning(given, chosen._floor if chosen._probabilities else FLOOR, floor)
+    described = chosen._described(len(chosen.trials))
+    output.print(described, highlight=False, markup=False, soft_wrap=True)
     if save is not None:
-        chosen._taking(probabilities=given).save(save)
+        chosen._taking(**reads).save(save)
         say(f"Wrote {save}", style="green")
     if new is not None and out is not None:
-        reading["ignore"] = [*split(ignore), *([labels_key] if labels_key else [])]
         folder = open_folder(
             new,
-            ids=named or None,
             wanted=(),
             classes=chosen._names,
-            **reading,
-            **_meaning(given, floor),
+            **reading(columns, ignore, ids, keys),
+            **reads,
         )
         handed, rows = _write(out, chosen._taking(probabilities=False), folder)
         say(f"Wrote {out}: {handed:,} of {rows:,} rows for a person", style="green")
@@ -186,18 +187,17 @@ def _number(budget: str) -> float:
         ) from None
 
 
-def _meaning(probabilities: bool, floor: float | None) -> dict[str, Any]:
-    """What the numbers of a file mean; probabilities of 0 count as those of `triage` do."""
-    return {"probabilities": True, "floor": floor or FLOOR} if probabilities else {}
+def _meaning(probabilities: bool, own: float | None, floor: float | None) -> dict[str, Any]:
+    """What the numbers of a file mean; without --floor, its `own` is that of probabilities."""
+    default = own if probabilities else None
+    return {"probabilities": probabilities, "floor": default if floor is None else floor}
 
 
 def _labelled_rows(
-    path: Path, labels: Path | None, ids: list[str], reading: dict[str, Any]
+    path: Path, labels: Path | None, options: dict[str, Any]
 ) -> tuple[Chunk, tuple[str, ...] | None]:
     """All rows of a file, and the names of the classes."""
-    folder = open_folder(
-        path, labels=labels, needed=("labels",), **reading | {"ignore": [*reading["ignore"], *ids]}
-    )
+    folder = open_folder(path, labels=labels, needed=("labels",), **options)
     part = folder.parts[0]
     with part.reading(*folder.companions), folder.open(part) as source:
         return source.all(), source.classes

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decal._base.data_frames import Index
 from decal._base.numerics import Array
 from decal._io.formats import arrow
 from decal._io.whole_files import replacing, write_npz
@@ -18,8 +19,8 @@ from decal._io.writers import _growing_npy, _suffix, _table
 AppendColumns = Callable[[Mapping[str, Any]], None]
 """Writes the next rows of every column."""
 
-AppendMatrix = Callable[[Array, NDArray[np.str_] | None], None]
-"""Writes the next rows of a matrix, and their labels if they have any."""
+AppendMatrix = Callable[[Array, NDArray[np.str_] | None, Index | None], None]
+"""Writes the next rows of a matrix, and their labels and names if they have any."""
 
 
 @contextmanager
@@ -55,9 +56,9 @@ def matrix_writer(
 ) -> Iterator[AppendMatrix]:
     """A function that appends rows to a new file that decal's commands can read again.
 
-    * ``.npz``: the matrix under `name`, labels, and classes if they have names.
+    * ``.npz``: the matrix under `name`, labels, columns of names, and classes if they have names.
     * ``.npy``: the matrix alone.
-    * ``.csv``, ``.parquet``: a column per class, and a column ``label``.
+    * ``.csv``, ``.parquet``: columns of names, a column per class, and a column ``label``.
 
     Parameters
     ----------
@@ -73,14 +74,17 @@ def matrix_writer(
     suffix = _suffix(path, file_format)
     if suffix == ".npy":
         with replacing(path) as partial, partial.open("wb") as file, _growing_npy(file) as rows:
-            yield lambda matrix, _labels: rows(matrix)
+            yield lambda matrix, *_: rows(matrix)
         return
     named = suffix == ".npz"
     with column_writer(path, file_format=suffix) as append:
 
-        def append_rows(matrix: Array, labels: NDArray[np.str_] | None) -> None:
+        def append_rows(
+            matrix: Array, labels: NDArray[np.str_] | None, ids: Index | None = None
+        ) -> None:
             names = classes or [str(k) for k in range(matrix.shape[1])]
             columns = {name: matrix} if named else dict(zip(names, matrix.T.copy(), strict=True))
+            columns = {key: values.astype(str) for key, values in (ids or {}).items()} | columns
             if labels is not None:
                 columns |= {"labels" if named else "label": labels}
             append(columns)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -57,7 +58,7 @@ SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
-DECIMAL_ADVICE = "Write decimals with a point: in pandas, read_csv(..., decimal=',') reads them."
+DECIMAL_ADVICE = "Write decimals with a point."
 
 IGNORE_ADVICE = "Leave out columns that are not classes with --ignore."
 
@@ -204,11 +205,12 @@ def _require_commas(path: Path, first: str, second: str) -> None:
     """ValueError if a line of names and a line of numbers look separated by something else."""
     for separator, called in SEPARATORS.items():
         if separator in first and second.count(separator) == first.count(separator):
-            decimal = ", decimal=','" if DECIMAL_COMMA.search(second) else ""
+            old, new = (",", ".") if DECIMAL_COMMA.search(second) else ("", "")
+            mark = "\\t" if separator == "\t" else separator
             raise ValueError(
                 f"{path} must have commas between its columns: got {called}. Convert it first, "
-                f"for instance with pandas: read_csv({path.name!r}, sep={separator!r}{decimal})"
-                ".to_csv('with_commas.csv', index=False)"
+                f"for instance: tr '{old}{mark}' '{new},' < {shlex.quote(str(path))} "
+                "> with_commas.csv"
             )
 
 

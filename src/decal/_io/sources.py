@@ -285,8 +285,7 @@ def open_source(
         Whether a file without rows is fine.
     """
     keys = dict(keys or {})
-    if floor is not None and not probabilities:
-        raise ValueError(f"floor must go with probabilities: got {floor} for logits.")
+    floor = check_floor(floor, probabilities)
     kind = "probabilities" if probabilities else "logits"
     file = open_file(path)
     separate = {"labels": labels, "weights": weights, "truth": truth}
@@ -324,7 +323,7 @@ def open_source(
         companion("truth"),
         names,
         probabilities,
-        check_floor(floor),
+        floor,
         file.is_table and matrix.columns is not None and not classes and not chosen,
         {name: _open_ids(name, file) for name in ids},
         may_be_empty,

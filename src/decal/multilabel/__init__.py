@@ -117,9 +117,7 @@ class MultiLabelDecalibrator(FrozenSettings):
                 f"directions must be of {', '.join(OWN)} for labels: got {', '.join(foreign)}."
             )
         self.probabilities = check_flag(probabilities, "probabilities")
-        self.floor = check_floor(floor)
-        if self.floor is not None and not self.probabilities:
-            raise ValueError(f"floor must go with probabilities: got {floor} for logits.")
+        self.floor = check_floor(floor, self.probabilities)
         self._learnt: LabelEvidence | None = None
 
     # Learning

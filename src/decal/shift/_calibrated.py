@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from decal._base.numerics import Array, Logits
 from decal._base.places import listing
+from decal.decalibrator import Decalibrator
 from decal.directions import Reference
 from decal.directions._best_model import best_model
 
@@ -129,6 +130,11 @@ def calibrate(
         float(counts.sum()),
         names,
     )
+
+
+def is_calibrated(model: Decalibrator) -> bool:
+    """Whether the reference of a model has the best shifts and scale, as `calibrate` finds them."""
+    return model.reference == "best" and any(d.moves_scale for d in model.directions)
 
 
 def check_sums_to_one(frequencies: Any) -> Array:

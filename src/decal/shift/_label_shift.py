@@ -42,7 +42,13 @@ from decal._io import model_files
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator, require_decalibrator
 from decal.shift._bootstrap import Labelled, inflated
-from decal.shift._calibrated import Calibrated, ShiftWarning, calibrate, check_sums_to_one
+from decal.shift._calibrated import (
+    Calibrated,
+    ShiftWarning,
+    calibrate,
+    check_sums_to_one,
+    is_calibrated,
+)
 from decal.shift._few_labels import from_counts, from_labels
 from decal.shift._known import Known
 from decal.shift._likelihood import Likelihood, most_likely
@@ -143,7 +149,7 @@ class LabelShift(FrozenSettings):
         self.error = check_share(error, "error", positive=True)
         self.corrected = check_flag(corrected, "corrected")
         self.probabilities = check_flag(probabilities, "probabilities")
-        self.floor = check_floor(floor)
+        self.floor = check_floor(floor, self.probabilities)
         self._learnt: Known | None = None
         self._learning = threading.Lock()
 
@@ -151,13 +157,14 @@ class LabelShift(FrozenSettings):
     def of(
         cls, model: Decalibrator, confidence: float = 0.95, *, region: str = "auto"
     ) -> LabelShift:
-        """From a Decalibrator: its reference model, calibrated or not, and the labels it has seen.
+        """From a Decalibrator: its reference model, and the labels it has seen.
 
         Parameters
         ----------
         model : Decalibrator
-            Fitted; best with reference="best" and directions=("class", "temperature"), which
-            calibrates as `fit` does.
+            Fitted with reference="best" and directions=("class", "temperature"), which calibrates
+            as `fit` does. Others are refused: what they take an input for is not calibrated, and
+            they do not hold the rows that would calibrate it.
         confidence, region
             As for `LabelShift`.
 
@@ -168,9 +175,16 @@ class LabelShift(FrozenSettings):
         calibrated model is right, where `fit` need not.
         """
         require_decalibrator(model)
+        if not is_calibrated(model):
+            names = ", ".join(direction.name for direction in model.directions)
+            raise ValueError(
+                "model must be calibrated, in shifts and scale: got a Decalibrator with reference="
+                f"{model.reference!r} that moves {names}. Fit it with reference='best', "
+                "directions=('class', 'temperature'), or use LabelShift().fit(logits, labels); "
+                "with calibrate=False if the classifier is calibrated already."
+            )
         shift = cls(
             confidence,
-            calibrate=model.reference == "best",
             region=region,
             probabilities=model.probabilities,
             floor=model.floor,
@@ -181,8 +195,6 @@ class LabelShift(FrozenSettings):
             reference.center, reference.scale, weights / total, total, model.classes
         )
         calibrated.warn_of_absent()
-        if not shift.calibrate:
-            calibrated = replace(calibrated, covariance=from_counts(calibrated))
         shift._learnt = Known(calibrated)
         return shift
 

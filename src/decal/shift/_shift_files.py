@@ -74,6 +74,8 @@ def read_shift(path: str | Path | BinaryIO) -> tuple[dict[str, Any], Known]:
             likelihood.require_intact(len(frequencies))
             observed = Observed(likelihood)
         known = Known(calibrated, observed=observed, bootstrapped=_factors(header["inflations"]))
+        if not header["probabilities"]:
+            header["floor"] = None  # older files may have one, of which nothing came
         # Older files do not say whether to correct.
         return {name: header[name] for name in SETTINGS if name in header}, known
 

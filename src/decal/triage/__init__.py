@@ -32,7 +32,7 @@ from decal.decalibrator import Decalibrator
 from decal.metrics import RiskCoverage
 from decal.selection._plausibility import Predictor
 from decal.triage._choosing import Trial, best_of, cross_scored, trials
-from decal.triage._doubts import OWN, RECALIBRATED, Doubts
+from decal.triage._doubts import FLOOR, OWN, RECALIBRATED, Doubts
 from decal.triage._files import KIND, is_known, pack, unpack
 from decal.triage._thresholds import (
     SelectedOfBatch,
@@ -50,9 +50,6 @@ Labels = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 LEAST_ROWS = 8
-FLOOR = 1e-12
-"""Probabilities of 0 count as this: no logit is minus infinity."""
-
 SHOWN = 6
 """Scores that `repr` lists."""
 
@@ -123,6 +120,7 @@ class Triage:
     _rule: Threshold | TopOfBatch | SelectedOfBatch
     _doubts: Doubts
     _probabilities: bool
+    _floor: float | None
     _names: tuple[str, ...] | None
     _classes: int
 
@@ -184,11 +182,12 @@ class Triage:
         return given[self.score]
 
     def _logits(self, values: Any) -> Array:
-        return _as_logits(values, self._probabilities, self._classes, self._names)
+        floor = self._floor if self._probabilities else None
+        return _as_logits(values, self._probabilities, floor, self._classes, self._names)
 
-    def _taking(self, *, probabilities: bool) -> Triage:
-        """The same for rows that are probabilities, or logits."""
-        return replace(self, _probabilities=probabilities)
+    def _taking(self, *, probabilities: bool, floor: float | None = None) -> Triage:
+        """The same for rows that are probabilities, with this floor, or logits."""
+        return replace(self, _probabilities=probabilities, _floor=floor)
 
     def save(self, path: str | Path | BinaryIO) -> None:
         """Write score, threshold and trials to one file (.npz, no pickle).
@@ -218,6 +217,10 @@ class Triage:
             return cls(**fields | {"outcome": TriageOutcome(*fields["outcome"])})
 
     def __repr__(self) -> str:
+        return self._described(SHOWN)
+
+    def _described(self, scores: int) -> str:
+        """What was chosen and how it did, and so many of the scores."""
         done = self.outcome
         wanted = {
             "cost": f"a check costs {self.target:g} of an error",
@@ -245,13 +248,13 @@ class Triage:
                 f"{new.curve.risk[-1]:.2%}, area {old.curve.area:.4f} becomes {new.curve.area:.4f}"
             )
         lines.append(f"  {'score':<31}{'area':>9}{'excess':>9}{'all wrong':>11}")
-        for name, trial in list(self.trials.items())[:SHOWN]:
+        for name, trial in list(self.trials.items())[:scores]:
             curve = trial.curve
             lines.append(
                 f"  {name:<31}{curve.area:>9.4f}{curve.excess:>9.4f}{curve.risk[-1]:>11.2%}"
             )
-        if len(self.trials) > SHOWN:
-            lines.append(f"  … {len(self.trials) - SHOWN} more in .trials")
+        if len(self.trials) > scores:
+            lines.append(f"  … {len(self.trials) - scores} more in .trials")
         return "\n".join(lines)
 
 
@@ -319,7 +322,8 @@ def choose(
     classes : iterable, optional
         K names. By default those of the model, or of the columns of a frame.
     probabilities : bool
-        Whether `logits` are probabilities; by default as for the model.
+        Whether `logits` are probabilities; by default as for the model, and read with its floor.
+        Without such a model, those below 1e-12 are raised to it.
     share : float
         Of the rows, those that choose the score.
     seed : int
@@ -359,10 +363,12 @@ def choose(
     names, framed = getattr(model, "classes", None), is_frame(logits)
     if framed:
         logits, names = class_columns(logits, names)
+    floor: float | None = FLOOR
     if isinstance(model, Decalibrator):
-        probabilities = probabilities or model.probabilities
+        if model.probabilities:
+            probabilities, floor = True, model.floor
         model = model._taking_logits()
-    z = _as_logits(logits, probabilities, None, names)
+    z = _as_logits(logits, probabilities, floor if probabilities else None, None, names)
     names = names if classes is None else check_class_names(classes, z.shape[1])
     y = check_labels(labels, rows=len(z), classes=z.shape[1], names=names, in_table=framed)
     n = len(y)
@@ -411,6 +417,7 @@ def choose(
         _rule=rule,
         _doubts=doubts,
         _probabilities=probabilities,
+        _floor=floor,
         _names=names,
         _classes=z.shape[1],
     )
@@ -476,12 +483,16 @@ def _own_scores(scores: Mapping[str, Any] | None, rows: int) -> dict[str, Array]
 
 
 def _as_logits(
-    values: Any, probabilities: bool, classes: int | None, names: tuple[str, ...] | None
+    values: Any,
+    probabilities: bool,
+    floor: float | None,
+    classes: int | None,
+    names: tuple[str, ...] | None,
 ) -> Array:
     z = read_logits(
         values,
         probabilities=probabilities,
-        floor=FLOOR if probabilities else None,
+        floor=floor,
         names=names,
         classes=classes,
     )

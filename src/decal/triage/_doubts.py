@@ -30,6 +30,9 @@ DECIMALS = 12
 """Of entropies in nats: those of all sets that hold the uniform distribution are equal, up to
 round-off, which must not put rows in an order."""
 
+FLOOR = 1e-12
+"""Without a model that says otherwise, smaller probabilities count as this."""
+
 LEVELS = (0.99, 0.9)
 """Alphas of the credal sets that are asked."""
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from decal._base.checks import check_alpha, check_choice, check_class_names, check_count, check_flag
+from decal._base.inputs import check_floor
 from decal._io.model_files import Arrays
 from decal.decalibrator import Decalibrator
 from decal.metrics import RiskCoverage
 from decal.triage._choosing import Trial
-from decal.triage._doubts import Doubts, Recalibration
+from decal.triage._doubts import FLOOR, Doubts, Recalibration
 from decal.triage._thresholds import SelectedOfBatch, Threshold, TopOfBatch
 
 KIND = "triage"
@@ -61,6 +62,7 @@ def pack(triage: Any) -> tuple[dict[str, Any], Arrays]:
         "outcome": [getattr(triage.outcome, name) for name in OUTCOME],
         "trials": trials,
         "probabilities": triage._probabilities,
+        "floor": triage._floor,
         "classes": triage._names,
         "class_count": triage._classes,
     }
@@ -94,6 +96,7 @@ def unpack(settings: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
         "_rule": rule,
         "_doubts": doubts,
         "_probabilities": check_flag(settings["probabilities"], "probabilities"),
+        "_floor": check_floor(settings.get("floor", FLOOR)),  # older files do not say
         "_names": None if names is None else check_class_names(names, K),
         "_classes": K,
     }

@@ -2,7 +2,8 @@
 
 Every function here takes a score that was fixed without looking at these rows. What each promises
 for new rows is said, and proved, in docs/triage.md. A row is kept if its score is *below* the
-threshold: inf keeps all rows, -inf none.
+threshold: inf keeps all rows, -inf none. An infinite score counts as the greatest finite number, so
+that there is a threshold above it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,13 @@ Mask = NDArray[np.bool_]
 LEVELS = 100
 """Thresholds that are planned for an error rate with confidence."""
 
+GREATEST = float(np.finfo(np.float64).max)
+
+
+def below(scores: Array, threshold: float) -> Mask:
+    """(n,) which rows are kept."""
+    return np.minimum(scores, GREATEST) < threshold
+
 
 @dataclass(frozen=True)
 class Threshold:
@@ -29,7 +37,7 @@ class Threshold:
 
     def handed(self, scores: Array) -> Mask:
         """(n,) which rows to hand over."""
-        return scores >= self.threshold
+        return ~below(scores, self.threshold)
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,7 @@ def share_threshold(scores: Array, share: float) -> float:
         return -math.inf
     if k == 0:
         return math.inf
-    return float(np.nextafter(np.sort(scores)[-k], math.inf))
+    return math.nextafter(min(float(np.sort(scores)[-k]), GREATEST), math.inf)
 
 
 def slip_threshold(scores: Array, wrong: Mask, rate: float) -> float:
@@ -93,7 +101,7 @@ def slip_threshold(scores: Array, wrong: Mask, rate: float) -> float:
     if k == 0:
         return -math.inf
     slips = np.sort(scores[wrong])
-    return float(slips[k - 1]) if k <= len(slips) else math.inf
+    return min(float(slips[k - 1]), GREATEST) if k <= len(slips) else math.inf
 
 
 def rate_threshold(
@@ -126,8 +134,8 @@ def rate_threshold(
     """
     found = -math.inf
     for threshold in planned_thresholds(*plan, rate, len(scores)):
-        below = scores < threshold
-        if tail(int(wrong[below].sum()), int(below.sum()), rate) > 1 - confidence:
+        kept = below(scores, threshold)
+        if tail(int(wrong[kept].sum()), int(kept.sum()), rate) > 1 - confidence:
             break
         found = float(threshold)
     return found
@@ -191,6 +199,7 @@ def allowed(rate: float, rows: int) -> int:
 
 def _kept_below(scores: Array, wrong: Mask) -> tuple[Array, Array, Array]:
     """Every threshold that makes a difference, and errors and rows that are kept below it."""
+    scores = np.minimum(scores, GREATEST)
     order = np.argsort(scores, kind="stable")
     values, first = np.unique(scores[order], return_index=True)
     kept = np.append(first, len(scores)).astype(np.float64)
