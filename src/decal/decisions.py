@@ -401,7 +401,15 @@ def probability(lower: Array, upper: Array, event: ArrayLike) -> tuple[Array, Ar
     >>> float(least[0].round(12)), float(greatest[0].round(12))
     (0.3, 0.9)
     """
-    return expectation(lower, upper, np.asarray(event, dtype=bool).astype(np.float64))
+    return as_probabilities(
+        *expectation(lower, upper, np.asarray(event, dtype=bool).astype(np.float64))
+    )
+
+
+def as_probabilities(least: Array, greatest: Array) -> tuple[Array, Array]:
+    """The same between 0 and 1 and in order, which round-off may have taken them out of."""
+    least = np.clip(least, 0.0, 1.0)
+    return least, np.clip(greatest, least, 1.0)
 
 
 def abstention_utility(n_classes: int, *, cost: float) -> Array:
@@ -545,7 +553,7 @@ def _range(lower: Array, upper: Array, values: Array) -> tuple[Array, Array]:
 
 def _fill(lower: Array, upper: Array) -> Array:
     """The distribution of each box with most mass on its first class, then on its second, ..."""
-    spare: Array = 1.0 - lower.sum(axis=1, keepdims=True)
+    spare: Array = np.maximum(1.0 - lower.sum(axis=1, keepdims=True), 0.0)
     taken = np.minimum(np.cumsum(upper - lower, axis=1), spare)
     taken[:, 1:] -= taken[:, :-1].copy()
     return lower + taken

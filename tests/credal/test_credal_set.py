@@ -1,6 +1,8 @@
 """What can be asked of every credal set, mostly of boxes; the arithmetic has tests of its own."""
 
+import math
 import sys
+from itertools import product
 from typing import ClassVar
 
 import numpy as np
@@ -271,3 +273,34 @@ def test_one_name_is_an_event_of_one_class():
         c.probability("malign")
     several = decal.MultiLabelCredalSet([[0.2, 0.5]], [[0.5, 0.8]], names=names)
     np.testing.assert_array_equal(several.any_of("benign"), [[0.5], [0.8]])
+
+
+def narrow(truth, width):
+    """Sets of every kind around a distribution."""
+    other = (1 - width) * truth + width / truth.shape[1]
+    return (
+        decal.IntervalCredalSet(np.maximum(truth - width, 0), np.minimum(truth + width, 1)),
+        decal.KLCredalSet(truth, width**2),
+        decal.HullCredalSet(np.stack([truth, other], axis=1)),
+    )
+
+
+@pytest.mark.parametrize("width", [0.0, 1e-300, 1e-17, 1e-15, 1e-12])
+def test_probabilities_of_rare_and_of_sure_events_lie_between_0_and_1(width):
+    rng = np.random.default_rng(0)
+    for scale in (1, 20, 300):
+        z = scale * rng.normal(size=(200, 4))
+        truth = np.exp(z - z.max(axis=1, keepdims=True))
+        truth /= truth.sum(axis=1, keepdims=True)
+        for sets in narrow(truth, width):
+            middle = sets.intersection_probability()
+            assert middle.min() >= 0
+            assert middle.max() <= 1
+            for event in product([False, True], repeat=4):
+                low, high = sets.probability(event)
+                assert np.all((low >= 0) & (low <= high) & (high <= 1)), (sets, event)
+                exact = [math.fsum(row[list(event)]) for row in truth]
+                assert np.abs([low - exact, high - exact]).max() <= 5 * width + 1e-15
+            bounds = sets.tighten()
+            assert bounds.lower.min() >= 0
+            assert bounds.upper.max() <= 1

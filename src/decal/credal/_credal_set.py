@@ -328,7 +328,8 @@ class CredalSet(IntervalRows):
         (array([0.25]), array([0.5]))
         """
         inside = check_event(event, self.shape[1], self.classes).astype(np.float64)
-        least, greatest = self._with_members(empty)._expectation(inside)
+        bounds = self._with_members(empty)._expectation(inside)
+        least, greatest = decisions.as_probabilities(*bounds)
         return self._at_their_rows(least), self._at_their_rows(greatest)
 
     @property
