@@ -2,6 +2,7 @@
 
 import math
 import sys
+from fractions import Fraction
 from itertools import product
 from typing import ClassVar
 
@@ -13,6 +14,9 @@ import decal
 from decal.credal import CredalSet
 from helpers.credal_sets import boxes
 from helpers.strategies import at_most
+from oracles import balls as oracle_balls
+from oracles import decisions as oracle
+from oracles import rational
 
 
 @pytest.fixture
@@ -304,3 +308,80 @@ def test_probabilities_of_rare_and_of_sure_events_lie_between_0_and_1(width):
             bounds = sets.tighten()
             assert bounds.lower.min() >= 0
             assert bounds.upper.max() <= 1
+
+
+def one_of_each_kind(rng, K):
+    """A set of every kind, and distributions between which its answers lie: exact vertices of a
+    box and of a hull, many on the rim of a ball; and how far from them an answer may be.
+    """
+    lower, p, radius = rng.random(K) / K, rng.dirichlet(np.ones(K)), 0.3
+    upper = np.minimum(lower + np.append(rng.random(K - 1), 1.0), 1.0)
+    vertices = rng.dirichlet(np.ones(K), 3)
+    rim = oracle_balls.members(p, radius)[: oracle_balls.RAYS : 5]
+    return (
+        (decal.IntervalCredalSet([lower], [upper]), rational.box_vertices(lower, upper), 1e-8),
+        (decal.HullCredalSet([vertices]), [rational.rationals(v) for v in vertices], 1e-8),
+        (decal.KLCredalSet([p], radius), rim.tolist(), 5e-3),
+    )
+
+
+def assert_decides_by_definition(credal, members, utility, close):
+    """Every rule, in units of the largest utility, against exact arithmetic."""
+    unit = Fraction(float(np.abs(utility).max()))
+    rows = [rational.expectations(members, u) for u in utility]
+    earned = [[e / unit for e in row] for row in zip(*rows, strict=True)]
+    leads = np.array([[float(a - b) for b in row] for row in earned for a in row])
+    leads = leads.reshape(len(earned), len(utility), len(utility))  # of action a over b
+    worst, best = (np.array([float(f(e) / unit) for e in rows]) for f in (min, max))
+    margins = {
+        "interval_dominance": best - worst.max(),
+        "maximality": leads.max(axis=0).min(axis=1),
+        "e_admissible": oracle.game_values(
+            [np.delete(leads[:, a], a, axis=1) for a in range(len(utility))]
+        ),
+    }
+    for rule, margin in margins.items():
+        kept = credal.decide(rule, utility=utility)[0]
+        assert kept[margin > close].all(), rule
+        assert not kept[margin < -close].any(), rule
+    regret = -leads.min(axis=(0, 2))
+    scores = {"gamma_maximin": worst, "gamma_maximax": best, "minimax_regret": -regret}
+    for rule, score in scores.items():
+        assert score[credal.decide(rule, utility=utility)[0]] >= score.max() - close, rule
+    for found, exact in zip(credal.expectation(utility), (worst, best), strict=True):
+        assert np.all(np.isfinite(found))
+        np.testing.assert_allclose(found[0] / float(unit), exact, rtol=0, atol=close)
+
+
+@pytest.mark.parametrize("largest", [np.finfo(float).max, 9e307, 1e-305])
+def test_utilities_of_any_size_decide_as_exact_arithmetic_says(largest):
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        utility = largest * np.append(rng.uniform(-1, 1, size=(3, 3)), [[1, -1, 0]], axis=0)
+        utility[0] = -utility[3]
+        for credal, members, close in one_of_each_kind(rng, 3):
+            assert_decides_by_definition(credal, members, utility, close)
+
+
+@pytest.mark.parametrize("shortfall", [1e-3, 1e-6])
+@pytest.mark.parametrize("bad", [[-1e7, -1e7], [-1e7, 1.5]])
+def test_a_catastrophic_action_does_not_blur_the_choice_among_the_others(bad, shortfall):
+    # A hedge that falls short of a half is the best action nowhere, whatever else may be done.
+    hedge = 0.5 - shortfall
+    utility = np.array([[1, 0], [0, 1], [hedge, hedge], bad])
+    sets = (
+        decal.IntervalCredalSet([[0.1, 0.1]], [[0.9, 0.9]]),
+        decal.HullCredalSet([[[0.1, 0.9], [0.9, 0.1]]]),
+        decal.KLCredalSet([[0.5, 0.5]], 0.1),
+        decal.IntervalCredalSet([[0.0, 0.0]], [[1.0, 1.0]]),
+        decal.HullCredalSet([[[0.0, 1.0], [1.0, 0.0]]]),
+        decal.KLCredalSet([[0.5, 0.5]], np.inf),
+    )
+    for credal in sets:
+        harmless = bool(credal.lower[0, 0] == 0) and bad[1] > 1  # where only class 1 happens
+        assert credal.decide("e_admissible", utility=utility).tolist() == [
+            [True, True, False, harmless]
+        ], credal
+        best = utility[2] + 2 * shortfall
+        beaten = np.vstack([utility, best])  # beats the hedge by as little
+        assert not credal.decide("maximality", utility=beaten)[0, 2], credal

@@ -278,7 +278,7 @@ class CredalSet(IntervalRows):
         check_choice(rule, "rule", (*decisions.RULES, "point"))
         table = None if utility is None else check_values(utility, "utility", self.shape[1], ndim=2)
         optimism = check_alpha(optimism, "optimism")
-        actions = self._with_members(empty)._actions(rule, table, optimism)
+        actions = self._with_members(empty)._actions(rule, decisions.scaled(table), optimism)
         return self._at_their_rows(actions, missing=False if actions.ndim == 2 else -1)
 
     def expectation(self, values: Any, *, empty: str = "raise") -> tuple[Array, Array]:
@@ -303,7 +303,7 @@ class CredalSet(IntervalRows):
         (array([25.]), array([75.]))
         """
         table = check_values(values, "values", self.shape[1])
-        least, greatest = self._with_members(empty)._expectation(table)
+        least, greatest = decisions.in_range(self._with_members(empty)._expectation, table)
         return self._at_their_rows(least), self._at_their_rows(greatest)
 
     def probability(self, event: Any, *, empty: str = "raise") -> tuple[Array, Array]:
@@ -375,8 +375,7 @@ class CredalSet(IntervalRows):
         """What `decide` answers, of sets that have members in every row."""
         if rule in decisions.RANGE_RULES:
             worst, best = self._reachable if table is None else self._expectation(table)
-            largest = decisions.largest_utility(table)
-            return decisions.RANGE_RULES[rule](worst, best, optimism, largest)
+            return decisions.RANGE_RULES[rule](worst, best, optimism, decisions.action_units(table))
         if rule in self._rules:
             return self._rules[rule](*self._arrays, table)
         return self._best_at_point(table)
