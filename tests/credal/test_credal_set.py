@@ -385,3 +385,41 @@ def test_a_catastrophic_action_does_not_blur_the_choice_among_the_others(bad, sh
         best = utility[2] + 2 * shortfall
         beaten = np.vstack([utility, best])  # beats the hedge by as little
         assert not credal.decide("maximality", utility=beaten)[0, 2], credal
+
+
+@pytest.mark.parametrize("kind", ["box", "ball", "hull", "labels", "coupled"])
+def test_rows_are_picked_as_rows_or_refused(kind):
+    p = np.random.default_rng(0).dirichlet(np.ones(3), 4)
+    box = decal.IntervalCredalSet(0.9 * p, 0.9 * p + 0.1, point=p)
+    model = decal.coupled.CoupledDecalibrator(0.9, likelihood="mean")
+    sets = {
+        "box": box,
+        "ball": decal.KLCredalSet(p, 0.1),
+        "hull": decal.HullCredalSet(np.stack([p, p[::-1]], axis=1)),
+        "labels": decal.MultiLabelCredalSet(box.lower, box.upper, point=p),
+        "coupled": model.fit(np.log(p), [0, 1, 2, 0]).predict(np.log(p)),
+    }[kind].with_index(list("uvwx"))
+    for rows, expected in (
+        (1, [1]),
+        (-1, [3]),
+        (np.int64(1), [1]),
+        (np.array(1), [1]),
+        (np.array(-1), [3]),
+        ([], []),
+        ([2, 0], [2, 0]),
+        (np.array([True, False, True, False]), [0, 2]),
+        (slice(1, 3), [1, 2]),
+        (..., [0, 1, 2, 3]),
+    ):
+        picked = sets[rows]
+        assert picked.shape == (len(expected), 3), rows
+        np.testing.assert_array_equal(picked.lower, sets.lower[expected])
+        np.testing.assert_array_equal(picked.point, sets.point[expected])
+        assert picked.index["row"].tolist() == ["uvwx"[i] for i in expected]
+        assert repr(picked)
+    for rows in (None, True, np.True_, np.array([[0, 1]]), np.array([[0]])):
+        with pytest.raises(IndexError, match="rows must be a number, a slice, a mask or a list of"):
+            sets[rows]
+    for rows in (4, np.array(4), -5):
+        with pytest.raises(IndexError, match=f"row {int(rows)} is out of range for 4 inputs"):
+            sets[rows]

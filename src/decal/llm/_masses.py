@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from decal._base.checks import check_choice, check_count, check_logits
 from decal._base.numerics import Array, row_blocks
+from decal.credal._interval_rows import row_index
 from decal.llm._answers import Answer, is_list, is_path, read_answer, read_answers
 from decal.llm._verbaliser import Verbaliser
 
@@ -97,7 +98,8 @@ class LabelMasses:
         return middle
 
     def __getitem__(self, rows: Any) -> LabelMasses:
-        """The chosen answers: a slice, a mask or a list of integers."""
+        """The chosen answers: an integer, a slice, a mask or a list of integers."""
+        rows = row_index(rows, len(self.lower))
         names = None if self.names is None else tuple(np.array(self.names, dtype=object)[rows])
         return LabelMasses(
             self.lower[rows],
