@@ -36,6 +36,13 @@ def test_centres_are_those_of_the_definition(seed, m, d, tied):
     assert spread_out(points, count).tolist() == greedy_centres(points, count)
 
 
+def test_no_point_is_chosen_twice():
+    with pytest.raises(ValueError, match="count must be at most the number of points, 3: got 4"):
+        spread_out(np.zeros((3, 2)), 4)
+    with pytest.raises(ValueError, match="count must be a whole number, at least 1: got 0"):
+        spread_out(np.zeros((3, 2)), 0)
+
+
 def test_the_radius_is_at_most_twice_the_least():
     rng = np.random.default_rng(1)
     for _ in range(20):

@@ -90,6 +90,13 @@ def test_expectations_agree_with_vertices_and_linear_programs():
         assert greatest[i] == pytest.approx(high, abs=1e-9)
 
 
+def test_an_expectation_lies_between_the_least_and_the_greatest_value_of_any_size():
+    lower, upper = oracle.random_boxes(np.random.default_rng(0), 50, 5, "point")
+    greatest = np.finfo(float).max
+    for end in (greatest, -greatest):
+        np.testing.assert_array_equal(expectation(lower, upper, np.full(5, end)), end)
+
+
 def test_probability_of_an_event_is_its_expectation_and_conjugate():
     rng = np.random.default_rng(3)
     lower, upper = oracle.random_boxes(rng, 200, 6, "random")
@@ -162,8 +169,9 @@ def test_ties_are_kept_by_sets_and_go_to_the_first_index_otherwise():
 def test_decisions_follow_units_of_utility():
     rng = np.random.default_rng(7)
     lower, upper = oracle.random_boxes(rng, 100, 4, "random")
-    utility = rng.normal(size=(5, 4))
-    for rule, unit in product(decisions.RULES, (1e-6, 1e6)):
+    utility = rng.uniform(-1, 1, size=(5, 4))
+    utility[:2, 0] = 1, -1
+    for rule, unit in product(decisions.RULES, (1e-300, 1e-6, 1e6, 1.7e308)):
         np.testing.assert_array_equal(
             decide(lower, upper, rule, utility=utility),
             decide(lower, upper, rule, utility=unit * utility),

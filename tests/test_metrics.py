@@ -135,3 +135,24 @@ def test_no_sets_have_no_mean():
     for ask in (metrics.efficiency, lambda sets: metrics.coverage(sets, np.empty((0, 3)))):
         with pytest.raises(ValueError, match="credal must hold at least one input: got none"):
             ask(none)
+
+
+def test_confidences_on_an_edge_fall_into_the_bin_below():
+    for bins in (7, 10, 100, 1000):
+        for edge in range(bins // 2 + 1, bins + 1):
+            p = edge / bins
+            (found,) = np.flatnonzero(decal.metrics.calibration_gaps([[p, 1 - p]], [1], bins=bins))
+            assert found == edge - 1, (edge, bins)
+
+
+def test_the_efficiency_of_empty_sets_is_refused_or_left_out():
+    lower, upper = [[0.2, 0.2], [0.9, 0.9]], [[0.6, 0.6], [0.3, 0.3]]
+    sets = decal.IntervalCredalSet(lower, upper)
+    with pytest.raises(ValueError, match=r"credal set must have members: got bounds .* in row 1"):
+        decal.metrics.efficiency(sets)
+    assert decal.metrics.efficiency(sets, empty="nan") == pytest.approx(0.6)
+    assert np.isnan(decal.metrics.efficiency(sets[1:], empty="nan"))
+    with pytest.raises(ValueError, match="empty must be one of 'raise', 'nan': got 'zero'"):
+        decal.metrics.efficiency(sets, empty="zero")
+    labels = decal.MultiLabelCredalSet([[0.6, 0.1]], [[0.9, 0.3]])
+    assert decal.metrics.efficiency(labels) == pytest.approx(0.75)

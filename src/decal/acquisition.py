@@ -151,6 +151,9 @@ def spread_out(points: Array, count: int) -> Indices:
     >>> spread_out(np.array([[0.0], [0.1], [1.0], [0.4]]), 3)
     array([0, 2, 3])
     """
+    count = check_count(count, "count")
+    if count > len(points):
+        raise ValueError(f"count must be at most the number of points, {len(points)}: got {count}.")
     chosen = np.zeros(count, dtype=np.intp)
     distance = np.full(len(points), np.inf)
     for i in range(count):

@@ -13,7 +13,8 @@ Rules that take one action, (n,) indices: Gamma-maximin, Gamma-maximax, Hurwicz 
 
 Ties: rules that take one action take the first of those that are equal, as computed. Rules that
 keep a set use closed inequalities with a tolerance (TIE_TOLERANCE times the largest absolute
-utility), so that round-off never drops an action that ties with the best.
+utility of the two actions compared), so that round-off never drops an action that ties with the
+best, and an action that may be a catastrophe does not blur the choice among the others.
 
 Boxes must be tightened (every bound is reached by some distribution) and not empty.
 
@@ -29,6 +30,7 @@ decal.IntervalCredalSet.decide : The same rules as a method, which checks and ti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,15 +53,18 @@ __all__ = [
 
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
+Unit = float | Array
 
 SET_RULES = ("interval_dominance", "maximality", "e_admissible")
 """Rules that keep a set of actions; all others take one."""
 
 TIE_TOLERANCE = 1e-12
-"""Difference in expected utility, relative to the largest utility, that counts as a tie."""
+"""Difference in expected utility, relative to the largest utility of two actions, that counts as a
+tie."""
 
 ADMISSIBLE_TOLERANCE = 1e-9
-"""The same where a game is solved: E-admissibility with a utility matrix, or over a hull."""
+"""The same where a game is solved, relative to twice that: E-admissibility with a utility matrix,
+or over a hull. The bracket of the game may add GAME_TOLERANCE."""
 
 GAME_ELEMENTS = 1 << 18
 """Numbers that a block of games may hold: many games, for they pivot in step."""
@@ -106,12 +111,13 @@ def decide(
     optimism = check_alpha(optimism, "optimism")
     if rule in BOX_RULES:
         return BOX_RULES[rule](lower, upper, utility)
+    utility = scaled(utility)
     worst, best = (lower, upper) if utility is None else expectation(lower, upper, utility)
-    return RANGE_RULES[rule](worst, best, optimism, largest_utility(utility))
+    return RANGE_RULES[rule](worst, best, optimism, action_units(utility))
 
 
 def decide_by_range(
-    worst: Array, best: Array, rule: str, *, optimism: float = 0.5, unit: float = 1.0
+    worst: Array, best: Array, rule: str, *, optimism: float = 0.5, unit: Unit = 1.0
 ) -> Mask | Indices:
     """Decisions by the rules that only see the range of each action's expected utility.
 
@@ -126,8 +132,8 @@ def decide_by_range(
         One of `RANGE_RULES`.
     optimism : float in [0, 1]
         Weight of the best case, for rule "hurwicz" only.
-    unit : float
-        Largest absolute utility: TIE_TOLERANCE is relative to it.
+    unit : float or (A,) array
+        Largest absolute utility, of all actions or of each: TIE_TOLERANCE is relative to it.
 
     Examples
     --------
@@ -141,7 +147,7 @@ def decide_by_range(
     return RANGE_RULES[rule](worst, best, check_alpha(optimism, "optimism"), unit)
 
 
-def interval_dominance(worst: Array, best: Array, *, unit: float = 1.0) -> Mask:
+def interval_dominance(worst: Array, best: Array, *, unit: Unit = 1.0) -> Mask:
     """Actions whose best case reaches every other action's worst case: (n, A) bool.
 
     Never empty: the action with the best worst case is in it. O(A) per row.
@@ -150,11 +156,12 @@ def interval_dominance(worst: Array, best: Array, *, unit: float = 1.0) -> Mask:
     ----------
     worst, best : (n, A) arrays
         Least and greatest expected utility; under 0/1 loss the box itself.
-    unit : float
-        Largest absolute utility: TIE_TOLERANCE is relative to it.
+    unit : float or (A,) array
+        Largest absolute utility, of all actions or of each: TIE_TOLERANCE is relative to it.
     """
-    floor: Array = worst.max(axis=1, keepdims=True) - TIE_TOLERANCE * unit
-    return best >= floor
+    tie = TIE_TOLERANCE / 2.0 * np.asarray(unit)  # of each of two actions
+    floor: Array = (worst - tie).max(axis=-1, keepdims=True)
+    return best + tie >= floor
 
 
 def hurwicz(worst: Array, best: Array, optimism: float) -> Indices:
@@ -200,7 +207,7 @@ def maximality(lower: Array, upper: Array, utility: Array | None = None) -> Mask
     if utility is None:
         return interval_dominance(lower, upper)
     kept, least, _ = _box_shortfalls(lower, upper, utility)
-    return kept & (least <= TIE_TOLERANCE * largest_utility(utility))
+    return kept & (least <= TIE_TOLERANCE)
 
 
 def minimax_regret(lower: Array, upper: Array, utility: Array | None = None) -> Indices:
@@ -262,18 +269,18 @@ def e_admissible(lower: Array, upper: Array, utility: Array | None = None) -> Ma
     """
     if utility is None:
         return upper >= smallest_maximum(lower, upper)[:, None] - TIE_TOLERANCE
+    utility = scaled(utility)
     kept = maximality(lower, upper, utility)
     admissible = kept.copy()
-    payoff = utility / (2.0 * largest_utility(utility))  # differences lie in [-1, 1]
-    for row, action, rivals in contested(kept, sum(utility.shape)):
-        reply = _favourable(lower[row], upper[row], payoff, action, rivals)
+    for row, action, rivals in contested(kept, utility.size):
+        reply = _favourable(lower[row], upper[row], leads(utility, action, rivals))
         shortfall, _ = bracket_values(reply, *rivals.shape, threshold=ADMISSIBLE_TOLERANCE)
         admissible[row, action] = shortfall < ADMISSIBLE_TOLERANCE
     return admissible
 
 
-RangeRule = Callable[[Array, Array, float, float], Mask | Indices]
-"""Of worst and best (n, A), optimism and the largest utility: what the rule keeps or takes."""
+RangeRule = Callable[[Array, Array, float, Unit], Mask | Indices]
+"""Of worst and best (n, A), optimism and the largest utilities: what the rule keeps or takes."""
 
 BoxRule = Callable[[Array, Array, Array | None], Mask | Indices]
 """Of lower and upper (n, K) and a utility (A, K): what the rule keeps or takes."""
@@ -367,7 +374,22 @@ def expectation(lower: Array, upper: Array, values: Array) -> tuple[Array, Array
     >>> float(least[0]), float(greatest[0])
     (0.2, 0.95)
     """
-    values = np.asarray(values, dtype=np.float64)
+    return in_range(lambda v: _expectation(lower, upper, v), np.asarray(values, dtype=np.float64))
+
+
+def in_range(
+    expectation_of: Callable[[Array], tuple[Array, Array]], values: Array
+) -> tuple[Array, Array]:
+    """Least and greatest expectations of values of any size: neither overflows nor exceeds them."""
+    v = scaled(values)
+    low, high = v.min(axis=-1), v.max(axis=-1)
+    least, greatest = (np.clip(bound, low, high) for bound in expectation_of(v))
+    exponent = exponent_of(values)
+    return np.ldexp(least, exponent), np.ldexp(greatest, exponent)
+
+
+def _expectation(lower: Array, upper: Array, values: Array) -> tuple[Array, Array]:
+    """`expectation` of values that cannot overflow."""
     table = np.atleast_2d(values)
     least = np.empty((len(lower), len(table)))
     greatest = np.empty_like(least)
@@ -401,7 +423,15 @@ def probability(lower: Array, upper: Array, event: ArrayLike) -> tuple[Array, Ar
     >>> float(least[0].round(12)), float(greatest[0].round(12))
     (0.3, 0.9)
     """
-    return expectation(lower, upper, np.asarray(event, dtype=bool).astype(np.float64))
+    return as_probabilities(
+        *expectation(lower, upper, np.asarray(event, dtype=bool).astype(np.float64))
+    )
+
+
+def as_probabilities(least: Array, greatest: Array) -> tuple[Array, Array]:
+    """The same between 0 and 1 and in order, which round-off may have taken them out of."""
+    least = np.clip(least, 0.0, 1.0)
+    return least, np.clip(greatest, least, 1.0)
 
 
 def abstention_utility(n_classes: int, *, cost: float) -> Array:
@@ -428,18 +458,50 @@ def abstention_utility(n_classes: int, *, cost: float) -> Array:
     return np.vstack([np.eye(K), np.full(K, 1.0 - check_alpha(cost, "cost"))])
 
 
-def largest_utility(utility: Array | None) -> float:
-    """Largest absolute utility, to which tolerances are relative; 1 for 0/1 loss and all zeros."""
-    return 1.0 if utility is None else float(np.abs(utility).max()) or 1.0
+def exponent_of(values: Array) -> int:
+    """The power of two just above all absolute values."""
+    return int(np.frexp(np.abs(values).max())[1])
+
+
+@overload
+def scaled(values: None) -> None: ...
+@overload
+def scaled(values: Array) -> Array: ...
+def scaled(values: Array | None) -> Array | None:
+    """Values over a power of two, which changes no digit: below 1, so no difference overflows."""
+    return None if values is None else np.asarray(np.ldexp(values, -exponent_of(values)))
+
+
+def action_units(utility: Array | None) -> Array:
+    """(A,) largest absolute utility of each action, to which tolerances are relative; [1] for 0/1
+    loss.
+    """
+    return np.ones(1) if utility is None else np.abs(utility).max(axis=1)
+
+
+def pair_units(units: Array, one: Indices, other: Indices) -> Array:
+    """Largest absolute utility of each pair of actions; 1 where it is 0."""
+    unit = np.maximum(units[one], units[other])
+    return np.where(unit > 0.0, unit, 1.0)
+
+
+def leads(utility: Array, action: Indices, rivals: Indices) -> Array:
+    """(m, R, K) what rivals (m, R) earn beyond actions (m,), in units that make it [-1, 1]."""
+    unit = pair_units(action_units(utility), action[:, None], rivals)
+    return (utility[rivals] - utility[action][:, None]) / (2.0 * unit[:, :, None])
 
 
 def shortfalls(
-    kept: Mask, compare: Callable[[Indices, Indices, Indices], tuple[Array, Array]], width: int
+    kept: Mask,
+    compare: Callable[[Indices, Indices, Indices], tuple[Array, Array]],
+    units: Array,
+    width: int,
 ) -> tuple[Array, Array]:
     """How far each kept action falls short of a rival, at least and at most: (n, A) each.
 
-    least[a] is the greatest lower expectation of U_b - U_a over kept actions b, greatest[a] the
-    greatest upper one. b = a is among them, so neither is negative.
+    least[a] is the greatest lower expectation of U_b - U_a over kept actions b, relative to the
+    largest utility of the two; greatest[a] is the greatest upper one. b = a is among them, so
+    neither is negative.
 
     Parameters
     ----------
@@ -447,6 +509,8 @@ def shortfalls(
         Actions to compare; all others stay at 0.
     compare : callable
         Of rows, actions a and rivals b, (m,) each: the range of the expectation of U_b - U_a.
+    units : (A,) array
+        The largest absolute utility of each action.
     width : int
         Numbers that `compare` holds per pair, to size blocks.
     """
@@ -463,8 +527,9 @@ def shortfalls(
         j = i + 1 + pair - (last[i] - later[i])
         row, a, b = rows[i], actions[i], actions[j]
         low, high = compare(row, a, b)
-        np.maximum.at(least, (row, a), low)
-        np.maximum.at(least, (row, b), -high)
+        unit = pair_units(units, a, b)
+        np.maximum.at(least, (row, a), low / unit)
+        np.maximum.at(least, (row, b), -high / unit)
         np.maximum.at(greatest, (row, a), high)
         np.maximum.at(greatest, (row, b), -low)
     return least, greatest
@@ -492,7 +557,9 @@ def contested(kept: Mask, width: int) -> Iterator[tuple[Indices, Indices, Indice
 
 def _box_shortfalls(lower: Array, upper: Array, utility: Array) -> tuple[Mask, Array, Array]:
     """Survivors of interval dominance, and `shortfalls` between them, over boxes."""
-    kept = interval_dominance(*expectation(lower, upper, utility), unit=largest_utility(utility))
+    utility = scaled(utility)
+    units = action_units(utility)
+    kept = interval_dominance(*expectation(lower, upper, utility), unit=units)
 
     def compare(row: Indices, a: Indices, b: Indices) -> tuple[Array, Array]:
         difference = utility[b] - utility[a]
@@ -502,24 +569,20 @@ def _box_shortfalls(lower: Array, upper: Array, utility: Array) -> tuple[Mask, A
         )
         return _range(lo, hi, v)
 
-    return kept, *shortfalls(kept, compare, lower.shape[1])
+    return kept, *shortfalls(kept, compare, units, lower.shape[1])
 
 
-def _favourable(
-    lower: Array, upper: Array, payoff: Array, action: Indices, rivals: Indices
-) -> Reply:
+def _favourable(lower: Array, upper: Array, lead: Array) -> Reply:
     """The box's reply to a mixture of rivals: the distribution that most favours the action."""
 
     def reply(game: Indices, weights: Array) -> Array:
-        each = np.arange(len(game))[:, None]
-        own, others = action[game, None], rivals[game]
-        mixture = np.zeros((len(game), len(payoff)))
-        np.add.at(mixture, (each, others), weights)
-        order = np.argsort(mixture @ payoff - payoff[action[game]], axis=1)
+        ahead = lead[game]
+        order = np.argsort(np.matmul(weights[:, None], ahead)[:, 0], axis=1)
         p = np.empty(order.shape)
-        p[each, order] = _fill(lower[game[:, None], order], upper[game[:, None], order])
-        earned = p @ payoff.T
-        return earned[each, others] - earned[each, own]
+        p[np.arange(len(game))[:, None], order] = _fill(
+            lower[game[:, None], order], upper[game[:, None], order]
+        )
+        return np.asarray(np.matmul(ahead, p[:, :, None])[:, :, 0])
 
     return reply
 
@@ -545,7 +608,7 @@ def _range(lower: Array, upper: Array, values: Array) -> tuple[Array, Array]:
 
 def _fill(lower: Array, upper: Array) -> Array:
     """The distribution of each box with most mass on its first class, then on its second, ..."""
-    spare: Array = 1.0 - lower.sum(axis=1, keepdims=True)
+    spare: Array = np.maximum(1.0 - lower.sum(axis=1, keepdims=True), 0.0)
     taken = np.minimum(np.cumsum(upper - lower, axis=1), spare)
     taken[:, 1:] -= taken[:, :-1].copy()
     return lower + taken

@@ -71,13 +71,16 @@ def coverage(credal: CredalSet, distributions: Any, *, atol: float = 5e-4) -> fl
     return float(credal.contains(distributions, atol=atol).mean())
 
 
-def efficiency(credal: CredalSet) -> float:
+def efficiency(credal: CredalSet, *, empty: str = "raise") -> float:
     """One minus the mean width of all intervals: 1 for points, 0 when nothing is excluded.
 
     Parameters
     ----------
     credal : CredalSet
         n inputs, K classes.
+    empty : str
+        What to do about inputs whose bounds no distribution satisfies: "raise" names the first of
+        them, "nan" leaves them out; NaN if no others are left.
 
     See Also
     --------
@@ -85,7 +88,8 @@ def efficiency(credal: CredalSet) -> float:
     decal.selection.alpha_for_efficiency : The alpha that reaches a wanted efficiency.
     """
     _require_inputs(credal)
-    return 1.0 - float(np.mean(credal.upper - credal.lower))
+    sets = credal._with_members(empty) if isinstance(credal, CredalSet) else credal
+    return 1.0 - float(np.mean(sets.upper - sets.lower)) if len(sets) else np.nan
 
 
 def _require_inputs(credal: CredalSet) -> None:
@@ -242,7 +246,8 @@ def calibration_gaps(
     bins = check_count(bins, "bins")
     confidence = p.max(axis=1)
     gap = confidence - (p.argmax(axis=1) == y)
-    bin_of = np.clip(np.ceil(confidence * bins).astype(np.intp) - 1, 0, bins - 1)
+    # Not confidence * bins, which round-off lifts above the number of an edge.
+    bin_of = np.searchsorted(np.arange(1, bins) / bins, confidence, side="left")
     gaps: Array = np.bincount(bin_of, gap, minlength=bins).astype(np.float64)
     return gaps
 

@@ -47,6 +47,15 @@ def test_limits():
     )
 
 
+@pytest.mark.parametrize("b", [5e-324, 1e-300, 1e-40, 1e-34, 1e-30])
+def test_budgets_too_small_to_move_anything_move_nothing(b):
+    m = np.array([-20.0, -1.0, 0.0, 1.0, 20.0])
+    x = largest_log_odds(m, b)
+    # A small shift t costs t² c (1 - c) / 2.
+    shift = np.sqrt(2 * b * (2 + np.exp(m) + np.exp(-m)))
+    assert np.all((x >= m) & (x <= m + 2 * shift + 4 * np.spacing(np.abs(m))))
+
+
 @given(st.floats(1e-12, 500))
 def test_certainty_is_within_the_budget_from_where_it_is_said_to_be(b):
     m = float(certain_from(b))

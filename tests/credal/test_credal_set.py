@@ -1,6 +1,9 @@
 """What can be asked of every credal set, mostly of boxes; the arithmetic has tests of its own."""
 
+import math
 import sys
+from fractions import Fraction
+from itertools import product
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +14,9 @@ import decal
 from decal.credal import CredalSet
 from helpers.credal_sets import boxes
 from helpers.strategies import at_most
+from oracles import balls as oracle_balls
+from oracles import decisions as oracle
+from oracles import rational
 
 
 @pytest.fixture
@@ -271,3 +277,149 @@ def test_one_name_is_an_event_of_one_class():
         c.probability("malign")
     several = decal.MultiLabelCredalSet([[0.2, 0.5]], [[0.5, 0.8]], names=names)
     np.testing.assert_array_equal(several.any_of("benign"), [[0.5], [0.8]])
+
+
+def narrow(truth, width):
+    """Sets of every kind around a distribution."""
+    other = (1 - width) * truth + width / truth.shape[1]
+    return (
+        decal.IntervalCredalSet(np.maximum(truth - width, 0), np.minimum(truth + width, 1)),
+        decal.KLCredalSet(truth, width**2),
+        decal.HullCredalSet(np.stack([truth, other], axis=1)),
+    )
+
+
+@pytest.mark.parametrize("width", [0.0, 1e-300, 1e-17, 1e-15, 1e-12])
+def test_probabilities_of_rare_and_of_sure_events_lie_between_0_and_1(width):
+    rng = np.random.default_rng(0)
+    for scale in (1, 20, 300):
+        z = scale * rng.normal(size=(200, 4))
+        truth = np.exp(z - z.max(axis=1, keepdims=True))
+        truth /= truth.sum(axis=1, keepdims=True)
+        for sets in narrow(truth, width):
+            middle = sets.intersection_probability()
+            assert middle.min() >= 0
+            assert middle.max() <= 1
+            for event in product([False, True], repeat=4):
+                low, high = sets.probability(event)
+                assert np.all((low >= 0) & (low <= high) & (high <= 1)), (sets, event)
+                exact = [math.fsum(row[list(event)]) for row in truth]
+                assert np.abs([low - exact, high - exact]).max() <= 5 * width + 1e-15
+            bounds = sets.tighten()
+            assert bounds.lower.min() >= 0
+            assert bounds.upper.max() <= 1
+
+
+def one_of_each_kind(rng, K):
+    """A set of every kind, and distributions between which its answers lie: exact vertices of a
+    box and of a hull, many on the rim of a ball; and how far from them an answer may be.
+    """
+    lower, p, radius = rng.random(K) / K, rng.dirichlet(np.ones(K)), 0.3
+    upper = np.minimum(lower + np.append(rng.random(K - 1), 1.0), 1.0)
+    vertices = rng.dirichlet(np.ones(K), 3)
+    rim = oracle_balls.members(p, radius)[: oracle_balls.RAYS : 5]
+    return (
+        (decal.IntervalCredalSet([lower], [upper]), rational.box_vertices(lower, upper), 1e-8),
+        (decal.HullCredalSet([vertices]), [rational.rationals(v) for v in vertices], 1e-8),
+        (decal.KLCredalSet([p], radius), rim.tolist(), 5e-3),
+    )
+
+
+def assert_decides_by_definition(credal, members, utility, close):
+    """Every rule, in units of the largest utility, against exact arithmetic."""
+    unit = Fraction(float(np.abs(utility).max()))
+    rows = [rational.expectations(members, u) for u in utility]
+    earned = [[e / unit for e in row] for row in zip(*rows, strict=True)]
+    leads = np.array([[float(a - b) for b in row] for row in earned for a in row])
+    leads = leads.reshape(len(earned), len(utility), len(utility))  # of action a over b
+    worst, best = (np.array([float(f(e) / unit) for e in rows]) for f in (min, max))
+    margins = {
+        "interval_dominance": best - worst.max(),
+        "maximality": leads.max(axis=0).min(axis=1),
+        "e_admissible": oracle.game_values(
+            [np.delete(leads[:, a], a, axis=1) for a in range(len(utility))]
+        ),
+    }
+    for rule, margin in margins.items():
+        kept = credal.decide(rule, utility=utility)[0]
+        assert kept[margin > close].all(), rule
+        assert not kept[margin < -close].any(), rule
+    regret = -leads.min(axis=(0, 2))
+    scores = {"gamma_maximin": worst, "gamma_maximax": best, "minimax_regret": -regret}
+    for rule, score in scores.items():
+        assert score[credal.decide(rule, utility=utility)[0]] >= score.max() - close, rule
+    for found, exact in zip(credal.expectation(utility), (worst, best), strict=True):
+        assert np.all(np.isfinite(found))
+        np.testing.assert_allclose(found[0] / float(unit), exact, rtol=0, atol=close)
+
+
+@pytest.mark.parametrize("largest", [np.finfo(float).max, 9e307, 1e-305])
+def test_utilities_of_any_size_decide_as_exact_arithmetic_says(largest):
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        utility = largest * np.append(rng.uniform(-1, 1, size=(3, 3)), [[1, -1, 0]], axis=0)
+        utility[0] = -utility[3]
+        for credal, members, close in one_of_each_kind(rng, 3):
+            assert_decides_by_definition(credal, members, utility, close)
+
+
+@pytest.mark.parametrize("shortfall", [1e-3, 1e-6])
+@pytest.mark.parametrize("bad", [[-1e7, -1e7], [-1e7, 1.5]])
+def test_a_catastrophic_action_does_not_blur_the_choice_among_the_others(bad, shortfall):
+    # A hedge that falls short of a half is the best action nowhere, whatever else may be done.
+    hedge = 0.5 - shortfall
+    utility = np.array([[1, 0], [0, 1], [hedge, hedge], bad])
+    sets = (
+        decal.IntervalCredalSet([[0.1, 0.1]], [[0.9, 0.9]]),
+        decal.HullCredalSet([[[0.1, 0.9], [0.9, 0.1]]]),
+        decal.KLCredalSet([[0.5, 0.5]], 0.1),
+        decal.IntervalCredalSet([[0.0, 0.0]], [[1.0, 1.0]]),
+        decal.HullCredalSet([[[0.0, 1.0], [1.0, 0.0]]]),
+        decal.KLCredalSet([[0.5, 0.5]], np.inf),
+    )
+    for credal in sets:
+        harmless = bool(credal.lower[0, 0] == 0) and bad[1] > 1  # where only class 1 happens
+        assert credal.decide("e_admissible", utility=utility).tolist() == [
+            [True, True, False, harmless]
+        ], credal
+        best = utility[2] + 2 * shortfall
+        beaten = np.vstack([utility, best])  # beats the hedge by as little
+        assert not credal.decide("maximality", utility=beaten)[0, 2], credal
+
+
+@pytest.mark.parametrize("kind", ["box", "ball", "hull", "labels", "coupled"])
+def test_rows_are_picked_as_rows_or_refused(kind):
+    p = np.random.default_rng(0).dirichlet(np.ones(3), 4)
+    box = decal.IntervalCredalSet(0.9 * p, 0.9 * p + 0.1, point=p)
+    model = decal.coupled.CoupledDecalibrator(0.9, likelihood="mean")
+    sets = {
+        "box": box,
+        "ball": decal.KLCredalSet(p, 0.1),
+        "hull": decal.HullCredalSet(np.stack([p, p[::-1]], axis=1)),
+        "labels": decal.MultiLabelCredalSet(box.lower, box.upper, point=p),
+        "coupled": model.fit(np.log(p), [0, 1, 2, 0]).predict(np.log(p)),
+    }[kind].with_index(list("uvwx"))
+    for rows, expected in (
+        (1, [1]),
+        (-1, [3]),
+        (np.int64(1), [1]),
+        (np.array(1), [1]),
+        (np.array(-1), [3]),
+        ([], []),
+        ([2, 0], [2, 0]),
+        (np.array([True, False, True, False]), [0, 2]),
+        (slice(1, 3), [1, 2]),
+        (..., [0, 1, 2, 3]),
+    ):
+        picked = sets[rows]
+        assert picked.shape == (len(expected), 3), rows
+        np.testing.assert_array_equal(picked.lower, sets.lower[expected])
+        np.testing.assert_array_equal(picked.point, sets.point[expected])
+        assert picked.index["row"].tolist() == ["uvwx"[i] for i in expected]
+        assert repr(picked)
+    for rows in (None, True, np.True_, np.array([[0, 1]]), np.array([[0]])):
+        with pytest.raises(IndexError, match="rows must be a number, a slice, a mask or a list of"):
+            sets[rows]
+    for rows in (4, np.array(4), -5):
+        with pytest.raises(IndexError, match=f"row {int(rows)} is out of range for 4 inputs"):
+            sets[rows]

@@ -107,6 +107,16 @@ def some_lists(n=300, K=50, m=6, seed=0):
     return np.take_along_axis(log_p, classes, 1), classes, labels, K
 
 
+def test_one_list_is_picked_by_its_number():
+    values, classes, _, K = some_lists()
+    top = decal.TopLogits(values, classes, total_classes=K)
+    for one in (1, np.array(1), [1]):
+        assert top[one].shape == (1, K)
+        np.testing.assert_array_equal(top[one].dense(), top.dense()[1:2])
+    with pytest.raises(IndexError, match="rows must be a number, a slice, a mask or a list of"):
+        top[None]
+
+
 def test_the_order_within_a_list_means_nothing():
     values, classes, labels, K = some_lists()
     other = np.random.default_rng(1).permutation(values.shape[1])

@@ -228,7 +228,11 @@ def test_answers_without_any_probability_of_a_label_are_refused():
 def test_rows_are_picked_like_those_of_an_array():
     z = np.log([[0.5, 0.3, 0.2], [0.2, 0.2, 0.6]])
     masses = vocabulary_masses(z, ["a", "b", "x"], Verbaliser(["a", "b"]))
-    assert masses[1:].lower.tolist() == masses.lower[1:].tolist()
+    for one in (slice(1, None), 1, -1, np.array(1)):
+        assert masses[one].lower.tolist() == masses.lower[1:].tolist()
+        assert len(masses[one].remainder) == 1
+    with pytest.raises(IndexError, match="rows must be a number, a slice, a mask or a list of"):
+        masses[None]
     assert repr(masses[[0]]) == "LabelMasses: 1 answers, 2 labels, 1 known exactly"
 
 
@@ -239,7 +243,7 @@ def test_one_answer_is_picked_with_its_name():
         assert masses[row].names == ("q2",)
         assert masses[row].shape == (1, 2)
     assert [one.names for one in masses] == [("q0",), ("q1",), ("q2",)]
-    with pytest.raises(IndexError, match="indexed by rows only"):
+    with pytest.raises(IndexError, match="rows must be a number, a slice"):
         masses[None]
 
 

@@ -104,7 +104,8 @@ def _between(m: Array, b: Array, most: Array, table: Array | None) -> Array:
         x = _first(m, b, wanted)
     else:
         x = _from_table(m, b, wanted, table)
-    todo: Any = slice(None)
+    moves = x > m  # shifts below the precision of m stay 0
+    todo: Any = slice(None) if moves.all() else np.flatnonzero(moves)
     for _ in range(MAX_STEPS):
         x[todo], settled = _step(m[todo], wanted[todo], x[todo])
         todo = np.arange(len(m))[todo][~settled]
@@ -123,13 +124,15 @@ def _step(m: Array, wanted: Array, x: Array) -> tuple[Array, NDArray[np.bool_]]:
     step = off / (rise + fall)
     bend = (1.0 + t * (p - q)) / t + fall - rise  # second over first derivative
     step /= np.clip(1.0 - 0.5 * step * bend, 0.5, 2.0)
-    return np.maximum(x - step, m), np.abs(step) <= LAST_STEP * np.minimum(t, 1.0)
+    after = np.maximum(x - step, m)
+    return after, (np.abs(step) <= LAST_STEP * np.minimum(t, 1.0)) | (after == m)
 
 
 def _first(m: Array, b: Array, wanted: Array) -> Array:
     """The larger of two lower bounds of the endpoint."""
     c, d = sigmoid(m), sigmoid(-m)
-    small = 1.0 / (np.sqrt(c * d / (2.0 * b)) + np.maximum(d - c, 0.0) / 3.0)
+    with np.errstate(over="ignore"):  # of budgets that move nothing
+        small = 1.0 / (np.sqrt(c * d / (2.0 * b)) + np.maximum(d - c, 0.0) / 3.0)
     bound: Array = np.maximum(m + small, wanted)
     return bound
 

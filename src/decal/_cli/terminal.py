@@ -49,10 +49,13 @@ WITH_OPTIONS = (
         "MODEL must be a file that a command of decal wrote",
     ),
     (r"path must be a file as `save` wrote it", "MODEL must be as a command of decal wrote it"),
-    (r"path must hold a (\w+):", r"MODEL must hold a \1:"),
-    (r"Load it with decal\.LabelShift\.load\.", "Give it to decal shift or decal explore."),
-    (r"Load it with decal\.triage\.Triage\.load\.", "Give it to decal triage."),
-    (r" Load it with [\w.]+\.load\.", " No command reads it."),
+    (r"path must hold a Decalibrator:", "MODEL must be a file that decal fit wrote:"),
+    (r"path must hold a LabelShift:", "MODEL must be a file that decal shift wrote:"),
+    (r"path must hold a Triage:", "MODEL must be a file that decal triage wrote:"),
+    (r"which holds a Decalibrator\. .*", "which decal fit wrote."),
+    (r"which holds a LabelShift\. .*", "which is for decal shift and decal explore."),
+    (r"which holds a Triage\. .*", "which is for decal triage."),
+    (r"which holds a \w+\. .*", "which is for decal in Python."),
     (
         r"this LabelShift must have observed unlabelled inputs first\. .*",
         "MODEL must have observed unlabelled inputs first. Let decal shift observe some and keep "

@@ -29,9 +29,9 @@ def at_least(count: int, probabilities: Array) -> float:
     count : int
         How many events at least.
     probabilities : (n,) array
-        Of the events.
+        Of the events; below 0 or above 1, which round-off may make them, is 0 or 1.
     """
-    p = probabilities
+    p = np.clip(probabilities, 0.0, 1.0)
     s = count - int(np.count_nonzero(p == 1))
     p = p[(p > 0) & (p < 1)]
     if s <= 0:
@@ -64,7 +64,7 @@ def _tilt(log_odds: Array, mean: float) -> float:
             break
         low, high = (t, high) if missing > 0 else (low, t)
         step = t + missing / max(float(np.sum(q * (1 - q))), 1e-300)
-        top = high if high < math.inf else t + 8.0
+        top = high if high < math.inf else 2.0 * t + 8.0
         t = step if low < step < top else (low + top) / 2
     return t
 

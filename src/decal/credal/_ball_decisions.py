@@ -29,9 +29,10 @@ from decal.credal._ball_support import (
 from decal.decisions import (
     ADMISSIBLE_TOLERANCE,
     TIE_TOLERANCE,
+    action_units,
     contested,
     interval_dominance,
-    largest_utility,
+    leads,
     shortfalls,
 )
 
@@ -204,7 +205,7 @@ def maximality(log_c: Array, radius: Array, utility: Array | None = None) -> Mas
     if utility is None:
         return _within_blocks(lambda rows: need_to_reach(log_c[rows]), log_c, radius)
     kept, least, _ = _shortfalls(log_c, radius, utility)
-    return kept & (least <= TIE_TOLERANCE * largest_utility(utility))
+    return kept & (least <= TIE_TOLERANCE)
 
 
 def e_admissible(log_c: Array, radius: Array, utility: Array | None = None) -> Mask:
@@ -228,15 +229,13 @@ def e_admissible(log_c: Array, radius: Array, utility: Array | None = None) -> M
     if utility is None:
         return _within_blocks(lambda rows: need_to_win(log_c[rows], radius[rows]), log_c, radius)
     kept = maximality(log_c, radius, utility)
-    unit = largest_utility(utility)
-    payoff = utility / (2.0 * unit)  # differences lie in [-1, 1]
-    expected = np.exp(log_c) @ payoff.T
-    best = expected >= expected.max(axis=1, keepdims=True) - TIE_TOLERANCE / 2.0
+    expected = np.exp(log_c) @ utility.T
+    best = interval_dominance(expected, expected, unit=action_units(utility))
     admissible = kept.copy()
-    for row, action, rivals in contested(kept, sum(utility.shape)):
+    for row, action, rivals in contested(kept, utility.size):
         unclear = ~best[row, action]
         row, action, rivals = row[unclear], action[unclear], rivals[unclear]
-        reply = _favourable(log_c[row], radius[row], payoff, action, rivals)
+        reply = _favourable(log_c[row], radius[row], leads(utility, action, rivals))
         shortfall, _ = bracket_values(reply, *rivals.shape, threshold=ADMISSIBLE_TOLERANCE)
         admissible[row, action] = shortfall < ADMISSIBLE_TOLERANCE
     return admissible
@@ -266,31 +265,26 @@ def minimax_regret(log_c: Array, radius: Array, utility: Array | None = None) ->
 
 def _shortfalls(log_c: Array, radius: Array, utility: Array) -> tuple[Mask, Array, Array]:
     """Survivors of interval dominance, and `shortfalls` between them, over balls."""
-    unit = largest_utility(utility)
-    kept = interval_dominance(*expectation(log_c, radius, utility), unit=unit)
+    units = action_units(utility)
+    kept = interval_dominance(*expectation(log_c, radius, utility), unit=units)
 
     def compare(row: Indices, a: Indices, b: Indices) -> tuple[Array, Array]:
         pairs, each = np.unique(np.stack([a, b]), axis=1, return_inverse=True)
-        difference = (utility[pairs[1]] - utility[pairs[0]]) / unit
+        difference = utility[pairs[1]] - utility[pairs[0]]
         z, v = of_few_values(log_c[row], difference, each.reshape(-1))
-        return -support(z, -v, radius[row]) * unit, support(z, v, radius[row]) * unit
+        return -support(z, -v, radius[row]), support(z, v, radius[row])
 
-    return kept, *shortfalls(kept, compare, log_c.shape[1])
+    return kept, *shortfalls(kept, compare, units, log_c.shape[1])
 
 
-def _favourable(
-    log_c: Array, radius: Array, payoff: Array, action: Indices, rivals: Indices
-) -> Reply:
+def _favourable(log_c: Array, radius: Array, lead: Array) -> Reply:
     """The ball's reply to a mixture of rivals: the member that most favours the action."""
 
     def reply(game: Indices, weights: Array) -> Array:
-        each = np.arange(len(game))[:, None]
-        own, others = action[game, None], rivals[game]
-        mixture = np.zeros((len(game), len(payoff)))
-        np.add.at(mixture, (each, others), weights)
-        favours = payoff[action[game]] - mixture @ payoff
-        earned = extreme_member(log_c[game], favours, radius[game]) @ payoff.T
-        return earned[each, others] - earned[each, own]
+        ahead = lead[game]
+        against = np.matmul(weights[:, None], ahead)[:, 0]
+        member = extreme_member(log_c[game], -against, radius[game])
+        return np.asarray(np.matmul(ahead, member[:, :, None])[:, :, 0])
 
     return reply
 

@@ -156,7 +156,7 @@ class IntervalCredalSet(CredalSet):
         missing = 1 - low.sum(axis=1, keepdims=True)
         total = (high - low).sum(axis=1, keepdims=True)
         share = np.divide(missing, total, out=np.zeros_like(total), where=total > 0)
-        return self._at_their_rows(low + (high - low) * share)
+        return self._at_their_rows(low + (high - low) * np.clip(share, 0.0, 1.0))
 
     def lower_entropy(self, *, max_nodes: int = box_entropy.MAX_NODES) -> box_entropy.LowerEntropy:
         """The lower entropy with its certificate: value, bound, nodes and exact, (n,) each.
@@ -210,9 +210,10 @@ class IntervalCredalSet(CredalSet):
 
 
 def reachable(lower: Array, upper: Array) -> tuple[Array, Array]:
-    """The bounds (n, K) that members of non-empty boxes attain."""
-    room_up = 1 - lower.sum(axis=1, keepdims=True)
-    room_down = upper.sum(axis=1, keepdims=True) - 1
+    """The bounds (n, K) that members of non-empty boxes attain: within the given ones."""
+    # Round-off in the sums must not take from a box what it does not have...
+    room_up = np.maximum(1 - lower.sum(axis=1, keepdims=True), 0.0)
+    room_down = np.maximum(upper.sum(axis=1, keepdims=True) - 1, 0.0)
     low, high = np.maximum(lower, upper - room_down), np.minimum(upper, lower + room_up)
-    # Round-off in the two sums may let endpoints that coincide cross by an ulp.
+    # ...nor let endpoints that coincide cross.
     return np.minimum(low, high), high

@@ -301,7 +301,7 @@ class CredalSet(IntervalRows):
         if utility is not None:
             table, names = check_utility(utility, self.shape[1], self.classes)
         optimism = check_alpha(optimism, "optimism")
-        actions = self._with_members(empty)._actions(rule, table, optimism)
+        actions = self._with_members(empty)._actions(rule, decisions.scaled(table), optimism)
         found = self._at_their_rows(actions, missing=False if actions.ndim == 2 else -1)
         return found if names is None else self._by_action(found, names, utility)
 
@@ -329,7 +329,7 @@ class CredalSet(IntervalRows):
         (array([25.]), array([75.]))
         """
         table = check_values(values, "values", self.shape[1], names=self.classes)
-        least, greatest = self._with_members(empty)._expectation(table)
+        least, greatest = decisions.in_range(self._with_members(empty)._expectation, table)
         return self._at_their_rows(least), self._at_their_rows(greatest)
 
     def probability(self, event: Any, *, empty: str = "raise") -> tuple[Array, Array]:
@@ -355,7 +355,8 @@ class CredalSet(IntervalRows):
         (array([0.25]), array([0.5]))
         """
         inside = check_event(event, self.shape[1], self.classes).astype(np.float64)
-        least, greatest = self._with_members(empty)._expectation(inside)
+        bounds = self._with_members(empty)._expectation(inside)
+        least, greatest = decisions.as_probabilities(*bounds)
         return self._at_their_rows(least), self._at_their_rows(greatest)
 
     @property
@@ -412,8 +413,7 @@ class CredalSet(IntervalRows):
         """What `decide` answers, of sets that have members in every row."""
         if rule in decisions.RANGE_RULES:
             worst, best = self._reachable if table is None else self._expectation(table)
-            largest = decisions.largest_utility(table)
-            return decisions.RANGE_RULES[rule](worst, best, optimism, largest)
+            return decisions.RANGE_RULES[rule](worst, best, optimism, decisions.action_units(table))
         if rule in self._rules:
             return self._rules[rule](*self._arrays, table)
         return self._best_at_point(table)

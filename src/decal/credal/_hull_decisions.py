@@ -20,9 +20,10 @@ from decal.decisions import (
     TIE_TOLERANCE,
     Indices,
     Mask,
+    action_units,
     contested,
     interval_dominance,
-    largest_utility,
+    pair_units,
     shortfalls,
 )
 
@@ -139,15 +140,15 @@ def maximality(vertices: Array, utility: Array | None = None) -> Mask:
         Finite utilities of A actions. Without it, 0/1 loss.
     """
     earned = _earned(vertices, utility)
-    unit = largest_utility(utility)
-    kept = interval_dominance(*box(earned), unit=unit)
+    units = _units(earned, utility)
+    kept = interval_dominance(*box(earned), unit=units)
 
     def compare(row: Indices, a: Indices, b: Indices) -> tuple[Array, Array]:
         difference = earned[row, :, b] - earned[row, :, a]
         return difference.min(axis=1), difference.max(axis=1)
 
-    least, _ = shortfalls(kept, compare, vertices.shape[1])
-    return kept & (least <= TIE_TOLERANCE * unit)
+    least, _ = shortfalls(kept, compare, units, vertices.shape[1])
+    return kept & (least <= TIE_TOLERANCE)
 
 
 def minimax_regret(vertices: Array, utility: Array | None = None) -> Indices:
@@ -181,18 +182,18 @@ def e_admissible(vertices: Array, utility: Array | None = None) -> Mask:
         Finite utilities of A actions. Without it, 0/1 loss.
     """
     earned = _earned(vertices, utility)
-    unit = largest_utility(utility)
+    units = _units(earned, utility)
     kept = maximality(vertices, utility)
     if utility is None:
         kept &= decisions.e_admissible(*box(vertices))
-    best: Array = earned.max(axis=2, keepdims=True) - TIE_TOLERANCE * unit
-    admissible: Mask = kept & (earned >= best).any(axis=1)
+    admissible: Mask = kept & interval_dominance(earned, earned, unit=units).any(axis=1)
     for row, action, rivals in contested(kept, earned.shape[1] * earned.shape[2]):
         unclear = ~admissible[row, action]
         row, action, rivals = row[unclear], action[unclear], rivals[unclear]
         own = earned[row, :, action][:, :, None]
         lead = own - np.take_along_axis(earned[row], rivals[:, None, :], axis=2)
 
+        unit = pair_units(units, action[:, None], rivals)[:, None]
         reply = _best_rival(lead / (2.0 * unit))  # payoffs in [-1, 1]
         _, most = bracket_values(reply, *lead.shape[:2], threshold=-ADMISSIBLE_TOLERANCE)
         admissible[row, action] = most >= -ADMISSIBLE_TOLERANCE
@@ -226,6 +227,11 @@ def _furthest_class(offset: Array) -> Reply:
 def _earned(vertices: Array, utility: Array | None) -> Array:
     """Expected utility of every action at every vertex, (n, M, A)."""
     return vertices if utility is None else np.matmul(vertices, utility.T)
+
+
+def _units(earned: Array, utility: Array | None) -> Array:
+    """(A,) the largest absolute utility of each action."""
+    return np.broadcast_to(action_units(utility), earned.shape[2:])
 
 
 def _regret(earned: Array) -> Array:

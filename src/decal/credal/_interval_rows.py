@@ -198,11 +198,20 @@ def _counted(number: int, thing: str) -> str:
 
 
 def row_index(rows: Any, count: int) -> Any:
-    """What picks rows of an array and keeps it a matrix."""
+    """What picks some of `count` rows of an array and keeps its axes."""
     if isinstance(rows, tuple):
         raise IndexError("a credal set is indexed by rows only: use .lower[row, class]")
-    if isinstance(rows, int | np.integer):
-        if not -count <= rows < count:
-            raise IndexError(f"row {rows} is out of range for {count} inputs")
-        return [rows]
-    return rows
+    if isinstance(rows, slice):
+        return rows  # which picks a view
+    number = np.asarray(rows)
+    if number.ndim == 0 and number.dtype.kind in "iu":
+        if not -count <= number < count:
+            raise IndexError(f"row {number} is out of range for {count} inputs")
+        return [int(number)]
+    picked = np.arange(count)[rows]
+    if picked.ndim != 1:
+        raise IndexError(
+            "rows must be a number, a slice, a mask or a list of numbers: got "
+            f"{type(rows).__name__}, which picks shape {picked.shape}."
+        )
+    return picked

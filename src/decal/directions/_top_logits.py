@@ -24,6 +24,7 @@ from decal._base.data_frames import require_same_order
 from decal._base.numerics import Array, margins, row_blocks, sigmoid
 from decal._base.top_checks import check_remainder, check_top_classes, check_top_values
 from decal.credal import IntervalCredalSet
+from decal.credal._interval_rows import row_index
 from decal.directions._bins import (
     BIN_WIDTH,
     WIDEST_BIN,
@@ -108,7 +109,8 @@ class TopLogits:
         return np.exp(self.log_remainder)
 
     def __getitem__(self, rows: Any) -> TopLogits:
-        """The chosen rows: a slice, a mask or a list of integers."""
+        """The chosen rows: an integer, a slice, a mask or a list of integers."""
+        rows = row_index(rows, len(self))
         part = TopLogits.__new__(TopLogits)
         part.total_classes, part.classes = self.total_classes, self.classes[rows]
         part.log_p, part.log_remainder = self.log_p[rows], self.log_remainder[rows]

@@ -481,11 +481,11 @@ class _Curves:
         labels: Rows | None,
         truth: Array | None,
     ) -> None:
-        n = len(credal)
+        n, sets = len(credal), credal[~credal.is_empty]
         found = {
-            "efficiency": n * metrics.efficiency(credal),
+            "efficiency": len(sets) * metrics.efficiency(sets) if len(sets) else 0.0,
             "size": kept.sum(),
-            "empty": credal.is_empty.sum(),
+            "empty": n - len(sets),
         }
         if truth is not None:
             found["coverage"] = n * metrics.coverage(credal, truth)
@@ -501,8 +501,9 @@ class _Curves:
 
     def means(self) -> dict[str, list[float] | None]:
         """Each curve of the page; None if it needs labels or a truth that were not given."""
+        of = {"efficiency": self.rows - self.sums.get("empty", 0)}  # empty sets have no width
         return {
-            name: (self.sums[name] / np.maximum(self.rows, 1)).tolist()
+            name: (self.sums[name] / np.maximum(of.get(name, self.rows), 1)).tolist()
             if name in self.sums
             else None
             for name in ("efficiency", "coverage", "size", "missed")

@@ -20,6 +20,7 @@ from decal._base.checks import check_choice, check_count, check_logits
 from decal._base.data_frames import ROW
 from decal._base.numerics import Array, row_blocks
 from decal.credal import IntervalCredalSet
+from decal.credal._interval_rows import row_index
 from decal.decalibrator import Decalibrator
 from decal.llm._answers import (
     Answer,
@@ -181,10 +182,8 @@ class LabelMasses:
 
     def __getitem__(self, rows: Any) -> LabelMasses:
         """The chosen answers: an integer, a slice, a mask or a list of integers."""
-        rows = np.atleast_1d(np.arange(len(self))[rows])
-        if rows.ndim > 1:
-            raise IndexError("label masses are indexed by rows only: use .lower[row, label]")
-        names = None if self.names is None else tuple(self.names[row] for row in rows)
+        rows = row_index(rows, len(self.lower))
+        names = None if self.names is None else tuple(np.array(self.names, dtype=object)[rows])
         return LabelMasses(
             self.lower[rows],
             self.upper[rows],
