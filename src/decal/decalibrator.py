@@ -19,21 +19,24 @@ from decal._base.checks import (
     check_flag,
     check_steps,
 )
+from decal._base.confidences import FEWEST_NEW_ROWS, UNLIKE, Confidences
 from decal._base.data_frames import class_columns, id_columns, index_of, is_frame
 from decal._base.inputs import (
     REMEDY,
+    ShiftWarning,
+    asked_by_a_search,
     check_floor,
     frames_within_decal,
     read_labelled,
     read_logits,
     require_possible_labels,
-    warn_of_other_order,
 )
 from decal._base.markup import table
 from decal._base.numerics import Array, Logits
 from decal._base.places import IN_ARRAY, Place
 from decal._io import model_files
 from decal.credal import IntervalCredalSet, KLCredalSet
+from decal.credal._warnings import warn_if_vacuous
 from decal.directions import (
     Direction,
     Endpoints,
@@ -53,6 +56,9 @@ __all__ = ["Decalibrator", "ReferenceWarning", "decalibrate"]
 
 CLASSES_SHOWN = 20
 """Classes that a notebook lists."""
+
+SAME_ROWS = 1e-9
+"""Distribution functions that differ by less are of the same rows."""
 
 FAR_FROM_REFERENCE = 10.0
 """Budgets between a model and its reference that are worth a warning."""
@@ -141,6 +147,7 @@ class Decalibrator:
                 "Pass probabilities=True if they are probabilities."
             )
         self._learnt: Learnt | None = None
+        self._said: set[str] = set()
         self._learning = threading.Lock()
 
     # Learning
@@ -166,7 +173,8 @@ class Decalibrator:
         labels : (n,) array
             Integers 0..K-1; or names of classes, if these are known. Of a data frame, also the name
             of a column; whole numbers are names there if a class is called by a whole number. A
-            LabelOrderWarning tells if they contradict the logits more than chance would.
+            LabelOrderWarning tells if they seem to be of other rows, or the columns in another
+            order.
         sample_weight : (n,) array, optional
             A weight of 2 counts like two equal rows. Positive ones lie in 1e-100 to 1e100, and
             span at most twelve decades. Of a data frame, also the name of a column.
@@ -183,10 +191,13 @@ class Decalibrator:
 
     def _fit_checked(self, *data: Any) -> Self:
         """Learn from logits, labels, weights and classes that were checked where they were read."""
-        learnt = Learnt.of(self.directions, *data, reference=self.reference, may_be_kept=True)
+        confidences = Confidences.of(*data[:3])
+        wrong = confidences.warn_of_other_order(data[0].shape[1])
+        settings = {"reference": self.reference, "may_be_kept": True}
+        learnt = Learnt.of(self.directions, *data, confidences=confidences, **settings)
         self._warn_if_far(learnt)
         with self._learning:
-            self._learnt = learnt
+            self._learnt, self._said = learnt, {"order"} if wrong else set()
         return self
 
     def partial_fit(
@@ -204,7 +215,7 @@ class Decalibrator:
         """
         self._require_mergeable()
         data = self._check(logits, labels, sample_weight, classes, self._learnt, whole=False)
-        return self._add(Learnt.of(self.directions, *data)) if len(data[0]) else self
+        return self._add_and_look(Learnt.of(self.directions, *data)) if len(data[0]) else self
 
     def merge(self, other: Decalibrator) -> Self:
         """Add what another Decalibrator has learnt; the result is that of `fit` on both data sets.
@@ -221,7 +232,9 @@ class Decalibrator:
             raise ValueError(
                 f"other must have probabilities={self.probabilities}: got {other.probabilities}."
             )
-        return self._add(other._known)
+        known = other._known
+        self._said |= other._said
+        return self._add_and_look(known)
 
     def _check(
         self,
@@ -244,8 +257,6 @@ class Decalibrator:
         )
         if not isinstance(z, TopLogits):
             require_possible_labels(z, y, probabilities=self.probabilities, floor=self.floor)
-            if known is None:
-                warn_of_other_order(z, y, w)
         return z, y, w, names
 
     def _learn_checked(
@@ -305,6 +316,16 @@ class Decalibrator:
         """Learn what other data say, too."""
         with self._learning:
             self._learnt = more if self._learnt is None else self._learnt + more
+        return self
+
+    def _add_and_look(self, more: Learnt) -> Self:
+        """The same, and look at the labels of all data whenever these have about doubled."""
+        before = 0 if self._learnt is None else self._learnt.rows
+        rows = self._add(more)._known.rows
+        found, K = self._known.confidences, len(self._known.label_weight)
+        doubled = found is not None and rows.bit_length() > before.bit_length()
+        if doubled and "order" not in self._said and found.warn_of_other_order(K):
+            self._said.add("order")
         return self
 
     def _require_mergeable(self) -> None:
@@ -442,7 +463,8 @@ class Decalibrator:
         logits : (n, K) array
             Of the same model, -inf where a class is masked; or a `decal.TopLogits`. The columns of
             a data frame are found by the names of the classes, in whatever order they stand. No
-            rows give no sets.
+            rows give no sets. A `decal.shift.ShiftWarning` tells, once, if the model is surer of
+            100 inputs or more than of the labelled ones, or less sure.
         alpha : float, optional
             Level in [0, 1]; by default the one given at construction.
         ids : str, list of str, or (n,) array, optional
@@ -459,9 +481,42 @@ class Decalibrator:
         if isinstance(logits, TopLogits):
             self._checked(logits, len(learnt.label_weight))
             shifts = learnt.at(0, self.likelihood, level)
-            return top_box(logits, shifts.lower, shifts.upper, joint=self.box == "joint")
+            listed = top_box(logits, shifts.lower, shifts.upper, joint=self.box == "joint")
+            self._look_at(logits, listed, level)
+            return listed
         z = self._new_inputs(logits, ids, learnt)
-        return self._predict_checked(z, level, learnt)._named(index_of(logits, ids, rows=len(z)))
+        sets = self._predict_checked(z, level, learnt)
+        self._look_at(z, sets, level)
+        return sets._named(index_of(logits, ids, rows=len(z)))
+
+    def _look_at(self, logits: Any, sets: IntervalCredalSet | TopIntervals, alpha: float) -> None:
+        """Warn, once each, of inputs unlike the labelled ones and of sets that exclude nothing."""
+        if asked_by_a_search():
+            return
+        if len(logits) >= FEWEST_NEW_ROWS and "unlike" not in self._said:
+            self._warn_if_unlike(Confidences.of(logits))
+        if "vacuous" not in self._said and warn_if_vacuous(sets.lower, sets.upper, alpha):
+            self._said.add("vacuous")
+
+    def _warn_if_unlike(self, new: Confidences) -> None:
+        """Warn of new inputs of which the model is surer, or less sure, than of the labelled ones.
+
+        The first that are not the labelled ones settle it.
+        """
+        fitted = self._known.confidences
+        if fitted is None or new.rows < FEWEST_NEW_ROWS or fitted.distance(new) < SAME_ROWS:
+            return
+        self._said.add("unlike")
+        p = fitted.p_value(new)
+        if p < UNLIKE:
+            warnings.warn(
+                f"logits must come as those that fit was given: got a mean confidence of "
+                f"{new.mean:.2f} on {new.rows:,.0f} inputs, and {fitted.mean:.2f} on the labelled "
+                f"ones (p = {p:.1g}). If the model was trained on these, fit on held-out data; if "
+                "the inputs are of another kind, the labels say little about them.",
+                ShiftWarning,
+                stacklevel=frames_within_decal(),
+            )
 
     def _new_inputs(
         self, logits: Any, ids: Any = None, learnt: Learnt | None = None, *, empty: bool = True

@@ -29,7 +29,9 @@ from decal._base.checks import (
     check_labels,
     check_tolerance,
     check_weights,
+    require_matrix,
 )
+from decal._base.confidences import Confidences
 from decal._base.data_frames import index_of, is_frame
 from decal._base.inputs import CONVERT, read_labelled_frame, read_logits
 from decal._base.numerics import Array, sigmoid
@@ -308,10 +310,12 @@ class CoupledDecalibrator:
             logits, labels, sample_weight, names = read_labelled_frame(
                 logits, labels, sample_weight, names, whole=True
             )
+        require_matrix(logits, labels)
         z = read_logits(logits, masked=False, remedy=CONVERT)
         names = check_class_names(names, z.shape[1])
         y = check_labels(labels, rows=len(z), classes=z.shape[1], names=names, in_table=framed)
         w = check_weights(sample_weight, rows=len(z))
+        Confidences.of(z, y, w).warn_of_other_order(z.shape[1])
         if w is None:
             w = np.ones(len(z))
         counted = w > 0

@@ -8,7 +8,12 @@ import warnings
 
 import numpy as np
 
+from decal._base.checks import DEFAULT_ALPHA
+from decal._base.inputs import frames_within_decal
 from decal._base.numerics import Array
+
+VACUOUS = 0.9
+"""Sets of a greater mean width exclude next to nothing."""
 
 NEAR_CAP = 0.99
 """A measure is at its cap from this share of its greatest possible value on."""
@@ -25,7 +30,25 @@ class BracketWarning(UserWarning):
 
 
 class SaturationWarning(UserWarning):
-    """A measure is at its greatest value for most inputs, or ranks confident inputs first."""
+    """Sets exclude next to nothing, or a measure of them does not rank inputs as it should."""
+
+
+def warn_if_vacuous(lower: Array, upper: Array, alpha: float) -> bool:
+    """Warn, and say so, if most intervals (n, K) are nearly [0, 1], though alpha is not 0."""
+    if len(lower) < FEWEST_RANKED or alpha == 0:
+        return False
+    width = float((upper - lower).mean())
+    if width <= VACUOUS:
+        return False
+    warnings.warn(
+        f"credal sets exclude next to nothing: their mean width is {width:.2f} at alpha = "
+        f"{alpha:g}. alpha is no rate of errors, as in conformal prediction, but how likely labels "
+        "must remain, per example: larger is narrower. Take a larger alpha, of which "
+        f"{DEFAULT_ALPHA:g} is the default, or choose one with decal.selection.",
+        SaturationWarning,
+        stacklevel=frames_within_decal(),
+    )
+    return True
 
 
 def warn_if_saturated(

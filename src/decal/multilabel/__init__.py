@@ -23,6 +23,7 @@ from decal._base.checks import (
     check_flag,
     check_weights,
 )
+from decal._base.confidences import Confidences
 from decal._base.data_frames import column_names, index_of, is_frame, require_same_order
 from decal._base.inputs import check_floor, frames_within_decal
 from decal._base.label_checks import check_answers, read_label_logits, require_possible_answers
@@ -208,6 +209,8 @@ class MultiLabelDecalibrator:
         w = check_weights(weights, rows=len(z))
         if w is not None and not w.all():
             z, y, w = z[w > 0], y[w > 0], w[w > 0]
+        if known is None:
+            Confidences.of_answers(z, y, w).warn_of_other_order(None)
         return z, y, w, known_as
 
     def _read(self, logits: Any, names: tuple[str, ...] | None, labels: int | None) -> Logits:

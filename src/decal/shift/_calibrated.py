@@ -9,14 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decal._base.inputs import ShiftWarning
 from decal._base.numerics import Array, Logits
 from decal._base.places import listing
 from decal.directions import Reference
 from decal.directions._best_model import best_model
-
-
-class ShiftWarning(UserWarning):
-    """Adapted predictions rest on something that the data cannot tell."""
 
 
 @dataclass(frozen=True, eq=False)
