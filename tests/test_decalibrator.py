@@ -550,3 +550,43 @@ def test_a_model_says_that_every_scale_is_plausible_from_where_it_is(K):
         d.alpha = alpha
         assert ("all sets hold the uniform distribution" in repr(d)) is vacuous
         assert (d.predict(logits).lower <= 1 / K + 1e-9).all() == vacuous
+
+
+# Sets that exclude nothing
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_alpha_of_conformal_users_is_told_once_what_alpha_is():
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(300, 5))
+    y = np.argmax(z + rng.gumbel(size=z.shape), axis=1)
+    message = r"mean width is 0\.9\d at alpha = 0\.05\. alpha is no rate of errors.* Take a larger"
+    d = decal.decalibrate(z, y, alpha=0.05)
+    assert (d.predict(z[:9]).upper > 0.9).mean() > 0.9  # few inputs are looked at one by one
+    with pytest.warns(decal.SaturationWarning, match=message) as found:
+        d.predict(z)
+    assert (len(found), found[0].filename) == (1, __file__)
+    d.predict(z)  # once
+    usual = decal.decalibrate(z, y)
+    usual.predict(z)
+    usual.predict(z, alpha=0)  # asked for
+    with pytest.warns(decal.SaturationWarning):
+        usual.predict(z, alpha=0.05)
+    multi = decal.MultiLabelDecalibrator(0.05).fit(z, (z > 0).astype(int))
+    with pytest.warns(decal.SaturationWarning):
+        multi.predict(z)
+    coupled = decal.CoupledDecalibrator(0.05, likelihood="mean").fit(z[:60], y[:60])
+    with pytest.warns(decal.SaturationWarning):
+        coupled.predict(z[:12])
+
+
+@pytest.mark.filterwarnings("error:credal sets exclude")
+def test_searches_that_try_small_alphas_say_nothing_of_them():
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(300, 5))
+    y = np.argmax(z + rng.gumbel(size=z.shape), axis=1)
+    d = decal.decalibrate(z, y)
+    decal.selection.alpha_for_efficiency(d, z, 0.02)
+    decal.selection.path(d, z)
+    decal.triage.choose(z, y, budget=0.2)
+    assert not d._said

@@ -192,7 +192,8 @@ class Decalibrator:
     def _fit_checked(self, *data: Any) -> Self:
         """Learn from logits, labels, weights and classes that were checked where they were read."""
         confidences = Confidences.of(*data[:3])
-        wrong = confidences.warn_of_other_order(data[0].shape[1])
+        K = data[0].shape[1]
+        wrong = not asked_by_a_search() and confidences.warn_of_other_order(K)
         settings = {"reference": self.reference, "may_be_kept": True}
         learnt = Learnt.of(self.directions, *data, confidences=confidences, **settings)
         self._warn_if_far(learnt)
@@ -491,12 +492,10 @@ class Decalibrator:
 
     def _look_at(self, logits: Any, sets: IntervalCredalSet | TopIntervals, alpha: float) -> None:
         """Warn, once each, of inputs unlike the labelled ones and of sets that exclude nothing."""
-        if asked_by_a_search():
-            return
-        if len(logits) >= FEWEST_NEW_ROWS and "unlike" not in self._said:
+        enough = len(logits) >= FEWEST_NEW_ROWS
+        if enough and "unlike" not in self._said and not asked_by_a_search():
             self._warn_if_unlike(Confidences.of(logits))
-        if "vacuous" not in self._said and warn_if_vacuous(sets.lower, sets.upper, alpha):
-            self._said.add("vacuous")
+        warn_if_vacuous(sets, alpha, self._said)
 
     def _warn_if_unlike(self, new: Confidences) -> None:
         """Warn of new inputs of which the model is surer, or less sure, than of the labelled ones.

@@ -69,7 +69,7 @@ class Confidences:
         of several that an input may have, each with a table of its own.
     sums : (3,) array
         Sum of squared weights, which tells how many equal rows these are worth; weight of the rows
-        predicted right; sum of the largest probabilities.
+        predicted right, ties counted as right; sum of the largest probabilities.
     """
 
     histogram: Array
@@ -90,10 +90,11 @@ class Confidences:
             _largest(logits[some[rows]], None if y is None else y[rows])
             for rows in row_blocks(len(some), columns)
         ]
-        predicted, log_odds = (np.concatenate(found) for found in zip(*blocks, strict=True))
+        predicted, right, log_odds = (np.concatenate(part) for part in zip(*blocks, strict=True))
         w = np.ones(len(some)) if weights is None else weights[some]
         w = w * ((n if weights is None else weights.sum()) / w.sum())
-        return cls._counted(predicted, log_odds, predicted if y is None else y, w, K)
+        y = predicted if y is None else y
+        return cls._counted(predicted, y, right, log_odds, w, K)
 
     @classmethod
     def of_answers(cls, logits: Logits, answers: NDArray[np.int8], weights: Array | None) -> Self:
@@ -103,15 +104,17 @@ class Confidences:
         row = some[row]
         z, y = logits[row, label].astype(np.float64), answers[row, label].astype(np.intp)
         w = np.ones(len(row)) if weights is None else weights[row]
-        predicted = np.where(z == 0.0, y, z > 0.0).astype(np.intp)
-        return cls._counted(predicted, np.abs(z), y, w, 2, label, answers.shape[1])
+        predicted = (z > 0.0).astype(np.intp)
+        right = (predicted == y) | (z == 0.0)
+        return cls._counted(predicted, y, right, np.abs(z), w, 2, label, answers.shape[1])
 
     @classmethod
     def _counted(
         cls,
         predicted: NDArray[np.intp],
-        log_odds: Array,
         labels: NDArray[np.intp],
+        right: NDArray[np.bool_],
+        log_odds: Array,
         weights: Array,
         classes: int,
         group: Any = 0,
@@ -120,11 +123,10 @@ class Confidences:
         B = min(classes, BUCKETS)
         bins = np.clip((log_odds - LOWEST) / BIN_WIDTH, 0, BINS - 1).astype(np.intp)
         cell = (group * B + predicted % B) * B + labels % B
-        right = weights[predicted == labels].sum()
         return cls(
             np.bincount(bins, weights, minlength=BINS),
             np.bincount(cell, weights, minlength=groups * B * B).reshape(groups, B, B),
-            np.array([weights @ weights, right, weights @ sigmoid(log_odds)]),
+            np.array([weights @ weights, weights[right].sum(), weights @ sigmoid(log_odds)]),
         )
 
     def __add__(self, other: Confidences) -> Confidences:
@@ -259,8 +261,10 @@ def _evenly(rows: int, most: int) -> NDArray[np.intp]:
     return np.linspace(0, rows - 1, min(rows, most, ROWS_COMPARED)).astype(np.intp)
 
 
-def _largest(logits: Any, labels: NDArray[np.intp] | None) -> tuple[NDArray[np.intp], Array]:
-    """(n,) the class of the largest logit, the label if that is as large; and its log-odds."""
+def _largest(
+    logits: Any, labels: NDArray[np.intp] | None
+) -> tuple[NDArray[np.intp], NDArray[np.bool_], Array]:
+    """(n,) the class of the largest logit, whether the label's is as large, and its log-odds."""
     top = hasattr(logits, "events")  # TopLogits: the columns listed, then events that are no class
     z = np.asarray(logits.events() if top else logits, dtype=np.float64)
     classes = logits.classes if top else np.broadcast_to(np.arange(z.shape[1]), z.shape)
@@ -268,13 +272,12 @@ def _largest(logits: Any, labels: NDArray[np.intp] | None) -> tuple[NDArray[np.i
     highest = listed.max(axis=1, keepdims=True)
     column = listed.argmax(axis=1)[:, None]
     predicted = np.take_along_axis(classes, column, axis=1)[:, 0]
-    if labels is not None:
-        as_large = ((classes == labels[:, None]) & (listed == highest)).any(axis=1)
-        predicted = np.where(as_large, labels, predicted)
+    wanted = classes == (predicted if labels is None else labels)[:, None]
+    right = (wanted & (listed == highest)).any(axis=1)
     others = np.exp(z - highest)
     np.put_along_axis(others, column, 0.0, axis=1)
     with np.errstate(divide="ignore"):
-        return predicted, -np.log(others.sum(axis=1))
+        return predicted, right, -np.log(others.sum(axis=1))
 
 
 def _dependent(tables: Array, p: Array, q: Array, sizes: Array) -> bool:

@@ -41,6 +41,7 @@ from decal.coupled._bounds import CERTIFIED, STATUS_NAMES, Bounds, Status
 from decal.coupled._loss import ShiftLoss
 from decal.credal import IntervalCredalSet
 from decal.credal._credal_set import read_only
+from decal.credal._warnings import warn_if_vacuous
 from decal.decalibrator import FAR_FROM_REFERENCE, ReferenceWarning
 
 __all__ = ["CoupledCredalSet", "CoupledDecalibrator", "Diagnostics"]
@@ -282,6 +283,7 @@ class CoupledDecalibrator:
         self.certify = check_choice(certify, "certify", ("auto", "none", "full"))
         self.classes: tuple[str, ...] | None = None
         self._data: ShiftLoss | None = None
+        self._said: set[str] = set()
         self._gain = 0.0
         self._solved: dict[float, PlausibleModels] = {}
 
@@ -358,6 +360,7 @@ class CoupledDecalibrator:
             found = self._solve(level).bounds(z, self.tol, self.certify)
         point = sigmoid(-log_odds_of_rest(z, reference))
         sets = self._credal(found, point, shifts)
+        warn_if_vacuous(sets, level, self._said)
         return sets._named(index_of(logits, rows=len(z)))
 
     def diagnostics(self, alpha: Any = None) -> Diagnostics:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from typing import Any
 
 import numpy as np
 
 from decal._base.checks import DEFAULT_ALPHA
-from decal._base.inputs import frames_within_decal
+from decal._base.inputs import asked_by_a_search, frames_within_decal
 from decal._base.numerics import Array
 
 VACUOUS = 0.9
@@ -33,13 +34,18 @@ class SaturationWarning(UserWarning):
     """Sets exclude next to nothing, or a measure of them does not rank inputs as it should."""
 
 
-def warn_if_vacuous(lower: Array, upper: Array, alpha: float) -> bool:
-    """Warn, and say so, if most intervals (n, K) are nearly [0, 1], though alpha is not 0."""
-    if len(lower) < FEWEST_RANKED or alpha == 0:
-        return False
-    width = float((upper - lower).mean())
+def warn_if_vacuous(sets: Any, alpha: float, said: set[str]) -> None:
+    """Warn if sets (n, K) have nearly the greatest width, unless it was `said`, or alpha is 0."""
+    if "vacuous" in said or alpha == 0 or len(sets) < FEWEST_RANKED or asked_by_a_search():
+        return
+    warn_of_width(float((sets.upper - sets.lower).mean()), alpha, said)
+
+
+def warn_of_width(width: float, alpha: float, said: set[str]) -> None:
+    """Warn if this mean width is nearly 1, and note that it was said."""
     if width <= VACUOUS:
-        return False
+        return
+    said.add("vacuous")
     warnings.warn(
         f"credal sets exclude next to nothing: their mean width is {width:.2f} at alpha = "
         f"{alpha:g}. alpha is no rate of errors, as in conformal prediction, but how likely labels "
@@ -48,7 +54,6 @@ def warn_if_vacuous(lower: Array, upper: Array, alpha: float) -> bool:
         SaturationWarning,
         stacklevel=frames_within_decal(),
     )
-    return True
 
 
 def warn_if_saturated(

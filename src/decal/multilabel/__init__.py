@@ -31,6 +31,7 @@ from decal._base.markup import table
 from decal._base.numerics import Array, Logits, for_each_block, sigmoid
 from decal._io import model_files
 from decal.credal import MultiLabelCredalSet
+from decal.credal._warnings import warn_if_vacuous
 from decal.decalibrator import FAR_FROM_REFERENCE, ReferenceWarning
 from decal.directions import OWN, Direction, Endpoints, direction_named, parse_directions
 from decal.directions._best_model import REFERENCES
@@ -121,6 +122,7 @@ class MultiLabelDecalibrator:
         if self.floor is not None and not self.probabilities:
             raise ValueError(f"floor must go with probabilities: got {floor} for logits.")
         self._learnt: LabelEvidence | None = None
+        self._said: set[str] = set()
 
     # Learning
 
@@ -326,6 +328,7 @@ class MultiLabelDecalibrator:
 
         for_each_block(block, *z.shape)
         sets = MultiLabelCredalSet._trusted(low, high, point, learnt.names)
+        warn_if_vacuous(sets, level, self._said)
         return sets._named(index_of(logits, ids, rows=len(z)))
 
     @property

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from decal._base.numerics import Array, log_sum_exp, margins
 from decal.credal import CredalSet, SaturationWarning
-from decal.decalibrator import Decalibrator
-from decal.directions._best_model import best_model
+from decal.decalibrator import Decalibrator, ReferenceWarning
 from decal.selection._plausibility import Predictor
 
 Labels = NDArray[np.intp]
@@ -135,9 +134,12 @@ def recalibrated(logits: Array, labels: Labels) -> Recalibration | None:
     chance, only the shifts. The best shift of a class without labels would exclude it: it gets the
     mean of the others' instead. None if there is one class only.
     """
-    for scale in (True, False):
+    for directions in (("class", "temperature"), ("class",)):
+        best = Decalibrator(1.0, reference="best", directions=directions)
         try:
-            found = best_model(logits, labels, None, scale=scale)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ReferenceWarning)
+                found = best.fit(logits, labels).reference_model
         except ValueError:
             continue
         known = np.isfinite(found.center)
