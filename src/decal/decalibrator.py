@@ -194,8 +194,13 @@ class Decalibrator:
         confidences = Confidences.of(*data[:3])
         K = data[0].shape[1]
         wrong = not asked_by_a_search() and confidences.warn_of_other_order(K)
-        settings = {"reference": self.reference, "may_be_kept": True}
-        learnt = Learnt.of(self.directions, *data, confidences=confidences, **settings)
+        learnt = Learnt.of(
+            self.directions,
+            *data,
+            reference=self.reference,
+            may_be_kept=True,
+            confidences=confidences,
+        )
         self._warn_if_far(learnt)
         with self._learning:
             self._learnt, self._said = learnt, {"order"} if wrong else set()
@@ -324,8 +329,8 @@ class Decalibrator:
         before = 0 if self._learnt is None else self._learnt.rows
         rows = self._add(more)._known.rows
         found, K = self._known.confidences, len(self._known.label_weight)
-        doubled = found is not None and rows.bit_length() > before.bit_length()
-        if doubled and "order" not in self._said and found.warn_of_other_order(K):
+        look = rows.bit_length() > before.bit_length() and "order" not in self._said
+        if look and found is not None and found.warn_of_other_order(K):
             self._said.add("order")
         return self
 

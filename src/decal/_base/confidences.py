@@ -124,8 +124,8 @@ class Confidences:
         bins = np.clip((log_odds - LOWEST) / BIN_WIDTH, 0, BINS - 1).astype(np.intp)
         cell = (group * B + predicted % B) * B + labels % B
         return cls(
-            np.bincount(bins, weights, minlength=BINS),
-            np.bincount(cell, weights, minlength=groups * B * B).reshape(groups, B, B),
+            _sums(bins, weights, BINS),
+            _sums(cell, weights, groups * B * B).reshape(groups, B, B),
             np.array([weights @ weights, weights[right].sum(), weights @ sigmoid(log_odds)]),
         )
 
@@ -182,7 +182,7 @@ class Confidences:
         if classes is None:
             return False
         error = np.sqrt((1 - 1 / classes) / classes / self.rows)
-        return self.accuracy < 1 / classes - FAR_BELOW_CHANCE * error
+        return bool(self.accuracy < 1 / classes - FAR_BELOW_CHANCE * error)
 
     def _as_if_shuffled(self) -> bool:
         """Whether labels agree as rarely as shuffled ones would, against the model's confidence.
@@ -254,6 +254,10 @@ class Confidences:
         if not (found.weight > 0 and found.sums[0] > 0):
             raise ValueError("confidences must be of some rows")
         return found
+
+
+def _sums(cells: NDArray[np.intp], weights: Array, count: int) -> Array:
+    return np.bincount(cells, weights, minlength=count).astype(np.float64)
 
 
 def _evenly(rows: int, most: int) -> NDArray[np.intp]:
