@@ -753,3 +753,17 @@ def test_choosing_alpha_says_to_pass_the_decalibrator_and_its_logits():
     with pytest.raises(ValueError, match=message):
         decal.selection.alpha_for_efficiency(clf, X, 0.5)
     decal.selection.alpha_for_labels(clf.decalibrator_, clf.predict_logits(X), y, 0.1)
+
+
+@pytest.mark.filterwarnings("error")
+def test_inputs_are_compared_with_rows_of_the_very_model_and_not_of_its_clones(tmp_path):
+    X, y = make_classification(900, 6, n_informative=4, n_classes=3, flip_y=0.2, random_state=0)
+    forest = RandomForestClassifier(random_state=0)
+    folds = CredalClassifier(forest).fit(X[:400], y[:400])
+    folds.predict_credal(X[400:])
+    folds.save(tmp_path / "folds.npz")
+    CredalClassifier.load(tmp_path / "folds.npz", folds.estimator_).predict_credal(X[400:])
+    CredalClassifier(forest, cv=0.5).fit(X[:400], y[:400]).predict_credal(X[400:])
+    own = CredalClassifier(FrozenEstimator(forest.fit(X[:400], y[:400]))).fit(X[:400], y[:400])
+    with pytest.warns(decal.shift.ShiftWarning, match="fit on held-out data"):
+        own.predict_credal(X[400:])

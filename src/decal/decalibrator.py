@@ -6,6 +6,7 @@ import copy
 import threading
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, Self, overload
 
@@ -501,6 +502,11 @@ class Decalibrator:
         if enough and "unlike" not in self._said and not asked_by_a_search():
             self._warn_if_unlike(Confidences.of(logits))
         warn_if_vacuous(sets, alpha, self._said)
+
+    def _forget_confidences(self) -> None:
+        """Compare no inputs with the labelled ones, whose logits another model gave."""
+        with self._learning:
+            self._learnt = replace(self._known, confidences=None)
 
     def _warn_if_unlike(self, new: Confidences) -> None:
         """Warn of new inputs of which the model is surer, or less sure, than of the labelled ones.
