@@ -446,7 +446,7 @@ def test_one_default_alpha():
     ("logits", "labels", "message"),
     [
         (np.zeros((2, 3, 4, 4)), np.zeros((2, 4, 4), int), "np.moveaxis(logits, 1, -1).reshape("),
-        (np.zeros((8, 3)), np.zeros((2, 2, 2), int), "For a prediction per pixel or token"),
+        (np.zeros((8, 3)), np.zeros((2, 2, 2), int), "Use labels.reshape(-1)."),
         (np.zeros((8, 3)), np.zeros((8, 3), int), "Of one-hot rows take labels.argmax(axis=1)."),
         (np.zeros((8, 3)), np.zeros((8, 1), int), "Use labels.ravel()."),
     ],
@@ -455,6 +455,68 @@ def test_one_default_alpha():
 def test_labels_and_logits_of_other_tasks_are_told_what_to_do(logits, labels, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         decal.Decalibrator().fit(logits, labels)
+
+
+RNG = np.random.default_rng(7)
+MEANS = 4 * np.eye(5)
+
+
+@pytest.mark.parametrize(
+    ("labels", "axis"),
+    [
+        (RNG.integers(0, 5, (6, 7)), 1),  # (N, C, T)
+        (RNG.integers(0, 5, (6, 7)), 2),  # (N, T, C): tokens
+        (RNG.integers(0, 5, (6, 5)), 2),  # as many tokens as classes: the labels cannot tell
+        (RNG.integers(0, 5, (3, 4, 6)), 1),  # (N, C, H, W): pixels
+        (RNG.integers(0, 5, (3, 4, 6)), 3),
+        (RNG.integers(0, 5, (3, 4, 6)), 0),
+    ],
+    ids=["NCT", "NTC", "NTT", "NCHW", "NHWC", "CNHW"],
+)
+@pytest.mark.parametrize("kind", ["array", "tensor", "flat labels"])
+def test_what_arrays_of_more_axes_are_told_to_do_gives_the_right_rows(labels, axis, kind):
+    logits = np.moveaxis(MEANS[labels], -1, axis)
+    given = labels.reshape(-1) if kind == "flat labels" else labels
+    if kind == "tensor":
+        logits = pytest.importorskip("torch").from_numpy(logits.copy())
+    with pytest.raises(ValueError, match="must be a matrix with a row per example") as refusal:
+        decal.decalibrate(logits, given)
+    message = str(refusal.value)
+    advised = re.findall(r"pass (.+?\.reshape\(-1, \d+\))", message)
+    assert len(advised) == (2 if labels.shape == (6, 5) else 1)
+    assert ("does not tell" in message) == (len(advised) == 2)
+    rows = [np.asarray(eval(one, {"np": np, "logits": logits})) for one in advised]
+    np.testing.assert_array_equal(rows[-1], MEANS[labels.reshape(-1)])
+    if kind != "flat labels":
+        assert "labels.reshape(-1)" in message
+
+
+def test_ensembles_are_told_to_take_the_mean_or_the_hull():
+    y = RNG.integers(0, 5, 30)
+    members = MEANS[y] + RNG.normal(size=(4, 30, 5))
+    for logits, axis in ((members, 0), (members.swapaxes(0, 1), 1)):
+        with pytest.raises(ValueError, match=rf"If axis {axis} holds the members") as refusal:
+            decal.decalibrate(logits, y)
+        message = str(refusal.value)
+        assert "moveaxis" not in message
+        (mean,) = re.findall(r"pass their mean, (.+?),", message)
+        np.testing.assert_allclose(eval(mean, {"logits": logits}), members.mean(axis=0))
+        (hull,) = re.findall(r"make a (.+?\))", message)
+        p = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+        assert len(eval(hull, {"decal": decal, "probabilities": p})) == 30
+
+
+def test_new_logits_of_more_axes_are_flattened_by_the_number_of_classes():
+    y = RNG.integers(0, 5, 30)
+    model = decal.decalibrate(MEANS[y], y)
+    logits = np.moveaxis(MEANS[y.reshape(2, 3, 5)], -1, 1)
+    with pytest.raises(ValueError, match="does not tell which axis holds the classes"):
+        model.predict(logits)  # (2, 5, 3, 5)
+    with pytest.raises(ValueError, match=r"pass (.+?\.reshape\(-1, 5\))") as refusal:
+        model.predict(logits[..., :4])
+    (advised,) = re.findall(r"pass (.+?\.reshape\(-1, 5\))", str(refusal.value))
+    found = eval(advised, {"np": np, "logits": logits[..., :4]})
+    np.testing.assert_array_equal(found, MEANS[y.reshape(2, 3, 5)[..., :4].reshape(-1)])
 
 
 def test_the_advice_for_pixels_and_for_several_labels_works():
@@ -539,3 +601,43 @@ def test_functions_that_hand_settings_on_tell_unknown_ones_themselves(front):
         TypeError, match=rf"decal\.{front}\(\) must .*: got boxes. Did you mean box"
     ):
         call(None, None, boxes="own")
+
+
+# Sets that exclude nothing
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_alpha_of_conformal_users_is_told_once_what_alpha_is():
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(300, 5))
+    y = np.argmax(z + rng.gumbel(size=z.shape), axis=1)
+    message = r"mean width is 0\.9\d at alpha = 0\.05\. alpha is no rate of errors.* Take a larger"
+    d = decal.decalibrate(z, y, alpha=0.05)
+    assert (d.predict(z[:9]).upper > 0.9).mean() > 0.9  # few inputs are looked at one by one
+    with pytest.warns(decal.SaturationWarning, match=message) as found:
+        d.predict(z)
+    assert (len(found), found[0].filename) == (1, __file__)
+    d.predict(z)  # once
+    usual = decal.decalibrate(z, y)
+    usual.predict(z)
+    usual.predict(z, alpha=0)  # asked for
+    with pytest.warns(decal.SaturationWarning):
+        usual.predict(z, alpha=0.05)
+    multi = decal.MultiLabelDecalibrator(0.05).fit(z, (z > 0).astype(int))
+    with pytest.warns(decal.SaturationWarning):
+        multi.predict(z)
+    coupled = decal.CoupledDecalibrator(0.05, likelihood="mean").fit(z[:60], y[:60])
+    with pytest.warns(decal.SaturationWarning):
+        coupled.predict(z[:12])
+
+
+@pytest.mark.filterwarnings("error:credal sets exclude")
+def test_searches_that_try_small_alphas_say_nothing_of_them():
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(300, 5))
+    y = np.argmax(z + rng.gumbel(size=z.shape), axis=1)
+    d = decal.decalibrate(z, y)
+    decal.selection.alpha_for_efficiency(d, z, 0.02)
+    decal.selection.path(d, z)
+    decal.triage.choose(z, y, budget=0.2)
+    assert not d._said

@@ -14,6 +14,8 @@ import decal
 from decal._experiments import EXPERIMENTS
 from helpers.snippets import snippets, surprises
 
+pytestmark = pytest.mark.filterwarnings("error")  # what a page shows must not warn
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXTRAS = {

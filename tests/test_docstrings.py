@@ -16,6 +16,8 @@ import pytest
 
 from helpers.printed import NearlyEqualNumbers
 
+pytestmark = pytest.mark.filterwarnings("error")  # what an example shows must not warn
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 OPTIONAL = {

@@ -834,3 +834,17 @@ def test_an_alpha_that_is_none_is_refused_by_predictions_and_by_save(tmp_path):
     for call in (lambda: clf.predict_credal(X), lambda: clf.save(tmp_path / "c.npz")):
         with pytest.raises(ValueError, match="alpha must lie between 0 and 1: got 2"):
             call()
+
+
+@pytest.mark.filterwarnings("error")
+def test_inputs_are_compared_with_rows_of_the_very_model_and_not_of_its_clones(tmp_path):
+    X, y = make_classification(900, 6, n_informative=4, n_classes=3, flip_y=0.2, random_state=0)
+    forest = RandomForestClassifier(random_state=0)
+    folds = CredalClassifier(forest).fit(X[:400], y[:400])
+    folds.predict_credal(X[400:])
+    folds.save(tmp_path / "folds.npz")
+    CredalClassifier.load(tmp_path / "folds.npz", folds.estimator_).predict_credal(X[400:])
+    CredalClassifier(forest, cv=0.5).fit(X[:400], y[:400]).predict_credal(X[400:])
+    own = CredalClassifier(FrozenEstimator(forest.fit(X[:400], y[:400]))).fit(X[:400], y[:400])
+    with pytest.warns(decal.shift.ShiftWarning, match="fit on held-out data"):
+        own.predict_credal(X[400:])

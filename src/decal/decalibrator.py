@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, Self, overload
 
@@ -19,16 +20,18 @@ from decal._base.checks import (
     check_keywords,
     check_steps,
 )
+from decal._base.confidences import FEWEST_NEW_ROWS, UNLIKE, Confidences
 from decal._base.data_frames import class_columns, id_columns, index_of, is_frame
 from decal._base.inputs import (
     REMEDY,
+    ShiftWarning,
+    asked_by_a_search,
     check_floor,
     frames_within_decal,
     read_labelled,
     read_logits,
     require_classes,
     require_possible_labels,
-    warn_of_other_order,
 )
 from decal._base.markup import table
 from decal._base.numerics import Array, Logits, budget
@@ -36,6 +39,7 @@ from decal._base.places import IN_ARRAY, Place
 from decal._base.settings import FrozenSettings
 from decal._io import model_files
 from decal.credal import IntervalCredalSet, KLCredalSet
+from decal.credal._warnings import warn_if_vacuous
 from decal.directions import (
     Direction,
     Endpoints,
@@ -55,6 +59,9 @@ __all__ = ["Decalibrator", "ReferenceWarning", "decalibrate"]
 
 CLASSES_SHOWN = 20
 """Classes that a notebook lists."""
+
+SAME_ROWS = 1e-9
+"""Distribution functions that differ by less are of the same rows."""
 
 FAR_FROM_REFERENCE = 10.0
 """Budgets between a model and its reference that are worth a warning."""
@@ -138,6 +145,7 @@ class Decalibrator(FrozenSettings):
         self.probabilities = check_flag(probabilities, "probabilities")
         self.floor = check_floor(floor, self.probabilities)
         self._learnt: Learnt | None = None
+        self._said: set[str] = set()
         self._learning = threading.Lock()
 
     # Learning
@@ -163,7 +171,8 @@ class Decalibrator(FrozenSettings):
         labels : (n,) array
             Integers 0..K-1; or names of classes, if these are known. Of a data frame, also the name
             of a column; whole numbers are names there if a class is called by a whole number. A
-            LabelOrderWarning tells if they contradict the logits more than chance would.
+            LabelOrderWarning tells if they seem to be of other rows, or the columns in another
+            order.
         sample_weight : (n,) array, optional
             A weight of 2 counts like two equal rows. Positive ones lie in 1e-100 to 1e100, and
             span at most twelve decades. Of a data frame, also the name of a column.
@@ -180,10 +189,19 @@ class Decalibrator(FrozenSettings):
 
     def _fit_checked(self, *data: Any) -> Self:
         """Learn from logits, labels, weights and classes that were checked where they were read."""
-        learnt = Learnt.of(self.directions, *data, reference=self.reference, may_be_kept=True)
+        confidences = Confidences.of(*data[:3])
+        K = data[0].shape[1]
+        wrong = not asked_by_a_search() and confidences.warn_of_other_order(K)
+        learnt = Learnt.of(
+            self.directions,
+            *data,
+            reference=self.reference,
+            may_be_kept=True,
+            confidences=confidences,
+        )
         self._warn_if_far(learnt)
         with self._learning:
-            self._learnt = learnt
+            self._learnt, self._said = learnt, {"order"} if wrong else set()
         return self
 
     def partial_fit(
@@ -201,7 +219,7 @@ class Decalibrator(FrozenSettings):
         """
         self._require_mergeable()
         data = self._check(logits, labels, sample_weight, classes, self._learnt, whole=False)
-        return self._add(Learnt.of(self.directions, *data)) if len(data[0]) else self
+        return self._add_and_look(Learnt.of(self.directions, *data)) if len(data[0]) else self
 
     def merge(self, other: Decalibrator) -> Self:
         """Add what another Decalibrator has learnt; the result is that of `fit` on both data sets.
@@ -219,7 +237,9 @@ class Decalibrator(FrozenSettings):
             raise ValueError(
                 f"other must have probabilities={self.probabilities}: got {other.probabilities}."
             )
-        return self._add(other._known)
+        known = other._known
+        self._said |= other._said
+        return self._add_and_look(known)
 
     def _check(
         self,
@@ -242,8 +262,6 @@ class Decalibrator(FrozenSettings):
         )
         if not isinstance(z, TopLogits):
             require_possible_labels(z, y, probabilities=self.probabilities, floor=self.floor)
-            if known is None:
-                warn_of_other_order(z, y, w)
         return z, y, w, names
 
     def _learn_checked(
@@ -303,6 +321,16 @@ class Decalibrator(FrozenSettings):
         """Learn what other data say, too."""
         with self._learning:
             self._learnt = more if self._learnt is None else self._learnt + more
+        return self
+
+    def _add_and_look(self, more: Learnt) -> Self:
+        """The same, and look at the labels of all data whenever these have about doubled."""
+        before = 0 if self._learnt is None else self._learnt.rows
+        rows = self._add(more)._known.rows
+        found, K = self._known.confidences, len(self._known.label_weight)
+        look = rows.bit_length() > before.bit_length() and "order" not in self._said
+        if look and found is not None and found.warn_of_other_order(K):
+            self._said.add("order")
         return self
 
     def _require_mergeable(self) -> None:
@@ -439,7 +467,9 @@ class Decalibrator(FrozenSettings):
         logits : (n, K) array
             Of the same model, -inf where a class is masked; or a `decal.TopLogits`. The columns of
             a data frame are found by the names of the classes, in whatever order they stand. No
-            rows give no sets. Or a `decal.llm.LabelMasses`, see `decal.llm.predict`.
+            rows give no sets. Or a `decal.llm.LabelMasses`, see `decal.llm.predict`. A
+            `decal.shift.ShiftWarning` tells, once, if the model is surer of 100 inputs or more than
+            of the labelled ones, or less sure.
         alpha : float, optional
             Level in [0, 1]; by default the one given at construction.
         ids : str, list of str, or (n,) array, optional
@@ -456,12 +486,48 @@ class Decalibrator(FrozenSettings):
         if isinstance(logits, TopLogits):
             self._checked(logits, len(learnt.label_weight))
             shifts = learnt.at(0, self.likelihood, level)
-            return top_box(logits, shifts.lower, shifts.upper, joint=self.box == "joint")
+            listed = top_box(logits, shifts.lower, shifts.upper, joint=self.box == "joint")
+            self._look_at(logits, listed, level)
+            return listed
         if hasattr(logits, "predicted_by"):
             found: IntervalCredalSet = logits.predicted_by(self, alpha=level)
             return found if ids is None else found.with_index(ids)
         z = self._new_inputs(logits, ids, learnt)
-        return self._predict_checked(z, level, learnt)._named(index_of(logits, ids, rows=len(z)))
+        sets = self._predict_checked(z, level, learnt)
+        self._look_at(z, sets, level)
+        return sets._named(index_of(logits, ids, rows=len(z)))
+
+    def _look_at(self, logits: Any, sets: IntervalCredalSet | TopIntervals, alpha: float) -> None:
+        """Warn, once each, of inputs unlike the labelled ones and of sets that exclude nothing."""
+        enough = len(logits) >= FEWEST_NEW_ROWS
+        if enough and "unlike" not in self._said and not asked_by_a_search():
+            self._warn_if_unlike(Confidences.of(logits))
+        warn_if_vacuous(sets, alpha, self._said)
+
+    def _forget_confidences(self) -> None:
+        """Compare no inputs with the labelled ones, whose logits another model gave."""
+        with self._learning:
+            self._learnt = replace(self._known, confidences=None)
+
+    def _warn_if_unlike(self, new: Confidences) -> None:
+        """Warn of new inputs of which the model is surer, or less sure, than of the labelled ones.
+
+        The first that are not the labelled ones settle it.
+        """
+        fitted = self._known.confidences
+        if fitted is None or new.rows < FEWEST_NEW_ROWS or fitted.distance(new) < SAME_ROWS:
+            return
+        self._said.add("unlike")
+        p = fitted.p_value(new)
+        if p < UNLIKE:
+            warnings.warn(
+                f"logits must come as those that fit was given: got a mean confidence of "
+                f"{new.mean:.2f} on {new.rows:,.0f} inputs, and {fitted.mean:.2f} on the labelled "
+                f"ones (p = {p:.1g}). If the model was trained on these, fit on held-out data; if "
+                "the inputs are of another kind, the labels say little about them.",
+                ShiftWarning,
+                stacklevel=frames_within_decal(),
+            )
 
     def _new_inputs(
         self, logits: Any, ids: Any = None, learnt: Learnt | None = None, *, empty: bool = True

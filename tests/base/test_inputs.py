@@ -234,7 +234,7 @@ def test_nasty_logits_get_no_warning(data):
 @pytest.mark.parametrize("K", [2, 3, 5])
 def test_labels_in_another_order_than_the_columns_get_a_warning(K):
     z, y = make_labelled(1000, K)
-    message = rf"in [\d.]+% of 1,000 rows, and by chance in {100 / K:.2g}%. Are the columns"
+    message = r"in [\d.]+% of 1,000 rows, .* Are the columns .* And the rows\?"
     for fit in (decal.decalibrate, decal.Decalibrator().partial_fit):
         with pytest.warns(decal.LabelOrderWarning, match=message) as found:
             fit(z, (y + 1) % K)
@@ -248,12 +248,13 @@ def test_breast_cancer_with_its_classes_swapped_gets_a_warning():
     X, target = datasets.load_breast_cancer(return_X_y=True)  # 0 is malignant
     model = linear_model.LogisticRegression(max_iter=5000).fit(X[:369, :5], target[:369])
     p = model.predict_proba(X[369:, :5])
-    with pytest.warns(decal.LabelOrderWarning, match=r"of 200 rows, and by chance in 50%"):
+    with pytest.warns(decal.LabelOrderWarning, match=r"of 200 rows"):
         decal.decalibrate(
             p, 1 - target[369:], classes=["benign", "malignant"], probabilities=True, floor=1e-6
         )
 
 
+@pytest.mark.filterwarnings("error::decal.LabelOrderWarning")
 def test_too_few_rows_ties_and_rows_without_weight_prove_nothing():
     z = np.tile([2.0, 0.0], (36, 1))
     decal.decalibrate(z, np.ones(36, dtype=int))

@@ -446,3 +446,38 @@ def test_an_error_in_the_middle_leaves_nothing_behind(model):
     np.save("bad.npy", logits)
     message = refused("predict", model, "bad.npy", "-o", "out.npz")
     assert "logits must be finite or -inf: got nan in bad.npy, row 150, column 2." in message
+
+
+# Rows that do not belong together
+
+
+@pytest.fixture
+def shuffled(tmp_path, monkeypatch):
+    """Files in one folder: labels that belong to the logits, and those of another pass."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    z = 3 * rng.normal(size=(600, 5))
+    y = np.argmax(z + rng.gumbel(size=z.shape), axis=1)
+    np.savez("right.npz", logits=z, labels=y)
+    np.savez("shuffled.npz", logits=z, labels=rng.permutation(y))
+    np.savez("other.npz", logits=0.3 * z)
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.usefixtures("shuffled")
+@pytest.mark.parametrize("reference", ["model", "halfway"])
+def test_labels_of_another_pass_are_told_once(reference):
+    said = ("fit", "-o", "m.npz", "--reference", reference, "--force")
+    assert "Are the columns" not in succeed(*said, "right.npz").stderr
+    assert succeed(*said, "shuffled.npz").stderr.count("Are the columns") == 1
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.usefixtures("shuffled")
+def test_predictions_that_say_little_are_told_once():
+    succeed("fit", "right.npz", "-o", "m.npz")
+    usual = succeed("predict", "m.npz", "right.npz", "-o", "a.npz").stderr
+    assert "Warning" not in usual
+    other = succeed("predict", "m.npz", "other.npz", "-o", "b.npz", "--alpha", "0.05").stderr
+    assert other.count("fit on held-out data") == 1
+    assert other.count("alpha is no rate of errors") == 1

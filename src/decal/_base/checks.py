@@ -37,10 +37,6 @@ LARGEST_LOGIT = 1e300
 DEFAULT_ALPHA = 0.8
 """The level of predictions if none is given, wherever decal predicts."""
 
-PIXELS = (
-    "For a prediction per pixel or token, move the classes last and flatten the rest: "
-    "np.moveaxis(logits, 1, -1).reshape(-1, classes), and labels.reshape(-1)."
-)
 SEVERAL_LABELS = (
     "Of one-hot rows take labels.argmax(axis=1). If an input may have several labels, use "
     "decal.MultiLabelDecalibrator."
@@ -143,7 +139,7 @@ def check_logits(
         _require_joined(logits, name)
     if given.ndim == 1:
         raise _no_matrix(given, name, place, _about_vector(len(given), name, classes))
-    array = real_matrix(given, name, place)
+    array = real_matrix(given, name, place, classes)
     if array.shape[0] == 0 and not empty:
         raise place.error(
             f"{name} must have at least one row: got shape {array.shape}{place.within}."
@@ -251,7 +247,7 @@ def _about_shape(labels: NDArray[Any], rows: int, classes: int) -> str:
         return " Use labels.ravel()."
     if labels.shape == (rows, classes):
         return f" {SEVERAL_LABELS}"
-    return f" {PIXELS}" if labels.ndim > 2 else ""
+    return " Use labels.reshape(-1)." if labels.size == rows else ""
 
 
 def label_numbers(
@@ -612,13 +608,62 @@ def check_rows(rows: Any, count: int) -> NDArray[np.intp]:
 # What several checks share
 
 
-def real_matrix(values: Any, name: str, place: Place = IN_ARRAY) -> Logits:
+def real_matrix(
+    values: Any, name: str, place: Place = IN_ARRAY, classes: int | None = None
+) -> Logits:
     array = to_numpy(values, name)
+    if array.ndim > 2:
+        fits = [axis for axis, size in enumerate(array.shape) if size == classes]
+        raise _no_matrix(array, name, place, _about_axes(array.shape, fits, name))
     if array.ndim != 2:
-        raise _no_matrix(array, name, place, PIXELS if array.ndim > 2 else "")
+        raise _no_matrix(array, name, place, "")
     if array.dtype.kind not in "iufb":
         raise place.error(f"{name} must be real numbers: got dtype {array.dtype}{place.within}.")
     return array if array.dtype in FLOATS else array.astype(np.float64)
+
+
+def require_matrix(values: Any, labels: Any, name: str = "logits") -> None:
+    """ValueError about an array of more axes, with what to do according to the labels' shape."""
+    shape = getattr(values, "shape", ())
+    if len(shape) <= 2:
+        return
+    known, tensor = to_numpy(labels, "labels").shape, hasattr(values, "movedim")
+    without = {axis: (*shape[:axis], *shape[axis + 1 :]) for axis in range(len(shape))}
+    fits = [axis for axis, rest in without.items() if rest == known]
+    flat = [axis for axis, rest in without.items() if (math.prod(rest),) == known]
+    spare = [a for a in without if len(shape) == 3 and a < 2 and (shape[1 - a],) == known]
+    if fits:
+        advice = _about_axes(shape, fits, name, tensor) + " Of the labels take labels.reshape(-1)."
+    elif flat:
+        advice = _about_axes(shape, flat, name, tensor)
+    else:
+        advice = " ".join(
+            f"If axis {axis} holds the members of an ensemble, pass their mean, "
+            f"{name}.mean(axis={axis}), or make a decal.HullCredalSet(probabilities, axis={axis}) "
+            "of their probabilities." + " If it holds positions, choose one." * (axis == 1)
+            for axis in spare
+        ) or _about_axes(shape, [], name, tensor)
+    raise _no_matrix(values, name, IN_ARRAY, advice)
+
+
+def _about_axes(
+    shape: tuple[int, ...], fits: Sequence[int], name: str, tensor: bool = False
+) -> str:
+    """How to make a matrix of an array whose axis of classes is one of those that fit."""
+
+    def flattened(axis: int) -> str:
+        move = f"{name}.movedim({axis}, -1)" if tensor else f"np.moveaxis({name}, {axis}, -1)"
+        return f"{name if axis == len(shape) - 1 else move}.reshape(-1, {shape[axis]})"
+
+    if len(fits) == 1:
+        return f"The classes are on axis {fits[0]}: pass {flattened(fits[0])}."
+    possible = fits or [1, len(shape) - 1]
+    return (
+        ("The shape does not tell" if fits else "Nothing tells")
+        + " which axis holds the classes: "
+        + ", ".join(f"if it is axis {axis}, pass {flattened(axis)}" for axis in possible)
+        + ("." if fits else f"; of an ensemble, the members' mean, {name}.mean(axis=0).")
+    )
 
 
 def _no_matrix(array: NDArray[Any], name: str, place: Place, advice: str) -> ValueError:

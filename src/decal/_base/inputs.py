@@ -22,6 +22,7 @@ from decal._base.checks import (
     check_logits,
     check_probabilities,
     check_weights,
+    require_matrix,
     require_unmasked_labels,
     to_numpy,
 )
@@ -48,11 +49,8 @@ LEAST_ROWS = 10
 LEAST_UNCERTAIN_ROWS = 3
 """...and so many are enough if they are not 1 for one class and 0 for the others."""
 
-ROWS_COMPARED = 10_000
-"""Rows of which the labels are compared with the largest logit, at most."""
-
-FAR_BELOW_CHANCE = 6.0
-"""Standard errors below chance at which labels seem to be in another order than the columns."""
+SEARCHES = ("selection", "triage", "plot", "explorer", "_experiments")
+"""Rooms that predict at levels nobody chose, to find or to show one."""
 
 CONVERT = "Convert them with decal.logits_from_probabilities, or pass the logits behind them"
 REMEDY = f"Pass probabilities=True, {CONVERT[0].lower()}{CONVERT[1:]}"
@@ -66,7 +64,11 @@ class ProbabilityWarning(UserWarning):
 
 
 class LabelOrderWarning(UserWarning):
-    """Labels agree with the largest logit far more rarely than chance: their order may differ."""
+    """Labels agree with the largest logit as rarely as if they were of other rows or columns."""
+
+
+class ShiftWarning(UserWarning):
+    """New inputs are unlike the labelled ones, or the labels cannot tell what that changes."""
 
 
 def read_logits(
@@ -210,6 +212,7 @@ def read_labelled(
         logits, labels, weights, given = read_labelled_frame(
             logits, labels, weights, given, whole=whole
         )
+    require_matrix(logits, labels)
     z = read(logits)
     known = check_class_names(given, z.shape[1])
     y = check_labels(labels, rows=len(z), classes=z.shape[1], names=known, in_table=framed)
@@ -401,32 +404,6 @@ def warn_of_probabilities(
     )
 
 
-def warn_of_other_order(logits: Logits, labels: NDArray[np.intp], weights: Array | None) -> None:
-    """Warn if labels agree with the largest logit far more rarely than chance explains.
-
-    By chance they do in n / K rows, give or take the standard error of a binomial count; so
-    36 (K - 1) rows or fewer prove nothing.
-    """
-    if weights is not None and not weights.all():
-        some = np.flatnonzero(weights)[:ROWS_COMPARED]
-        z, y = logits[some], labels[some]
-    else:
-        z, y = logits[:ROWS_COMPARED], labels[:ROWS_COMPARED]
-    n, chance = len(y), 1 / z.shape[1]
-    least = n * chance - FAR_BELOW_CHANCE * np.sqrt(n * chance * (1 - chance))
-    if least <= 0:
-        return
-    agree = int((z[np.arange(n), y] == z.max(axis=1)).sum())
-    if agree >= least:
-        return
-    warnings.warn(
-        f"labels agree with the largest logit in {100 * agree / n:.2g}% of {n:,} rows, and by "
-        f"chance in {100 * chance:.2g}%. Are the columns of logits in the order of the labels?",
-        LabelOrderWarning,
-        stacklevel=frames_within_decal(),
-    )
-
-
 def frames_within_decal() -> int:
     """The stacklevel at which a warning names the line that called decal, however deep it arose."""
     package = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -434,3 +411,15 @@ def frames_within_decal() -> int:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
         frame, depth = frame.f_back, depth + 1
     return depth
+
+
+def asked_by_a_search() -> bool:
+    """Whether a room of SEARCHES asks, so that the level is not the caller's."""
+    package = os.path.dirname(os.path.dirname(__file__)) + os.sep
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        room = frame.f_code.co_filename.removeprefix(package).split(os.sep)[0]
+        if room in SEARCHES:
+            return True
+        frame = frame.f_back
+    return False

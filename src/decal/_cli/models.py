@@ -12,6 +12,7 @@ from rich.text import Text
 
 import decal
 from decal._base.checks import DEFAULT_ALPHA, check_alpha
+from decal._base.confidences import Confidences
 from decal._base.places import listing
 from decal._cli.options import (
     AsFittedOption,
@@ -41,6 +42,7 @@ from decal._io.columns import labels_are_names, unlabelled_refusal
 from decal._io.folders import Folder, Layout, open_folder
 from decal._io.predictions import predict_folder
 from decal._io.writers import check_output, credal_writer
+from decal.credal._warnings import warn_of_width
 
 CLASSES_SHOWN = 20
 """Classes listed after fitting."""
@@ -266,7 +268,7 @@ def predict(
             style="green",
         )
         return
-    rows, width = 0, 0.0
+    rows, width, seen = 0, 0.0, None
     layout = Layout(len(fitted.class_weights), fitted.classes)
     with (
         folder.open(folder.parts[0], layout) as source,
@@ -277,6 +279,12 @@ def predict(
             append(credal._named(chunk.ids))
             rows += len(credal)
             width += len(credal) * (1 - decal.metrics.efficiency(credal))
+            confidences = Confidences.of(chunk.logits)
+            seen = confidences if seen is None else seen + confidences
+    if seen is not None:
+        fitted._warn_if_unlike(seen)
+        if level > 0:
+            warn_of_width(width / rows, level, fitted._said)
     say(
         f"Wrote {out}: {rows:,} inputs at alpha {level:g}, mean width {width / rows:.3f}",
         style="green",

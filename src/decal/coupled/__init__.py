@@ -29,7 +29,9 @@ from decal._base.checks import (
     check_labels,
     check_tolerance,
     check_weights,
+    require_matrix,
 )
+from decal._base.confidences import Confidences
 from decal._base.data_frames import index_of, is_frame, require_same_order
 from decal._base.inputs import CONVERT, read_labelled_frame, read_logits
 from decal._base.numerics import Array, budget, sigmoid
@@ -40,6 +42,7 @@ from decal.coupled._bounds import CERTIFIED, STATUS_NAMES, Bounds, Status
 from decal.coupled._loss import ShiftLoss
 from decal.credal import IntervalCredalSet
 from decal.credal._credal_set import read_only
+from decal.credal._warnings import warn_if_vacuous
 from decal.decalibrator import FAR_FROM_REFERENCE, ReferenceWarning
 
 __all__ = ["CoupledCredalSet", "CoupledDecalibrator", "Diagnostics"]
@@ -281,6 +284,7 @@ class CoupledDecalibrator(FrozenSettings):
         self.certify = check_choice(certify, "certify", ("auto", "none", "full"))
         self._classes: tuple[str, ...] | None = None
         self._data: ShiftLoss | None = None
+        self._said: set[str] = set()
         self._gain = 0.0
         self._solved: dict[float, PlausibleModels] = {}
 
@@ -310,10 +314,12 @@ class CoupledDecalibrator(FrozenSettings):
             logits, labels, sample_weight, names = read_labelled_frame(
                 logits, labels, sample_weight, names, whole=True
             )
+        require_matrix(logits, labels)
         z = read_logits(logits, masked=False, remedy=CONVERT)
         names = check_class_names(names, z.shape[1])
         y = check_labels(labels, rows=len(z), classes=z.shape[1], names=names, in_table=framed)
         w = check_weights(sample_weight, rows=len(z))
+        Confidences.of(z, y, w).warn_of_other_order(z.shape[1])
         if w is None:
             w = np.ones(len(z))
         counted = w > 0
@@ -356,6 +362,7 @@ class CoupledDecalibrator(FrozenSettings):
             found = self._solve(level).bounds(z, self.tol, self.certify)
         point = sigmoid(-log_odds_of_rest(z, reference))
         sets = self._credal(found, point, shifts)
+        warn_if_vacuous(sets, level, self._said)
         return sets._named(index_of(logits, rows=len(z)))
 
     def diagnostics(self, alpha: Any = None) -> Diagnostics:

@@ -5,10 +5,16 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from typing import Any
 
 import numpy as np
 
+from decal._base.checks import DEFAULT_ALPHA
+from decal._base.inputs import asked_by_a_search, frames_within_decal
 from decal._base.numerics import Array
+
+VACUOUS = 0.9
+"""Sets of a greater mean width exclude next to nothing."""
 
 NEAR_CAP = 0.99
 """A measure is at its cap from this share of its greatest possible value on."""
@@ -25,7 +31,29 @@ class BracketWarning(UserWarning):
 
 
 class SaturationWarning(UserWarning):
-    """A measure is at its greatest value for most inputs, or ranks confident inputs first."""
+    """Sets exclude next to nothing, or a measure of them does not rank inputs as it should."""
+
+
+def warn_if_vacuous(sets: Any, alpha: float, said: set[str]) -> None:
+    """Warn if sets (n, K) have nearly the greatest width, unless it was `said`, or alpha is 0."""
+    if "vacuous" in said or alpha == 0 or len(sets) < FEWEST_RANKED or asked_by_a_search():
+        return
+    warn_of_width(float((sets.upper - sets.lower).mean()), alpha, said)
+
+
+def warn_of_width(width: float, alpha: float, said: set[str]) -> None:
+    """Warn if this mean width is nearly 1, and note that it was said."""
+    if width <= VACUOUS:
+        return
+    said.add("vacuous")
+    warnings.warn(
+        f"credal sets exclude next to nothing: their mean width is {width:.2f} at alpha = "
+        f"{alpha:g}. alpha is no rate of errors, as in conformal prediction, but how likely labels "
+        "must remain, per example: larger is narrower. Take a larger alpha, of which "
+        f"{DEFAULT_ALPHA:g} is the default, or choose one with decal.selection.",
+        SaturationWarning,
+        stacklevel=frames_within_decal(),
+    )
 
 
 def warn_if_saturated(

@@ -17,6 +17,7 @@ from decal._base.checks import (
     check_count,
     check_label_weight,
 )
+from decal._base.confidences import Confidences
 from decal._base.numerics import Array, budget
 from decal.directions._best_model import REFERENCES, best_model
 from decal.directions._direction import (
@@ -41,6 +42,9 @@ KEPT_NUMBERS = 1 << 21
 LARGEST = 1e100
 """No shift or scale of a reference is larger, or it would not be of logits."""
 
+CONFIDENCES = "confidences"
+"""What the arrays of the confidences begin with in a model file."""
+
 Labels = NDArray[np.intp]
 
 
@@ -62,6 +66,8 @@ class Learnt:
         That of every direction, in their order.
     classes : tuple of str, or None
         Names of the classes.
+    confidences : Confidences, or None
+        Of the model on these examples; None if an older model file does not hold them.
     """
 
     directions: tuple[Direction, ...]
@@ -70,6 +76,7 @@ class Learnt:
     label_weight: Array
     evidence: tuple[Any, ...]
     classes: tuple[str, ...] | None = None
+    confidences: Confidences | None = None
     _solved: dict[tuple[int, str, float], Endpoints] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -85,6 +92,7 @@ class Learnt:
         *,
         reference: str = "model",
         may_be_kept: bool = False,
+        confidences: Confidences | None = None,
     ) -> Self:
         """Learn from checked data: logits (n, K) or TopLogits, labels (n,), weights (n,) or None.
 
@@ -94,7 +102,10 @@ class Learnt:
             Where gains are measured from: "model", "best" or "halfway" between them.
         may_be_kept : bool
             Evidence may hold on to the data.
+        confidences : Confidences, optional
+            Of these data, if they are known already.
         """
+        confidences = confidences or Confidences.of(logits, labels, weights)
         if weights is not None and not weights.all():
             kept = weights > 0
             logits, labels, weights = logits[kept], labels[kept], weights[kept]
@@ -103,7 +114,7 @@ class Learnt:
         at = Reference(np.zeros(K))
         if isinstance(logits, TopLogits):
             evidence: tuple[Any, ...] = (summarise_top(logits, labels, weights),)
-            return cls(directions, at, n, label_weight, evidence, classes)
+            return cls(directions, at, n, label_weight, evidence, classes, confidences)
         require_masks_taken(directions, logits)
         if reference != "model":
             scale = any(direction.moves_scale for direction in directions)
@@ -112,7 +123,7 @@ class Learnt:
         found = []
         for direction in directions:
             found.append(direction.summarise(data))
-        return cls(directions, at, n, label_weight, tuple(found), classes)
+        return cls(directions, at, n, label_weight, tuple(found), classes, confidences)
 
     def __add__(self, other: Learnt) -> Learnt:
         """What both data sets say together; ValueError if they are of different models."""
@@ -121,12 +132,14 @@ class Learnt:
             raise ValueError(f"other must have {K} classes: got {len(other.label_weight)}.")
         if self.classes and other.classes and self.classes != other.classes:
             raise ValueError(f"other must have the classes {self.classes}: got {other.classes}.")
+        mine, theirs = self.confidences, other.confidences
         return replace(
             self,
             rows=self.rows + other.rows,
             label_weight=self.label_weight + other.label_weight,
             evidence=tuple(a + b for a, b in zip(self.evidence, other.evidence, strict=True)),
             classes=self.classes or other.classes,
+            confidences=mine + theirs if mine and theirs else None,
             _solved={},
         )
 
@@ -177,6 +190,9 @@ class Learnt:
         for direction, evidence in zip(self.directions, self.evidence, strict=True):
             for name, array in evidence.arrays().items():
                 found[f"{direction.name}.{name}"] = array
+        if self.confidences is not None:
+            for name, array in self.confidences.arrays().items():
+                found[f"{CONFIDENCES}.{name}"] = array
         return found
 
     def settings(self) -> dict[str, Any]:
@@ -202,10 +218,15 @@ class Learnt:
         label_weight = check_label_weight(arrays.pop("label_weight"))
         K = len(label_weight)
         reference = _restored_reference(check_center(arrays.pop("center"), K), settings)
+
+        def taken(prefix: str) -> dict[str, NDArray[Any]]:
+            return {
+                n.removeprefix(prefix): arrays.pop(n) for n in [*arrays] if n.startswith(prefix)
+            }
+
         evidence = []
         for direction in directions:
-            prefix = f"{direction.name}."
-            own = {n.removeprefix(prefix): arrays.pop(n) for n in [*arrays] if n.startswith(prefix)}
+            own = taken(f"{direction.name}.")
             evidence.append(direction.restore(own))
             if own:
                 raise ValueError(f"unknown arrays {sorted(own)}")
@@ -217,7 +238,9 @@ class Learnt:
         rows = check_count(settings.pop("rows"), "rows")
         if rows > np.iinfo(np.int64).max:
             raise ValueError(f"rows must be a number of examples: got {rows:.3g}")
-        return cls(directions, reference, rows, label_weight, tuple(evidence), classes)
+        kept = taken(f"{CONFIDENCES}.")
+        confidences = Confidences.restore(kept, K) if kept else None
+        return cls(directions, reference, rows, label_weight, tuple(evidence), classes, confidences)
 
 
 def _restored_reference(center: Array, settings: dict[str, Any]) -> Reference:
@@ -246,6 +269,7 @@ def is_known(name: str, settings: dict[str, Any]) -> bool:
     if settings["version"] == 1:
         return name in FORMAT_1
     prefixes = tuple(f"{direction}." for direction, _ in settings["directions"])
+    prefixes += (f"{CONFIDENCES}.",)
     return name in ("center", "label_weight") or name.startswith(prefixes)
 
 

@@ -238,7 +238,7 @@ def finished(evidence: PartitionEvidence, recipe: Recipe) -> Decalibrator:
         raise ValueError("data must have at least one row: got only empty partitions.")
     if evidence.suspect:
         warn_of_probabilities()
-    return recipe.model._unfitted()._add(evidence.learnt)
+    return recipe.model._unfitted()._add_and_look(evidence.learnt)
 
 
 def raise_problems(problems: Sequence[tuple[int, str]]) -> None:

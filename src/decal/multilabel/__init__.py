@@ -23,6 +23,7 @@ from decal._base.checks import (
     check_flag,
     check_weights,
 )
+from decal._base.confidences import Confidences
 from decal._base.data_frames import column_names, index_of, is_frame, require_same_order
 from decal._base.inputs import check_floor, frames_within_decal
 from decal._base.label_checks import check_answers, read_label_logits, require_possible_answers
@@ -31,6 +32,7 @@ from decal._base.numerics import Array, Logits, budget, for_each_block, sigmoid
 from decal._base.settings import FrozenSettings
 from decal._io import model_files
 from decal.credal import MultiLabelCredalSet
+from decal.credal._warnings import warn_if_vacuous
 from decal.decalibrator import FAR_FROM_REFERENCE, ReferenceWarning
 from decal.directions import OWN, Direction, Endpoints, direction_named, parse_directions
 from decal.directions._best_model import REFERENCES
@@ -119,6 +121,7 @@ class MultiLabelDecalibrator(FrozenSettings):
         self.probabilities = check_flag(probabilities, "probabilities")
         self.floor = check_floor(floor, self.probabilities)
         self._learnt: LabelEvidence | None = None
+        self._said: set[str] = set()
 
     # Learning
 
@@ -218,6 +221,8 @@ class MultiLabelDecalibrator(FrozenSettings):
         w = check_weights(weights, rows=len(z))
         if w is not None and not w.all():
             z, y, w = z[w > 0], y[w > 0], w[w > 0]
+        if known is None:
+            Confidences.of_answers(z, y, w).warn_of_other_order(None)
         return z, y, w, known_as
 
     def _read(self, logits: Any, names: tuple[str, ...] | None, labels: int | None) -> Logits:
@@ -331,6 +336,7 @@ class MultiLabelDecalibrator(FrozenSettings):
 
         for_each_block(block, *z.shape)
         sets = MultiLabelCredalSet._trusted(low, high, point, learnt.names)
+        warn_if_vacuous(sets, level, self._said)
         return sets._named(index_of(logits, ids, rows=len(z)))
 
     @property

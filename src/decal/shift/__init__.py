@@ -3,7 +3,7 @@
 May import from `_base`, `_io`, `credal`, `directions` and `decalibrator`.
 """
 
-from decal.shift._calibrated import ShiftWarning
+from decal._base.inputs import ShiftWarning
 from decal.shift._label_shift import LabelShift
 from decal.shift._nearby import Near
 from decal.shift._results import Frequencies, ShiftTest

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decal._base.inputs import ShiftWarning
 from decal._base.numerics import Array, Logits
 from decal._base.places import listing
 from decal.decalibrator import Decalibrator
@@ -17,10 +18,6 @@ from decal.directions._best_model import best_model
 
 VANISHING = 1e-9
 """Share of the largest covariance by which a variance may be negative, by round-off."""
-
-
-class ShiftWarning(UserWarning):
-    """Adapted predictions rest on something that the data cannot tell."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ from decal._base.checks import (
     check_share,
     check_weights,
 )
+from decal._base.confidences import Confidences
 from decal._base.data_frames import (
     by_name,
     class_columns,
@@ -30,6 +31,7 @@ from decal._base.data_frames import (
 )
 from decal._base.inputs import (
     REMEDY,
+    ShiftWarning,
     check_floor,
     read_labelled,
     read_logits,
@@ -42,13 +44,7 @@ from decal._io import model_files
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator, require_decalibrator
 from decal.shift._bootstrap import Labelled, inflated
-from decal.shift._calibrated import (
-    Calibrated,
-    ShiftWarning,
-    calibrate,
-    check_sums_to_one,
-    is_calibrated,
-)
+from decal.shift._calibrated import Calibrated, calibrate, check_sums_to_one, is_calibrated
 from decal.shift._few_labels import from_counts, from_labels
 from decal.shift._known import Known
 from decal.shift._likelihood import Likelihood, most_likely
@@ -231,6 +227,7 @@ class LabelShift(FrozenSettings):
         """
         z, y, w, names = read_labelled(logits, labels, sample_weight, classes, self._read)
         require_possible_labels(z, y, probabilities=self.probabilities, floor=self.floor)
+        Confidences.of(z, y, w).warn_of_other_order(z.shape[1])
         try:
             calibrated = calibrate(z, y, w, names, self.calibrate)
         except ValueError as error:

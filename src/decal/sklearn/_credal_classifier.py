@@ -321,7 +321,7 @@ class CredalClassifier(HeldOutClassifier):
         return sets._named(index_of(X, rows=len(sets), name="X"))
 
     def _point(self, X: Any) -> Array:
-        point = self._credal(X, None).point
+        point = self._credal(X, 1.0).point  # the same at every alpha
         assert point is not None  # a Decalibrator's sets have one
         return point
 

@@ -61,12 +61,16 @@ SPLIT_SEED = 0
 
 
 class HeldOut(NamedTuple):
-    """Rows that were held out: logits (n, K), labels and weights (n,), and the classes."""
+    """Rows that were held out: logits (n, K), labels and weights (n,), and the classes.
+
+    By `clones`, if the model that predicts was fitted to more rows than those that gave the logits.
+    """
 
     logits: Array
     labels: Indices
     weights: Array | None
     classes: NDArray[Any]
+    clones: bool
 
 
 class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -100,6 +104,8 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         learner = self._learner()  # refuses bad settings before anything is fitted
         held = self._fit_held_out(X, y, sample_weight, fit_params)
         learner.fit(held.logits, held.labels, sample_weight=held.weights, classes=held.classes)
+        if held.clones and isinstance(learner, Decalibrator):
+            learner._forget_confidences()
         setattr(self, self._learnt, learner)
         return self
 
@@ -155,7 +161,7 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         self.estimator_, self.classes_ = model, classes
         self.method_, self.floor_, self._unseen = method, floor, unseen
         kept = None if weights is None else weights[rows]
-        return HeldOut(logits[rows], labels[rows], kept, classes)
+        return HeldOut(logits[rows], labels[rows], kept, classes, len(parts) > 1)
 
     def _route(self, weights: Array | None, fit_params: dict[str, Any]) -> Bunch:
         """The arguments besides X and y of the estimator's fit and of the splitter's split."""

@@ -24,6 +24,7 @@ from decal._base.checks import (
     check_labels,
     check_scores,
 )
+from decal._base.confidences import Confidences
 from decal._base.data_frames import class_columns, is_frame, require_same_order
 from decal._base.inputs import read_logits, require_classes
 from decal._base.numerics import Array
@@ -374,6 +375,7 @@ def choose(
     n = len(y)
     if n < LEAST_ROWS:
         raise ValueError(f"logits must have {LEAST_ROWS} rows or more: got {n}. Label more.")
+    Confidences.of(z, y).warn_of_other_order(z.shape[1])
     purpose, target = _purpose(cost=cost, budget=budget, error_rate=error_rate, slip_rate=slip_rate)
     level = _level(confidence) if purpose == "error_rate" else None
     given = _own_scores(scores, n)
