@@ -10,8 +10,9 @@ import numpy as np
 
 from decal._base.numerics import Array
 
-NEAR_CAP = 0.99
-"""A measure is at its cap from this share of its greatest possible value on."""
+NEAR_CAP = {"entropy": 0.99, "zero_one": 0.99, "total_variation": 1 - 1e-8}
+"""A measure is at its cap from this share of its greatest possible value on. The total variation
+still ranks where it is near 1, and no longer where it is 1: with many classes, at small alpha."""
 
 MOST = 0.5
 """More than this share of the inputs at the cap, and the order of the inputs means little."""
@@ -52,7 +53,7 @@ def warn_if_saturated(
     n = len(values)
     if n < FEWEST_RANKED:
         return
-    at_cap = int(np.sum((ends >= NEAR_CAP * np.asarray(caps)) & (np.asarray(caps) > 0.0)))
+    at_cap = int(np.sum((ends >= NEAR_CAP[measure] * np.asarray(caps)) & (np.asarray(caps) > 0.0)))
     backwards = rank_correlation(values, confidence)
     if at_cap > MOST * n:
         what = "the upper entropy" if measure == "entropy" else "it"
