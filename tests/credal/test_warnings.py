@@ -49,7 +49,7 @@ def test_the_total_variation_warns_once_it_is_one_for_most_inputs_and_not_before
 
 
 def test_shifts_of_many_classes_saturate_at_an_ordinary_alpha():
-    # Half a nat for each row is 50 nats for each row of a class of a hundred: enough to rule it out.
+    # Half a nat a row is 50 nats for each row of one class of a hundred: enough to rule it out.
     rng = np.random.default_rng(0)
     logits = rng.normal(0.0, 2.0, (500, 100))
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)

@@ -37,7 +37,7 @@ def warn_if_saturated(
     It cannot where most of its upper ends are at their caps; a cap of 0 does not count, as nothing
     can be uncertain there. It is backwards if it rises with the confidence: if their rank
     correlation (Spearman's) is positive. `decal reproduce scores` counts how often that is so where
-    the measure finds errors worse than chance: in 255 of 256 cases on real logits.
+    the measure finds errors worse than chance: in 273 of 274 cases on real logits.
 
     Parameters
     ----------
