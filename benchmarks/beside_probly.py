@@ -24,6 +24,7 @@ os.environ.setdefault("TQDM_DISABLE", "1")
 
 import argparse
 import platform
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from importlib import import_module
@@ -66,9 +67,6 @@ FEW_CLASSES = 10
 
 ROWS_AT_ONCE = 50
 """probly holds 2 K × K numbers for each row, several times over."""
-
-REPEATED = 20
-"""So often decal gets these rows at once, or its memory would be too little to be measured."""
 
 HEADS = (
     "classes",
@@ -171,7 +169,16 @@ def their_box(lower: Array, upper: Array) -> Any:
     )
 
 
-# Data
+# Data and memory
+
+
+def traced_megabytes(work: Callable[[], object]) -> float:
+    """Most memory of NumPy's arrays during `work`: too little to be seen from outside."""
+    tracemalloc.start()
+    work()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most / 2**20
 
 
 def drawn(n: int, K: int, seed: int = 0) -> tuple[Array, Labels]:
@@ -268,7 +275,8 @@ class Comparison:
         d = decal.Decalibrator(alpha).fit(self.z, self.y)
         d.predict(new[:1])
         model = their_model(their_endpoints(self.z, self.y, alpha))
-        parts = torch.from_numpy(new).split(ROWS_AT_ONCE)
+        inputs = torch.from_numpy(new)
+        parts = inputs.split(max(2, 500_000 // self.K**2))  # the fastest of those tried
 
         def ours() -> Array:
             credal = d.predict(new)
@@ -283,11 +291,15 @@ class Comparison:
 
         self.line("boxes", ours, probly, wrong, len(new))
         if self.K > 100:  # fewer classes take too little to be measured
-            many = np.tile(new[:ROWS_AT_ONCE], (REPEATED, 1))
+            few = new[:ROWS_AT_ONCE]
             with loops(compiled=False):
-                plain = peak_megabytes(lambda: d.predict(many)) / REPEATED
-            fast = peak_megabytes(lambda: d.predict(many)) / REPEATED
-            megabytes = [plain, fast, peak_megabytes(lambda: model.represent(parts[0]))]
+                plain = traced_megabytes(lambda: d.predict(few))
+            fast = traced_megabytes(lambda: d.predict(few))
+            megabytes = [
+                plain,
+                fast,
+                peak_megabytes(lambda: model.represent(inputs[:ROWS_AT_ONCE])),
+            ]
             cells = [f"{m:,.1f} MB" for m in megabytes]
             self.put(f"memory of {ROWS_AT_ONCE} boxes", cells, megabytes, ["", ""])
 
