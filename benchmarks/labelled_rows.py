@@ -32,6 +32,8 @@ LOGITS = {
     "CLIP, DermaMNIST": "clip_dermamnist_en",
     "BiomedCLIP, DermaMNIST": "biomedclip_dermamnist_en",
     "RoBERTa, SNLI": "snli_roberta0",
+    "RoBERTa, MNLI": "mnli_roberta0",
+    "BERT, SNLI": "snli_bert0",
 }
 """Files of DECAL_DATA by what they hold."""
 

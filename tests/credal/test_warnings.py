@@ -38,7 +38,29 @@ def test_half_of_the_inputs_or_few_inputs_do_not(measure):
     sets(few, n=few).epistemic(measure)
 
 
-@pytest.mark.parametrize("measure", ["total_variation", "hartley", "width"])
+def test_the_total_variation_warns_once_it_is_one_for_most_inputs_and_not_before():
+    sets(N).epistemic("total_variation")  # near 1, and still different
+    vacuous = decal.IntervalCredalSet(np.zeros((N, 3)), np.ones((N, 3)))
+    with pytest.warns(decal.SaturationWarning, match=f"it is at its cap for {N} of {N} inputs"):
+        vacuous.epistemic("total_variation")
+    corners = decal.HullCredalSet(np.broadcast_to(np.eye(3), (N, 3, 3)))
+    with pytest.warns(decal.SaturationWarning):
+        corners.epistemic("total_variation")
+
+
+def test_shifts_of_many_classes_saturate_at_an_ordinary_alpha():
+    # Half a nat a row is 50 nats for each row of one class of a hundred: enough to rule it out.
+    rng = np.random.default_rng(0)
+    logits = rng.normal(0.0, 2.0, (500, 100))
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    labels[:100] = np.arange(100)
+    credal = decal.decalibrate(logits, labels, alpha=0.6).predict(logits)
+    for measure in ("entropy", "total_variation"):
+        with pytest.warns(decal.SaturationWarning):
+            credal.epistemic(measure)
+
+
+@pytest.mark.parametrize("measure", ["hartley", "width"])
 def test_measures_that_keep_their_order_never_warn(measure):
     sets(N).epistemic(measure)
     sets(N).total()

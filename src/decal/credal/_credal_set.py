@@ -23,7 +23,7 @@ from decal._base.numerics import Array
 from decal._base.set_checks import check_event, check_utility, check_values
 from decal.credal._box_measures import middle_of_hartley, width
 from decal.credal._interval_rows import IntervalRows
-from decal.credal._warnings import warn_if_saturated
+from decal.credal._warnings import NEAR_CAP, warn_if_saturated
 
 if TYPE_CHECKING:
     from decal.explorer import Exploration
@@ -175,7 +175,8 @@ class CredalSet(IntervalRows):
         SaturationWarning
             From "entropy" and "zero_one" of ten inputs or more: if more than half of them have an
             upper entropy, or a zero-one measure, within 1 % of the greatest possible value, or if
-            the measure rises with the confidence. To rank inputs, use "width" or a larger alpha.
+            the measure rises with the confidence; from "total_variation" if it is 1, to eight
+            digits, for more than half. To rank inputs, use "width" or a larger alpha.
 
         See Also
         --------
@@ -201,7 +202,7 @@ class CredalSet(IntervalRows):
             values = BOUND_MEASURES[measure](*sets._reachable)
         else:
             values = self._measures[measure](*sets._arrays)
-            if measure == "zero_one":
+            if measure in NEAR_CAP:
                 warn_if_saturated(measure, values, sets._reachable[0].max(axis=1), values, 1.0)
         return self._at_their_rows(values)
 
