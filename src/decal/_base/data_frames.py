@@ -104,12 +104,10 @@ def class_columns(
     missing = [column for column in wanted if column not in rest]
     besides = [column for column in rest if column not in set(wanted)]
     if missing or besides:
-        facts = [f"no {listing(missing)}"] if missing else []
-        facts += [f"{listing(besides)} besides"] if besides else []
         raise ValueError(
             f"{name} must have a column for each of the {len(wanted)} classes, and no other: got "
-            f"{', and '.join(facts)}. Rename or drop columns, {advice}or pass an array to go by "
-            "position."
+            f"{_misfits(missing, besides)}. Rename or drop columns, {advice}or pass an array to go "
+            "by position."
         )
     # By position: narwhals takes names that are text only, and those of pandas may be numbers.
     chosen = _eager(frame, name)[:, [present.index(column) for column in wanted]]
@@ -120,6 +118,12 @@ def class_columns(
                 "Drop columns that are no classes."
             )
     return np.asarray(chosen.to_numpy()), wanted
+
+
+def _misfits(missing: Sequence[str], besides: Sequence[str]) -> str:
+    facts = [f"no {listing(missing)}"] if missing else []
+    facts += [f"{listing(besides)} besides"] if besides else []
+    return ", and ".join(facts)
 
 
 def row_numbers(names: Sequence[str], values: NDArray[Any]) -> str | None:
@@ -344,11 +348,9 @@ def by_name(
     if names is None and native is not None and missing:
         return values
     if missing or besides:
-        facts = [f"no {listing(missing)}"] if missing else []
-        facts += [f"{listing(besides)} besides"] if besides else []
         raise ValueError(
             f"{argument} must name each of the {count} {of} once, and no other: got "
-            f"{', and '.join(facts)}. Rename them, or pass an array to go by position."
+            f"{_misfits(missing, besides)}. Rename them, or pass an array to go by position."
         )
     return [entries[place[name]] for name in known]
 

@@ -120,38 +120,19 @@ class ScaleSummary:
         """Take the arrays out of the dictionary; ValueError if they do not fit together."""
         ladder, at_zero = arrays.pop("rungs"), arrays.pop("at_zero")
         numbers, seen = arrays.pop("numbers"), arrays.pop("seen", None)
-        parts = (ladder, at_zero, numbers)
-        if any(a.dtype != np.float64 or not np.isfinite(a).all() for a in parts):
-            raise ValueError("numbers are damaged")
-        shapes = ladder.shape[:1], at_zero.shape
-        if shapes != ((2,), (2,)) or ladder.ndim != 2 or numbers.shape not in ((5,), (6,)):
-            raise ValueError("shapes do not match")
-        first, classes, ties, label_sum, weight = (float(x) for x in numbers[:5])
-        sound = classes >= 2 and weight > 0 and label_sum <= 0 <= ties and ladder.shape[1] >= LOWEST
-        sound = sound and first >= LOWEST_RUNG and first + ladder.shape[1] <= LAST_RUNG
-        if not sound or int(first) != first or int(classes) != classes:
-            raise ValueError("numbers are damaged")
-        # A row's log-partition function and its slope by log s lie within log K of 0.
-        largest = max(np.abs(ladder).max(), abs(at_zero[0]), ties)
-        if largest > (1 + ROUND_OFF_IN_FILES) * weight * np.log(classes):
-            raise ValueError("numbers are damaged")
-        claimed = float(numbers[5]) if len(numbers) > 5 else 0.0
-        if not 0 <= claimed <= (1 + ROUND_OFF_IN_FILES) * weight * np.log(classes):
-            raise ValueError("numbers are damaged")
+        first, classes, *sums, claimed = _sound_numbers(ladder, at_zero, numbers)
         if seen is None:
             seen = np.ones(int(classes), dtype=np.bool_)
         if seen.shape != (int(classes),) or seen.dtype != np.bool_ or not seen.any():
             raise ValueError("shapes do not match")
-        values, slopes = ladder
-        sums = ties, label_sum, weight, claimed
-        found = cls(int(first), values, slopes, at_zero, seen, *sums)
+        found = cls(int(first), *ladder, at_zero, seen, *sums, claimed)
         found._require_of_logits()
-        if len(numbers) > 5:
-            if abs(claimed - found.claimed_by_rungs()) > ROUND_OFF_IN_FILES * weight:
-                raise ValueError("numbers are damaged")
-            return found
-        # Older files do not say what the model claims: their ladder does, but for round-off.
-        return replace(found, claimed=found.claimed_by_rungs())
+        by_rungs = found.claimed_by_rungs()
+        if len(numbers) == 5:  # older files do not say it: their ladder does, but for round-off
+            return replace(found, claimed=by_rungs)
+        if abs(claimed - by_rungs) > ROUND_OFF_IN_FILES * found.weight:
+            raise ValueError("numbers are damaged")
+        return found
 
     def _require_of_logits(self) -> None:
         """ValueError if no logits have these sums: R is convex in s and falls to its limit."""
@@ -261,6 +242,27 @@ def _derivative(m: int) -> Array:
     matrix = np.zeros((m, m))
     matrix[:-1] = chebyshev.chebder(np.eye(m))
     return matrix
+
+
+def _sound_numbers(ladder: Array, at_zero: Array, numbers: Array) -> tuple[float, ...]:
+    """First rung, classes, ties, label sum, weight and what the model claims, after checks."""
+    parts = (ladder, at_zero, numbers)
+    if any(a.dtype != np.float64 or not np.isfinite(a).all() for a in parts):
+        raise ValueError("numbers are damaged")
+    shapes = ladder.shape[:1], at_zero.shape
+    if shapes != ((2,), (2,)) or ladder.ndim != 2 or numbers.shape not in ((5,), (6,)):
+        raise ValueError("shapes do not match")
+    first, classes, ties, label_sum, weight = (float(x) for x in numbers[:5])
+    claimed = float(numbers[5]) if len(numbers) > 5 else 0.0
+    sound = classes >= 2 and weight > 0 and label_sum <= 0 <= ties and ladder.shape[1] >= LOWEST
+    sound = sound and first >= LOWEST_RUNG and first + ladder.shape[1] <= LAST_RUNG
+    if not sound or int(first) != first or int(classes) != classes:
+        raise ValueError("numbers are damaged")
+    # A row's log-partition function and its slope by log s lie within log K of 0.
+    largest = max(np.abs(ladder).max(), abs(at_zero[0]), ties, claimed)
+    if claimed < 0 or largest > (1 + ROUND_OFF_IN_FILES) * weight * np.log(classes):
+        raise ValueError("numbers are damaged")
+    return first, classes, ties, label_sum, weight, claimed
 
 
 def summarise_scales(

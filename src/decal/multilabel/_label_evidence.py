@@ -151,18 +151,8 @@ class LabelEvidence:
     ) -> Self:
         """Take what was learnt out of the arrays; ValueError if they are damaged."""
         own = {name: arrays.pop(name) for name in LABEL_ARRAYS}
-        L = len(own["center"])
-        for name, array in own.items():
-            if array.shape != (L,) or array.dtype != np.float64 or not np.isfinite(array).all():
-                raise ValueError(f"{name} must be {L} finite numbers")
-        weights = np.concatenate([own["present"], own["absent"]])
-        if L == 0 or (own["scale"] <= 0).any() or (weights < 0).any():
-            raise ValueError("weights must not be negative, and scales positive")
-        moved = own["center"].any() or own["distance"].any() or (own["scale"] != 1).any()
-        if reference == "model" and moved:
-            raise ValueError("center, scale and distance must be those of the model itself")
-        if (own["distance"] < -SAME).any():
-            raise ValueError("distance must not be negative")
+        _require_sound(own, reference)
+        L, weights = len(own["center"]), np.concatenate([own["present"], own["absent"]])
         margins, ladders = None, []
         for direction in directions:
             if isinstance(direction, Temperature):
@@ -192,6 +182,22 @@ class LabelEvidence:
             ladders=tuple(ladders),
             names=named,
         )
+
+
+def _require_sound(own: dict[str, NDArray[Any]], reference: str) -> None:
+    """ValueError if arrays of L numbers each cannot be those of a model."""
+    L = len(own["center"])
+    for name, array in own.items():
+        if array.shape != (L,) or array.dtype != np.float64 or not np.isfinite(array).all():
+            raise ValueError(f"{name} must be {L} finite numbers")
+    negative = (own["present"] < 0).any() or (own["absent"] < 0).any()
+    if L == 0 or (own["scale"] <= 0).any() or negative:
+        raise ValueError("weights must not be negative, and scales positive")
+    moved = own["center"].any() or own["distance"].any() or (own["scale"] != 1).any()
+    if reference == "model" and moved:
+        raise ValueError("center, scale and distance must be those of the model itself")
+    if (own["distance"] < -SAME).any():
+        raise ValueError("distance must not be negative")
 
 
 def is_known(name: str, _: dict[str, Any]) -> bool:
