@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.checks import DEFAULT_ALPHA
 from decal._base.inputs import asked_by_a_search, frames_within_decal
 from decal._base.numerics import Array
 
@@ -50,8 +49,8 @@ def warn_of_width(width: float, alpha: float, said: set[str]) -> None:
     warnings.warn(
         f"credal sets exclude next to nothing: their mean width is {width:.2f} at alpha = "
         f"{alpha:g}. alpha is no rate of errors, as in conformal prediction, but how likely labels "
-        "must remain, per example: larger is narrower. Take a larger alpha, of which "
-        f"{DEFAULT_ALPHA:g} is the default, or choose one with decal.selection.",
+        "must remain, per example: larger is narrower. Take a larger alpha, or choose one with "
+        "decal.selection.",
         SaturationWarning,
         stacklevel=frames_within_decal(),
     )
