@@ -71,13 +71,12 @@ ROWS_AT_ONCE = 50
 HEADS = (
     "classes",
     "task",
-    "decal, ms",
-    "decal[fast], ms",
-    "probly, ms",
-    "times decal",
-    "times decal[fast]",
     "wrong: decal",
     "wrong: probly",
+    "decal, ms",
+    "probly, ms",
+    "times decal",
+    "times [fast]",
 )
 
 
@@ -236,7 +235,7 @@ class Comparison:
     def put(self, task: str, cells: list[str], amounts: list[float], wrong: list[str]) -> None:
         """Print a line: amounts as cells, and how many times as much probly needs."""
         ratios = [f"{amounts[2] / ours:,.1f}" for ours in amounts[:2]]
-        cells = [f"{self.K:,}", task, *cells, *ratios, *wrong]
+        cells = [f"{self.K:,}", task, *wrong, cells[0], cells[2], *ratios]
         self.lines.append(f"| {' | '.join(cells)} |")
         print(self.lines[-1], flush=True)
 
