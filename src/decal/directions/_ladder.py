@@ -120,17 +120,18 @@ class ScaleSummary:
         """Take the arrays out of the dictionary; ValueError if they do not fit together."""
         ladder, at_zero = arrays.pop("rungs"), arrays.pop("at_zero")
         numbers, seen = arrays.pop("numbers"), arrays.pop("seen", None)
-        first, classes, *sums, claimed = _sound_numbers(ladder, at_zero, numbers)
+        first, classes, ties, label_sum, weight, claimed = _sound_numbers(ladder, at_zero, numbers)
         if seen is None:
             seen = np.ones(int(classes), dtype=np.bool_)
         if seen.shape != (int(classes),) or seen.dtype != np.bool_ or not seen.any():
             raise ValueError("shapes do not match")
-        found = cls(int(first), *ladder, at_zero, seen, *sums, claimed)
+        values, slopes = ladder
+        found = cls(int(first), values, slopes, at_zero, seen, ties, label_sum, weight, claimed)
         found._require_of_logits()
         by_rungs = found.claimed_by_rungs()
         if len(numbers) == 5:  # older files do not say it: their ladder does, but for round-off
             return replace(found, claimed=by_rungs)
-        if abs(claimed - by_rungs) > ROUND_OFF_IN_FILES * found.weight:
+        if abs(claimed - by_rungs) > ROUND_OFF_IN_FILES * weight:
             raise ValueError("numbers are damaged")
         return found
 
@@ -244,7 +245,9 @@ def _derivative(m: int) -> Array:
     return matrix
 
 
-def _sound_numbers(ladder: Array, at_zero: Array, numbers: Array) -> tuple[float, ...]:
+def _sound_numbers(
+    ladder: Array, at_zero: Array, numbers: Array
+) -> tuple[float, float, float, float, float, float]:
     """First rung, classes, ties, label sum, weight and what the model claims, after checks."""
     parts = (ladder, at_zero, numbers)
     if any(a.dtype != np.float64 or not np.isfinite(a).all() for a in parts):
