@@ -199,9 +199,9 @@ def task_levels(N: int, K: int, counts: list[int]) -> Row:
 
 def task_files(kind: str, folder: str) -> Row:
     """`decal fit` on files, as the command line does it."""
-    from decal._io.checkpoints import FitCheckpoint, learn
-    from decal._io.folders import open_folder
     from decal.decalibrator import Decalibrator
+    from decal.io.checkpoints import FitCheckpoint, learn
+    from decal.io.folders import open_folder
 
     path = Path(folder, kind)
     beside = Path(folder, "labels.npy") if kind.endswith(".npy") else None

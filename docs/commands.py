@@ -32,7 +32,7 @@ def readable(epilog: str) -> str:
 def page() -> str:
     """What Typer writes about `decal`, as MyST."""
     found = subprocess.run(
-        [sys.executable, "-m", "typer", "decal._cli", "utils", "docs", "--name", "decal"],
+        [sys.executable, "-m", "typer", "decal.cli", "utils", "docs", "--name", "decal"],
         capture_output=True,
         check=True,
         text=True,

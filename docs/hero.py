@@ -15,7 +15,7 @@ from matplotlib.patches import FancyBboxPatch
 
 import decal
 from decal import datasets
-from decal._cli.demo_results import fitted_model
+from decal.cli.demo_results import fitted_model
 from decal.plot._style import Ink, ink_on
 
 STATIC = Path(__file__).parent / "_static"

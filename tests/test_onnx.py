@@ -570,7 +570,7 @@ def test_the_command_line_appends_a_head(tmp_path):
 def test_the_command_line_speaks_of_its_own_options(tmp_path, monkeypatch):
     from typer.testing import CliRunner
 
-    from decal._cli import app
+    from decal.cli import app
 
     monkeypatch.chdir(tmp_path)
     d = decal.decalibrate(*drawn(), alpha=0.9)

@@ -10,7 +10,7 @@ NEEDED = ("typer", "rich")
 def main() -> None:
     """Run the command line; without its libraries, say how to get them and exit with code 2."""
     try:
-        from decal._cli import app
+        from decal.cli import app
     except ModuleNotFoundError as error:
         if error.name not in NEEDED:
             raise

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from decal._base.checks import SEVERAL_LABELS, check_labels, check_logits, to_numpy
 from decal._base.places import Place
-from decal._io.progress import on_terminal, tracked
+from decal.io.progress import on_terminal, tracked
 
 __all__ = [
     "at_least_float32",

@@ -37,7 +37,6 @@ from decal._base.markup import table
 from decal._base.numerics import Array, Logits, budget
 from decal._base.places import IN_ARRAY, Place
 from decal._base.settings import FrozenSettings
-from decal._io import model_files
 from decal.credal import IntervalCredalSet, KLCredalSet
 from decal.credal._warnings import warn_if_vacuous
 from decal.directions import (
@@ -54,6 +53,7 @@ from decal.directions._direction import Box, Inputs, require, require_masks_take
 from decal.directions._learnt import Labels, Learnt, is_known, upgrade
 from decal.directions._local import Local, local_balls
 from decal.directions._top_logits import top_box
+from decal.io import model_files
 
 __all__ = ["Decalibrator", "ReferenceWarning", "decalibrate"]
 

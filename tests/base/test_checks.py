@@ -17,8 +17,8 @@ from decal._base.checks import (
     to_numpy,
 )
 from decal._base.places import Place
-from decal._io.formats import FilePlace
 from decal.distributed._partitions import BadPartitionError, PartitionPlace
+from decal.io.formats import FilePlace
 
 NAMES = ("cat", "dog", "eel")
 PLACES = {

@@ -11,7 +11,7 @@ import pytest
 @pytest.fixture
 def logit_files(tmp_path, monkeypatch):
     """The current folder: logits in logits.csv, logits.npz and logits.npy, truth in truth.csv."""
-    from decal._io import writers
+    from decal.io import writers
     from helpers.logit_files import NAMES
 
     rng = np.random.default_rng(0)

@@ -22,13 +22,13 @@ pytest.importorskip("PIL", reason="needs decal[explore]")
 import PIL.Image
 
 import decal
-from decal._cli import demo_results
-from decal._cli.demo_results import in_words
-from decal._cli.terminal import output
-from decal._io import sources
+from decal.cli import demo_results
+from decal.cli.demo_results import in_words
+from decal.cli.terminal import output
+from decal.io import sources
 from helpers.commands import refused, succeed
 
-command = importlib.import_module("decal._cli.demo")  # decal._cli.demo is the function in it
+command = importlib.import_module("decal.cli.demo")  # decal.cli.demo is the function in it
 SOURCES = str(Path(decal.__file__).parent.parent)
 
 

@@ -15,7 +15,7 @@ pytest.importorskip("pyarrow", reason="needs decal[cli]")
 import pyarrow.csv as pc
 
 import decal
-from decal._cli.evaluate import PAPER_ALPHAS
+from decal.cli.evaluate import PAPER_ALPHAS
 from helpers.commands import refused, succeed
 
 pytestmark = pytest.mark.usefixtures("logit_files")

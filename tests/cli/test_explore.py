@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import decal
-from decal._io.writers import write_columns
 from decal.explorer import explore
+from decal.io.writers import write_columns
 from helpers.explorations import data, decoded, fitted
 
 
@@ -38,7 +38,7 @@ def files_available(tmp_path, monkeypatch):
 def run(*arguments):
     from typer.testing import CliRunner
 
-    from decal._cli import app
+    from decal.cli import app
 
     return CliRunner().invoke(app, ["explore", *(str(a) for a in arguments)])
 
@@ -86,7 +86,7 @@ def test_the_command_exports_what_the_function_makes():
 def test_the_command_takes_no_index_of_a_table_for_a_class():
     from pathlib import Path
 
-    from decal._io import writers
+    from decal.io import writers
 
     z, labels, _ = data(20, 3)
     fitted(3).save("unnamed.npz")
@@ -151,7 +151,7 @@ def test_the_command_calls_inputs_by_their_ids():
 def test_the_command_reads_texts_and_names_in_many_formats():
     from pathlib import Path
 
-    from decal._io import writers
+    from decal.io import writers
 
     lines = [f"text {i}, \u2028 ü" for i in range(20)]
     pairs = [f"{line}\nb" for line in lines]

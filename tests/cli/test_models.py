@@ -16,7 +16,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 import decal
-from decal._io.writers import write_columns
+from decal.io.writers import write_columns
 from helpers.commands import refused, succeed
 from helpers.logit_files import NAMES
 

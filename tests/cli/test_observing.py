@@ -7,8 +7,8 @@ pytest.importorskip("typer", reason="needs decal[cli]")
 pytest.importorskip("pyarrow", reason="needs decal[cli]")
 
 import decal
-from decal._cli.observing import Reservoir, observe_folder
-from decal._io.folders import Layout, open_folder
+from decal.cli.observing import Reservoir, observe_folder
+from decal.io.folders import Layout, open_folder
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import decal
 from decal import __main__ as _entry
-from decal._cli import app
+from decal.cli import app
 from helpers.commands import run, succeed
 
 pytestmark = pytest.mark.usefixtures("logit_files")
@@ -80,7 +80,7 @@ def test_an_interrupt_is_tidy(model, monkeypatch):
 
 
 def test_without_typer_the_program_says_what_to_install(monkeypatch, capsys):
-    monkeypatch.delitem(sys.modules, "decal._cli")
+    monkeypatch.delitem(sys.modules, "decal.cli")
     monkeypatch.setitem(sys.modules, "typer", None)
     with pytest.raises(SystemExit) as stopped:
         _entry.main()

@@ -123,7 +123,7 @@ def test_reproduce_gathers_results_on_a_page():
 @undrawn()
 def test_reproduce_all_leaves_out_what_has_no_data_and_says_so(monkeypatch):
     write_logits("data")
-    command = sys.modules["decal._cli.reproduce"]
+    command = sys.modules["decal.cli.reproduce"]
     some = {name: command.EXPERIMENTS[name] for name in ("zero-shot", "single-models")}
     monkeypatch.setattr(command, "EXPERIMENTS", some)
     result = succeed("reproduce", "--all", "--data", "data", "--out", "there")
@@ -153,7 +153,7 @@ def public(monkeypatch, tmp_path):
     """Where there are no data of one's own: what would be fetched is recorded, and written."""
     monkeypatch.delenv("DECAL_DATA", raising=False)
     monkeypatch.setenv("DECAL_CACHE", str(tmp_path / "cache"))
-    command = sys.modules["decal._cli.reproduce"]
+    command = sys.modules["decal.cli.reproduce"]
     fetched = []
 
     def download(names, folder):
@@ -184,7 +184,7 @@ def test_public_data_are_fetched_if_one_says_so(public):
 
 @undrawn()
 def test_at_a_terminal_one_is_asked(public, monkeypatch):
-    command = sys.modules["decal._cli.reproduce"]
+    command = sys.modules["decal.cli.reproduce"]
     monkeypatch.setattr(command, "_at_terminal", lambda: True)
     answers, asked = iter([False, True]), []
     monkeypatch.setattr(

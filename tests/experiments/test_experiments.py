@@ -39,7 +39,7 @@ def private_names(source):
         for name in names:
             first, *inner = name.split(".")
             elsewhere = first == "decal" and inner[:1] != ["_experiments"]
-            if elsewhere and inner[:1] == ["_io"] and inner[1:2] in (["whole_files"], ["locks"]):
+            if elsewhere and inner[:1] == ["io"] and inner[1:2] in (["whole_files"], ["locks"]):
                 continue  # how files are written changes no number
             if elsewhere and any(part.startswith("_") for part in inner):
                 yield name
@@ -55,12 +55,12 @@ def test_experiments_use_public_names_only():
 @pytest.mark.parametrize(
     "source",
     [
-        "from decal._io.model_files import replacing",
-        "from decal import _io",
-        "import decal._io",
-        "import_module('decal._io')",
+        "from decal.io.model_files import replacing",
+        "from decal import io",
+        "import decal.io",
+        "import_module('decal.io')",
         "from decal.credal import _boxes",
-        "import decal; decal._io",
+        "import decal; decal.io",
         "def f():\n    from decal.datasets._downloads import fetch",
     ],
 )
@@ -75,7 +75,7 @@ def test_every_experiment_can_be_found():
 
 def calls_to_the_core(function):
     """The calls from `function` to the core, as lists of names; the longest of each place."""
-    ours = (str(HERE), str(PACKAGE / "_cli"))
+    ours = (str(HERE), str(PACKAGE / "cli"))
     apart = (*ours, *(str(PACKAGE / name) for name in ("datasets", "plot", "baselines")))
     found = {}
 
@@ -128,7 +128,7 @@ def test_few_calls_lead_from_the_command_to_the_core(name, folder, request, tmp_
         "networks-together": "torch",
     }
     pytest.importorskip(needed.get(name, "decal"))
-    from decal._cli.reproduce import reproduce
+    from decal.cli.reproduce import reproduce
 
     monkeypatch.setattr("decal._experiments.harness.experiment.save_all", lambda *_: ([], []))
     monkeypatch.setattr("decal._experiments.ensemble_size.EPOCHS", 2)

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("typer", reason="needs decal[cli]")
 from typer.testing import CliRunner
 
-from decal._cli import app
+from decal.cli import app
 
 
 def run(*arguments, stdin=None):

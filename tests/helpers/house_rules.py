@@ -142,18 +142,28 @@ def is_public(name: str) -> bool:
     return not any(part.startswith("_") for part in name.split("."))
 
 
-def without_all(package: Package) -> list[str]:
-    """Public modules that do not list their public names."""
+def without_all(package: Package, workshops: Collection[str] = ()) -> list[str]:
+    """Public modules that do not list their public names.
+
+    The files of a workshop are its own: what others may use of it stands in its `__init__`.
+    """
     return [
         name or ROOT
         for name, module in package.modules.items()
-        if is_public(name) and "__all__" not in _assigned(module)
+        if is_public(name)
+        and not (module.room in workshops and "." in name)
+        and "__all__" not in _assigned(module)
     ]
 
 
 def _assigned(module: Module) -> set[str]:
-    assignments = [node for node in module.tree.body if isinstance(node, ast.Assign)]
-    return {ast.unparse(target) for node in assignments for target in node.targets}
+    targets = [
+        target
+        for node in module.tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in getattr(node, "targets", [getattr(node, "target", None)])
+    ]
+    return {ast.unparse(target) for target in targets}
 
 
 def repeated_files(package: Package) -> list[str]:

@@ -85,10 +85,10 @@ def assert_fits(model, logits, labels, **settings):
 
 
 PROGRAM = (
-    "import decal._io.checkpoints, decal._io.formats, decal.__main__ as entry;"
-    "decal._io.checkpoints.CHUNK_ELEMENTS = {elements};"
-    "decal._io.formats.CHUNK_ELEMENTS = {elements};"
-    "decal._io.sources.LogitSource.chunks.__defaults__ = ({elements}, 0);"
+    "import decal.io.checkpoints, decal.io.formats, decal.__main__ as entry;"
+    "decal.io.checkpoints.CHUNK_ELEMENTS = {elements};"
+    "decal.io.formats.CHUNK_ELEMENTS = {elements};"
+    "decal.io.sources.LogitSource.chunks.__defaults__ = ({elements}, 0);"
     "entry.main()"
 )
 

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from decal._io.model_files import checksum
+from decal.io.model_files import checksum
 
 
 def write_sealed(path, members):

@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow", reason="needs decal[cli]")
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
-from decal._io.appending import column_writer, matrix_writer
+from decal.io.appending import column_writer, matrix_writer
 from helpers.archives import read_npz
 
 

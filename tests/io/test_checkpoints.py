@@ -18,9 +18,9 @@ pytest.importorskip("typer", reason="needs decal[cli]")
 pa = pytest.importorskip("pyarrow", reason="needs decal[cli]")
 
 import decal  # noqa: E402
-from decal._io import checkpoints  # noqa: E402
-from decal._io.checkpoints import FitCheckpoint, Monitor, Stopped, learn  # noqa: E402
-from decal._io.folders import open_folder  # noqa: E402
+from decal.io import checkpoints  # noqa: E402
+from decal.io.checkpoints import FitCheckpoint, Monitor, Stopped, learn  # noqa: E402
+from decal.io.folders import open_folder  # noqa: E402
 from helpers.commands import succeed  # noqa: E402
 from helpers.logit_folders import (  # noqa: E402
     PARTS,
@@ -160,8 +160,8 @@ from pathlib import Path
 
 import decal
 from decal._base import numerics
-from decal._io import checkpoints
-from decal._io.folders import open_folder
+from decal.io import checkpoints
+from decal.io.folders import open_folder
 
 
 class StopAfterOneChunk(checkpoints.Monitor):

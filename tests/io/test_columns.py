@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("pyarrow", reason="needs decal[cli]")
 pd = pytest.importorskip("pandas", reason="needs decal[pandas]")
 
-from decal._io import writers  # noqa: E402
-from decal._io.sources import open_source  # noqa: E402
+from decal.io import writers  # noqa: E402
+from decal.io.sources import open_source  # noqa: E402
 from helpers.logit_files import NAMES, make_labelled, text_file  # noqa: E402
 
 

@@ -14,7 +14,7 @@ pa = pytest.importorskip("pyarrow", reason="needs decal[cli]")
 import pyarrow.parquet as pq  # noqa: E402
 
 import decal  # noqa: E402
-from decal._io.writers import write_columns  # noqa: E402
+from decal.io.writers import write_columns  # noqa: E402
 from helpers.commands import refused, succeed  # noqa: E402
 from helpers.logit_folders import (  # noqa: E402
     NAMES,

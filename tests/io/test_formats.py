@@ -14,9 +14,9 @@ import pytest
 pa = pytest.importorskip("pyarrow", reason="needs decal[cli]")
 import pyarrow.parquet as pq  # noqa: E402
 
-from decal._io import sources as files  # noqa: E402
-from decal._io import writers  # noqa: E402
-from decal._io.formats import open_file  # noqa: E402
+from decal.io import sources as files  # noqa: E402
+from decal.io import writers  # noqa: E402
+from decal.io.formats import open_file  # noqa: E402
 from helpers.commands import succeed  # noqa: E402
 from helpers.logit_files import ALL, NAMES, make_labelled, opened, write_logits  # noqa: E402
 from helpers.logit_folders import make_data, table, write  # noqa: E402
@@ -38,7 +38,7 @@ def data():
 
 @pytest.mark.parametrize("kind", ALL)
 def test_blocks_of_a_large_file_join_without_loss(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr("decal._io.formats.CHUNK_ELEMENTS", 1000)
+    monkeypatch.setattr("decal.io.formats.CHUNK_ELEMENTS", 1000)
     logits = np.random.default_rng(0).standard_normal((40_000, 3))  # 2 MB, two blocks of a .csv
     labels = np.arange(40_000) % 3
     source = opened(tmp_path, kind, logits, labels)
@@ -64,7 +64,7 @@ def test_arrays_in_fortran_order_are_read_right(tmp_path, data, kind):
 
 @pytest.mark.parametrize("kind", [".npz", ".csv", ".parquet", ".feather", ".arrow"])
 def test_every_format_can_be_read_from_a_row_on(kind, monkeypatch):
-    monkeypatch.setattr("decal._io.formats.CHUNK_ELEMENTS", 12)  # blocks of four rows
+    monkeypatch.setattr("decal.io.formats.CHUNK_ELEMENTS", 12)  # blocks of four rows
     logits, labels = make_data(50)
     path = Path(f"x{kind}")
     if kind == ".npz":
@@ -153,12 +153,12 @@ import sys, tracemalloc
 import pyarrow as pa
 
 import decal._base.numerics
-import decal._io.checkpoints, decal._io.formats, decal._io.sources
-from decal._cli import app
+import decal.io.checkpoints, decal.io.formats, decal.io.sources
+from decal.cli import app
 
 decal._base.numerics._kernels()  # with Numba from the start, or not at all
-decal._io.checkpoints.CHUNK_ELEMENTS = decal._io.formats.CHUNK_ELEMENTS = 1 << 19
-decal._io.sources.LogitSource.chunks.__defaults__ = (1 << 19, 0)
+decal.io.checkpoints.CHUNK_ELEMENTS = decal.io.formats.CHUNK_ELEMENTS = 1 << 19
+decal.io.sources.LogitSource.chunks.__defaults__ = (1 << 19, 0)
 pools = []  # one per command: a pool's peak cannot be reset
 for number, line in enumerate(sys.stdin):
     if number == 2:  # after what imports, which tracing makes several times as slow
@@ -224,7 +224,7 @@ def test_memory_does_not_grow_with_the_file(kind):
 READ = """
 import sys
 from pathlib import Path
-from decal._io.sources import open_source
+from decal.io.sources import open_source
 for path in map(Path, sys.argv[1:]):
     try:
         with open_source(path, needed=("labels",)) as source:

@@ -11,7 +11,7 @@ import zlib
 import numpy as np
 import pytest
 
-from decal._io import gate
+from decal.io import gate
 
 
 def saved(array, **options):

@@ -10,12 +10,12 @@ import threading
 
 import pytest
 
-from decal._io.locks import alone, only_writer
+from decal.io.locks import alone, only_writer
 
 pytest.importorskip("fcntl", reason="Windows has no such locks")
 
 HOLDING = (
-    "import sys; from pathlib import Path; from decal._io.locks import only_writer\n"
+    "import sys; from pathlib import Path; from decal.io.locks import only_writer\n"
     "with only_writer(Path(sys.argv[1])):\n"
     "    print('in', flush=True)\n"
     "    sys.stdin.read()\n"

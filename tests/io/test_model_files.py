@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import decal
-from decal._io import model_files
+from decal.io import model_files
 from helpers.memory import limited_memory
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from decal._io.progress import byte_progress, progress_bar, tracked
+from decal.io.progress import byte_progress, progress_bar, tracked
 
 PACKAGES = ("rich.progress", "tqdm")
 
@@ -117,7 +117,7 @@ def test_the_plain_line_repeats_itself_only_when_it_changes(monkeypatch):
 
 def test_nothing_is_imported_before_a_bar_is_shown():
     code = (
-        "import sys; from decal._io.progress import progress_bar\n"
+        "import sys; from decal.io.progress import progress_bar\n"
         "with progress_bar('x', unit='rows', show=False) as bar: bar.advance()\n"
         "print({'rich', 'tqdm'} & set(sys.modules))"
     )

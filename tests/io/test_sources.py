@@ -12,8 +12,8 @@ pa = pytest.importorskip("pyarrow", reason="needs decal[cli]")
 import pyarrow.parquet as pq  # noqa: E402
 
 import decal  # noqa: E402
-from decal._io import sources as files  # noqa: E402
-from decal._io import writers  # noqa: E402
+from decal.io import sources as files  # noqa: E402
+from decal.io import writers  # noqa: E402
 from helpers.logit_files import ALL, NAMES, make_labelled, opened, text_file, write_logits  # noqa: E402
 
 
@@ -254,7 +254,7 @@ import sys
 import subprocess
 import resource, sys
 from pathlib import Path
-from decal._io.sources import open_source
+from decal.io.sources import open_source
 resource.setrlimit(resource.RLIMIT_CPU, (60, 60))  # it was several minutes
 (chunk,) = open_source(Path(sys.argv[1]), needed=("labels",)).chunks()
 assert chunk.logits.shape == (2, 80_000), chunk.logits.shape

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decal._io import model_files
-from decal._io.whole_files import write_npz
+from decal.io import model_files
+from decal.io.whole_files import write_npz
 
 fcntl = pytest.importorskip("fcntl", reason="needs POSIX")
 
@@ -67,7 +67,7 @@ def test_threads_that_save_to_one_path_lose_nothing(tmp_path):
 SLOW_WRITER = """
 import sys, time
 from pathlib import Path
-from decal._io.whole_files import replacing
+from decal.io.whole_files import replacing
 with replacing(Path(sys.argv[1])) as partial:
     partial.write_text("half")
     print("begun", flush=True)

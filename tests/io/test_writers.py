@@ -18,7 +18,7 @@ import pyarrow.csv as pc  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 
 import decal  # noqa: E402
-from decal._io import writers  # noqa: E402
+from decal.io import writers  # noqa: E402
 from helpers.logit_files import ALL, NAMES, make_labelled  # noqa: E402
 
 
@@ -116,7 +116,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np, decal
-from decal._io.writers import credal_writer
+from decal.io.writers import credal_writer
 with credal_writer(Path(sys.argv[1])) as append:
     append(decal.IntervalCredalSet(np.zeros((9, 3)), np.ones((9, 3))))
     os.kill(os.getpid(), signal.SIGKILL)

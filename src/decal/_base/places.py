@@ -21,7 +21,7 @@ NAMES_SHOWN = 12
 class Place:
     """Names rows and entries in messages; this class by their index in an array.
 
-    Data that come from elsewhere have a class of their own: `decal._io.formats.FilePlace` names a
+    Data that come from elsewhere have a class of their own: `decal.io.formats.FilePlace` names a
     file, `decal.distributed._partitions.PartitionPlace` a partition.
 
     Parameters

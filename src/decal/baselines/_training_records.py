@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from decal._io.locks import only_writer_of
-from decal._io.whole_files import replacing
+from decal.io.locks import only_writer_of
+from decal.io.whole_files import replacing
 
 __all__ = ["MemberFiles", "Training", "TrainingCheckpoint", "TrainingState"]
 

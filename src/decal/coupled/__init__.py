@@ -6,7 +6,7 @@ probability over that region. The upper endpoint is a convex program. The lower 
 the paper leaves it open; here every endpoint comes with an inner value that some plausible shift
 attains and an outer value that none exceeds.
 
-May import from `_base`, `_io`, `credal`, `directions` and `decalibrator`.
+May import from `_base`, `io`, `credal`, `directions` and `decalibrator`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from decal._base.data_frames import index_of, is_frame, require_same_order
 from decal._base.inputs import CONVERT, read_labelled_frame, read_logits
 from decal._base.numerics import Array, budget, sigmoid
 from decal._base.settings import FrozenSettings
-from decal._io import model_files
 from decal.coupled._absent import PlausibleModels, log_odds_of_rest
 from decal.coupled._bounds import CERTIFIED, STATUS_NAMES, Bounds, Status
 from decal.coupled._loss import ShiftLoss
@@ -44,6 +43,7 @@ from decal.credal import IntervalCredalSet
 from decal.credal._credal_set import read_only
 from decal.credal._warnings import warn_if_vacuous
 from decal.decalibrator import FAR_FROM_REFERENCE, ReferenceWarning
+from decal.io import model_files
 
 __all__ = ["CoupledCredalSet", "CoupledDecalibrator", "Diagnostics"]
 

@@ -8,7 +8,7 @@ Every loader returns plain arrays in a frozen object. `available` lists what is 
 >>> images  # doctest: +SKIP
 ImageSet: 10,000 images of 28×28×1, 10 classes
 
-Imports from `_base` and `_io`.
+Imports from `_base` and `io`.
 """
 
 from decal.datasets._catalogue import Availability, available

@@ -16,8 +16,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path, PurePosixPath
 from typing import IO, Protocol, cast
 
-from decal._io import gate
 from decal.datasets._downloads import DamagedDataError, MissingDataError
+from decal.io import gate
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
 GZIP = b"\x1f\x8b"

@@ -12,9 +12,9 @@ from typing import IO, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._io import gate
 from decal.datasets._archives import GZIP, damaged, intact
 from decal.datasets._downloads import DamagedDataError
+from decal.io import gate
 
 UNSIGNED_BYTES = 0x08
 

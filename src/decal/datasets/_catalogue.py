@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from decal._io import gate
 from decal.datasets import _image_arrays as images
 from decal.datasets import _image_folders as folders
 from decal.datasets import _languages as languages
@@ -18,6 +17,7 @@ from decal.datasets import _published_logits as published
 from decal.datasets import _tabarena as tabular
 from decal.datasets._array_files import read_npz
 from decal.datasets._downloads import Remote, cache_folder
+from decal.io import gate
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from decal._io.progress import ByteProgress, byte_progress
-from decal._io.whole_files import replacing
+from decal.io.progress import ByteProgress, byte_progress
+from decal.io.whole_files import replacing
 
 CHUNK_BYTES = 1 << 18
 TRIES = 4

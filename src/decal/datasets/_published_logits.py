@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_distributions, check_labels, check_logits
-from decal._io import gate
 from decal.datasets._archives import damaged, existing_folder, intact
 from decal.datasets._array_files import read_npz
 from decal.datasets._data_sets import Labels, LogitSet
 from decal.datasets._downloads import DamagedDataError, MissingDataError, Remote
 from decal.datasets._image_arrays import cifar10h
+from decal.io import gate
 
 REPOSITORY = "pwhofman/efficient-credal-prediction"
 COMMIT = "731e8291e1c115ac11ebe74a979f0509f2c990a9"

@@ -22,11 +22,11 @@ from decal._base.inputs import (
 )
 from decal._base.numerics import Array, Logits
 from decal._base.places import TablePlace
-from decal._io import model_files
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.directions._direction import require
 from decal.directions._learnt import Learnt
+from decal.io import model_files
 from decal.shift import LabelShift
 from decal.shift._shift_files import KIND
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from decal._base.checks import check_count
-from decal._io.whole_files import replacing
 from decal.explorer._page import html_page
 from decal.explorer._payload import Payload
+from decal.io.whole_files import replacing
 
 LARGE_PAYLOAD = 64 << 20
 """Bytes beyond which compressing well would take longer than it saves."""

@@ -2,7 +2,7 @@
 
 Responses of servers (OpenAI, vLLM, llama.cpp, ollama) list a few tokens; what they leave out is an
 interval, not a guess. Models of transformers tell the whole vocabulary. Responses need NumPy and
-SciPy only. Imports from `_base`, `_io`, `credal`, `directions` and `decalibrator`.
+SciPy only. Imports from `_base`, `io`, `credal`, `directions` and `decalibrator`.
 """
 
 from decal.credal import union

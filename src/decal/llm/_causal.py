@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from decal._base.checks import check_count, check_flag
 from decal._base.extras import needs
 from decal._base.numerics import Array
-from decal._io.progress import progress_bar
+from decal.io.progress import progress_bar
 from decal.llm._verbaliser import Verbaliser
 
 __all__ = ["label_logits", "next_token_log_probabilities", "vocabulary_tokens"]

@@ -2,7 +2,7 @@
 
 The logit of a label is its log-odds against its absence. Shifting it is a decalibration of two
 classes, so every label has an interval of its own, learnt from the inputs whose answer is known.
-Imports from `_base`, `_io`, `credal`, `directions` and `decalibrator`.
+Imports from `_base`, `io`, `credal`, `directions` and `decalibrator`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from decal._base.label_checks import check_answers, read_label_logits, require_p
 from decal._base.markup import table
 from decal._base.numerics import Array, Logits, budget, for_each_block, sigmoid
 from decal._base.settings import FrozenSettings
-from decal._io import model_files
 from decal.credal import MultiLabelCredalSet
 from decal.credal._warnings import warn_if_vacuous
 from decal.decalibrator import FAR_FROM_REFERENCE, ReferenceWarning
 from decal.directions import OWN, Direction, Endpoints, direction_named, parse_directions
 from decal.directions._best_model import REFERENCES
 from decal.directions._label_margins import Answers
+from decal.io import model_files
 from decal.multilabel._label_evidence import LabelEvidence, called, is_known
 from decal.multilabel._label_ranges import endpoints, probability_range
 

@@ -15,11 +15,11 @@ from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
 from decal._base.checks import check_alpha
 from decal._base.places import listing
-from decal._io.whole_files import replacing
 from decal.decalibrator import Decalibrator
 from decal.directions import OWN
 from decal.directions._direction import TensorInputs, require
 from decal.directions._tensors import head_bounds, is_masked, logs_of_probabilities
+from decal.io.whole_files import replacing
 from decal.onnx._endings import (
     FLOATS,
     LARGEST_FILE,

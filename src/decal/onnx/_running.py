@@ -14,7 +14,7 @@ from decal._base.checks import check_choice, check_count, to_numpy
 from decal._base.extras import needs
 from decal._base.inputs import look_like_probabilities, warn_of_probabilities
 from decal._base.places import listing
-from decal._io.progress import on_terminal, tracked
+from decal.io.progress import on_terminal, tracked
 from decal.onnx._endings import (
     LARGEST_FILE,
     Ending,

@@ -1,6 +1,6 @@
 """Class frequencies that change: credal sets from unlabelled inputs, or from what one supposes.
 
-May import from `_base`, `_io`, `credal`, `directions` and `decalibrator`.
+May import from `_base`, `io`, `credal`, `directions` and `decalibrator`.
 """
 
 from decal._base.inputs import ShiftWarning

@@ -40,9 +40,9 @@ from decal._base.inputs import (
 from decal._base.numerics import Array, Logits
 from decal._base.places import IN_ARRAY, Place
 from decal._base.settings import FrozenSettings
-from decal._io import model_files
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator, require_decalibrator
+from decal.io import model_files
 from decal.shift._bootstrap import Labelled, inflated
 from decal.shift._calibrated import Calibrated, calibrate, check_sums_to_one, is_calibrated
 from decal.shift._few_labels import from_counts, from_labels

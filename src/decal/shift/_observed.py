@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from decal._base.numerics import Array, row_blocks
-from decal._io.progress import on_terminal, tracked
+from decal.io.progress import on_terminal, tracked
 from decal.shift._likelihood import Likelihood, Maximum, most_likely
 from decal.shift._plausible import COARSE, PRECISION, PlausibleFrequencies
 from decal.shift._segments import plausible_segments, segment_box

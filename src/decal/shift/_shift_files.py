@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from decal._base.checks import check_class_names, check_weights
-from decal._io import model_files
+from decal.io import model_files
 from decal.shift._calibrated import Calibrated, check_sums_to_one
 from decal.shift._few_labels import from_counts
 from decal.shift._known import Known

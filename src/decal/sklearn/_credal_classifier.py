@@ -20,11 +20,11 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 from decal._base.checks import DEFAULT_ALPHA, check_alpha, check_choice, check_share, to_numpy
 from decal._base.data_frames import index_of
 from decal._base.numerics import Array
-from decal._io import model_files
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.decisions import SET_RULES
 from decal.directions import Direction
+from decal.io import model_files
 from decal.sklearn._held_out import (
     METHODS,
     HeldOutClassifier,

@@ -53,7 +53,7 @@ def test_a_saved_page_opens_at_the_level_asked_for_and_the_most_uncertain_input(
 def test_the_command_writes_a_page_that_opens(open_page, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow", reason="needs decal[cli]")
     testing = pytest.importorskip("typer.testing", reason="needs decal[cli]")
-    from decal._cli import app
+    from decal.cli import app
 
     monkeypatch.chdir(tmp_path)
     z, labels, truth = drawn_data(30, 3)

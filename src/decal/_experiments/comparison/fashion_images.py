@@ -14,7 +14,7 @@ import decal.datasets as sets
 from decal._experiments.comparison.plan import DRAWN, OUTSIDE, Inputs, InputSplit, Plan
 from decal._experiments.harness.fingerprints import Fingerprints
 from decal._experiments.harness.logit_sets import draw_labels
-from decal._io.whole_files import replacing
+from decal.io.whole_files import replacing
 
 Array = NDArray[np.float64]
 

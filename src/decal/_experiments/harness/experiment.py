@@ -27,7 +27,7 @@ from decal._experiments.harness.rows import (
     replacing_text,
     untracked,
 )
-from decal._io.locks import only_writer
+from decal.io.locks import only_writer
 
 ROWS_FILE = "rows.csv"
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from decal import datasets
 from decal._experiments.harness.logit_sets import MORE_FILES, RESNET20, SHARED_FILES
-from decal._io.whole_files import replacing, write_npz
+from decal.io.whole_files import replacing, write_npz
 
 FOLDER = "reproduce"
 """The folder of the cache that takes the place of --data."""

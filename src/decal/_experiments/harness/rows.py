@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 import decal
-from decal._io import whole_files
+from decal.io import whole_files
 
 Row = dict[str, Any]
 

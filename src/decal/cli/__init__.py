@@ -10,19 +10,19 @@ from typing import Annotated, Any
 import typer
 
 import decal
-from decal._cli.choose_alpha import CHOOSE_ALPHA_EXAMPLES, choose_alpha
-from decal._cli.decide import DECIDE_EXAMPLES, decide
-from decal._cli.demo import DEMO_EXAMPLES, demo
-from decal._cli.evaluate import EVALUATE_EXAMPLES, evaluate
-from decal._cli.explore import EXPLORE_EXAMPLES, explore
-from decal._cli.export import EXPORT_EXAMPLES, export
-from decal._cli.models import FIT_EXAMPLES, PREDICT_EXAMPLES, fit, predict
-from decal._cli.pipes import with_pipes
-from decal._cli.recalibrate import RECALIBRATE_EXAMPLES, recalibrate
-from decal._cli.reproduce import REPRODUCE_EXAMPLES, reproduce
-from decal._cli.shift import SHIFT_EXAMPLES, shift
-from decal._cli.terminal import output, say, with_options
-from decal._cli.triage import TRIAGE_EXAMPLES, triage
+from decal.cli.choose_alpha import CHOOSE_ALPHA_EXAMPLES, choose_alpha
+from decal.cli.decide import DECIDE_EXAMPLES, decide
+from decal.cli.demo import DEMO_EXAMPLES, demo
+from decal.cli.evaluate import EVALUATE_EXAMPLES, evaluate
+from decal.cli.explore import EXPLORE_EXAMPLES, explore
+from decal.cli.export import EXPORT_EXAMPLES, export
+from decal.cli.models import FIT_EXAMPLES, PREDICT_EXAMPLES, fit, predict
+from decal.cli.pipes import with_pipes
+from decal.cli.recalibrate import RECALIBRATE_EXAMPLES, recalibrate
+from decal.cli.reproduce import REPRODUCE_EXAMPLES, reproduce
+from decal.cli.shift import SHIFT_EXAMPLES, shift
+from decal.cli.terminal import output, say, with_options
+from decal.cli.triage import TRIAGE_EXAMPLES, triage
 
 __all__ = ["app"]
 

@@ -14,7 +14,7 @@ import decal
 from decal._base.checks import DEFAULT_ALPHA, check_alpha
 from decal._base.confidences import Confidences
 from decal._base.places import listing
-from decal._cli.options import (
+from decal.cli.options import (
     AsFittedOption,
     ColumnsOption,
     FilesArgument,
@@ -35,14 +35,14 @@ from decal._cli.options import (
     require_room_for_ids,
     split,
 )
-from decal._cli.terminal import output, say, with_options, with_progress
-from decal._cli.watching import watched
-from decal._io.checkpoints import EVERY, FitCheckpoint, learn
-from decal._io.columns import labels_are_names, unlabelled_refusal
-from decal._io.folders import Folder, Layout, open_folder
-from decal._io.predictions import predict_folder
-from decal._io.writers import check_output, credal_writer
+from decal.cli.terminal import output, say, with_options, with_progress
+from decal.cli.watching import watched
 from decal.credal._warnings import warn_of_width
+from decal.io.checkpoints import EVERY, FitCheckpoint, learn
+from decal.io.columns import labels_are_names, unlabelled_refusal
+from decal.io.folders import Folder, Layout, open_folder
+from decal.io.predictions import predict_folder
+from decal.io.writers import check_output, credal_writer
 
 CLASSES_SHOWN = 20
 """Classes listed after fitting."""

@@ -16,7 +16,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from decal._cli.demo_results import (
+from decal.cli.demo_results import (
     Demo,
     Level,
     Mask,
@@ -27,7 +27,7 @@ from decal._cli.demo_results import (
     run_demo,
     translated_into,
 )
-from decal._cli.terminal import messages, output, say
+from decal.cli.terminal import messages, output, say
 from decal.credal._boxes import IntervalCredalSet
 from decal.datasets._languages import language_probabilities, logits_among_them
 

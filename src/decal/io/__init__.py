@@ -2,3 +2,5 @@
 
 Imports from `_base` and `credal`.
 """
+
+__all__: list[str] = []

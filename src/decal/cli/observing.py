@@ -8,9 +8,9 @@ import numpy as np
 
 import decal
 from decal._base.numerics import Logits
-from decal._cli.terminal import progress_bar
-from decal._io.folders import Folder, Layout, Part, Survey, UnreadableError
-from decal._io.progress import ProgressBar
+from decal.cli.terminal import progress_bar
+from decal.io.folders import Folder, Layout, Part, Survey, UnreadableError
+from decal.io.progress import ProgressBar
 
 SAMPLE_SEED = 0
 """The same files give the same sample."""

@@ -10,9 +10,9 @@ from contextvars import ContextVar
 
 from rich.console import Console
 
-from decal._io import progress
-from decal._io.progress import ProgressBar
-from decal._io.sources import Chunk, LogitSource
+from decal.io import progress
+from decal.io.progress import ProgressBar
+from decal.io.sources import Chunk, LogitSource
 
 __all__ = [
     "messages",

@@ -11,12 +11,12 @@ import typer
 import decal
 from decal._base.checks import check_choice
 from decal._base.numerics import Array, Logits, softmax
-from decal._cli import options
-from decal._cli.evaluate import PointScores
-from decal._cli.terminal import output, say, with_progress
-from decal._io.appending import matrix_writer
-from decal._io.folders import Layout, open_folder
-from decal._io.writers import check_output
+from decal.cli import options
+from decal.cli.evaluate import PointScores
+from decal.cli.terminal import output, say, with_progress
+from decal.io.appending import matrix_writer
+from decal.io.folders import Layout, open_folder
+from decal.io.writers import check_output
 
 KINDS = ("logits", "probabilities")
 

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 import decal
-from decal._cli.options import ForceOption, ModelArgument
-from decal._cli.terminal import say
-from decal._io.writers import check_output
+from decal.cli.options import ForceOption, ModelArgument
+from decal.cli.terminal import say
+from decal.io.writers import check_output
 
 EXPORT_EXAMPLES = """[bold]Examples[/]
 

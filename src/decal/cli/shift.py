@@ -15,8 +15,8 @@ from rich.text import Text
 
 import decal
 from decal._base.checks import check_choice, check_share
-from decal._cli.observing import observe_folder
-from decal._cli.options import (
+from decal.cli.observing import observe_folder
+from decal.cli.options import (
     AsFittedOption,
     ColumnsOption,
     FilesArgument,
@@ -35,12 +35,12 @@ from decal._cli.options import (
     require_room_for_ids,
     split,
 )
-from decal._cli.terminal import output, say, with_options, with_progress
-from decal._cli.watching import watched
-from decal._io import model_files
-from decal._io.folders import Folder, Layout, open_folder
-from decal._io.predictions import predict_files
-from decal._io.writers import check_output, credal_writer, write_columns
+from decal.cli.terminal import output, say, with_options, with_progress
+from decal.cli.watching import watched
+from decal.io import model_files
+from decal.io.folders import Folder, Layout, open_folder
+from decal.io.predictions import predict_files
+from decal.io.writers import check_output, credal_writer, write_columns
 from decal.shift import Frequencies, Near, ShiftTest
 from decal.shift._calibrated import is_calibrated
 from decal.shift._label_shift import REGIONS

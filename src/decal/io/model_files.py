@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._io import gate, whole_files
+from decal.io import gate, whole_files
 
 FORMAT = "decal-model"
 VERSION = 3

@@ -23,10 +23,10 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from decal._base.places import listing
-from decal._io.folders import CHECKPOINT_ENDING, Folder, Layout, Part, UnreadableError
-from decal._io.locks import only_writer_of
-from decal._io.sources import LogitSource
-from decal._io.whole_files import replacing
+from decal.io.folders import CHECKPOINT_ENDING, Folder, Layout, Part, UnreadableError
+from decal.io.locks import only_writer_of
+from decal.io.sources import LogitSource
+from decal.io.whole_files import replacing
 
 FORMAT = "decal-checkpoint"
 VERSION = 1

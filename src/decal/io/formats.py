@@ -23,7 +23,7 @@ from decal._base.checks import check_class_names
 from decal._base.extras import needs
 from decal._base.numerics import row_blocks
 from decal._base.places import TablePlace, is_whole_number, listing
-from decal._io import gate
+from decal.io import gate
 
 FORMATS = (".npz", ".npy", ".csv", ".parquet")
 """The formats that decal writes."""

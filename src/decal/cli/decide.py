@@ -17,7 +17,7 @@ from decal._base.checks import check_alpha, check_choice
 from decal._base.numerics import Array
 from decal._base.places import listing
 from decal._base.set_checks import ACTION
-from decal._cli.options import (
+from decal.cli.options import (
     AsFittedOption,
     ColumnsOption,
     FloorOption,
@@ -31,12 +31,12 @@ from decal._cli.options import (
     meaning,
     reading,
 )
-from decal._cli.terminal import output, say, with_progress
-from decal._io.appending import column_writer
-from decal._io.folders import Layout, open_folder
-from decal._io.formats import TABLES, load_array, open_file, open_table
-from decal._io.writers import check_output
+from decal.cli.terminal import output, say, with_progress
 from decal.decisions import RULES, SET_RULES, abstention_utility
+from decal.io.appending import column_writer
+from decal.io.folders import Layout, open_folder
+from decal.io.formats import TABLES, load_array, open_file, open_table
+from decal.io.writers import check_output
 
 ABSTAIN = "abstain"
 ACTIONS_SHOWN = 20

@@ -16,7 +16,6 @@ from rich import box as borders
 from rich.table import Table
 from rich.text import Text
 
-from decal._cli.terminal import messages, output, progress_bar, say
 from decal._experiments import EXPERIMENTS
 from decal._experiments.harness import public_data, reports
 from decal._experiments.harness.contributions import contributed
@@ -25,6 +24,7 @@ from decal._experiments.harness.logit_sets import NoDataAvailableError
 from decal._experiments.harness.report_page import write_page
 from decal._experiments.harness.reports import Report
 from decal._experiments.harness.rows import Cell, provenance
+from decal.cli.terminal import messages, output, progress_bar, say
 from decal.datasets import cache_folder
 
 RESULTS = Path("decal-results")

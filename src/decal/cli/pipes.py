@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from decal._cli.options import STREAM
-from decal._cli.terminal import output, renamed, stand_in
+from decal.cli.options import STREAM
+from decal.cli.terminal import output, renamed, stand_in
 
 INPUTS = ("logits", "labelled", "new", "labels", "truth", "weights")
 """The arguments that may be standard input, in every command that has them."""

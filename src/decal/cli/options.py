@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from decal._io.formats import READABLE
 from decal.decalibrator import Decalibrator
 from decal.decisions import SET_RULES
+from decal.io.formats import READABLE
 from decal.shift import LabelShift
 
 STREAM = Path("-")

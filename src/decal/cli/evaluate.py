@@ -16,7 +16,7 @@ from rich.text import Text
 import decal
 from decal._base.checks import check_choice
 from decal._base.numerics import Array
-from decal._cli.options import (
+from decal.cli.options import (
     AsFittedOption,
     ColumnsOption,
     FilesArgument,
@@ -35,13 +35,13 @@ from decal._cli.options import (
     reading,
     rule_option,
 )
-from decal._cli.terminal import output, say
-from decal._cli.watching import watched
-from decal._io.folders import Folder, Layout, open_folder
-from decal._io.formats import TABLES
-from decal._io.sources import Chunk
-from decal._io.writers import check_output, write_columns
+from decal.cli.terminal import output, say
+from decal.cli.watching import watched
 from decal.decisions import SET_RULES
+from decal.io.folders import Folder, Layout, open_folder
+from decal.io.formats import TABLES
+from decal.io.sources import Chunk
+from decal.io.writers import check_output, write_columns
 
 PAPER_ALPHAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0)
 """The levels of the paper's tables of coverage and efficiency."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import typer
 
-from decal._cli.terminal import progress_bar, say
-from decal._io.checkpoints import Monitor, Stopped
-from decal._io.progress import ProgressBar
+from decal.cli.terminal import progress_bar, say
+from decal.io.checkpoints import Monitor, Stopped
+from decal.io.progress import ProgressBar
 
 __all__ = ["StoppableProgress", "watched"]
 

@@ -12,7 +12,7 @@ What the files hold:
 A label is the name of a class or, where no class is called by a whole number, the number of its
 column counted from 0. Columns are matched to the classes of a model, or of another file, by name
 where both have names, by position otherwise. Which columns of a table are classes:
-`decal._io.columns`.
+`decal.io.columns`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from decal._base.data_frames import Index, check_index
 from decal._base.inputs import check_floor, read_logits, require_possible_labels
 from decal._base.numerics import Array, Logits
 from decal._base.places import listing, require_all
-from decal._io.columns import ALL, chosen_classes, without_row_numbers
-from decal._io.formats import (
+from decal.io.columns import ALL, chosen_classes, without_row_numbers
+from decal.io.formats import (
     CHUNK_ELEMENTS,
     Block,
     DataFile,

@@ -19,8 +19,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from decal._base.places import listing
-from decal._io.formats import READABLE, either
-from decal._io.sources import Chunk, LogitSource, lists_of_nothing, open_source
+from decal.io.formats import READABLE, either
+from decal.io.sources import Chunk, LogitSource, lists_of_nothing, open_source
 
 CHECKPOINT_ENDING = ".checkpoint"
 """How the names of folders end that keep an unfinished fit."""
@@ -142,7 +142,7 @@ class Folder:
     parts : tuple of Part
         Its files, in order.
     options : mapping
-        The options of `decal._io.sources.open_source`.
+        The options of `decal.io.sources.open_source`.
     """
 
     path: Path
@@ -259,7 +259,7 @@ class Survey:
 
 
 def open_folder(path: Path, **options: Any) -> Folder:
-    """The files of a folder, or one file, with the options of `decal._io.sources.open_source`.
+    """The files of a folder, or one file, with the options of `decal.io.sources.open_source`.
 
     ValueError if there are none, if they are of several formats, or if labels, weights or truth of
     a folder come in files of their own.

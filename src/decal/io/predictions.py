@@ -16,14 +16,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from decal._base.checks import check_alpha
-from decal._io.checkpoints import Monitor, Stopped
-from decal._io.folders import Folder, Layout, Part, UnreadableError
-from decal._io.formats import arrow
-from decal._io.locks import only_writer
-from decal._io.sources import LogitSource
-from decal._io.whole_files import replacing, sweep
-from decal._io.writers import list_writer
 from decal.credal._boxes import IntervalCredalSet
+from decal.io.checkpoints import Monitor, Stopped
+from decal.io.folders import Folder, Layout, Part, UnreadableError
+from decal.io.formats import arrow
+from decal.io.locks import only_writer
+from decal.io.sources import LogitSource
+from decal.io.whole_files import replacing, sweep
+from decal.io.writers import list_writer
 
 Predict = Callable[[Any], IntervalCredalSet]
 """From logits (n, K), checked, to the credal sets of n inputs."""

@@ -28,7 +28,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._io.locks import KNOWS_LOCKS, try_lock
+from decal.io.locks import KNOWS_LOCKS, try_lock
 
 PARTIAL = re.compile(r"\..*\.([0-9a-f]{12})-[0-9a-f]{16}\.partial", re.DOTALL)
 """The names of partial files, which name the machine of their writer."""

@@ -13,7 +13,7 @@ import typer
 import decal
 from decal import explorer
 from decal._base.places import listing
-from decal._cli.options import (
+from decal.cli.options import (
     AsFittedOption,
     ColumnsOption,
     FloorOption,
@@ -32,11 +32,11 @@ from decal._cli.options import (
     reading,
     split,
 )
-from decal._cli.terminal import progress_bar, say
-from decal._io import model_files
-from decal._io.formats import TABLES, load_array, open_file, open_table
-from decal._io.sources import LogitSource, open_source
-from decal._io.writers import check_output
+from decal.cli.terminal import progress_bar, say
+from decal.io import model_files
+from decal.io.formats import TABLES, load_array, open_file, open_table
+from decal.io.sources import LogitSource, open_source
+from decal.io.writers import check_output
 from decal.shift._shift_files import KIND
 
 EXPLORE_EXAMPLES = """[bold]Examples[/]

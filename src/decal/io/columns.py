@@ -17,7 +17,7 @@ import numpy as np
 
 from decal._base.data_frames import INDEX, row_numbers
 from decal._base.places import is_whole_number, listing
-from decal._io.formats import Block, DataFile, Stream
+from decal.io.formats import Block, DataFile, Stream
 
 ALL = "*"
 """The choice of all columns, whatever they look like."""

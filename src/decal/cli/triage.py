@@ -12,7 +12,7 @@ import typer
 from numpy.typing import NDArray
 
 import decal
-from decal._cli.options import (
+from decal.cli.options import (
     AsFittedOption,
     ColumnsOption,
     ForceOption,
@@ -24,12 +24,12 @@ from decal._cli.options import (
     is_file,
     reading,
 )
-from decal._cli.terminal import output, progress_bar, say, with_progress
-from decal._io.appending import column_writer
-from decal._io.folders import Folder, Layout, open_folder
-from decal._io.formats import TABLES
-from decal._io.sources import Chunk
-from decal._io.writers import check_output
+from decal.cli.terminal import output, progress_bar, say, with_progress
+from decal.io.appending import column_writer
+from decal.io.folders import Folder, Layout, open_folder
+from decal.io.formats import TABLES
+from decal.io.sources import Chunk
+from decal.io.writers import check_output
 from decal.triage import Triage
 from decal.triage._doubts import FLOOR
 

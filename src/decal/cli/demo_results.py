@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from decal import datasets, selection
 from decal._base.extras import needs
-from decal._cli.language_story import write_story
-from decal._io.whole_files import replacing
-from decal._io.writers import write_columns
 from decal.acquisition import most_uncertain
+from decal.cli.language_story import write_story
 from decal.credal._boxes import IntervalCredalSet
 from decal.decalibrator import Decalibrator, decalibrate
+from decal.io.whole_files import replacing
+from decal.io.writers import write_columns
 
 ALLOWED = (0.1, 0.05, 0.02)
 """Shares of languages that may be missed. The first sets the level of all that is shown."""

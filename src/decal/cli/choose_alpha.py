@@ -9,13 +9,13 @@ import typer
 
 import decal
 from decal._base.checks import check_choice
-from decal._cli import options
-from decal._cli.terminal import output, progress_bar, say, with_options
-from decal._io.folders import Layout, open_folder
-from decal._io.formats import TABLES
-from decal._io.sources import Chunk
-from decal._io.writers import check_output, write_columns
+from decal.cli import options
+from decal.cli.terminal import output, progress_bar, say, with_options
 from decal.decisions import SET_RULES
+from decal.io.folders import Layout, open_folder
+from decal.io.formats import TABLES
+from decal.io.sources import Chunk
+from decal.io.writers import check_output, write_columns
 from decal.selection import Choice
 
 CHOOSE_ALPHA_EXAMPLES = """[bold]Examples[/]

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.numerics import Array
-from decal._io.formats import FORMATS, arrow, either, file_format
-from decal._io.whole_files import replacing, write_npz
 from decal.credal._boxes import IntervalCredalSet
+from decal.io.formats import FORMATS, arrow, either, file_format
+from decal.io.whole_files import replacing, write_npz
 
 Append = Callable[[IntervalCredalSet], None]
 """Writes the credal sets of the next rows."""

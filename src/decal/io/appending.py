@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from decal._base.data_frames import Index
 from decal._base.numerics import Array
-from decal._io.formats import arrow
-from decal._io.whole_files import replacing, write_npz
-from decal._io.writers import _growing_npy, _suffix, _table
+from decal.io.formats import arrow
+from decal.io.whole_files import replacing, write_npz
+from decal.io.writers import _growing_npy, _suffix, _table
 
 AppendColumns = Callable[[Mapping[str, Any]], None]
 """Writes the next rows of every column."""
