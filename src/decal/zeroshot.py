@@ -23,7 +23,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.extras import needs
+from decal._base.errors import needs
 
 with needs(
     "torch",

@@ -309,7 +309,7 @@ def given(w, what):
     return what(w) if callable(what) else getattr(w, what)
 
 
-@pytest.mark.filterwarnings("ignore::decal.selection.RareClassWarning")
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
 @pytest.mark.parametrize("index", ["names", "counts"])
 @pytest.mark.parametrize("case", CASES)
 def test_rows_in_another_order_are_refused(case, index):

@@ -11,7 +11,6 @@ from decal.llm._answers import (
     Answers,
     Position,
     Skipped,
-    SkippedWarning,
     read_answer,
     read_answers,
 )
@@ -29,7 +28,6 @@ __all__ = [
     "Position",
     "Ratings",
     "Skipped",
-    "SkippedWarning",
     "Verbaliser",
     "decalibrate",
     "label_logits",

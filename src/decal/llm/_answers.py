@@ -22,15 +22,14 @@ from pathlib import Path
 from typing import Any, Self, TypeGuard
 
 from decal._base.checks import check_choice
+from decal._base.errors import InputWarning, listing
 from decal._base.inputs import frames_within_decal
-from decal._base.places import listing
 
 __all__ = [
     "Answer",
     "Answers",
     "Position",
     "Skipped",
-    "SkippedWarning",
     "read_answer",
     "read_answers",
 ]
@@ -93,10 +92,6 @@ class Answer:
         return f"Answer({self.text!r}, {len(self.positions)} positions, {listed} tokens listed)"
 
 
-class SkippedWarning(UserWarning):
-    """Responses that hold no answer were left out, as asked for."""
-
-
 @dataclass(frozen=True)
 class Skipped:
     """A response that holds no answer.
@@ -146,7 +141,7 @@ def read_answers(responses: Any, *, errors: str = "raise") -> Answers:
         line, such as the output of a batch.
     errors : str
         What to do about a response that holds no answer, as of a request that met a limit (429).
-        "raise": an error. "skip": leave it out, with a SkippedWarning that counts and names what
+        "raise": an error. "skip": leave it out, with an InputWarning that counts and names what
         was left out; the `skipped` of the answers lists it. Labels of such rows are then to be
         left out, too.
 
@@ -206,7 +201,7 @@ def _each(named: Iterable[tuple[str, Any]], errors: str) -> Answers:
         warnings.warn(
             f"{len(skipped)} of {total} responses hold no answer and are left out: "
             f"{listing(called)}. The first: {skipped[0].reason}",
-            SkippedWarning,
+            InputWarning,
             stacklevel=frames_within_decal(),
         )
     return Answers(answers, skipped)
