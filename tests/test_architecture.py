@@ -22,10 +22,10 @@ PACKAGE = Package(Path(decal.__file__).parent)
 # within its layer, from rooms to its left.
 LAYERS = {
     "programs": "_experiments cli __main__",
-    "integrations": "_torch_models torch onnx _pretrained text zeroshot llm sklearn distributed "
+    "integrations": "torch onnx _pretrained text zeroshot llm sklearn distributed "
     "plot explorer datasets baselines",
     "public names": "__init__",
-    "questions": "metrics calibration selection triage acquisition coupled shift",
+    "questions": "evaluate selection triage coupled shift",
     "model": "directions decalibrator multilabel",
     "files": "io",
     "sets": "decisions credal",
@@ -65,7 +65,6 @@ TESTS_ELSEWHERE = {
     "_experiments.harness.score_tables": "experiments/test_compare_scores.py",
     "_experiments.harness.guaranteed_sets": "experiments/test_validity.py",
     "_experiments.harness.worlds": "experiments/test_validity.py",
-    "calibration._labelled": "calibration/test_cells.py",
     "coupled._absent": "coupled/test_coupled.py",
     "coupled._bounds": "coupled/test_coupled.py",
     "coupled._certificates": "coupled/test_coupled.py",
@@ -106,6 +105,8 @@ TESTS_ELSEWHERE = {
     "sklearn._credal_classifier": "test_sklearn.py",
     "sklearn._held_out": "test_sklearn.py",
     "sklearn._shift_adapted": "test_sklearn_shift.py",
+    "torch._head": "test_torch.py",
+    "torch.batches": "test_torch_batches.py",
     "selection._alpha_path": "test_selection.py",
     "selection._betting": "selection/test_distributions.py",
     "selection._choices": "test_selection.py",
