@@ -25,7 +25,7 @@ LAYERS = {
     "integrations": "torch onnx _pretrained text zeroshot llm sklearn distributed "
     "plot explorer datasets baselines",
     "public names": "__init__",
-    "questions": "metrics calibration selection triage acquisition coupled shift",
+    "questions": "evaluate selection triage coupled shift",
     "model": "directions decalibrator multilabel",
     "files": "io",
     "sets": "decisions credal",
@@ -66,7 +66,6 @@ TESTS_ELSEWHERE = {
     "_experiments.harness.score_tables": "experiments/test_compare_scores.py",
     "_experiments.harness.guaranteed_sets": "experiments/test_validity.py",
     "_experiments.harness.worlds": "experiments/test_validity.py",
-    "calibration._labelled": "calibration/test_cells.py",
     "coupled._absent": "coupled/test_coupled.py",
     "coupled._bounds": "coupled/test_coupled.py",
     "coupled._certificates": "coupled/test_coupled.py",
