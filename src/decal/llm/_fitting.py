@@ -13,12 +13,7 @@ from decal._base.numerics import Array, softmax
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.decalibrator import decalibrate as decalibrate_logits
-from decal.directions import Reference
-from decal.directions._bounded_margins import BoundedMargins
-from decal.directions._class_shifts import ClassShifts
-from decal.directions._direction import LabelledLogits
-from decal.directions._learnt import Learnt
-from decal.directions._local import Local
+from decal.directions import BoundedMargins, ClassShifts, FitState, LabelledLogits, Local, Reference
 from decal.llm._masses import LabelMasses
 
 __all__ = ["decalibrate", "label_probabilities", "predict"]
@@ -90,7 +85,7 @@ def decalibrate(
             data = LabelledLogits(masses.middle, np.zeros(K), columns, None)
             evidence.append(direction.summarise(data))
     at = Reference(np.zeros(K))
-    return model._add(Learnt(model.directions, at, n, weight, tuple(evidence), masses.classes))
+    return model._add(FitState(model.directions, at, n, weight, tuple(evidence), masses.classes))
 
 
 def predict(

@@ -21,10 +21,7 @@ from numpy.typing import NDArray
 
 from decal._base.numerics import Array
 from decal.credal import IntervalCredalSet
-from decal.directions import Direction
-from decal.directions._class_shifts import ClassShifts
-from decal.directions._local import Local
-from decal.directions._temperature import Temperature
+from decal.directions import ClassShifts, Direction, Local, Temperature
 
 __all__ = ["outer_box", "require_monotone"]
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from decal._base.errors import AnswerWarning, listing
 from decal._base.numerics import Array, Logits
 from decal.decalibrator import Decalibrator
-from decal.directions import Reference
-from decal.directions._best_model import best_model
+from decal.directions import Reference, best_model
 
 VANISHING = 1e-9
 """Share of the largest covariance by which a variance may be negative, by round-off."""
