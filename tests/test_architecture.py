@@ -22,7 +22,7 @@ PACKAGE = Package(Path(decal.__file__).parent)
 # within its layer, from rooms to its left.
 LAYERS = {
     "programs": "_experiments cli __main__",
-    "integrations": "_torch_models torch onnx _pretrained text zeroshot llm sklearn distributed "
+    "integrations": "_torch_models torch onnx _pretrained zeroshot llm sklearn distributed "
     "plot explorer datasets baselines",
     "public names": "__init__",
     "questions": "metrics calibration selection triage acquisition coupled shift",
@@ -107,6 +107,7 @@ TESTS_ELSEWHERE = {
     "sklearn._credal_classifier": "test_sklearn.py",
     "sklearn._held_out": "test_sklearn.py",
     "sklearn._shift_adapted": "test_sklearn_shift.py",
+    "zeroshot._encoders": "test_zeroshot.py",
     "selection._alpha_path": "test_selection.py",
     "selection._betting": "selection/test_distributions.py",
     "selection._choices": "test_selection.py",

@@ -102,7 +102,6 @@ ON_FIRST_USE = (
     "onnx",
     "plot",
     "sklearn",
-    "text",
     "torch",
     "zeroshot",
 )

@@ -21,9 +21,8 @@ from matplotlib import pyplot as plt  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 
 from decal import acquisition, calibration, explorer, metrics, plot, selection, triage  # noqa: E402
+from decal.llm import LabelMasses, spread  # noqa: E402
 from decal.llm import decalibrate as decalibrate_answers  # noqa: E402
-from decal.llm import spread  # noqa: E402
-from decal.llm._masses import LabelMasses  # noqa: E402
 from decal.sklearn import CredalClassifier, ShiftAdaptedClassifier  # noqa: E402
 
 Z, Y = make_labelled()
