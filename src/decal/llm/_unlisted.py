@@ -34,11 +34,16 @@ from decal.credal import IntervalCredalSet
 from decal.credal._interval_rows import row_index
 from decal.decalibrator import Decalibrator
 from decal.decalibrator import decalibrate as decalibrate_logits
-from decal.directions import Direction, Local, Reference, Temperature
-from decal.directions._bounded_margins import BoundedMargins
-from decal.directions._class_shifts import ClassShifts
-from decal.directions._direction import LabelledLogits
-from decal.directions._learnt import Learnt
+from decal.directions import (
+    BoundedMargins,
+    ClassShifts,
+    Direction,
+    FitState,
+    LabelledLogits,
+    Local,
+    Reference,
+    Temperature,
+)
 from decal.llm._answers import Skipped
 
 Counts = NDArray[np.intp]
@@ -277,7 +282,7 @@ def decalibrate(
             data = LabelledLogits(masses.middle, np.zeros(K), columns, None)
             evidence.append(direction.summarise(data))
     at = Reference(np.zeros(K))
-    return model._add(Learnt(model.directions, at, n, weight, tuple(evidence), masses.classes))
+    return model._add(FitState(model.directions, at, n, weight, tuple(evidence), masses.classes))
 
 
 def predict(

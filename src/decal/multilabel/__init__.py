@@ -33,9 +33,15 @@ from decal._base.settings import FrozenSettings
 from decal.credal import MultiLabelCredalSet
 from decal.credal._warnings import warn_if_vacuous
 from decal.decalibrator import FAR_FROM_REFERENCE, ReferenceWarning
-from decal.directions import OWN, Direction, Endpoints, direction_named, parse_directions
-from decal.directions._best_model import REFERENCES
-from decal.directions._label_margins import Answers
+from decal.directions import (
+    BUILT_IN,
+    REFERENCES,
+    Answers,
+    Direction,
+    Endpoints,
+    direction_named,
+    parse_directions,
+)
 from decal.io import model_files
 from decal.multilabel._label_evidence import LabelEvidence, called, is_known
 from decal.multilabel._label_ranges import endpoints, probability_range
@@ -113,10 +119,10 @@ class MultiLabelDecalibrator(FrozenSettings):
         self.likelihood = check_choice(likelihood, "likelihood", ("mean", "sum"))
         self.reference = check_choice(reference, "reference", tuple(REFERENCES))
         self.directions = parse_directions(directions)
-        foreign = [d.name for d in self.directions if type(d) not in OWN.values()]
+        foreign = [d.name for d in self.directions if type(d) not in BUILT_IN.values()]
         if foreign:
             raise ValueError(
-                f"directions must be of {', '.join(OWN)} for labels: got {', '.join(foreign)}."
+                f"directions must be of {', '.join(BUILT_IN)} for labels: got {', '.join(foreign)}."
             )
         self.probabilities = check_flag(probabilities, "probabilities")
         self.floor = check_floor(floor, self.probabilities)

@@ -13,8 +13,7 @@ from decal._base.inputs import ShiftWarning
 from decal._base.numerics import Array, Logits
 from decal._base.places import listing
 from decal.decalibrator import Decalibrator
-from decal.directions import Reference
-from decal.directions._best_model import best_model
+from decal.directions import Reference, best_model
 
 VANISHING = 1e-9
 """Share of the largest covariance by which a variance may be negative, by round-off."""
