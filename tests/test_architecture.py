@@ -22,7 +22,7 @@ PACKAGE = Package(Path(decal.__file__).parent)
 # within its layer, from rooms to its left.
 LAYERS = {
     "programs": "_experiments cli __main__",
-    "integrations": "torch onnx _pretrained text zeroshot llm sklearn distributed "
+    "integrations": "torch onnx _pretrained zeroshot llm sklearn distributed "
     "plot explorer datasets baselines",
     "public names": "__init__",
     "questions": "evaluate selection triage coupled shift",
@@ -106,6 +106,7 @@ TESTS_ELSEWHERE = {
     "sklearn._shift_adapted": "test_sklearn_shift.py",
     "torch._head": "test_torch.py",
     "torch.batches": "test_torch_batches.py",
+    "zeroshot._encoders": "test_zeroshot.py",
     "selection._alpha_path": "test_selection.py",
     "selection._betting": "selection/test_distributions.py",
     "selection._choices": "test_selection.py",

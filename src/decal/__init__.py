@@ -107,7 +107,6 @@ ON_FIRST_USE = (
     "onnx",
     "plot",
     "sklearn",
-    "text",
     "torch",
     "zeroshot",
 )
