@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from decal._base.checks import check_count
 from decal._base.numerics import Array
 from decal._base.set_checks import check_event
-from decal.calibration import Refutation
+from decal.evaluate.calibration import Refutation
 from decal.plot._fonts import drawable, literal, unit, wrapped
 from decal.plot._intervals import LABEL_WIDTH
 from decal.plot._one_input import Indices

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
 from decal._base.checks import check_count
-from decal.metrics import RiskCoverage
+from decal.evaluate.metrics import RiskCoverage
 from decal.plot._fonts import unit
 from decal.plot._style import DOTTED, Ink, axes_or_new, frame, legend_below, line_handle
 from decal.triage import Triage
