@@ -25,8 +25,8 @@ from scipy.special import softmax
 
 import decal
 from decal.calibration import calibrated_member, refute
-from decal.calibration._families import TiltedBoxes, into_boxes
-from decal.calibration._members import KernelError, most_likely
+from decal_lab.members._calibrated_member import KernelError, most_likely
+from decal_lab.members._families import TiltedBoxes, into_boxes
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.intp]

@@ -94,7 +94,6 @@ __all__ = [
 
 
 ON_FIRST_USE = (
-    "baselines",
     "datasets",
     "distributed",
     "explorer",
