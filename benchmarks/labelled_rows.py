@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from decal_lab.data import tabarena
+
 Array = NDArray[np.float64]
 Labels = NDArray[np.intp]
 Rows = tuple[Array, Labels]

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import decal
-from decal._experiments import EXPERIMENTS
 from helpers.snippets import snippets, surprises
 
 pytestmark = pytest.mark.filterwarnings("error")  # what a page shows must not warn
@@ -55,6 +54,7 @@ REPRODUCED = re.compile(r"`decal reproduce ([a-z][a-z-]*)[` ]")
 
 
 def test_pages_name_experiments_that_exist_and_the_papers_page_names_all():
+    EXPERIMENTS = pytest.importorskip("decal_lab.experiments").EXPERIMENTS
     pages = {path.name: path.read_text(encoding="utf-8") for path in PAGES}
     for name, text in pages.items():
         assert set(REPRODUCED.findall(text)) <= set(EXPERIMENTS), name

@@ -18,7 +18,16 @@ from helpers.commands import refused, succeed
 from lab_helpers.experiment_runs import coarse
 from lab_helpers.undrawn import undrawn
 
-pytestmark = pytest.mark.usefixtures("logit_files")
+
+@pytest.fixture(autouse=True)
+def logits_here(tmp_path, monkeypatch):
+    """The current folder: logits of three classes, their truth and labels in logits.npz."""
+    rng = np.random.default_rng(0)
+    logits = 2 * rng.standard_normal((200, 3))
+    truth = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    labels = np.argmax(truth.cumsum(axis=1) > rng.random((200, 1)), axis=1)
+    monkeypatch.chdir(tmp_path)
+    np.savez("logits.npz", logits=logits, labels=labels, truth=truth)
 
 
 @pytest.fixture(autouse=True)

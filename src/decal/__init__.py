@@ -7,17 +7,16 @@ IntervalCredalSet: 1 input, 2 classes, mean width 0.528
   0  0 [0.286, 0.814]  1 [0.186, 0.714]
 """
 
+import sys
 from importlib import import_module
 from typing import Any
 
 from decal import (
-    acquisition,
-    calibration,
     coupled,
     credal,
     decisions,
     directions,
-    metrics,
+    evaluate,
     multilabel,
     selection,
     shift,
@@ -45,6 +44,7 @@ from decal.directions import (
     TopIntervals,
     TopLogits,
 )
+from decal.evaluate import calibration, metrics
 from decal.multilabel import MultiLabelDecalibrator
 from decal.selection import alpha_from_confidence, confidence_from_alpha
 from decal.shift import LabelShift
@@ -75,23 +75,23 @@ __all__ = [
     "TopIntervals",
     "TopLogits",
     "abstention_utility",
-    "acquisition",
     "alpha_from_confidence",
-    "calibration",
     "confidence_from_alpha",
     "coupled",
     "credal",
     "decalibrate",
     "decisions",
     "directions",
+    "evaluate",
     "logits_from_probabilities",
-    "metrics",
     "multilabel",
     "selection",
     "shift",
     "triage",
 ]
 
+# Short names of two modules of decal.evaluate, also for `import decal.metrics`.
+sys.modules |= {"decal.calibration": calibration, "decal.metrics": metrics}
 
 ON_FIRST_USE = (
     "datasets",

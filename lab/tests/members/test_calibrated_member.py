@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import approx_fprime
 
 import decal
-from decal.calibration import calibrated_member
+from decal_lab.members import calibrated_member
 from decal_lab.members._calibrated_member import KernelError
 from oracles import counts as oracles
 

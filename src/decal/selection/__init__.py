@@ -4,7 +4,7 @@ Most choices ask a fitted model for predictions at several alphas, so they work 
 box, likelihood and reference. They rest on one property: predictions are nested, that is, a smaller
 alpha never removes a distribution from a credal set, nor a class from a decision set. The guarantee
 for whole distributions (`alpha_for_distribution`) is about local sets. May import from `_base`,
-`credal`, `decisions`, `directions`, `decalibrator` and `metrics`.
+`credal`, `decisions`, `directions`, `decalibrator` and `evaluate`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from decal import metrics
 from decal._base.checks import (
     check_alpha,
     check_annotations,
@@ -26,6 +25,7 @@ from decal._base.checks import (
 )
 from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
+from decal.evaluate import metrics
 from decal.selection._alpha_path import AlphaPath, path
 from decal.selection._choices import Choice, GroupChoice, called, in_groups
 from decal.selection._classes import ClassChoice, RareClassWarning, alpha_for_classes

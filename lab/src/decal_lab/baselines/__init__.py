@@ -4,7 +4,7 @@ Networks, a trainer that resumes, and one file per method. Methods that train ta
 builds a fresh network, then two calls do: ``fit(loader)``, and ``predict_credal(inputs)`` or
 ``score(inputs)``, where higher means less certain. Classifiers also have ``predict_proba(inputs)``.
 
-Imports from `_base`, `credal`, `io`, `_torch_models` and `torch`.
+Imports from `_base`, `credal`, `io` and `torch`.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from decal._base.checks import NotFittedError, check_count, check_tolerance
 from decal._base.numerics import Array
-from decal._torch_models import label_tensor, model_logits, split_batch
 from decal.credal._hulls import HullCredalSet
+from decal.torch.batches import label_tensor, model_logits, split_batch
 from decal_lab.baselines._model_outputs import model_probabilities
 from decal_lab.baselines._randomness import derived_seed
 from decal_lab.baselines._trainer import Trainer, Training, train_member

@@ -12,8 +12,8 @@ from torch.nn.functional import logsigmoid, softplus
 
 from decal._base.checks import NotFittedError, check_alpha, check_count
 from decal._base.numerics import Array
-from decal._torch_models import model_logits
 from decal.credal._boxes import IntervalCredalSet
+from decal.torch.batches import model_logits
 from decal_lab.baselines._model_outputs import ensemble_logits
 from decal_lab.baselines._trainer import Trainer, Training, train_members
 

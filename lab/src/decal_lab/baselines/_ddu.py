@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from decal._base.checks import NotFittedError, check_labels, check_tolerance
 from decal._base.numerics import Array, row_blocks
-from decal._torch_models import logits_of
 from decal.torch import collect_logits
+from decal.torch.batches import logits_of
 from decal_lab.baselines._model_outputs import member_logits
 
 __all__ = ["DeepDeterministic"]

@@ -13,7 +13,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from decal._base.checks import NotFittedError, check_choice, check_count
 from decal._base.numerics import Array
-from decal._torch_models import model_logits
+from decal.torch.batches import model_logits
 from decal_lab.baselines._model_outputs import member_logits
 from decal_lab.baselines._trainer import Trainer, Training, train_member
 

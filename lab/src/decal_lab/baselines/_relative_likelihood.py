@@ -23,8 +23,8 @@ from decal._base.checks import (
     check_count,
 )
 from decal._base.numerics import Array
-from decal._torch_models import evaluating, label_tensor, model_logits, move, split_batch
 from decal.credal._boxes import IntervalCredalSet
+from decal.torch.batches import evaluating, label_tensor, model_logits, move, split_batch
 from decal_lab.baselines._model_outputs import model_probabilities
 from decal_lab.baselines._randomness import randomness
 from decal_lab.baselines._trainer import ConvergenceWarning, Trainer, Training, train_member

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from decal._base.checks import check_choice, check_count, check_tolerance
-from decal._torch_models import model_logits
 from decal.io.progress import on_terminal, progress_bar
+from decal.torch.batches import model_logits
 from decal_lab.baselines._randomness import derived_seed, randomness
 from decal_lab.baselines._running_accuracy import RunningAccuracy
 from decal_lab.baselines._training_records import (

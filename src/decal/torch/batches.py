@@ -1,4 +1,4 @@
-"""Running PyTorch models over batches, for `decal.torch` and `decal_lab.baselines`.
+"""Running PyTorch models over batches, for `decal.torch` and for trainers of your own.
 
 Reading a loader, moving inputs to a model's device, calling the model, and checking the tensors
 that come back. Checks of tensors stand together at the end of the file.

@@ -1,4 +1,10 @@
-"""Scores of credal sets against labels, to compare methods on the same inputs."""
+"""Testing credal sets with labels only: can they be refuted, and how do methods compare?
+
+Labels cannot show that sets hold the true distributions. They can refute it. `refute` compares
+label frequencies with the bounds, per class and bin of inputs. "Not refuted" is not "valid". The
+scores compare methods on the same labels; none of them can be strictly proper, for no real-valued
+score of imprecise forecasts is (Seidenfeld, Schervish and Kadane, 2012).
+"""
 
 from __future__ import annotations
 
@@ -8,10 +14,18 @@ import numpy as np
 
 from decal._base.checks import check_alpha, check_choice, check_tolerance
 from decal._base.numerics import Array
-from decal.calibration._cells import refute
-from decal.calibration._labelled import LabelledSets
 from decal.credal import CredalSet
 from decal.decisions import SET_RULES
+from decal.evaluate.refutation import LabelledSets, Refutation, refute
+
+__all__ = [
+    "Refutation",
+    "band_score",
+    "brier_scores",
+    "discounted_utility",
+    "log_scores",
+    "refute",
+]
 
 HALVINGS = 60
 """Halvings of a bracket of width at most 2: to the last bit of a probability."""
@@ -35,7 +49,7 @@ def log_scores(credal: CredalSet, labels: Any) -> tuple[Array, Array]:
 
     See Also
     --------
-    brier_scores : The same with a bounded loss.
+    brier_scores : With a bounded loss.
 
     Examples
     --------
