@@ -3,8 +3,8 @@
     python tests/built_wheel.py
 
 Builds both archives of decal and of its laboratory into dist, looks at their contents and metadata,
-and tries decal's wheel in a fresh environment: the import, one prediction, and what the command line
-says without its libraries.
+and tries decal's wheel in a fresh environment: the import, one prediction, and what the command
+line says without its libraries.
 `.venv-release` has the tools for it, `.venv-uv` makes the environment.
 """
 

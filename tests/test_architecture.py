@@ -22,7 +22,7 @@ PACKAGE = Package(Path(decal.__file__).parent)
 # within its layer, from rooms to its left.
 LAYERS = {
     "programs": "cli __main__",
-    "integrations": "torch onnx _pretrained text zeroshot llm sklearn distributed "
+    "integrations": "torch onnx _pretrained zeroshot llm sklearn distributed "
     "plot explorer datasets",
     "public names": "__init__",
     "questions": "evaluate selection triage coupled shift",
@@ -50,7 +50,6 @@ TESTS_ELSEWHERE = {
     "_base.elementary": "base/test_kernels.py",
     "_base.label_checks": "test_multilabel.py",
     "_base.local_kernels": "directions/test_local.py",
-    "_base.places": "base/test_checks.py",
     "_base.set_checks": "credal/test_credal_set.py",
     "_base.top_checks": "directions/test_top_logits.py",
     "cli": "cli/test_program.py",
@@ -66,10 +65,9 @@ TESTS_ELSEWHERE = {
     "coupled._solver": "coupled/test_coupled.py",
     "credal._frechet": "credal/test_label_sets.py",
     "credal._interval_rows": "credal/test_credal_set.py",
-    "directions._binning": "directions/test_margins.py",
+    "directions._summarise": "directions/test_margins.py",
     "directions._bins": "directions/test_margins.py",
     "directions._direction": "directions/test_directions.py",
-    "directions._label_margins": "test_multilabel.py",
     "directions._tensors": "test_torch.py",
     "distributed": "distributed/test_dask.py",
     "distributed._frames": "distributed/test_dask.py",
@@ -96,6 +94,7 @@ TESTS_ELSEWHERE = {
     "sklearn._shift_adapted": "test_sklearn_shift.py",
     "torch._head": "test_torch.py",
     "torch.batches": "test_torch_batches.py",
+    "zeroshot._encoders": "test_zeroshot.py",
     "selection._alpha_path": "test_selection.py",
     "selection._betting": "selection/test_distributions.py",
     "selection._choices": "test_selection.py",

@@ -71,7 +71,7 @@ def test_a_wrong_split_is_refused():
 
 
 def test_the_licence_lies_beside_the_data():
-    import decal.datasets._languages as module
+    import decal.datasets as module
 
     said = module.FILE.with_name("languages_licence.txt").read_text(encoding="utf-8")
     assert "Copyright (c) Django Software Foundation and individual contributors." in said
@@ -79,7 +79,7 @@ def test_the_licence_lies_beside_the_data():
 
 
 def test_a_text_in_none_of_the_languages_says_nothing():
-    from decal.datasets._languages import logits_among_them
+    from decal.datasets import logits_among_them
 
     p = np.zeros((2, 20))
     p[1, :2] = 0.3, 0.1  # most of it goes to other languages

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_choice
-from decal._base.extras import needs
+from decal._base.errors import needs
 from decal.io import gate
 
 __all__ = ["LanguageSet", "language_logits", "languages"]
