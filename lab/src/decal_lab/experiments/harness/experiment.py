@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -151,6 +151,20 @@ Design = Callable[[Request], Experiment]
 """What a file of an experiment defines. It raises NoDataAvailableError if it can use no data."""
 
 
+def ignore_what_is_expected() -> None:
+    """Hear no warnings of levels that nobody chose, for the rest of a block or of a process."""
+    for beginning in EXPECTED:
+        warnings.filterwarnings("ignore", beginning)
+
+
+@contextmanager
+def _what_is_expected_ignored() -> Iterator[None]:
+    with warnings.catch_warnings():
+        ignore_what_is_expected()
+        yield
+
+
+@_what_is_expected_ignored()
 def run(
     design: Design,
     data: Path,
@@ -181,21 +195,7 @@ def run(
     track : callable
         Yields the cells to compute one by one, and may draw a progress bar.
     """
-    with warnings.catch_warnings():
-        ignore_what_is_expected()
-        return _run(design, Request(data, out, seeds, quick, extra or Contributions()), track)
-
-
-def ignore_what_is_expected() -> None:
-    """Hear no warnings of levels that nobody chose, for the rest of a block or of a process."""
-    for beginning in EXPECTED:
-        warnings.filterwarnings("ignore", beginning)
-
-
-def _run(design: Design, request: Request, track: Track) -> Report:
-    """Compute what is missing, then write what all rows show."""
-    out = request.out
-    experiment = design(request)
+    experiment = design(Request(data, out, seeds, quick, extra or Contributions()))
     out.mkdir(parents=True, exist_ok=True)
     with only_writer(out):
         store = RowStore(out / ROWS_FILE, experiment.columns, level=experiment.level)
