@@ -13,7 +13,6 @@ import numpy as np
 
 from decal._base.checks import (
     DEFAULT_ALPHA,
-    NotFittedError,
     check_alpha,
     check_choice,
     check_flag,
@@ -22,9 +21,9 @@ from decal._base.checks import (
 )
 from decal._base.confidences import FEWEST_NEW_ROWS, UNLIKE, Confidences
 from decal._base.data_frames import class_columns, id_columns, index_of, is_frame
+from decal._base.errors import IN_ARRAY, AnswerWarning, FitWarning, NotFittedError, Place
 from decal._base.inputs import (
     REMEDY,
-    ShiftWarning,
     asked_by_a_search,
     check_floor,
     frames_within_decal,
@@ -35,7 +34,6 @@ from decal._base.inputs import (
 )
 from decal._base.markup import table
 from decal._base.numerics import Array, Logits, budget
-from decal._base.places import IN_ARRAY, Place
 from decal._base.settings import FrozenSettings
 from decal.credal import IntervalCredalSet, KLCredalSet
 from decal.credal._warnings import warn_if_vacuous
@@ -60,7 +58,7 @@ from decal.directions import (
 )
 from decal.io import model_files
 
-__all__ = ["Decalibrator", "ReferenceWarning", "decalibrate"]
+__all__ = ["Decalibrator", "decalibrate"]
 
 CLASSES_SHOWN = 20
 """Classes that a notebook lists."""
@@ -70,10 +68,6 @@ SAME_ROWS = 1e-9
 
 FAR_FROM_REFERENCE = 10.0
 """Budgets between a model and its reference that are worth a warning."""
-
-
-class ReferenceWarning(UserWarning):
-    """The reference model is much further from the model than alpha lets anything move."""
 
 
 class Decalibrator(FrozenSettings):
@@ -172,11 +166,11 @@ class Decalibrator(FrozenSettings):
             a class in a row. Take held-out data if the model fits its training data much better
             than others. Or a `decal.TopLogits`: only the most probable classes of every row. Or a
             data frame (pandas, polars, PyArrow) with a column per class, named after it. Rows of
-            probabilities get a ProbabilityWarning, unless probabilities=True.
+            probabilities get an InputWarning, unless probabilities=True.
         labels : (n,) array
             Integers 0..K-1; or names of classes, if these are known. Of a data frame, also the name
             of a column; whole numbers are names there if a class is called by a whole number. A
-            LabelOrderWarning tells if they seem to be of other rows, or the columns in another
+            InputWarning tells if they seem to be of other rows, or the columns in another
             order.
         sample_weight : (n,) array, optional
             A weight of 2 counts like two equal rows. Positive ones lie in 1e-100 to 1e100, and
@@ -356,7 +350,7 @@ class Decalibrator(FrozenSettings):
                 f"the model is {distance:.3g} nats per example from its reference, and alpha = "
                 f"{self.alpha:g} allows {allowed:.2g}: its own predictions are implausible, and "
                 "the credal sets will hardly contain them",
-                ReferenceWarning,
+                FitWarning,
                 stacklevel=frames_within_decal(),
             )
 
@@ -473,7 +467,7 @@ class Decalibrator(FrozenSettings):
             Of the same model, -inf where a class is masked; or a `decal.TopLogits`. The columns of
             a data frame are found by the names of the classes, in whatever order they stand. No
             rows give no sets. Or a `decal.llm.LabelMasses`, see `decal.llm.predict`. A
-            `decal.shift.ShiftWarning` tells, once, if the model is surer of 100 inputs or more than
+            `decal.AnswerWarning` tells, once, if the model is surer of 100 inputs or more than
             of the labelled ones, or less sure.
         alpha : float, optional
             Level in [0, 1]; by default the one given at construction.
@@ -530,7 +524,7 @@ class Decalibrator(FrozenSettings):
                 f"{new.mean:.2f} on {new.rows:,.0f} inputs, and {fitted.mean:.2f} on the labelled "
                 f"ones (p = {p:.1g}). If the model was trained on these, fit on held-out data; if "
                 "the inputs are of another kind, the labels say little about them.",
-                ShiftWarning,
+                AnswerWarning,
                 stacklevel=frames_within_decal(),
             )
 

@@ -251,7 +251,7 @@ CASES = {
     "plot.spider, truth": (lambda w, x: plot.spider(w.sets, 0, truth=x), "truth"),
     "plot.intervals, truth": (lambda w, x: plot.intervals(w.sets, 0, truth=x), "truth"),
     "plot.simplex, truth": (lambda w, x: plot.simplex(w.sets, 0, truth=x), "truth"),
-    "plot.spiders, truth": (lambda w, x: plot.spiders(w.sets, 2, truth=x), "truth"),
+    "plot.grid, truth": (lambda w, x: plot.grid(plot.spider, w.sets, 2, truth=x), "truth"),
     "plot.spider, two models": (
         lambda w, x: plot.spider({"one": w.sets, "other": w.model.predict(x)}, 0),
         "logits",
@@ -308,7 +308,7 @@ def given(w, what):
     return what(w) if callable(what) else getattr(w, what)
 
 
-@pytest.mark.filterwarnings("ignore::decal.selection.RareClassWarning")
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
 @pytest.mark.parametrize("index", ["names", "counts"])
 @pytest.mark.parametrize("case", CASES)
 def test_rows_in_another_order_are_refused(case, index):

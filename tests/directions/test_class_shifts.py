@@ -432,7 +432,7 @@ def test_an_endpoint_is_found_among_margins_of_every_size():
             assert abs(float(missed)) <= 1e-9 + 40 * np.spacing(abs(t))
 
 
-@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
 def test_a_class_left_out_returns_as_far_as_its_own_rows_allow_among_masks():
     mask = float(np.finfo(np.float32).min)
     logits = np.array(

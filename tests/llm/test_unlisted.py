@@ -274,7 +274,7 @@ def test_local_sets_of_every_completion_lie_in_the_outer_box(seed, top, alpha, m
             assert most <= outer.upper[0, k] + ROUNDING
 
 
-@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
 @pytest.mark.parametrize("reference", ["model", "best", "halfway"])
 def test_recentred_models_and_classes_without_labels(reference):
     rng = np.random.default_rng(5)

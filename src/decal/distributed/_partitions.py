@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_class_names, check_labels, check_weights
+from decal._base.errors import InputError, TablePlace
 from decal._base.inputs import (
     look_like_probabilities,
     require_possible_labels,
     warn_of_probabilities,
 )
 from decal._base.numerics import Array, Logits
-from decal._base.places import TablePlace
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.directions import FitState, require_capability
@@ -41,7 +41,7 @@ LISTED = 10
 LABEL_ADVICE = "Turn names into column numbers first, or give them as classes."
 
 
-class BadPartitionError(ValueError):
+class BadPartitionError(InputError):
     """Something is wrong with the rows of one partition; the message says what, and where."""
 
 
@@ -51,7 +51,7 @@ class PartitionPlace(TablePlace):
 
     partition: int
 
-    error: ClassVar[type[ValueError]] = BadPartitionError
+    error: ClassVar[type[InputError]] = BadPartitionError
 
     @property
     def within(self) -> str:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
-from decal._base.places import listing
+from decal._base.errors import listing
 from decal.io.folders import CHECKPOINT_ENDING, Folder, Layout, Part, UnreadableError
 from decal.io.locks import only_writer_of
 from decal.io.sources import LogitSource

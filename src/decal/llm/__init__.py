@@ -13,7 +13,6 @@ from decal.llm._answers import (
     Answers,
     Position,
     Skipped,
-    SkippedWarning,
     read_answer,
     read_answers,
 )
@@ -31,7 +30,6 @@ __all__ = [
     "Position",
     "Ratings",
     "Skipped",
-    "SkippedWarning",
     "Verbaliser",
     "decalibrate",
     "label_logits",

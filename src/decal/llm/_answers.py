@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, Self, TypeGuard
 
 from decal._base.checks import check_choice
+from decal._base.errors import InputWarning, listing
 from decal._base.inputs import frames_within_decal
-from decal._base.places import listing
 
 ASK = "Ask for them: logprobs=True, top_logprobs=20 (completions: logprobs=5; llama.cpp: n_probs)."
 """What to do if a response has no log-probabilities."""
@@ -79,10 +79,6 @@ class Answer:
         return f"Answer({self.text!r}, {len(self.positions)} positions, {listed} tokens listed)"
 
 
-class SkippedWarning(UserWarning):
-    """Responses that hold no answer were left out, as asked for."""
-
-
 @dataclass(frozen=True)
 class Skipped:
     """A response that holds no answer: its index among all, its `custom_id` if any, and why."""
@@ -114,7 +110,7 @@ def read_answers(responses: Any, *, errors: str = "raise") -> Answers:
     errors : str
         What to do about a response that holds no answer, as of a request that met a limit (429).
         "raise": a ValueError that names the response, or the line, and what is wrong with it.
-        "skip": leave it out, with a SkippedWarning; the `skipped` of the answers lists it. Leave
+        "skip": leave it out, with an InputWarning; the `skipped` of the answers lists it. Leave
         out the labels of such rows, too.
 
     Examples
@@ -169,7 +165,7 @@ def _read_each(named: Iterable[tuple[str, Any]], errors: str) -> Answers:
         warnings.warn(
             f"{len(skipped)} of {total} responses hold no answer and are left out: "
             f"{listing(called)}. The first: {skipped[0].reason}",
-            SkippedWarning,
+            InputWarning,
             stacklevel=frames_within_decal(),
         )
     return Answers(answers, skipped)

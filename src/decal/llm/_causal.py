@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_count, check_flag
-from decal._base.extras import needs
+from decal._base.errors import needs
 from decal._base.numerics import Array
 from decal.io.progress import progress_bar
 from decal.llm._verbaliser import Verbaliser

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from decal._base.checks import check_flag
-from decal._base.extras import needs
+from decal._base.errors import needs
 
 with needs(
     "torch",

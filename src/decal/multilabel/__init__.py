@@ -16,7 +16,6 @@ import numpy as np
 
 from decal._base.checks import (
     DEFAULT_ALPHA,
-    NotFittedError,
     check_alpha,
     check_choice,
     check_class_names,
@@ -25,6 +24,7 @@ from decal._base.checks import (
 )
 from decal._base.confidences import Confidences
 from decal._base.data_frames import column_names, index_of, is_frame, require_same_order
+from decal._base.errors import FitWarning, NotFittedError
 from decal._base.inputs import check_floor, frames_within_decal
 from decal._base.label_checks import check_answers, read_label_logits, require_possible_answers
 from decal._base.markup import table
@@ -32,7 +32,7 @@ from decal._base.numerics import Array, Logits, budget, for_each_block, sigmoid
 from decal._base.settings import FrozenSettings
 from decal.credal import MultiLabelCredalSet
 from decal.credal._warnings import warn_if_vacuous
-from decal.decalibrator import FAR_FROM_REFERENCE, ReferenceWarning
+from decal.decalibrator import FAR_FROM_REFERENCE
 from decal.directions import (
     BUILT_IN,
     REFERENCES,
@@ -253,7 +253,7 @@ class MultiLabelDecalibrator(FrozenSettings):
                 f"label {called(learnt.names, k)!r}, and alpha = {self.alpha:g} allows "
                 f"{allowed[k]:.2g}: its own predictions are implausible for {far.size} of "
                 f"{len(allowed)} labels",
-                ReferenceWarning,
+                FitWarning,
                 stacklevel=frames_within_decal(),
             )
 

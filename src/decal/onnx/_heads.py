@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, version_converter
 from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
 from decal._base.checks import check_alpha
-from decal._base.places import listing
+from decal._base.errors import listing
 from decal.decalibrator import Decalibrator
 from decal.directions import (
     BUILT_IN,

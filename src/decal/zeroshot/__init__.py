@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_logits
-from decal._base.extras import needs
+from decal._base.errors import needs
 from decal._base.numerics import Array, sigmoid, softmax
 from decal.credal import HullCredalSet
 

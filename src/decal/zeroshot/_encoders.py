@@ -13,7 +13,7 @@ import transformers
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from decal._base.extras import needs
+from decal._base.errors import needs
 from decal._pretrained import (
     NEW_TRANSFORMERS,
     SINGLE_PRECISION,
