@@ -21,7 +21,7 @@ from decal.cli.pipes import with_pipes
 from decal.cli.recalibrate import RECALIBRATE_EXAMPLES, recalibrate
 from decal.cli.reproduce import REPRODUCE_EXAMPLES, reproduce
 from decal.cli.shift import SHIFT_EXAMPLES, shift
-from decal.cli.terminal import output, say, with_options
+from decal.cli.terminal import output, say, told
 from decal.cli.triage import TRIAGE_EXAMPLES, triage
 
 __all__ = ["app"]
@@ -50,7 +50,7 @@ class _Commands(typer.core.TyperGroup):
         except BrokenPipeError:
             raise
         except (ValueError, OSError, ImportError) as error:
-            say(f"decal {ctx.invoked_subcommand}: {with_options(str(error))}", style="red")
+            say(f"decal {ctx.invoked_subcommand}: {told(error)}", style="red")
             raise typer.Exit(2) from error
         except KeyboardInterrupt:
             say("Stopped. Nothing half-written was left behind.", style="yellow")
@@ -70,7 +70,7 @@ def _warnings_said() -> Callable[..., None]:
     def say_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
         what = str(message).partition(":")[0]
         if category is not decal.InputWarning or what not in said:
-            say(f"Warning: {with_options(str(message))}", style="yellow")
+            say(f"Warning: {told(message)}", style="yellow")
         said.add(what)
 
     return say_warning
