@@ -227,11 +227,11 @@ def refute(
     -------
     Refutation
         Prints the refuted cells; `decal.plot.calibration_test` draws the worst,
-        `decal.plot.reliabilities` all of them.
+        `decal.plot.grid` with `reliability` all of them.
 
     See Also
     --------
-    calibrated_member : Tests whether a distribution within the sets is calibrated.
+    decal_lab.members.calibrated_member : Is a distribution within the sets calibrated?
 
     Notes
     -----
