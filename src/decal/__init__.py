@@ -15,7 +15,6 @@ from decal import (
     calibration,
     coupled,
     credal,
-    decisions,
     directions,
     metrics,
     multilabel,
@@ -33,9 +32,9 @@ from decal.credal import (
     KLCredalSet,
     MultiLabelCredalSet,
     SaturationWarning,
+    abstention_utility,
 )
 from decal.decalibrator import Decalibrator, ReferenceWarning, decalibrate
-from decal.decisions import abstention_utility
 from decal.directions import (
     Direction,
     Endpoints,
@@ -82,7 +81,6 @@ __all__ = [
     "coupled",
     "credal",
     "decalibrate",
-    "decisions",
     "directions",
     "logits_from_probabilities",
     "metrics",

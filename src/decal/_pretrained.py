@@ -23,7 +23,7 @@ from scipy.special import softmax
 from decal._base.checks import check_count, check_keywords, check_labels, check_logits
 from decal._base.data_frames import require_same_order
 from decal._base.numerics import Array
-from decal.credal._boxes import IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator, decalibrate
 from decal.io.progress import progress_bar
 

@@ -4,8 +4,8 @@ Labels cannot show that sets hold the true distributions. They can refute it. `r
 label frequencies with the bounds, per class and bin of inputs; `calibrated_member` asks whether
 some distribution within the sets is calibrated. "Not refuted" is not "valid". The scores compare
 methods on the same labels; none of them can be strictly proper, for no real-valued score of
-imprecise forecasts is (Seidenfeld, Schervish and Kadane, 2012). May import from `_base`, `credal`
-and `decisions`.
+imprecise forecasts is (Seidenfeld, Schervish and Kadane, 2012). May import from `_base` and
+`credal`.
 """
 
 from decal.calibration._cells import Refutation, refute

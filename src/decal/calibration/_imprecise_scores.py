@@ -10,8 +10,7 @@ from decal._base.checks import check_alpha, check_choice, check_tolerance
 from decal._base.numerics import Array
 from decal.calibration._cells import refute
 from decal.calibration._labelled import LabelledSets
-from decal.credal import CredalSet
-from decal.decisions import SET_RULES
+from decal.credal import SET_RULES, CredalSet
 
 HALVINGS = 60
 """Halvings of a bracket of width at most 2: to the last bit of a probability."""

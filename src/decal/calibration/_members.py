@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from decal._base.checks import check_count, check_share
-from decal._base.numerics import Array, row_blocks
+from decal._base.numerics import Array, read_only, row_blocks
 from decal.calibration._families import Family, MixedVertices, TiltedBoxes
 from decal.calibration._labelled import NOT_VALID, Indices, LabelledSets
 from decal.credal import CredalSet, HullCredalSet
-from decal.credal._credal_set import read_only
 
 BANDWIDTH = 0.5
 """Of the kernel, relative to the median distance between landmarks."""

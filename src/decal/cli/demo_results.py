@@ -17,7 +17,7 @@ from decal import datasets, selection
 from decal._base.extras import needs
 from decal.acquisition import most_uncertain
 from decal.cli.language_story import write_story
-from decal.credal._boxes import IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator, decalibrate
 from decal.io.whole_files import replacing
 from decal.io.writers import write_columns

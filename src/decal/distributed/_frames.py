@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from decal._base.extras import needs
 from decal._base.numerics import Array, Logits
 from decal._base.places import listing
-from decal.credal._boxes import IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal.distributed._partitions import (
     BadPartitionError,
     Batch,

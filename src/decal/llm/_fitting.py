@@ -154,7 +154,7 @@ def label_probabilities(masses: LabelMasses) -> IntervalCredalSet:
 
     def box(logits: Array) -> IntervalCredalSet:
         p = softmax(logits)
-        return IntervalCredalSet._trusted(p, p, p, masses.classes)
+        return IntervalCredalSet.unchecked(p, p, p, masses.classes)
 
     return masses.outer(box, np.ones(masses.shape[1], dtype=bool))
 

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from decal._base.checks import check_choice, check_count, check_logits
 from decal._base.data_frames import ROW
 from decal._base.numerics import Array, row_blocks
-from decal.credal import IntervalCredalSet
-from decal.credal._interval_rows import row_index
+from decal.credal import IntervalCredalSet, row_index
 from decal.decalibrator import Decalibrator
 from decal.llm._answers import (
     Answer,
@@ -129,7 +128,7 @@ class LabelMasses:
             The labels that the reference of `box` does not leave out.
         """
         bounds = outer_box(self.lower, self.upper, self.middle, box, present)
-        found = IntervalCredalSet._trusted(*bounds, self.classes)
+        found = IntervalCredalSet.unchecked(*bounds, self.classes)
         return found if self.names is None else found.with_index(list(self.names))
 
     def require_order_of(self, labels: Any) -> None:

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from decal._base.checks import check_share
 from decal._base.data_frames import by_name
 from decal._base.numerics import Array
-from decal.credal._credal_set import CredalSet
+from decal.credal import CredalSet
 
 __all__ = ["Interval", "Ratings"]
 
