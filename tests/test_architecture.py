@@ -22,10 +22,10 @@ PACKAGE = Package(Path(decal.__file__).parent)
 # within its layer, from rooms to its left.
 LAYERS = {
     "programs": "_experiments cli __main__",
-    "integrations": "torch onnx _pretrained text zeroshot llm sklearn distributed "
+    "integrations": "torch onnx _pretrained zeroshot llm sklearn distributed "
     "plot explorer datasets baselines",
     "public names": "__init__",
-    "questions": "metrics calibration selection triage acquisition coupled shift",
+    "questions": "evaluate selection triage coupled shift",
     "model": "directions decalibrator multilabel",
     "files": "io",
     "sets": "credal",
@@ -50,7 +50,6 @@ TESTS_ELSEWHERE = {
     "_base.elementary": "base/test_kernels.py",
     "_base.label_checks": "test_multilabel.py",
     "_base.local_kernels": "directions/test_local.py",
-    "_base.places": "base/test_checks.py",
     "_base.set_checks": "credal/test_credal_set.py",
     "_base.top_checks": "directions/test_top_logits.py",
     "cli": "cli/test_program.py",
@@ -66,7 +65,6 @@ TESTS_ELSEWHERE = {
     "_experiments.harness.score_tables": "experiments/test_compare_scores.py",
     "_experiments.harness.guaranteed_sets": "experiments/test_validity.py",
     "_experiments.harness.worlds": "experiments/test_validity.py",
-    "calibration._labelled": "calibration/test_cells.py",
     "coupled._absent": "coupled/test_coupled.py",
     "coupled._bounds": "coupled/test_coupled.py",
     "coupled._certificates": "coupled/test_coupled.py",
@@ -78,10 +76,9 @@ TESTS_ELSEWHERE = {
     "datasets._array_files": "datasets/test_mnists.py",
     "datasets._data_sets": "datasets/test_image_arrays.py",
     "datasets._pictures": "datasets/test_image_folders.py",
-    "directions._binning": "directions/test_margins.py",
+    "directions._summarise": "directions/test_margins.py",
     "directions._bins": "directions/test_margins.py",
     "directions._direction": "directions/test_directions.py",
-    "directions._label_margins": "test_multilabel.py",
     "directions._tensors": "test_torch.py",
     "distributed": "distributed/test_dask.py",
     "distributed._frames": "distributed/test_dask.py",
@@ -108,6 +105,7 @@ TESTS_ELSEWHERE = {
     "sklearn._shift_adapted": "test_sklearn_shift.py",
     "torch._head": "test_torch.py",
     "torch.batches": "test_torch_batches.py",
+    "zeroshot._encoders": "test_zeroshot.py",
     "selection._alpha_path": "test_selection.py",
     "selection._betting": "selection/test_distributions.py",
     "selection._choices": "test_selection.py",

@@ -7,8 +7,9 @@ import decal
 
 pytest.importorskip("matplotlib")
 
-from decal import plot
 from decal.calibration import refute
+
+from decal import plot
 from helpers.plotted import legend_of
 
 POINT = np.repeat([[0.1, 0.9], [0.5, 0.5], [0.9, 0.1]], 20, axis=0)

@@ -15,7 +15,6 @@ from decal.credal._credal_set import CredalSet
 from decal.credal._hulls import HullCredalSet
 from decal.credal._interval_rows import row_index as row_index
 from decal.credal._label_sets import MultiLabelCredalSet
-from decal.credal._saturation import BracketWarning, SaturationWarning
 from decal.credal._saturation import warn_if_vacuous as warn_if_vacuous
 from decal.credal._saturation import warn_of_width as warn_of_width
 from decal.credal.decisions import RULES as RULES
@@ -24,13 +23,11 @@ from decal.credal.decisions import abstention_utility
 
 # What is imported under its own name is for other rooms of decal, and has no page in the reference.
 __all__ = [
-    "BracketWarning",
     "CredalSet",
     "HullCredalSet",
     "IntervalCredalSet",
     "KLCredalSet",
     "MultiLabelCredalSet",
-    "SaturationWarning",
     "abstention_utility",
     "decisions",
     "union",

@@ -12,6 +12,7 @@ import numpy as np
 
 from decal._base.checks import check_class_names, check_tolerance
 from decal._base.data_frames import order_of, require_same_order
+from decal._base.errors import AnswerWarning
 from decal._base.numerics import Array, Indices, Mask
 from decal._base.set_checks import check_bounds, read_frames
 from decal.credal import _box_entropy as box_entropy
@@ -19,7 +20,7 @@ from decal.credal import _box_measures as box_measures
 from decal.credal import _total_variation as variation
 from decal.credal import decisions
 from decal.credal._credal_set import CredalSet
-from decal.credal._saturation import BracketWarning, frames_within_this_folder
+from decal.credal._saturation import frames_within_this_folder
 
 FEASIBILITY_TOLERANCE = 1e-12
 """Round-off allowed, per class, in the sums of bounds that should just admit a distribution."""
@@ -186,7 +187,7 @@ class IntervalCredalSet(CredalSet):
             warnings.warn(
                 f"the lower entropy of {np.sum(~found.exact)} inputs is only known within "
                 f"{widest:.2g} nats; see lower_entropy(max_nodes=...)",
-                BracketWarning,
+                AnswerWarning,
                 stacklevel=frames_within_this_folder(),
             )
         return found.value

@@ -6,11 +6,11 @@ intervals in grey as well: tests simulate both. They follow the axes' background
 dark figures both read well; sizes follow `font.size`, so that
 ``plt.rc_context({"font.size": 18})`` makes a figure for a slide.
 
-Imports from `_base`, `calibration`, `credal`, `decalibrator`, `metrics`, `selection`, `shift` and
+Imports from `_base`, `credal`, `decalibrator`, `evaluate`, `selection`, `shift` and
 `triage`.
 """
 
-from decal._base.extras import needs
+from decal._base.errors import needs
 
 with needs("matplotlib", message="decal.plot needs matplotlib: pip install 'decal[plot]'"):
     from decal.plot._alphas import alpha_path, alpha_paths, tradeoff

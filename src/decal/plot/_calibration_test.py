@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from decal._base.checks import check_count
-from decal.calibration import Refutation
+from decal.evaluate.calibration import Refutation
 from decal.plot._fonts import drawable, literal, wrapped
 from decal.plot._intervals import LABEL_WIDTH
 from decal.plot._reliability import chance

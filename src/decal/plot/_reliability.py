@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from decal._base.checks import check_count
 from decal._base.numerics import Array
 from decal._base.set_checks import check_event
-from decal.calibration import Refutation
+from decal.evaluate.calibration import Refutation
 from decal.plot._fonts import drawable, literal, wrapped
 from decal.plot._style import (
     Ink,

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
 from decal._base.checks import check_count
-from decal.metrics import RiskCoverage
+from decal.evaluate.metrics import RiskCoverage
 from decal.plot._style import (
     Ink,
     axes_or_new,

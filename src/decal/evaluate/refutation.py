@@ -10,18 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_choice, check_count, check_share
-from decal._base.extras import needs
+from decal._base.errors import needs
 from decal._base.numerics import Array
-from decal.calibration._labelled import NOT_VALID, Indices, LabelledSets
-from decal.calibration._tails import at_least, at_most, holm
-from decal.credal import CredalSet
+from decal.credal import CredalSet, IntervalCredalSet
+from decal.evaluate._tails import at_least, at_most, holm
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Mask = NDArray[np.bool_]
+__all__ = ["NOT_VALID", "LabelledSets", "Refutation", "refute"]
 
-BY = ("class", "top")
+Mask = NDArray[np.bool_]
+Indices = NDArray[np.intp]
+
+NOT_VALID = "Not refuted is not valid: sets can miss the truth at every input and pass."
+"""What every result says when it refutes nothing."""
+
 FEWEST_ROWS = 10
 """Bins with fewer rows than this join a neighbour."""
 
@@ -29,6 +33,51 @@ EXCEPTIONS_SHARE = 0.1
 """Share of the level that pays for a sample with more exceptions than are counted with."""
 
 CELLS_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class LabelledSets:
+    """Bounds that members attain, the prediction they surround, and the labels.
+
+    Attributes
+    ----------
+    lower, upper : (n, K) arrays
+        Reachable bounds.
+    point : (n, K) array
+        The prediction of the set; without one, its intersection probability.
+    labels : (n,) integers
+    """
+
+    lower: Array
+    upper: Array
+    point: Array
+    labels: Indices
+
+    @classmethod
+    def of(cls, credal: CredalSet, labels: Any) -> LabelledSets:
+        """From a credal set that has members in every row, at least one row and two classes."""
+        if not isinstance(credal, CredalSet):
+            raise ValueError(
+                f"credal must be a credal set: got {type(credal).__name__}. "
+                "Use decal.IntervalCredalSet or decal.HullCredalSet."
+            )
+        n, K = credal.shape
+        if n == 0 or K < 2:
+            raise ValueError(
+                f"credal must have an input and two classes, or more: got {n} inputs, {K} classes."
+            )
+        without = credal.is_empty
+        if without.any():
+            raise ValueError(
+                "credal must have members in every row: got bounds that no distribution satisfies "
+                f"in row {without.argmax()} ({without.sum()} rows in all). Leave such rows out."
+            )
+        y = credal.check_labels(labels)
+        tight = credal.tighten()
+        lower, upper, point = tight.lower, tight.upper, credal.point
+        if point is None:
+            point = IntervalCredalSet(lower, upper).intersection_probability()
+        return cls(lower, upper, np.clip(point, lower, upper), y)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -208,7 +257,7 @@ def refute(
     True
     """
     data = LabelledSets.of(credal, labels)
-    check_choice(by, "by", BY)
+    check_choice(by, "by", ("class", "top"))
     bins = check_count(bins, "bins")
     level = check_share(level, "level", positive=True)
     exceptions = check_share(exceptions, "exceptions")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import decal
-from decal.acquisition import most_informative, spread_out, standardised
+from decal.evaluate.acquisition import most_informative, spread_out, standardised
 from helpers.strategies import at_most
 
 
@@ -125,10 +125,10 @@ def test_the_most_uncertain_rows_have_the_largest_sets_then_the_largest_upper_en
     lower = [[0.0, 0.0, 0.9], [0.0, 0.3, 0.3], [0.1, 0.3, 0.2], [0.6, 0.6, 0.0], [0.0, 0.3, 0.3]]
     upper = [[0.1, 0.1, 1.0], [0.4, 0.6, 0.6], [0.2, 0.6, 0.6], [0.7, 0.7, 0.1], [0.4, 0.6, 0.6]]
     sets = decal.IntervalCredalSet(lower, upper)
-    assert decal.acquisition.most_uncertain(sets).tolist() == [1, 4, 2, 0, 3]
+    assert decal.evaluate.acquisition.most_uncertain(sets).tolist() == [1, 4, 2, 0, 3]
     # At the cap, where upper entropies are all ln K, the larger lower entropy comes first.
     wide = decal.IntervalCredalSet([[0.0, 0.0, 0.0], [0.2, 0.2, 0.2]], [[1.0] * 3, [0.6] * 3])
-    assert decal.acquisition.most_uncertain(wide).tolist() == [1, 0]
-    assert decal.acquisition.most_uncertain(sets, 2).tolist() == [1, 4]
+    assert decal.evaluate.acquisition.most_uncertain(wide).tolist() == [1, 0]
+    assert decal.evaluate.acquisition.most_uncertain(sets, 2).tolist() == [1, 4]
     with pytest.raises(ValueError, match="count must be a whole number, at least 1: got 0"):
-        decal.acquisition.most_uncertain(sets, 0)
+        decal.evaluate.acquisition.most_uncertain(sets, 0)

@@ -1,7 +1,4 @@
-"""Which inputs to label next: uncertain ones that differ from each other.
-
-May import from `_base` and `credal`.
-"""
+"""Which inputs to label next: uncertain ones that differ from each other."""
 
 from __future__ import annotations
 
@@ -15,12 +12,9 @@ from decal._base.data_frames import class_columns, is_frame, require_same_order
 from decal._base.numerics import Array
 from decal.credal import CredalSet
 
-__all__ = ["TOTAL", "most_informative", "most_uncertain", "spread_out"]
+__all__ = ["most_informative", "most_uncertain", "spread_out"]
 
 Indices = NDArray[np.intp]
-
-TOTAL = "total"
-"""The name, among measures, of the upper entropy."""
 
 
 def most_uncertain(credal: CredalSet, count: int | None = None) -> Indices:
@@ -49,7 +43,7 @@ def most_uncertain(credal: CredalSet, count: int | None = None) -> Indices:
     >>> import decal
     >>> lower = [[0.0, 0.0, 0.9], [0.0, 0.3, 0.3], [0.1, 0.3, 0.2]]
     >>> upper = [[0.1, 0.1, 1.0], [0.4, 0.6, 0.6], [0.2, 0.6, 0.6]]
-    >>> decal.acquisition.most_uncertain(decal.IntervalCredalSet(lower, upper))
+    >>> decal.evaluate.acquisition.most_uncertain(decal.IntervalCredalSet(lower, upper))
     array([1, 2, 0])
     """
     size = np.asarray(credal.decide("e_admissible", empty="nan"), dtype=bool).sum(axis=1)
@@ -99,7 +93,7 @@ def most_informative(
     >>> import decal
     >>> logits = [[0.1, 0.0], [0.1, 0.01], [0.0, 0.3], [4.0, 0.0]]
     >>> d = decal.decalibrate(logits, [0, 1, 1, 0], alpha=0.98)
-    >>> decal.acquisition.most_informative(d.predict(logits), logits, 2, shortlist=2)
+    >>> decal.evaluate.acquisition.most_informative(d.predict(logits), logits, 2, shortlist=2)
     array([0, 3])
     """
     require_same_order(credal=credal, logits=logits)
@@ -120,7 +114,7 @@ def most_informative(
             f"got {count}."
         )
     sets = credal if len(eligible) == n else credal[eligible]
-    uncertain = sets.total() if measure == TOTAL else sets.epistemic(measure)
+    uncertain = sets.total() if measure == "total" else sets.epistemic(measure)
     order = eligible[np.argsort(-uncertain, kind="stable")]
     candidates = order[: shortlist * count]
     if shortlist == 1:

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from decal.calibration import calibrated_member, refute
 
 import decal
-from decal.calibration import calibrated_member, refute
 
 LEVEL, CLASSES = 0.2, 3
 WIDTHS = (0.0, 1e-300, 1e-17, 1e-15, 1e-12, 1e-6)

@@ -5,12 +5,12 @@ from math import comb
 
 import numpy as np
 import pytest
+from decal.calibration import refute
 from hypothesis import given
 from hypothesis import strategies as st
 
 import decal
-from decal.calibration import refute
-from decal.calibration._cells import bins_of, cell_p_value
+from decal.evaluate.refutation import bins_of, cell_p_value
 from helpers.strategies import at_most
 from oracles import counts as oracles
 

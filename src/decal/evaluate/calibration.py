@@ -1,4 +1,11 @@
-"""Scores of credal sets against labels, to compare methods on the same inputs."""
+"""Testing credal sets with labels only: can they be refuted, and how do methods compare?
+
+Labels cannot show that sets hold the true distributions. They can refute it. `refute` compares
+label frequencies with the bounds, per class and bin of inputs; `calibrated_member` asks whether
+some distribution within the sets is calibrated. "Not refuted" is not "valid". The scores compare
+methods on the same labels; none of them can be strictly proper, for no real-valued score of
+imprecise forecasts is (Seidenfeld, Schervish and Kadane, 2012).
+"""
 
 from __future__ import annotations
 
@@ -8,9 +15,20 @@ import numpy as np
 
 from decal._base.checks import check_alpha, check_choice, check_tolerance
 from decal._base.numerics import Array
-from decal.calibration._cells import refute
-from decal.calibration._labelled import LabelledSets
 from decal.credal import SET_RULES, CredalSet
+from decal.evaluate._members import CalibratedMember, calibrated_member
+from decal.evaluate.refutation import LabelledSets, Refutation, refute
+
+__all__ = [
+    "CalibratedMember",
+    "Refutation",
+    "band_score",
+    "brier_scores",
+    "calibrated_member",
+    "discounted_utility",
+    "log_scores",
+    "refute",
+]
 
 HALVINGS = 60
 """Halvings of a bracket of width at most 2: to the last bit of a probability."""
@@ -34,7 +52,7 @@ def log_scores(credal: CredalSet, labels: Any) -> tuple[Array, Array]:
 
     See Also
     --------
-    brier_scores : The same with a bounded loss.
+    brier_scores : With a bounded loss.
 
     Examples
     --------

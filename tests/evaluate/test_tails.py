@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decal.calibration._tails import at_least, at_most, holm
+from decal.evaluate._tails import at_least, at_most, holm
 from helpers.strategies import at_most as few
 from oracles import counts as oracles
 

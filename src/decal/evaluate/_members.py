@@ -10,9 +10,9 @@ import numpy as np
 
 from decal._base.checks import check_count, check_share
 from decal._base.numerics import Array, read_only, row_blocks
-from decal.calibration._families import Family, MixedVertices, TiltedBoxes
-from decal.calibration._labelled import NOT_VALID, Indices, LabelledSets
 from decal.credal import CredalSet, HullCredalSet
+from decal.evaluate._families import Family, MixedVertices, TiltedBoxes
+from decal.evaluate.refutation import NOT_VALID, Indices, LabelledSets
 
 BANDWIDTH = 0.5
 """Of the kernel, relative to the median distance between landmarks."""

@@ -97,30 +97,14 @@ def _require_inputs(credal: CredalSet) -> None:
         raise ValueError("credal must hold at least one input: got none.")
 
 
-def auroc(
-    *in_and_out: Any,
-    in_scores: Any = None,
-    out_scores: Any = None,
-    labels: Any = None,
-    scores: Any = None,
-) -> float:
+def auroc(in_scores: Any, out_scores: Any) -> float:
     """Probability that a random outlier scores higher than a random inlier; ties count half.
-
-    Give either the scores of both kinds, or, as scikit-learn's roc_auc_score takes them, a label
-    and a score for every input. Name the arguments. Two vectors without names are in_scores and
-    out_scores, and are refused if one of them looks like labels of the other.
 
     Parameters
     ----------
-    *in_and_out : two vectors
-        The same as in_scores and out_scores.
     in_scores, out_scores : vectors
         Uncertainty of in-distribution and of out-of-distribution inputs; or of right and of wrong
-        predictions. They may differ in length.
-    labels : (n,) booleans, or zeros and ones, optional
-        1 for outliers, 0 for inliers.
-    scores : (n,) numbers, optional
-        The uncertainty of each.
+        predictions. They may differ in length. A label and a score for every input are refused.
 
     Notes
     -----
@@ -129,57 +113,27 @@ def auroc(
     Examples
     --------
     >>> import decal
-    >>> decal.metrics.auroc(in_scores=[0.1, 0.2], out_scores=[0.2, 0.3])
-    0.875
-    >>> decal.metrics.auroc(labels=[0, 0, 1, 1], scores=[0.1, 0.2, 0.2, 0.3])
+    >>> decal.metrics.auroc([0.1, 0.2], [0.2, 0.3])
     0.875
     """
-    named = {"in_scores": in_scores, "out_scores": out_scores, "labels": labels, "scores": scores}
-    given = [name for name, values in named.items() if values is not None]
-    if given == ["labels", "scores"] and not in_and_out:
-        in_scores, out_scores = _by_label(labels, scores)
-    elif not given and len(in_and_out) == 2:
-        in_scores, out_scores = in_and_out
-        _require_no_labels(in_scores, out_scores)
-    elif given != ["in_scores", "out_scores"] or in_and_out:
-        got = ", ".join([f"{len(in_and_out)} without a name"] * bool(in_and_out) + given)
-        raise ValueError(
-            "auroc must be given in_scores and out_scores, or labels and scores: got "
-            f"{got or 'nothing'}."
-        )
     inside, outside = check_scores(in_scores, "in_scores"), check_scores(out_scores, "out_scores")
+    _require_no_labels(in_scores=inside, out_scores=outside)
     inside.sort()
     below = np.searchsorted(inside, outside, side="left")
     not_above = np.searchsorted(inside, outside, side="right")
     return float(np.mean(below + not_above) / (2 * len(inside)))
 
 
-def _by_label(labels: Any, scores: Any) -> tuple[Array, Array]:
-    """Scores of inputs with label 0 and with label 1."""
-    require_same_order(labels=labels, scores=scores)
-    y, s = check_scores(labels, "labels"), check_scores(scores, "scores")
-    if len(y) != len(s):
-        raise ValueError(f"labels must be {len(s)}, one for every score: got {len(y)}.")
-    if set(np.unique(y)) != {0.0, 1.0}:
-        raise ValueError(
-            f"labels must be 0 or 1, and both must occur: got {np.unique(y)[:5].tolist()}."
-        )
-    return s[y == 0], s[y == 1]
-
-
-def _require_no_labels(*vectors: Any) -> None:
-    """ValueError if one of two vectors of equal length looks like labels of the other."""
-    names = ("in_scores", "out_scores")
-    inside, outside = (check_scores(v, name) for v, name in zip(vectors, names, strict=True))
-    if len(inside) != len(outside) or len(inside) < LEAST_LABELS:
+def _require_no_labels(**vectors: Array) -> None:
+    """ValueError if one of two vectors of equal length looks like the labels of the other."""
+    lengths = {len(values) for values in vectors.values()}
+    if len(lengths) > 1 or min(lengths) < LEAST_LABELS:
         return
-    binary = [set(np.unique(v)) == {0.0, 1.0} for v in (inside, outside)]
-    if binary[0] != binary[1]:
-        name = "in_scores" if binary[0] else "out_scores"
+    whole = [name for name, values in vectors.items() if (values == np.round(values)).all()]
+    if len(whole) == 1 and set(np.unique(vectors[whole[0]])) == {0.0, 1.0}:
         raise ValueError(
-            f"{name} must be scores: got zeros and ones alone, which look like labels. For a label "
-            "and a score per input write auroc(labels=..., scores=...); if they are scores, name "
-            "them in_scores= and out_scores=."
+            f"{whole[0]} must be scores: got zeros and ones alone, which look like labels. For a "
+            "label and a score per input write auroc(scores[labels == 0], scores[labels == 1])."
         )
 
 
@@ -201,7 +155,7 @@ def expected_calibration_error(
 
     See Also
     --------
-    calibration_gaps : The same for rows that arrive in chunks.
+    calibration_gaps : For rows that arrive in chunks.
 
     Examples
     --------
@@ -263,7 +217,7 @@ class RiskCoverage:
     risk : (n,) array
         Mean loss of the rows kept; of 0/1 losses, the error rate.
     best : (n,) array
-        The same for the best order, which keeps the smallest losses first.
+        Mean loss in the best order, which keeps the smallest losses first.
     """
 
     coverage: Array

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from decal.calibration import calibrated_member
 from scipy.optimize import approx_fprime
 
 import decal
-from decal.calibration import calibrated_member
-from decal.calibration._members import KernelError
+from decal.evaluate._members import KernelError
 from oracles import counts as oracles
 
 

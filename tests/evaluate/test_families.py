@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime, minimize
 
 import decal
-from decal.calibration._families import MixedVertices, TiltedBoxes, into_boxes
+from decal.evaluate._families import MixedVertices, TiltedBoxes, into_boxes
 from helpers.strategies import at_most
 
 
