@@ -25,7 +25,7 @@ from decal.cli.models import FIT_EXAMPLES, PREDICT_EXAMPLES, fit, predict
 from decal.cli.pipes import with_pipes
 from decal.cli.recalibrate import RECALIBRATE_EXAMPLES, recalibrate
 from decal.cli.shift import SHIFT_EXAMPLES, shift
-from decal.cli.terminal import messages, output, progress_bar, say, with_options
+from decal.cli.terminal import messages, output, progress_bar, say, told
 from decal.cli.triage import TRIAGE_EXAMPLES, triage
 
 __all__ = ["app", "messages", "output", "progress_bar", "say"]
@@ -68,7 +68,7 @@ class _Commands(typer.core.TyperGroup):
         except BrokenPipeError:
             raise
         except (ValueError, OSError, ImportError) as error:
-            say(f"decal {ctx.invoked_subcommand}: {with_options(str(error))}", style="red")
+            say(f"decal {ctx.invoked_subcommand}: {told(error)}", style="red")
             raise typer.Exit(2) from error
         except KeyboardInterrupt:
             say("Stopped. Nothing half-written was left behind.", style="yellow")
@@ -88,7 +88,7 @@ def _warnings_said() -> Callable[..., None]:
     def say_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
         what = str(message).partition(":")[0]
         if category is not decal.InputWarning or what not in said:
-            say(f"Warning: {with_options(str(message))}", style="yellow")
+            say(f"Warning: {told(message)}", style="yellow")
         said.add(what)
 
     return say_warning

@@ -13,7 +13,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from decal._base.checks import check_choice, check_count, check_logits
 from decal._base.numerics import Array, margins, row_blocks, sigmoid, softplus
-from decal.credal import HullCredalSet
+from decal.credal import HullCredalSet, entropy_terms
 from decal_lab.baselines._model_outputs import batch_logits, evaluate
 from decal_lab.baselines._randomness import randomness
 
