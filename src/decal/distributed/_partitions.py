@@ -27,8 +27,7 @@ from decal.decalibrator import Decalibrator
 from decal.directions._direction import require
 from decal.directions._learnt import Learnt
 from decal.io import model_files
-from decal.shift import LabelShift
-from decal.shift._shift_files import KIND
+from decal.shift import KIND, LabelShift
 
 FAN_IN = 8
 """Summaries merged by one task."""

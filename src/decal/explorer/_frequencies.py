@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from decal.explorer._payload import Payload, _fold
-from decal.shift import LabelShift
-from decal.shift._results import p_text
+from decal.shift import LabelShift, p_text
 
 
 def with_frequencies(payload: Payload, shift: LabelShift, logits: Any, ids: Any = None) -> Payload:
