@@ -20,13 +20,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from decal.calibration import calibrated_member, refute
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 import decal
-from decal.calibration import calibrated_member, refute
-from decal.calibration._families import TiltedBoxes, into_boxes
-from decal.calibration._members import KernelError, most_likely
+from decal.evaluate._families import TiltedBoxes, into_boxes
+from decal.evaluate._members import KernelError, most_likely
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.intp]

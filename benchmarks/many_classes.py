@@ -113,7 +113,7 @@ def lines(name: str, z: Array, y: Labels, new: Array, labels: Labels) -> Iterato
     K = new.shape[1]
 
     def auroc(scores: Array) -> str:
-        return f"{decal.metrics.auroc(labels=wrong, scores=scores):.2f}"
+        return f"{decal.metrics.auroc(scores[~wrong], scores[wrong]):.2f}"
 
     free = auroc(-softmax(new, axis=1).max(axis=1))
     for kind, levels in (("class", sorted((0.5, 0.8, 0.99, by_classes(K)))), ("local", (0.8,))):

@@ -7,34 +7,38 @@ IntervalCredalSet: 1 input, 2 classes, mean width 0.528
   0  0 [0.286, 0.814]  1 [0.186, 0.714]
 """
 
+import sys
 from importlib import import_module
 from typing import Any
 
 from decal import (
-    acquisition,
-    calibration,
     coupled,
     credal,
     decisions,
     directions,
-    metrics,
+    evaluate,
     multilabel,
     selection,
     shift,
     triage,
 )
-from decal._base.checks import NotFittedError
-from decal._base.inputs import LabelOrderWarning, ProbabilityWarning, logits_from_probabilities
+from decal._base.errors import (
+    AnswerWarning,
+    DecalWarning,
+    FitWarning,
+    InputError,
+    InputWarning,
+    NotFittedError,
+)
+from decal._base.inputs import logits_from_probabilities
 from decal.coupled import CoupledCredalSet, CoupledDecalibrator
 from decal.credal import (
-    BracketWarning,
     HullCredalSet,
     IntervalCredalSet,
     KLCredalSet,
     MultiLabelCredalSet,
-    SaturationWarning,
 )
-from decal.decalibrator import Decalibrator, ReferenceWarning, decalibrate
+from decal.decalibrator import Decalibrator, decalibrate
 from decal.decisions import abstention_utility
 from decal.directions import (
     Direction,
@@ -45,6 +49,7 @@ from decal.directions import (
     TopIntervals,
     TopLogits,
 )
+from decal.evaluate import calibration, metrics
 from decal.multilabel import MultiLabelDecalibrator
 from decal.selection import alpha_from_confidence, confidence_from_alpha
 from decal.shift import LabelShift
@@ -52,46 +57,46 @@ from decal.shift import LabelShift
 __version__ = "0.1.0"
 
 __all__ = [
-    "BracketWarning",
+    "AnswerWarning",
     "CoupledCredalSet",
     "CoupledDecalibrator",
+    "DecalWarning",
     "Decalibrator",
     "Direction",
     "Endpoints",
+    "FitWarning",
     "HullCredalSet",
+    "InputError",
+    "InputWarning",
     "IntervalCredalSet",
     "KLCredalSet",
-    "LabelOrderWarning",
     "LabelShift",
     "Line",
     "Local",
     "MultiLabelCredalSet",
     "MultiLabelDecalibrator",
     "NotFittedError",
-    "ProbabilityWarning",
-    "ReferenceWarning",
-    "SaturationWarning",
     "Temperature",
     "TopIntervals",
     "TopLogits",
     "abstention_utility",
-    "acquisition",
     "alpha_from_confidence",
-    "calibration",
     "confidence_from_alpha",
     "coupled",
     "credal",
     "decalibrate",
     "decisions",
     "directions",
+    "evaluate",
     "logits_from_probabilities",
-    "metrics",
     "multilabel",
     "selection",
     "shift",
     "triage",
 ]
 
+# Short names of two modules of decal.evaluate, also for `import decal.metrics`.
+sys.modules |= {"decal.calibration": calibration, "decal.metrics": metrics}
 
 ON_FIRST_USE = (
     "baselines",
@@ -102,7 +107,6 @@ ON_FIRST_USE = (
     "onnx",
     "plot",
     "sklearn",
-    "text",
     "torch",
     "zeroshot",
 )

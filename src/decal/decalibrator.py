@@ -13,7 +13,6 @@ import numpy as np
 
 from decal._base.checks import (
     DEFAULT_ALPHA,
-    NotFittedError,
     check_alpha,
     check_choice,
     check_flag,
@@ -22,9 +21,9 @@ from decal._base.checks import (
 )
 from decal._base.confidences import FEWEST_NEW_ROWS, UNLIKE, Confidences
 from decal._base.data_frames import class_columns, id_columns, index_of, is_frame
+from decal._base.errors import IN_ARRAY, AnswerWarning, FitWarning, NotFittedError, Place
 from decal._base.inputs import (
     REMEDY,
-    ShiftWarning,
     asked_by_a_search,
     check_floor,
     frames_within_decal,
@@ -35,27 +34,31 @@ from decal._base.inputs import (
 )
 from decal._base.markup import table
 from decal._base.numerics import Array, Logits, budget
-from decal._base.places import IN_ARRAY, Place
 from decal._base.settings import FrozenSettings
 from decal.credal import IntervalCredalSet, KLCredalSet
 from decal.credal._warnings import warn_if_vacuous
 from decal.directions import (
+    REFERENCES,
+    Box,
     Direction,
     Endpoints,
+    FitState,
+    Inputs,
+    Labels,
+    Local,
     Reference,
     TopIntervals,
     TopLogits,
     direction_named,
+    local_balls,
     parse_directions,
+    require_capability,
+    require_masks_taken,
+    top_box,
 )
-from decal.directions._best_model import REFERENCES
-from decal.directions._direction import Box, Inputs, require, require_masks_taken
-from decal.directions._learnt import Labels, Learnt, is_known, upgrade
-from decal.directions._local import Local, local_balls
-from decal.directions._top_logits import top_box
 from decal.io import model_files
 
-__all__ = ["Decalibrator", "ReferenceWarning", "decalibrate"]
+__all__ = ["Decalibrator", "decalibrate"]
 
 CLASSES_SHOWN = 20
 """Classes that a notebook lists."""
@@ -65,10 +68,6 @@ SAME_ROWS = 1e-9
 
 FAR_FROM_REFERENCE = 10.0
 """Budgets between a model and its reference that are worth a warning."""
-
-
-class ReferenceWarning(UserWarning):
-    """The reference model is much further from the model than alpha lets anything move."""
 
 
 class Decalibrator(FrozenSettings):
@@ -144,7 +143,7 @@ class Decalibrator(FrozenSettings):
         self.directions = parse_directions(directions)
         self.probabilities = check_flag(probabilities, "probabilities")
         self.floor = check_floor(floor, self.probabilities)
-        self._learnt: Learnt | None = None
+        self._learnt: FitState | None = None
         self._said: set[str] = set()
         self._learning = threading.Lock()
 
@@ -167,11 +166,11 @@ class Decalibrator(FrozenSettings):
             a class in a row. Take held-out data if the model fits its training data much better
             than others. Or a `decal.TopLogits`: only the most probable classes of every row. Or a
             data frame (pandas, polars, PyArrow) with a column per class, named after it. Rows of
-            probabilities get a ProbabilityWarning, unless probabilities=True.
+            probabilities get an InputWarning, unless probabilities=True.
         labels : (n,) array
             Integers 0..K-1; or names of classes, if these are known. Of a data frame, also the name
             of a column; whole numbers are names there if a class is called by a whole number. A
-            LabelOrderWarning tells if they seem to be of other rows, or the columns in another
+            InputWarning tells if they seem to be of other rows, or the columns in another
             order.
         sample_weight : (n,) array, optional
             A weight of 2 counts like two equal rows. Positive ones lie in 1e-100 to 1e100, and
@@ -192,7 +191,7 @@ class Decalibrator(FrozenSettings):
         confidences = Confidences.of(*data[:3])
         K = data[0].shape[1]
         wrong = not asked_by_a_search() and confidences.warn_of_other_order(K)
-        learnt = Learnt.of(
+        learnt = FitState.of(
             self.directions,
             *data,
             reference=self.reference,
@@ -219,7 +218,7 @@ class Decalibrator(FrozenSettings):
         """
         self._require_mergeable()
         data = self._check(logits, labels, sample_weight, classes, self._learnt, whole=False)
-        return self._add_and_look(Learnt.of(self.directions, *data)) if len(data[0]) else self
+        return self._add_and_look(FitState.of(self.directions, *data)) if len(data[0]) else self
 
     def merge(self, other: Decalibrator) -> Self:
         """Add what another Decalibrator has learnt; the result is that of `fit` on both data sets.
@@ -247,7 +246,7 @@ class Decalibrator(FrozenSettings):
         labels: Any,
         sample_weight: Any,
         classes: Any,
-        known: Learnt | None,
+        known: FitState | None,
         whole: bool = True,
     ) -> tuple[Logits | TopLogits, Labels, Array | None, tuple[str, ...] | None]:
         """Labelled data after every check; of the classes that are `known`, if there are some."""
@@ -270,9 +269,9 @@ class Decalibrator(FrozenSettings):
         labels: Labels,
         weights: Array | None,
         classes: tuple[str, ...] | None,
-    ) -> Learnt:
+    ) -> FitState:
         """What one chunk says that was checked where it was read."""
-        return Learnt.of(self.directions, logits, labels, weights, classes)
+        return FitState.of(self.directions, logits, labels, weights, classes)
 
     def _read(
         self,
@@ -309,7 +308,7 @@ class Decalibrator(FrozenSettings):
                 f"got TopLogits with {self.reference!r}."
             )
         advice = "Pass a matrix of all classes, or directions=('class',)."
-        require(self.directions, "takes_top_logits", "TopLogits", advice)
+        require_capability(self.directions, "takes_top_logits", "TopLogits", advice)
         if K is not None and logits.total_classes != K:
             raise ValueError(
                 f"logits must have {K} classes in all, as seen by fit: got "
@@ -317,13 +316,13 @@ class Decalibrator(FrozenSettings):
             )
         return logits
 
-    def _add(self, more: Learnt) -> Self:
+    def _add(self, more: FitState) -> Self:
         """Learn what other data say, too."""
         with self._learning:
             self._learnt = more if self._learnt is None else self._learnt + more
         return self
 
-    def _add_and_look(self, more: Learnt) -> Self:
+    def _add_and_look(self, more: FitState) -> Self:
         """The same, and look at the labels of all data whenever these have about doubled."""
         before = 0 if self._learnt is None else self._learnt.rows
         rows = self._add(more)._known.rows
@@ -339,9 +338,9 @@ class Decalibrator(FrozenSettings):
                 f"reference must be 'model' to merge or partial_fit: got {self.reference!r}, "
                 "whose recentering needs all the data at once. Use fit."
             )
-        require(self.directions, "streams", "merge and partial_fit", "Use fit.")
+        require_capability(self.directions, "streams", "merge and partial_fit", "Use fit.")
 
-    def _warn_if_far(self, learnt: Learnt) -> None:
+    def _warn_if_far(self, learnt: FitState) -> None:
         """Warn if the reference is much further from the model than anything may move."""
         allowed = float(budget(self.alpha))
         allowed /= learnt.total_weight if self.likelihood == "sum" else 1.0
@@ -351,7 +350,7 @@ class Decalibrator(FrozenSettings):
                 f"the model is {distance:.3g} nats per example from its reference, and alpha = "
                 f"{self.alpha:g} allows {allowed:.2g}: its own predictions are implausible, and "
                 "the credal sets will hardly contain them",
-                ReferenceWarning,
+                FitWarning,
                 stacklevel=frames_within_decal(),
             )
 
@@ -468,7 +467,7 @@ class Decalibrator(FrozenSettings):
             Of the same model, -inf where a class is masked; or a `decal.TopLogits`. The columns of
             a data frame are found by the names of the classes, in whatever order they stand. No
             rows give no sets. Or a `decal.llm.LabelMasses`, see `decal.llm.predict`. A
-            `decal.shift.ShiftWarning` tells, once, if the model is surer of 100 inputs or more than
+            `decal.AnswerWarning` tells, once, if the model is surer of 100 inputs or more than
             of the labelled ones, or less sure.
         alpha : float, optional
             Level in [0, 1]; by default the one given at construction.
@@ -525,12 +524,12 @@ class Decalibrator(FrozenSettings):
                 f"{new.mean:.2f} on {new.rows:,.0f} inputs, and {fitted.mean:.2f} on the labelled "
                 f"ones (p = {p:.1g}). If the model was trained on these, fit on held-out data; if "
                 "the inputs are of another kind, the labels say little about them.",
-                ShiftWarning,
+                AnswerWarning,
                 stacklevel=frames_within_decal(),
             )
 
     def _new_inputs(
-        self, logits: Any, ids: Any = None, learnt: Learnt | None = None, *, empty: bool = True
+        self, logits: Any, ids: Any = None, learnt: FitState | None = None, *, empty: bool = True
     ) -> Logits:
         """Logits to predict from; those of a frame by the names of the classes."""
         matrix, learnt = logits, learnt or self._known
@@ -578,7 +577,7 @@ class Decalibrator(FrozenSettings):
         return sets._named(index_of(logits, ids, rows=len(z)))
 
     def _predict_checked(
-        self, logits: Logits, alpha: float, learnt: Learnt | None = None
+        self, logits: Logits, alpha: float, learnt: FitState | None = None
     ) -> IntervalCredalSet:
         """The same of logits (n, K) that were checked where they were read."""
         learnt = learnt or self._known
@@ -596,7 +595,7 @@ class Decalibrator(FrozenSettings):
         return self.alpha if alpha is None else check_alpha(alpha)
 
     @property
-    def _known(self) -> Learnt:
+    def _known(self) -> FitState:
         """All that was learnt. Readers take it once: it may be replaced, but never changes."""
         learnt = self._learnt
         if learnt is None:
@@ -700,7 +699,7 @@ class Decalibrator(FrozenSettings):
             To about three quarters of the size, which takes ten times as long.
         """
         learnt = self._known
-        require(self.directions, "saves", "save", "Fit again where you need it.")
+        require_capability(self.directions, "saves", "save", "Fit again where you need it.")
         settings = {"alpha": self.alpha, "likelihood": self.likelihood, "box": self.box}
         if self.probabilities:  # a decal that does not know of them must refuse the file
             settings |= {"probabilities": True, "floor": self.floor}
@@ -713,9 +712,9 @@ class Decalibrator(FrozenSettings):
     def load(cls, path: str | Path | BinaryIO) -> Self:
         """Read what `save` wrote. Runs no code from the file, so files of strangers are safe."""
         file = Path(path) if isinstance(path, str) else path
-        settings, arrays = model_files.read(file, is_known)
+        settings, arrays = model_files.read(file, FitState.is_known)
         with model_files.intact(file):
-            upgrade(settings, arrays)
+            FitState.upgrade(settings, arrays)
             model = cls(
                 settings.pop("alpha"),
                 likelihood=settings.pop("likelihood"),
@@ -725,7 +724,7 @@ class Decalibrator(FrozenSettings):
                 probabilities=settings.pop("probabilities", False),
                 floor=settings.pop("floor", None),
             )
-            model._learnt = Learnt.restore(model.directions, settings, arrays)
+            model._learnt = FitState.restore(model.directions, settings, arrays)
         unknown = sorted([*settings, *arrays])
         if unknown:
             raise ValueError(f"path must hold nothing unknown: got {path} with {unknown}.")

@@ -20,10 +20,10 @@ pytest.importorskip("matplotlib", reason="needs decal[plot]").use("Agg")
 from matplotlib import pyplot as plt  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 
-from decal import acquisition, calibration, explorer, metrics, plot, selection, triage  # noqa: E402
+from decal import explorer, plot, selection, triage  # noqa: E402
+from decal.evaluate import acquisition, calibration, metrics  # noqa: E402
+from decal.llm import LabelMasses, spread  # noqa: E402
 from decal.llm import decalibrate as decalibrate_answers  # noqa: E402
-from decal.llm import spread  # noqa: E402
-from decal.llm._masses import LabelMasses  # noqa: E402
 from decal.sklearn import CredalClassifier, ShiftAdaptedClassifier  # noqa: E402
 
 Z, Y = make_labelled()
@@ -173,7 +173,6 @@ CASES = {
     ),
     # how good they are
     "coverage": (lambda w, x: metrics.coverage(w.sets, x), "truth"),
-    "auroc": (lambda w, x: metrics.auroc(labels=w.wrong, scores=x), "scores"),
     "aurc": (lambda w, x: metrics.aurc(w.scores, x), "wrong"),
     "excess_aurc": (lambda w, x: metrics.excess_aurc(w.scores, x), "wrong"),
     "risk_coverage": (lambda w, x: metrics.risk_coverage(w.scores, x), "wrong"),
@@ -252,7 +251,7 @@ CASES = {
     "plot.spider, truth": (lambda w, x: plot.spider(w.sets, 0, truth=x), "truth"),
     "plot.intervals, truth": (lambda w, x: plot.intervals(w.sets, 0, truth=x), "truth"),
     "plot.simplex, truth": (lambda w, x: plot.simplex(w.sets, 0, truth=x), "truth"),
-    "plot.spiders, truth": (lambda w, x: plot.spiders(w.sets, 2, truth=x), "truth"),
+    "plot.grid, truth": (lambda w, x: plot.grid(plot.spider, w.sets, 2, truth=x), "truth"),
     "plot.spider, two models": (
         lambda w, x: plot.spider({"one": w.sets, "other": w.model.predict(x)}, 0),
         "logits",
@@ -309,7 +308,7 @@ def given(w, what):
     return what(w) if callable(what) else getattr(w, what)
 
 
-@pytest.mark.filterwarnings("ignore::decal.selection.RareClassWarning")
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
 @pytest.mark.parametrize("index", ["names", "counts"])
 @pytest.mark.parametrize("case", CASES)
 def test_rows_in_another_order_are_refused(case, index):

@@ -3,8 +3,8 @@
 Learning starts with two labels per class. Every round adds 2 K more, chosen from the pool, until it
 is empty. As in the paper's code, the model is decalibrated on the labelled rows that it has learnt
 from, and accuracy is that of the model's own predictions on 30 % of the rows. The paper's rules
-take the most uncertain rows; others take uncertain rows that differ (`decal.acquisition`), the
-smallest margins, or any rows.
+take the most uncertain rows; others take uncertain rows that differ, by
+`decal.evaluate.acquisition`, the smallest margins, or any rows.
 """
 
 from __future__ import annotations
@@ -260,8 +260,8 @@ def choose(
     d = decal.decalibrate(logits, labels, alpha=strategy.alpha)
     with warnings.catch_warnings():
         # That the paper's rules choose badly at the cap is what this experiment shows.
-        warnings.simplefilter("ignore", decal.SaturationWarning)
-        return decal.acquisition.most_informative(
+        warnings.filterwarnings("ignore", r"credal sets exclude|epistemic\(", decal.AnswerWarning)
+        return decal.evaluate.acquisition.most_informative(
             d.predict(pool), pool, count, measure=strategy.measure, shortlist=strategy.shortlist
         )
 

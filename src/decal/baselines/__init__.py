@@ -4,12 +4,12 @@ Networks, a trainer that resumes, and one file per method. Methods that train ta
 builds a fresh network, then two calls do: ``fit(loader)``, and ``predict_credal(inputs)`` or
 ``score(inputs)``, where higher means less certain. Classifiers also have ``predict_proba(inputs)``.
 
-Imports from `_base`, `credal`, `io`, `_torch_models` and `torch`.
+Imports from `_base`, `credal`, `io` and `torch`.
 """
 
 from __future__ import annotations
 
-from decal._base.extras import needs
+from decal._base.errors import needs
 
 with needs("torch", message="decal.baselines needs PyTorch: pip install 'decal[torch]'"):
     import torch  # noqa: F401

@@ -14,13 +14,14 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F  # noqa: N812
 
-from decal._base.checks import NotFittedError, check_count, check_tolerance
+from decal._base.checks import check_count, check_tolerance
+from decal._base.errors import NotFittedError
 from decal._base.numerics import Array
-from decal._torch_models import label_tensor, model_logits, split_batch
 from decal.baselines._model_outputs import model_probabilities
 from decal.baselines._randomness import derived_seed
 from decal.baselines._trainer import Trainer, Training, train_member
 from decal.credal._hulls import HullCredalSet
+from decal.torch.batches import label_tensor, model_logits, split_batch
 
 __all__ = ["CredalBayesian", "Variational", "even_priors"]
 

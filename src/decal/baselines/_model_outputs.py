@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from decal._base.checks import check_probabilities, to_numpy
 from decal._base.numerics import Array
-from decal._torch_models import at_least_float32, evaluating, model_logits, move
+from decal.torch.batches import at_least_float32, evaluating, model_logits, move
 
 __all__ = ["batch_logits", "ensemble_logits", "evaluate", "member_logits", "model_probabilities"]
 

@@ -17,17 +17,17 @@ from torch.nn.functional import cross_entropy
 
 from decal._base.checks import (
     DEFAULT_ALPHA,
-    NotFittedError,
     check_alpha,
     check_alphas,
     check_count,
 )
+from decal._base.errors import NotFittedError
 from decal._base.numerics import Array
-from decal._torch_models import evaluating, label_tensor, model_logits, move, split_batch
 from decal.baselines._model_outputs import model_probabilities
 from decal.baselines._randomness import randomness
 from decal.baselines._trainer import ConvergenceWarning, Trainer, Training, train_member
 from decal.credal._boxes import IntervalCredalSet
+from decal.torch.batches import evaluating, label_tensor, model_logits, move, split_batch
 
 __all__ = ["CredalRelativeLikelihood"]
 

@@ -22,7 +22,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from decal._base.checks import check_choice, check_count, check_tolerance
-from decal._torch_models import model_logits
 from decal.baselines._randomness import derived_seed, randomness
 from decal.baselines._running_accuracy import RunningAccuracy
 from decal.baselines._training_records import (
@@ -32,6 +31,7 @@ from decal.baselines._training_records import (
     TrainingState,
 )
 from decal.io.progress import on_terminal, progress_bar
+from decal.torch.batches import model_logits
 
 __all__ = [
     "ConvergenceWarning",

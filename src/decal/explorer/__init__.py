@@ -11,7 +11,7 @@ uncertainties and decisions of every input at each level, which decal has comput
 Exploration: Cats and dogs, 4 inputs, 2 classes, 20 levels
   .save("page.html") writes it as a file, .serve() opens it in a browser
 
-Imports from `_base`, `credal`, `io`, `directions`, `decalibrator`, `metrics`, `selection` and
+Imports from `_base`, `credal`, `io`, `directions`, `decalibrator`, `evaluate`, `selection` and
 `shift`.
 """
 

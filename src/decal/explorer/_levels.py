@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal import metrics
 from decal._base.checks import check_alpha, check_alphas
 from decal.credal import CredalSet
+from decal.evaluate import metrics
 
 NEAR_ONE = (1, 0.998, 0.995, 0.99, 0.98, 0.97, 0.95, 0.92, 0.9, 0.85)
 BELOW = (0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.01, 0)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal import metrics
 from decal._base.checks import check_count, check_rows
 from decal._base.numerics import Array, for_each_block, row_blocks
 from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, KLCredalSet
+from decal.evaluate import metrics
 from decal.explorer._groups import GroupColumn
 from decal.explorer._media import PER_SHEET, SHEET_COLUMNS, Media
 from decal.explorer._trust import Trust

@@ -6,8 +6,9 @@ import hashlib
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
+from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ KINDS = {
 """What files of every kind hold; its `load` reads them."""
 
 Arrays = dict[str, NDArray[Any]]
+M = TypeVar("M")
 
 PathOrFile = Path | BinaryIO
 """Where a model is: a path, or a file open for bytes."""
@@ -107,6 +109,18 @@ def read_settings(file: PathOrFile) -> dict[str, Any]:
     """The settings alone, of a file of any kind; ValueError if it is no model file."""
     with ExitStack() as stack:
         return _opened(file, None, stack)[1]
+
+
+def packed(model: Any) -> NDArray[np.uint8]:
+    """The file of a model as an array of bytes, to be kept in the file of another."""
+    file = BytesIO()
+    model.save(file)
+    return np.frombuffer(file.getvalue(), dtype=np.uint8)
+
+
+def unpacked(array: NDArray[np.uint8], load: Callable[[BinaryIO], M]) -> M:
+    """What `packed` has made an array of, by the `load` of its kind."""
+    return load(BytesIO(array.tobytes()))
 
 
 def _opened(

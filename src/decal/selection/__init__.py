@@ -4,7 +4,7 @@ Most choices ask a fitted model for predictions at several alphas, so they work 
 box, likelihood and reference. They rest on one property: predictions are nested, that is, a smaller
 alpha never removes a distribution from a credal set, nor a class from a decision set. The guarantee
 for whole distributions (`alpha_for_distribution`) is about local sets. May import from `_base`,
-`credal`, `decisions`, `directions`, `decalibrator` and `metrics`.
+`credal`, `decisions`, `directions`, `decalibrator` and `evaluate`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from decal import metrics
 from decal._base.checks import (
     check_alpha,
     check_annotations,
@@ -26,9 +25,10 @@ from decal._base.checks import (
 )
 from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
+from decal.evaluate import metrics
 from decal.selection._alpha_path import AlphaPath, path
 from decal.selection._choices import Choice, GroupChoice, called, in_groups
-from decal.selection._classes import ClassChoice, RareClassWarning, alpha_for_classes
+from decal.selection._classes import ClassChoice, alpha_for_classes
 from decal.selection._distributions import alpha_for_distribution, entropy_from_annotations
 from decal.selection._plausibility import (
     SEARCH_LEVELS,
@@ -47,7 +47,6 @@ __all__ = [
     "Choice",
     "ClassChoice",
     "GroupChoice",
-    "RareClassWarning",
     "alpha_for_classes",
     "alpha_for_coverage",
     "alpha_for_distribution",

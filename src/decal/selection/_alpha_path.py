@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decal import metrics
 from decal._base.checks import (
     check_alphas,
     check_choice,
     check_distributions,
     check_labels,
 )
-from decal._base.extras import needs
+from decal._base.errors import needs
 from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
 from decal.decisions import SET_RULES
+from decal.evaluate import metrics
 from decal.selection._choices import examples_text
 from decal.selection._plausibility import Predictor, kept_classes, shape_of
 

@@ -3,7 +3,6 @@
 May import from `_base`, `io`, `credal`, `directions` and `decalibrator`.
 """
 
-from decal._base.inputs import ShiftWarning
 from decal.shift._calibrated import is_calibrated
 from decal.shift._frequency_evidence import KIND, FrequencyEvidence
 from decal.shift._label_shift import REGIONS, LabelShift
@@ -20,7 +19,6 @@ __all__ = [
     "Likelihood",
     "Near",
     "ShiftTest",
-    "ShiftWarning",
     "is_calibrated",
     "most_likely",
     "p_text",

@@ -9,7 +9,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from decal._base.checks import NotFittedError, check_class_names, check_weights
+from decal._base.checks import check_class_names, check_weights
+from decal._base.errors import NotFittedError
 from decal.io import model_files
 from decal.shift._calibrated import Calibrated, check_sums_to_one
 from decal.shift._likelihood import Likelihood

@@ -3,7 +3,7 @@
 `choose` takes labelled rows and one purpose: what a check costs, how many rows may be checked, or
 how many errors may remain. One part of the rows chooses the score, the other sets the threshold, so
 that what is promised of the threshold holds whatever score was chosen. May import from `_base`,
-`io`, `credal`, `decalibrator`, `metrics` and `selection`.
+`io`, `credal`, `decalibrator`, `evaluate` and `selection`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from decal._base.data_frames import class_columns, is_frame, require_same_order
 from decal._base.inputs import read_logits, require_classes
 from decal._base.numerics import Array
 from decal.decalibrator import Decalibrator
+from decal.evaluate.metrics import RiskCoverage
 from decal.io import model_files
-from decal.metrics import RiskCoverage
 from decal.selection._plausibility import Predictor
 from decal.triage._choosing import Trial, best_of, cross_scored, trials
 from decal.triage._doubts import FLOOR, OWN, RECALIBRATED, Doubts

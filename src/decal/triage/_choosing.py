@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.numerics import Array
-from decal.metrics import RiskCoverage, risk_coverage
+from decal.evaluate.metrics import RiskCoverage, risk_coverage
 from decal.selection._plausibility import Predictor
 from decal.triage._doubts import OWN, Doubts
 

@@ -11,8 +11,8 @@ import numpy as np
 from decal._base.checks import check_alpha, check_choice, check_class_names, check_count, check_flag
 from decal._base.inputs import check_floor
 from decal.decalibrator import Decalibrator
+from decal.evaluate.metrics import RiskCoverage
 from decal.io.model_files import Arrays
-from decal.metrics import RiskCoverage
 from decal.triage._choosing import Trial
 from decal.triage._doubts import FLOOR, Doubts, Recalibration
 from decal.triage._thresholds import SelectedOfBatch, Threshold, TopOfBatch

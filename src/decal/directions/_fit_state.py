@@ -1,0 +1,293 @@
+"""All that a Decalibrator learns: the evidence of its directions, as one value that adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.checks import (
+    check_center,
+    check_choice,
+    check_class_names,
+    check_count,
+    check_label_weight,
+)
+from decal._base.confidences import Confidences
+from decal._base.numerics import Array, budget
+from decal.directions._direction import (
+    Direction,
+    Endpoints,
+    LabelledLogits,
+    require_masks_taken,
+)
+from decal.directions._margins import MarginSummary
+from decal.directions._reference import REFERENCES, Reference, best_model
+from decal.directions._top_logits import TopLogits, summarise_top
+
+RESIDUAL_TOLERANCE = 1e-9
+"""Nats per unit of weight by which the gain at an endpoint may miss the budget."""
+
+KEPT_LEVELS = 64
+"""Levels whose endpoints are kept, so that they are not solved for again..."""
+
+KEPT_NUMBERS = 1 << 21
+"""...or fewer, if their endpoints are more numbers than these in all."""
+
+LARGEST = 1e100
+"""No shift or scale of a reference is larger, or it would not be of logits."""
+
+CONFIDENCES = "confidences"
+"""What the arrays of the confidences begin with in a model file."""
+
+FORMAT_1 = {"center", "label_weight", "keys", "moments", "ladder", "at_zero", "ladder_numbers"}
+"""The arrays of a model file of format 1."""
+
+Labels = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class FitState:
+    """What labelled data say about some directions. Immutable: learning more makes a new one.
+
+    Attributes
+    ----------
+    directions : tuple of Direction
+        What may move.
+    reference : Reference
+        Where gains are measured from.
+    rows : int
+        Examples of positive weight.
+    label_weight : (K,) array
+        Total weight of the labels of each class.
+    evidence : tuple
+        That of every direction, in their order.
+    classes : tuple of str, or None
+        Names of the classes.
+    confidences : Confidences, or None
+        Of the model on these examples; None if an older model file does not hold them.
+    """
+
+    directions: tuple[Direction, ...]
+    reference: Reference
+    rows: int
+    label_weight: Array
+    evidence: tuple[Any, ...]
+    classes: tuple[str, ...] | None = None
+    confidences: Confidences | None = None
+    _solved: dict[tuple[int, str, float], Endpoints] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    @classmethod
+    def of(
+        cls,
+        directions: tuple[Direction, ...],
+        logits: Any,
+        labels: Labels,
+        weights: Array | None,
+        classes: tuple[str, ...] | None,
+        *,
+        reference: str = "model",
+        may_be_kept: bool = False,
+        confidences: Confidences | None = None,
+    ) -> Self:
+        """Learn from checked data: logits (n, K) or TopLogits, labels (n,), weights (n,) or None.
+
+        Parameters
+        ----------
+        reference : str
+            Where gains are measured from: "model", "best" or "halfway" between them.
+        may_be_kept : bool
+            Evidence may hold on to the data.
+        confidences : Confidences, optional
+            Of these data, if they are known already.
+        """
+        confidences = confidences or Confidences.of(logits, labels, weights)
+        if weights is not None and not weights.all():
+            kept = weights > 0
+            logits, labels, weights = logits[kept], labels[kept], weights[kept]
+        n, K = logits.shape
+        label_weight = np.bincount(labels, weights, minlength=K).astype(np.float64)
+        at = Reference(np.zeros(K))
+        if isinstance(logits, TopLogits):
+            evidence: tuple[Any, ...] = (summarise_top(logits, labels, weights),)
+            return cls(directions, at, n, label_weight, evidence, classes, confidences)
+        require_masks_taken(directions, logits)
+        if reference != "model":
+            scale = any(direction.moves_scale for direction in directions)
+            at = best_model(logits, labels, weights, scale=scale, name=reference)
+        data = LabelledLogits(at.scaled(logits), at.center, labels, weights, may_be_kept)
+        found = []
+        for direction in directions:
+            found.append(direction.summarise(data))
+        return cls(directions, at, n, label_weight, tuple(found), classes, confidences)
+
+    def __add__(self, other: FitState) -> FitState:
+        """What both data sets say together; ValueError if they are of different models."""
+        K = len(self.label_weight)
+        if len(other.label_weight) != K:
+            raise ValueError(f"other must have {K} classes: got {len(other.label_weight)}.")
+        if self.classes and other.classes and self.classes != other.classes:
+            raise ValueError(f"other must have the classes {self.classes}: got {other.classes}.")
+        mine, theirs = self.confidences, other.confidences
+        return replace(
+            self,
+            rows=self.rows + other.rows,
+            label_weight=self.label_weight + other.label_weight,
+            evidence=tuple(a + b for a, b in zip(self.evidence, other.evidence, strict=True)),
+            classes=self.classes or other.classes,
+            confidences=mine + theirs if mine and theirs else None,
+            _solved={},
+        )
+
+    @cached_property
+    def total_weight(self) -> float:
+        """Sum of all sample weights."""
+        return float(self.label_weight.sum())
+
+    def named(self, name: str) -> int:
+        """The position of a direction; ValueError if there is none of this name."""
+        names = [direction.name for direction in self.directions]
+        if name not in names:
+            raise ValueError(f"directions must include {name!r}: got {', '.join(names)}.")
+        return names.index(name)
+
+    def solve(self, which: int, likelihood: str, levels: Array) -> Endpoints:
+        """The endpoints of one direction at several levels."""
+        direction = self.directions[which]
+        budgets = budget(levels)
+        if likelihood == "mean":
+            budgets *= self.total_weight
+        found = direction.endpoints(self.evidence[which], budgets, self.reference)
+        if found.residual > RESIDUAL_TOLERANCE:
+            raise ArithmeticError(
+                f"the endpoints of {direction.name!r} miss their budget by {found.residual:.2g} "
+                "nats per example. This should not happen: please report it with your data."
+            )
+        return replace(found, alpha=levels)
+
+    def at(self, which: int, likelihood: str, alpha: float) -> Endpoints:
+        """The endpoints of one direction at one level, solved for once."""
+        key = which, likelihood, alpha
+        known = self._solved.get(key)
+        if known is None:
+            known = self.solve(which, likelihood, np.array([alpha])).first()
+            room = min(KEPT_LEVELS, max(2, KEPT_NUMBERS // len(self.label_weight)))
+            room *= len(self.directions)
+            for oldest in list(self._solved)[: max(0, len(self._solved) - room + 1)]:
+                self._solved.pop(oldest, None)
+            self._solved[key] = known
+        return known
+
+    # Keeping
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Plain arrays; those of a direction's evidence begin with its name."""
+        found = {"center": self.reference.center, "label_weight": self.label_weight}
+        for direction, evidence in zip(self.directions, self.evidence, strict=True):
+            for name, array in evidence.arrays().items():
+                found[f"{direction.name}.{name}"] = array
+        if self.confidences is not None:
+            for name, array in self.confidences.arrays().items():
+                found[f"{CONFIDENCES}.{name}"] = array
+        return found
+
+    def settings(self) -> dict[str, Any]:
+        """Plain values that go with the arrays."""
+        return {
+            "directions": [[d.name, d.settings()] for d in self.directions],
+            "reference": self.reference.name,
+            "scale": self.reference.scale,
+            "distance": self.reference.distance,
+            "rows": self.rows,
+            "classes": self.classes,
+        }
+
+    @classmethod
+    def restore(
+        cls,
+        directions: Iterable[Direction],
+        settings: dict[str, Any],
+        arrays: dict[str, NDArray[Any]],
+    ) -> Self:
+        """Take settings and arrays out of the dictionaries; ValueError if they are damaged."""
+        directions = tuple(directions)
+        label_weight = check_label_weight(arrays.pop("label_weight"))
+        K = len(label_weight)
+        reference = _restored_reference(check_center(arrays.pop("center"), K), settings)
+
+        def taken(prefix: str) -> dict[str, NDArray[Any]]:
+            return {
+                n.removeprefix(prefix): arrays.pop(n) for n in [*arrays] if n.startswith(prefix)
+            }
+
+        evidence = []
+        for direction in directions:
+            own = taken(f"{direction.name}.")
+            evidence.append(direction.restore(own))
+            if own:
+                raise ValueError(f"unknown arrays {sorted(own)}")
+            if not direction.matches(evidence[-1], label_weight):
+                raise ValueError("evidence and labels must be of the same data")
+            if reference.is_best and isinstance(evidence[-1], MarginSummary):
+                evidence[-1].require_best()
+        classes = check_class_names(settings.pop("classes"), K)
+        rows = check_count(settings.pop("rows"), "rows")
+        if rows > np.iinfo(np.int64).max:
+            raise ValueError(f"rows must be a number of examples: got {rows:.3g}")
+        kept = taken(f"{CONFIDENCES}.")
+        confidences = Confidences.restore(kept, K) if kept else None
+        return cls(directions, reference, rows, label_weight, tuple(evidence), classes, confidences)
+
+    @staticmethod
+    def is_known(name: str, settings: dict[str, Any]) -> bool:
+        """Whether a model file with these settings may hold an array of this name."""
+        if settings["version"] == 1:
+            return name in FORMAT_1
+        prefixes = tuple(f"{direction}." for direction, _ in settings["directions"])
+        prefixes += (f"{CONFIDENCES}.",)
+        return name in ("center", "label_weight") or name.startswith(prefixes)
+
+    @staticmethod
+    def upgrade(settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Bring what an older model file holds into the form of today's, in place."""
+        best = settings.pop("best", None)
+        if type(best) is bool:
+            settings.setdefault("reference", "best" if best else "model")
+        if settings.pop("version") > 1:
+            return
+        settings["directions"] = [
+            ["temperature", d] if isinstance(d, dict) else [d, {}] for d in settings["directions"]
+        ]
+        # Format 1 always held the margins, whether or not classes may move.
+        margins = {"bin_width": np.array(float(settings.pop("bin_width")))}
+        margins |= {name: arrays.pop(name) for name in ("keys", "moments")}
+        margins["label_weight"] = arrays["label_weight"]
+        if ["class", {}] in settings["directions"]:
+            arrays |= {f"class.{name}": array for name, array in margins.items()}
+        renamed = {"ladder": "rungs", "at_zero": "at_zero", "ladder_numbers": "numbers"}
+        for old, new in renamed.items():
+            if old in arrays:
+                arrays[f"temperature.{new}"] = arrays.pop(old)
+
+
+def _restored_reference(center: Array, settings: dict[str, Any]) -> Reference:
+    """The reference of a saved model; ValueError if its numbers cannot be."""
+    name, scale, distance = (settings.pop(name) for name in ("reference", "scale", "distance"))
+    check_choice(name, "reference", tuple(REFERENCES))
+    ranges = {"scale": (scale, 1 / LARGEST), "distance": (distance, -RESIDUAL_TOLERANCE)}
+    for number, (value, least) in ranges.items():
+        if type(value) not in (int, float) or not least <= value <= LARGEST:
+            raise ValueError(
+                f"{number} must be a number from {least:g} to {LARGEST:g}: got {value}"
+            )
+    if np.abs(center[np.isfinite(center)]).max() > LARGEST:
+        raise ValueError(f"center must hold shifts up to {LARGEST:g}")
+    if name == "model" and (center.any() or scale != 1 or distance != 0):
+        raise ValueError("center, scale and distance must be those of the model itself")
+    return Reference(center, float(scale), float(distance), name)

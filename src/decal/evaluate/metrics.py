@@ -1,0 +1,347 @@
+"""How good credal predictions are: coverage, efficiency, AUROC, calibration error, and the error
+rate of what is kept if the most doubtful rows are handed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from decal._base.checks import (
+    check_alpha,
+    check_class_names,
+    check_count,
+    check_labels,
+    check_losses,
+    check_probabilities,
+    check_scores,
+)
+from decal._base.data_frames import class_columns, is_frame, require_same_order
+from decal._base.numerics import Array
+from decal.credal import CredalSet
+
+ROUND_OFF = 1e-9
+"""A number of rows that is a whole one but for round-off."""
+
+__all__ = [
+    "RiskCoverage",
+    "aurc",
+    "auroc",
+    "calibration_gaps",
+    "coverage",
+    "efficiency",
+    "excess_aurc",
+    "expected_calibration_error",
+    "risk_coverage",
+]
+
+
+LEAST_LABELS = 10
+"""Fewer zeros and ones may well be scores."""
+
+
+def coverage(credal: CredalSet, distributions: Any, *, atol: float = 5e-4) -> float:
+    """Share of inputs whose true distribution lies in their credal set.
+
+    Parameters
+    ----------
+    credal : CredalSet
+        n inputs, K classes.
+    distributions : (n, K) array
+        True distributions, for instance the shares of human annotators' labels.
+    atol : float
+        Tolerance on every bound. The published numbers round bounds to three decimals.
+
+    See Also
+    --------
+    efficiency : What coverage is traded for.
+    decal.selection.alpha_for_coverage : The alpha that reaches a wanted coverage.
+
+    Examples
+    --------
+    >>> import decal
+    >>> c = decal.IntervalCredalSet([[0.1, 0.6], [0.1, 0.6]], [[0.4, 0.9], [0.4, 0.9]])
+    >>> decal.metrics.coverage(c, [[0.3, 0.7], [0.5, 0.5]])
+    0.5
+    """
+    _require_inputs(credal)
+    return float(credal.contains(distributions, atol=atol).mean())
+
+
+def efficiency(credal: CredalSet, *, empty: str = "raise") -> float:
+    """One minus the mean width of all intervals: 1 for points, 0 when nothing is excluded.
+
+    Parameters
+    ----------
+    credal : CredalSet
+        n inputs, K classes.
+    empty : str
+        What to do about inputs whose bounds no distribution satisfies: "raise" names the first of
+        them, "nan" leaves them out; NaN if no others are left.
+
+    See Also
+    --------
+    coverage : What efficiency is traded for.
+    decal.selection.alpha_for_efficiency : The alpha that reaches a wanted efficiency.
+    """
+    _require_inputs(credal)
+    sets = credal._with_members(empty) if isinstance(credal, CredalSet) else credal
+    return 1.0 - float(np.mean(sets.upper - sets.lower)) if len(sets) else np.nan
+
+
+def _require_inputs(credal: CredalSet) -> None:
+    if not len(credal):
+        raise ValueError("credal must hold at least one input: got none.")
+
+
+def auroc(in_scores: Any, out_scores: Any) -> float:
+    """Probability that a random outlier scores higher than a random inlier; ties count half.
+
+    Parameters
+    ----------
+    in_scores, out_scores : vectors
+        Uncertainty of in-distribution and of out-of-distribution inputs; or of right and of wrong
+        predictions. They may differ in length. A label and a score for every input are refused.
+
+    Notes
+    -----
+    The Mann-Whitney statistic, O(n log n).
+
+    Examples
+    --------
+    >>> import decal
+    >>> decal.metrics.auroc([0.1, 0.2], [0.2, 0.3])
+    0.875
+    """
+    inside, outside = check_scores(in_scores, "in_scores"), check_scores(out_scores, "out_scores")
+    _require_no_labels(in_scores=inside, out_scores=outside)
+    inside.sort()
+    below = np.searchsorted(inside, outside, side="left")
+    not_above = np.searchsorted(inside, outside, side="right")
+    return float(np.mean(below + not_above) / (2 * len(inside)))
+
+
+def _require_no_labels(**vectors: Array) -> None:
+    """ValueError if one of two vectors of equal length looks like the labels of the other."""
+    lengths = {len(values) for values in vectors.values()}
+    if len(lengths) > 1 or min(lengths) < LEAST_LABELS:
+        return
+    whole = [name for name, values in vectors.items() if (values == np.round(values)).all()]
+    if len(whole) == 1 and set(np.unique(vectors[whole[0]])) == {0.0, 1.0}:
+        raise ValueError(
+            f"{whole[0]} must be scores: got zeros and ones alone, which look like labels. For a "
+            "label and a score per input write auroc(scores[labels == 0], scores[labels == 1])."
+        )
+
+
+def expected_calibration_error(
+    probabilities: Any, labels: Any, *, bins: int = 10, classes: Iterable[Any] | None = None
+) -> float:
+    """Mean gap between confidence and accuracy over bins of equal width of the confidence.
+
+    Parameters
+    ----------
+    probabilities : (n, K) array
+        Predictions.
+    labels : (n,) integers
+        True classes; or their names, with `classes` or a data frame.
+    bins : int
+        Number of bins of (0, 1]; a confidence on an edge falls into the bin below.
+    classes : iterable, optional
+        K names, in the order of the columns; by default those of a data frame.
+
+    See Also
+    --------
+    calibration_gaps : For rows that arrive in chunks.
+
+    Examples
+    --------
+    >>> import decal
+    >>> round(decal.metrics.expected_calibration_error([[0.9, 0.1], [0.7, 0.3]], [0, 1]), 3)
+    0.4
+    """
+    gaps = calibration_gaps(probabilities, labels, bins=bins, classes=classes)
+    return float(np.abs(gaps).sum() / len(probabilities))
+
+
+def calibration_gaps(
+    probabilities: Any, labels: Any, *, bins: int = 10, classes: Iterable[Any] | None = None
+) -> Array:
+    """(bins,) sums of confidence minus correctness, which add up over chunks of rows.
+
+    The expected calibration error is the sum of their absolute values over the number of rows.
+
+    Parameters
+    ----------
+    probabilities : (n, K) array
+        Predictions of one chunk.
+    labels : (n,) integers
+        Their true classes; or the names of these, with `classes` or a data frame.
+    bins : int
+        The same number for all chunks.
+    classes : iterable, optional
+        K names, in the order of the columns; by default those of a data frame.
+
+    See Also
+    --------
+    expected_calibration_error : The error itself, for rows that fit into memory.
+    """
+    names = None if classes is None else tuple(str(name) for name in classes)
+    require_same_order(probabilities=probabilities, labels=labels)
+    framed = is_frame(probabilities)
+    if framed:
+        probabilities, names = class_columns(probabilities, names, name="probabilities")
+    p = check_probabilities(probabilities)
+    names = check_class_names(names, p.shape[1])
+    y = check_labels(labels, rows=len(p), classes=p.shape[1], names=names, in_table=framed)
+    bins = check_count(bins, "bins")
+    confidence = p.max(axis=1)
+    gap = confidence - (p.argmax(axis=1) == y)
+    # Not confidence * bins, which round-off lifts above the number of an edge.
+    bin_of = np.searchsorted(np.arange(1, bins) / bins, confidence, side="left")
+    gaps: Array = np.bincount(bin_of, gap, minlength=bins).astype(np.float64)
+    return gaps
+
+
+@dataclass(frozen=True, eq=False)
+class RiskCoverage:
+    """The mean loss of what is kept, for every number of rows that may be kept.
+
+    Attributes
+    ----------
+    coverage : (n,) array
+        Share of rows kept: 1/n, 2/n, up to 1. Those of the lowest score are kept first.
+    risk : (n,) array
+        Mean loss of the rows kept; of 0/1 losses, the error rate.
+    best : (n,) array
+        Mean loss in the best order, which keeps the smallest losses first.
+    """
+
+    coverage: Array
+    risk: Array
+    best: Array
+
+    @property
+    def area(self) -> float:
+        """Mean of the risk over all coverages, the AURC. Lower is better."""
+        return float(self.risk.mean())
+
+    @property
+    def excess(self) -> float:
+        """Area above that of the best order: 0 for a perfect score."""
+        return float(self.risk.mean() - self.best.mean())
+
+    def risk_at(self, coverage: float) -> float:
+        """The risk if this share of the rows is kept, rounded up to whole rows; 0 of none.
+
+        Parameters
+        ----------
+        coverage : float
+            In [0, 1].
+        """
+        kept = int(np.ceil(check_alpha(coverage, "coverage") * len(self.risk) - ROUND_OFF))
+        return float(self.risk[kept - 1]) if kept else 0.0
+
+
+def risk_coverage(scores: Any, losses: Any) -> RiskCoverage:
+    """The risk-coverage curve: keep the rows of the lowest scores, hand over the others.
+
+    Parameters
+    ----------
+    scores : (n,) array
+        Doubt about every row. Higher is handed over sooner, as in `auroc`.
+    losses : (n,) array
+        What it costs to keep the row: True or 1 where the prediction is wrong, or any number that
+        is not negative.
+
+    Returns
+    -------
+    RiskCoverage
+        Rows of equal scores count as if their order were drawn: the mean over all their orders.
+
+    See Also
+    --------
+    aurc, excess_aurc : The area alone.
+    decal.triage.choose : Which rows to hand over.
+    decal.plot.risk_coverage : Draws it.
+
+    Notes
+    -----
+    The area is the mean of n risks (Geifman, Uziel and El-Yaniv, 2019). O(n log n).
+
+    Examples
+    --------
+    >>> import decal
+    >>> curve = decal.metrics.risk_coverage([0.1, 0.2, 0.3, 0.4], [0, 0, 1, 0])
+    >>> curve.risk.round(2)
+    array([0.  , 0.  , 0.33, 0.25])
+    >>> round(curve.area, 3), round(curve.excess, 3)
+    (0.146, 0.083)
+    """
+    require_same_order(scores=scores, losses=losses)
+    doubt = check_scores(scores, "scores")
+    loss = check_losses(losses, len(doubt))
+    coverage = np.arange(1, len(loss) + 1) / len(loss)
+    return RiskCoverage(coverage, _risks(doubt, loss), _risks(loss, loss))
+
+
+def aurc(scores: Any, losses: Any) -> float:
+    """Area under the risk-coverage curve: the mean error rate of what is kept. Lower is better.
+
+    Parameters
+    ----------
+    scores : (n,) array
+        Doubt about every row; higher is handed over sooner.
+    losses : (n,) array
+        True or 1 where the prediction is wrong, or any number that is not negative.
+
+    See Also
+    --------
+    risk_coverage : The curve.
+    excess_aurc : The part that a better order could avoid.
+
+    Examples
+    --------
+    >>> import decal
+    >>> decal.metrics.aurc([0.1, 0.9], [False, True])
+    0.25
+    """
+    return risk_coverage(scores, losses).area
+
+
+def excess_aurc(scores: Any, losses: Any) -> float:
+    """Area under the risk-coverage curve above that of the best order: 0 for a perfect score.
+
+    Parameters
+    ----------
+    scores : (n,) array
+        Doubt about every row; higher is handed over sooner.
+    losses : (n,) array
+        True or 1 where the prediction is wrong, or any number that is not negative.
+
+    See Also
+    --------
+    aurc : The whole area, which also depends on how many rows are wrong.
+
+    Examples
+    --------
+    >>> import decal
+    >>> decal.metrics.excess_aurc([0.1, 0.9], [False, True])
+    0.0
+    """
+    return risk_coverage(scores, losses).excess
+
+
+def _risks(scores: Array, losses: Array) -> Array:
+    """(n,) mean loss of the k rows of the lowest scores; ties in the mean over all their orders."""
+    order = np.argsort(scores, kind="stable")
+    s, n = scores[order], len(scores)
+    total = np.concatenate([[0.0], np.cumsum(losses[order])])
+    # Within rows of equal scores, the expected total grows in equal steps.
+    ends = np.concatenate([[0], np.flatnonzero(s[1:] > s[:-1]) + 1, [n]])
+    kept = np.arange(1, n + 1)
+    risks: Array = np.interp(kept, ends, total[ends]) / kept
+    return risks

@@ -1,0 +1,182 @@
+"""Text classifiers from the Hugging Face hub: texts in, logits and credal sets out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from decal._base.checks import check_flag
+from decal._base.errors import needs
+
+with needs(
+    "torch",
+    "transformers",
+    message="decal.llm.text needs transformers and PyTorch: pip install 'decal[zeroshot]'",
+):
+    import torch
+    import transformers
+
+from decal._pretrained import (
+    SINGLE_PRECISION,
+    PretrainedClassifier,
+    Scores,
+    batches,
+    choose_device,
+    loading,
+    require_weights,
+)
+from decal.llm._causal import token_limit
+
+__all__ = ["TextClassifier"]
+
+Text = str | tuple[str, str]
+
+
+class TextClassifier(PretrainedClassifier):
+    """A fine-tuned text classifier: BERT, RoBERTa, DeBERTa and others.
+
+    Parameters
+    ----------
+    model : transformers model
+        For sequence classification, with two or more classes. It is put into evaluation mode.
+    tokenizer : transformers tokenizer
+        That of the model.
+    truncate : bool, optional
+        Whether to cut texts of more tokens than the model takes; by default they are refused.
+
+    Attributes
+    ----------
+    classes : tuple of str
+        The names of the K classes, column by column, from the model's own `config.id2label`.
+    limit : int or None
+        The number of tokens that the model takes; None if it has no limit.
+
+    See Also
+    --------
+    decal.zeroshot.ZeroShotClassifier : Classifies images.
+
+    Notes
+    -----
+    `from_pretrained` loads both parts. Numbers are computed in float32.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, *, truncate: bool = False) -> None:
+        config = model.config
+        if config.problem_type == "multi_label_classification":
+            raise ValueError(
+                "model must choose one class per text: got problem_type "
+                "'multi_label_classification', whose logits are answers to separate questions. "
+                "Pass its logits to decal.MultiLabelDecalibrator."
+            )
+        if config.num_labels < 2:
+            raise ValueError(
+                f"model must have two classes or more: got {config.num_labels}. A model with one "
+                "output is a regression."
+            )
+        self.classes = tuple(str(config.id2label[k]) for k in range(config.num_labels))
+        self.truncate = check_flag(truncate, "truncate")
+        self.limit = token_limit(config, tokenizer)
+        self._model, self._tokenizer = model.eval(), tokenizer
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name_or_path: str | Path,
+        *,
+        truncate: bool = False,
+        device: Any = None,
+        **options: Any,
+    ) -> Self:
+        """Load a model and its tokenizer.
+
+        Parameters
+        ----------
+        name_or_path : str or path
+            A folder that `save_pretrained` wrote, or a model of the hub.
+        truncate : bool, optional
+            As for the class.
+        device : torch.device or str, optional
+            Where to compute; by default a GPU if PyTorch has one, else the CPU.
+        **options
+            Options of transformers: `revision`, `token`, `cache_dir`, `local_files_only`.
+        """
+        name = str(name_or_path)
+        files = "config.json, model.safetensors, tokenizer_config.json and tokenizer.json"
+        with loading(name, files, options):
+            model, found = transformers.AutoModelForSequenceClassification.from_pretrained(
+                name, **SINGLE_PRECISION, output_loading_info=True, **options
+            )
+            tokenizer: Any = transformers.AutoTokenizer.from_pretrained(name, **options)
+        require_weights(model, found, name)
+        return cls(model.to(choose_device(device)), tokenizer, truncate=truncate)
+
+    def __repr__(self) -> str:
+        return f"TextClassifier({self._model.config.model_type}, {len(self.classes)} classes)"
+
+    def logits(
+        self, texts: Iterable[Text], *, batch_size: int = 32, progress: bool = False
+    ) -> Scores:
+        """(n, K) logits of texts, or of (premise, hypothesis) pairs.
+
+        Parameters
+        ----------
+        texts : iterable of str, or of pairs of str
+            The n texts.
+        batch_size : int, optional
+            The number of texts per pass through the model.
+        progress : bool, optional
+            Whether to show a bar.
+        """
+        if isinstance(texts, str):
+            raise ValueError("texts must be a list of texts: got one text. Put it in a list.")
+        rows = [
+            self._encode(batch, start)
+            for start, batch in batches(texts, batch_size, progress=progress, unit="texts")
+        ]
+        if not rows:
+            raise ValueError("texts must hold at least one text: got none.")
+        return np.concatenate(rows)
+
+    def _encode(self, batch: list[Text], start: int) -> Scores:
+        first, second = _first_and_second(batch, start)
+        if self.limit is not None and not self.truncate:
+            lengths = [len(ids) for ids in self._tokenizer(first, second)["input_ids"]]
+            if max(lengths) > self.limit:
+                raise ValueError(
+                    f"texts must have at most {self.limit} tokens each: got {max(lengths)} at "
+                    f"index {start + int(np.argmax(lengths))}. Shorten them, or load the model "
+                    "with truncate=True."
+                )
+        tokens = self._tokenizer(
+            first,
+            second,
+            padding=True,
+            truncation=self.truncate,
+            max_length=self.limit if self.truncate else None,
+            return_tensors="pt",
+        )
+        with torch.inference_mode():
+            logits = self._model(**tokens.to(self._model.device)).logits
+        return np.asarray(logits.float().cpu().numpy(), dtype=np.float32)
+
+
+def _first_and_second(batch: Sequence[Text], start: int) -> tuple[list[str], list[str] | None]:
+    """The first texts of a batch, and the second ones if it holds pairs."""
+    pairs = not isinstance(batch[0], str)
+    for index, item in enumerate(batch, start):
+        single = isinstance(item, str)
+        if not single and (len(item) != 2 or not all(isinstance(part, str) for part in item)):
+            raise ValueError(
+                f"texts must be strings or pairs of strings: got {item!r} at index {index}."
+            )
+        if single == pairs:
+            raise ValueError(
+                "texts must all be strings or all be pairs: got both, the first of the other kind "
+                f"at index {index}."
+            )
+    if pairs:
+        return [item[0] for item in batch], [item[1] for item in batch]
+    return [str(item) for item in batch], None

@@ -1,0 +1,352 @@
+"""Vision-language models as zero-shot classifiers: CLIP, SigLIP, SigLIP-2, and open_clip's.
+
+A label is turned into a text ("This is a photo of a cat"), text and image into vectors of length
+one, and the logit of the label is
+
+    z = scale * cos(image, text) + bias,
+
+with the scale, and for SigLIP the bias, that the model has learnt. CLIP was trained with a softmax
+over such logits. SigLIP was trained with a sigmoid for each of them; the softmax over a set of
+labels is then a choice of one of them, and ignores the bias, which all labels share. These are the
+logits that the paper published for either.
+
+Imports from `_base`, `credal` and `_pretrained`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.checks import check_logits
+from decal._base.errors import needs
+from decal._base.numerics import Array, sigmoid, softmax
+from decal.credal import HullCredalSet
+
+with needs(
+    "torch",
+    "transformers",
+    "PIL",
+    message="decal.zeroshot needs transformers and PyTorch: pip install 'decal[zeroshot]'",
+):
+    import torch
+
+    from decal._pretrained import PretrainedClassifier, Scores, batches
+    from decal.zeroshot._encoders import (
+        Encoder,
+        ImageLike,
+        OpenClipEncoder,
+        TransformersEncoder,
+        check_encoder,
+        load_open_clip,
+        load_transformers,
+        require_several,
+        to_rgb,
+    )
+
+__all__ = [
+    "TEMPLATES",
+    "Encoder",
+    "OpenClipEncoder",
+    "TransformersEncoder",
+    "ZeroShotClassifier",
+]
+
+TEMPLATES = {
+    "en": "This is a photo of a {}",
+    "fr": "Ceci est une photo de {}",
+    "zh": "这是一张{}的照片",
+    "sw": "Hii ni picha ya {}",
+}
+"""The paper's templates, by language."""
+
+Labels = Sequence[str] | Mapping[str, str]
+Templates = str | Sequence[str]
+
+
+class ZeroShotClassifier(PretrainedClassifier):
+    """Images in, logits over your labels out, without training.
+
+    Parameters
+    ----------
+    encoder : Encoder
+        The model; `from_pretrained` and `from_open_clip` load one. `TransformersEncoder` and
+        `OpenClipEncoder` make one of a model in memory.
+    labels : sequence of str, or mapping
+        The words for two or more classes; or a mapping from class names to words, which may repeat
+        (Swahili "ndege" is both airplane and bird).
+    templates : str or sequence of str, optional
+        A text with {} where the word goes; or several, whose text vectors are averaged (`spread`
+        keeps what each says); or a language of `TEMPLATES`, "en", "fr", "zh" or "sw".
+
+    Attributes
+    ----------
+    classes : tuple of str
+        The names of the K classes, column by column.
+    templates : tuple of str
+        The texts with {}.
+    head : str
+        "softmax" (CLIP) or "sigmoid" (SigLIP), as the model itself states.
+
+    See Also
+    --------
+    decal.llm.text.TextClassifier : Classifies texts, with a classifier that was trained for them.
+
+    Notes
+    -----
+    Every text is encoded only once: classifiers made by `subset` and `replace` share the vectors of
+    texts. The vector of a class is the mean of its texts' unit vectors, scaled to length one.
+    """
+
+    def __init__(self, encoder: Encoder, labels: Labels, *, templates: Templates = "en") -> None:
+        self.head = check_encoder(encoder).head
+        self._encoder = encoder
+        self._known: dict[str, Array] = {}
+        self._use(check_words(labels), check_templates(templates))
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name_or_path: str | Path,
+        labels: Labels,
+        *,
+        templates: Templates = "en",
+        device: Any = None,
+        **options: Any,
+    ) -> Self:
+        """Load CLIP, SigLIP or SigLIP-2 with its tokenizer and image processor.
+
+        Parameters
+        ----------
+        name_or_path : str or path
+            A folder that `save_pretrained` or `hf download` wrote, or a model of the hub, such as
+            "openai/clip-vit-base-patch32".
+        labels, templates
+            As for the class.
+        device : torch.device or str, optional
+            Where to compute; by default a GPU if PyTorch has one, else the CPU.
+        **options
+            Options of transformers: `revision`, `token`, `cache_dir`, `local_files_only`.
+
+        Notes
+        -----
+        The model's config states its kind, and so the meaning of its logits. Numbers are computed
+        in float32. Pillow prepares the images, even where torchvision, whose interpolation gives
+        other numbers, is installed.
+        """
+        words, texts = check_words(labels), check_templates(templates)
+        encoder = load_transformers(str(name_or_path), device, options)
+        return cls(encoder, words, templates=texts)
+
+    @classmethod
+    def from_open_clip(
+        cls,
+        name_or_path: str | Path,
+        labels: Labels,
+        *,
+        templates: Templates = "en",
+        device: Any = None,
+    ) -> Self:
+        """Load a model of the open_clip package, such as BiomedCLIP.
+
+        open_clip prepares the images, and cuts texts to the model's length.
+
+        Parameters
+        ----------
+        name_or_path : str or path
+            A folder with open_clip_config.json, or a model of the hub, such as
+            "microsoft/BiomedCLIP-PubMedBERT_256-vit_base_patch16_224".
+        labels, templates, device
+            As for `from_pretrained`.
+        """
+        words, texts = check_words(labels), check_templates(templates)
+        return cls(load_open_clip(str(name_or_path), device), words, templates=texts)
+
+    def __repr__(self) -> str:
+        return (
+            f"ZeroShotClassifier({len(self.classes)} classes, templates={list(self.templates)}, "
+            f"head={self.head!r})"
+        )
+
+    # Labels
+
+    def subset(self, classes: Iterable[str]) -> Self:
+        """A classifier for some of the classes, in the given order. No text is encoded."""
+        chosen = list(classes)
+        for index, name in enumerate(chosen):
+            if name not in self._words:
+                raise ValueError(
+                    f"classes must be among {', '.join(self.classes)}: got {name!r} at index "
+                    f"{index}. For other labels use replace."
+                )
+        if len(set(chosen)) != len(chosen):
+            raise ValueError("classes must be distinct: got one more than once.")
+        return self.replace({name: self._words[name] for name in chosen})
+
+    def replace(self, labels: Labels | None = None, *, templates: Templates | None = None) -> Self:
+        """A classifier with other labels or templates. Only new texts are encoded."""
+        other = copy.copy(self)  # shares the vectors of texts
+        other._use(
+            self._words if labels is None else check_words(labels),
+            self.templates if templates is None else check_templates(templates),
+        )
+        return other
+
+    def apart(self) -> tuple[Self, ...]:
+        """One classifier for each template, with the same labels. No text is encoded."""
+        return tuple(self.replace(templates=text) for text in self.templates)
+
+    # Images
+
+    def embeddings(
+        self, images: Iterable[ImageLike], *, batch_size: int = 32, progress: bool = False
+    ) -> Scores:
+        """(n, d) unit vectors of images; `logits_from_embeddings` turns them into logits.
+
+        Parameters
+        ----------
+        images : iterable
+            Pillow images, paths of image files, or uint8 arrays (height, width) or (height, width,
+            3); or an array (n, height, width, 3). EXIF tags turn photographs upright.
+        batch_size : int, optional
+            The number of images per pass through the model; no more are opened at once.
+        progress : bool, optional
+            Whether to show a bar.
+        """
+        return np.concatenate(list(self._embedded(images, batch_size, progress)))
+
+    def logits_from_embeddings(self, embeddings: Any) -> Scores:
+        """(n, K) logits of images already embedded: scale * cos + bias."""
+        vectors = _unit(check_logits(embeddings, name="embeddings"))
+        if vectors.shape[1] != self._class_vectors.shape[1]:
+            raise ValueError(
+                f"embeddings must have {self._class_vectors.shape[1]} columns, as this model's: "
+                f"got {vectors.shape[1]}."
+            )
+        cosines = vectors @ self._class_vectors.T
+        return np.asarray(self._encoder.scale * cosines + self._encoder.bias, dtype=np.float32)
+
+    def logits(
+        self, images: Iterable[ImageLike], *, batch_size: int = 32, progress: bool = False
+    ) -> Scores:
+        """(n, K) logits of images: scale * cos + bias. Parameters as for `embeddings`."""
+        parts = self._embedded(images, batch_size, progress)
+        return np.concatenate([self.logits_from_embeddings(part) for part in parts])
+
+    def spread(
+        self,
+        images: Iterable[ImageLike],
+        *,
+        others: Iterable[ZeroShotClassifier] = (),
+        batch_size: int = 32,
+        progress: bool = False,
+    ) -> HullCredalSet:
+        """All mixtures of what each template says alone: a credal set instead of an average.
+
+        Parameters
+        ----------
+        images, batch_size, progress
+            As for `embeddings`. Every image is encoded once.
+        others : iterable of ZeroShotClassifier, optional
+            This model with other words for the same classes, as in other languages, made by
+            `replace`. Each of their templates counts, too.
+        """
+        each = [single for one in (self, *others) for single in one.apart()]
+        for single in each:
+            if single.classes != self.classes or single._encoder is not self._encoder:
+                raise ValueError(
+                    f"others must be this model for the classes {self.classes}: got {single}. Make "
+                    "them with replace(labels={class: word, …})."
+                )
+        vectors = self.embeddings(images, batch_size=batch_size, progress=progress)
+        logits = [single.logits_from_embeddings(vectors).astype(np.float64) for single in each]
+        vertices = np.stack([softmax(z) for z in logits], axis=1)
+        return HullCredalSet(vertices, axis=1, classes=self.classes)
+
+    def match_probabilities(
+        self, images: Iterable[ImageLike], *, batch_size: int = 32, progress: bool = False
+    ) -> Array:
+        """(n, K) probability that image and label belong together, for each label on its own.
+
+        Only for a sigmoid head (SigLIP). Rows do not sum to one, and are no input for decal.
+        """
+        if self.head != "sigmoid":
+            raise ValueError(
+                "match_probabilities must be asked of a model with a sigmoid head: got a softmax "
+                "head (CLIP), whose logits compare labels with each other. Use probabilities."
+            )
+        logits = self.logits(images, batch_size=batch_size, progress=progress)
+        return sigmoid(logits.astype(np.float64))
+
+    def _use(self, words: dict[str, str], templates: tuple[str, ...]) -> None:
+        """Take words and templates, and encode their texts unless they are known."""
+        self._words, self.classes, self.templates = words, tuple(words), templates
+        texts = [[t.replace("{}", word) for t in templates] for word in words.values()]
+        new = list(dict.fromkeys(t for row in texts for t in row if t not in self._known))
+        for _, batch in batches(new, 256, unit="texts"):
+            with torch.inference_mode():
+                vectors = self._encoder.encode_texts(batch).float().cpu().numpy()
+            self._known.update(zip(batch, _unit(vectors), strict=True))
+        means = [np.mean([self._known[t] for t in row], axis=0) for row in texts]
+        self._class_vectors = _unit(np.stack(means))
+
+    def _embedded(
+        self, images: Iterable[ImageLike], batch_size: int, progress: bool
+    ) -> Iterator[Scores]:
+        """Unit vectors (b, d) of the images of each batch."""
+        require_several(images)
+        start = None
+        for start, batch in batches(images, batch_size, unit="images", progress=progress):
+            opened = [to_rgb(image, index) for index, image in enumerate(batch, start)]
+            with torch.inference_mode():
+                vectors = self._encoder.encode_images(opened).float().cpu().numpy()
+            yield _unit(vectors).astype(np.float32)
+        if start is None:
+            raise ValueError("images must hold at least one image: got none.")
+
+
+def check_words(labels: Labels) -> dict[str, str]:
+    """The word of each class, by the name of the class; at least two classes."""
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise ValueError(f"labels must be a list of words: got {labels!r}.")
+    pairs = list(labels.items()) if isinstance(labels, Mapping) else [(w, w) for w in labels]
+    for index, (name, word) in enumerate(pairs):
+        if not isinstance(name, str) or not isinstance(word, str) or not word.strip():
+            raise ValueError(f"labels must be words: got {word!r} at index {index}.")
+    words = dict(pairs)
+    if len(words) != len(pairs):
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise ValueError(
+            f"labels must be distinct: got {twice!r} more than once. For classes that share a word "
+            f"name them: labels={{'one': {twice!r}, 'other': {twice!r}, …}}."
+        )
+    if len(words) < 2:
+        raise ValueError(f"labels must be two or more: got {len(words)}.")
+    return words
+
+
+def check_templates(templates: Templates) -> tuple[str, ...]:
+    """Texts with one {} each; the name of a language selects the paper's template."""
+    texts = (templates,) if isinstance(templates, str) else tuple(templates)
+    if not texts:
+        raise ValueError("templates must be one text or more: got none.")
+    for text in texts:
+        if text not in TEMPLATES and text.count("{}") != 1:
+            languages = ", ".join(repr(name) for name in TEMPLATES)
+            raise ValueError(
+                f"templates must hold {{}} once, where the label goes: got {text!r}. The paper's "
+                f"templates go by {languages}."
+            )
+    return tuple(TEMPLATES.get(text, text) for text in texts)
+
+
+def _unit(vectors: NDArray[Any]) -> Array:
+    """(n, d) vectors scaled to length one, in float64: a logit may be a hundred times a cosine."""
+    rows = vectors.astype(np.float64)
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
