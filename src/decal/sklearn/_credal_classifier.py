@@ -131,16 +131,12 @@ class CredalClassifier(HeldOutClassifier):
         floor: float | str = "auto",
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
+        super().__init__(estimator, cv=cv, method=method, floor=floor, n_jobs=n_jobs)
         self.alpha = alpha
         self.directions = directions
         self.likelihood = likelihood
         self.reference = reference
         self.box = box
-        self.cv = cv
-        self.method = method
-        self.floor = floor
-        self.n_jobs = n_jobs
 
     def _learner(self) -> Decalibrator:
         return Decalibrator(

@@ -70,16 +70,20 @@ class HeldOut(NamedTuple):
 class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """What classifiers around an estimator share: its logits on rows that it was not fitted to.
 
-    Subclasses have the parameters estimator, cv, method, floor and n_jobs, and say what learns from
-    the logits (`_learner`) and which attribute keeps it (`_learner_name`).
+    Subclasses say what learns from the logits (`_learner`) and which attribute keeps it
+    (`_learner_name`).
     """
 
     _learner_name: ClassVar[str]
-    estimator: Any
-    cv: Any
-    method: str
-    floor: float | str
-    n_jobs: int | None
+
+    def __init__(
+        self, estimator: Any, *, cv: Any, method: str, floor: float | str, n_jobs: int | None
+    ) -> None:
+        self.estimator = estimator
+        self.cv = cv
+        self.method = method
+        self.floor = floor
+        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Fit the estimator, unless it is frozen, and learn from its logits on held-out rows.

@@ -87,15 +87,11 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
         floor: float | str = "auto",
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
+        super().__init__(estimator, cv=cv, method=method, floor=floor, n_jobs=n_jobs)
         self.confidence = confidence
         self.calibrate = calibrate
         self.region = region
         self.corrected = corrected
-        self.cv = cv
-        self.method = method
-        self.floor = floor
-        self.n_jobs = n_jobs
 
     # Learning
 
