@@ -99,7 +99,6 @@ __all__ = [
 sys.modules |= {"decal.calibration": calibration, "decal.metrics": metrics}
 
 ON_FIRST_USE = (
-    "baselines",
     "datasets",
     "distributed",
     "explorer",
