@@ -72,7 +72,6 @@ TESTS_ELSEWHERE = {
     "distributed._frames": "distributed/test_dask.py",
     "distributed._unlabelled": "distributed/test_observe.py",
     "distributed._partitions": "distributed/test_dask.py",
-    "explorer._offline_page": "explorer/test_explorer.py",
     "multilabel._label_evidence": "test_multilabel.py",
     "multilabel._label_ranges": "test_multilabel.py",
     "onnx._endings": "test_onnx.py",
