@@ -47,6 +47,7 @@ explorer, and `decal.plot` and the other integrations are attributes of `decal`.
 TESTS_ELSEWHERE = {
     "__init__": "test_architecture.py",
     "__main__": "cli/test_program.py",
+    "_base.arrays": "directions/test_ranges.py",
     "_base.elementary": "base/test_kernels.py",
     "_base.label_checks": "test_multilabel.py",
     "_base.local_kernels": "directions/test_local.py",
@@ -67,7 +68,6 @@ TESTS_ELSEWHERE = {
     "directions._summarise": "directions/test_margins.py",
     "directions._bins": "directions/test_margins.py",
     "directions._direction": "directions/test_directions.py",
-    "directions._tensors": "test_torch.py",
     "distributed": "distributed/test_dask.py",
     "distributed._frames": "distributed/test_dask.py",
     "distributed._unlabelled": "distributed/test_observe.py",
