@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from decal._base.data_frames import Index
 from decal._base.numerics import Array
-from decal.credal._boxes import IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal.io.formats import FORMATS, arrow, either, file_format
 from decal.io.whole_files import replacing, write_npz
 

@@ -13,7 +13,7 @@ from torch import nn
 from decal._base.checks import check_alpha, check_choice
 from decal._base.numerics import Array
 from decal._base.set_checks import check_member_probabilities
-from decal.credal._hulls import HullCredalSet
+from decal.credal import HullCredalSet
 from decal_lab.baselines._ensemble_base import Ensemble
 from decal_lab.baselines._trainer import Trainer
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from decal._base.set_checks import check_member_probabilities
-from decal.credal._boxes import IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal_lab.baselines._ensemble_base import Ensemble
 
 __all__ = ["CredalWrapper", "credal_wrapper"]

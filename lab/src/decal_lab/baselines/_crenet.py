@@ -13,7 +13,7 @@ from torch.nn.functional import logsigmoid, softplus
 from decal._base.checks import check_alpha, check_count
 from decal._base.errors import NotFittedError
 from decal._base.numerics import Array
-from decal.credal._boxes import IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal.torch.batches import model_logits
 from decal_lab.baselines._model_outputs import ensemble_logits
 from decal_lab.baselines._trainer import Trainer, Training, train_members

@@ -23,7 +23,7 @@ from decal._base.checks import (
 )
 from decal._base.errors import NotFittedError
 from decal._base.numerics import Array
-from decal.credal._boxes import IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal.torch.batches import evaluating, label_tensor, model_logits, move, split_batch
 from decal_lab.baselines._model_outputs import model_probabilities
 from decal_lab.baselines._randomness import randomness
