@@ -9,7 +9,7 @@ import pytest
 
 import decal
 from decal.explorer import explore, explore_credal, explore_shift
-from decal.shift._results import p_text
+from decal.shift import p_text
 from helpers.explorations import close, data, decoded, fitted
 
 

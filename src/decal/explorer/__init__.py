@@ -44,8 +44,7 @@ from decal.explorer._page import OfflinePage, notebook_widget
 from decal.explorer._payload import Payload, Side, collect, fold_columns
 from decal.explorer._story import Story, story, telling_row
 from decal.selection._plausibility import Predictor
-from decal.shift import LabelShift
-from decal.shift._results import p_text
+from decal.shift import LabelShift, p_text
 
 __all__ = [
     "Exploration",
