@@ -1,4 +1,4 @@
-"""Files: formats, sources, writers, folders, checkpoints, predictions and model files.
+"""Files: formats, files of rows, writers, folders, checkpoints, predictions and model files.
 
 Imports from `_base` and `credal`.
 """
