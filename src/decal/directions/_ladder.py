@@ -73,8 +73,8 @@ class ScaleSummary:
     ties: float  # the limit of R for large s: R above the highest rung
     label_sum: float  # over rows, of w (z_y - max z), at most 0
     weight: float
-    # Sum over rows of w (log K - entropy of the prediction): what the model claims to know, in nats.
-    # It is R'(1) - R(1) + R(0), but of small logits that difference is lost in round-off.
+    # Sum over rows of w (log K - entropy of the prediction): the nats that the model claims. It is
+    # R'(1) - R(1) + R(0), but of small logits that difference is lost in round-off.
     claimed: float
 
     def __add__(self, other: ScaleSummary) -> ScaleSummary:
