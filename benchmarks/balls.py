@@ -95,8 +95,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=ROWS, help="inputs to ask about, per data set")
     rows = parser.parse_args().rows
-    warnings.simplefilter("ignore", decal.BracketWarning)
-    warnings.simplefilter("ignore", decal.SaturationWarning)
+    warnings.simplefilter("ignore", decal.AnswerWarning)
     folder = Path(os.environ["DECAL_DATA"])
     times: dict[str, list[str]] = {}
     names = []

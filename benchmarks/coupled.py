@@ -100,7 +100,7 @@ def compare(name: str, data: tuple[np.ndarray, np.ndarray, np.ndarray], **settin
     rival = (time.perf_counter() - start) / ends
     ours = took / (len(queries) * K)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", decal.ReferenceWarning)  # CLIP is far from its best shift
+        warnings.simplefilter("ignore", decal.FitWarning)  # CLIP is far from its best shift
         line = decal.decalibrate(z, y, **settings).predict(queries)
     share = np.mean(line.upper - line.lower) / np.mean(credal.upper - credal.lower)
     speed = f"{took / len(queries) * 1e3:>9.2f}{cpu / len(queries) * 1e3:>8.2f}"

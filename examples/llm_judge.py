@@ -96,7 +96,7 @@ def judged(log_p: np.ndarray, tokens: list[str], deserved: np.ndarray) -> dict:
     print(f"correlation of the expected with the deserved rating: {correlation:.2f}")
     fit = np.arange(len(deserved)) // 5 % 2 == 0  # every rating as often
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", decal.ReferenceWarning)
+        warnings.simplefilter("ignore", decal.FitWarning)
         d = decal.llm.decalibrate(masses[fit], deserved[fit] - 1, alpha=ALPHA, reference="best")
     results: dict = {"correlation": correlation, "alpha": ALPHA, "means": []}
     print("| deserved | judge alone | tokens | mean, interval | 95 % of sampling | at least 4 |")

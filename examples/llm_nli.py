@@ -129,7 +129,7 @@ def curve(z, labels, human, setting) -> tuple[np.ndarray, np.ndarray] | None:
 def fitted(z, labels, options) -> decal.Decalibrator:
     """A Decalibrator; that SmolLM2 is far from the best shifts is known."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", decal.ReferenceWarning)
+        warnings.simplefilter("ignore", decal.FitWarning)
         return decal.decalibrate(z, labels, classes=list(LABELS), **options)
 
 

@@ -97,7 +97,7 @@ def box_of(masses, labels, settings):
     if settings is None:
         return decal.llm.label_probabilities
     with warnings.catch_warnings():  # SmolLM2 is far from its best shifts
-        warnings.simplefilter("ignore", decal.ReferenceWarning)
+        warnings.simplefilter("ignore", decal.FitWarning)
         d = decal.llm.decalibrate(
             masses[:FITTED], labels[:FITTED], alpha=ALPHA, unlisted="bounds", **settings
         )

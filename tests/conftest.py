@@ -97,7 +97,7 @@ def pytest_collection_modifyitems(items):
     items.sort(key=order)
     for item in items:  # drawn logits may look like probabilities, and are none
         if getattr(getattr(item, "function", None), "is_hypothesis_test", False):
-            item.add_marker(pytest.mark.filterwarnings("ignore::decal.ProbabilityWarning"))
+            item.add_marker(pytest.mark.filterwarnings("ignore:.* must be logits"))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -22,7 +22,7 @@ PACKAGE = Package(Path(decal.__file__).parent)
 # within its layer, from rooms to its left.
 LAYERS = {
     "programs": "_experiments cli __main__",
-    "integrations": "torch onnx _pretrained text zeroshot llm sklearn distributed "
+    "integrations": "torch onnx _pretrained zeroshot llm sklearn distributed "
     "plot explorer datasets baselines",
     "public names": "__init__",
     "questions": "evaluate selection triage coupled shift",
@@ -50,7 +50,6 @@ TESTS_ELSEWHERE = {
     "_base.elementary": "base/test_kernels.py",
     "_base.label_checks": "test_multilabel.py",
     "_base.local_kernels": "directions/test_local.py",
-    "_base.places": "base/test_checks.py",
     "_base.set_checks": "credal/test_credal_set.py",
     "_base.top_checks": "directions/test_top_logits.py",
     "cli": "cli/test_program.py",
@@ -78,10 +77,9 @@ TESTS_ELSEWHERE = {
     "datasets._array_files": "datasets/test_mnists.py",
     "datasets._data_sets": "datasets/test_image_arrays.py",
     "datasets._pictures": "datasets/test_image_folders.py",
-    "directions._binning": "directions/test_margins.py",
+    "directions._summarise": "directions/test_margins.py",
     "directions._bins": "directions/test_margins.py",
     "directions._direction": "directions/test_directions.py",
-    "directions._label_margins": "test_multilabel.py",
     "directions._tensors": "test_torch.py",
     "distributed": "distributed/test_dask.py",
     "distributed._frames": "distributed/test_dask.py",
@@ -108,6 +106,7 @@ TESTS_ELSEWHERE = {
     "sklearn._shift_adapted": "test_sklearn_shift.py",
     "torch._head": "test_torch.py",
     "torch.batches": "test_torch_batches.py",
+    "zeroshot._encoders": "test_zeroshot.py",
     "selection._alpha_path": "test_selection.py",
     "selection._betting": "selection/test_distributions.py",
     "selection._choices": "test_selection.py",

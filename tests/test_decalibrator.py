@@ -54,7 +54,7 @@ def test_renaming_classes_renames_the_answer(data, alpha, box, random):
     np.testing.assert_allclose(a.upper[:, order], b.upper, atol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
 @at_most(80)
 @given(
     labelled_logits(),
@@ -108,7 +108,7 @@ def test_merging_equals_fitting_the_union(data, alpha, draw):
         np.testing.assert_allclose(d.class_weights, whole.class_weights)
 
 
-@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
 @at_most(60)
 @given(
     labelled_logits(weighted=True, scales=(0.5, 3.0)),  # wider, and the best shift is a plateau
@@ -614,20 +614,20 @@ def test_the_alpha_of_conformal_users_is_told_once_what_alpha_is():
     message = r"mean width is 0\.9\d at alpha = 0\.05\. alpha is no rate of errors.* Take a larger"
     d = decal.decalibrate(z, y, alpha=0.05)
     assert (d.predict(z[:9]).upper > 0.9).mean() > 0.9  # few inputs are looked at one by one
-    with pytest.warns(decal.SaturationWarning, match=message) as found:
+    with pytest.warns(decal.AnswerWarning, match=message) as found:
         d.predict(z)
     assert (len(found), found[0].filename) == (1, __file__)
     d.predict(z)  # once
     usual = decal.decalibrate(z, y)
     usual.predict(z)
     usual.predict(z, alpha=0)  # asked for
-    with pytest.warns(decal.SaturationWarning):
+    with pytest.warns(decal.AnswerWarning):
         usual.predict(z, alpha=0.05)
     multi = decal.MultiLabelDecalibrator(0.05).fit(z, (z > 0).astype(int))
-    with pytest.warns(decal.SaturationWarning):
+    with pytest.warns(decal.AnswerWarning):
         multi.predict(z)
     coupled = decal.CoupledDecalibrator(0.05, likelihood="mean").fit(z[:60], y[:60])
-    with pytest.warns(decal.SaturationWarning):
+    with pytest.warns(decal.AnswerWarning):
         coupled.predict(z[:12])
 
 

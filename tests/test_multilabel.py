@@ -46,7 +46,7 @@ def one_by_one(settings, z, y, w, new):
 # The numbers
 
 
-@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
 @pytest.mark.parametrize("directions", [CLASS, SCALE, LOCAL, (*CLASS, *SCALE), MIXED], ids=str)
 @pytest.mark.parametrize("reference", ["model", "best", "halfway"])
 @pytest.mark.parametrize("likelihood", ["mean", "sum"])
@@ -148,7 +148,7 @@ def test_probabilities_become_logits():
         decal.MultiLabelDecalibrator(0.9, probabilities=True).fit(votes, y)
     floored = decal.MultiLabelDecalibrator(0.9, probabilities=True, floor=0.05).fit(votes, y)
     assert (floored.predict(votes).point >= 0.05 - 1e-12).all()
-    with pytest.warns(decal.ProbabilityWarning, match="all lie from 0 to 1.*probabilities=True"):
+    with pytest.warns(decal.InputWarning, match="all lie from 0 to 1.*probabilities=True"):
         decal.MultiLabelDecalibrator(0.9).fit(p, y)
 
 

@@ -358,7 +358,7 @@ def test_probabilities_are_never_taken_for_logits():
     with pytest.raises(ValueError, match="read must say what to take.*'p' is made by Softmax"):
         decal_onnx.run(SOFTMAX, x)
     session = runtime.InferenceSession(SOFTMAX.SerializeToString())
-    with pytest.warns(decal.ProbabilityWarning, match="the path of the model with read='logits'"):
+    with pytest.warns(decal.InputWarning, match="the path of the model with read='logits'"):
         decal_onnx.run(session, x)
     sigmoids = model_of("p = Sigmoid(x)")
     with pytest.raises(ValueError, match="'p' is made by Sigmoid"):
@@ -525,7 +525,7 @@ def first_and_last_bytes(content):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
 def test_one_file_goes_from_the_bytes_of_files_to_credal_sets(magika, tmp_path):
     folder, names = magika
     sources = sorted(Path(decal.__file__).parent.rglob("*.py"))

@@ -12,7 +12,7 @@ from decal._pretrained import (  # noqa: E402
     choose_device,
     loading,
 )
-from decal.text import TextClassifier  # noqa: E402
+from decal.llm.text import TextClassifier  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

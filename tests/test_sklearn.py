@@ -846,5 +846,5 @@ def test_inputs_are_compared_with_rows_of_the_very_model_and_not_of_its_clones(t
     CredalClassifier.load(tmp_path / "folds.npz", folds.estimator_).predict_credal(X[400:])
     CredalClassifier(forest, cv=0.5).fit(X[:400], y[:400]).predict_credal(X[400:])
     own = CredalClassifier(FrozenEstimator(forest.fit(X[:400], y[:400]))).fit(X[:400], y[:400])
-    with pytest.warns(decal.shift.ShiftWarning, match="fit on held-out data"):
+    with pytest.warns(decal.AnswerWarning, match="fit on held-out data"):
         own.predict_credal(X[400:])

@@ -42,7 +42,7 @@ def data():
 
 # Several of the checks fit labels that are noise, or perfectly predictable. Such logits cannot be
 # calibrated, and calibrate=True says so.
-@pytest.mark.filterwarnings("ignore::decal.shift.ShiftWarning")
+@pytest.mark.filterwarnings("ignore::decal.AnswerWarning")
 @parametrize_with_checks([ShiftAdaptedClassifier(LogisticRegression(), cv=2, calibrate=False)])
 def test_it_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)

@@ -620,10 +620,10 @@ def test_a_head_of_probabilities_says_what_predict_says(floor):
 @pytest.mark.parametrize("reference", ["model", "best"])
 def test_a_network_that_ends_in_softmax_is_noticed_and_served(net, batches, reference):
     ending = torch.nn.Sequential(net, torch.nn.Softmax(dim=1))
-    with pytest.warns(decal.ProbabilityWarning, match="Pass probabilities=True") as found:
+    with pytest.warns(decal.InputWarning, match="Pass probabilities=True") as found:
         decalibrate_model(ending, batches, alpha=0.9, reference=reference)
     assert [w.filename for w in found] == [__file__]
-    with pytest.warns(decal.ProbabilityWarning, match="ends in Softmax, cut that layer off"):
+    with pytest.warns(decal.InputWarning, match="ends in Softmax, cut that layer off"):
         collect_logits(ending, batches)
     settings_ = {"alpha": 0.9, "reference": reference}
     d = decalibrate_model(ending, batches, probabilities=True, **settings_)
@@ -793,7 +793,7 @@ def test_importing_decal_does_not_import_torch():
 @pytest.mark.parametrize("directions", [CLASS, BOTH, LOCAL, MIXED], ids=str)
 @pytest.mark.parametrize("box", ["joint", "own"])
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 0.9])
-@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
 def test_a_head_takes_masked_logits_and_gives_them_finite_gradients(directions, box, alpha):
     rng = np.random.default_rng(0)
     logits = 3 * rng.normal(size=(60, 4))

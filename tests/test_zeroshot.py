@@ -360,7 +360,7 @@ def test_siglip2_of_any_size_needs_transformers_5(tmp_path, monkeypatch):
     if not hasattr(transformers, "Siglip2Config"):
         pytest.skip("this transformers does not know SigLIP-2")
     transformers.Siglip2Config().save_pretrained(tmp_path)
-    monkeypatch.setattr("decal.zeroshot.NEW_TRANSFORMERS", False)
+    monkeypatch.setattr("decal.zeroshot._encoders.NEW_TRANSFORMERS", False)
     with pytest.raises(ImportError, match=r"needs transformers 5, .*: got \d+\."):
         ZeroShotClassifier.from_pretrained(tmp_path, LABELS)
 
@@ -763,6 +763,7 @@ def test_an_incomplete_folder_names_what_it_must_hold(clip_folder, tmp_path, los
 def test_a_missing_extra_names_itself(absent, monkeypatch):
     # Imported anew, here: a fresh Python would import PyTorch for seconds.
     monkeypatch.delitem(sys.modules, "decal.zeroshot")
+    monkeypatch.delitem(sys.modules, "decal.zeroshot._encoders")
     monkeypatch.setitem(sys.modules, absent, None)
     message = r"^decal.zeroshot needs transformers and PyTorch: pip install 'decal\[zeroshot\]'$"
     with pytest.raises(ImportError, match=message):

@@ -22,18 +22,23 @@ from decal import (
     shift,
     triage,
 )
-from decal._base.checks import NotFittedError
-from decal._base.inputs import LabelOrderWarning, ProbabilityWarning, logits_from_probabilities
+from decal._base.errors import (
+    AnswerWarning,
+    DecalWarning,
+    FitWarning,
+    InputError,
+    InputWarning,
+    NotFittedError,
+)
+from decal._base.inputs import logits_from_probabilities
 from decal.coupled import CoupledCredalSet, CoupledDecalibrator
 from decal.credal import (
-    BracketWarning,
     HullCredalSet,
     IntervalCredalSet,
     KLCredalSet,
     MultiLabelCredalSet,
-    SaturationWarning,
 )
-from decal.decalibrator import Decalibrator, ReferenceWarning, decalibrate
+from decal.decalibrator import Decalibrator, decalibrate
 from decal.decisions import abstention_utility
 from decal.directions import (
     Direction,
@@ -52,25 +57,25 @@ from decal.shift import LabelShift
 __version__ = "0.1.0"
 
 __all__ = [
-    "BracketWarning",
+    "AnswerWarning",
     "CoupledCredalSet",
     "CoupledDecalibrator",
+    "DecalWarning",
     "Decalibrator",
     "Direction",
     "Endpoints",
+    "FitWarning",
     "HullCredalSet",
+    "InputError",
+    "InputWarning",
     "IntervalCredalSet",
     "KLCredalSet",
-    "LabelOrderWarning",
     "LabelShift",
     "Line",
     "Local",
     "MultiLabelCredalSet",
     "MultiLabelDecalibrator",
     "NotFittedError",
-    "ProbabilityWarning",
-    "ReferenceWarning",
-    "SaturationWarning",
     "Temperature",
     "TopIntervals",
     "TopLogits",
@@ -102,7 +107,6 @@ ON_FIRST_USE = (
     "onnx",
     "plot",
     "sklearn",
-    "text",
     "torch",
     "zeroshot",
 )

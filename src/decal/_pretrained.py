@@ -1,6 +1,6 @@
 """What classifiers made of pretrained models share: loading, batches, labels, credal sets.
 
-`decal.text` and `decal.zeroshot` differ in what they classify and in how logits come about.
+`decal.llm.text` and `decal.zeroshot` differ in what they classify and in how logits come about.
 """
 
 from __future__ import annotations
@@ -23,20 +23,9 @@ from scipy.special import softmax
 from decal._base.checks import check_count, check_keywords, check_labels, check_logits
 from decal._base.data_frames import require_same_order
 from decal._base.numerics import Array
-from decal.credal._boxes import IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator, decalibrate
 from decal.io.progress import progress_bar
-
-__all__ = [
-    "NEW_TRANSFORMERS",
-    "SINGLE_PRECISION",
-    "PretrainedClassifier",
-    "Scores",
-    "batches",
-    "choose_device",
-    "loading",
-    "require_weights",
-]
 
 Scores = NDArray[np.float32]
 
@@ -150,17 +139,7 @@ def batches(
 
 @contextmanager
 def loading(name: str, files: str, options: dict[str, Any]) -> Iterator[None]:
-    """Turn errors of loading into errors that say what to download and where to put it.
-
-    Parameters
-    ----------
-    name : str
-        The folder, or the name on the hub.
-    files : str
-        The files that the folder must hold, for messages.
-    options : dict
-        The options of transformers; their "cache_dir" is named in messages.
-    """
+    """Errors of loading `name` say which `files` to download and where to put them."""
     try:
         yield
     except ImportError as error:

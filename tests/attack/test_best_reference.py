@@ -26,7 +26,7 @@ NOT_FOUND = "reference='best' was not found"
 
 def best(problem, directions=("class",)):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", decal.ReferenceWarning)
+        warnings.simplefilter("ignore", decal.FitWarning)
         model = decal.Decalibrator(0.5, reference="best", directions=directions)
         model.fit(problem.logits, problem.labels, sample_weight=problem.weights)
     return model.reference_model

@@ -74,7 +74,7 @@ def test_no_plausible_shift_leaves_a_proved_bound(problem, alpha, likelihood, re
     )
     start, present = np.zeros(K), problem.present
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", decal.ReferenceWarning)
+        warnings.simplefilter("ignore", decal.FitWarning)
         d.fit(problem.logits, problem.labels, problem.weights)
         if reference == "best":
             # At the best shift classes without labels are left out: far down comes close to it.

@@ -183,7 +183,7 @@ def model_of(problem, alpha, likelihood, rows=slice(None), **settings):
     d = decal.Decalibrator(alpha, likelihood=likelihood, **settings)
     weights = None if problem.weights is None else problem.weights[rows]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", decal.ReferenceWarning)
+        warnings.simplefilter("ignore", decal.FitWarning)
         return d.fit(problem.logits[rows], problem.labels[rows], sample_weight=weights)
 
 

@@ -16,7 +16,7 @@ from decal._base.checks import (
     label_numbers,
     to_numpy,
 )
-from decal._base.places import Place
+from decal._base.errors import Place
 from decal.distributed._partitions import BadPartitionError, PartitionPlace
 from decal.io.formats import FilePlace
 

@@ -24,11 +24,12 @@ def drawn(n, K, seed=0, scale=3.0, prior=None):
 
 
 def warns(fit, *arguments, **settings):
-    """Whether there is a LabelOrderWarning; more than one, or another warning, is an error."""
+    """Whether there is an InputWarning; more than one, or another warning, is an error."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         fit(*arguments, **settings)
-    assert [w.category for w in found] in ([], [decal.LabelOrderWarning])
+    assert [w.category for w in found] in ([], [decal.InputWarning])
+    assert all(str(w.message).startswith("labels agree") for w in found)
     assert all(w.filename == __file__ for w in found)
     return bool(found)
 
@@ -80,7 +81,7 @@ def test_labels_of_another_pass_get_one_warning(how, K):
 def test_the_warning_says_both_causes():
     z, y, rng = drawn(500, 10)
     message = r"in [\d.]+% of 500 rows, though .* \d+% sure .*columns of logits.*rows\?.*same pass"
-    with pytest.warns(decal.LabelOrderWarning, match=message):
+    with pytest.warns(decal.InputWarning, match=message):
         decal.decalibrate(z, rng.permutation(y))
 
 
@@ -203,7 +204,7 @@ def test_a_model_that_is_less_sure_of_new_inputs_says_so_once():
     model = decal.decalibrate(z, y)
     model.predict(z)  # the labelled rows themselves settle nothing
     model.predict(0.1 * z[:99])  # nor do a few
-    with pytest.warns(decal.shift.ShiftWarning, match="mean confidence of .* fit on held-out") as w:
+    with pytest.warns(decal.AnswerWarning, match="mean confidence of .* fit on held-out") as w:
         model.predict(0.3 * drawn(200, 5, 1)[0])
     assert (len(w), w[0].filename) == (1, __file__)
     model.predict(0.3 * drawn(200, 5, 1)[0])
@@ -220,7 +221,7 @@ def test_a_saved_model_remembers_how_sure_it_was(tmp_path):
         pickle.loads(pickle.dumps(decal.decalibrate(z, y))),
         decal.Decalibrator().partial_fit(z[:99], y[:99]).partial_fit(z[99:], y[99:]),
     ):
-        with pytest.warns(decal.shift.ShiftWarning):
+        with pytest.warns(decal.AnswerWarning):
             model.predict(other)
     # An older file does not hold it, and adding to such a model leaves it unknown.
     with np.load(tmp_path / "model.npz", allow_pickle=False) as saved:
@@ -262,7 +263,7 @@ def test_a_forest_fitted_on_its_own_training_rows_is_told():
     forest = ensemble.RandomForestClassifier(random_state=0).fit(X[:900], target[:900])
     p, settings = forest.predict_proba(X), {"probabilities": True, "floor": 1e-3}
     own = decal.decalibrate(p[:900], target[:900], **settings)
-    with pytest.warns(decal.shift.ShiftWarning, match="If the model was trained on these"):
+    with pytest.warns(decal.AnswerWarning, match="If the model was trained on these"):
         own.predict(p[900:])
     held = decal.decalibrate(p[900:1300], target[900:1300], **settings)
     held.predict(p[1300:])

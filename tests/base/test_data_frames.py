@@ -175,7 +175,7 @@ def test_probabilities_come_in_frames_too(model):
     table = pd.DataFrame(p, columns=NAMES)[["dog", "eel", "cat"]]
     d = decal.decalibrate(table, LABELS, alpha=0.9, classes=NAMES, probabilities=True)
     np.testing.assert_allclose(d.predict(table).lower, model.predict(Z).lower, rtol=0, atol=1e-9)
-    with pytest.warns(decal.ProbabilityWarning):
+    with pytest.warns(decal.InputWarning, match="must be logits"):
         model.predict(table)
     np.testing.assert_allclose(decal.logits_from_probabilities(table), np.log(p[:, [1, 2, 0]]))
     error = decal.metrics.expected_calibration_error

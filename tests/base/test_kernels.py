@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 import decal
 from decal._base.numerics import margins
 from decal.directions import _ladder as temperature
-from decal.directions._binning import Summariser, summarise_margins
 from decal.directions._class_shifts import ShiftPlan, shift_box
 from decal.directions._direction import LabelledLogits
 from decal.directions._margins import MarginSummary, merge
 from decal.directions._peaks import scale_peaks
+from decal.directions._summarise import Summariser, summarise_margins
 from helpers.compiled import both, using
 from helpers.strategies import at_most, labelled_logits
 

@@ -22,9 +22,8 @@ from sklearn.linear_model import LogisticRegression  # noqa: E402
 
 from decal import explorer, plot, selection, triage  # noqa: E402
 from decal.evaluate import acquisition, calibration, metrics  # noqa: E402
+from decal.llm import LabelMasses, spread  # noqa: E402
 from decal.llm import decalibrate as decalibrate_answers  # noqa: E402
-from decal.llm import spread  # noqa: E402
-from decal.llm._masses import LabelMasses  # noqa: E402
 from decal.sklearn import CredalClassifier, ShiftAdaptedClassifier  # noqa: E402
 
 Z, Y = make_labelled()
@@ -309,7 +308,7 @@ def given(w, what):
     return what(w) if callable(what) else getattr(w, what)
 
 
-@pytest.mark.filterwarnings("ignore::decal.selection.RareClassWarning")
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
 @pytest.mark.parametrize("index", ["names", "counts"])
 @pytest.mark.parametrize("case", CASES)
 def test_rows_in_another_order_are_refused(case, index):

@@ -134,7 +134,7 @@ def test_a_reference_of_its_own_is_fitted_on_probabilities_too():
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.filterwarnings("default::decal.ProbabilityWarning")
+@pytest.mark.filterwarnings("default::decal.InputWarning")
 def test_probabilities_passed_as_logits_get_one_line(model):
     data = read_npz("logits.npz")
     columns = {name: data["truth"][:, k] for k, name in enumerate(NAMES)}

@@ -129,7 +129,7 @@ def random_problem(seed):
 def fitted(logits, labels, weights=None, *, classes=None, **settings):
     settings = {"tol": 1e-6} | settings
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", decal.ReferenceWarning)
+        warnings.simplefilter("ignore", decal.FitWarning)
         return CoupledDecalibrator(**settings).fit(logits, labels, weights, classes=classes)
 
 
@@ -278,7 +278,7 @@ def test_one_dimensional_intervals_lie_inside(seed):
     if (np.bincount(labels, weights, minlength=logits.shape[1]) > 0).sum() < 2:
         return
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", decal.ReferenceWarning)
+        warnings.simplefilter("ignore", decal.FitWarning)
         alone = decal.decalibrate(logits, labels, sample_weight=weights, **settings)
     line = alone.predict(queries)
     for tol in (1e-6, 1e-3):
@@ -530,7 +530,7 @@ def test_diagnostics_name_what_the_region_rests_on():
 
 def test_a_model_far_from_its_best_shift_is_warned_about():
     logits, labels, _ = shop()
-    with pytest.warns(decal.ReferenceWarning, match="the best shift gains .* Use reference='best'"):
+    with pytest.warns(decal.FitWarning, match="the best shift gains .* Use reference='best'"):
         CoupledDecalibrator(0.99, likelihood="sum", reference="model").fit(
             logits + np.array([3, 0, 0, 0]), labels
         )
@@ -719,7 +719,7 @@ def test_an_endpoint_with_no_weight_and_no_known_slack_is_not_a_warning():
     weights.append(5.728074388080516e-04)
     model = CoupledDecalibrator(0.5, likelihood="sum", reference="best", tol=1e-6)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", decal.ReferenceWarning)
+        warnings.simplefilter("ignore", decal.FitWarning)
         model.fit(logits, [2, 3, 2, 3], weights)
     queries = np.concatenate([logits[:2], np.random.default_rng(4).normal(size=(1, 4))])
     found = model.predict(queries)

@@ -148,7 +148,7 @@ def labelled(scale, seed=0):
     return z, labels
 
 
-@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
 @pytest.mark.parametrize("reference", ["model", "best", "halfway"])
 @pytest.mark.parametrize("scale", [1.0, 1e4])
 @pytest.mark.parametrize("direction", ["local", decal.Local(by_entropy=0.1)], ids=str)

@@ -144,7 +144,7 @@ def test_an_uncertain_lower_entropy_warns(monkeypatch):
         lambda lower, upper: limited(lower, upper, max_nodes=4),
     )
     for ask in (hard.entropy, hard.aleatoric, hard.epistemic):
-        with pytest.warns(decal.BracketWarning, match="1 inputs is only known within") as record:
+        with pytest.warns(decal.AnswerWarning, match="1 inputs is only known within") as record:
             ask()
         assert record[0].filename == __file__
 

@@ -21,7 +21,7 @@ def sets(wide, n=N):
 
 @pytest.mark.parametrize("measure", ["entropy", "zero_one"])
 def test_a_measure_that_is_at_its_cap_for_most_inputs_warns_once(measure):
-    with pytest.warns(decal.SaturationWarning) as caught:
+    with pytest.warns(decal.AnswerWarning) as caught:
         sets(N // 2 + 1).epistemic(measure)
     assert len(caught) == 1
     assert caught[0].filename == __file__
@@ -41,10 +41,10 @@ def test_half_of_the_inputs_or_few_inputs_do_not(measure):
 def test_the_total_variation_warns_once_it_is_one_for_most_inputs_and_not_before():
     sets(N).epistemic("total_variation")  # near 1, and still different
     vacuous = decal.IntervalCredalSet(np.zeros((N, 3)), np.ones((N, 3)))
-    with pytest.warns(decal.SaturationWarning, match=f"it is at its cap for {N} of {N} inputs"):
+    with pytest.warns(decal.AnswerWarning, match=f"it is at its cap for {N} of {N} inputs"):
         vacuous.epistemic("total_variation")
     corners = decal.HullCredalSet(np.broadcast_to(np.eye(3), (N, 3, 3)))
-    with pytest.warns(decal.SaturationWarning):
+    with pytest.warns(decal.AnswerWarning):
         corners.epistemic("total_variation")
 
 
@@ -56,7 +56,7 @@ def test_shifts_of_many_classes_saturate_at_an_ordinary_alpha():
     labels[:100] = np.arange(100)
     credal = decal.decalibrate(logits, labels, alpha=0.6).predict(logits)
     for measure in ("entropy", "total_variation"):
-        with pytest.warns(decal.SaturationWarning):
+        with pytest.warns(decal.AnswerWarning):
             credal.epistemic(measure)
 
 
@@ -69,7 +69,7 @@ def test_measures_that_keep_their_order_never_warn(measure):
 def test_impossible_classes_lower_the_cap_of_the_entropy():
     lower, upper = np.zeros((N, 4)), np.ones((N, 4))
     upper[:, 2:] = 0.0
-    with pytest.warns(decal.SaturationWarning, match="the upper entropy is at its cap for 20"):
+    with pytest.warns(decal.AnswerWarning, match="the upper entropy is at its cap for 20"):
         decal.IntervalCredalSet(lower, upper).epistemic()
     upper[:, 1:] = 0.0  # one class is left: nothing is uncertain, and nothing saturates
     assert (decal.IntervalCredalSet(lower, upper).epistemic() == 0.0).all()
@@ -78,7 +78,7 @@ def test_impossible_classes_lower_the_cap_of_the_entropy():
 def test_hulls_warn_too():
     corners = np.broadcast_to(np.eye(3), (N, 3, 3))
     for measure in ("entropy", "zero_one"):
-        with pytest.warns(decal.SaturationWarning):
+        with pytest.warns(decal.AnswerWarning):
             decal.HullCredalSet(corners).epistemic(measure)
 
 
@@ -88,7 +88,7 @@ def test_a_measure_that_rises_with_the_confidence_warns_before_it_is_at_its_cap(
     lower[: N // 2], upper[: N // 2] = [0.46, 0.0, 0.0], [0.8, 0.5, 0.3]
     c = decal.IntervalCredalSet(lower, upper)
     for measure in ("entropy", "zero_one"):
-        with pytest.warns(decal.SaturationWarning, match=r"rank correlation \+1\.00"):
+        with pytest.warns(decal.AnswerWarning, match=r"rank correlation \+1\.00"):
             c.epistemic(measure)
     c.epistemic("width")
 

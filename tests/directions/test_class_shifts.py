@@ -208,7 +208,7 @@ def test_many_classes_over_a_wide_range_stay_exact_though_bins_are_merged(monkey
     labels = rng.integers(0, 4, 300)
     exact = decal.decalibrate(logits, labels, alpha=0.9)
     monkeypatch.setattr("decal.directions._bins.MAX_BINS", 64)
-    monkeypatch.setattr("decal.directions._binning.summarise_margins.__defaults__", (64,))
+    monkeypatch.setattr("decal.directions._summarise.summarise_margins.__defaults__", (64,))
     coarse = decal.decalibrate(logits, labels, alpha=0.9)
     assert bin_width(coarse) > bin_width(exact)
     np.testing.assert_allclose(endpoints(coarse, 0.9), endpoints(exact, 0.9), atol=1e-9)
@@ -432,7 +432,7 @@ def test_an_endpoint_is_found_among_margins_of_every_size():
             assert abs(float(missed)) <= 1e-9 + 40 * np.spacing(abs(t))
 
 
-@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
 def test_a_class_left_out_returns_as_far_as_its_own_rows_allow_among_masks():
     mask = float(np.finfo(np.float32).min)
     logits = np.array(

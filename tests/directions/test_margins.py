@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decal.directions._binning import Summariser
 from decal.directions._bins import BIN_WIDTH
 from decal.directions._margins import MarginSummary, merge
+from decal.directions._summarise import Summariser
 from helpers.strategies import at_most
 
 

@@ -251,7 +251,7 @@ def test_probabilities_give_what_their_logits_give_and_are_noticed():
     np.testing.assert_allclose(lazy.lower.compute(), wanted, rtol=0, atol=TOLERANCE)
     framed = predict(model, frame(p, labels, weights)).compute()
     np.testing.assert_allclose(np.stack(framed["lower"]), wanted, rtol=0, atol=TOLERANCE)
-    with pytest.warns(decal.ProbabilityWarning, match="Pass probabilities=True") as found:
+    with pytest.warns(decal.InputWarning, match="Pass probabilities=True") as found:
         fit(blocks, labels, alpha=0.8)
     assert [w.filename for w in found] == [__file__]
     mixed = da.from_array(np.vstack([p[:300], logits[300:]]), chunks=(100, 4))

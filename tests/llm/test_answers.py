@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decal.llm import SkippedWarning, Verbaliser, label_masses, read_answer, read_answers
+import decal
+from decal.llm import Verbaliser, label_masses, read_answer, read_answers
 from helpers.llm_responses import CHAT, COMPLETION, FORMS, LLAMA_CPP, OLLAMA, changed
 
 EXPECTED = ("Yes", -0.2231), ("No", -1.897), (" yes", -4.605)
@@ -107,14 +108,14 @@ def test_one_bad_line_does_not_lose_the_file(tmp_path, kind):
     with pytest.raises(ValueError, match=rf"^batch\.jsonl, line 2: .*{reason}"):
         read_answers(path)
     with pytest.warns(
-        SkippedWarning, match=f"1 of 3 responses .* left out: q1. The first: .*{reason}"
+        decal.InputWarning, match=f"1 of 3 responses .* left out: q1. The first: .*{reason}"
     ):
         answers = read_answers(path, errors="skip")
     assert [answer.name for answer in answers] == ["q0", "q2"]
     (skipped,) = answers.skipped
     assert (skipped.index, skipped.name) == (1, "q1")
     assert reason in skipped.reason
-    with pytest.warns(SkippedWarning, match="q1"):
+    with pytest.warns(decal.InputWarning, match="q1"):
         masses = label_masses(path, Verbaliser(["Yes", "No"]), errors="skip")
     assert masses.names == ("q0", "q2")
     assert masses.skipped == answers.skipped
@@ -135,7 +136,7 @@ def test_one_bad_line_does_not_lose_the_file(tmp_path, kind):
     ],
 )
 def test_responses_without_ids_are_skipped_by_their_place(bad):
-    with pytest.warns(SkippedWarning, match="1 of 3 responses .* left out: response 2."):
+    with pytest.warns(decal.InputWarning, match="1 of 3 responses .* left out: response 2."):
         answers = read_answers([CHAT, OLLAMA, bad], errors="skip")
     assert len(answers) == 2
     assert [(one.index, one.name) for one in answers.skipped] == [(2, None)]
@@ -145,7 +146,7 @@ def test_many_bad_lines_are_counted_and_the_first_are_named(tmp_path):
     lines = [json.dumps({"custom_id": f"q{i}", "error": LIMIT}) for i in range(30)]
     path = tmp_path / "batch.jsonl"
     path.write_text("\n".join([*lines, "{broken", "", json.dumps(CHAT)]), encoding="utf-8")
-    with pytest.warns(SkippedWarning) as caught:
+    with pytest.warns(decal.InputWarning) as caught:
         answers = read_answers(path, errors="skip")
     assert len(caught) == 1
     assert "31 of 32 responses" in str(caught[0].message)

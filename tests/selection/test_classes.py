@@ -92,7 +92,7 @@ def test_absent_and_rare_classes_are_kept_always_and_named(model):
     few = np.flatnonzero(y == 1)[:5]
     rows = np.concatenate([np.flatnonzero(y == 0), few])
     with pytest.warns(
-        selection.RareClassWarning,
+        decal.FitWarning,
         match=r"2 of 3 classes have too few examples for epsilon = 0.1 and are in every set: "
         r"class 2 with 0, class 1 with 5\. Label more of them, or accept more misses",
     ):
@@ -133,7 +133,7 @@ def test_new_labels_of_every_class_are_missed_as_rarely_as_promised(model):
         rates = (new < alphas[:, None]).mean(axis=1)
         assert rates.mean() <= 0.1 + 3 * rates.std() / np.sqrt(cut)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", selection.RareClassWarning)
+            warnings.simplefilter("ignore", decal.FitWarning)
             chosen = selection.alpha_for_classes(model, rows[:19], np.full(19, k), 0.1)
         assert chosen[k].alpha == pytest.approx(alphas[0], abs=0.002)
 
@@ -145,7 +145,7 @@ def test_bad_input_is_refused_by_name(model):
     with pytest.raises(ValueError, match="rule must be one of"):
         selection.alpha_for_classes(model, z, y, 0.1, rule="point")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", selection.RareClassWarning)
+        warnings.simplefilter("ignore", decal.FitWarning)
         found = selection.alpha_for_classes(model, z, y, 0.1)
     with pytest.raises(ValueError, match="logits must have 3 columns"):
         found.decide(model, z[:, :2])

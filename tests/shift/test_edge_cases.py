@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import decal
-from decal.shift import Near, ShiftWarning
+from decal.shift import Near
 
 
 def draw(n, frequencies, rng, sharpness=2.0):
@@ -48,7 +48,7 @@ def test_identical_rows_count_like_one_with_their_weight(three):
     weighted = copied(three).observe(z, sample_weight=[200.0])
     new = [[0.0, 1.0, 0.0]]
     # Which class makes one input likeliest depends on labels, of which there are few.
-    with pytest.warns(ShiftWarning, match="may be anything"):
+    with pytest.warns(decal.AnswerWarning, match="may be anything"):
         estimates = [shift.frequencies.estimate for shift in (many, weighted)]
     assert estimates[0] == pytest.approx(estimates[1], abs=1e-6)
     assert many.point(new) == pytest.approx(weighted.point(new), abs=1e-6)
@@ -79,7 +79,7 @@ def test_a_thousand_classes_work():
     shift = decal.LabelShift(calibrate=False).fit(logits, labels)
     seen = labels < 50
     shift.observe(logits[seen])
-    with pytest.warns(ShiftWarning, match="may be anything"):  # there are two labels of each
+    with pytest.warns(decal.AnswerWarning, match="may be anything"):  # there are two labels of each
         found = shift.frequencies
     assert found.estimate[:50].sum() > 0.9
     known = decal.LabelShift(calibrate=False).fit(logits, labels, frequencies=np.full(K, 1 / K))
@@ -107,7 +107,7 @@ def test_a_class_that_is_never_predicted_may_still_occur():
 def test_a_class_without_labels_is_unknown_not_impossible():
     rng = np.random.default_rng(4)
     z, y = draw(300, [0.5, 0.5, 0.0], rng)
-    with pytest.warns(ShiftWarning, match="no labelled example is of class rare"):
+    with pytest.warns(decal.AnswerWarning, match="no labelled example is of class rare"):
         shift = decal.LabelShift(calibrate=False).fit(z, y, classes=["a", "b", "rare"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -219,7 +219,7 @@ def test_many_small_pieces_are_kept_in_few(three):
         shift.observe(row[None])
     assert len(shift._fitted.waiting) < 12
     assert "300 unlabelled inputs observed" in repr(shift)
-    with pytest.warns(ShiftWarning, match="may be anything"):  # three kinds of rows, all alike
+    with pytest.warns(decal.AnswerWarning, match="may be anything"):  # three kinds, all alike
         assert shift.frequencies.inputs == 300
 
 

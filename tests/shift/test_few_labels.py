@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import decal
-from decal.shift import ShiftWarning
 from decal.shift._few_labels import from_counts, from_inputs, from_labels, scatter
 from helpers.sealed_files import write_sealed
 from oracles.label_shift import scatters
@@ -196,7 +195,7 @@ def test_few_inputs_few_labels_and_absent_classes_are_no_problem(K):
     assert least.observe(z)._known.scatter.joint(0.95) > 1.4
     assert np.all(least.frequencies.upper <= 1)
     wide = np.column_stack([z, rng.normal(size=60)])
-    with pytest.warns(ShiftWarning, match="no labelled example"):
+    with pytest.warns(decal.AnswerWarning, match="no labelled example"):
         absent = decal.LabelShift().fit(wide, y)
     assert absent.observe(wide)._known.scatter.joint(0.95) == pytest.approx(
         decal.LabelShift().fit(z, y).observe(z)._known.scatter.joint(0.95)
@@ -219,7 +218,7 @@ def test_classes_that_look_alike_are_not_told_apart_by_few_labels():
         truth = np.array([0.4, 0.59, 0.01])
         shift = decal.LabelShift().fit(*alike(400, [1 / 3] * 3)).observe(alike(3000, truth)[0])
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ShiftWarning)  # they look alike
+            warnings.simplefilter("ignore", decal.AnswerWarning)  # they look alike
             found = shift.frequencies
         held.append((found.lower <= truth) & (truth <= found.upper))
         factors.append(shift._known.scatter.single)

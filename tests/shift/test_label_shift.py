@@ -7,7 +7,6 @@ import pytest
 from scipy.stats import kstest
 
 import decal
-from decal.shift import ShiftWarning
 from decal.shift._observed import Observed
 
 
@@ -183,14 +182,14 @@ def test_classes_that_look_alike_are_told():
     z, y = draw(400, [0.5, 0.5], rng, sharpness=0.1)
     model = decal.LabelShift(calibrate=False)
     model.fit(0.01 * z, y, frequencies=[0.5, 0.5]).observe(0.01 * (z - z.mean(axis=0)))
-    with pytest.warns(ShiftWarning, match="hardly tells it from other classes"):
+    with pytest.warns(decal.AnswerWarning, match="hardly tells it from other classes"):
         _ = model.frequencies
 
 
 def test_a_class_without_labels_is_taken_not_to_occur():
     rng = np.random.default_rng(11)
     z, y = draw(300, [0.5, 0.5, 0.0], rng)
-    with pytest.warns(ShiftWarning, match="no labelled example is of class 2"):
+    with pytest.warns(decal.AnswerWarning, match="no labelled example is of class 2"):
         model = decal.LabelShift().fit(z, y)
     credal = model.observe(z[:50]).predict(z[:4])
     assert np.array_equal(credal.upper[:, 2], np.zeros(4))
@@ -266,5 +265,5 @@ def test_frames_names_and_probabilities_go_through_the_gate():
         plain.predict(z).upper, abs=1e-7
     )
     p = np.exp(z - z.max(axis=1, keepdims=True))
-    with pytest.warns(decal.ProbabilityWarning):
+    with pytest.warns(decal.InputWarning, match="must be logits"):
         decal.LabelShift().fit(p / p.sum(axis=1, keepdims=True), y)

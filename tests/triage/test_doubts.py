@@ -69,7 +69,7 @@ def test_a_class_without_labels_is_not_excluded_by_recalibrating(sample):
     assert model.scale == pytest.approx(best.reference_model.scale)
 
 
-@pytest.mark.filterwarnings("ignore::decal.LabelOrderWarning")
+@pytest.mark.filterwarnings("ignore:labels agree with the largest logit")
 @pytest.mark.parametrize("labels", ["perfect", "no better than chance"])
 def test_without_a_best_scale_the_shifts_remain(sample, labels):
     z, _ = sample

@@ -1,7 +1,7 @@
 """Checks and converts inputs. Nothing else in decal checks an argument's shape or range.
 
 Messages read: <argument> must <requirement>: got <fact>. <What to do next.>
-A `decal._base.places.Place` says where a number stands: in an array, in a file, or in a partition
+A `decal._base.errors.Place` says where a number stands: in an array, in a file, or in a partition
 of a cluster. So every rule is written once, wherever the data come from.
 """
 
@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.data_frames import class_columns, is_frame
+from decal._base.errors import IN_ARRAY, Place, is_whole_number, listing, require_all
 from decal._base.numerics import Array, Logits, row_blocks
-from decal._base.places import IN_ARRAY, Place, is_whole_number, listing, require_all
 
 SUM_TOLERANCE = 1e-3
 """How far from one a row of probabilities may sum: published distributions are often rounded."""
@@ -58,10 +58,6 @@ JOINING = {
 """What makes one of several batches, by the library that they are of."""
 
 FLOATS = np.dtype(np.float32), np.dtype(np.float64)
-
-
-class NotFittedError(ValueError, AttributeError):
-    """Raised when something is asked of a Decalibrator that has seen no data."""
 
 
 def to_numpy(values: Any, name: str) -> NDArray[Any]:

@@ -12,7 +12,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.inputs import LabelOrderWarning, frames_within_decal
+from decal._base.errors import InputWarning
+from decal._base.inputs import frames_within_decal
 from decal._base.numerics import Array, Logits, row_blocks, sigmoid
 
 ROWS_COMPARED = 10_000
@@ -172,7 +173,7 @@ class Confidences:
             f"model is {sure} sure on average, as if they were of other rows or columns. Are the "
             "columns of logits in the order of the labels? And the rows? A loader that shuffles "
             "gives another order at every pass: take logits and labels from the same pass.",
-            LabelOrderWarning,
+            InputWarning,
             stacklevel=frames_within_decal(),
         )
         return True

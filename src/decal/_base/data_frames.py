@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.extras import needs
-from decal._base.places import listing
+from decal._base.errors import listing, needs
 
 Index = dict[str, NDArray[Any]]
 """What names the inputs: one vector (n,) or several, by the names of their columns."""

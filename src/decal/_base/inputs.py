@@ -34,8 +34,8 @@ from decal._base.data_frames import (
     require_same_order,
     row_numbers,
 )
+from decal._base.errors import IN_ARRAY, InputWarning, Place, listing
 from decal._base.numerics import Array, Logits, row_blocks
-from decal._base.places import IN_ARRAY, Place, listing
 
 SMALLEST = float(np.finfo(np.float64).tiny)
 """Stands for a probability of 0 if no floor is given: its logarithm is about -708."""
@@ -54,21 +54,6 @@ SEARCHES = ("selection", "triage", "plot", "explorer", "_experiments")
 
 CONVERT = "Convert them with decal.logits_from_probabilities, or pass the logits behind them"
 REMEDY = f"Pass probabilities=True, {CONVERT[0].lower()}{CONVERT[1:]}"
-
-
-class ProbabilityWarning(UserWarning):
-    """What was passed as logits looks like probabilities: no entry negative, rows that sum to 1.
-
-    Or to 100, as percentages do.
-    """
-
-
-class LabelOrderWarning(UserWarning):
-    """Labels agree with the largest logit as rarely as if they were of other rows or columns."""
-
-
-class ShiftWarning(UserWarning):
-    """New inputs are unlike the labelled ones, or the labels cannot tell what that changes."""
 
 
 def read_logits(
@@ -399,7 +384,7 @@ def warn_of_probabilities(
     """Warn the caller of decal, whichever function was called."""
     warnings.warn(
         f"{name} must be logits: got {fact}; the intervals would be wrong. {remedy}.",
-        ProbabilityWarning,
+        InputWarning,
         stacklevel=frames_within_decal(),
     )
 

@@ -96,7 +96,7 @@ def deposit(
     """Add power sums of the margins m (K, n) of classes start to stop to grid (K * (width + 1), 6).
 
     Those outside the grid are left out. `weights` is (n,), or empty for ones. See
-    `_binning.Summariser`.
+    `_summarise.Summariser`.
     """
     n = m.shape[1]
     scale = 1.0 / bin_width

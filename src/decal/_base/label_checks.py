@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from decal._base.checks import LARGEST_LOGIT, probability_matrix, real_matrix, to_numpy
 from decal._base.data_frames import by_name, class_columns, is_frame, native_index
+from decal._base.errors import require_all
 from decal._base.inputs import (
     LEAST_ROWS,
     SMALLEST,
@@ -21,7 +22,6 @@ from decal._base.inputs import (
     warn_of_probabilities,
 )
 from decal._base.numerics import Array, Logits
-from decal._base.places import require_all
 from decal._base.set_checks import check_bounds
 
 UNKNOWN = -1

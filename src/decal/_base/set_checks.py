@@ -29,9 +29,9 @@ from decal._base.data_frames import (
     require_same_order,
     row_labels,
 )
+from decal._base.errors import require_all
 from decal._base.inputs import CONVERT, read_logits
 from decal._base.numerics import Array
-from decal._base.places import require_all
 
 # Boxes, hulls and balls
 

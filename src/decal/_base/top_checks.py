@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import SUM_TOLERANCE, real_matrix, require_finite, to_numpy
+from decal._base.errors import require_all
 from decal._base.numerics import Array, Logits
-from decal._base.places import require_all
 
 
 def check_top_values(values: Any, classes: int) -> Logits:

@@ -260,7 +260,7 @@ def choose(
     d = decal.decalibrate(logits, labels, alpha=strategy.alpha)
     with warnings.catch_warnings():
         # That the paper's rules choose badly at the cap is what this experiment shows.
-        warnings.simplefilter("ignore", decal.SaturationWarning)
+        warnings.filterwarnings("ignore", r"credal sets exclude|epistemic\(", decal.AnswerWarning)
         return decal.evaluate.acquisition.most_informative(
             d.predict(pool), pool, count, measure=strategy.measure, shortlist=strategy.shortlist
         )

@@ -9,7 +9,7 @@ Imports from `_base`, `credal`, `io` and `torch`.
 
 from __future__ import annotations
 
-from decal._base.extras import needs
+from decal._base.errors import needs
 
 with needs("torch", message="decal.baselines needs PyTorch: pip install 'decal[torch]'"):
     import torch  # noqa: F401

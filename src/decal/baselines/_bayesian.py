@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F  # noqa: N812
 
-from decal._base.checks import NotFittedError, check_count, check_tolerance
+from decal._base.checks import check_count, check_tolerance
+from decal._base.errors import NotFittedError
 from decal._base.numerics import Array
 from decal.baselines._model_outputs import model_probabilities
 from decal.baselines._randomness import derived_seed

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, softplus
 
-from decal._base.checks import NotFittedError, check_alpha, check_count
+from decal._base.checks import check_alpha, check_count
+from decal._base.errors import NotFittedError
 from decal._base.numerics import Array
 from decal.baselines._model_outputs import ensemble_logits
 from decal.baselines._trainer import Trainer, Training, train_members

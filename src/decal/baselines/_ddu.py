@@ -12,7 +12,8 @@ from scipy.linalg import solve_triangular
 from scipy.special import entr, logsumexp, softmax
 from torch import Tensor, nn
 
-from decal._base.checks import NotFittedError, check_labels, check_tolerance
+from decal._base.checks import check_labels, check_tolerance
+from decal._base.errors import NotFittedError
 from decal._base.numerics import Array, row_blocks
 from decal.baselines._model_outputs import member_logits
 from decal.torch import collect_logits

@@ -10,7 +10,8 @@ import numpy as np
 from scipy.special import softmax
 from torch import nn
 
-from decal._base.checks import NotFittedError, check_count
+from decal._base.checks import check_count
+from decal._base.errors import NotFittedError
 from decal._base.numerics import Array
 from decal._base.set_checks import check_member_logits
 from decal.baselines._model_outputs import model_probabilities

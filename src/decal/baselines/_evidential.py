@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from decal._base.checks import NotFittedError, check_choice, check_count
+from decal._base.checks import check_choice, check_count
+from decal._base.errors import NotFittedError
 from decal._base.numerics import Array
 from decal.baselines._model_outputs import member_logits
 from decal.baselines._trainer import Trainer, Training, train_member

@@ -17,11 +17,11 @@ from torch.nn.functional import cross_entropy
 
 from decal._base.checks import (
     DEFAULT_ALPHA,
-    NotFittedError,
     check_alpha,
     check_alphas,
     check_count,
 )
+from decal._base.errors import NotFittedError
 from decal._base.numerics import Array
 from decal.baselines._model_outputs import model_probabilities
 from decal.baselines._randomness import randomness

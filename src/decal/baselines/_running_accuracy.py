@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from decal._base.checks import check_labels
-from decal._base.places import Place
+from decal._base.errors import Place
 from decal.torch.batches import label_tensor, logits_of, move, split_batch
 
 __all__ = ["RunningAccuracy"]

@@ -64,13 +64,14 @@ def _hide_types_of_flags(command: Any, ctx: Any) -> None:
 
 
 def _warnings_said() -> Callable[..., None]:
-    """A function that says warnings; that of probabilities once, as whatever reads them warns."""
+    """A function that says warnings; those of input once each, as whatever reads it warns."""
     said = set()
 
     def say_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
-        if category is not decal.ProbabilityWarning or category not in said:
+        what = str(message).partition(":")[0]
+        if category is not decal.InputWarning or what not in said:
             say(f"Warning: {with_options(str(message))}", style="yellow")
-        said.add(category)
+        said.add(what)
 
     return say_warning
 

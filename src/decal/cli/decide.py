@@ -14,8 +14,8 @@ from rich.text import Text
 
 import decal
 from decal._base.checks import check_alpha, check_choice
+from decal._base.errors import listing
 from decal._base.numerics import Array
-from decal._base.places import listing
 from decal._base.set_checks import ACTION
 from decal.cli.options import (
     AsFittedOption,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal import datasets, selection
-from decal._base.extras import needs
+from decal._base.errors import needs
 from decal.cli.language_story import write_story
 from decal.credal._boxes import IntervalCredalSet
 from decal.decalibrator import Decalibrator, decalibrate

@@ -12,7 +12,7 @@ import typer
 
 import decal
 from decal import explorer
-from decal._base.places import listing
+from decal._base.errors import listing
 from decal.cli.options import (
     AsFittedOption,
     ColumnsOption,

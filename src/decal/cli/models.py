@@ -13,7 +13,7 @@ from rich.text import Text
 import decal
 from decal._base.checks import DEFAULT_ALPHA, check_alpha
 from decal._base.confidences import Confidences
-from decal._base.places import listing
+from decal._base.errors import listing
 from decal.cli.options import (
     AsFittedOption,
     ColumnsOption,

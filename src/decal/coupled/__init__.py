@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from decal._base.checks import (
     DEFAULT_ALPHA,
-    NotFittedError,
     check_alpha,
     check_choice,
     check_class_names,
@@ -33,6 +32,7 @@ from decal._base.checks import (
 )
 from decal._base.confidences import Confidences
 from decal._base.data_frames import index_of, is_frame, require_same_order
+from decal._base.errors import FitWarning, NotFittedError
 from decal._base.inputs import CONVERT, read_labelled_frame, read_logits
 from decal._base.numerics import Array, budget, sigmoid
 from decal._base.settings import FrozenSettings
@@ -42,7 +42,7 @@ from decal.coupled._loss import ShiftLoss
 from decal.credal import IntervalCredalSet
 from decal.credal._credal_set import read_only
 from decal.credal._warnings import warn_if_vacuous
-from decal.decalibrator import FAR_FROM_REFERENCE, ReferenceWarning
+from decal.decalibrator import FAR_FROM_REFERENCE
 from decal.io import model_files
 
 __all__ = ["CoupledCredalSet", "CoupledDecalibrator", "Diagnostics"]
@@ -234,7 +234,7 @@ class CoupledDecalibrator(FrozenSettings):
     reference : str
         "best" measures likelihoods from the best shift, so that alpha = 1 is a point. "model"
         measures from the model as it is; where the best shift gains much more than alpha allows to
-        lose, the region is then mostly that gain, and a ReferenceWarning says so.
+        lose, the region is then mostly that gain, and a FitWarning says so.
     tol : float
         Probability by which endpoints in closed form may be off. Where they are not proved to be
         that good, the endpoints are solved for, to about 1e-9.
@@ -331,7 +331,7 @@ class CoupledDecalibrator(FrozenSettings):
                 f"the best shift gains {gain:.3g} nats on the model, and alpha = {self.alpha:g} "
                 f"allows to lose {allowed:.2g}: the intervals will show how far the model is from "
                 "its best shift rather than what the data leave open. Use reference='best'.",
-                ReferenceWarning,
+                FitWarning,
                 stacklevel=2,
             )
         return self

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.numerics import Array, Logits, log_sum_exp, row_blocks
-from decal.directions._best_model import best_model
-from decal.directions._direction import SAME
+from decal.directions import WEIGHT_ROUND_OFF, best_model
 
 POINTS_AT_ONCE = 32
 """Shifts evaluated together."""
@@ -136,7 +135,7 @@ class ShiftLoss:
             raise ValueError("its numbers are not of labelled data")
         expected = found.weights @ np.exp(found.log_odds[:, present])
         off = np.abs(expected - found.label_weight[present]).max()
-        if off > SAME * found.total_weight or not np.allclose(
+        if off > WEIGHT_ROUND_OFF * found.total_weight or not np.allclose(
             found.log_odds.max(axis=0)[~present], 0
         ):
             raise ValueError("its numbers are not of the best shift")

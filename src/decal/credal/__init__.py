@@ -11,15 +11,12 @@ from decal.credal._credal_set import CredalSet
 from decal.credal._hulls import HullCredalSet
 from decal.credal._label_sets import MultiLabelCredalSet
 from decal.credal._unions import union
-from decal.credal._warnings import BracketWarning, SaturationWarning
 
 __all__ = [
-    "BracketWarning",
     "CredalSet",
     "HullCredalSet",
     "IntervalCredalSet",
     "KLCredalSet",
     "MultiLabelCredalSet",
-    "SaturationWarning",
     "union",
 ]

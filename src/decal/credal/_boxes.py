@@ -12,13 +12,14 @@ import numpy as np
 
 from decal import decisions
 from decal._base.checks import check_class_names, check_tolerance
+from decal._base.errors import AnswerWarning
 from decal._base.numerics import Array
 from decal._base.set_checks import check_bounds, read_frames
 from decal.credal import _box_entropy as box_entropy
 from decal.credal import _box_measures as box_measures
 from decal.credal import _total_variation as variation
 from decal.credal._credal_set import CredalSet, Indices, Mask, read_only
-from decal.credal._warnings import BracketWarning, frames_within_this_folder
+from decal.credal._warnings import frames_within_this_folder
 
 FEASIBILITY_TOLERANCE = 1e-12
 """Round-off allowed, per class, in the sums of bounds that should just admit a distribution."""
@@ -197,7 +198,7 @@ class IntervalCredalSet(CredalSet):
             warnings.warn(
                 f"the lower entropy of {np.sum(~found.exact)} inputs is only known within "
                 f"{widest:.2g} nats; see lower_entropy(max_nodes=...)",
-                BracketWarning,
+                AnswerWarning,
                 stacklevel=frames_within_this_folder(),
             )
         return found.value

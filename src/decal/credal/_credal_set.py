@@ -99,7 +99,7 @@ class CredalSet(IntervalRows):
         """(lower, upper), (n,) each: the least and greatest entropy of a distribution in the set.
 
         The greatest entropy is exact. The least one over a box is found by branch and bound; it is
-        exact unless an input needs more nodes than the search may open. A BracketWarning reports
+        exact unless an input needs more nodes than the search may open. An AnswerWarning reports
         that, and `lower_entropy` has the certified bracket.
 
         Parameters
@@ -172,7 +172,7 @@ class CredalSet(IntervalRows):
 
         Warns
         -----
-        SaturationWarning
+        AnswerWarning
             From "entropy" and "zero_one" of ten inputs or more: if more than half of them have an
             upper entropy, or a zero-one measure, within 1 % of the greatest possible value, or if
             the measure rises with the confidence; from "total_variation" if it is 1, to eight

@@ -18,7 +18,7 @@ from decal._base.data_frames import (
     name_of,
     require_same_order,
 )
-from decal._base.extras import needs
+from decal._base.errors import needs
 from decal._base.numerics import Array
 from decal.credal._notebook import as_table
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from decal._base.errors import AnswerWarning
 from decal._base.inputs import asked_by_a_search, frames_within_decal
 from decal._base.numerics import Array
 
@@ -24,14 +25,6 @@ MOST = 0.5
 
 FEWEST_RANKED = 10
 """Fewer inputs than this are looked at one by one, not ranked: no warning."""
-
-
-class BracketWarning(UserWarning):
-    """A lower entropy was returned as the best value found, not proved to be the least."""
-
-
-class SaturationWarning(UserWarning):
-    """Sets exclude next to nothing, or a measure of them does not rank inputs as it should."""
 
 
 def warn_if_vacuous(sets: Any, alpha: float, said: set[str]) -> None:
@@ -51,7 +44,7 @@ def warn_of_width(width: float, alpha: float, said: set[str]) -> None:
         f"{alpha:g}. alpha is no rate of errors, as in conformal prediction, but how likely labels "
         "must remain, per example: larger is narrower. Take a larger alpha, or choose one with "
         "decal.selection.",
-        SaturationWarning,
+        AnswerWarning,
         stacklevel=frames_within_decal(),
     )
 
@@ -92,7 +85,7 @@ def warn_if_saturated(
     warnings.warn(
         f"epistemic({measure!r}) should not rank these inputs, and may put confident ones first: "
         f"{fact}. Use epistemic('width') to rank, or predict with a larger alpha.",
-        SaturationWarning,
+        AnswerWarning,
         stacklevel=frames_within_this_folder(),
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_choice
-from decal._base.extras import needs
+from decal._base.errors import needs
 from decal.datasets._array_files import read_npz
 from decal.datasets._data_sets import Labels
 

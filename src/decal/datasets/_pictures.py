@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.extras import needs
+from decal._base.errors import needs
 from decal.datasets._data_sets import Images
 from decal.datasets._downloads import DamagedDataError
 

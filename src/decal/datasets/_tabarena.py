@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.extras import needs
+from decal._base.errors import needs
 from decal.datasets._archives import damaged, existing_folder
 from decal.datasets._data_sets import TableSet
 from decal.datasets._downloads import DamagedDataError, MissingDataError, cache_folder

@@ -10,43 +10,77 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from decal._base.checks import check_choice
-from decal.directions._class_shifts import ClassShifts
+from decal.directions._bounded_margins import BoundedMargins
+from decal.directions._class_shifts import ClassShifts, log_box, plausible_shifts
 from decal.directions._direction import (
+    WEIGHT_ROUND_OFF,
     Box,
     Direction,
     Endpoints,
     Evidence,
     Inputs,
     LabelledLogits,
-    Reference,
+    TensorInputs,
+    require_capability,
+    require_masks_taken,
 )
+from decal.directions._fit_state import RESIDUAL_TOLERANCE, FitState, Labels
+from decal.directions._ladder import ScaleSummary
 from decal.directions._lines import Line
-from decal.directions._local import Local
+from decal.directions._local import Local, local_balls, local_box
+from decal.directions._margins import MarginSummary
+from decal.directions._reference import REFERENCES, Reference, best_model
+from decal.directions._summarise import Answers, LabelMargins, summarise_label_margins
 from decal.directions._temperature import Temperature
-from decal.directions._top_logits import TopIntervals, TopLogits
+from decal.directions._tensors import head_bounds, is_masked, logs_of_probabilities
+from decal.directions._top_logits import TopIntervals, TopLogits, top_box
 
 __all__ = [
+    "BUILT_IN",
+    "REFERENCES",
+    "RESIDUAL_TOLERANCE",
+    "WEIGHT_ROUND_OFF",
+    "Answers",
+    "BoundedMargins",
     "Box",
     "ClassShifts",
     "Direction",
     "Endpoints",
     "Evidence",
+    "FitState",
     "Inputs",
+    "LabelMargins",
     "LabelledLogits",
+    "Labels",
     "Line",
     "Local",
+    "MarginSummary",
     "Reference",
+    "ScaleSummary",
     "Temperature",
+    "TensorInputs",
     "TopIntervals",
     "TopLogits",
+    "best_model",
     "direction_named",
+    "head_bounds",
+    "is_masked",
+    "local_balls",
+    "local_box",
+    "log_box",
+    "logs_of_probabilities",
     "parse_directions",
+    "plausible_shifts",
+    "require_capability",
+    "require_masks_taken",
+    "summarise_label_margins",
+    "top_box",
 ]
 
-OWN: Mapping[str, type[Direction]] = {
+BUILT_IN: Mapping[str, type[Direction]] = {
     direction.name: direction for direction in (ClassShifts, Temperature, Local)
 }
-"""The directions of decal itself, by name."""
+"""The directions of decal itself, by name; other packages may add theirs."""
 
 ENTRY_POINTS = "decal.directions"
 """The group of entry points by which other packages add directions of theirs."""
@@ -68,10 +102,10 @@ def direction_named(name: str, settings: Mapping[str, Any] | None = None) -> Dir
     >>> direction_named("temperature", {"ratio": 2.0})
     Temperature(ratio=2.0, evidence='model')
     """
-    kind: Any = OWN.get(name) if isinstance(name, str) else None
+    kind: Any = BUILT_IN.get(name) if isinstance(name, str) else None
     if kind is None:
         installed = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-        kind = installed[check_choice(name, "directions", (*OWN, *installed))].load()
+        kind = installed[check_choice(name, "directions", (*BUILT_IN, *installed))].load()
     return _require_direction(kind(**(settings or {})))
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.numerics import Array
-from decal.directions._binning import Summariser
 from decal.directions._margins import MarginSummary
+from decal.directions._summarise import Summariser
 
 FAR_MARGIN = 1000.0
 """Infinite margins are put here, beyond all that matters..."""

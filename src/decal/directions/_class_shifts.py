@@ -21,17 +21,15 @@ from decal._base.numerics import (
     sigmoid,
     softplus,
 )
-from decal.directions._binning import summarise_margins
 from decal.directions._bins import FAR
 from decal.directions._bounded_margins import FAR_SHIFT, BoundedMargins
 from decal.directions._direction import (
-    SAME,
+    WEIGHT_ROUND_OFF,
     Box,
     Direction,
     Endpoints,
     Inputs,
     LabelledLogits,
-    Reference,
 )
 from decal.directions._margins import (
     LARGEST_SEVENTH_DERIVATIVE,
@@ -40,6 +38,8 @@ from decal.directions._margins import (
     DataSummary,
     MarginSummary,
 )
+from decal.directions._reference import Reference
+from decal.directions._summarise import summarise_margins
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -60,13 +60,13 @@ LONG_SHIFT = 1e5
 """Shifts of more nats than these are rounded by 1e-11 nats or more. What such an endpoint misses is
 therefore counted relative to it."""
 
-LOST = 1e-10
+LARGEST_MISS = 1e-10
 """Nats per unit of weight by which no endpoint misses its budget if all went well..."""
 
 ROUNDINGS = 16.0
 """...but for so many roundings of the terms of its gain, and of the endpoint itself."""
 
-FURTHEST = 1e300
+LARGEST_SHIFT = 1e300
 """No finite shift is larger."""
 
 DEEPEST_LOGIT = 300.0
@@ -96,9 +96,9 @@ class ClassShifts(Direction):
         kind = BoundedMargins if "low.keys" in arrays else MarginSummary
         return kind.from_arrays(arrays)
 
-    def is_of(self, evidence: ClassEvidence, label_weight: Array) -> bool:
+    def matches(self, evidence: ClassEvidence, label_weight: Array) -> bool:
         """Whether the labels of every class have the same weight."""
-        found, room = evidence.label_weight, SAME * label_weight.sum()
+        found, room = evidence.label_weight, WEIGHT_ROUND_OFF * label_weight.sum()
         return found.shape == label_weight.shape and bool(
             (np.abs(found - label_weight) <= room).all()
         )
@@ -200,8 +200,8 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
 
     exact = None if summary.data is None else DataSummary(summary.data)
     stages = [stage for stage in (summary.coarse, summary, exact) if stage is not None]
-    least = np.where((side < 0) | left_out, -FURTHEST, 0.0)
-    most = np.where((side < 0) & ~left_out, 0.0, FURTHEST)
+    least = np.where((side < 0) | left_out, -LARGEST_SHIFT, 0.0)
+    most = np.where((side < 0) & ~left_out, 0.0, LARGEST_SHIFT)
     t = np.where(solve, _closest_roots(summary.coarse or summary, left_out, b, outside), 0.0)
     t = np.minimum(np.maximum(t, least), most)
     for stage in stages:
@@ -221,17 +221,17 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
             np.divide(left, rise, out=step, where=off)
             t = np.minimum(np.maximum(t - step, least), most)
             size = np.abs(step)
-            settled = size <= last_step + TOLERANCE * np.abs(t)
-            if settled.all():
+            converged = size <= last_step + TOLERANCE * np.abs(t)
+            if converged.all():
                 break
     after_step = np.minimum(W / 8 * np.minimum(size, 1.0) ** 2, short)
     missed = np.where(off, after_step, np.where(solve, short, 0.0))
     # An endpoint from which the gain still rises outwards is none: it only has the same gain.
-    lost = ~settled | (solve & (side * rise > TOLERANCE * W))
-    lost |= missed > LOST * W + ROUNDINGS * (noise + TOLERANCE * np.abs(t * rise))
-    if lost.any():
+    failed = ~converged | (solve & (side * rise > TOLERANCE * W))
+    failed |= missed > LARGEST_MISS * W + ROUNDINGS * (noise + TOLERANCE * np.abs(t * rise))
+    if failed.any():
         found, short = _bisected(stages[-1], w, left_of_budget, side, left_out)
-        t, missed = np.where(lost, found, t), np.where(lost, short, missed)
+        t, missed = np.where(failed, found, t), np.where(failed, short, missed)
     room = W * np.maximum(np.abs(t) / LONG_SHIFT, 1.0)
     room = np.where(room > 0, room, 1.0)  # of nothing, nothing is missed
     # Both softplus sums of a gain carry a remainder; they cancel as t goes to 0.
@@ -272,8 +272,8 @@ def _bisected(
         The classes whose gain is measured from t = -inf.
     """
     shape = start.shape
-    inside = _rank(np.broadcast_to(np.where(left_out, -FURTHEST, 0.0), shape))
-    outside = _rank(np.broadcast_to(side * FURTHEST, shape))
+    inside = _rank(np.broadcast_to(np.where(left_out, -LARGEST_SHIFT, 0.0), shape))
+    outside = _rank(np.broadcast_to(side * LARGEST_SHIFT, shape))
     t, left = np.zeros(shape), np.zeros(shape)
     for _ in range(64):
         middle = (inside >> 1) + (outside >> 1) + (inside & outside & 1)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.numerics import Array, Logits, for_each_block, softmax
+from decal.directions._reference import Reference
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,59 +25,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SAME = 1e-6
+WEIGHT_ROUND_OFF = 1e-6
 """Share of all weight by which sums of the same weights may differ: those of float32 add up so."""
-
-
-@dataclass(frozen=True)
-class Reference:
-    """The model from which gains are measured: scale * logits + center.
-
-    Attributes
-    ----------
-    center : (K,) array
-        Shifts of the logits. Minus infinity leaves a class out.
-    scale : float
-        Factor on the logits.
-    distance : float
-        Log-likelihood gained over the model itself, in nats per unit of weight.
-    name : str
-        "model", the model as it is; "best", the one of the greatest likelihood; "halfway", the mean
-        of the logits of both.
-    """
-
-    center: Array
-    scale: float = 1.0
-    distance: float = 0.0
-    name: str = "model"
-
-    @property
-    def is_best(self) -> bool:
-        """Whether no shift gains likelihood over it."""
-        return self.name == "best"
-
-    def scaled(self, logits: Logits) -> Logits:
-        """The logits times the scale, in float64 unless there is nothing to do."""
-        if self.scale == 1:
-            return logits
-        return np.multiply(logits, self.scale, dtype=np.float64)
-
-    @cached_property
-    def _left_out(self) -> NDArray[np.intp]:
-        return np.flatnonzero(np.isneginf(self.center))
-
-    def require_rivals(self, logits: Logits) -> None:
-        """ValueError if only classes that the reference leaves out are not masked in a row."""
-        if not self._left_out.size or np.minimum.reduce(logits, axis=None) > -np.inf:
-            return
-        kept = np.delete(logits, self._left_out, axis=1)
-        alone = np.isneginf(kept.max(axis=1))
-        if alone.any():
-            raise ValueError(
-                "logits must leave a class unmasked that fit has seen labels of, for "
-                f"reference={self.name!r}: got none in row {int(alone.argmax())}. "
-                "Use reference='model'."
-            )
 
 
 @dataclass(frozen=True)
@@ -290,7 +240,7 @@ class Direction(ABC):
     def restore(self, arrays: dict[str, NDArray[Any]]) -> Any:
         """Evidence from its arrays, taken out of the dictionary; ValueError if they are damaged."""
 
-    def is_of(self, evidence: Any, label_weight: Array) -> bool:  # noqa: ARG002
+    def matches(self, evidence: Any, label_weight: Array) -> bool:  # noqa: ARG002
         """Whether restored evidence can be of data whose labels have these weights (K,)."""
         return True
 
@@ -359,10 +309,14 @@ def require_masks_taken(directions: Iterable[Direction], logits: Logits) -> None
     for direction in directions:
         if not direction.takes_masks and np.isneginf(logits).any():
             advice = "Replace -inf by a large negative number, or leave this direction out."
-            require([direction], "takes_masks", "masked classes (logits of -inf)", advice)
+            require_capability(
+                [direction], "takes_masks", "masked classes (logits of -inf)", advice
+            )
 
 
-def require(directions: Iterable[Direction], capability: str, purpose: str, advice: str) -> None:
+def require_capability(
+    directions: Iterable[Direction], capability: str, purpose: str, advice: str
+) -> None:
     """ValueError unless every direction has a capability.
 
     Parameters

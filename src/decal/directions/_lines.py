@@ -22,8 +22,8 @@ from decal.directions._direction import (
     Endpoints,
     Inputs,
     LabelledLogits,
-    Reference,
 )
+from decal.directions._reference import Reference
 
 MAX_NEWTON_STEPS = 200
 TOLERANCE = 4 * float(np.finfo(np.float64).eps)

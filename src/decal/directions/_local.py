@@ -36,14 +36,14 @@ from decal._base.numerics import (
     softplus,
 )
 from decal.directions._direction import (
-    SAME,
+    WEIGHT_ROUND_OFF,
     Box,
     Direction,
     Endpoints,
     Inputs,
     LabelledLogits,
-    Reference,
 )
+from decal.directions._reference import Reference
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -121,10 +121,10 @@ class Local(Direction):
         """The weight from its array."""
         return TotalWeight(float(arrays.pop("weight")))
 
-    def is_of(self, evidence: TotalWeight, label_weight: Array) -> bool:
+    def matches(self, evidence: TotalWeight, label_weight: Array) -> bool:
         """Whether the weight is the same."""
         weight = float(label_weight.sum())
-        return abs(evidence.value - weight) <= SAME * weight
+        return abs(evidence.value - weight) <= WEIGHT_ROUND_OFF * weight
 
     def endpoints(
         self,

@@ -43,7 +43,7 @@ from decal.directions._bins import (
     is_far,
     places,
 )
-from decal.directions._direction import LabelledLogits
+from decal.directions._direction import WEIGHT_ROUND_OFF, LabelledLogits
 
 LARGEST_SIXTH_DERIVATIVE = 1 / 4
 """Maximum of |d^6 softplus|, reached at 0: it bounds the Taylor remainder after ORDER = 5."""
@@ -56,9 +56,6 @@ COARSE_WIDTH = 1 / 2
 
 NO_WEIGHT = 1e-12
 """A difference of weights below this share of them is round-off."""
-
-SAME_WEIGHT = 1e-6
-"""Share by which the weight of a class's bins in a file may miss that of all rows, by round-off."""
 
 TANGENT_SHIFTS = 2.0 ** np.arange(-5, 4)
 """Where tangents of the gain are taken, on both sides of 0: the solver starts from their roots."""
@@ -290,7 +287,7 @@ class MarginSummary:
 
     def _require_plausible(self) -> None:
         """ValueError if the sums cannot be of margins."""
-        round_off = np.full(len(self.label_weight), SAME_WEIGHT) * self.total_weight
+        round_off = np.full(len(self.label_weight), WEIGHT_ROUND_OFF) * self.total_weight
         # Every row has a margin in every class, finite or not.
         weight = np.add.reduceat(self.moments[0], self.starts) + self.masked + self.certain
         # Margins lie in their bins, so the j-th power sum is at most (h / 2)^j times the weight.
@@ -317,7 +314,7 @@ class MarginSummary:
     def _unsure(self) -> float:
         """By how much sums of probabilities in a file may be off: round-off, and wide bins."""
         per_nat = LARGEST_SEVENTH_DERIVATIVE / LARGEST_SIXTH_DERIVATIVE
-        return float(SAME_WEIGHT * np.sum(self.total_weight) + per_nat * self.remainder.sum())
+        return float(WEIGHT_ROUND_OFF * np.sum(self.total_weight) + per_nat * self.remainder.sum())
 
     def require_best(self) -> None:
         """ValueError if a shift gains likelihood, which none does from the best reference."""

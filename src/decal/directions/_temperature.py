@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from decal._base.checks import check_choice, check_tolerance
 from decal._base.numerics import Array
 from decal.directions._direction import (
-    SAME,
+    WEIGHT_ROUND_OFF,
     Box,
     Direction,
     Endpoints,
     Inputs,
     LabelledLogits,
-    Reference,
 )
 from decal.directions._ladder import RUNG, STENCIL, ScaleSummary, summarise_scales
 from decal.directions._peaks import widen_by_scale
+from decal.directions._reference import Reference
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -95,12 +95,12 @@ class Temperature(Direction):
         """A summary from its arrays."""
         return ScaleSummary.from_arrays(arrays)
 
-    def is_of(self, evidence: ScaleSummary, label_weight: Array) -> bool:
+    def matches(self, evidence: ScaleSummary, label_weight: Array) -> bool:
         """Whether there are no more classes, and the same weight in all."""
         weight = float(label_weight.sum())
         return (
             len(evidence.seen) <= len(label_weight)
-            and abs(evidence.weight - weight) <= SAME * weight
+            and abs(evidence.weight - weight) <= WEIGHT_ROUND_OFF * weight
         )
 
     def endpoints(self, evidence: ScaleSummary, budgets: Array, reference: Reference) -> Endpoints:

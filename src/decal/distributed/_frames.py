@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.extras import needs
+from decal._base.errors import listing, needs
 from decal._base.numerics import Array, Logits
-from decal._base.places import listing
 from decal.credal._boxes import IntervalCredalSet
 from decal.distributed._partitions import (
     BadPartitionError,

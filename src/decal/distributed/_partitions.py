@@ -15,17 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_class_names, check_labels, check_weights
+from decal._base.errors import InputError, TablePlace
 from decal._base.inputs import (
     look_like_probabilities,
     require_possible_labels,
     warn_of_probabilities,
 )
 from decal._base.numerics import Array, Logits
-from decal._base.places import TablePlace
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
-from decal.directions._direction import require
-from decal.directions._learnt import Learnt
+from decal.directions import FitState, require_capability
 from decal.io import model_files
 from decal.shift import LabelShift
 from decal.shift._shift_files import KIND
@@ -42,7 +41,7 @@ LISTED = 10
 LABEL_ADVICE = "Turn names into column numbers first, or give them as classes."
 
 
-class BadPartitionError(ValueError):
+class BadPartitionError(InputError):
     """Something is wrong with the rows of one partition; the message says what, and where."""
 
 
@@ -52,7 +51,7 @@ class PartitionPlace(TablePlace):
 
     partition: int
 
-    error: ClassVar[type[ValueError]] = BadPartitionError
+    error: ClassVar[type[InputError]] = BadPartitionError
 
     @property
     def within(self) -> str:
@@ -87,7 +86,7 @@ class Recipe:
                 "recentering needs all the data at once. Fit on one machine with decal.decalibrate."
             )
         advice = "Fit on one machine with decal.decalibrate."
-        require(self.model.directions, "streams", "a cluster", advice)
+        require_capability(self.model.directions, "streams", "a cluster", advice)
         if self.classes is not None:
             check_class_names(self.classes, len(self.classes))
 
@@ -111,7 +110,7 @@ class PartitionEvidence(NamedTuple):
 
     Attributes
     ----------
-    learnt : Learnt or None
+    learnt : FitState or None
         None without a row of positive weight.
     first : int
         The first partition that has such rows.
@@ -123,7 +122,7 @@ class PartitionEvidence(NamedTuple):
         Whether all rows, of which there are enough to tell, look like probabilities.
     """
 
-    learnt: Learnt | None = None
+    learnt: FitState | None = None
     first: int = -1
     rows: int = 0
     problems: tuple[tuple[int, str], ...] = ()

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_class_names
-from decal._base.extras import needs
+from decal._base.errors import needs
 from decal._base.numerics import Array
 from decal.credal._boxes import IntervalCredalSet
 from decal.decalibrator import Decalibrator

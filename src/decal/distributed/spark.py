@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from decal._base.checks import check_class_names
-from decal._base.extras import needs
+from decal._base.errors import needs
 from decal.decalibrator import Decalibrator
 from decal.distributed._partitions import (
     FAN_IN,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_choice, check_count, check_share
-from decal._base.extras import needs
+from decal._base.errors import needs
 from decal._base.numerics import Array
 from decal.credal import CredalSet, IntervalCredalSet
 from decal.evaluate._tails import at_least, at_most, holm

@@ -13,10 +13,7 @@ from numpy.typing import NDArray
 
 from decal._base.numerics import Array
 from decal.decalibrator import Decalibrator
-from decal.directions._class_shifts import ClassShifts
-from decal.directions._local import Local
-from decal.directions._margins import MarginSummary
-from decal.directions._temperature import Temperature
+from decal.directions import ClassShifts, Local, MarginSummary, Temperature
 
 NODES = 64
 """Budgets at which a curve is stored, besides those of the slider's levels."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import to_numpy
-from decal._base.extras import needs
+from decal._base.errors import needs
 
 LARGEST_SIDE = 96
 """Longest side of a thumbnail in pixels; smaller pictures are kept as they are."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decal._base.extras import needs
+from decal._base.errors import needs
 from decal.explorer._page import style, widget_script
 
 with needs(

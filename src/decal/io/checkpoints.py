@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
-from decal._base.places import listing
+from decal._base.errors import listing
 from decal.io.folders import CHECKPOINT_ENDING, Folder, Layout, Part, UnreadableError
 from decal.io.locks import only_writer_of
 from decal.io.sources import LogitSource
@@ -106,7 +106,7 @@ class Monitor:
 
 
 @dataclass
-class FitState:
+class FitProgress:
     """How far a fit has come.
 
     Attributes
@@ -185,7 +185,7 @@ class FitCheckpoint:
 
     def read(
         self, settings: Mapping[str, Any], load: Callable[[Path], StreamedModel]
-    ) -> FitState | None:
+    ) -> FitProgress | None:
         """The state, if there is one; ValueError if it is of another fit, or damaged.
 
         Parameters
@@ -214,7 +214,7 @@ class FitCheckpoint:
                 )
         return state
 
-    def _parsed(self, text: str, load: Callable[[Path], StreamedModel]) -> FitState:
+    def _parsed(self, text: str, load: Callable[[Path], StreamedModel]) -> FitProgress:
         kept = json.loads(text)
         if (kept["format"], kept["version"]) != (FORMAT, VERSION):
             raise ValueError("of another format or version")
@@ -227,7 +227,7 @@ class FitCheckpoint:
             for name in ("evidence", "partial")
         }
         self._written = (len(kept["done"]), kept["evidence"])
-        return FitState(
+        return FitProgress(
             kept["settings"],
             layout and Layout(int(layout["width"]), classes),
             [_checked(part) for part in kept["done"]],
@@ -236,7 +236,7 @@ class FitCheckpoint:
             models["partial"],
         )
 
-    def write(self, state: FitState) -> None:
+    def write(self, state: FitProgress) -> None:
         """Replace the state that was written before."""
         self.path.mkdir(exist_ok=True)
         if self._written[0] != len(state.done):
@@ -338,7 +338,7 @@ def learn(
     monitor = monitor or Monitor()
     settings = folder.settings | {"directions": [[d.name, d.settings()] for d in model.directions]}
     settings = json.loads(json.dumps(settings))
-    state = checkpoint.read(settings, type(model).load) or FitState(settings)
+    state = checkpoint.read(settings, type(model).load) or FitProgress(settings)
     todo = _remaining(folder, state, checkpoint)
     survey = folder.survey(todo, state.layout)
     faults = dict(survey.faults)
@@ -374,7 +374,7 @@ def _learn_part(
     model: StreamedModel,
     part: Part,
     source: LogitSource,
-    state: FitState,
+    state: FitProgress,
     keeper: _Keeper,
     monitor: Monitor,
 ) -> None:
@@ -397,7 +397,7 @@ def _learn_part(
 class _Keeper:
     """Writes checkpoints, but not so often that this takes more than LARGEST_SHARE of the time."""
 
-    def __init__(self, checkpoint: FitCheckpoint, state: FitState, every: float) -> None:
+    def __init__(self, checkpoint: FitCheckpoint, state: FitProgress, every: float) -> None:
         self.checkpoint, self.state, self.every = checkpoint, state, every
         self.last, self.wait = time.monotonic(), every
 
@@ -414,7 +414,7 @@ class _Keeper:
         self.wait = max(self.every, (self.last - begun) / LARGEST_SHARE) if self.every else 0.0
 
 
-def _all_evidence(state: FitState, folder: Folder, faults: Mapping[str, str]) -> StreamedModel:
+def _all_evidence(state: FitProgress, folder: Folder, faults: Mapping[str, str]) -> StreamedModel:
     """What all files say; ValueError if they say nothing."""
     if not state.done:
         raise ValueError(
@@ -428,7 +428,7 @@ def _all_evidence(state: FitState, folder: Folder, faults: Mapping[str, str]) ->
     return state.evidence
 
 
-def _remaining(folder: Folder, state: FitState, checkpoint: FitCheckpoint) -> list[Part]:
+def _remaining(folder: Folder, state: FitProgress, checkpoint: FitCheckpoint) -> list[Part]:
     """The parts still to be read, a half-read one first; ValueError if a finished one changed."""
     now = {part.name: part for part in folder.parts}
     for kept in state.done:
@@ -448,7 +448,7 @@ def _remaining(folder: Folder, state: FitState, checkpoint: FitCheckpoint) -> li
 
 
 def _refusal(
-    faults: dict[str, str], folder: Folder, state: FitState, checkpoint: FitCheckpoint
+    faults: dict[str, str], folder: Folder, state: FitProgress, checkpoint: FitCheckpoint
 ) -> ValueError:
     """An error about bad parts that says what is kept and what can be done."""
     first, *others = faults

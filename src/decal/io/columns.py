@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from decal._base.data_frames import INDEX, row_numbers
-from decal._base.places import is_whole_number, listing
+from decal._base.errors import is_whole_number, listing
 from decal.io.formats import Block, DataFile, Stream
 
 ALL = "*"

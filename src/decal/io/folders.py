@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from decal._base.places import listing
+from decal._base.errors import InputError, listing
 from decal.io.formats import READABLE, either
 from decal.io.sources import Chunk, LogitSource, lists_of_nothing, open_source
 
@@ -40,7 +40,7 @@ FAULTS_OF_A_FILE = (
 """Errors of the system that concern one file alone. (pyarrow's own have no number.)"""
 
 
-class UnreadableError(ValueError):
+class UnreadableError(InputError):
     """One file of a folder cannot be read, or holds what cannot be; the message names it.
 
     No other error may let a file be left out.

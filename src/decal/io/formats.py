@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_class_names
-from decal._base.extras import needs
+from decal._base.errors import TablePlace, is_whole_number, listing, needs
 from decal._base.numerics import row_blocks
-from decal._base.places import TablePlace, is_whole_number, listing
 from decal.io import gate
 
 FORMATS = (".npz", ".npy", ".csv", ".parquet")

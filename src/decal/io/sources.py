@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 
 from decal._base.checks import check_probabilities, check_weights, label_numbers
 from decal._base.data_frames import Index, check_index
+from decal._base.errors import listing, require_all
 from decal._base.inputs import check_floor, read_logits, require_possible_labels
 from decal._base.numerics import Array, Logits
-from decal._base.places import listing, require_all
 from decal.io.columns import ALL, chosen_classes, without_row_numbers
 from decal.io.formats import (
     CHUNK_ELEMENTS,

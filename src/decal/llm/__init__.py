@@ -2,7 +2,9 @@
 
 Responses of servers (OpenAI, vLLM, llama.cpp, ollama) list a few tokens; what they leave out is an
 interval, not a guess. Models of transformers tell the whole vocabulary. Responses need NumPy and
-SciPy only. Imports from `_base`, `io`, `credal`, `directions` and `decalibrator`.
+SciPy only. `decal.llm.text` has classifiers that were trained for texts.
+
+Imports from `_base`, `io`, `credal`, `directions`, `decalibrator` and `_pretrained`.
 """
 
 from decal.credal import union
@@ -11,15 +13,14 @@ from decal.llm._answers import (
     Answers,
     Position,
     Skipped,
-    SkippedWarning,
     read_answer,
     read_answers,
 )
 from decal.llm._causal import label_logits, next_token_log_probabilities, vocabulary_tokens
-from decal.llm._fitting import decalibrate, label_probabilities, predict
-from decal.llm._masses import LabelMasses, label_masses, vocabulary_masses
+from decal.llm._masses import label_masses, vocabulary_masses
 from decal.llm._prompts import option_orders, spread
 from decal.llm._ratings import Ratings
+from decal.llm._unlisted import LabelMasses, decalibrate, label_probabilities, predict
 from decal.llm._verbaliser import Verbaliser
 
 __all__ = [
@@ -29,7 +30,6 @@ __all__ = [
     "Position",
     "Ratings",
     "Skipped",
-    "SkippedWarning",
     "Verbaliser",
     "decalibrate",
     "label_logits",

@@ -22,31 +22,17 @@ from pathlib import Path
 from typing import Any, Self, TypeGuard
 
 from decal._base.checks import check_choice
+from decal._base.errors import InputWarning, listing
 from decal._base.inputs import frames_within_decal
-from decal._base.places import listing
-
-__all__ = [
-    "Answer",
-    "Answers",
-    "Position",
-    "Skipped",
-    "SkippedWarning",
-    "read_answer",
-    "read_answers",
-]
 
 ASK = "Ask for them: logprobs=True, top_logprobs=20 (completions: logprobs=5; llama.cpp: n_probs)."
 """What to do if a response has no log-probabilities."""
-
-TOKEN_ID = re.compile(r"token_id:\d+")
-"""What vLLM writes instead of a token if it is asked for numbers."""
 
 UNLIKELY = -9999.0
 """What OpenAI and vLLM write for a token that is too improbable to be listed, or for -inf."""
 
 ROUNDING = 1e-4
-"""By how much servers round: sums of probabilities, and log-probabilities, may exceed their largest
-value by this."""
+"""Servers round: probabilities may sum to this more than 1, and their logarithms exceed 0 by it."""
 
 
 @dataclass(frozen=True)
@@ -93,23 +79,9 @@ class Answer:
         return f"Answer({self.text!r}, {len(self.positions)} positions, {listed} tokens listed)"
 
 
-class SkippedWarning(UserWarning):
-    """Responses that hold no answer were left out, as asked for."""
-
-
 @dataclass(frozen=True)
 class Skipped:
-    """A response that holds no answer.
-
-    Attributes
-    ----------
-    index : int
-        Its place among all responses, from 0.
-    name : str or None
-        The `custom_id` of a batch, if there is one.
-    reason : str
-        What is wrong with it.
-    """
+    """A response that holds no answer: its index among all, its `custom_id` if any, and why."""
 
     index: int
     name: str | None
@@ -117,20 +89,11 @@ class Skipped:
 
 
 class Answers(tuple[Answer, ...]):
-    """Some answers.
-
-    Parameters
-    ----------
-    answers : iterable of Answer
-        In the order of the responses.
-    skipped : iterable of Skipped
-        The responses that were left out.
-    """
+    """Answers in the order of the responses; `skipped` are the responses that were left out."""
 
     skipped: tuple[Skipped, ...]
 
     def __new__(cls, answers: Iterable[Answer], skipped: Iterable[Skipped] = ()) -> Self:
-        """A tuple that knows what was left out."""
         found = super().__new__(cls, answers)
         found.skipped = tuple(skipped)
         return found
@@ -146,14 +109,9 @@ def read_answers(responses: Any, *, errors: str = "raise") -> Answers:
         line, such as the output of a batch.
     errors : str
         What to do about a response that holds no answer, as of a request that met a limit (429).
-        "raise": an error. "skip": leave it out, with a SkippedWarning that counts and names what
-        was left out; the `skipped` of the answers lists it. Labels of such rows are then to be
-        left out, too.
-
-    Raises
-    ------
-    ValueError
-        That names the response, or the line, and what is wrong with it.
+        "raise": a ValueError that names the response, or the line, and what is wrong with it.
+        "skip": leave it out, with an InputWarning; the `skipped` of the answers lists it. Leave
+        out the labels of such rows, too.
 
     Examples
     --------
@@ -173,16 +131,17 @@ def read_answers(responses: Any, *, errors: str = "raise") -> Answers:
                 f"responses must be a list of responses, or a file of JSON lines: got {path}, "
                 "which does not exist."
             )
-        return _each(_lines(path), errors)
+        return _read_each(_lines(path), errors)
     if not is_list(responses):
         raise ValueError(
             f"responses must be a list of responses: got one {type(responses).__name__}. Put it in "
             "a list, or use read_answer."
         )
-    return _each(((f"response {i}", item) for i, item in enumerate(responses)), errors)
+    return _read_each(((f"response {i}", item) for i, item in enumerate(responses)), errors)
 
 
-def _each(named: Iterable[tuple[str, Any]], errors: str) -> Answers:
+def _read_each(named: Iterable[tuple[str, Any]], errors: str) -> Answers:
+    """The answers in responses, each with what messages call it."""
     answers: list[Answer] = []
     skipped: list[Skipped] = []
     called = []
@@ -206,7 +165,7 @@ def _each(named: Iterable[tuple[str, Any]], errors: str) -> Answers:
         warnings.warn(
             f"{len(skipped)} of {total} responses hold no answer and are left out: "
             f"{listing(called)}. The first: {skipped[0].reason}",
-            SkippedWarning,
+            InputWarning,
             stacklevel=frames_within_decal(),
         )
     return Answers(answers, skipped)
@@ -215,7 +174,7 @@ def _each(named: Iterable[tuple[str, Any]], errors: str) -> Answers:
 def _name_of(item: Any) -> str | None:
     """The name of a response that could not be read, if that much can be."""
     try:
-        return _custom_id(_plain(_parsed(item)))
+        return _custom_id(_parsed(item))
     except ValueError:
         return None
 
@@ -239,12 +198,7 @@ def read_answer(response: Any) -> Answer:
     ----------
     response : dict, str or object
         Of OpenAI, vLLM, llama.cpp or ollama: chat, completion or their own form; or a line of a
-        batch's output. An object has attributes instead of keys, or a method `model_dump`, as those
-        of the `openai` and `ollama` clients.
-
-    Returns
-    -------
-    Answer
+        batch's output. An object has attributes instead of keys, or a method `model_dump`.
 
     Examples
     --------
@@ -257,7 +211,7 @@ def read_answer(response: Any) -> Answer:
     """
     if isinstance(response, Answer):
         return response
-    body = _plain(_parsed(response))
+    body = _parsed(response)
     if not isinstance(body, Mapping):
         raise ValueError(
             f"response must be a response of a language model: got {_kind(body)}. "
@@ -299,11 +253,11 @@ def _entries(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if "choices" in body:
         return _of_choices(body["choices"])
     if "completion_probabilities" in body:
-        return [_plain(entry) for entry in _listed(body, "completion_probabilities")]
+        return _listed(body, "completion_probabilities")
     if "output" in body:
         return _of_outputs(body["output"])
     if body.get("logprobs") is not None:
-        return [_plain(entry) for entry in _listed(body, "logprobs")]
+        return _listed(body, "logprobs")
     if {"message", "response", "content", "logprobs"} & set(body):
         raise ValueError(f"response must have log-probabilities: got none. {ASK}")
     raise ValueError(
@@ -322,7 +276,7 @@ def _of_choices(choices: Any) -> list[Mapping[str, Any]]:
         raise ValueError(f"response must have log-probabilities: got logprobs=None. {ASK}")
     logprobs = _object(choice["logprobs"], "logprobs")
     if logprobs.get("content") is not None:
-        return [_plain(entry) for entry in _listed(logprobs, "content")]
+        return _listed(logprobs, "content")
     if "top_logprobs" not in logprobs:
         raise ValueError(
             f"logprobs must have content (chat) or top_logprobs (completions): got the keys "
@@ -335,7 +289,7 @@ def _of_mappings(logprobs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The form of completions: parallel lists, and a mapping from tokens to numbers."""
     if logprobs["top_logprobs"] is None:
         raise ValueError(f"top_logprobs must list tokens: got None. {ASK}")
-    tops = [_plain(top) for top in _listed(logprobs, "top_logprobs")]
+    tops = _listed(logprobs, "top_logprobs")
     unknown = {"tokens": [None] * len(tops), "token_logprobs": [None] * len(tops)}
     given = {**unknown, **{key: logprobs[key] for key in unknown if logprobs.get(key)}}
     tokens, values = (_listed(given, key) for key in unknown)
@@ -360,7 +314,7 @@ def _of_outputs(outputs: Any) -> list[Mapping[str, Any]]:
         for part in parts if is_list(parts) else ():
             said = _object(part, "content")
             if said.get("logprobs"):
-                return [_plain(entry) for entry in _listed(said, "logprobs")]
+                return _listed(said, "logprobs")
     raise ValueError(
         "response must have log-probabilities: got none. Ask for them: top_logprobs=20, "
         "include=['message.output_text.logprobs']."
@@ -390,15 +344,12 @@ def _position(entry: Any, index: int) -> Position:
 def _bounded(
     listed: list[tuple[str, float]], sampled: str | None, value: Any, index: int
 ) -> Position:
-    """A position of what is listed, and of the token that was sampled, which may not be listed.
-
-    Some servers put the sampled token into the list although it is not among the most probable;
-    it then bounds nothing. So if the last of the list is the sampled token, the one before it is
-    the cap.
-    """
+    """A position of what is listed, and of the token that was sampled, which may not be listed."""
     listed = sorted(((t, v) for t, v in listed if v > UNLIKELY), key=lambda pair: -pair[1])
     if not listed:
         raise ValueError(f"position {index} must list a possible token: got -inf only.")
+    # Some servers list the sampled token although it is not among the most probable: it then
+    # bounds nothing, and the one before it does.
     bounding = listed[:-1] if listed[-1][0] == sampled else listed
     cap = bounding[-1][1] if bounding else 0.0
     if sampled is not None and value is not None and sampled not in (t for t, _ in listed):
@@ -440,10 +391,7 @@ def _pair(item: Any, index: int) -> tuple[str, float]:
 
 
 def _token_of(entry: Mapping[str, Any]) -> str:
-    """The text of a token: its bytes, if the server says them, are never ambiguous.
-
-    A part of a character is "�".
-    """
+    """The text of a token, by its bytes if the server gives them; part of a character is "�"."""
     raw = entry.get("bytes")
     if is_list(raw) and len(raw):
         try:
@@ -453,7 +401,7 @@ def _token_of(entry: Mapping[str, Any]) -> str:
     token = entry.get("token")
     if token is None:
         return ""
-    if not isinstance(token, str) or TOKEN_ID.fullmatch(token):
+    if not isinstance(token, str) or re.fullmatch(r"token_id:\d+", token):  # vLLM's numbers
         raise ValueError(
             f"token must be text: got {_kind(token)}. Leave return_tokens_as_token_ids out."
         )
@@ -464,8 +412,9 @@ def _token_of(entry: Mapping[str, Any]) -> str:
 
 
 def _parsed(response: Any) -> Any:
+    """What JSON text says, or what an object holds."""
     if not isinstance(response, str | bytes):
-        return response
+        return _plain(response)
     try:
         return json.loads(response)
     except ValueError as error:
@@ -480,9 +429,7 @@ def _plain(value: Any) -> Any:
         return value
     if hasattr(value, "model_dump"):
         return value.model_dump()
-    if hasattr(value, "__dict__"):
-        return vars(value)
-    return value
+    return getattr(value, "__dict__", value)
 
 
 def _object(value: Any, name: str) -> Mapping[str, Any]:
@@ -492,11 +439,11 @@ def _object(value: Any, name: str) -> Mapping[str, Any]:
     return found
 
 
-def _listed(body: Mapping[str, Any], key: str) -> Sequence[Any]:
+def _listed(body: Mapping[str, Any], key: str) -> list[Any]:
     listed = body[key]
     if not is_list(listed):
         raise ValueError(f"{key} must be a list: got {_kind(listed)}. {ASK}")
-    return listed
+    return [_plain(item) for item in listed]
 
 
 def is_list(value: Any) -> TypeGuard[Sequence[Any]]:
@@ -514,6 +461,6 @@ def _kind(value: Any) -> str:
     return "None" if value is None else f"{type(value).__name__} {_short(value)}"
 
 
-def _short(value: Any, most: int = 60) -> str:
+def _short(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= most else f"{text[:most]}…"
+    return text if len(text) <= 60 else f"{text[:60]}…"

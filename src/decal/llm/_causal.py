@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,24 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_count, check_flag
-from decal._base.extras import needs
+from decal._base.errors import needs
 from decal._base.numerics import Array
 from decal.io.progress import progress_bar
 from decal.llm._verbaliser import Verbaliser
 
-__all__ = ["label_logits", "next_token_log_probabilities", "vocabulary_tokens"]
-
-UNLIMITED = 10**9
-"""A tokenizer without a limit states an astronomic one, above this number of tokens."""
-
 Ids = tuple[int, ...]
 
-
-@contextmanager
-def _packages() -> Iterator[None]:
-    message = "decal.llm needs transformers and PyTorch for models: pip install 'decal[llm]'"
-    with needs("torch", "transformers", message=message):
-        yield
+NEEDED = "decal.llm needs transformers and PyTorch for models: pip install 'decal[llm]'"
 
 
 def next_token_log_probabilities(
@@ -60,7 +49,7 @@ def next_token_log_probabilities(
 
     Notes
     -----
-    Memory is 4 n V bytes. `label_logits` keeps the labels only.
+    Takes 4 n V bytes; `label_logits` keeps the labels only.
     """
     reader = Reader.of(model, tokenizer)
     rows = [reader.encode(prompt, i, chat) for i, prompt in enumerate(_several(prompts))]
@@ -92,18 +81,12 @@ def label_logits(
         probabilities, so labels may share their first tokens.
     templates : str or sequence of str, optional
         Texts with {} where the prompt goes, or with {name} where its value goes if prompts are
-        mappings. With a sequence of M the result is (M, n, K): see `decal.llm.spread`.
+        mappings. A sequence of M gives (M, n, K): see `decal.llm.spread`.
 
-    Returns
-    -------
-    (n, K) array
-        Not normalised: the rest is the probability of saying something else. With templates,
-        (M, n, K) if there is a sequence of them.
-
-    Raises
-    ------
-    ValueError
-        If the tokens of one label begin those of another, whose probability would count twice.
+    Notes
+    -----
+    Logits are not normalised: the rest is the probability of saying something else. Labels whose
+    tokens begin those of another, so that they would count twice, are refused.
     """
     if templates is not None and not isinstance(templates, str):
         items = list(_several(prompts))
@@ -168,7 +151,7 @@ def check_templates(templates: Iterable[Any]) -> tuple[str, ...]:
 
 def _fields(template: str) -> list[str]:
     try:
-        return [field for _, field, _, _ in string.Formatter().parse(template) if field is not None]
+        return [field for _, field, *_ in string.Formatter().parse(template) if field is not None]
     except ValueError as error:
         raise ValueError(
             f"templates must hold {{}} or {{name}}: got {template!r} ({error}). "
@@ -177,17 +160,7 @@ def _fields(template: str) -> list[str]:
 
 
 def fill(template: str, item: Any, index: int = 0) -> str:
-    """A template with a text, or with the values of a mapping, in its places.
-
-    Parameters
-    ----------
-    template : str
-        With {} or {name}. Braces in the text or in the values are left as they are.
-    item : str or mapping
-        What goes there.
-    index : int
-        The number of the item, for messages.
-    """
+    """A template with a text at {}, or with the values of a mapping at {name}."""
     if isinstance(item, str):
         if any(_fields(template)):
             raise ValueError(
@@ -259,30 +232,18 @@ def _scored(
 
 @dataclass(frozen=True)
 class Reader:
-    """A model with all that is needed to run it on prompts of different lengths.
-
-    Attributes
-    ----------
-    model, tokenizer
-        Of transformers.
-    size : int
-        The number of columns of its logits.
-    limit : int or None
-        The number of tokens that the model takes.
-    takes : frozenset of str
-        The arguments of the model.
-    """
+    """A model with all that is needed to run it on prompts of different lengths."""
 
     model: Any
     tokenizer: Any
-    size: int
-    limit: int | None
-    takes: frozenset[str]
+    size: int  # of its vocabulary: the columns of its logits
+    limit: int | None  # the number of tokens that it takes
+    takes: frozenset[str]  # its arguments
 
     @classmethod
     def of(cls, model: Any, tokenizer: Any) -> Reader:
         """Of a model and its tokenizer; ValueError if it is no causal language model."""
-        with _packages():
+        with needs("torch", "transformers", message=NEEDED):
             import torch  # noqa: F401
             import transformers  # noqa: F401
         config = model.config
@@ -291,11 +252,9 @@ class Reader:
                 f"model must be a causal language model: got {type(model).__name__}. "
                 "Load it with AutoModelForCausalLM."
             )
-        limits = (tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
-        limit = min((n for n in limits if n is not None and n < UNLIMITED), default=None)
         size = int(model.get_output_embeddings().weight.shape[0])
         takes = frozenset(inspect.signature(model.forward).parameters)
-        return cls(model.eval(), tokenizer, size, limit, takes)
+        return cls(model.eval(), tokenizer, size, token_limit(config, tokenizer), takes)
 
     def encode(self, prompt: Any, index: int, chat: bool) -> Ids:
         """The tokens of a prompt: a text, or messages."""
@@ -303,7 +262,7 @@ class Reader:
         if isinstance(prompt, str):
             if not check_flag(chat, "chat"):
                 ids = self.tokenizer(prompt)["input_ids"]
-                return self._checked(ids, index)
+                return self._fitting(ids, index)
             messages = [{"role": "user", "content": prompt}]
         if not _are_messages(messages):
             raise ValueError(
@@ -318,9 +277,10 @@ class Reader:
         text = self.tokenizer.apply_chat_template(
             list(messages), tokenize=False, add_generation_prompt=True
         )
-        return self._checked(self.tokenizer(text, add_special_tokens=False)["input_ids"], index)
+        return self._fitting(self.tokenizer(text, add_special_tokens=False)["input_ids"], index)
 
-    def _checked(self, ids: Sequence[int], index: int) -> Ids:
+    def _fitting(self, ids: Sequence[int], index: int) -> Ids:
+        """The tokens of a prompt, of which the model takes so many."""
         if not len(ids):
             raise ValueError(f"prompts must hold a token each: got none at index {index}.")
         found = tuple(ids)
@@ -339,15 +299,13 @@ class Reader:
     def log_probabilities(
         self, rows: list[Ids], last: int, batch_size: int, progress: bool
     ) -> Iterator[tuple[list[int], Array]]:
-        """Batches of rows: their numbers, and log-probabilities (b, last, V) after the last tokens.
-
-        Rows of similar length share a batch. They are padded on the left, which the attention mask
-        and the positions leave out, so that the last tokens stand in the same columns.
-        """
+        """Batches: numbers of rows, and log-probabilities (b, last, V) after their last tokens."""
         import torch
 
         size = check_count(batch_size, "batch_size")
         padded = {"attention_mask", "position_ids"} <= self.takes
+        # Rows of similar length share a batch, padded on the left so that their last tokens stand
+        # in the same columns; the attention mask and the positions leave the padding out.
         order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
         with progress_bar("prompts", len(rows), unit="prompts", show=progress) as bar:
             start = 0
@@ -383,6 +341,13 @@ class Reader:
         if "logits_to_keep" in self.takes:
             given["logits_to_keep"] = last
         return self.model(input_ids=tokens.to(self.model.device), **given).logits
+
+
+def token_limit(config: Any, tokenizer: Any) -> int | None:
+    """The number of tokens that a model takes; None if it has no limit."""
+    limits = (tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
+    # A tokenizer without a limit states an astronomic one.
+    return min((n for n in limits if n is not None and n < 10**9), default=None)
 
 
 def _are_messages(value: Any) -> bool:

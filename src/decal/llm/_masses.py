@@ -8,232 +8,26 @@ and that plus, for each of its spellings that is not listed, such a token.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from itertools import zip_longest
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from decal._base.checks import check_choice, check_count, check_logits
-from decal._base.data_frames import ROW
+from decal._base.checks import check_count, check_logits
 from decal._base.numerics import Array, row_blocks
-from decal.credal import IntervalCredalSet
-from decal.credal._interval_rows import row_index
-from decal.decalibrator import Decalibrator
-from decal.llm._answers import (
-    Answer,
-    Answers,
-    Skipped,
-    is_list,
-    is_path,
-    read_answer,
-    read_answers,
-)
-from decal.llm._outer_boxes import outer_box, require_monotone
+from decal.llm._answers import Answer, Answers, is_list, is_path, read_answer, read_answers
+from decal.llm._unlisted import Counts, LabelMasses
 from decal.llm._verbaliser import Verbaliser, plain_text
-
-__all__ = ["LabelMasses", "label_masses", "vocabulary_masses"]
 
 REMAINDER_ROUNDING = 1e-6
 """Probability that the remainder is given in addition: servers compute in single precision."""
 
-LARGEST_TOTAL = 1 + 1e-3
-"""Probabilities of one row add up to no more, or they are none."""
+NORMALISED = 1e-3
+"""How far from one the probabilities of a row may sum."""
 
-ROUNDED = 0.01
-"""How far from one the probabilities of a row may sum if bfloat16 has rounded their logarithms."""
-
-Counts = NDArray[np.intp]
-
-
-@dataclass(frozen=True, eq=False)
-class LabelMasses:
-    """Lower and upper log-masses of K labels in n answers.
-
-    Attributes
-    ----------
-    lower, upper : (n, K) arrays
-        Logarithms of the least and the greatest mass of each label; -inf for none.
-    unlisted : (n, K) array
-        The number of spellings of a label that are not listed.
-    remainder : (n,) array
-        The probability of all tokens that are not listed.
-    tokens : (n,) array
-        The number of tokens listed.
-    classes : tuple of str
-        The names of the labels.
-    names : tuple of str, or None
-        The names of the answers, if they have any.
-    skipped : tuple of Skipped
-        The responses that were left out when these were read.
-
-    See Also
-    --------
-    label_masses : From responses.
-    vocabulary_masses : From log-probabilities of all tokens.
-    decal.llm.predict : Credal sets of them.
-    """
-
-    lower: Array
-    upper: Array
-    unlisted: Counts
-    remainder: Array
-    tokens: Counts
-    classes: tuple[str, ...]
-    names: tuple[str, ...] | None = None
-    skipped: tuple[Skipped, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.lower)
-
-    def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
-        """TypeError: intervals are no array, and an array of their rows would be nonsense."""
-        raise TypeError(
-            "LabelMasses, which are intervals. Use decal.llm.decalibrate and decal.llm.predict, or "
-            "pass masses.logits()"
-        )
-
-    def predicted_by(
-        self, decalibrator: Decalibrator, *, alpha: float | None = None
-    ) -> IntervalCredalSet:
-        """Credal sets of these answers, see `decal.llm.predict`: what `decalibrator.predict` calls.
-
-        Parameters
-        ----------
-        decalibrator, alpha
-            As for `decal.llm.predict`.
-        """
-        require_monotone(decalibrator.directions)
-        K = len(decalibrator.class_weights)
-        if (decalibrator.classes or self.classes) != self.classes or self.shape[1] != K:
-            raise ValueError(
-                f"decalibrator must be fitted on the labels {self.classes}: got "
-                f"{decalibrator.classes or K}."
-            )
-        model = decalibrator._taking_logits()
-        present = np.isfinite(decalibrator.reference_model.center)
-        return self.outer(lambda logits: model.predict(logits, alpha=alpha), present)
-
-    def outer(
-        self, box: Callable[[Array], IntervalCredalSet], present: NDArray[np.bool_]
-    ) -> IntervalCredalSet:
-        """The boxes that hold those of all masses between the bounds, see `outer_box`.
-
-        Parameters
-        ----------
-        box : callable
-            From logits (n, K) to boxes.
-        present : (K,) array
-            The labels that the reference of `box` does not leave out.
-        """
-        bounds = outer_box(self.lower, self.upper, self.middle, box, present)
-        found = IntervalCredalSet._trusted(*bounds, self.classes)
-        return found if self.names is None else found.with_index(list(self.names))
-
-    def require_order_of(self, labels: Any) -> None:
-        """ValueError if labels are of these answers in another order.
-
-        Parameters
-        ----------
-        labels : (n,) array, or None
-            Those with an index of pandas say which answers they are of, unless it has none of
-            these ids, or counts other rows.
-        """
-        index: Any = getattr(labels, "index", None)
-        if self.names is None or not hasattr(index, "nlevels"):
-            return
-        ids = tuple(map(str, index))
-        counts = ids == tuple(map(str, range(len(ids)))) and set(ids) != set(self.names)
-        if ids == self.names or counts or set(ids).isdisjoint(self.names):
-            return
-        differ = enumerate(zip_longest(ids, self.names))
-        row, (found, wanted) = next((i, pair) for i, pair in differ if pair[0] != pair[1])
-        raise ValueError(
-            f"labels must be in the order of the answers: got {len(ids)} labels, and {found!r} in "
-            f"row {row}, where the answers have {wanted!r}. Reorder them with "
-            "labels.loc[list(masses.names)], or pass labels.to_numpy() to go by position."
-        )
-
-    @property
-    def _index(self) -> dict[str, NDArray[Any]] | None:
-        """What tells answers apart, see `decal._base.data_frames.require_same_order`."""
-        return None if self.names is None else {ROW: np.array(self.names)}
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, K): answers and labels."""
-        n, K = self.lower.shape
-        return n, K
-
-    @property
-    def exact(self) -> NDArray[np.bool_]:
-        """(n,) True where nothing is missing: lower and upper masses are the same."""
-        same: NDArray[np.bool_] = (self.lower == self.upper).all(axis=1)
-        return same
-
-    @property
-    def middle(self) -> Array:
-        """(n, K) logarithms of the masses halfway between the bounds: one of all completions."""
-        with np.errstate(divide="ignore"):
-            middle: Array = np.logaddexp(self.lower, self.upper) - np.log(2.0)
-        return middle
-
-    def __getitem__(self, rows: Any) -> LabelMasses:
-        """The chosen answers: an integer, a slice, a mask or a list of integers."""
-        rows = row_index(rows, len(self.lower))
-        names = None if self.names is None else tuple(np.array(self.names, dtype=object)[rows])
-        return LabelMasses(
-            self.lower[rows],
-            self.upper[rows],
-            self.unlisted[rows],
-            self.remainder[rows],
-            self.tokens[rows],
-            self.classes,
-            names,
-        )
-
-    def __repr__(self) -> str:
-        n, K = self.shape
-        exact = int(self.exact.sum())
-        return f"LabelMasses: {n:,} answers, {K} labels, {exact:,} known exactly"
-
-    def logits(self, unlisted: str = "refuse", *, vocabulary: int | None = None) -> Array:
-        """(n, K) logits of the labels, for all that takes numbers rather than intervals.
-
-        Parameters
-        ----------
-        unlisted : str
-            "refuse": an error unless all masses are known. "even": a model, not a bound, that of
-            `decal.TopLogits`: tokens not listed share the remainder evenly.
-        vocabulary : int, optional
-            The number of all tokens, for "even".
-        """
-        check_choice(unlisted, "unlisted", ("refuse", "even"))
-        if unlisted == "refuse":
-            rows = np.flatnonzero(~self.exact)
-            if rows.size:
-                raise ValueError(
-                    f"masses must be known exactly for logits: got {rows.size} of {len(self)} "
-                    f"answers with labels that are not listed, the first at index {rows[0]}. Ask "
-                    "for more tokens; or pass unlisted='even' with vocabulary=, which is a model "
-                    "of the rest, or unlisted='bounds' to decal.llm.decalibrate."
-                )
-            return self.lower
-        if vocabulary is None:
-            raise ValueError(
-                "vocabulary must be the number of all tokens for unlisted='even': got None."
-            )
-        others = check_count(vocabulary, "vocabulary", least=2) - self.tokens
-        if (others < self.unlisted.sum(axis=1)).any():
-            raise ValueError(
-                f"vocabulary must be larger than the tokens listed: got {vocabulary} for "
-                f"{int(self.tokens.max())} listed tokens and the spellings not listed."
-            )
-        share = self.remainder / np.maximum(others, 1)
-        with np.errstate(divide="ignore"):
-            return np.log(np.exp(self.lower) + self.unlisted * share[:, None])
+LOW_PRECISION = 0.01
+"""How far from one they sum if bfloat16 has rounded their logarithms."""
 
 
 def label_masses(
@@ -250,12 +44,7 @@ def label_masses(
     position : int
         The token of the answer that is to be the label; the first by default.
     errors : str
-        What to do about responses that hold no answer, "raise" or "skip", as for
-        `decal.llm.read_answers`.
-
-    Returns
-    -------
-    LabelMasses
+        What to do about responses that hold no answer, as for `decal.llm.read_answers`.
 
     Examples
     --------
@@ -356,12 +145,8 @@ def vocabulary_masses(
     verbaliser : Verbaliser
         What spells which label: every token that is a spelling counts, and nothing else.
     top : int, optional
-        See only the so many most probable tokens of every row, as a server would list them.
-
-    Returns
-    -------
-    LabelMasses
-        Exact unless `top` is given.
+        See only this many of the most probable tokens of every row, as a server would list them.
+        By default all are seen, and masses are exact.
 
     Examples
     --------
@@ -412,12 +197,12 @@ def vocabulary_masses(
 
 def _require_normalised(p: Array, start: int) -> None:
     total = p.sum(axis=1)
-    off = np.flatnonzero(np.abs(total - 1) > LARGEST_TOTAL - 1)
+    off = np.flatnonzero(np.abs(total - 1) > NORMALISED)
     if off.size:
         sum_ = float(total[off[0]])
         advice = (
             "Low precision is the likely cause: take log_softmax in float32."
-            if abs(sum_ - 1) <= ROUNDED
+            if abs(sum_ - 1) <= LOW_PRECISION
             else "Take log_softmax of logits over the whole vocabulary first."
         )
         raise ValueError(

@@ -13,8 +13,6 @@ from decal._base.numerics import softmax
 from decal._base.set_checks import read_frames
 from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, union
 
-__all__ = ["option_orders", "spread"]
-
 
 def spread(
     predictions: Any, *, how: str = "hull", classes: Iterable[str] | None = None
@@ -24,9 +22,8 @@ def spread(
     Parameters
     ----------
     predictions : (M, n, K) array, or list of CredalSet
-        Logits of M templates, such as `label_logits` returns for a sequence of templates; or the
-        credal sets of each template, one after the other. Sets that name their inputs, as those
-        of a batch do, are brought into the order of the first.
+        Logits of M templates, as `label_logits` returns; or the credal sets of each template. Sets
+        that name their inputs are brought into the order of the first.
     how : str
         "hull": all mixtures of the M predictions, for logits. "union": the smallest intervals
         that hold all of them; the only choice for credal sets.
@@ -66,17 +63,16 @@ def spread(
 def option_orders(
     template: str, options: Iterable[str], *, most: int = 6, sep: str = ", "
 ) -> list[str]:
-    """Templates that list the same options in different orders.
+    """Templates that list options in different orders.
 
     Parameters
     ----------
     template : str
         With {options} where the options go; other braces stay.
     options : iterable of str
-        The options.
+        Two or more.
     most : int
-        The number of orders: rotations first, in which every option has every place once, then
-        others.
+        The number of orders: first rotations, in which every option has every place once.
     sep : str
         What stands between options.
 

@@ -11,9 +11,7 @@ from scipy.special import ndtri
 from decal._base.checks import check_share
 from decal._base.data_frames import by_name
 from decal._base.numerics import Array
-from decal.credal._credal_set import CredalSet
-
-__all__ = ["Interval", "Ratings"]
+from decal.credal import CredalSet
 
 
 @dataclass(frozen=True)
@@ -38,13 +36,6 @@ class Ratings:
     values : (K,) array, optional
         The rating that each class stands for, by name in a mapping or a Series; by default the
         number that it is called by.
-
-    Attributes
-    ----------
-    credal : CredalSet
-        The sets.
-    values : (K,) array
-        The ratings.
 
     Examples
     --------
@@ -87,14 +78,14 @@ class Ratings:
         Parameters
         ----------
         confidence : float, optional
-            Widen both ends for items that were drawn at random, by a normal approximation of each
-            end's own mean: an interval for the mean over all items there are.
+            Widen the interval for items that were drawn at random, by a normal approximation of
+            the mean of each endpoint: an interval for the mean over all items there are.
 
         Notes
         -----
-        Items may be at their lower ends all at once, or at their upper ends; so the ends are the
-        means of the ends. They do not shrink as items are added: doubt about each item is not
-        sampling error. The part that `confidence` adds does shrink.
+        All items may be at their lower endpoints at once, or at their upper ones; so the mean has
+        the means of the endpoints. These do not come closer as items are added: doubt about each
+        item is not sampling error. What `confidence` adds does shrink.
         """
         ends = self.expected()
         room = [0.0, 0.0]

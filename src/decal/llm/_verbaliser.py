@@ -8,14 +8,6 @@ from typing import Any
 from decal._base.checks import check_choice, check_flag
 from decal._base.settings import FrozenSettings
 
-__all__ = ["Verbaliser", "plain_text"]
-
-SPACES = "Ġ▁"
-"""How vocabularies write a leading space: byte-level ones, and those of SentencePiece."""
-
-NEWLINE = "Ċ"
-"""How byte-level vocabularies write the end of a line."""
-
 PART = "�"
 """How servers write a token that is a part of a character: some of its bytes."""
 
@@ -35,12 +27,11 @@ class Verbaliser(FrozenSettings):
     case : bool
         Add every spelling in lower case, in upper case, and with a capital.
     partial : str
-        What to do with a token that only begins a spelling, as "ent" begins "entailment", in a
-        response, where nothing is known of the tokens after it. "refuse": an error where such
-        tokens have more probability than all labels together, so that an answer would be
-        meaningless. "bound": their probability, and that of tokens not listed, may or may not
-        belong to the labels that they begin, which widens the intervals. "ignore": a label is its
-        own tokens and nothing else.
+        What to do with a token of a response that only begins a spelling, as "ent" begins
+        "entailment". "refuse": an error where such tokens have more probability than all labels
+        together. "bound": their probability, and that of tokens not listed, may or may not belong
+        to the labels that they begin, which widens the intervals. "ignore": a label is its own
+        tokens and nothing else.
 
     Attributes
     ----------
@@ -108,15 +99,10 @@ class Verbaliser(FrozenSettings):
         return self._label_of.get(plain_text(token))
 
     def among(self, tokens: Iterable[str]) -> Verbaliser:
-        """The same labels without the spellings that are no token of a vocabulary.
+        """These labels without the spellings that are no token of a vocabulary.
 
-        A spelling that is no token cannot be listed, and need not be reckoned with: intervals are
-        narrower. Tokens may still begin it.
-
-        Parameters
-        ----------
-        tokens : iterable of str
-            The vocabulary, for instance `decal.llm.vocabulary_tokens(tokenizer)`.
+        Such a spelling cannot be listed, so that intervals are narrower without it. Tokens may
+        still begin it. `decal.llm.vocabulary_tokens` gives the tokens of a tokenizer.
         """
         known = {plain_text(token) for token in tokens}
         kept = {
@@ -159,8 +145,8 @@ def _begins(text: str, spelling: str) -> bool:
 
 def plain_text(token: str) -> str:
     """A token as text: "Ġyes" and "▁yes" are " yes"; "Ċ" ends a line."""
-    rest = token.lstrip(SPACES)
-    return (" " * (len(token) - len(rest)) + rest).replace(NEWLINE, "\n")
+    rest = token.lstrip("Ġ▁")  # leading spaces of byte-level vocabularies, and of SentencePiece
+    return (" " * (len(token) - len(rest)) + rest).replace("Ċ", "\n")
 
 
 def _variants(spelling: str, space: bool, case: bool) -> Iterable[str]:

@@ -16,7 +16,6 @@ import numpy as np
 
 from decal._base.checks import (
     DEFAULT_ALPHA,
-    NotFittedError,
     check_alpha,
     check_choice,
     check_class_names,
@@ -25,6 +24,7 @@ from decal._base.checks import (
 )
 from decal._base.confidences import Confidences
 from decal._base.data_frames import column_names, index_of, is_frame, require_same_order
+from decal._base.errors import FitWarning, NotFittedError
 from decal._base.inputs import check_floor, frames_within_decal
 from decal._base.label_checks import check_answers, read_label_logits, require_possible_answers
 from decal._base.markup import table
@@ -32,10 +32,16 @@ from decal._base.numerics import Array, Logits, budget, for_each_block, sigmoid
 from decal._base.settings import FrozenSettings
 from decal.credal import MultiLabelCredalSet
 from decal.credal._warnings import warn_if_vacuous
-from decal.decalibrator import FAR_FROM_REFERENCE, ReferenceWarning
-from decal.directions import OWN, Direction, Endpoints, direction_named, parse_directions
-from decal.directions._best_model import REFERENCES
-from decal.directions._label_margins import Answers
+from decal.decalibrator import FAR_FROM_REFERENCE
+from decal.directions import (
+    BUILT_IN,
+    REFERENCES,
+    Answers,
+    Direction,
+    Endpoints,
+    direction_named,
+    parse_directions,
+)
 from decal.io import model_files
 from decal.multilabel._label_evidence import LabelEvidence, called, is_known
 from decal.multilabel._label_ranges import endpoints, probability_range
@@ -113,10 +119,10 @@ class MultiLabelDecalibrator(FrozenSettings):
         self.likelihood = check_choice(likelihood, "likelihood", ("mean", "sum"))
         self.reference = check_choice(reference, "reference", tuple(REFERENCES))
         self.directions = parse_directions(directions)
-        foreign = [d.name for d in self.directions if type(d) not in OWN.values()]
+        foreign = [d.name for d in self.directions if type(d) not in BUILT_IN.values()]
         if foreign:
             raise ValueError(
-                f"directions must be of {', '.join(OWN)} for labels: got {', '.join(foreign)}."
+                f"directions must be of {', '.join(BUILT_IN)} for labels: got {', '.join(foreign)}."
             )
         self.probabilities = check_flag(probabilities, "probabilities")
         self.floor = check_floor(floor, self.probabilities)
@@ -247,7 +253,7 @@ class MultiLabelDecalibrator(FrozenSettings):
                 f"label {called(learnt.names, k)!r}, and alpha = {self.alpha:g} allows "
                 f"{allowed[k]:.2g}: its own predictions are implausible for {far.size} of "
                 f"{len(allowed)} labels",
-                ReferenceWarning,
+                FitWarning,
                 stacklevel=frames_within_decal(),
             )
 

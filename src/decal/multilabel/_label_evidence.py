@@ -11,13 +11,20 @@ from numpy.typing import NDArray
 
 from decal._base.checks import check_class_names, check_count
 from decal._base.numerics import Array, Logits
-from decal.directions import Direction, Endpoints, LabelledLogits, Reference
-from decal.directions._best_model import best_model
-from decal.directions._direction import SAME
-from decal.directions._label_margins import Answers, LabelMargins, summarise_label_margins
-from decal.directions._ladder import ScaleSummary
-from decal.directions._local import Local
-from decal.directions._temperature import Temperature
+from decal.directions import (
+    WEIGHT_ROUND_OFF,
+    Answers,
+    Direction,
+    Endpoints,
+    LabelledLogits,
+    LabelMargins,
+    Local,
+    Reference,
+    ScaleSummary,
+    Temperature,
+    best_model,
+    summarise_label_margins,
+)
 
 LABEL_ARRAYS = ("center", "scale", "distance", "present", "absent")
 """Arrays (L,) of every model file."""
@@ -161,12 +168,16 @@ class LabelEvidence:
                 totals = own["present"] + own["absent"]
                 for ladder, total in zip(ladders, totals, strict=True):
                     found = 0.0 if ladder is None else ladder.weight
-                    if abs(found - total) > SAME * total or (ladder and len(ladder.seen) != 2):
+                    if abs(found - total) > WEIGHT_ROUND_OFF * total or (
+                        ladder and len(ladder.seen) != 2
+                    ):
                         raise ValueError("evidence and labels must be of the same data")
             elif not isinstance(direction, Local):
                 margins = LabelMargins.from_arrays(_taken(arrays, "class."))
                 weight = np.concatenate([margins.label_weight, margins.other_weight])
-                if weight.shape != weights.shape or not np.allclose(weight, weights, rtol=SAME):
+                if weight.shape != weights.shape or not np.allclose(
+                    weight, weights, rtol=WEIGHT_ROUND_OFF
+                ):
                     raise ValueError("evidence and labels must be of the same data")
                 if reference == "best":
                     margins.require_best()
@@ -196,7 +207,7 @@ def _require_sound(own: dict[str, NDArray[Any]], reference: str) -> None:
     moved = own["center"].any() or own["distance"].any() or (own["scale"] != 1).any()
     if reference == "model" and moved:
         raise ValueError("center, scale and distance must be those of the model itself")
-    if (own["distance"] < -SAME).any():
+    if (own["distance"] < -WEIGHT_ROUND_OFF).any():
         raise ValueError("distance must not be negative")
 
 

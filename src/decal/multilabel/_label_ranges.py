@@ -7,11 +7,18 @@ from dataclasses import replace
 import numpy as np
 
 from decal._base.numerics import Array, sigmoid
-from decal.directions import Direction, Endpoints, Inputs, Reference
-from decal.directions._class_shifts import log_box, plausible_shifts
-from decal.directions._learnt import RESIDUAL_TOLERANCE
-from decal.directions._local import Local, local_box
-from decal.directions._temperature import Temperature
+from decal.directions import (
+    RESIDUAL_TOLERANCE,
+    Direction,
+    Endpoints,
+    Inputs,
+    Local,
+    Reference,
+    Temperature,
+    local_box,
+    log_box,
+    plausible_shifts,
+)
 from decal.multilabel._label_evidence import LabelEvidence, two_classes
 
 

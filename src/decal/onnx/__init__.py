@@ -5,7 +5,7 @@ it, so that one file goes from inputs to lower and upper probabilities; `export_
 decalibrator alone. Imports from all layers below.
 """
 
-from decal._base.extras import needs
+from decal._base.errors import needs
 
 with needs("onnx", message="decal.onnx needs the package onnx: pip install 'decal[onnx]'"):
     import onnx  # noqa: F401

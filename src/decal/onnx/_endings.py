@@ -15,7 +15,7 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from decal._base.places import listing
+from decal._base.errors import listing
 
 UNCHANGED = ("Cast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 """Operators that hand on their first input: its numbers stay what they are."""

@@ -14,11 +14,16 @@ from onnx import TensorProto, helper, version_converter
 from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
 from decal._base.checks import check_alpha
-from decal._base.places import listing
+from decal._base.errors import listing
 from decal.decalibrator import Decalibrator
-from decal.directions import OWN
-from decal.directions._direction import TensorInputs, require
-from decal.directions._tensors import head_bounds, is_masked, logs_of_probabilities
+from decal.directions import (
+    BUILT_IN,
+    TensorInputs,
+    head_bounds,
+    is_masked,
+    logs_of_probabilities,
+    require_capability,
+)
 from decal.io.whole_files import replacing
 from decal.onnx._endings import (
     FLOATS,
@@ -216,12 +221,12 @@ def _require_writable(decalibrator: Decalibrator, alpha: float | None) -> float:
             f"decalibrator must be a Decalibrator: got a {type(decalibrator).__name__}, which "
             "cannot be written as ONNX. Use its predict."
         )
-    require(decalibrator.directions, "exports", "ONNX", "Use Decalibrator.predict.")
-    foreign = [d.name for d in decalibrator.directions if type(d) not in OWN.values()]
+    require_capability(decalibrator.directions, "exports", "ONNX", "Use Decalibrator.predict.")
+    foreign = [d.name for d in decalibrator.directions if type(d) not in BUILT_IN.values()]
     if foreign:
         raise ValueError(
-            f"directions must be decal's own, {', '.join(OWN)}: got {', '.join(foreign)}. Export a "
-            "decal.torch.CredalHead with torch.onnx.export instead."
+            f"directions must be decal's own, {', '.join(BUILT_IN)}: got {', '.join(foreign)}. "
+            "Export a decal.torch.CredalHead with torch.onnx.export instead."
         )
     decalibrator.reference_model  # noqa: B018  refuses what is not fitted
     return decalibrator.alpha if alpha is None else check_alpha(alpha)

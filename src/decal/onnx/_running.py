@@ -11,9 +11,8 @@ import onnx
 from numpy.typing import NDArray
 
 from decal._base.checks import check_choice, check_count, to_numpy
-from decal._base.extras import needs
+from decal._base.errors import listing, needs
 from decal._base.inputs import look_like_probabilities, warn_of_probabilities
-from decal._base.places import listing
 from decal.io.progress import on_terminal, tracked
 from decal.onnx._endings import (
     LARGEST_FILE,
@@ -90,7 +89,7 @@ def run(
 
     Warns
     -----
-    ProbabilityWarning
+    InputWarning
         If numbers that should be logits look like probabilities.
 
     See Also

@@ -10,7 +10,7 @@ Imports from `_base`, `credal`, `decalibrator`, `evaluate`, `selection`, `shift`
 `triage`.
 """
 
-from decal._base.extras import needs
+from decal._base.errors import needs
 
 with needs("matplotlib", message="decal.plot needs matplotlib: pip install 'decal[plot]'"):
     from decal.plot._alphas import alpha_path, alpha_paths, tradeoff

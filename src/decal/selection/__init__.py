@@ -28,7 +28,7 @@ from decal._base.numerics import Array
 from decal.evaluate import metrics
 from decal.selection._alpha_path import AlphaPath, path
 from decal.selection._choices import Choice, GroupChoice, called, in_groups
-from decal.selection._classes import ClassChoice, RareClassWarning, alpha_for_classes
+from decal.selection._classes import ClassChoice, alpha_for_classes
 from decal.selection._distributions import alpha_for_distribution, entropy_from_annotations
 from decal.selection._plausibility import (
     SEARCH_LEVELS,
@@ -47,7 +47,6 @@ __all__ = [
     "Choice",
     "ClassChoice",
     "GroupChoice",
-    "RareClassWarning",
     "alpha_for_classes",
     "alpha_for_coverage",
     "alpha_for_distribution",

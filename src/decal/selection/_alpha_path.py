@@ -13,7 +13,7 @@ from decal._base.checks import (
     check_distributions,
     check_labels,
 )
-from decal._base.extras import needs
+from decal._base.errors import needs
 from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
 from decal.decisions import SET_RULES

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from decal._base.checks import check_alpha, check_labels
+from decal._base.errors import FitWarning
 from decal._base.inputs import inputs_of
 from decal.selection._choices import Choice, called, choice_table
 from decal.selection._plausibility import (
@@ -23,10 +24,6 @@ from decal.selection._plausibility import (
 
 NAMED = 8
 """Classes that a warning names."""
-
-
-class RareClassWarning(UserWarning):
-    """Some classes have too few examples for an alpha of their own, and are always kept."""
 
 
 class ClassChoice(Mapping[int, Choice]):
@@ -145,7 +142,7 @@ def alpha_for_classes(
 
     Warns
     -----
-    RareClassWarning
+    FitWarning
         If classes have too few examples, or none; it names them.
 
     See Also
@@ -177,7 +174,7 @@ def alpha_for_classes(
         warnings.warn(
             f"{len(rare)} of {len(choices)} classes have too few examples for epsilon = "
             f"{epsilon:g} and are in every set: {named}. Label more of them, or accept more misses",
-            RareClassWarning,
+            FitWarning,
             stacklevel=2,
         )
     return ClassChoice(choices, rule, names)

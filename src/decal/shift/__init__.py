@@ -3,9 +3,8 @@
 May import from `_base`, `io`, `credal`, `directions` and `decalibrator`.
 """
 
-from decal._base.inputs import ShiftWarning
 from decal.shift._label_shift import LabelShift
 from decal.shift._nearby import Near
 from decal.shift._results import Frequencies, ShiftTest
 
-__all__ = ["Frequencies", "LabelShift", "Near", "ShiftTest", "ShiftWarning"]
+__all__ = ["Frequencies", "LabelShift", "Near", "ShiftTest"]

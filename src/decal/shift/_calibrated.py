@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.inputs import ShiftWarning
+from decal._base.errors import AnswerWarning, listing
 from decal._base.numerics import Array, Logits
-from decal._base.places import listing
 from decal.decalibrator import Decalibrator
-from decal.directions import Reference
-from decal.directions._best_model import best_model
+from decal.directions import Reference, best_model
 
 VANISHING = 1e-9
 """Share of the largest covariance by which a variance may be negative, by round-off."""
@@ -86,7 +84,7 @@ class Calibrated:
             warnings.warn(
                 f"no labelled example is of class {listing([self.classes[k] for k in absent])}: "
                 "what its inputs look like is not known, and it is taken not to occur",
-                ShiftWarning,
+                AnswerWarning,
                 stacklevel=3,
             )
 

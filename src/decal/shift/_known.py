@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from decal._base.checks import NotFittedError
+from decal._base.errors import NotFittedError
 from decal.shift._bootstrap import Labelled
 from decal.shift._calibrated import Calibrated
 from decal.shift._few_labels import Scatter, scatter

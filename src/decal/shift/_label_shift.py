@@ -13,7 +13,6 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 
 from decal._base.checks import (
-    NotFittedError,
     check_choice,
     check_count,
     check_flag,
@@ -29,16 +28,15 @@ from decal._base.data_frames import (
     is_frame,
     require_same_order,
 )
+from decal._base.errors import IN_ARRAY, AnswerWarning, NotFittedError, Place
 from decal._base.inputs import (
     REMEDY,
-    ShiftWarning,
     check_floor,
     read_labelled,
     read_logits,
     require_possible_labels,
 )
 from decal._base.numerics import Array, Logits
-from decal._base.places import IN_ARRAY, Place
 from decal._base.settings import FrozenSettings
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator, require_decalibrator
@@ -326,7 +324,7 @@ class LabelShift(FrozenSettings):
             warnings.warn(
                 f"the frequency of class {calibrated.classes[k]} may be anything from "
                 f"{lower[k]:.2g} to {upper[k]:.2g}: the model hardly tells it from other classes",
-                ShiftWarning,
+                AnswerWarning,
                 stacklevel=2,
             )
         return Frequencies(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decal._base.extras import needs
+from decal._base.errors import needs
 from decal._base.markup import bar, table
 from decal._base.numerics import Array
 

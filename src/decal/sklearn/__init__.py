@@ -6,7 +6,7 @@ LabelShift, and follow the conventions of scikit-learn.
 Imports from `_base`, `io`, `credal`, `decisions`, `decalibrator`, `directions` and `shift`.
 """
 
-from decal._base.extras import needs
+from decal._base.errors import needs
 
 with needs("sklearn", message="decal.sklearn needs scikit-learn: pip install 'decal[sklearn]'"):
     from decal.sklearn._credal_classifier import CredalClassifier

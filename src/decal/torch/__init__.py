@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from decal._base.checks import DEFAULT_ALPHA, check_keywords, check_labels, check_weights
-from decal._base.extras import needs
+from decal._base.errors import needs
 from decal._base.inputs import look_like_probabilities, warn_of_probabilities
 from decal.decalibrator import Decalibrator
 
@@ -124,7 +124,7 @@ def decalibrate_model(
         The names of the K classes.
     **settings
         Further settings of `Decalibrator`. A network that ends in Softmax takes probabilities=True:
-        without it, a ProbabilityWarning says so. One that ends in LogSoftmax needs nothing, as
+        without it, an InputWarning says so. One that ends in LogSoftmax needs nothing, as
         log-probabilities are logits.
 
     See Also

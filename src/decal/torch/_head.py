@@ -13,9 +13,15 @@ from torch import Tensor, nn
 
 from decal._base.checks import check_alpha
 from decal.decalibrator import Decalibrator
-from decal.directions import Direction, direction_named
-from decal.directions._direction import TensorInputs, require
-from decal.directions._tensors import head_bounds, is_masked, logs_of_probabilities
+from decal.directions import (
+    Direction,
+    TensorInputs,
+    direction_named,
+    head_bounds,
+    is_masked,
+    logs_of_probabilities,
+    require_capability,
+)
 from decal.torch.batches import at_least_float32, require_classes_last
 
 ENDS = ("lower", "upper")
@@ -154,7 +160,9 @@ class CredalHead(nn.Module):
 
     def _settle(self, settings: Decalibrator, alpha: float) -> None:
         """Take over settings; those of a decalibrator, which has checked them."""
-        require(settings.directions, "exports", "a CredalHead", "Use Decalibrator.predict.")
+        require_capability(
+            settings.directions, "exports", "a CredalHead", "Use Decalibrator.predict."
+        )
         self.alpha = alpha
         self.joint = settings.box == "joint"
         self.directions = settings.directions

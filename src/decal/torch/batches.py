@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from decal._base.checks import SEVERAL_LABELS, check_labels, check_logits, to_numpy
-from decal._base.places import Place
+from decal._base.errors import Place
 from decal.io.progress import on_terminal, tracked
 
 __all__ = [

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from decal._base.errors import AnswerWarning, FitWarning
 from decal._base.numerics import Array, log_sum_exp, margins
-from decal.credal import CredalSet, SaturationWarning
-from decal.decalibrator import Decalibrator, ReferenceWarning
+from decal.credal import CredalSet
+from decal.decalibrator import Decalibrator
 from decal.selection._plausibility import Predictor
 
 Labels = NDArray[np.intp]
@@ -113,7 +114,7 @@ class Doubts:
             return POINT_DOUBTS[name.removeprefix(f"{RECALIBRATED} ")](z), z.argmax(axis=1)
         measure, alpha = name.split(", alpha ")
         with warnings.catch_warnings():  # whether a score serves is what the labels are asked
-            warnings.simplefilter("ignore", SaturationWarning)
+            warnings.filterwarnings("ignore", r"credal sets exclude|epistemic\(", AnswerWarning)
             credal = self.model.predict(logits, alpha=float(alpha))
             return CREDAL_DOUBTS[measure](credal, predicted), predicted
 
@@ -141,7 +142,7 @@ def recalibrated(logits: Array, labels: Labels) -> Recalibration | None:
         best = Decalibrator(1.0, reference="best", directions=directions)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ReferenceWarning)
+                warnings.filterwarnings("ignore", "the model is .* from its reference", FitWarning)
                 found = best.fit(logits, labels).reference_model
         except ValueError:
             continue

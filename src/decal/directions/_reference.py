@@ -1,4 +1,7 @@
-"""The reference "best": the maximum-likelihood shifts, and scale, of all logits at once."""
+"""The reference: the model from which gains are measured, as it is or at its best.
+
+The best one has the maximum-likelihood shifts, and scale, of all logits at once.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.numerics import Array, Logits, row_blocks
-from decal.directions._direction import Reference
 
 REFERENCES = {"model": 0.0, "halfway": 0.5, "best": 1.0}
 """Shares of the way from the model to the best one, by the names of references."""
@@ -57,6 +59,57 @@ NO_SLOPE = 1e-290
 
 PERFECT = 1e-9
 """Mean loss, in nats, at which labels count as perfectly predicted: the best scale is infinite."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The model from which gains are measured: scale * logits + center.
+
+    Attributes
+    ----------
+    center : (K,) array
+        Shifts of the logits. Minus infinity leaves a class out.
+    scale : float
+        Factor on the logits.
+    distance : float
+        Log-likelihood gained over the model itself, in nats per unit of weight.
+    name : str
+        "model", the model as it is; "best", the one of the greatest likelihood; "halfway", the mean
+        of the logits of both.
+    """
+
+    center: Array
+    scale: float = 1.0
+    distance: float = 0.0
+    name: str = "model"
+
+    @property
+    def is_best(self) -> bool:
+        """Whether no shift gains likelihood over it."""
+        return self.name == "best"
+
+    def scaled(self, logits: Logits) -> Logits:
+        """The logits times the scale, in float64 unless there is nothing to do."""
+        if self.scale == 1:
+            return logits
+        return np.multiply(logits, self.scale, dtype=np.float64)
+
+    @cached_property
+    def _left_out(self) -> NDArray[np.intp]:
+        return np.flatnonzero(np.isneginf(self.center))
+
+    def require_rivals(self, logits: Logits) -> None:
+        """ValueError if only classes that the reference leaves out are not masked in a row."""
+        if not self._left_out.size or np.minimum.reduce(logits, axis=None) > -np.inf:
+            return
+        kept = np.delete(logits, self._left_out, axis=1)
+        alone = np.isneginf(kept.max(axis=1))
+        if alone.any():
+            raise ValueError(
+                "logits must leave a class unmasked that fit has seen labels of, for "
+                f"reference={self.name!r}: got none in row {int(alone.argmax())}. "
+                "Use reference='model'."
+            )
 
 
 def best_model(

@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from decal._base.checks import check_flag
-from decal._base.extras import needs
+from decal._base.errors import needs
 
 with needs(
     "torch",
     "transformers",
-    message="decal.text needs transformers and PyTorch: pip install 'decal[zeroshot]'",
+    message="decal.llm.text needs transformers and PyTorch: pip install 'decal[zeroshot]'",
 ):
     import torch
     import transformers
@@ -28,14 +28,9 @@ from decal._pretrained import (
     loading,
     require_weights,
 )
+from decal.llm._causal import token_limit
 
 __all__ = ["TextClassifier"]
-
-TEXT_FILES = "config.json, model.safetensors, tokenizer_config.json and tokenizer.json"
-"""The files of a text classifier; the vocabularies of older models have other names."""
-
-UNLIMITED = 10**9
-"""A tokenizer without a limit states an astronomic one, above this number of tokens."""
 
 Text = str | tuple[str, str]
 
@@ -46,8 +41,7 @@ class TextClassifier(PretrainedClassifier):
     Parameters
     ----------
     model : transformers model
-        For sequence classification, with two or more classes. It is put into evaluation mode, and
-        stays there.
+        For sequence classification, with two or more classes. It is put into evaluation mode.
     tokenizer : transformers tokenizer
         That of the model.
     truncate : bool, optional
@@ -62,7 +56,7 @@ class TextClassifier(PretrainedClassifier):
 
     See Also
     --------
-    decal.zeroshot.ZeroShotClassifier : The same for images.
+    decal.zeroshot.ZeroShotClassifier : Classifies images.
 
     Notes
     -----
@@ -84,8 +78,7 @@ class TextClassifier(PretrainedClassifier):
             )
         self.classes = tuple(str(config.id2label[k]) for k in range(config.num_labels))
         self.truncate = check_flag(truncate, "truncate")
-        limits = (tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
-        self.limit = min((n for n in limits if n is not None and n < UNLIMITED), default=None)
+        self.limit = token_limit(config, tokenizer)
         self._model, self._tokenizer = model.eval(), tokenizer
 
     @classmethod
@@ -104,14 +97,15 @@ class TextClassifier(PretrainedClassifier):
         name_or_path : str or path
             A folder that `save_pretrained` wrote, or a model of the hub.
         truncate : bool, optional
-            As for `TextClassifier`.
+            As for the class.
         device : torch.device or str, optional
             Where to compute; by default a GPU if PyTorch has one, else the CPU.
         **options
             Options of transformers: `revision`, `token`, `cache_dir`, `local_files_only`.
         """
         name = str(name_or_path)
-        with loading(name, TEXT_FILES, options):
+        files = "config.json, model.safetensors, tokenizer_config.json and tokenizer.json"
+        with loading(name, files, options):
             model, found = transformers.AutoModelForSequenceClassification.from_pretrained(
                 name, **SINGLE_PRECISION, output_loading_info=True, **options
             )
@@ -173,12 +167,12 @@ def _first_and_second(batch: Sequence[Text], start: int) -> tuple[list[str], lis
     """The first texts of a batch, and the second ones if it holds pairs."""
     pairs = not isinstance(batch[0], str)
     for index, item in enumerate(batch, start):
-        alone = isinstance(item, str)
-        if not alone and (len(item) != 2 or not all(isinstance(part, str) for part in item)):
+        single = isinstance(item, str)
+        if not single and (len(item) != 2 or not all(isinstance(part, str) for part in item)):
             raise ValueError(
                 f"texts must be strings or pairs of strings: got {item!r} at index {index}."
             )
-        if alone == pairs:
+        if single == pairs:
             raise ValueError(
                 "texts must all be strings or all be pairs: got both, the first of the other kind "
                 f"at index {index}."

@@ -19,15 +19,14 @@ from decal._base.checks import (
 )
 from decal._base.confidences import Confidences
 from decal._base.numerics import Array, budget
-from decal.directions._best_model import REFERENCES, best_model
 from decal.directions._direction import (
     Direction,
     Endpoints,
     LabelledLogits,
-    Reference,
     require_masks_taken,
 )
 from decal.directions._margins import MarginSummary
+from decal.directions._reference import REFERENCES, Reference, best_model
 from decal.directions._top_logits import TopLogits, summarise_top
 
 RESIDUAL_TOLERANCE = 1e-9
@@ -45,11 +44,14 @@ LARGEST = 1e100
 CONFIDENCES = "confidences"
 """What the arrays of the confidences begin with in a model file."""
 
+FORMAT_1 = {"center", "label_weight", "keys", "moments", "ladder", "at_zero", "ladder_numbers"}
+"""The arrays of a model file of format 1."""
+
 Labels = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Learnt:
+class FitState:
     """What labelled data say about some directions. Immutable: learning more makes a new one.
 
     Attributes
@@ -125,7 +127,7 @@ class Learnt:
             found.append(direction.summarise(data))
         return cls(directions, at, n, label_weight, tuple(found), classes, confidences)
 
-    def __add__(self, other: Learnt) -> Learnt:
+    def __add__(self, other: FitState) -> FitState:
         """What both data sets say together; ValueError if they are of different models."""
         K = len(self.label_weight)
         if len(other.label_weight) != K:
@@ -230,7 +232,7 @@ class Learnt:
             evidence.append(direction.restore(own))
             if own:
                 raise ValueError(f"unknown arrays {sorted(own)}")
-            if not direction.is_of(evidence[-1], label_weight):
+            if not direction.matches(evidence[-1], label_weight):
                 raise ValueError("evidence and labels must be of the same data")
             if reference.is_best and isinstance(evidence[-1], MarginSummary):
                 evidence[-1].require_best()
@@ -241,6 +243,37 @@ class Learnt:
         kept = taken(f"{CONFIDENCES}.")
         confidences = Confidences.restore(kept, K) if kept else None
         return cls(directions, reference, rows, label_weight, tuple(evidence), classes, confidences)
+
+    @staticmethod
+    def is_known(name: str, settings: dict[str, Any]) -> bool:
+        """Whether a model file with these settings may hold an array of this name."""
+        if settings["version"] == 1:
+            return name in FORMAT_1
+        prefixes = tuple(f"{direction}." for direction, _ in settings["directions"])
+        prefixes += (f"{CONFIDENCES}.",)
+        return name in ("center", "label_weight") or name.startswith(prefixes)
+
+    @staticmethod
+    def upgrade(settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Bring what an older model file holds into the form of today's, in place."""
+        best = settings.pop("best", None)
+        if type(best) is bool:
+            settings.setdefault("reference", "best" if best else "model")
+        if settings.pop("version") > 1:
+            return
+        settings["directions"] = [
+            ["temperature", d] if isinstance(d, dict) else [d, {}] for d in settings["directions"]
+        ]
+        # Format 1 always held the margins, whether or not classes may move.
+        margins = {"bin_width": np.array(float(settings.pop("bin_width")))}
+        margins |= {name: arrays.pop(name) for name in ("keys", "moments")}
+        margins["label_weight"] = arrays["label_weight"]
+        if ["class", {}] in settings["directions"]:
+            arrays |= {f"class.{name}": array for name, array in margins.items()}
+        renamed = {"ladder": "rungs", "at_zero": "at_zero", "ladder_numbers": "numbers"}
+        for old, new in renamed.items():
+            if old in arrays:
+                arrays[f"temperature.{new}"] = arrays.pop(old)
 
 
 def _restored_reference(center: Array, settings: dict[str, Any]) -> Reference:
@@ -258,38 +291,3 @@ def _restored_reference(center: Array, settings: dict[str, Any]) -> Reference:
     if name == "model" and (center.any() or scale != 1 or distance != 0):
         raise ValueError("center, scale and distance must be those of the model itself")
     return Reference(center, float(scale), float(distance), name)
-
-
-FORMAT_1 = {"center", "label_weight", "keys", "moments", "ladder", "at_zero", "ladder_numbers"}
-"""The arrays of a model file of format 1."""
-
-
-def is_known(name: str, settings: dict[str, Any]) -> bool:
-    """Whether a model file with these settings may hold an array of this name."""
-    if settings["version"] == 1:
-        return name in FORMAT_1
-    prefixes = tuple(f"{direction}." for direction, _ in settings["directions"])
-    prefixes += (f"{CONFIDENCES}.",)
-    return name in ("center", "label_weight") or name.startswith(prefixes)
-
-
-def upgrade(settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Bring what an older model file holds into the form of today's, in place."""
-    best = settings.pop("best", None)
-    if type(best) is bool:
-        settings.setdefault("reference", "best" if best else "model")
-    if settings.pop("version") > 1:
-        return
-    settings["directions"] = [
-        ["temperature", d] if isinstance(d, dict) else [d, {}] for d in settings["directions"]
-    ]
-    # Format 1 always held the margins, whether or not classes may move.
-    margins = {"bin_width": np.array(float(settings.pop("bin_width")))}
-    margins |= {name: arrays.pop(name) for name in ("keys", "moments")}
-    margins["label_weight"] = arrays["label_weight"]
-    if ["class", {}] in settings["directions"]:
-        arrays |= {f"class.{name}": array for name, array in margins.items()}
-    renamed = {"ladder": "rungs", "at_zero": "at_zero", "ladder_numbers": "numbers"}
-    for old, new in renamed.items():
-        if old in arrays:
-            arrays[f"temperature.{new}"] = arrays.pop(old)

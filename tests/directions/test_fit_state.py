@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import decal
-from decal.directions import _learnt
+from decal.directions import _fit_state
 from helpers.archives import read_npz
 
 FORMAT_1 = Path(__file__).parents[1] / "fixtures" / "models_of_format_1"
@@ -46,10 +46,10 @@ def test_a_file_of_a_later_format_asks_for_an_upgrade(tmp_path, data, monkeypatc
 
 def test_the_levels_kept_are_bounded(data, monkeypatch):
     model = decal.decalibrate(*data, alpha=0.8)
-    for alpha in np.linspace(0.01, 0.99, 3 * _learnt.KEPT_LEVELS):
+    for alpha in np.linspace(0.01, 0.99, 3 * _fit_state.KEPT_LEVELS):
         model.shifts(float(alpha))
-    assert len(model._known._solved) == _learnt.KEPT_LEVELS
-    monkeypatch.setattr(_learnt, "KEPT_NUMBERS", 1)
+    assert len(model._known._solved) == _fit_state.KEPT_LEVELS
+    monkeypatch.setattr(_fit_state, "KEPT_NUMBERS", 1)
     model.shifts(0.5)
     assert len(model._known._solved) == 2
     assert model.shifts(0.5) is model.shifts(0.5)

@@ -22,7 +22,7 @@ def data():
     return logits, labels
 
 
-@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
 @at_most(40)
 @given(st.integers(0, 10**6), st.floats(0.05, 0.99), st.sampled_from(["own", "joint"]))
 def test_best_reference_is_the_model_recentred_at_its_maximum_likelihood_shift(seed, alpha, box):
@@ -124,7 +124,7 @@ def test_an_infinite_or_negative_best_scale_is_refused(data):
     with pytest.raises(ValueError, match="perfectly predictable for reference='best'"):
         d.fit(logits, np.repeat(np.arange(3), 4))
     with (
-        pytest.warns(decal.LabelOrderWarning, match="in 4.5% of 400 rows"),
+        pytest.warns(decal.InputWarning, match="in 4.5% of 400 rows"),
         pytest.raises(ValueError, match="tell more about the labels than chance"),
     ):
         d.fit(-data[0], data[1])
@@ -133,7 +133,7 @@ def test_an_infinite_or_negative_best_scale_is_refused(data):
 def test_a_model_far_from_its_best_is_reported(data):
     logits, labels = data
     off = logits + np.array([3.0, 0, 0, 0])
-    with pytest.warns(decal.ReferenceWarning, match="nats per example from its reference"):
+    with pytest.warns(decal.FitWarning, match="nats per example from its reference"):
         d = decal.Decalibrator(0.99, reference="best").fit(off, labels)
     assert d.distance > 0.1
     decal.Decalibrator(0.5, reference="best").fit(off, labels)  # within ten budgets: no warning
@@ -150,7 +150,7 @@ def literal_slopes(logits, labels, center):
         return np.array([float(s) for s in found]) / len(labels)
 
 
-@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
 def test_the_best_shift_of_confident_logits_is_found():
     logits, labels = np.array([[100.0, 0.0], [60.0, 0.0], [0.0, 80.0]]), np.array([0, 1, 1])
     d = decal.decalibrate(logits, labels, alpha=0.5, reference="best")
@@ -161,7 +161,7 @@ def test_the_best_shift_of_confident_logits_is_found():
     assert loss == pytest.approx(2 * np.exp(-20.0), rel=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
 @pytest.mark.parametrize("size", [10.0, 1e2, 1e4, 1e6])
 @pytest.mark.parametrize("seed", range(5))
 def test_the_best_shift_is_where_no_slope_is_left(size, seed):
@@ -174,7 +174,7 @@ def test_the_best_shift_is_where_no_slope_is_left(size, seed):
     assert np.abs(slopes).max() < 1e-8
 
 
-@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
 @pytest.mark.parametrize("mask", [-np.inf, -1e9, -1e15, float(np.finfo(np.float32).min)])
 @pytest.mark.parametrize("scale", [False, True])
 def test_masked_classes_do_not_move_the_best_model(data, mask, scale):
@@ -210,7 +210,7 @@ def test_a_constant_on_all_logits_costs_no_digits(data, directions):
 # What tests/attack found
 
 
-@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
 def test_the_last_digits_of_long_shifts_are_found():
     logits = np.array([[18905.338179, -1e4], [-1e4, -244146.738264]])
     d = decal.Decalibrator(0.5, reference="best").fit(logits, [0, 1], sample_weight=[1.0, 2.0])
@@ -220,7 +220,7 @@ def test_the_last_digits_of_long_shifts_are_found():
     assert np.abs(slopes).max() < 1e-9
 
 
-@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
 def test_groups_of_classes_that_never_compete_have_a_best_model():
     possible = ["010000", "000101", "100000", "001001", "001101", "001011", "010000", "000111"]
     possible.append("110000")
@@ -240,7 +240,7 @@ def test_masks_do_not_keep_useless_logits_from_being_refused(mask):
         decal.decalibrate(logits, labels, alpha=0.5, reference="best", directions=BOTH)
 
 
-@pytest.mark.filterwarnings("ignore::decal.ReferenceWarning")
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
 def test_a_search_among_logits_of_1e290_overflows_nowhere():
     rng = np.random.default_rng(0)
     logits, labels = 1e290 * rng.normal(size=(9, 3)), np.arange(9) % 3

@@ -13,7 +13,7 @@ transformers = pytest.importorskip("transformers")
 
 from tokenizers import Tokenizer, models, pre_tokenizers, processors  # noqa: E402
 
-from decal.text import TextClassifier  # noqa: E402
+from decal.llm.text import TextClassifier  # noqa: E402
 
 pytestmark = pytest.mark.torch
 torch.set_num_threads(1)
@@ -265,8 +265,8 @@ def test_a_torn_download_is_named(saved, tmp_path):
 @pytest.mark.parametrize("absent", ["torch", "transformers"])
 def test_a_missing_extra_names_itself(absent, monkeypatch):
     # Imported anew, here: a fresh Python would import PyTorch for seconds.
-    monkeypatch.delitem(sys.modules, "decal.text")
+    monkeypatch.delitem(sys.modules, "decal.llm.text")
     monkeypatch.setitem(sys.modules, absent, None)
-    message = r"^decal.text needs transformers and PyTorch: pip install 'decal\[zeroshot\]'$"
+    message = r"^decal.llm.text needs transformers and PyTorch: pip install 'decal\[zeroshot\]'$"
     with pytest.raises(ImportError, match=message):
-        importlib.import_module("decal.text")
+        importlib.import_module("decal.llm.text")

@@ -1,0 +1,248 @@
+"""What is said of input that cannot be used: errors, warnings, and how they name things.
+
+Messages read: <argument> must <rule>: got <fact>. <What to do next.> They name arguments as Python
+writes them; another `Dialect`, such as that of the command line, tells them in its own words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+NAMES_SHOWN = 12
+"""How many names a message lists."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An argument that a message mentions, with or without a value for it."""
+
+    name: str
+    value: object = None
+
+
+Words = str | tuple[str | Setting, ...]
+"""Part of a message: text, or pieces of text and settings that stand next to each other."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How messages name things: this one as Python does, subclasses otherwise.
+
+    Parameters
+    ----------
+    phrases : mapping of str to str
+        What is said instead of pieces of messages that would not help; pieces match as a whole.
+    """
+
+    phrases: Mapping[str, str] = field(default_factory=dict)
+
+    def setting(self, name: str, value: object) -> str:
+        """Writes an argument, with its value if that is not None."""
+        return name if value is None else f"{name}={value!r}"
+
+    def say(self, words: Words) -> str:
+        """Writes part of a message."""
+        pieces = (words,) if isinstance(words, str) else words
+        return "".join(
+            self.setting(piece.name, piece.value)
+            if isinstance(piece, Setting)
+            else self.phrases.get(piece, piece)
+            for piece in pieces
+        )
+
+
+PYTHON = Dialect()
+
+
+class InputError(ValueError):
+    """Raised when an argument, or what stands in a file, is not as it must be.
+
+    Parameters
+    ----------
+    argument : Words
+        What is wrong. Without a rule: the whole message.
+    rule : Words
+        What it must do or be.
+    fact : Words
+        What was found, and where.
+    remedy : Words
+        What to do next, in whole sentences.
+    place : Place, optional
+        Where the data come from.
+    """
+
+    def __init__(
+        self,
+        argument: Words,
+        rule: Words = "",
+        fact: Words = "",
+        remedy: Words = "",
+        place: Place | None = None,
+    ) -> None:
+        self.argument, self.rule, self.fact = argument, rule, fact
+        self.remedy, self.place = remedy, place
+        super().__init__(self.told(PYTHON))
+
+    def told(self, dialect: Dialect) -> str:
+        """The message in the words of a dialect."""
+        say = dialect.say
+        if not self.rule:
+            return say(self.argument)
+        fact, remedy = say(self.fact), say(self.remedy)
+        got, then = fact and f": got {fact}", remedy and f" {remedy}"
+        return f"{say(self.argument)} must {say(self.rule)}{got}.{then}"
+
+
+class NotFittedError(InputError, AttributeError):
+    """Raised when something is asked of a model that has seen no data."""
+
+
+class DecalWarning(UserWarning):
+    """What decal warns about; `told` writes the message in the words of a dialect."""
+
+    def __init__(self, message: Words) -> None:
+        self.message = message
+        super().__init__(PYTHON.say(message))
+
+    def told(self, dialect: Dialect) -> str:
+        """The message in the words of a dialect."""
+        return dialect.say(self.message)
+
+
+class InputWarning(DecalWarning):
+    """Input is hardly what it was passed as.
+
+    Logits look like probabilities or percentages, labels agree with logits as rarely as if they
+    were of other rows or columns, or responses hold no answer.
+    """
+
+
+class FitWarning(DecalWarning):
+    """What was learnt serves less than it should.
+
+    The reference is far from the model, or classes have too few labels.
+    """
+
+
+class AnswerWarning(DecalWarning):
+    """An answer says less than it seems to.
+
+    Sets exclude next to nothing, a measure of them does not rank inputs as it should, an entropy is
+    not proved to be the least, or new inputs are unlike the labelled ones.
+    """
+
+
+@dataclass(frozen=True)
+class Place:
+    """Names rows and entries in messages; this class by their index in an array.
+
+    Data that come from elsewhere have a class of their own: `decal.io.formats.FilePlace` names a
+    file, `decal.distributed._partitions.PartitionPlace` a partition.
+
+    Parameters
+    ----------
+    first_row : int
+        Number of the first row, where the array is one of several pieces of the data.
+    """
+
+    first_row: int = 0
+
+    error: ClassVar[type[InputError]] = InputError
+    """What is raised for data in such a place."""
+
+    @property
+    def within(self) -> str:
+        """Names the place as a whole, for faults of shape or type; nothing to say of an array."""
+        return ""
+
+    def row(self, row: int) -> str:
+        """Names a whole row."""
+        return f"in row {self.first_row + row}"
+
+    def entry(self, row: int, column: int | None = None) -> str:
+        """Names an entry of a vector, or with a column that of a matrix."""
+        number = self.first_row + row
+        return f"at index {number if column is None else (number, column)}"
+
+    def after(self, rows: int) -> Self:
+        """What follows in this place after some rows."""
+        return replace(self, first_row=self.first_row + rows)
+
+
+IN_ARRAY = Place()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TablePlace(Place):
+    """A place whose columns may have names. Subclasses say how its rows are named.
+
+    Parameters
+    ----------
+    columns : tuple of str, optional
+        The names of the columns; without them, columns are numbered from 0.
+    """
+
+    columns: tuple[str, ...] | None = None
+
+    def entry(self, row: int, column: int | None = None) -> str:
+        """Names the row and, if there is one, the column."""
+        if column is None:
+            return self.row(row)
+        return f"{self.row(row)}, column {self.columns[column] if self.columns else column}"
+
+
+def require_all(
+    fine: NDArray[np.bool_],
+    values: NDArray[Any],
+    name: str,
+    rule: str,
+    *,
+    place: Place = IN_ARRAY,
+    advice: Words = "",
+) -> None:
+    """Raise an error about the first of `values` (n,) or (n, K) that is not `fine`."""
+    if fine.all():
+        return
+    index = tuple(int(i) for i in np.argwhere(~fine)[0])
+    value = values[index]
+    shown = repr(str(value)) if values.dtype.kind in "OSTU" else value
+    raise place.error(name, rule, f"{shown} {place.entry(*index)}", advice, place)
+
+
+def listing(names: Sequence[str]) -> str:
+    """Names in a message, not too many of them."""
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
+
+
+def is_whole_number(name: str) -> bool:
+    """Whether a name is a whole number."""
+    return re.fullmatch(r"[+-]?\d+", name.strip()) is not None
+
+
+@contextmanager
+def needs(*packages: str, message: str) -> Iterator[None]:
+    """Turn the failed import of a package into an ImportError that says how to install it.
+
+    A package that these packages themselves miss is another problem: its error stays as it is.
+
+    Parameters
+    ----------
+    *packages : str
+        Names as they are imported.
+    message : str
+        What needs them, and the command that installs them.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in packages:
+            raise
+        raise ImportError(message, name=error.name) from error

@@ -1,0 +1,431 @@
+"""Label masses that are known as intervals: learning from them, and sets proved to hold the truth.
+
+The probability of a label, after any plausible change of the model, is
+
+    p_j = M_j^s e^(d_j) / sum_l M_l^s e^(d_l),        s >= 0, d in R^K,
+
+with the label masses M. It grows with M_j and falls with every other mass, whatever s and d are.
+So the lower bound of the box of label j, over all plausible changes and over all masses between
+their bounds, is that of the ordinary box where M_j is least and the others are greatest, and the
+upper bound that where M_j is greatest and the others are least: 2 K ordinary boxes per input.
+docs/llm.md has the proof, and why it holds for local sets as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.checks import (
+    DEFAULT_ALPHA,
+    check_choice,
+    check_count,
+    check_keywords,
+    check_labels,
+)
+from decal._base.data_frames import ROW, by_name, require_same_order
+from decal._base.numerics import Array, softmax
+from decal.credal import IntervalCredalSet
+from decal.credal._interval_rows import row_index
+from decal.decalibrator import Decalibrator
+from decal.decalibrator import decalibrate as decalibrate_logits
+from decal.directions import (
+    BoundedMargins,
+    ClassShifts,
+    Direction,
+    FitState,
+    LabelledLogits,
+    Local,
+    Reference,
+    Temperature,
+)
+from decal.llm._answers import Skipped
+
+Counts = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelMasses:
+    """Lower and upper log-masses of K labels in n answers.
+
+    Attributes
+    ----------
+    lower, upper : (n, K) arrays
+        Logarithms of the least and the greatest mass of each label; -inf for none.
+    unlisted : (n, K) array
+        The number of spellings of a label that are not listed.
+    remainder : (n,) array
+        The probability of all tokens that are not listed.
+    tokens : (n,) array
+        The number of tokens listed.
+    classes : tuple of str
+        The names of the labels.
+    names : tuple of str, or None
+        The names of the answers, if they have any.
+    skipped : tuple of Skipped
+        The responses that were left out when these were read.
+
+    See Also
+    --------
+    label_masses : From responses.
+    vocabulary_masses : From log-probabilities of all tokens.
+    decal.llm.predict : Credal sets of them.
+    """
+
+    lower: Array
+    upper: Array
+    unlisted: Counts
+    remainder: Array
+    tokens: Counts
+    classes: tuple[str, ...]
+    names: tuple[str, ...] | None = None
+    skipped: tuple[Skipped, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
+        """TypeError: intervals are no array, and an array of their rows would be nonsense."""
+        raise TypeError(
+            "LabelMasses, which are intervals. Use decal.llm.decalibrate and decal.llm.predict, or "
+            "pass masses.logits()"
+        )
+
+    def predicted_by(
+        self, decalibrator: Decalibrator, *, alpha: float | None = None
+    ) -> IntervalCredalSet:
+        """Credal sets of these answers: `decal.llm.predict`, and `decalibrator.predict`, too."""
+        require_monotone(decalibrator.directions)
+        K = len(decalibrator.class_weights)
+        if (decalibrator.classes or self.classes) != self.classes or self.shape[1] != K:
+            raise ValueError(
+                f"decalibrator must be fitted on the labels {self.classes}: got "
+                f"{decalibrator.classes or K}."
+            )
+        model = decalibrator._taking_logits()
+        present = np.isfinite(decalibrator.reference_model.center)
+        return self.outer(lambda logits: model.predict(logits, alpha=alpha), present)
+
+    def outer(
+        self, box: Callable[[Array], IntervalCredalSet], present: NDArray[np.bool_]
+    ) -> IntervalCredalSet:
+        """The boxes that hold `box(logits)`, (n, K), of all masses between the bounds.
+
+        `present`, (K,), tells which labels the reference of `box` does not leave out.
+        """
+        bounds = outer_box(self.lower, self.upper, self.middle, box, present)
+        found = IntervalCredalSet._trusted(*bounds, self.classes)
+        return found if self.names is None else found.with_index(list(self.names))
+
+    def require_order_of(self, labels: Any) -> None:
+        """ValueError if labels (n,) are of these answers in another order.
+
+        An index of pandas says which answers labels are of, unless it has none of these names, or
+        counts other rows.
+        """
+        index: Any = getattr(labels, "index", None)
+        if self.names is None or not hasattr(index, "nlevels"):
+            return
+        ids = tuple(map(str, index))
+        counts = ids == tuple(map(str, range(len(ids)))) and set(ids) != set(self.names)
+        if ids == self.names or counts or set(ids).isdisjoint(self.names):
+            return
+        differ = enumerate(zip_longest(ids, self.names))
+        row, (found, wanted) = next((i, pair) for i, pair in differ if pair[0] != pair[1])
+        raise ValueError(
+            f"labels must be in the order of the answers: got {len(ids)} labels, and {found!r} in "
+            f"row {row}, where the answers have {wanted!r}. Reorder them with "
+            "labels.loc[list(masses.names)], or pass labels.to_numpy() to go by position."
+        )
+
+    @property
+    def _index(self) -> dict[str, NDArray[Any]] | None:
+        """What tells answers apart, see `decal._base.data_frames.require_same_order`."""
+        return None if self.names is None else {ROW: np.array(self.names)}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, K): answers and labels."""
+        n, K = self.lower.shape
+        return n, K
+
+    @property
+    def exact(self) -> NDArray[np.bool_]:
+        """(n,) True where nothing is missing: lower and upper masses are the same."""
+        same: NDArray[np.bool_] = (self.lower == self.upper).all(axis=1)
+        return same
+
+    @property
+    def middle(self) -> Array:
+        """(n, K) logarithms of the masses halfway between the bounds: one of all completions."""
+        with np.errstate(divide="ignore"):
+            middle: Array = np.logaddexp(self.lower, self.upper) - np.log(2.0)
+        return middle
+
+    def __getitem__(self, rows: Any) -> LabelMasses:
+        """The chosen answers: an integer, a slice, a mask or a list of integers."""
+        rows = row_index(rows, len(self.lower))
+        names = None if self.names is None else tuple(np.array(self.names, dtype=object)[rows])
+        arrays = ("lower", "upper", "unlisted", "remainder", "tokens")
+        chosen: dict[str, Any] = {name: getattr(self, name)[rows] for name in arrays}
+        return replace(self, **chosen, names=names, skipped=())
+
+    def __repr__(self) -> str:
+        n, K = self.shape
+        exact = int(self.exact.sum())
+        return f"LabelMasses: {n:,} answers, {K} labels, {exact:,} known exactly"
+
+    def logits(self, unlisted: str = "refuse", *, vocabulary: int | None = None) -> Array:
+        """(n, K) logits of the labels, for all that takes numbers rather than intervals.
+
+        Parameters
+        ----------
+        unlisted : str
+            "refuse": an error unless all masses are known. "even": a model, not a bound, that of
+            `decal.TopLogits`: tokens not listed share the remainder evenly.
+        vocabulary : int, optional
+            The number of all tokens, for "even".
+        """
+        check_choice(unlisted, "unlisted", ("refuse", "even"))
+        if unlisted == "refuse":
+            rows = np.flatnonzero(~self.exact)
+            if rows.size:
+                raise ValueError(
+                    f"masses must be known exactly for logits: got {rows.size} of {len(self)} "
+                    f"answers with labels that are not listed, the first at index {rows[0]}. Ask "
+                    "for more tokens; or pass unlisted='even' with vocabulary=, which is a model "
+                    "of the rest, or unlisted='bounds' to decal.llm.decalibrate."
+                )
+            return self.lower
+        if vocabulary is None:
+            raise ValueError(
+                "vocabulary must be the number of all tokens for unlisted='even': got None."
+            )
+        others = check_count(vocabulary, "vocabulary", least=2) - self.tokens
+        if (others < self.unlisted.sum(axis=1)).any():
+            raise ValueError(
+                f"vocabulary must be larger than the tokens listed: got {vocabulary} for "
+                f"{int(self.tokens.max())} listed tokens and the spellings not listed."
+            )
+        share = self.remainder / np.maximum(others, 1)
+        with np.errstate(divide="ignore"):
+            return np.log(np.exp(self.lower) + self.unlisted * share[:, None])
+
+
+def decalibrate(
+    masses: LabelMasses,
+    labels: Any,
+    *,
+    alpha: float = DEFAULT_ALPHA,
+    unlisted: str = "refuse",
+    vocabulary: int | None = None,
+    **settings: Any,
+) -> Decalibrator:
+    """A Decalibrator fitted on labelled answers.
+
+    Parameters
+    ----------
+    masses : LabelMasses
+        Of n labelled answers.
+    labels : (n,) array
+        Names of labels, or their numbers; or a mapping from the names of answers to these. With
+        an index of pandas, in the order of `masses.names`.
+    alpha : float
+        The level, as for `decal.decalibrate`.
+    unlisted : str
+        What to do if some masses are known as intervals only. "refuse": an error. "bounds": learn
+        the shifts that some completion makes plausible, which contain those of the true one; for
+        class shifts and local sets with reference="model". "even": see `LabelMasses.logits`.
+    vocabulary : int, optional
+        The number of all tokens, for "even".
+    **settings
+        Further settings of `decal.decalibrate`.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> z = np.log([[0.5, 0.3, 0.15, 0.05], [0.1, 0.3, 0.55, 0.05]])
+    >>> v = decal.llm.Verbaliser({"yes": ["yes", "yep"], "no": "no"})
+    >>> tokens = ["yes", "the", "no", "yep"]
+    >>> full = decal.llm.vocabulary_masses(z, tokens, v)
+    >>> decal.llm.decalibrate(full, ["yes", "no"], alpha=0.9).shifts().upper.round(2)
+    array([1.12, 1.12])
+    >>> cut = decal.llm.vocabulary_masses(z, tokens, v, top=3)
+    >>> d = decal.llm.decalibrate(cut, ["yes", "no"], alpha=0.9, unlisted="bounds")
+    >>> d.shifts().upper.round(2)
+    array([1.45, 1.12])
+    """
+    check_keywords(settings, "decal.llm.decalibrate", decalibrate, Decalibrator)
+    check_choice(unlisted, "unlisted", ("refuse", "even", "bounds"))
+    n, K = masses.shape
+    if isinstance(labels, Mapping):
+        labels = by_name(labels, masses.names, n, "labels", of="answers")
+    require_same_order(masses=masses, labels=labels)
+    masses.require_order_of(labels)
+    columns = check_labels(labels, rows=n, classes=K, names=masses.classes)
+    if unlisted != "bounds" or masses.exact.all():
+        logits = masses.logits("even" if unlisted == "even" else "refuse", vocabulary=vocabulary)
+        return decalibrate_logits(logits, columns, alpha=alpha, classes=masses.classes, **settings)
+    model = Decalibrator(alpha, **settings)
+    _require_bounds_taken(model)
+    weight = np.bincount(columns, minlength=K).astype(np.float64)
+    evidence = []
+    for direction in model.directions:
+        if isinstance(direction, ClassShifts):
+            evidence.append(BoundedMargins.of(*margin_bounds(masses), columns))
+        else:
+            data = LabelledLogits(masses.middle, np.zeros(K), columns, None)
+            evidence.append(direction.summarise(data))
+    at = Reference(np.zeros(K))
+    return model._add(FitState(model.directions, at, n, weight, tuple(evidence), masses.classes))
+
+
+def predict(
+    decalibrator: Decalibrator, masses: LabelMasses, *, alpha: float | None = None
+) -> IntervalCredalSet:
+    """Credal sets of answers, whatever the tokens that are not listed.
+
+    Parameters
+    ----------
+    decalibrator : Decalibrator
+        Fitted on the same labels, by `decal.llm.decalibrate` or otherwise, in class shifts,
+        temperature and local sets; nothing is proved for lines and `decal.Local(by_entropy=...)`.
+    masses : LabelMasses
+        Of the answers.
+    alpha : float, optional
+        The level; by default the decalibrator's.
+
+    Returns
+    -------
+    IntervalCredalSet
+        Each box contains the one that the whole vocabulary would give, and is that one where all
+        masses are known. The point is the prediction for the masses halfway between their bounds.
+        Takes 2 K + 1 predictions.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9, classes=["yes", "no"])
+    >>> z = np.log([[0.5, 0.3, 0.15, 0.05]])
+    >>> v = decal.llm.Verbaliser(["yes", "no"])
+    >>> tokens = ["yes", "the", "no", "a"]
+    >>> for top in (None, 2):
+    ...     print(decal.llm.predict(d, decal.llm.vocabulary_masses(z, tokens, v, top=top)))
+    IntervalCredalSet: 1 input, 2 classes, mean width 0.556
+      0  yes [0.306, 0.861]  no [0.139, 0.694]
+    IntervalCredalSet: 1 input, 2 classes, mean width 0.752
+      0  yes [0.248, 1.000]  no [0.000, 0.752]
+    """
+    return masses.predicted_by(decalibrator, alpha=alpha)
+
+
+def label_probabilities(masses: LabelMasses) -> IntervalCredalSet:
+    """The probabilities of the labels in the answers, normalised over the labels; nothing is moved.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> v = decal.llm.Verbaliser(["yes", "no"])
+    >>> z = np.log([[0.5, 0.3, 0.15, 0.05]])
+    >>> masses = decal.llm.vocabulary_masses(z, ["yes", "no", "the", "a"], v, top=2)
+    >>> decal.llm.label_probabilities(masses)
+    IntervalCredalSet: 1 input, 2 classes, mean width 0.000
+      0  yes [0.625, 0.625]  no [0.375, 0.375]
+    """
+
+    def box(logits: Array) -> IntervalCredalSet:
+        p = softmax(logits)
+        return IntervalCredalSet._trusted(p, p, p, masses.classes)
+
+    return masses.outer(box, np.ones(masses.shape[1], dtype=bool))
+
+
+def _require_bounds_taken(model: Decalibrator) -> None:
+    """ValueError if nothing is proved about what this model learns from intervals."""
+    if model.reference != "model":
+        raise ValueError(
+            "reference must be 'model' for unlisted='bounds': got "
+            f"{model.reference!r}, which needs logits to learn from."
+        )
+    for direction in model.directions:
+        if not isinstance(direction, ClassShifts | Local):
+            raise ValueError(
+                "directions must be class shifts or local sets for unlisted='bounds': got "
+                f"{direction}, which needs logits to learn from. Ask for more tokens, or pass "
+                "unlisted='even'."
+            )
+
+
+def margin_bounds(masses: LabelMasses) -> tuple[Array, Array]:
+    """(n, K) least and greatest log-odds of every label against the rest; perhaps infinite."""
+    n, K = masses.shape
+    low, high = np.empty((n, K)), np.empty((n, K))
+    for j in range(K):
+        others = np.arange(K) != j
+        with np.errstate(invalid="ignore"):
+            low[:, j] = masses.lower[:, j] - np.logaddexp.reduce(masses.upper[:, others], axis=1)
+            high[:, j] = masses.upper[:, j] - np.logaddexp.reduce(masses.lower[:, others], axis=1)
+    # Nothing against nothing says nothing.
+    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+
+
+def outer_box(
+    least: Array,
+    most: Array,
+    middle: Array,
+    box: Callable[[Array], IntervalCredalSet],
+    present: NDArray[np.bool_],
+) -> tuple[Array, Array, Array]:
+    """Bounds and point (n, K) of the outer box, for log-masses (n, K) between `least` and `most`.
+
+    `box` makes boxes of logits; its bounds of label j grow with logit j and fall with the others.
+    `present`, (K,), are the labels that its reference does not leave out.
+    """
+    inside = box(middle)
+    low, high = np.array(inside.lower), np.array(inside.upper)
+    rows = np.flatnonzero((least != most).any(axis=1))
+    if rows.size:
+        least, most = least[rows], most[rows]
+        for j in range(least.shape[1]):
+            low[rows, j] = _bound(box, most, least, j, np.isneginf(least[:, j]), 0.0, low[rows, j])
+            # Without a rival that certainly has mass, the label may have all of it.
+            rivals = present.copy()
+            rivals[j] = False
+            unrivalled = np.isneginf(least[:, rivals]).all(axis=1)
+            high[rows, j] = _bound(box, least, most, j, unrivalled, 1.0, high[rows, j])
+    return low, high, np.asarray(inside.point)
+
+
+def _bound(
+    box: Any, others: Array, own: Array, j: int, vacuous: Any, limit: float, known: Array
+) -> Array:
+    """One side of the interval of label j: `limit` where nothing is known, else from a corner."""
+    found = np.full(len(own), limit)
+    rows = np.flatnonzero(~vacuous)
+    if rows.size:
+        corner = others[rows]
+        corner[:, j] = own[rows, j]
+        at = box(corner)
+        # The interval of the masses halfway lies inside, but for round-off.
+        if limit == 0.0:
+            found[rows] = np.minimum(at.lower[:, j], known[rows])
+        else:
+            found[rows] = np.maximum(at.upper[:, j], known[rows])
+    return found
+
+
+def require_monotone(directions: Iterable[Direction]) -> None:
+    """ValueError if a direction's bounds are not known to be monotone in the logits."""
+    for direction in directions:
+        local = isinstance(direction, Local) and direction.by_entropy is None
+        if not (local or isinstance(direction, ClassShifts | Temperature)):
+            raise ValueError(
+                "directions must be class shifts, temperature or local sets for intervals of label "
+                f"masses: got {direction}, whose bounds are not known to be monotone in the "
+                "logits. Choose other directions, or ask for all tokens."
+            )
