@@ -19,7 +19,6 @@ from decal._base.checks import (
 )
 from decal._base.confidences import Confidences
 from decal._base.errors import FitWarning, InputError, Setting, frames_within_decal
-from decal._base.markup import table
 from decal._base.numerics import Array, budget
 from decal.credal import IntervalCredalSet, KLCredalSet
 from decal.directions import (
@@ -35,21 +34,23 @@ from decal.directions import (
     TopLogits,
     direction_named,
     local_balls,
-    may_hold,
     parse_directions,
-    require,
+    require_capability,
     require_masks_taken,
     top_box,
-    upgrade,
 )
 from decal.io.model_files import Arrays
-from decal.model import FAR_FROM_REFERENCE, Model
+from decal.model import (
+    FAR_FROM_REFERENCE,
+    Model,
+    described_inputs,
+    require_classes,
+    require_model_reference,
+    shift_columns,
+)
 from decal.rows import Rows, Schema, check_floor
 
 __all__ = ["Decalibrator", "decalibrate"]
-
-CLASSES_SHOWN = 20
-"""Classes that a notebook lists."""
 
 
 class Decalibrator(Model[FitState]):
@@ -155,11 +156,11 @@ class Decalibrator(Model[FitState]):
             rule = "be a matrix of all classes, unless ", Setting("reference", "model")
             raise InputError("logits", rule, f"TopLogits with {self.reference!r}")
         advice = "Pass a matrix of all classes, or directions=('class',)."
-        require(self.directions, "takes_top_logits", "TopLogits", advice)
+        require_capability(self.directions, "takes_top_logits", "TopLogits", advice)
         known = self._fitted
         if known is not None and rows.shape[1] != len(known.label_weight):
             rule = f"have {len(known.label_weight)} classes in all, as seen by fit"
-            raise InputError("logits", rule, rows.shape[1], "Use the logits of the same model.")
+            raise InputError("logits", rule, f"{rows.shape[1]}", "Use the logits of the same model.")
 
     def fit_rows(self, rows: Rows) -> Self:
         """As `fit`, of rows that were read before."""
@@ -182,14 +183,8 @@ class Decalibrator(Model[FitState]):
 
     def require_mergeable(self) -> None:
         """InputError if the reference, or a direction, needs all the data at once."""
-        if self.reference != "model":
-            raise InputError(
-                "reference",
-                "be 'model' to merge or partial_fit",
-                f"{self.reference!r}, whose recentering needs all the data at once",
-                "Use fit.",
-            )
-        require(self.directions, "streams", "merge and partial_fit", "Use fit.")
+        require_model_reference(self.reference)
+        require_capability(self.directions, "streams", "merge and partial_fit", "Use fit.")
 
     def forget_confidences(self) -> Self:
         """Compare no inputs with the labelled ones, whose logits another model gave."""
@@ -424,44 +419,35 @@ class Decalibrator(Model[FitState]):
             f"alpha={self.alpha:g}, likelihood={self.likelihood!r}, "
             f"reference={self.reference!r}, box={self.box!r}"
         )
-        names = tuple(direction.name for direction in self.directions)
-        if names != ("class",):
-            settings += f", directions={names}"
-        if self.probabilities:
-            settings += ", probabilities=True"
-            settings += "" if self.floor is None else f", floor={self.floor:g}"
+        settings += described_inputs(self)
         if self._fitted is None:
             return settings, ""
         K = len(self._fitted.label_weight)
         text = f"fitted on {self.examples:,} examples of {K:,} classes"
-        if "temperature" in names and self.alpha > 0 and self.scales().lower == 0:
+        moves_scale = any(direction.name == "temperature" for direction in self.directions)
+        if moves_scale and self.alpha > 0 and self.scales().lower == 0:
             text += ". At this alpha every scale down to 0 is plausible: all sets hold the "
             text += "uniform distribution"
         return settings, text
 
-    def _repr_html_(self) -> str:
-        title, classes = repr(self), CLASSES_SHOWN
-        if self._fitted is None:
-            return table(title, (), ())
-        names = self.classes or tuple(str(k) for k in range(len(self.class_weights)))
-        columns = [names, [f"{weight:,.6g}" for weight in self.class_weights]]
-        headings = ["class", "labels"]
-        if any(direction.name == "class" for direction in self.directions):
-            shifts = self.shifts()
-            headings += ["least shift", "greatest shift"]
-            columns += [[f"{t:+.3f}" for t in ends] for ends in (shifts.lower, shifts.upper)]
-        more = len(names) - classes
-        note = f"and {more:,} more classes" if more > 0 else ""
-        return table(title, headings, list(zip(*columns, strict=True))[:classes], note=note)
+    def columns(self) -> dict[str, list[str]]:
+        """What a notebook lists of every class."""
+        weights = self.class_weights
+        names = self.classes or tuple(str(k) for k in range(len(weights)))
+        columns = {"class": list(names), "labels": [f"{weight:,.6g}" for weight in weights]}
+        return columns | shift_columns(self)
 
     kind = "decalibrator"
 
-    may_hold = staticmethod(may_hold)
+    @classmethod
+    def may_hold(cls, name: str, settings: dict[str, Any]) -> bool:
+        """Whether a file with these settings may hold an array of this name."""
+        return FitState.is_known(name, settings)
 
     def packed(self) -> tuple[dict[str, Any], Arrays]:
         """Plain settings, and arrays, that `unpacked` takes."""
         fitted = self.fitted
-        require(self.directions, "saves", "save", "Fit again where you need it.")
+        require_capability(self.directions, "saves", "save", "Fit again where you need it.")
         settings = {"alpha": self.alpha, "likelihood": self.likelihood, "box": self.box}
         if self.probabilities:
             settings |= {"probabilities": True, "floor": self.floor}
@@ -470,7 +456,7 @@ class Decalibrator(Model[FitState]):
     @classmethod
     def unpacked(cls, settings: dict[str, Any], arrays: Arrays) -> Self:
         """From such settings and arrays, which it takes out; ValueError if they are damaged."""
-        upgrade(settings, arrays)
+        FitState.upgrade(settings, arrays)
         model = cls(
             settings.pop("alpha"),
             likelihood=settings.pop("likelihood"),
@@ -488,7 +474,7 @@ def require_decalibrator(model: Any, name: str = "model") -> None:
     """ValueError about a model that is no Decalibrator."""
     require_classes(model)
     if not isinstance(model, Decalibrator):
-        raise ValueError(f"{name} must be a Decalibrator: got a {type(model).__name__}.")
+        raise InputError(name, "be a Decalibrator", f"a {type(model).__name__}")
 
 
 def decalibrate(

@@ -14,8 +14,9 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, BinaryIO, ClassVar, Generic, Self, TypeVar
 
-from decal._base.checks import check_alpha
+from decal._base.checks import check_alpha, check_labels, check_logits
 from decal._base.confidences import FEWEST_NEW_ROWS, Confidences
+from decal._base.data_frames import class_columns, is_frame, require_same_order
 from decal._base.errors import (
     AnswerWarning,
     FitWarning,
@@ -24,13 +25,17 @@ from decal._base.errors import (
     Setting,
     frames_within_decal,
 )
+from decal._base.markup import table
 from decal._base.settings import FrozenSettings
 from decal.credal import CredalSet, warn_of_width
 from decal.io import model_files
 from decal.io.model_files import Arrays
 from decal.rows import Rows, Schema, require_possible
 
-__all__ = ["Model", "NewInputs", "load"]
+__all__ = ["Model", "NewInputs", "Saved", "load", "predict_rows", "read_inputs"]
+
+CLASSES_SHOWN = 20
+"""Classes that a notebook lists."""
 
 FAR_FROM_REFERENCE = 10.0
 """Budgets between a model and its reference that are worth a warning."""
@@ -326,11 +331,52 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         settings, fitted = self.described()
         return f"{type(self).__name__}({settings}), {fitted or 'not fitted'}"
 
+    def columns(self) -> dict[str, list[str]]:
+        """What a notebook lists of every class, by its heading."""
+        return {}
+
+    def _repr_html_(self) -> str:
+        columns = {} if self._fitted is None else self.columns()
+        rows = list(zip(*columns.values(), strict=True))
+        more = len(rows) - CLASSES_SHOWN
+        note = f"and {more:,} more" if more > 0 else ""
+        return table(repr(self), [*columns], rows[:CLASSES_SHOWN], note=note)
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=threading.Lock())
+
+
+def require_model_reference(reference: str) -> None:
+    """InputError if evidence is measured from a reference that needs all the data at once."""
+    if reference != "model":
+        raise InputError(
+            "reference",
+            "be 'model' to merge or partial_fit",
+            f"{reference!r}, whose recentering needs all the data at once",
+            "Use fit.",
+        )
+
+
+def described_inputs(model: Any) -> str:
+    """What `repr` says of directions other than class shifts, and of probabilities."""
+    names = tuple(direction.name for direction in model.directions)
+    text = "" if names == ("class",) else f", directions={names}"
+    if model.probabilities:
+        text += ", probabilities=True"
+        text += "" if model.floor is None else f", floor={model.floor:g}"
+    return text
+
+
+def shift_columns(model: Any) -> dict[str, list[str]]:
+    """How far the logit of every class may move, if it may, for a notebook."""
+    if not any(direction.name == "class" for direction in model.directions):
+        return {}
+    shifts = model.shifts()
+    ends = {"least shift": shifts.lower, "greatest shift": shifts.upper}
+    return {heading: [f"{t:+.3f}" for t in values] for heading, values in ends.items()}
 
 
 class NewInputs:
@@ -389,6 +435,56 @@ class NewInputs:
                 AnswerWarning,
                 stacklevel=frames_within_decal(),
             )
+
+
+def read_inputs(
+    model: Any, logits: Any, labels: Any = None, *, name: str = "logits", **beside: Any
+) -> Rows:
+    """Inputs, and their labels if given, of any model that predicts credal sets from logits.
+
+    Of `beside`, which is what else there is of these rows, only the order is checked. A model that
+    is not decal's own reads its logits itself.
+    """
+    require_takes_logits(model)
+    if labels is not None:
+        require_classes(model)
+    require_same_order(**{name: logits}, labels=labels, **beside)
+    if isinstance(model, Model):
+        return model.read(logits, labels, empty=False)
+    classes = getattr(model, "classes", None)
+    if is_frame(logits):
+        logits, _ = class_columns(logits, classes, name=name)
+    z = check_logits(logits, name=name, masked=True)
+    if labels is not None:
+        labels = check_labels(labels, rows=len(z), classes=z.shape[1], names=classes)
+    return Rows(z, labels, classes=classes)
+
+
+def predict_rows(model: Any, rows: Rows, alpha: float) -> Any:
+    """The credal sets that any model predicts for rows that `read_inputs` read."""
+    if isinstance(model, Model):
+        return model.predict_rows(rows, alpha=alpha)
+    return model.predict(rows.logits, alpha=alpha)
+
+
+def require_takes_logits(model: Any) -> None:
+    """InputError about a model that predicts from features, as a CredalClassifier does."""
+    if hasattr(model, "predict_logits"):
+        fact = f"{type(model).__name__}, which takes features"
+        remedy = "Of a CredalClassifier pass clf.decalibrator_, and clf.predict_logits(X) as logits."
+        raise InputError("model", "be a Decalibrator", fact, remedy)
+
+
+def require_classes(model: Any) -> None:
+    """InputError about a model that does not predict one of several classes from logits."""
+    require_takes_logits(model)
+    if hasattr(type(model), "answers"):
+        raise InputError(
+            "model",
+            "tell classes that exclude each other",
+            f"a {type(model).__name__}, which answers a question per label",
+            "Fit a Decalibrator per label, on the logits [0, z].",
+        )
 
 
 def load(path: str | Path | BinaryIO) -> Any:

@@ -27,6 +27,7 @@ from decal.directions._direction import (
 )
 from decal.directions._margins import MarginSummary
 from decal.directions._reference import REFERENCES, Reference, best_model
+from decal.rows import Rows
 from decal.directions._top_logits import TopLogits, summarise_top
 
 RESIDUAL_TOLERANCE = 1e-9
@@ -87,31 +88,16 @@ class FitState:
     def of(
         cls,
         directions: tuple[Direction, ...],
-        logits: Any,
-        labels: Labels,
-        weights: Array | None,
-        classes: tuple[str, ...] | None,
+        rows: Rows,
         *,
         reference: str = "model",
         may_be_kept: bool = False,
-        confidences: Confidences | None = None,
     ) -> Self:
-        """Learn from checked data: logits (n, K) or TopLogits, labels (n,), weights (n,) or None.
-
-        Parameters
-        ----------
-        reference : str
-            Where gains are measured from: "model", "best" or "halfway" between them.
-        may_be_kept : bool
-            Evidence may hold on to the data.
-        confidences : Confidences, optional
-            Of these data, if they are known already.
-        """
-        confidences = confidences or Confidences.of(logits, labels, weights)
-        if weights is not None and not weights.all():
-            kept = weights > 0
-            logits, labels, weights = logits[kept], labels[kept], weights[kept]
-        n, K = logits.shape
+        """What labelled rows say, as measured from a reference; evidence may hold on to them."""
+        confidences, classes = Confidences.of(rows.logits, rows.labels, rows.weights), rows.classes
+        rows = rows.counted()
+        logits, labels, weights = rows.logits, rows.labels, rows.weights
+        n, K = rows.shape
         label_weight = np.bincount(labels, weights, minlength=K).astype(np.float64)
         at = Reference(np.zeros(K))
         if isinstance(logits, TopLogits):
@@ -122,10 +108,8 @@ class FitState:
             scale = any(direction.moves_scale for direction in directions)
             at = best_model(logits, labels, weights, scale=scale, name=reference)
         data = LabelledLogits(at.scaled(logits), at.center, labels, weights, may_be_kept)
-        found = []
-        for direction in directions:
-            found.append(direction.summarise(data))
-        return cls(directions, at, n, label_weight, tuple(found), classes, confidences)
+        found = tuple(direction.summarise(data) for direction in directions)
+        return cls(directions, at, n, label_weight, found, classes, confidences)
 
     def __add__(self, other: FitState) -> FitState:
         """What both data sets say together; ValueError if they are of different models."""
