@@ -227,7 +227,7 @@ def refute(
     -------
     Refutation
         Prints the refuted cells; `decal.plot.calibration_test` draws the worst,
-        `decal.plot.reliabilities` all of them.
+        `decal.plot.grid` with `reliability` all of them.
 
     See Also
     --------
