@@ -25,6 +25,7 @@ from decal._base.errors import (
     Setting,
     frames_within_decal,
 )
+from decal._base.inputs import asked_by_a_search
 from decal._base.markup import table
 from decal._base.settings import FrozenSettings
 from decal.credal import CredalSet, warn_of_width
@@ -413,6 +414,8 @@ class NewInputs:
 
     def warn(self) -> None:
         """Tell, once each, of inputs unlike the labelled ones and of sets that exclude nothing."""
+        if asked_by_a_search():  # until searches call predict_rows
+            return
         told = self.model._told
         if self._seen is not None:
             self._warn_if_unlike(self._seen, told)

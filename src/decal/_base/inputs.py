@@ -34,6 +34,7 @@ from decal._base.data_frames import (
     require_same_order,
     row_numbers,
 )
+from decal._base.errors import frames_within_decal as frames_within_decal
 from decal._base.errors import IN_ARRAY, InputWarning, Place, listing
 from decal._base.numerics import Array, Logits, row_blocks
 
@@ -387,15 +388,6 @@ def warn_of_probabilities(
         InputWarning,
         stacklevel=frames_within_decal(),
     )
-
-
-def frames_within_decal() -> int:
-    """The stacklevel at which a warning names the line that called decal, however deep it arose."""
-    package = os.path.dirname(os.path.dirname(__file__)) + os.sep
-    frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
-        frame, depth = frame.f_back, depth + 1
-    return depth
 
 
 def asked_by_a_search() -> bool:
