@@ -20,7 +20,7 @@ from decal._base.numerics import Array
 from decal.baselines._model_outputs import model_probabilities
 from decal.baselines._randomness import derived_seed
 from decal.baselines._trainer import Trainer, Training, train_member
-from decal.credal._hulls import HullCredalSet
+from decal.credal import HullCredalSet
 from decal.torch.batches import label_tensor, model_logits, split_batch
 
 __all__ = ["CredalBayesian", "Variational", "even_priors"]

@@ -15,7 +15,7 @@ from decal._base.numerics import Array
 from decal._base.set_checks import check_member_probabilities
 from decal.baselines._ensemble_base import Ensemble
 from decal.baselines._trainer import Trainer
-from decal.credal._hulls import HullCredalSet
+from decal.credal import HullCredalSet
 
 __all__ = ["CredalEnsembling", "credal_ensembling"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from decal._base.set_checks import check_member_probabilities
 from decal.baselines._ensemble_base import Ensemble
-from decal.credal._boxes import IntervalCredalSet
+from decal.credal import IntervalCredalSet
 
 __all__ = ["CredalWrapper", "credal_wrapper"]
 

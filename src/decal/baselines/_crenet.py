@@ -15,7 +15,7 @@ from decal._base.errors import NotFittedError
 from decal._base.numerics import Array
 from decal.baselines._model_outputs import ensemble_logits
 from decal.baselines._trainer import Trainer, Training, train_members
-from decal.credal._boxes import IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal.torch.batches import model_logits
 
 __all__ = ["CreNet", "IntervalHead", "int_softmax"]

@@ -26,7 +26,7 @@ from decal._base.numerics import Array
 from decal.baselines._model_outputs import model_probabilities
 from decal.baselines._randomness import randomness
 from decal.baselines._trainer import ConvergenceWarning, Trainer, Training, train_member
-from decal.credal._boxes import IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal.torch.batches import evaluating, label_tensor, model_logits, move, split_batch
 
 __all__ = ["CredalRelativeLikelihood"]

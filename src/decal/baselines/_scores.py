@@ -15,8 +15,7 @@ from decal._base.checks import check_choice, check_count, check_logits
 from decal._base.numerics import Array, margins, row_blocks, sigmoid, softplus
 from decal.baselines._model_outputs import batch_logits, evaluate
 from decal.baselines._randomness import randomness
-from decal.credal._box_entropy import phi
-from decal.credal._hulls import HullCredalSet
+from decal.credal import HullCredalSet, entropy_terms
 
 __all__ = ["MCDropout", "energy", "entropy", "max_softmax"]
 
@@ -111,10 +110,10 @@ class MCDropout:
     def score(self, inputs: Any) -> Array:
         """(n,) how uncertain: by `measure`, in nats."""
         p = self._predictions(inputs)
-        total = phi(p.mean(axis=1)).sum(axis=1)
+        total = entropy_terms(p.mean(axis=1)).sum(axis=1)
         if self.measure == "entropy":
             return np.asarray(total)
-        within = phi(p).sum(axis=2).mean(axis=1)
+        within = entropy_terms(p).sum(axis=2).mean(axis=1)
         return np.asarray(np.maximum(total - within, 0.0))
 
     def predict_proba(self, inputs: Any) -> Array:

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from decal._base.checks import check_count, check_share
-from decal._base.numerics import Array, row_blocks
+from decal._base.numerics import Array, read_only, row_blocks
 from decal.credal import CredalSet, HullCredalSet
-from decal.credal._credal_set import read_only
 from decal.evaluate._families import Family, MixedVertices, TiltedBoxes
 from decal.evaluate.refutation import NOT_VALID, Indices, LabelledSets
 

@@ -30,8 +30,7 @@ from decal._base.checks import (
 )
 from decal._base.data_frames import ROW, by_name, require_same_order
 from decal._base.numerics import Array, softmax
-from decal.credal import IntervalCredalSet
-from decal.credal._interval_rows import row_index
+from decal.credal import IntervalCredalSet, row_index
 from decal.decalibrator import Decalibrator
 from decal.decalibrator import decalibrate as decalibrate_logits
 from decal.directions import (
@@ -119,7 +118,7 @@ class LabelMasses:
         `present`, (K,), tells which labels the reference of `box` does not leave out.
         """
         bounds = outer_box(self.lower, self.upper, self.middle, box, present)
-        found = IntervalCredalSet._trusted(*bounds, self.classes)
+        found = IntervalCredalSet.unchecked(*bounds, self.classes)
         return found if self.names is None else found.with_index(list(self.names))
 
     def require_order_of(self, labels: Any) -> None:
@@ -340,7 +339,7 @@ def label_probabilities(masses: LabelMasses) -> IntervalCredalSet:
 
     def box(logits: Array) -> IntervalCredalSet:
         p = softmax(logits)
-        return IntervalCredalSet._trusted(p, p, p, masses.classes)
+        return IntervalCredalSet.unchecked(p, p, p, masses.classes)
 
     return masses.outer(box, np.ones(masses.shape[1], dtype=bool))
 

@@ -20,9 +20,8 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 from decal._base.checks import DEFAULT_ALPHA, check_alpha, check_choice, check_share, to_numpy
 from decal._base.data_frames import index_of
 from decal._base.numerics import Array
-from decal.credal import IntervalCredalSet
+from decal.credal import SET_RULES, IntervalCredalSet
 from decal.decalibrator import Decalibrator
-from decal.decisions import SET_RULES
 from decal.directions import Direction
 from decal.io import model_files
 from decal.sklearn._held_out import (
@@ -318,7 +317,7 @@ class CredalClassifier(HeldOutClassifier):
     def _credal(self, X: Any, alpha: float | None) -> IntervalCredalSet:
         level = self.alpha if alpha is None else alpha
         sets = self.decalibrator_.predict(self._new_logits(X), alpha=level)
-        return sets._named(index_of(X, rows=len(sets), name="X"))
+        return sets.with_index(index_of(X, rows=len(sets), name="X"))
 
     def _point(self, X: Any) -> Array:
         point = self._credal(X, 1.0).point  # the same at every alpha
