@@ -19,16 +19,16 @@ from decal._base.checks import (
 )
 from decal._base.confidences import Confidences
 from decal._base.errors import IN_ARRAY, FitWarning, InputError, Place, Setting, frames_within_decal
+from decal._base.inputs import asked_by_a_search
 from decal._base.numerics import Array, budget
 from decal.credal import IntervalCredalSet, KLCredalSet
 from decal.directions import (
-    Box,
+    REFERENCES,
     Direction,
     Endpoints,
     FitState,
     Inputs,
     Local,
-    REFERENCES,
     Reference,
     TopIntervals,
     TopLogits,
@@ -161,7 +161,9 @@ class Decalibrator(Model[FitState]):
         known = self._fitted
         if known is not None and rows.shape[1] != len(known.label_weight):
             rule = f"have {len(known.label_weight)} classes in all, as seen by fit"
-            raise InputError("logits", rule, f"{rows.shape[1]}", "Use the logits of the same model.")
+            raise InputError(
+                "logits", rule, f"{rows.shape[1]}", "Use the logits of the same model."
+            )
 
     def fit_rows(self, rows: Rows) -> Self:
         """As `fit`, of rows that were read before."""
@@ -178,6 +180,8 @@ class Decalibrator(Model[FitState]):
         fitted = self.fitted
         look = fitted.rows.bit_length() > before.bit_length() and "order" not in self._told
         found, K = fitted.confidences, len(fitted.label_weight)
+        if asked_by_a_search():  # until searches fit rows
+            return self
         if look and found is not None and found.warn_of_other_order(K):
             self._told.add("order")
         return self
@@ -317,9 +321,7 @@ class Decalibrator(Model[FitState]):
 
     predict.__doc__ = Model.predict.__doc__
 
-    def sets(
-        self, rows: Rows, fitted: FitState, alpha: float
-    ) -> IntervalCredalSet | TopIntervals:
+    def sets(self, rows: Rows, fitted: FitState, alpha: float) -> IntervalCredalSet | TopIntervals:
         """The boxes of rows: one direction after the other widens them."""
         logits = rows.logits
         if hasattr(logits, "predicted_by"):
@@ -486,7 +488,13 @@ class Decalibrator(Model[FitState]):
         return self.learn(Rows(logits, labels, weights, classes))
 
     def _read(
-        self, logits: Any, K: int | None, *, place: Place = IN_ARRAY, empty: bool = False, warn: bool = True
+        self,
+        logits: Any,
+        K: int | None,
+        *,
+        place: Place = IN_ARRAY,
+        empty: bool = False,
+        warn: bool = True,
     ) -> Any:
         schema = Schema(K, None, self.probabilities, self.floor)
         return read_logits(logits, schema, place=place, empty=empty, remedy=REMEDY if warn else "")

@@ -19,16 +19,14 @@ from decal._base.confidences import FEWEST_NEW_ROWS, Confidences
 from decal._base.data_frames import class_columns, is_frame, require_same_order
 from decal._base.errors import (
     AnswerWarning,
-    FitWarning,
     InputError,
     NotFittedError,
-    Setting,
     frames_within_decal,
 )
 from decal._base.inputs import asked_by_a_search
 from decal._base.markup import table
 from decal._base.settings import FrozenSettings
-from decal.credal import CredalSet, warn_of_width
+from decal.credal import warn_of_width
 from decal.io import model_files
 from decal.io.model_files import Arrays
 from decal.rows import Rows, Schema, require_possible
@@ -42,7 +40,7 @@ FAR_FROM_REFERENCE = 10.0
 """Budgets between a model and its reference that are worth a warning."""
 
 UNLIKE = 1e-3
-"""New inputs are unlike the labelled ones if they differ so much with this probability by chance."""
+"""New inputs are unlike the labelled ones if chance makes them differ so with this probability."""
 
 SAME_ROWS = 1e-9
 """Distribution functions of confidences that differ by less are of the same rows."""
@@ -474,7 +472,9 @@ def require_takes_logits(model: Any) -> None:
     """InputError about a model that predicts from features, as a CredalClassifier does."""
     if hasattr(model, "predict_logits"):
         fact = f"{type(model).__name__}, which takes features"
-        remedy = "Of a CredalClassifier pass clf.decalibrator_, and clf.predict_logits(X) as logits."
+        remedy = (
+            "Of a CredalClassifier pass clf.decalibrator_, and clf.predict_logits(X) as logits."
+        )
         raise InputError("model", "be a Decalibrator", fact, remedy)
 
 

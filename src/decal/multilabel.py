@@ -23,7 +23,7 @@ from decal._base.checks import (
     check_flag,
 )
 from decal._base.confidences import Confidences
-from decal._base.errors import FitWarning, InputError, Setting, frames_within_decal
+from decal._base.errors import FitWarning, InputError, frames_within_decal
 from decal._base.numerics import Array, Logits, budget, for_each_block, sigmoid
 from decal.credal import MultiLabelCredalSet
 from decal.directions import (

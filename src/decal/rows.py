@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -154,7 +154,9 @@ class Rows:
         def part(values: Any) -> Any:
             return None if values is None else values[rows]
 
-        ids = None if self.ids is None else type(self.ids)({k: v[rows] for k, v in self.ids.items()})
+        ids = (
+            None if self.ids is None else type(self.ids)({k: v[rows] for k, v in self.ids.items()})
+        )
         parts = part(self.labels), part(self.weights), self.classes, ids, part(self.truth)
         return Rows(self.logits[rows], *parts)
 
@@ -190,7 +192,7 @@ class Rows:
         sample_weight: Any = None,
         classes: Iterable[Any] | None = None,
         ids: Any = None,
-        schema: Schema = Schema(),  # noqa: B008
+        schema: Schema = Schema(),
         empty: bool = False,
         whole: bool = True,
     ) -> Self:
@@ -292,7 +294,7 @@ def _labelled_frame(
 
 def read_logits(
     values: Any,
-    schema: Schema = Schema(),  # noqa: B008
+    schema: Schema = Schema(),
     *,
     name: str = "logits",
     place: Place = IN_ARRAY,

@@ -53,7 +53,7 @@ class World:
         )
         self.sets = self.model.predict(self.logits)
         self.shift = decal.LabelShift().fit(Z, Y, classes=NAMES)
-        self.many = decal.MultiLabelDecalibrator(0.9).fit(Z, ANSWERS, names=NAMES)
+        self.many = decal.MultiLabelDecalibrator(0.9).fit(Z, ANSWERS, classes=NAMES)
         self.label_sets = self.many.predict(self.logits)
 
     def frame(self, values):
@@ -125,7 +125,7 @@ CASES = {
     ),
     "multilabel fit, an array": (
         lambda w, x: decal.MultiLabelDecalibrator(0.9).fit(
-            Z, w.answers, sample_weight=x, names=NAMES
+            Z, w.answers, sample_weight=x, classes=NAMES
         ),
         "weights",
     ),

@@ -34,8 +34,8 @@ from decal._base.data_frames import (
     require_same_order,
     row_numbers,
 )
-from decal._base.errors import frames_within_decal as frames_within_decal
 from decal._base.errors import IN_ARRAY, InputWarning, Place, listing
+from decal._base.errors import frames_within_decal as frames_within_decal
 from decal._base.numerics import Array, Logits, row_blocks
 
 SMALLEST = float(np.finfo(np.float64).tiny)

@@ -28,11 +28,11 @@ from decal._base.checks import (
 )
 from decal._base.confidences import Confidences
 from decal._base.errors import FitWarning, frames_within_decal
-from decal._base.numerics import Array, budget, sigmoid
+from decal._base.numerics import Array, budget, read_only, sigmoid
 from decal.coupled._absent import PlausibleModels, log_odds_of_rest
 from decal.coupled._bounds import CERTIFIED, STATUS_NAMES, Bounds, Status
 from decal.coupled._loss import ShiftLoss
-from decal.credal import IntervalCredalSet, read_only
+from decal.credal import IntervalCredalSet
 from decal.io.model_files import Arrays
 from decal.model import FAR_FROM_REFERENCE, Model
 from decal.rows import Rows, Schema, check_floor
@@ -462,9 +462,7 @@ class CoupledDecalibrator(Model[CoupledEvidence]):
         return model
 
 
-def _credal(
-    found: Bounds, point: Array, fitted: CoupledEvidence, shifts: bool
-) -> CoupledCredalSet:
+def _credal(found: Bounds, point: Array, fitted: CoupledEvidence, shifts: bool) -> CoupledCredalSet:
     """The sets with these bounds, and with the shifts that attain them if these are wanted."""
     inner, outer = sigmoid(-found.inner), sigmoid(-found.outer)
     # Sound by construction; this only settles ties at round-off.

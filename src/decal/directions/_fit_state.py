@@ -27,8 +27,8 @@ from decal.directions._direction import (
 )
 from decal.directions._margins import MarginSummary
 from decal.directions._reference import REFERENCES, Reference, best_model
-from decal.rows import Rows
 from decal.directions._top_logits import TopLogits, summarise_top
+from decal.rows import Rows
 
 RESIDUAL_TOLERANCE = 1e-9
 """Nats per unit of weight by which the gain at an endpoint may miss the budget."""

@@ -32,7 +32,7 @@ from decal.sklearn._held_out import (
     columns_of,
 )
 
-FORMAT = "decal-classifier"
+FORMAT = "classifier"
 """What the header of a file that `save` wrote calls its format."""
 
 
