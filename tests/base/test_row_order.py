@@ -108,7 +108,7 @@ CASES = {
     ),
     "coupled fit, an array": (
         lambda w, x: decal.CoupledDecalibrator(0.9, likelihood="mean").fit(
-            Z, w.labels, x, classes=NAMES
+            Z, w.labels, sample_weight=x, classes=NAMES
         ),
         "weights",
     ),
