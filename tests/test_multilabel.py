@@ -307,7 +307,7 @@ def test_scikit_learns_predictions_are_taken():
         ),
         ({"logits": np.zeros((0, 4))}, "logits must have a row and a column or more"),
         ({"logits": np.zeros(4)}, "logits must be a matrix"),
-        ({"names": ["a", "b"]}, "names must be 4 names, one per column: got 2"),
+        ({"classes": ["a", "b"]}, "classes must be 4 names, one per column: got 2"),
         ({"sample_weight": [1.0]}, "sample_weight must be 200 numbers"),
     ],
 )

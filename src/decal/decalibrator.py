@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
@@ -133,14 +133,27 @@ class Decalibrator(Model[FitState]):
 
     def schema(self, fitted: FitState | None) -> Schema:
         """What it lets in: logits or probabilities of all classes, and masks."""
-        width, classes = (len(fitted.label_weight), fitted.classes) if fitted else (None, None)
-        return Schema(width, classes, self.probabilities, self.floor)
+        return Schema(
+            len(fitted.label_weight) if fitted else None,
+            fitted.classes if fitted else None,
+            self.probabilities,
+            self.floor,
+            top_logits=True,
+            masses=fitted is not None,
+        )
 
-    def learn(self, rows: Rows, *, whole: bool = False) -> FitState:
+    def learn(
+        self, rows: Rows, *, whole: bool = False, confidences: Confidences | None = None
+    ) -> FitState:
         """What labelled rows say; a reference other than the model is that of the `whole` data."""
         self._require_taken(rows)
-        reference = self.reference if whole else "model"
-        found = FitState.of(self.directions, rows, reference=reference, may_be_kept=whole)
+        found = FitState.of(
+            self.directions,
+            rows,
+            reference=self.reference if whole else "model",
+            may_be_kept=whole,
+            confidences=confidences,
+        )
         if whole:
             self._warn_if_far(found)
         return found
@@ -154,8 +167,8 @@ class Decalibrator(Model[FitState]):
             fact = "TopLogits, which are logits"
             raise InputError("logits", "be probabilities of all classes", fact, remedy)
         if self.reference != "model":
-            rule = "be a matrix of all classes, unless ", Setting("reference", "model")
-            raise InputError("logits", rule, f"TopLogits with {self.reference!r}")
+            need = "be a matrix of all classes, unless ", Setting("reference", "model")
+            raise InputError("logits", need, f"TopLogits with {self.reference!r}")
         advice = "Pass a matrix of all classes, or directions=('class',)."
         require_capability(self.directions, "takes_top_logits", "TopLogits", advice)
         known = self._fitted
@@ -167,17 +180,17 @@ class Decalibrator(Model[FitState]):
 
     def fit_rows(self, rows: Rows) -> Self:
         """As `fit`, of rows that were read before."""
-        super().fit_rows(rows)
-        return self._look_at_labels(0)
+        confidences = Confidences.of(rows.logits, rows.labels, rows.weights)
+        wrong = not asked_by_a_search() and confidences.warn_of_other_order(rows.shape[1])
+        fitted = self.learn(rows, whole=True, confidences=confidences)
+        with self._lock:
+            self._fitted, self._told = fitted, {"order"} if wrong else set()
+        return self
 
     def add(self, more: FitState) -> Self:
         """Add evidence of other data, and look at all labels whenever these have about doubled."""
         before = 0 if self._fitted is None else self._fitted.rows
-        return super().add(more)._look_at_labels(before)
-
-    def _look_at_labels(self, before: int) -> Self:
-        """Warn, once, if labels seem to be of other rows, or the columns in another order."""
-        fitted = self.fitted
+        fitted = super().add(more).fitted
         look = fitted.rows.bit_length() > before.bit_length() and "order" not in self._told
         found, K = fitted.confidences, len(fitted.label_weight)
         if asked_by_a_search():  # until searches fit rows
@@ -307,19 +320,18 @@ class Decalibrator(Model[FitState]):
         total = fitted.total_weight if self.likelihood == "mean" else 1.0
         return direction, fitted.evidence[which], total
 
-    @overload
-    def predict(self, logits: TopLogits, *, alpha: Any = None, ids: Any = None) -> TopIntervals: ...
+    if TYPE_CHECKING:
 
-    @overload
-    def predict(self, logits: Any, *, alpha: Any = None, ids: Any = None) -> IntervalCredalSet: ...
-
-    def predict(
-        self, logits: Any, *, alpha: Any = None, ids: Any = None
-    ) -> IntervalCredalSet | TopIntervals:
-        found: IntervalCredalSet | TopIntervals = super().predict(logits, alpha=alpha, ids=ids)
-        return found
-
-    predict.__doc__ = Model.predict.__doc__
+        @overload
+        def predict(
+            self, logits: TopLogits, *, alpha: Any = None, ids: Any = None
+        ) -> TopIntervals: ...
+        @overload
+        def predict(
+            self, logits: Any, *, alpha: Any = None, ids: Any = None
+        ) -> IntervalCredalSet: ...
+        def predict(self, logits: Any, *, alpha: Any = None, ids: Any = None) -> Any:
+            """As of every model; TopLogits give TopIntervals."""
 
     def sets(self, rows: Rows, fitted: FitState, alpha: float) -> IntervalCredalSet | TopIntervals:
         """The boxes of rows: one direction after the other widens them."""

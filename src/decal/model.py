@@ -295,8 +295,10 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         fitted, level = self.fitted, self.level(alpha)
         rows = self.read(logits, ids=ids)
         sets = self.sets(rows, fitted, level)
+        if hasattr(rows.logits, "predicted_by"):  # as sure as their bounds, which differ
+            return sets if rows.ids is None else sets.with_index(rows.ids)
         NewInputs(self, level).add(rows, sets).warn()
-        return sets.with_index(rows.ids)
+        return sets if rows.ids is None else sets.with_index(rows.ids)
 
     def read(self, logits: Any, labels: Any = None, *, ids: Any = None, empty: bool = True) -> Rows:
         """New inputs, and labels if there are some, after every check: what `predict_rows` takes.
@@ -314,7 +316,8 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
 
     def predict_rows(self, rows: Rows, *, alpha: Any = None) -> Any:
         """As `predict`, of rows that were read before; it warns of nothing."""
-        return self.sets(rows, self.fitted, self.level(alpha)).with_index(rows.ids)
+        sets = self.sets(rows, self.fitted, self.level(alpha))
+        return sets if rows.ids is None else sets.with_index(rows.ids)
 
     def level(self, alpha: Any) -> float:
         """A level in [0, 1]; by default the one given at construction."""

@@ -140,9 +140,14 @@ class MultiLabelDecalibrator(Model["LabelEvidence"]):
 
     def schema(self, fitted: LabelEvidence | None) -> Schema:
         """What it lets in: a logit, or probability, and an answer per label."""
-        known = (len(fitted.present), fitted.classes) if fitted else (None, None)
-        zeros = fitted is not None and bool(fitted.absent.any())
-        return Schema(*known, self.probabilities, self.floor, answers=True, zeros_seen=zeros)
+        return Schema(
+            len(fitted.present) if fitted else None,
+            fitted.classes if fitted else None,
+            self.probabilities,
+            self.floor,
+            answers=True,
+            zeros_seen=fitted is not None and bool(fitted.absent.any()),
+        )
 
     def learn(self, rows: Rows, *, whole: bool = False) -> LabelEvidence:
         """What the answers of rows say, for each label by itself."""

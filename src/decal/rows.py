@@ -73,7 +73,8 @@ UNKNOWN = -1
 REMEDY: Words = (
     "Pass ",
     Setting("probabilities", True),
-    ", convert them with decal.logits_from_probabilities, or pass the logits behind them",
+    ", convert them with decal.logits_from_probabilities, or pass",
+    " the logits behind them",
 )
 
 Labels = NDArray[np.intp]
@@ -100,6 +101,8 @@ class Schema:
         Whether an input has an answer per label, instead of one label: 1, 0 or, where unknown, -1.
     zeros_seen : bool
         Whether answers 0 came before, so that -1 is known to mean unknown.
+    top_logits, masses : bool
+        Whether a `decal.TopLogits`, or a `decal.llm.LabelMasses`, may stand for logits.
     """
 
     width: int | None = None
@@ -109,6 +112,14 @@ class Schema:
     masks: bool = True
     answers: bool = False
     zeros_seen: bool = False
+    top_logits: bool = False
+    masses: bool = False
+
+    def takes(self, values: Any) -> bool:
+        """Whether values, which were checked when they were made, stand for logits."""
+        return (self.top_logits and hasattr(values, "total_classes")) or (
+            self.masses and hasattr(values, "predicted_by")
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,8 +191,8 @@ class Rows:
         ids = first.ids and {
             key: np.concatenate([part.ids[key] for part in parts if part.ids]) for key in first.ids
         }
-        columns = (joined(name) for name in ("logits", "labels", "weights"))
-        return cls(*columns, first.classes, ids, joined("truth"))
+        z, y, w = joined("logits"), joined("labels"), joined("weights")
+        return cls(z, y, w, first.classes, ids, joined("truth"))
 
     @classmethod
     def read(
@@ -238,7 +249,7 @@ class Rows:
                 matrix, _ = class_columns(logits, names, others=id_columns(logits, ids))
             if labelled:
                 require_matrix(matrix, labels)
-            z = matrix if _stands_for_logits(matrix) else read_logits(matrix, schema, empty=empty)
+            z = matrix if schema.takes(matrix) else read_logits(matrix, schema, empty=empty)
         known = check_class_names(names, z.shape[1])
         if labelled and schema.answers:
             labels = check_answers(labels, z.shape, known, schema, whole=whole)
@@ -249,11 +260,6 @@ class Rows:
         w = check_weights(sample_weight, rows=len(z), all_zero=not len(z))
         index = None if labelled else index_of(logits, ids, rows=len(z))
         return cls(z, labels, w, known, index)
-
-
-def _stands_for_logits(values: Any) -> bool:
-    """Whether these are TopLogits or LabelMasses, which were checked when they were made."""
-    return hasattr(values, "total_classes") or hasattr(values, "predicted_by")
 
 
 def _labelled_frame(
@@ -353,9 +359,9 @@ def logits_from_probabilities(
     Examples
     --------
     >>> import decal
-    >>> decal.rows.logits_from_probabilities([[0.5, 0.25, 0.25]]).round(3)
+    >>> decal.logits_from_probabilities([[0.5, 0.25, 0.25]]).round(3)
     array([[-0.693, -1.386, -1.386]])
-    >>> decal.rows.logits_from_probabilities([[1.0, 0.0]], floor=0.01).round(3)
+    >>> decal.logits_from_probabilities([[1.0, 0.0]], floor=0.01).round(3)
     array([[ 0.   , -4.605]])
     """
     floor = check_floor(floor)
@@ -371,11 +377,7 @@ def logits_from_probabilities(
             "For the probability of one class alone, stack it as [1 - p, p]"
             + (f"; for one row, pass {name}[None]." if len(shape) == 1 else "."),
         )
-    advice: Words = (
-        "Divide counts by their sum; leave ",
-        Setting("probabilities", True),
-        " out for logits.",
-    )
+    advice = "Divide counts by their sum; ", "leave probabilities=True out for logits", "."
     p = check_probabilities(probabilities, name=name, place=place, advice=advice)
     if floor is None:
         p[p == 0.0] = SMALLEST
@@ -460,9 +462,7 @@ def warn_if_probabilities(values: Logits, name: str = "logits", remedy: Words = 
     if look_like_probabilities(values):
         warn_of_probabilities(name, remedy)
     elif look_like_probabilities(values, total=100.0):
-        first, *more = (remedy,) if isinstance(remedy, str) else remedy
-        assert isinstance(first, str)
-        remedy = f"Divide them by 100, and {first[0].lower()}{first[1:]}", *more
+        remedy = "Divide them by 100, and ", _lowered(remedy)
         fact = "rows that are not negative and sum to 100, as percentages do"
         warn_of_probabilities(name, remedy, fact)
 
@@ -473,13 +473,15 @@ def warn_of_probabilities(
     fact: str = "rows that are not negative and sum to 1, as probabilities do",
 ) -> None:
     """Warn the caller of decal, whichever function was called."""
-    remedy = (remedy,) if isinstance(remedy, str) else remedy
-    warnings.warn(
-        InputWarning(
-            (f"{name} must be logits: got {fact}; the intervals would be wrong. ", *remedy, ".")
-        ),
-        stacklevel=frames_within_decal(),
-    )
+    said = f"{name} must be logits: got {fact}; the intervals would be wrong. "
+    warnings.warn(InputWarning((said, remedy, ".")), stacklevel=frames_within_decal())
+
+
+def _lowered(words: Words) -> Words:
+    """A sentence as the second half of another."""
+    if isinstance(words, str):
+        return words[0].lower() + words[1:]
+    return (_lowered(words[0]), *words[1:]) if isinstance(words, tuple) else words
 
 
 # Several labels per input

@@ -130,7 +130,9 @@ def fitted(logits, labels, weights=None, *, classes=None, **settings):
     settings = {"tol": 1e-6} | settings
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", decal.FitWarning)
-        return CoupledDecalibrator(**settings).fit(logits, labels, sample_weight=weights, classes=classes)
+        return CoupledDecalibrator(**settings).fit(
+            logits, labels, sample_weight=weights, classes=classes
+        )
 
 
 def level_of(logits, labels, weights, settings):

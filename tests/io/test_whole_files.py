@@ -216,7 +216,13 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "model.npz"
     path.write_text("old")
     with pytest.raises(ValueError, match="Object arrays cannot be saved"):
-        model_files.write(path, SETTINGS, {"a": np.array([{}], dtype=object)}, kind="decalibrator", compressed=False)
+        model_files.write(
+            path,
+            SETTINGS,
+            {"a": np.array([{}], dtype=object)},
+            kind="decalibrator",
+            compressed=False,
+        )
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 

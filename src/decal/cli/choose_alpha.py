@@ -10,7 +10,7 @@ import typer
 import decal
 from decal._base.checks import check_choice
 from decal.cli import options
-from decal.cli.terminal import output, progress_bar, say, with_options
+from decal.cli.terminal import output, progress_bar, say
 from decal.credal import SET_RULES
 from decal.io.folders import Layout, open_folder
 from decal.io.formats import TABLES
@@ -158,7 +158,10 @@ def choose_alpha(
             choice = _for_distributions(
                 takes_logits, data, distribution_miss_rate, confidence, seed
             )
-    say(with_options(str(choice)), style="yellow" if choice.note else "green")
+    said = str(choice).replace(
+        "alpha_for_classes guarantees every class", "the guarantee is for all classes together"
+    )
+    say(said, style="yellow" if choice.note else "green")
     output.print(repr(choice.alpha), highlight=False)
     if out is not None:
         _write(out, fitted, choice)

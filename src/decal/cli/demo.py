@@ -29,7 +29,7 @@ from decal.cli.demo_results import (
 )
 from decal.cli.terminal import messages, output, say
 from decal.credal import IntervalCredalSet
-from decal.datasets._languages import language_probabilities, logits_among_them
+from decal.datasets import language_probabilities, logits_among_them
 
 DEMO_EXAMPLES = """[bold]Examples[/]
 

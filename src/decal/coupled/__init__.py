@@ -6,7 +6,7 @@ probability over that region. The upper endpoint is a convex program. The lower 
 the paper leaves it open; here every endpoint comes with an inner value that some plausible shift
 attains and an outer value that none exceeds.
 
-May import from `_base`, `io`, `credal`, `directions` and `decalibrator`.
+May import from `_base`, `rows`, `io`, `credal`, `directions` and `model`.
 """
 
 from __future__ import annotations
@@ -104,11 +104,6 @@ class CoupledCredalSet(IntervalCredalSet):
             array = carried[name]
             object.__setattr__(credal, name, None if array is None else read_only(array))
         return credal
-
-    def _picked(self, rows: Any) -> Self:
-        carried = {name: getattr(self, name) for name in CARRIED}
-        picked = {name: None if a is None else a[rows] for name, a in carried.items()}
-        return self._with(self._box()._picked(rows), **picked)
 
     def tighten(self) -> Self:
         """The same sets with reachable bounds; what is known of the endpoints stays as it is."""
@@ -296,8 +291,8 @@ class CoupledDecalibrator(Model[CoupledEvidence]):
 
     def schema(self, fitted: CoupledEvidence | None) -> Schema:
         """What it lets in: finite logits, or probabilities, of all classes."""
-        known = (len(fitted.data.center), fitted.classes) if fitted else (None, None)
-        return Schema(*known, self.probabilities, self.floor, masks=False)
+        width, classes = (len(fitted.data.center), fitted.classes) if fitted else (None, None)
+        return Schema(width, classes, self.probabilities, self.floor, masks=False)
 
     def learn(self, rows: Rows, *, whole: bool = True) -> CoupledEvidence:  # noqa: ARG002
         """The best shift for labelled rows, which are kept."""

@@ -184,10 +184,10 @@ class IntervalCredalSet(CredalSet):
         found = box_entropy.lower_entropy(*self._reachable)
         if not found.exact.all():
             widest = float(np.max(found.value - found.bound))
+            known = f"inputs is only known within {widest:.2g} nats"
+            said = f"the lower entropy of {np.sum(~found.exact)} {known}"
             warnings.warn(
-                f"the lower entropy of {np.sum(~found.exact)} inputs is only known within "
-                f"{widest:.2g} nats; see lower_entropy(max_nodes=...)",
-                AnswerWarning,
+                AnswerWarning((said, "; see lower_entropy(max_nodes=...)")),
                 stacklevel=frames_within_this_folder(),
             )
         return found.value

@@ -92,10 +92,11 @@ class FitState:
         *,
         reference: str = "model",
         may_be_kept: bool = False,
+        confidences: Confidences | None = None,
     ) -> Self:
         """What labelled rows say, as measured from a reference; evidence may hold on to them."""
-        confidences, classes = Confidences.of(rows.logits, rows.labels, rows.weights), rows.classes
-        rows = rows.counted()
+        confidences = confidences or Confidences.of(rows.logits, rows.labels, rows.weights)
+        rows, classes = rows.counted(), rows.classes
         logits, labels, weights = rows.logits, rows.labels, rows.weights
         n, K = rows.shape
         label_weight = np.bincount(labels, weights, minlength=K).astype(np.float64)

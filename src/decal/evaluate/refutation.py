@@ -231,7 +231,7 @@ def refute(
 
     See Also
     --------
-    calibrated_member : Tests whether a distribution within the sets is calibrated.
+    decal_lab.members.calibrated_member : Is a distribution within the sets calibrated?
 
     Notes
     -----

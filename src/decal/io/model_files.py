@@ -6,8 +6,9 @@ import hashlib
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
+from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ VERSION = 4
 READABLE = (1, 2, 3, 4)
 SEALED = 3
 """Files have a checksum from this version on."""
+
+SAVED = "be a file that `save` wrote"
 
 KINDS = {
     "decalibrator": "decal.Decalibrator",
@@ -35,6 +38,7 @@ OLDER_FORMATS = {"decal-multilabel-model": "multilabel", "decal-classifier": "cl
 """Kinds that had a format of their own up to version 3."""
 
 Arrays = dict[str, NDArray[Any]]
+M = TypeVar("M")
 
 PathOrFile = str | Path | BinaryIO
 """Where a model is: a path, or a file open for bytes."""
@@ -116,6 +120,18 @@ def kind_of(file: PathOrFile) -> str:
     return found
 
 
+def packed(model: Any) -> NDArray[np.uint8]:
+    """The file of a model as an array of bytes, to be kept in the file of another."""
+    file = BytesIO()
+    model.save(file)
+    return np.frombuffer(file.getvalue(), dtype=np.uint8)
+
+
+def unpacked(array: NDArray[np.uint8], load: Callable[[BinaryIO], M]) -> M:
+    """What `packed` has made an array of, by the `load` of its kind."""
+    return load(BytesIO(array.tobytes()))
+
+
 def _opened(
     file: PathOrFile, kind: str | None, stack: ExitStack
 ) -> tuple[gate.Archive, dict[str, Any]]:
@@ -133,11 +149,9 @@ def _opened(
 def _guarded(path: object) -> AbstractContextManager[None]:
     """A context in which whatever is wrong becomes a ValueError about a file of another kind."""
 
-    def complaint(reason: str) -> ValueError:
-        return ValueError(
-            f"path must be a file that `save` wrote: got {path}, which is not one, or is damaged "
-            f"({reason})."
-        )
+    def complaint(reason: str) -> InputError:
+        fact = f"{path}, which is not one, or is damaged ({reason})"
+        return InputError("path", SAVED, fact)
 
     return gate.intact(path, complaint)
 
@@ -157,24 +171,30 @@ def _kind(settings: Any) -> str | None:
 def _require_format(settings: Any, path: object, kind: str | None) -> None:
     found = _kind(settings)
     if found is None:
-        raise InputError("path", "be a file that `save` wrote", f"{path}, of another format")
+        raise InputError("path", SAVED, f"{path}, of another format")
     if settings.get("version") not in READABLE:
         rule = f"be of model format {VERSION} or older"
         fact = f"{path}, of format {settings.get('version')}"
         raise InputError("path", rule, fact, "Upgrade decal to read it.")
     if kind not in (None, found):
         wanted, held = (KINDS[name].rpartition(".")[2] for name in (kind, found))
-        fact = f"{path}, which holds a {held}"
-        raise InputError("path", f"hold a {wanted}", fact, f"Load it with {KINDS[found]}.load.")
+        raise InputError(
+            "path",
+            f"hold a {wanted}",
+            (f"{path}, which ", f"holds a {held}"),
+            f"Load it with {KINDS[found]}.load.",
+        )
 
 
 def _require_unchanged(settings: dict[str, Any], arrays: Arrays, path: object) -> None:
     """ValueError if this is not what was written; the checksum is taken out of the settings."""
     told = settings.pop("checksum", None)
     if settings["version"] >= SEALED and told != checksum(settings, arrays):
-        raise ValueError(
-            f"path must be a file as `save` wrote it: got {path}, which was changed since: its "
-            "checksum does not fit its numbers. Save the model again, or copy the file anew."
+        raise InputError(
+            "path",
+            "be a file as `save` wrote it",
+            f"{path}, which was changed since: its checksum does not fit its numbers",
+            "Save the model again, or copy the file anew.",
         )
 
 

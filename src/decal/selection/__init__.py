@@ -23,6 +23,7 @@ from decal._base.checks import (
     check_labels,
     require_one,
 )
+from decal._base.errors import InputError, Setting
 from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
 from decal.evaluate import metrics
@@ -125,10 +126,13 @@ def alpha_for_efficiency(model: Predictor, logits: Any, target: Any) -> Choice:
         if abs(found - target) <= EFFICIENCY_TOLERANCE:
             return choice(alpha, found)
     if not least < target < most:
-        hint = " A model with reference='best' reaches 1." if target > most else ""
-        raise ValueError(
-            f"target must lie between {least:.6g}, the efficiency of alpha = 0, and {most:.6g}, "
-            f"that of alpha = 1: got {target:g}.{hint}"
+        hint = "A model with ", Setting("reference", "best"), " reaches 1."
+        raise InputError(
+            "target",
+            f"lie between {least:.6g}, the efficiency of alpha = 0, and {most:.6g}, that of "
+            "alpha = 1",
+            f"{target:g}",
+            hint if target > most else "",
         )
     while wide - narrow > 1:
         middle = (narrow + wide) // 2
@@ -141,10 +145,13 @@ def alpha_for_efficiency(model: Predictor, logits: Any, target: Any) -> Choice:
         else:
             wide, least = middle, found
     below, above = alpha_at(wide, SEARCH_LEVELS), alpha_at(narrow, SEARCH_LEVELS)
-    hint = " A model with likelihood='mean' has no such gap." if below == 0 else ""
-    raise ValueError(
-        f"target must be an efficiency that some alpha has: got {target:g}, between {least:.6g} of "
-        f"alpha = {below:.6g} and {most:.6g} of the next level, {above:.6g}.{hint}"
+    hint = "A model with ", Setting("likelihood", "mean"), " has no such gap."
+    raise InputError(
+        "target",
+        "be an efficiency that some alpha has",
+        f"{target:g}, between {least:.6g} of alpha = {below:.6g} and {most:.6g} of the next "
+        f"level, {above:.6g}",
+        hint if below == 0 else "",
     )
 
 
@@ -360,9 +367,11 @@ def alpha_for_labels(
         dropped = np.argwhere(~kept_classes(model.predict(z[rows], alpha=0.0), rule))
         if dropped.size:
             row, k = dropped[0]
-            raise ValueError(
-                f"model must keep every class at alpha = 0: got {called(int(k), names)} dropped "
-                f"in row {rows[row]}. Add the direction 'class'."
+            raise InputError(
+                "model",
+                "keep every class at alpha = 0",
+                f"{called(int(k), names)} dropped in row {rows[row]}",
+                "Add the direction 'class'.",
             )
         note = f"{n} are too few for {epsilon:g}, every class is kept"
         return Choice(0.0, 0.0, epsilon, n, "miss rate", note)

@@ -16,6 +16,7 @@ from decal._base.checks import (
     check_tolerance,
 )
 from decal._base.data_frames import require_same_order
+from decal._base.errors import InputError, Setting
 from decal._base.inputs import require_possible_labels
 from decal._base.numerics import Logits
 from decal.decalibrator import Decalibrator, require_decalibrator
@@ -271,10 +272,8 @@ def _local_of(model: Decalibrator) -> Local:
             f"got mix=0. {advice}"
         )
     if model.likelihood != "mean":
-        raise ValueError(
-            f"model must have likelihood='mean': got {model.likelihood!r}, whose budgets are for "
-            "all examples together."
-        )
+        fact = f"{model.likelihood!r}, whose budgets are for all examples together"
+        raise InputError("model", ("have ", Setting("likelihood", "mean")), fact)
     return local
 
 
