@@ -9,7 +9,7 @@ Imports from `_base`, `credal`, `io` and `torch`.
 
 from __future__ import annotations
 
-from decal._base.errors import needs
+from decal_lab.checks import needs
 
 with needs("torch", message="decal_lab.baselines needs PyTorch: pip install 'decal[torch]'"):
     import torch  # noqa: F401
