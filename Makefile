@@ -17,7 +17,7 @@ endif
 
 # The core: what decal itself computes, reads and writes. One smoke test per integration comes with it.
 CORE := $(addprefix tests/,base coupled credal directions io helpers test_architecture.py test_decalibrator.py \
-	test_decisions.py evaluate/test_metrics.py test_selection.py test_smoke.py)
+	evaluate/test_metrics.py test_selection.py test_smoke.py)
 PYTEST := $(BIN)/python -m pytest -q --numprocesses
 
 # Another Python than PYTHON: from the path, or one of pyenv's.

@@ -28,7 +28,7 @@ LAYERS = {
     "questions": "evaluate selection triage coupled shift",
     "model": "directions decalibrator multilabel",
     "files": "io",
-    "sets": "decisions credal",
+    "sets": "credal",
     "base": "_base",
 }
 
@@ -63,7 +63,6 @@ TESTS_ELSEWHERE = {
     "coupled._loss": "coupled/test_coupled.py",
     "coupled._region": "coupled/test_coupled.py",
     "coupled._solver": "coupled/test_coupled.py",
-    "credal._frechet": "credal/test_label_sets.py",
     "credal._interval_rows": "credal/test_credal_set.py",
     "directions._summarise": "directions/test_margins.py",
     "directions._bins": "directions/test_margins.py",

@@ -23,7 +23,7 @@ from decal_lab import checks
         (lambda: checks.check_logits([0.0, 1.0]), r"a column per class: got shape \(2,\)"),
         (lambda: checks.check_logits([["a", "b"]]), "logits must be a matrix of numbers"),
         (lambda: checks.check_logits([[0.0], [1.0, 2.0]]), "logits must be an array of numbers"),
-        (lambda: checks.check_logits([[0.0]]), r"two or more: got shape \(1, 1\)"),
+        (lambda: checks.check_logits([[0.0]]), r"or more: got shape \(1, 1\)"),
         (
             lambda: checks.check_logits([[0.0, 1.0]], classes=3),
             "must have 3 columns, one per class",

@@ -11,7 +11,7 @@ import decal
 from decal._base.checks import check_choice
 from decal.cli import options
 from decal.cli.terminal import output, progress_bar, say
-from decal.decisions import SET_RULES
+from decal.credal import SET_RULES
 from decal.io.folders import Layout, open_folder
 from decal.io.formats import TABLES
 from decal.io.sources import Chunk

@@ -28,7 +28,7 @@ from decal.cli.demo_results import (
     translated_into,
 )
 from decal.cli.terminal import messages, output, say
-from decal.credal._boxes import IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal.datasets import language_probabilities, logits_among_them
 
 DEMO_EXAMPLES = """[bold]Examples[/]

@@ -38,7 +38,7 @@ from decal.cli.options import (
 )
 from decal.cli.terminal import output, say
 from decal.cli.watching import watched
-from decal.decisions import SET_RULES
+from decal.credal import SET_RULES
 from decal.io.folders import Folder, Layout, open_folder
 from decal.io.formats import TABLES
 from decal.io.sources import Chunk

@@ -37,7 +37,7 @@ from decal.cli.options import (
 )
 from decal.cli.terminal import OPTIONS, output, say, with_progress
 from decal.cli.watching import watched
-from decal.credal._warnings import warn_of_width
+from decal.credal import warn_of_width
 from decal.io.checkpoints import EVERY, FitCheckpoint, learn
 from decal.io.columns import labels_are_names, unlabelled_refusal
 from decal.io.folders import Folder, Layout, open_folder
@@ -276,7 +276,7 @@ def predict(
     ):
         for chunk in with_progress(source, "Predicting"):
             credal = fitted._predict_checked(chunk.logits, level)
-            append(credal._named(chunk.ids))
+            append(credal.with_index(chunk.ids))
             rows += len(credal)
             width += len(credal) * (1 - decal.metrics.efficiency(credal))
             confidences = Confidences.of(chunk.logits)

@@ -380,7 +380,7 @@ class _Predictions:
         ):
             for chunk in with_progress(source, "Predicting"):
                 credal = self.predict(chunk.logits)
-                append(credal._named(chunk.ids))
+                append(credal.with_index(chunk.ids))
                 rows += len(credal)
                 width += len(credal) * (1 - decal.metrics.efficiency(credal))
         say(f"Wrote {out}: {rows:,} inputs, mean width {width / rows:.3f}", style="green")

@@ -14,8 +14,7 @@ import numpy as np
 
 from decal._base.checks import check_alpha, check_choice, check_tolerance
 from decal._base.numerics import Array
-from decal.credal import CredalSet
-from decal.decisions import SET_RULES
+from decal.credal import SET_RULES, CredalSet
 from decal.evaluate.refutation import LabelledSets, Refutation, refute
 
 __all__ = [

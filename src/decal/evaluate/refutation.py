@@ -72,7 +72,7 @@ class LabelledSets:
                 "credal must have members in every row: got bounds that no distribution satisfies "
                 f"in row {without.argmax()} ({without.sum()} rows in all). Leave such rows out."
             )
-        y = credal._labels(labels)
+        y = credal.check_labels(labels)
         tight = credal.tighten()
         lower, upper, point = tight.lower, tight.upper, credal.point
         if point is None:

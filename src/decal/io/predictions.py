@@ -17,7 +17,7 @@ import numpy as np
 
 from decal._base.checks import check_alpha
 from decal._base.errors import PYTHON, InputError, Words
-from decal.credal._boxes import IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal.io.checkpoints import Monitor, Stopped
 from decal.io.folders import Folder, Layout, Part, UnreadableError
 from decal.io.formats import arrow
@@ -181,12 +181,12 @@ def _predict_part(
         for chunk in part.chunks(source):
             if monitor.stopping():
                 raise Stopped(str(run))
-            append(predict(chunk.logits)._named(chunk.ids))
+            append(predict(chunk.logits).with_index(chunk.ids))
             rows += len(chunk)
             monitor.advance(len(chunk))
         if not rows:  # the columns alone
             nameless = {name: np.empty(0, dtype=str) for name in source.ids}
-            append(predict(np.empty((0, layout.width)))._named(nameless or None))
+            append(predict(np.empty((0, layout.width))).with_index(nameless or None))
         part.require_unchanged()
     return rows
 

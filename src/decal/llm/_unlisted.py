@@ -30,8 +30,7 @@ from decal._base.checks import (
 )
 from decal._base.data_frames import ROW, by_name, require_same_order
 from decal._base.numerics import Array, softmax
-from decal.credal import IntervalCredalSet
-from decal.credal._interval_rows import row_index
+from decal.credal import IntervalCredalSet, row_index
 from decal.decalibrator import Decalibrator
 from decal.decalibrator import decalibrate as decalibrate_logits
 from decal.directions import (
@@ -329,7 +328,7 @@ def label_probabilities(masses: LabelMasses) -> IntervalCredalSet:
 
     def box(logits: Array) -> IntervalCredalSet:
         p = softmax(logits)
-        return IntervalCredalSet._trusted(p, p, p, masses.classes)
+        return IntervalCredalSet.unchecked(p, p, p, masses.classes)
 
     return outer_boxes(masses, box, np.ones(masses.shape[1], dtype=bool))
 
@@ -385,7 +384,7 @@ def outer_boxes(
             rivals[j] = False
             unrivalled = np.isneginf(least[:, rivals]).all(axis=1)
             high[rows, j] = _bound(box, least, most, j, unrivalled, 1.0, high[rows, j])
-    found = IntervalCredalSet._trusted(low, high, np.asarray(inside.point), masses.classes)
+    found = IntervalCredalSet.unchecked(low, high, np.asarray(inside.point), masses.classes)
     return found if masses.names is None else found.with_index(list(masses.names))
 
 

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
 from decal._base.checks import check_alpha
-from decal._base.numerics import Array
+from decal._base.numerics import Array, Indices, Mask
 from decal._base.set_checks import check_event
-from decal.credal._credal_set import CredalSet, Indices, Mask
+from decal.credal import CredalSet
 from decal.plot._fonts import drawable, unit
 from decal.plot._one_input import class_names
 from decal.plot._style import (
@@ -92,7 +92,7 @@ def binary(
     k = int(inside.argmax())
     low, high = credal.probability(inside, empty="nan")
     middle = (low + high) / 2 if credal.point is None else credal.point[:, k]
-    right = None if labels is None else credal._labels(labels) == k
+    right = None if labels is None else credal.check_labels(labels) == k
     order = np.argsort(middle, kind="stable")
     order = order[~np.isnan(low[order])]
     low, high, middle = low[order], high[order], middle[order]
@@ -192,7 +192,7 @@ def decomposition(
     ink = frame(ax)
     groups: dict[str, tuple[Mask, str]] = {"inputs": (np.ones(n, bool), ink.models[0])}
     if labels is not None:
-        right = credal.decide("point", empty="nan") == credal._labels(labels)
+        right = credal.decide("point", empty="nan") == credal.check_labels(labels)
         groups = {"right": (right, ink.models[0]), "wrong": (~right, ink.truth)}
     area = float(np.clip(8000 / max(n, 1), 3, 22)) * unit() ** 2  # points²: they share 8000
     strength = float(np.clip(30 / max(n, 1) ** 0.5, 0.3, 0.85))

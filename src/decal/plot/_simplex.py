@@ -11,8 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Polygon
 
 from decal._base.numerics import Array
-from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, KLCredalSet
-from decal.credal._ball_support import extreme_member
+from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, KLCredalSet, extreme_member
 from decal.plot._fonts import drawable, literal, unit, wrapped
 from decal.plot._one_input import Sets, class_names, named, one_row, true_row
 from decal.plot._style import DASHED, Ink, axes_or_new, bar_handle, inks, legend_below

@@ -4,7 +4,7 @@ Most choices ask a fitted model for predictions at several alphas, so they work 
 box, likelihood and reference. They rest on one property: predictions are nested, that is, a smaller
 alpha never removes a distribution from a credal set, nor a class from a decision set. The guarantee
 for whole distributions (`alpha_for_distribution`) is about local sets. May import from `_base`,
-`credal`, `decisions`, `directions`, `decalibrator` and `evaluate`.
+`credal`, `directions`, `decalibrator` and `evaluate`.
 """
 
 from __future__ import annotations

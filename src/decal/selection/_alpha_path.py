@@ -16,7 +16,7 @@ from decal._base.checks import (
 from decal._base.errors import needs
 from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
-from decal.decisions import SET_RULES
+from decal.credal import SET_RULES
 from decal.evaluate import metrics
 from decal.selection._choices import examples_text
 from decal.selection._plausibility import Predictor, kept_classes, shape_of

@@ -135,7 +135,7 @@ class GroupChoice(Mapping[Any, Choice]):
             low[rows], high[rows], point[rows] = credal.lower, credal.upper, credal.point
             classes = credal.classes
         sets = IntervalCredalSet(low, high, point=point, classes=classes)
-        return sets._named(index_of(logits, rows=len(z)))
+        return sets.with_index(index_of(logits, rows=len(z)))
 
     def __repr__(self) -> str:
         return choice_table("GroupChoice", "group", self)

@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 from decal._base.checks import DEFAULT_ALPHA, check_alpha, check_choice, check_share, to_numpy
 from decal._base.data_frames import index_of
 from decal._base.numerics import Array
-from decal.credal import IntervalCredalSet
+from decal.credal import SET_RULES, IntervalCredalSet
 from decal.decalibrator import Decalibrator
-from decal.decisions import SET_RULES
 from decal.directions import Direction
 from decal.io import model_files
 from decal.sklearn._held_out import (
@@ -192,7 +191,7 @@ class CredalClassifier(HeldOutClassifier):
         logits = self.predict_logits(X)
         level = self.alpha if alpha is None else alpha
         sets = self.decalibrator_.predict(logits, alpha=level)
-        return sets._named(index_of(X, rows=len(sets), name="X"))
+        return sets.with_index(index_of(X, rows=len(sets), name="X"))
 
     def predict_set(
         self, X: Any, rule: str = "e_admissible", alpha: float | None = None

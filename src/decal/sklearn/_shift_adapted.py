@@ -14,8 +14,7 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 from decal._base.checks import check_choice
 from decal._base.data_frames import index_of, require_same_order
 from decal._base.numerics import Array
-from decal.credal import IntervalCredalSet
-from decal.decisions import SET_RULES
+from decal.credal import SET_RULES, IntervalCredalSet
 from decal.shift import Frequencies, LabelShift
 from decal.sklearn._held_out import HeldOutClassifier
 
@@ -151,7 +150,7 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
         """
         logits = self.predict_logits(X)
         sets = self.shift_.predict(logits, frequencies=frequencies)
-        return sets._named(index_of(X, rows=len(sets), name="X"))
+        return sets.with_index(index_of(X, rows=len(sets), name="X"))
 
     def predict_set(
         self, X: Any, rule: str = "e_admissible", frequencies: Any = None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import decal
-from decal.credal._warnings import FEWEST_RANKED, rank_correlation
+from decal.credal._saturation import FEWEST_RANKED, rank_correlation
 
 N = 2 * FEWEST_RANKED
 

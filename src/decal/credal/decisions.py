@@ -33,11 +33,11 @@ from collections.abc import Callable, Iterator
 from typing import overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from decal._base.checks import check_alpha, check_choice, check_count
 from decal._base.games import Reply, bracket_values
-from decal._base.numerics import Array, row_blocks
+from decal._base.numerics import Array, Indices, Mask, row_blocks
 
 __all__ = [
     "abstention_utility",
@@ -51,8 +51,6 @@ __all__ = [
     "probability",
 ]
 
-Mask = NDArray[np.bool_]
-Indices = NDArray[np.intp]
 Unit = float | Array
 
 SET_RULES = ("interval_dominance", "maximality", "e_admissible")
