@@ -37,7 +37,7 @@ from decal.io import model_files
 from decal.io.formats import TABLES, load_array, open_file, open_table
 from decal.io.sources import LogitSource, open_source
 from decal.io.writers import check_output
-from decal.shift._shift_files import KIND
+from decal.shift import KIND
 
 EXPLORE_EXAMPLES = """[bold]Examples[/]
 

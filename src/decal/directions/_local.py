@@ -173,7 +173,7 @@ class Local(Direction):
         self, bounds: TensorBounds, inputs: TensorInputs, lower: Tensor, upper: Tensor
     ) -> TensorBounds:
         """As `widen`, for PyTorch tensors."""
-        from decal.directions._tensors import local_box, wider
+        from decal.directions._ranges import local_box, wider
 
         del lower  # the divergence begins at 0
         z, absent, _, xp = inputs

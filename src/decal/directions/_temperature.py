@@ -146,7 +146,7 @@ class Temperature(Direction):
         self, bounds: TensorBounds, inputs: TensorInputs, lower: Tensor, upper: Tensor
     ) -> TensorBounds:
         """As `widen`, for PyTorch tensors."""
-        from decal.directions._tensors import widened_by_scales
+        from decal.directions._ranges import widened_by_scales
 
         z, absent, _, xp = inputs
         return widened_by_scales(xp, *bounds, z, absent, lower, upper)

@@ -31,7 +31,8 @@ from decal.directions._bins import (
     repeated_bins,
     sparse_bins,
 )
-from decal.directions._class_shifts import log_box
+from decal.directions._class_shifts import ShiftPlan, boxes_of_shifts
+from decal.directions._direction import Endpoints
 from decal.directions._margins import MarginSummary, merge
 
 SMALLEST_REMAINDER = 1e-20
@@ -261,14 +262,15 @@ def top_box(top: TopLogits, lower: Array, upper: Array, *, joint: bool) -> TopIn
     # Of the classes not listed, all have the same probability: the one that moves furthest counts.
     furthest_up = _first_unlisted(top.classes, np.argsort(-upper, kind="stable"))
     furthest_down = _first_unlisted(top.classes, np.argsort(lower, kind="stable"))
-    present = np.zeros(m + 1, dtype=bool)
     for rows in row_blocks(n, m + 1):
         part = top[rows]
         z = part.events()
         each = margins(z, np.zeros(z.shape[1])).T
-        down = np.column_stack([lower[part.classes], lower[furthest_down[rows]]])
-        up = np.column_stack([upper[part.classes], upper[furthest_up[rows]]])
-        found = log_box(each[:, : m + 1], down, up, absent=present, joint=joint)
+        down, up = np.zeros((2, *z.shape))  # of all others but one, no shift is asked for
+        down[:, :m], up[:, :m] = lower[part.classes], upper[part.classes]
+        down[:, m], up[:, m] = lower[furthest_down[rows]], upper[furthest_up[rows]]
+        plan = ShiftPlan.of(Endpoints(down, up, np.zeros(z.shape[1]), None, 0.0))
+        found = boxes_of_shifts(z, plan, joint=joint)
         low[rows], high[rows], point[rows] = (bound[:, :m] for bound in found)
         # The others: odds of r - q + q e^t to 1 - r, when one of them, of probability q, moves by t
         log_listed = np.logaddexp.reduce(z[:, :m], axis=1)

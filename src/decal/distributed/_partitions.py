@@ -26,8 +26,7 @@ from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.directions import FitState, require_capability
 from decal.io import model_files
-from decal.shift import LabelShift
-from decal.shift._shift_files import KIND
+from decal.shift import KIND, LabelShift
 
 FAN_IN = 8
 """Summaries merged by one task."""

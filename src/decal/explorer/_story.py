@@ -21,9 +21,9 @@ from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
 from decal.credal import CredalSet
 from decal.decalibrator import Decalibrator
-from decal.explorer._evidence import curves_of
+from decal.explorer._evidence import likelihood_curves
 from decal.explorer._media import open_media
-from decal.explorer._offline_page import OfflinePage
+from decal.explorer._page import OfflinePage
 from decal.explorer._payload import Payload, Side, collect
 
 CLASSES = 3
@@ -140,13 +140,12 @@ def story(
         y = check_labels(labels, rows=n, classes=CLASSES, names=model.classes)
     media = open_media(names, texts, images, total=n)
     credal = model.predict(z)
-    first = telling(credal, y) if row is None else check_count(row, "row", least=0)
+    first = telling_row(credal, y) if row is None else check_count(row, "row", least=0)
     if first >= n:
         raise ValueError(f"row must be below the number of inputs, {n}: got {first}.")
     levels = story_levels(model.alpha)
-    side = Side(
-        "Model", lambda _level, rows: credal[rows], credal[:1], (), curves_of(model, levels)
-    )
+    curves = likelihood_curves(model, levels)
+    side = Side("Model", lambda _level, rows: credal[rows], credal[:1], (), curves)
     payload = collect(
         [side],
         [model.alpha],
@@ -177,8 +176,21 @@ def story(
     return Story(Payload({**payload.header, "story": about}, {**payload.arrays, "gains": gains}))
 
 
-def telling(credal: CredalSet, labels: Any = None) -> int:
-    """The input that shows best what a set is good for, by the rule that `story` states."""
+def telling_row(credal: CredalSet, labels: Any = None) -> int:
+    """The input that shows best what a set is good for, by the rule that `story` states.
+
+    Parameters
+    ----------
+    credal : CredalSet
+        n inputs, none of them empty, with point predictions.
+    labels : (n,) array of int, optional
+        True classes.
+
+    Returns
+    -------
+    int
+        Number of a row.
+    """
     p = np.asarray(credal.point)
     kept = np.asarray(credal.decide("e_admissible"), dtype=bool)
     two = kept.sum(axis=1) == 2

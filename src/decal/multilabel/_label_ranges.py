@@ -16,7 +16,6 @@ from decal.directions import (
     Reference,
     Temperature,
     local_box,
-    log_box,
     plausible_shifts,
 )
 from decal.multilabel._label_evidence import LabelEvidence, two_classes
@@ -82,15 +81,13 @@ def probability_range(direction: Direction, r: Array, found: Endpoints) -> tuple
     """The least and greatest probability (n, L) while one direction moves."""
     if isinstance(direction, Local):
         return _local_range(direction, r, found)
-    if isinstance(direction, Temperature):
-        # With two classes a probability is monotone in the scale: there is no peak in between.
-        still = np.isinf(r) | (r == 0)
-        with np.errstate(invalid="ignore"):
-            ends = [sigmoid(np.where(still, r, s * r)) for s in (found.lower, found.upper)]
-        return np.minimum(*ends), np.maximum(*ends)
-    nothing = np.zeros(r.shape[1], dtype=bool)
-    low, high, _ = log_box(r, found.lower, found.upper, absent=nothing, joint=False)
-    return low, high
+    # With two classes a probability is monotone in the scale, too: there is no peak in between.
+    scaled = isinstance(direction, Temperature)
+    still = np.isinf(r) | (scaled & (r == 0))
+    with np.errstate(invalid="ignore"):
+        moved = ((t * r if scaled else t + r) for t in (found.lower, found.upper))
+        ends = [sigmoid(np.where(still, r, m)) for m in moved]
+    return np.minimum(*ends), np.maximum(*ends)
 
 
 def _local_range(direction: Local, r: Array, found: Endpoints) -> tuple[Array, Array]:

@@ -1,6 +1,6 @@
 """What stands for PyTorch while a graph is written: every operation becomes a node of ONNX.
 
-`directions._tensors` says once how bounds follow from logits. With PyTorch as its `xp`, tensors are
+`directions._ranges` says once how bounds follow from logits. With PyTorch as its `xp`, tensors are
 numbers; with `Operations`, they are names of values in a graph, and each operation appends its
 node. Only what those formulas use is here.
 """
@@ -119,9 +119,7 @@ class GraphTensor:
         return self.xp.elementwise("Not", self)
 
     def __getitem__(self, places: Any) -> GraphTensor:
-        """A slice of the last axis, `t[..., :1]`; or, of a vector, the entries at places."""
-        if isinstance(places, GraphTensor):
-            return self.xp.node("Gather", self, places, dtype=self.dtype, last=places.last, axis=0)
+        """A slice of the last axis, `t[..., :1]`."""
         _, part = places
         start, stop, _ = part.indices(self.last)
         ends = (self.xp.vector([n]) for n in (start, stop, -1))
@@ -185,10 +183,16 @@ class GraphTensor:
             "GatherElements", self, places, dtype=self.dtype, last=places.last, axis=axis
         )
 
-    def topk(self, count: int, *, largest: bool = True) -> tuple[GraphTensor, GraphTensor]:
-        """The largest, or smallest, numbers of every row, and their places."""
-        options = {"axis": -1, "largest": int(largest), "sorted": 1}
-        return self.xp.two_outputs("TopK", self, self.xp.vector([count]), last=count, **options)
+    def argmax(self, axis: int, *, keepdim: bool) -> GraphTensor:
+        """Where the largest number of every row is."""
+        return self._place("ArgMax", axis, keepdim)
+
+    def argmin(self, axis: int, *, keepdim: bool) -> GraphTensor:
+        """Where the smallest number of every row is."""
+        return self._place("ArgMin", axis, keepdim)
+
+    def _place(self, op: str, axis: int, keepdim: bool) -> GraphTensor:
+        return self.xp.node(op, self, dtype=np.int64, last=1, axis=axis, keepdims=int(keepdim))
 
 
 class Operations:
@@ -228,19 +232,6 @@ class Operations:
         names = [value.name for value in inputs]
         self.nodes.append(helper.make_node(op, names, [name], name=name, **how))
         return GraphTensor(self, name, dtype, last)
-
-    def two_outputs(
-        self, op: str, *inputs: GraphTensor, last: int, **how: Any
-    ) -> tuple[GraphTensor, GraphTensor]:
-        """The outputs of a new node that has two: numbers, and their places."""
-        name = f"{self.prefix}{op}_{len(self.nodes)}"
-        names, outputs = [value.name for value in inputs], [name, f"{name}_places"]
-        self.nodes.append(helper.make_node(op, names, outputs, name=name, **how))
-        kinds = inputs[0].dtype, np.int64
-        first, second = (
-            GraphTensor(self, *pair, last) for pair in zip(outputs, kinds, strict=True)
-        )
-        return first, second
 
     def constant(self, value: Any, dtype: Any = None) -> GraphTensor:
         """A constant, written once."""

@@ -36,7 +36,7 @@ class Calibrated:
         Of the classes.
     covariance : (K + 1, K + 1) array, optional
         Of the errors of center minus log-frequencies, and of the scale, that the labels being few
-        causes; see `_few_labels`. None if the labelled rows were not at hand.
+        causes; see `_scatter`. None if the labelled rows were not at hand.
     """
 
     center: Array

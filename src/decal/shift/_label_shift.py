@@ -41,17 +41,14 @@ from decal._base.settings import FrozenSettings
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator, require_decalibrator
 from decal.io import model_files
-from decal.shift._bootstrap import Labelled, inflated
 from decal.shift._calibrated import Calibrated, calibrate, check_sums_to_one, is_calibrated
-from decal.shift._few_labels import from_counts, from_labels
-from decal.shift._known import Known
+from decal.shift._frequency_evidence import SETTINGS, FrequencyEvidence, read_shift, write_shift
 from decal.shift._likelihood import Likelihood, most_likely
 from decal.shift._nearby import supposed
 from decal.shift._observed import Observed
 from decal.shift._results import Frequencies, ShiftTest
-from decal.shift._segments import adapted
-from decal.shift._shift_files import SETTINGS, read_shift, write_shift
-from decal.shift._what_if import class_number
+from decal.shift._scatter import Labelled, from_counts, from_labels, inflated
+from decal.shift._what_if import adapted, class_number
 
 JOINT_CLASSES, JOINT_WORK = 12, 250_000
 """With more classes, and their square times observed inputs larger than this, region="auto" moves
@@ -144,7 +141,7 @@ class LabelShift(FrozenSettings):
         self.corrected = check_flag(corrected, "corrected")
         self.probabilities = check_flag(probabilities, "probabilities")
         self.floor = check_floor(floor, self.probabilities)
-        self._learnt: Known | None = None
+        self._learnt: FrequencyEvidence | None = None
         self._learning = threading.Lock()
 
     @classmethod
@@ -189,7 +186,7 @@ class LabelShift(FrozenSettings):
             reference.center, reference.scale, weights / total, total, model.classes
         )
         calibrated.warn_of_absent()
-        shift._learnt = Known(calibrated)
+        shift._learnt = FrequencyEvidence(calibrated)
         return shift
 
     # Learning
@@ -249,7 +246,7 @@ class LabelShift(FrozenSettings):
             calibrated = replace(calibrated, covariance=from_counts(calibrated))
         calibrated.warn_of_absent()
         with self._learning:
-            self._learnt = Known(calibrated, (z, y, w))
+            self._learnt = FrequencyEvidence(calibrated, (z, y, w))
         return self
 
     def observe(self, logits: Any, *, sample_weight: Any = None) -> Self:
@@ -296,7 +293,7 @@ class LabelShift(FrozenSettings):
     def _unobserved(self) -> LabelShift:
         """A copy that has observed nothing, and does not hold the labelled data."""
         result = copy(self)
-        result._learnt = Known(self._fitted.calibrated)
+        result._learnt = FrequencyEvidence(self._fitted.calibrated)
         return result
 
     def _taking_logits(self) -> LabelShift:
@@ -314,7 +311,7 @@ class LabelShift(FrozenSettings):
         without labels is [0, 1]: nothing tells its inputs from others.
         """
         known = self._known
-        calibrated, observed = known.calibrated, known.seen
+        calibrated, observed = known.calibrated, known.require_observed()
         lower, upper = observed.intervals(self._depths(known), joint=self._joint(observed))
         absent = calibrated.frequencies == 0
         width = np.where(absent, 0.0, upper - lower)
@@ -347,7 +344,7 @@ class LabelShift(FrozenSettings):
         from scipy.stats import chi2
 
         known = self._known
-        calibrated, observed = known.calibrated, known.seen
+        calibrated, observed = known.calibrated, known.require_observed()
         best, likelihood = observed.maximum, observed.likelihood
         seen, freedom = calibrated.frequencies > 0, calibrated.freedom
         single = self._inflations(known)
@@ -398,7 +395,7 @@ class LabelShift(FrozenSettings):
         return sets.with_index(index_of(logits, ids, rows=len(z)))
 
     def _predict_checked(
-        self, logits: Logits, frequencies: Any = None, known: Known | None = None
+        self, logits: Logits, frequencies: Any = None, known: FrequencyEvidence | None = None
     ) -> IntervalCredalSet:
         """The same of logits (n, K) that were checked where they were read."""
         known = known or self._known
@@ -407,7 +404,7 @@ class LabelShift(FrozenSettings):
         if frequencies is not None:
             low, high, point = supposed(odds, frequencies, known)
         else:
-            observed = known.seen
+            observed = known.require_observed()
             depth = self._depth(known)
             low, high = observed.box(odds, depth, joint=self._joint(observed), error=self.error)
             point = adapted(odds, observed.smoothed)
@@ -430,10 +427,10 @@ class LabelShift(FrozenSettings):
             Of the same model; or a data frame, with columns named after the classes.
         """
         known = self._known
-        _ = known.seen
+        known.require_observed()
         return self._point_checked(self._read(logits, known.calibrated), known)
 
-    def _point_checked(self, logits: Logits, known: Known | None = None) -> Array:
+    def _point_checked(self, logits: Logits, known: FrequencyEvidence | None = None) -> Array:
         """The same of checked logits; at the frequencies before if nothing was observed."""
         known = known or self._known
         observed, calibrated = known.observed, known.calibrated
@@ -467,12 +464,12 @@ class LabelShift(FrozenSettings):
         small = K <= JOINT_CLASSES or K * K * rows <= JOINT_WORK
         return self.region == "joint" or (self.region == "auto" and small)
 
-    def _depth(self, known: Known) -> float:
+    def _depth(self, known: FrequencyEvidence) -> float:
         """Nats that plausible frequencies may lose, all at once."""
         freedom = known.calibrated.freedom
         return self._quantile(freedom) / 2 * self._inflation(known) if freedom else 0.0
 
-    def _depths(self, known: Known) -> Array:
+    def _depths(self, known: FrequencyEvidence) -> Array:
         """(K,) nats that plausible values of each frequency may lose."""
         return self._quantile(1) / 2 * self._inflations(known)
 
@@ -481,13 +478,13 @@ class LabelShift(FrozenSettings):
 
         return float(chi2.ppf(self.confidence, freedom))
 
-    def _inflation(self, known: Known) -> float:
+    def _inflation(self, known: FrequencyEvidence) -> float:
         """By how much larger the statistic of all frequencies is than theory says."""
         if known.bootstrapped is not None:
             return known.bootstrapped[0]
         return known.scatter.joint(self.confidence) if self.corrected else 1.0
 
-    def _inflations(self, known: Known) -> Array:
+    def _inflations(self, known: FrequencyEvidence) -> Array:
         """(K,) the same of each frequency alone."""
         ones = np.ones(len(known.calibrated.frequencies))
         if known.bootstrapped is not None:
@@ -558,7 +555,7 @@ class LabelShift(FrozenSettings):
             )
         bootstrapped = inflated(
             known.calibrated,
-            known.seen,
+            known.require_observed(),
             known.labelled,
             anew=self.calibrate,
             confidence=self.confidence,
@@ -582,7 +579,7 @@ class LabelShift(FrozenSettings):
         return k, classes[k]
 
     @property
-    def _fitted(self) -> Known:
+    def _fitted(self) -> FrequencyEvidence:
         """All that was learnt, as it lies; readers of inputs take `_known`."""
         learnt = self._learnt
         if learnt is None:
@@ -592,12 +589,12 @@ class LabelShift(FrozenSettings):
         return learnt
 
     @property
-    def _known(self) -> Known:
+    def _known(self) -> FrequencyEvidence:
         """All that was learnt. Readers take it once: it may be replaced, but never changes."""
         learnt = self._fitted
-        if learnt.waiting:
+        if learnt.pending:
             with self._learning:
-                learnt = self._learnt = self._fitted.settled
+                learnt = self._learnt = self._fitted.gathered
         return learnt
 
     # Keeping

@@ -43,6 +43,16 @@ class Likelihood:
     ratios: Array
     weights: Array
 
+    @classmethod
+    def joined(cls, pieces: list[Likelihood]) -> Likelihood:
+        """Of the inputs of all pieces together, in their order."""
+        if len(pieces) == 1:
+            return pieces[0]
+        return cls(
+            np.concatenate([piece.ratios for piece in pieces]),
+            np.concatenate([piece.weights for piece in pieces]),
+        )
+
     @cached_property
     def total(self) -> float:
         """Number of inputs."""

@@ -13,9 +13,8 @@ from decal._base.data_frames import by_name, native_index
 from decal._base.numerics import Array
 from decal.credal import extreme_member
 from decal.shift._calibrated import check_sums_to_one
-from decal.shift._known import Known
-from decal.shift._segments import adapted
-from decal.shift._what_if import check_frequencies, supposed_sets, what_if_box
+from decal.shift._frequency_evidence import FrequencyEvidence
+from decal.shift._what_if import adapted, check_frequencies, supposed_sets, what_if_box
 
 CENTERS = ("before", "observed")
 
@@ -108,7 +107,7 @@ class Near:
         return ball_box(odds, center, chi2_member(center, self.chi2))
 
 
-def supposed(odds: Array, frequencies: Any, known: Known) -> tuple[Array, Array, Array]:
+def supposed(odds: Array, frequencies: Any, known: FrequencyEvidence) -> tuple[Array, Array, Array]:
     """(n, K) lower and upper bounds and the prediction, for frequencies that one supposes.
 
     Parameters
@@ -117,7 +116,7 @@ def supposed(odds: Array, frequencies: Any, known: Known) -> tuple[Array, Array,
         Each input's probabilities over the frequencies that the model supposes.
     frequencies : mapping, array or Near
         As for `LabelShift.predict`.
-    known : Known
+    known : FrequencyEvidence
         The calibrated model, and what was observed.
     """
     calibrated = known.calibrated
@@ -137,11 +136,11 @@ def supposed(odds: Array, frequencies: Any, known: Known) -> tuple[Array, Array,
     return low, high, point
 
 
-def _center(near: Near, known: Known) -> Array:
+def _center(near: Near, known: FrequencyEvidence) -> Array:
     """The frequencies that others are to be near to."""
     if isinstance(near.center, str):
         before = near.center == "before"
-        return known.calibrated.frequencies if before else known.seen.smoothed
+        return known.calibrated.frequencies if before else known.require_observed().smoothed
     K = len(known.calibrated.frequencies)
     center = by_name(near.center, known.calibrated.names, K, "center")
     if len(center) != K:

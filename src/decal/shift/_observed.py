@@ -11,8 +11,7 @@ from decal._base.numerics import Array, row_blocks
 from decal.io.progress import on_terminal, tracked
 from decal.shift._likelihood import Likelihood, Maximum, most_likely
 from decal.shift._plausible import COARSE, PRECISION, PlausibleFrequencies
-from decal.shift._segments import plausible_segments, segment_box
-from decal.shift._what_if import what_if_box
+from decal.shift._what_if import plausible_segments, segment_box, what_if_box
 
 HALF = 0.5
 """Inputs of every class that a prediction supposes, besides those observed."""
