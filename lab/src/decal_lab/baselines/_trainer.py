@@ -93,7 +93,7 @@ class Trainer:
         Stop after so many epochs without a lower validation loss, and go back to the weights of the
         lowest. None trains for all epochs and keeps the last weights.
     progress : bool
-        Draw a bar on stderr, if that is a terminal and rich or tqdm is installed.
+        Draw a bar on stderr, if that is a terminal and rich is installed.
 
     Examples
     --------
