@@ -14,7 +14,7 @@ from decal.cli.terminal import output, progress_bar, say
 from decal.credal import SET_RULES
 from decal.io.folders import Layout, open_folder
 from decal.io.formats import TABLES
-from decal.io.sources import Chunk
+from decal.io.row_files import Chunk
 from decal.io.writers import check_output, write_columns
 from decal.selection import Choice
 

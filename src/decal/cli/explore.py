@@ -35,7 +35,7 @@ from decal.cli.options import (
 from decal.cli.terminal import progress_bar, say
 from decal.io import model_files
 from decal.io.formats import TABLES, load_array, open_file, open_table
-from decal.io.sources import LogitSource, open_source
+from decal.io.row_files import LogitSource, open_source
 from decal.io.writers import check_output
 from decal.shift import KIND
 

@@ -14,9 +14,8 @@ from decal._base.numerics import Array, Logits, softmax
 from decal.cli import options
 from decal.cli.evaluate import PointScores
 from decal.cli.terminal import output, say, with_progress
-from decal.io.appending import matrix_writer
 from decal.io.folders import Layout, open_folder
-from decal.io.writers import check_output
+from decal.io.writers import check_output, matrix_writer
 
 KINDS = ("logits", "probabilities")
 

@@ -148,12 +148,8 @@ def _opened(
 
 def _guarded(path: object) -> AbstractContextManager[None]:
     """A context in which whatever is wrong becomes a ValueError about a file of another kind."""
-
-    def complaint(reason: str) -> InputError:
-        fact = f"{path}, which is not one, or is damaged ({reason})"
-        return InputError("path", SAVED, fact)
-
-    return gate.intact(path, complaint)
+    fact = f"{path}, which is not one, or is damaged"
+    return gate.intact(path, lambda reason: InputError("path", SAVED, f"{fact} ({reason})"))
 
 
 def _kind(settings: Any) -> str | None:
@@ -201,11 +197,8 @@ def _require_unchanged(settings: dict[str, Any], arrays: Arrays, path: object) -
 def intact(file: PathOrFile) -> AbstractContextManager[None]:
     """A context in which whatever is wrong becomes a ValueError that names the model file."""
     path = _name(file)
-
-    def complaint(reason: str) -> ValueError:
-        return ValueError(f"path must be an intact model file: got {path} ({reason}).")
-
-    return gate.intact(path, complaint)
+    rule = "be an intact model file"
+    return gate.intact(path, lambda reason: InputError("path", rule, f"{path} ({reason})"))
 
 
 def _name(file: PathOrFile) -> object:

@@ -68,7 +68,7 @@ def collect_logits(
         Where to run the model: it is moved there, and back at the end. By default it runs where it
         is.
     progress : bool, optional
-        Whether to draw a bar on stderr, if that is a terminal and rich or tqdm is installed.
+        Whether to draw a bar on stderr, if that is a terminal and rich is installed.
 
     Returns
     -------
