@@ -181,7 +181,6 @@ CASES = {
         "labels",
     ),
     "refute": (lambda w, x: calibration.refute(w.sets, x), "labels"),
-    "calibrated_member": (lambda w, x: calibration.calibrated_member(w.sets, x, draws=9), "labels"),
     "log_scores": (lambda w, x: calibration.log_scores(w.sets, x), "labels"),
     "brier_scores": (lambda w, x: calibration.brier_scores(w.sets, x), "labels"),
     "discounted_utility": (lambda w, x: calibration.discounted_utility(w.sets, x), "labels"),
