@@ -28,6 +28,7 @@ from decal.directions._direction import (
 from decal.directions._margins import MarginSummary
 from decal.directions._reference import REFERENCES, Reference, best_model
 from decal.directions._top_logits import TopLogits, summarise_top
+from decal.rows import Rows
 
 RESIDUAL_TOLERANCE = 1e-9
 """Nats per unit of weight by which the gain at an endpoint may miss the budget."""
@@ -66,24 +67,17 @@ class FitState:
     def of(
         cls,
         directions: tuple[Direction, ...],
-        logits: Any,
-        labels: Labels,
-        weights: Array | None,
-        classes: tuple[str, ...] | None,
+        rows: Rows,
         *,
         reference: str = "model",
         may_be_kept: bool = False,
         confidences: Confidences | None = None,
     ) -> Self:
-        """Learn from checked data: logits (n, K) or TopLogits, labels (n,), weights (n,) or None.
-
-        Evidence may hold on to the data if they `may_be_kept`.
-        """
-        confidences = confidences or Confidences.of(logits, labels, weights)
-        if weights is not None and not weights.all():
-            kept = weights > 0
-            logits, labels, weights = logits[kept], labels[kept], weights[kept]
-        n, K = logits.shape
+        """What labelled rows say, as measured from a reference; evidence may hold on to them."""
+        confidences = confidences or Confidences.of(rows.logits, rows.labels, rows.weights)
+        rows, classes = rows.counted(), rows.classes
+        logits, labels, weights = rows.logits, rows.labels, rows.weights
+        n, K = rows.shape
         label_weight = np.bincount(labels, weights, minlength=K).astype(np.float64)
         at = Reference(np.zeros(K))
         if isinstance(logits, TopLogits):
