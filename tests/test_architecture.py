@@ -49,7 +49,6 @@ TESTS_ELSEWHERE = {
     "__main__": "cli/test_program.py",
     "_base.arrays": "directions/test_ranges.py",
     "_base.elementary": "base/test_kernels.py",
-    "_base.label_checks": "test_multilabel.py",
     "_base.local_kernels": "directions/test_local.py",
     "_base.set_checks": "credal/test_credal_set.py",
     "_base.top_checks": "directions/test_top_logits.py",
