@@ -69,7 +69,6 @@ TESTS_ELSEWHERE = {
     "directions._direction": "directions/test_directions.py",
     "distributed": "distributed/test_dask.py",
     "distributed._frames": "distributed/test_dask.py",
-    "distributed._unlabelled": "distributed/test_observe.py",
     "distributed._partitions": "distributed/test_dask.py",
     "multilabel._label_evidence": "test_multilabel.py",
     "multilabel._label_ranges": "test_multilabel.py",
