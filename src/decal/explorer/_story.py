@@ -35,10 +35,6 @@ MOST_INPUTS = 500
 DEPTH = 2.5
 """The curves are drawn, and alpha can be moved, down to so many times the model's own budget."""
 
-STEPS = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
-LEAST_STEPS = 40
-"""Alpha moves in the largest of these steps that make as many positions."""
-
 FARTHEST = 8.0
 """Nats: the curves are drawn no further out."""
 
@@ -207,7 +203,9 @@ def telling_row(credal: CredalSet, labels: Any = None) -> int:
 def story_levels(alpha: float) -> list[float]:
     """Falling levels from 1 to DEPTH times alpha's budget, in round steps, alpha among them."""
     least = alpha**DEPTH
-    step = next((s for s in STEPS if (1 - least) / s >= LEAST_STEPS), STEPS[-1])
+    # The largest step that makes at least 40 positions.
+    steps = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+    step = next((s for s in steps if (1 - least) / s >= 40), steps[-1])
     count = math.floor((1 - least) / step)
     round_ = {float(f"{1 - j * step:.6g}") for j in range(count + 1)}
     return sorted(round_ | {alpha}, reverse=True)

@@ -56,14 +56,6 @@ one frequency at a time."""
 
 REGIONS = ("auto", "joint", "own")
 
-FLAT = 0.5
-"""Width of a frequency's interval, over many inputs, that says that classes look alike."""
-
-MANY = 100
-
-BOOTSTRAP = 19
-"""Told to the generator of random numbers, besides the seed."""
-
 
 class LabelShift(FrozenSettings):
     """Credal sets where the classes have other frequencies, from unlabelled inputs.
@@ -297,7 +289,7 @@ class LabelShift(FrozenSettings):
         return result
 
     def _taking_logits(self) -> LabelShift:
-        """The same for logits that were converted where they were read."""
+        """A copy for logits that were converted where they were read."""
         return self._with(probabilities=False, floor=None)
 
     # Asking
@@ -316,7 +308,7 @@ class LabelShift(FrozenSettings):
         absent = calibrated.frequencies == 0
         width = np.where(absent, 0.0, upper - lower)
         lower, upper = np.where(absent, 0.0, lower), np.where(absent, 1.0, upper)
-        if observed.likelihood.total >= MANY and np.any(width > FLAT):
+        if observed.likelihood.total >= 100 and np.any(width > 0.5):  # classes look alike
             k = int(np.argmax(width))
             warnings.warn(
                 f"the frequency of class {calibrated.classes[k]} may be anything from "
@@ -397,7 +389,7 @@ class LabelShift(FrozenSettings):
     def _predict_checked(
         self, logits: Logits, frequencies: Any = None, known: FrequencyEvidence | None = None
     ) -> IntervalCredalSet:
-        """The same of logits (n, K) that were checked where they were read."""
+        """`predict` of logits (n, K) that were checked where they were read."""
         known = known or self._known
         calibrated = known.calibrated
         odds = calibrated.odds(logits)
@@ -431,7 +423,7 @@ class LabelShift(FrozenSettings):
         return self._point_checked(self._read(logits, known.calibrated), known)
 
     def _point_checked(self, logits: Logits, known: FrequencyEvidence | None = None) -> Array:
-        """The same of checked logits; at the frequencies before if nothing was observed."""
+        """`point` of checked logits; at the frequencies before if nothing was observed."""
         known = known or self._known
         observed, calibrated = known.observed, known.calibrated
         at = calibrated.frequencies if observed is None else observed.smoothed
@@ -485,7 +477,7 @@ class LabelShift(FrozenSettings):
         return known.scatter.joint(self.confidence) if self.corrected else 1.0
 
     def _inflations(self, known: FrequencyEvidence) -> Array:
-        """(K,) the same of each frequency alone."""
+        """(K,) by how much larger the statistic of each frequency alone is than theory says."""
         ones = np.ones(len(known.calibrated.frequencies))
         if known.bootstrapped is not None:
             return known.bootstrapped[1] * ones
@@ -494,7 +486,7 @@ class LabelShift(FrozenSettings):
     def bootstrapped(
         self, draws: int = 200, *, seed: int = 0, labelled: tuple[Any, ...] | None = None
     ) -> LabelShift:
-        """The same, with regions that allow for few labels by the bootstrap, not to first order.
+        """A copy with regions that allow for few labels by the bootstrap, not to first order.
 
         Labelled and unlabelled data are drawn again; each time the model is calibrated anew, and
         the likelihood that the frequencies found here lose there is compared with theory. Regions
@@ -538,7 +530,7 @@ class LabelShift(FrozenSettings):
     def _bootstrapped_checked(
         self, draws: int, seed: int, labelled: Labelled | None = None
     ) -> LabelShift:
-        """The same with labelled data, if any, that were checked where they were read."""
+        """`bootstrapped` with labelled data, if any, that were checked where they were read."""
         known = self._known
         known = replace(known, labelled=labelled or known.labelled)
         if known.labelled is None:
@@ -561,7 +553,7 @@ class LabelShift(FrozenSettings):
             confidence=self.confidence,
             draws=draws,
             # Not the stream of numbers that somebody may have drawn the data with.
-            rng=np.random.default_rng([seed, BOOTSTRAP]),
+            rng=np.random.default_rng([seed, 19]),
         )
         result = copy(self)
         result._learnt = replace(known, bootstrapped=bootstrapped)

@@ -21,10 +21,7 @@ CENTERS = ("before", "observed")
 SIZES = {"ratio": 1.0, "kl": 0.0, "chi2": 0.0}
 """What may say how near, and the least that each can be."""
 
-STEPS = 50
-"""Steps of Dinkelbach's method, of which it needs about five."""
-
-SETTLED = 1e-12
+LEAST_GAIN = 1e-12
 """Gain of the log-odds that ends the search."""
 
 OUTWARD = 1e-9
@@ -108,17 +105,7 @@ class Near:
 
 
 def supposed(odds: Array, frequencies: Any, known: FrequencyEvidence) -> tuple[Array, Array, Array]:
-    """(n, K) lower and upper bounds and the prediction, for frequencies that one supposes.
-
-    Parameters
-    ----------
-    odds : (n, K) array
-        Each input's probabilities over the frequencies that the model supposes.
-    frequencies : mapping, array or Near
-        As for `LabelShift.predict`.
-    known : FrequencyEvidence
-        The calibrated model, and what was observed.
-    """
+    """(n, K) lower and upper bounds and the prediction, for frequencies that one supposes."""
     calibrated = known.calibrated
     if isinstance(frequencies, Near):
         center = _center(frequencies, known)
@@ -186,7 +173,7 @@ def _extreme(w: Array, center: Array, k: int, sign: float, member: Member) -> Ar
     """
     own, others = _parts(w, np.broadcast_to(center, w.shape), k)
     asked = np.flatnonzero((own > 0) & (others > 0))
-    for _ in range(STEPS):
+    for _ in range(50):  # Dinkelbach's method needs about five
         if not len(asked):
             break
         here, a, b = w[asked], own[asked], others[asked]
@@ -199,7 +186,7 @@ def _extreme(w: Array, center: Array, k: int, sign: float, member: Member) -> Ar
         better = gain > 0
         own[asked] = np.where(better, reached, a)
         others[asked] = np.where(better, rest, b)
-        asked = asked[(gain > SETTLED) & (gain < np.inf)]
+        asked = asked[(gain > LEAST_GAIN) & (gain < np.inf)]
     total = own + others
     return np.asarray(own / np.where(total > 0, total, 1.0))
 

@@ -32,18 +32,10 @@ BLOCK_ELEMENTS = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """How statistics of the likelihood scatter, in units of what they would with the true model.
+    """How statistics of the likelihood scatter, in units of what they would with the true model."""
 
-    Attributes
-    ----------
-    variances : (K - 1,) array
-        The statistic of all frequencies is a sum of squares with these variances; at least 1.
-    single : (K,) array
-        The statistic of each frequency is a square with this variance; at least 1.
-    """
-
-    variances: Array
-    single: Array
+    variances: Array  # (K - 1,) of the squares that the statistic of all frequencies sums; >= 1
+    single: Array  # (K,) of the square that is the statistic of each frequency; >= 1
 
     def joint(self, confidence: float) -> float:
         """Factor of the quantile of the statistic of all frequencies; at least 1.

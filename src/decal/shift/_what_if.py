@@ -33,13 +33,6 @@ def what_if_box(odds: Array, low: Array, high: Array) -> tuple[Array, Array]:
     The odds of a class rise with its frequency, and fall with what the others weigh: it is most
     probable with as much of it as possible, and the rest given to the classes of the least odds
     first. O(n K^2).
-
-    Parameters
-    ----------
-    odds : (n, K) array
-        Each input's probabilities over the frequencies that the model supposes.
-    low, high : (K,) arrays
-        Bounds of the frequencies, which some frequencies satisfy.
     """
     order = np.argsort(odds, axis=1)
     least, most = np.empty_like(odds), np.empty_like(odds)
@@ -73,16 +66,7 @@ def supposed_sets(
 ) -> tuple[Array, Array, Array]:
     """(n, K) lower and upper bounds, and a prediction, if frequencies lie in given intervals.
 
-    Parameters
-    ----------
-    odds : (n, K) array
-        Each input's probabilities over the frequencies that the model supposes.
-    frequencies : mapping or array
-        Intervals, by class.
-    usual : (K,) array
-        Frequencies whose proportions the classes not named keep.
-    classes : tuple of str
-        Names.
+    Classes not named keep the proportions that they have in `usual` (K,).
     """
     low, high, named = check_frequencies(frequencies, classes)
     if named.all():
@@ -189,15 +173,6 @@ def plausible_segments(
 
     The likelihood is concave along each segment, so its endpoints are found by bisection; what is
     returned is never inside of them.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-        Of frequencies.
-    floor : float or (K,) array
-        The least likelihood that is plausible; it may differ from class to class.
-    middle : (K,) array
-        The most likely frequencies.
     """
     base = likelihood.ratios @ others_of(middle).T
 
@@ -222,13 +197,6 @@ def segment_box(odds: Array, middle: Array, low: Array, high: Array) -> tuple[Ar
     """(n, K) the range of each probability while one frequency moves.
 
     Along a segment every probability is monotone, so its range is that of the endpoints.
-
-    Parameters
-    ----------
-    odds : (n, K) array
-        Each input's probabilities over the frequencies that the model supposes.
-    middle, low, high : (K,) arrays
-        The most likely frequencies, and between which each may move.
     """
     least = most = adapted(odds, middle)
     for k, others in enumerate(others_of(middle)):

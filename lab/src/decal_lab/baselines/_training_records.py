@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from decal.io.whole_files import only_writer_of, replacing
+from decal.io import only_writer_of, replacing
 
 __all__ = ["MemberFiles", "Training", "TrainingCheckpoint", "TrainingState"]
 
