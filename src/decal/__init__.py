@@ -29,7 +29,6 @@ from decal._base.errors import (
     InputWarning,
     NotFittedError,
 )
-from decal._base.inputs import logits_from_probabilities
 from decal.coupled import CoupledCredalSet, CoupledDecalibrator
 from decal.credal import (
     HullCredalSet,
@@ -49,7 +48,9 @@ from decal.directions import (
     TopLogits,
 )
 from decal.evaluate import calibration, metrics
+from decal.model import load
 from decal.multilabel import MultiLabelDecalibrator
+from decal.rows import Rows, logits_from_probabilities
 from decal.selection import alpha_from_confidence, confidence_from_alpha
 from decal.shift import LabelShift
 
@@ -75,6 +76,7 @@ __all__ = [
     "MultiLabelCredalSet",
     "MultiLabelDecalibrator",
     "NotFittedError",
+    "Rows",
     "Temperature",
     "TopIntervals",
     "TopLogits",
@@ -86,6 +88,7 @@ __all__ = [
     "decalibrate",
     "directions",
     "evaluate",
+    "load",
     "logits_from_probabilities",
     "multilabel",
     "selection",

@@ -53,7 +53,7 @@ class World:
         )
         self.sets = self.model.predict(self.logits)
         self.shift = decal.LabelShift().fit(Z, Y, classes=NAMES)
-        self.many = decal.MultiLabelDecalibrator(0.9).fit(Z, ANSWERS, names=NAMES)
+        self.many = decal.MultiLabelDecalibrator(0.9).fit(Z, ANSWERS, classes=NAMES)
         self.label_sets = self.many.predict(self.logits)
 
     def frame(self, values):
@@ -108,7 +108,7 @@ CASES = {
     ),
     "coupled fit, an array": (
         lambda w, x: decal.CoupledDecalibrator(0.9, likelihood="mean").fit(
-            Z, w.labels, x, classes=NAMES
+            Z, w.labels, sample_weight=x, classes=NAMES
         ),
         "weights",
     ),
@@ -125,7 +125,7 @@ CASES = {
     ),
     "multilabel fit, an array": (
         lambda w, x: decal.MultiLabelDecalibrator(0.9).fit(
-            Z, w.answers, sample_weight=x, names=NAMES
+            Z, w.answers, sample_weight=x, classes=NAMES
         ),
         "weights",
     ),
@@ -181,7 +181,6 @@ CASES = {
         "labels",
     ),
     "refute": (lambda w, x: calibration.refute(w.sets, x), "labels"),
-    "calibrated_member": (lambda w, x: calibration.calibrated_member(w.sets, x, draws=9), "labels"),
     "log_scores": (lambda w, x: calibration.log_scores(w.sets, x), "labels"),
     "brier_scores": (lambda w, x: calibration.brier_scores(w.sets, x), "labels"),
     "discounted_utility": (lambda w, x: calibration.discounted_utility(w.sets, x), "labels"),

@@ -25,11 +25,11 @@ SETTINGS = {"alpha": 0.8}
 def write(path, number=0, size=2000):
     """A model file whose arrays all hold one number."""
     arrays = {name: np.full(size, float(number)) for name in ("center", "label_weight")}
-    model_files.write(path, SETTINGS, arrays, compressed=False)
+    model_files.write(path, SETTINGS, arrays, kind="decalibrator", compressed=False)
 
 
 def number_in(path):
-    _, arrays = model_files.read(path)
+    _, arrays = model_files.read(path, lambda *_: True, kind="decalibrator")
     (number,) = {float(x) for array in arrays.values() for x in array}
     return number
 
@@ -216,7 +216,13 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "model.npz"
     path.write_text("old")
     with pytest.raises(ValueError, match="Object arrays cannot be saved"):
-        model_files.write(path, SETTINGS, {"a": np.array([{}], dtype=object)}, compressed=False)
+        model_files.write(
+            path,
+            SETTINGS,
+            {"a": np.array([{}], dtype=object)},
+            kind="decalibrator",
+            compressed=False,
+        )
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -245,7 +245,7 @@ def explore(
 
 def _load(path: Path, *, one_level: bool) -> decal.Decalibrator | decal.LabelShift:
     """What `decal fit` or `decal shift --save` wrote."""
-    if model_files.read_settings(path).get("kind") != KIND:
+    if model_files.kind_of(path) != KIND:
         return decal.Decalibrator.load(path)
     if not one_level:
         raise ValueError(

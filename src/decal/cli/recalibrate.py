@@ -113,4 +113,4 @@ def _recalibrated(model: decal.Decalibrator, logits: Logits) -> Array:
     """Logits of the reference model; -inf for classes that no label named."""
     reference = model.reference_model
     reference.require_rivals(logits)
-    return np.asarray(reference.scaled(logits) + reference.center, dtype=np.float64)
+    return reference.logits(logits)

@@ -259,7 +259,7 @@ def load_shift(
         check_choice(region, "region", REGIONS)
     if confidence is not None:
         check_share(confidence, "confidence", positive=True)
-    if model_files.read_settings(path).get("kind") == KIND:
+    if model_files.kind_of(path) == KIND:
         found = decal.LabelShift.load(path)
     else:
         model = decal.Decalibrator.load(path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ from decal.directions._direction import (
     Endpoints,
     Inputs,
     LabelledLogits,
+    TensorBounds,
+    TensorInputs,
 )
 from decal.directions._margins import (
     LARGEST_SEVENTH_DERIVATIVE,
@@ -35,20 +37,12 @@ from decal.directions._ranges import Factors, shift_box, wider
 from decal.directions._reference import Reference
 from decal.directions._summarise import summarise_margins
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from decal.directions._direction import TensorBounds, TensorInputs
-
 MAX_NEWTON_STEPS = 100
 TOLERANCE = 4 * float(np.finfo(np.float64).eps)
 """Nats per unit of weight by which an endpoint may miss its budget: nothing smaller can be seen."""
 
 LAST_STEP = (8 * TOLERANCE) ** 0.5
 """A Newton step this short leaves less than TOLERANCE, as |g''| <= W / 4: it is the last one."""
-
-LAST_COARSE_STEP = 2e-4
-"""The last step where finer bins follow: what it leaves is then gone after one more."""
 
 LONG_SHIFT = 1e5
 """Shifts of more nats than these are rounded by 1e-11 nats or more. What such an endpoint misses is
@@ -134,7 +128,7 @@ class ClassShifts(Direction):
         return box
 
     def widen_tensors(
-        self, bounds: TensorBounds, inputs: TensorInputs, lower: Tensor, upper: Tensor
+        self, bounds: TensorBounds, inputs: TensorInputs, lower: Any, upper: Any
     ) -> TensorBounds:
         """As `widen`, for PyTorch tensors."""
         z, absent, joint, xp = inputs
@@ -147,25 +141,13 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
     """The interval of shifts that lose at most the budget, for every budget and class.
 
     The gain is concave and 0 at t = 0, so for a budget >= 0 the interval is well defined and
-    contains 0. Its endpoints are infinite where the data cannot object: below for a class without
-    labels, above for a class with all of them, and on both sides for an infinite budget.
+    contains 0. Its endpoints (A, K) are infinite where the data cannot object: below for a class
+    without labels, above for a class with all of them, and on both sides for an infinite budget.
+    Their error is a proved bound.
 
-    Parameters
-    ----------
-    summary : MarginSummary
-        The evidence, K classes. If it holds data, they polish what its wide bins give.
-    budgets : (A,) or (A, K) array
-        Log-likelihood that may be lost in all, each in [0, inf], in nats; for all classes the same,
-        or for each its own.
-    reference : Reference
-        If it is the best model, t = 0 is the maximum of the likelihood over all shifts. For the
-        classes that it leaves out, gains are measured from t = -inf, where they are largest, rather
-        than from 0.
-
-    Returns
-    -------
-    Endpoints
-        (A, K) each. The error is a proved bound.
+    Budgets (A,), or (A, K) for each class its own, are nats that may be lost in all, in [0, inf].
+    If the summary holds data, they polish what its wide bins give. For the classes that the
+    reference leaves out, gains are measured from t = -inf, where they are largest.
     """
     at_best = reference.is_best
     W, w, others = summary.total_weight, summary.open_labels, summary.open_others
@@ -197,7 +179,8 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
     t = np.minimum(np.maximum(t, least), most)
     for stage in stages:
         base = stage.start(left_out)
-        last_step = LAST_STEP if stage is stages[-1] else LAST_COARSE_STEP
+        # Where finer bins follow, what a step of 2e-4 leaves is gone after one more.
+        last_step = LAST_STEP if stage is stages[-1] else 2e-4
         left_of_budget = base - b
         for _ in range(MAX_NEWTON_STEPS):
             value, slope = stage.softplus_sum(t)
@@ -247,20 +230,8 @@ def _bisected(
     """Endpoints (2A, K) to the last bit, and by how much they miss their budget: sure, but slow.
 
     Newton's method goes astray where a gain is flat to the last digit, and where its line from far
-    outside ends at a difference of huge numbers.
-
-    Parameters
-    ----------
-    stage : MarginSummary or DataSummary
-        The evidence.
-    w : (K,) array
-        Weight of the labels.
-    start : (2A, K) array
-        What is left of the budget where the sum of softplus is 0.
-    side : (2A, 1) array
-        -1 for lower endpoints, 1 for upper ones.
-    left_out : (K,) array
-        The classes whose gain is measured from t = -inf.
+    outside ends at a difference of huge numbers. `start` (2A, K) is what is left of the budget
+    where the sum of softplus is 0; `side` (2A, 1) is -1 for lower endpoints and 1 for upper ones.
     """
     shape = start.shape
     inside = _rank(np.broadcast_to(np.where(left_out, -LARGEST_SHIFT, 0.0), shape))
@@ -294,17 +265,8 @@ def _closest_roots(
     """(2A, K) starts of Newton's method, as close to the endpoints as tangents of the gain say.
 
     A tangent lies above a concave function, so where it meets the budget is outside the interval.
-
-    Parameters
-    ----------
-    summary : MarginSummary
-        The evidence whose tangents are taken.
-    left_out : (K,) array
-        The classes whose gain is measured from t = -inf.
-    b : (2A, 1) or (2A, K) array
-        The gains sought: A times at lower endpoints, then A times at upper ones.
-    outside : (2A, K) array
-        Shifts outside the interval, which the roots replace where they are closer.
+    b (2A, 1) or (2A, K) are the gains sought, at lower endpoints and then at upper ones; `outside`
+    (2A, K) are shifts outside the interval, which the roots replace where they are closer.
     """
     t = outside.copy()
     w, A = summary.open_labels, len(b) // 2
@@ -328,22 +290,10 @@ def _closest_roots(
 class ShiftPlan:
     """What boxes of class shifts need of the endpoints, computed once for any number of inputs.
 
-    Attributes
-    ----------
-    offset : (K,) array
-        Shifts of the reference model, with 0 for the classes that it leaves out.
-    centered : bool
-        All of them are 0.
-    absent : (K,) array or None
-        The classes left out; None if there are none.
-    shifts : (2, K) or (2, n, K) array
-        The endpoints, -inf <= lower <= 0 <= upper <= inf, from the reference. For a class left out,
-        lower is -inf and upper is measured from the logit itself.
-    factors : (2, K) array or None
-        Exponentials of the shifts, where they neither overflow nor underflow; None if endpoints
-        differ from row to row.
-    steep : array
-        The classes whose factors are not used.
+    The offset (K,) is the center, with 0 for the classes left out, which are `absent` (K,) if there
+    are any; `centered` if it is 0. The shifts (2, K), or (2, n, K), are the endpoints: for a class
+    left out, lower is -inf and upper is measured from the logit itself. The factors (2, K) are
+    their exponentials, but for `steep` classes; None if endpoints differ from row to row.
     """
 
     offset: Array

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,26 +31,19 @@ from decal._base.arrays import (
 )
 from decal._base.inputs import SMALLEST
 from decal._base.numerics import Array
-from decal.directions._direction import Direction, TensorInputs
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from decal.directions._direction import Direction, Tensor, TensorInputs
 
 LOG_SMALLEST = math.log(SMALLEST)
 """The logit of a probability of 0."""
 
 PEAK_INTERVALS = 32
-"""The number of pieces, a power of two, that the interval of scales is cut into.
-
-On each of them log p is taken for a quintic.
-"""
+"""Pieces of the interval of scales, a power of two: on each, log p is taken for a quintic."""
 
 PEAK_STEPS = 4
 """Newton steps to the maximum of a quintic: they leave an error of at most 2e-12 in p."""
 
 LARGEST_EXPONENT = 0.9
 """How far a shifted logit may exceed all others, as a share of the dtype's largest exponent."""
-
 
 LOCAL_STEPS = 4
 """Steps to the endpoint of a local interval: enough for all we tried."""
@@ -71,18 +64,10 @@ def head_bounds(
     scale: Tensor | None,
     endpoints: Iterable[tuple[Direction, Tensor, Tensor]],
 ) -> tuple[Tensor, Tensor]:
-    """As `Decalibrator.predict`: bounds (..., K) of the probabilities.
+    """As `Decalibrator.predict`: bounds (..., K) of the probabilities, from a network's logits.
 
-    Parameters
-    ----------
-    inputs : TensorInputs
-        Logits as the network gives them, in the precision in which all is computed.
-    center : (K,) tensor
-        Shifts of the reference model.
-    scale : () tensor or None
-        Its scale; None for 1.
-    endpoints : iterable
-        Every direction with its lower and upper endpoints.
+    Center (K,) and scale (), or None for 1, are those of the reference. `endpoints` are every
+    direction with its lower and its upper one.
     """
     xp, z, absent = inputs.xp, inputs.logits, inputs.absent
     # Subtracting the largest logit changes no probability, and makes rounding depend only on
@@ -210,10 +195,7 @@ def _exponentials(xp: Any, x: Any, e: Any, shift: Any) -> Any:
 def _when_others_move(xp: Any, e: Any, after: Any, total: Any, *, largest: bool) -> Any:
     """(..., K) e_j over the largest, or smallest, of `total` and all D_k of the classes k not j.
 
-    Parameters
-    ----------
-    after : (..., K) array
-        The D_k after their moves. Overwritten, in NumPy.
+    `after` (..., K) are the D_k. NumPy overwrites them.
     """
     limit = xp.maximum if largest else xp.minimum
     place = place_of(constant(after), largest=largest)
@@ -332,7 +314,7 @@ def _summit(
     return t
 
 
-def local_box(
+def local_bounds(
     xp: Any, z: Tensor, absent: Tensor, budget: Tensor, mix: float, by_entropy: float | None
 ) -> tuple[Tensor, Tensor]:
     """As `_local.local_box`: bounds of every probability in the ball around the prediction."""

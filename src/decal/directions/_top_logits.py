@@ -44,8 +44,7 @@ PASS_ELEMENTS = 1 << 21
 NEGLIGIBLE_WEIGHT = 1e-12
 """Weight of a bin, as a share of all, below which it is what rounding left of an empty one."""
 
-ROWS_SHOWN = 5
-CLASSES_SHOWN = 4
+ROWS_SHOWN, CLASSES_SHOWN = 5, 4
 
 Indices = NDArray[np.intp]
 
@@ -142,15 +141,6 @@ def summarise_top(top: TopLogits, labels: Indices, weights: Array | None) -> Mar
 
     All classes that a row does not list have the same margin in it. So every class gets the bins
     of all rows first; then in the rows that list it this margin is taken out, and its own put in.
-
-    Parameters
-    ----------
-    top : TopLogits
-        The data.
-    labels : (n,) array
-        Integers.
-    weights : (n,) array, optional
-        Positive, or None for ones.
     """
     (n, K), m = top.shape, top.classes.shape[1]
     shared = np.empty(n)
@@ -246,15 +236,8 @@ class TopIntervals:
 def top_box(top: TopLogits, lower: Array, upper: Array, *, joint: bool) -> TopIntervals:
     """The range of every listed probability, and of all others together, as `shift_box` has it.
 
-    Parameters
-    ----------
-    top : TopLogits
-        The inputs.
-    lower, upper : (K,) arrays
-        Ends of the class shifts, lower <= 0 <= upper, perhaps infinite.
-    joint : bool
-        Take the range over the shifts of all classes, listed or not; otherwise a class's own, and
-        for the others together those of each of them.
+    Over shifts (K,) of all classes, listed or not, if joint; otherwise over a class's own, and for
+    the others together over those of each of them.
     """
     n, m = top.classes.shape
     low, high, point = (np.empty((n, m)) for _ in range(3))
@@ -287,16 +270,8 @@ def top_box(top: TopLogits, lower: Array, upper: Array, *, joint: bool) -> TopIn
             extremes[1] = np.maximum(extremes[1], r * np.exp(-np.minimum(least, 0.0)))
         others_low[rows] = np.minimum(extremes[0], r)
         others_high[rows] = np.minimum(np.maximum(extremes[1], r), 1.0)
-    return TopIntervals(
-        top.classes,
-        low,
-        high,
-        point,
-        others_low,
-        others_high,
-        top.remainder_probability,
-        top.total_classes,
-    )
+    others = others_low, others_high, top.remainder_probability
+    return TopIntervals(top.classes, low, high, point, *others, top.total_classes)
 
 
 def _first_unlisted(classes: Indices, order: Indices) -> Indices:

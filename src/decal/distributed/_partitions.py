@@ -286,7 +286,7 @@ def to_bytes(model: Model, alpha: float | None) -> bytes:
 @lru_cache(maxsize=4)
 def loaded(saved: bytes) -> Model:
     """The model, loaded once per process so that its endpoints are solved for once, too."""
-    if model_files.read_settings(BytesIO(saved)).get("kind") == KIND:
+    if model_files.kind_of(BytesIO(saved)) == KIND:
         return LabelShift.load(BytesIO(saved))
     return Decalibrator.load(BytesIO(saved))
 

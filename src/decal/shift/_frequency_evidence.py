@@ -89,7 +89,6 @@ def write_shift(
     """Write what a LabelShift has learnt, without labelled data."""
     calibrated, observed = evidence.calibrated, evidence.observed
     header = {
-        "kind": KIND,
         **settings,
         "scale": calibrated.scale,
         "weight": calibrated.weight,
@@ -103,7 +102,7 @@ def write_shift(
         arrays["ratios"] = observed.likelihood.ratios
         arrays["input_weights"] = observed.likelihood.weights
     file = Path(path) if isinstance(path, str) else path
-    model_files.write(file, header, arrays, compressed=compressed)
+    model_files.write(file, header, arrays, kind=KIND, compressed=compressed)
 
 
 def read_shift(path: str | Path | BinaryIO) -> tuple[dict[str, Any], FrequencyEvidence]:

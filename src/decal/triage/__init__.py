@@ -200,7 +200,7 @@ class Triage:
         """
         settings, arrays = pack(self)
         file = Path(path) if isinstance(path, str) else path
-        model_files.write(file, settings, arrays, compressed=True)
+        model_files.write(file, settings, arrays, kind=KIND, compressed=True)
 
     @classmethod
     def load(cls, path: str | Path | BinaryIO) -> Self:

@@ -57,7 +57,6 @@ def pack(triage: Any) -> tuple[dict[str, Any], Arrays]:
         arrays[f"{CURVE}{i}"] = np.stack([trial.curve.risk, trial.curve.best])
         trials.append([name, trial.gain, trial.error])
     settings = {
-        "kind": KIND,
         **{name: getattr(triage, name) for name in SCALARS},
         "outcome": [getattr(triage.outcome, name) for name in OUTCOME],
         "trials": trials,
