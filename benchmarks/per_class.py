@@ -130,9 +130,9 @@ def by_decal(z: Array, y: Labels, *, per_class: bool, **settings: object) -> Set
 
     def predict(new: Array, epsilon: float) -> Mask:
         if per_class:
-            chosen = selection.alpha_for_classes(model, z[half:], y[half:], epsilon)
+            chosen = decal.choose(model, z[half:], y[half:], miss=epsilon, per="class")
             return chosen.decide(model, new)
-        choice = selection.alpha_for_labels(model, z[half:], y[half:], epsilon)
+        choice = decal.choose(model, z[half:], y[half:], miss=epsilon)
         return model.predict(new, alpha=choice).decide("e_admissible").astype(bool)
 
     return predict

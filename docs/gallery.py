@@ -189,7 +189,7 @@ def pictures() -> dict[str, Callable[[], Figure]]:
     tumour, kind = tumours()
     clinic, chosen = patients()
     tested = decal.calibration.refute(near.predict(0.95), near.labels)
-    checks = decal.triage.choose(images.logits, images.labels, error_rate=0.02 if folder else 0.1)
+    checks = triage(images.logits, images.labels, error_rate=0.02 if folder else 0.1)
     return {
         "spider": lambda: plot.spider(images.predict(), row, truth=images.truth).figure,
         "spider_two": lambda: plot.spider(two, row, truth=images.truth).figure,

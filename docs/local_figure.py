@@ -99,7 +99,7 @@ def main() -> None:
     sets, budgets = [], []
     for directions in ("local", "class"):
         d = decal.Decalibrator(directions=[directions]).fit(logits[:half], labels[:half])
-        alpha = alpha_for_efficiency(d, logits[half:], EFFICIENCY)
+        alpha = decal.choose(d, logits[half:], width=1 - EFFICIENCY)
         sets.append(d.predict(logits[half:], alpha=alpha))
         budgets.append(-np.log(alpha.alpha))
     confidence = sets[0].point.max(axis=1)

@@ -750,10 +750,10 @@ def test_choosing_alpha_says_to_pass_the_decalibrator_and_its_logits():
     clf = CredalClassifier(GaussianNB(), cv=2).fit(X, y)
     message = "got CredalClassifier.* pass clf.decalibrator_, and clf.predict_logits"
     with pytest.raises(ValueError, match=message):
-        decal.selection.alpha_for_labels(clf, X, y, 0.1)
+        decal.choose(clf, X, y, miss=0.1)
     with pytest.raises(ValueError, match=message):
-        decal.selection.alpha_for_efficiency(clf, X, 0.5)
-    decal.selection.alpha_for_labels(clf.decalibrator_, clf.predict_logits(X), y, 0.1)
+        decal.choose(clf, X, width=0.5)
+    decal.choose(clf.decalibrator_, clf.predict_logits(X), y, miss=0.1)
 
 
 # Where a model of logits is taken
@@ -765,12 +765,12 @@ def test_a_classifier_of_features_is_refused_by_name_where_logits_are_taken():
     z, labels = clf.predict_logits(X), np.searchsorted(clf.classes_, y)
     selection = decal.selection
     calls = [
-        lambda: decal.triage.choose(z, labels, budget=0.1, model=clf),
-        lambda: selection.alpha_for_labels(clf, z, labels, 0.1),
-        lambda: selection.alpha_for_classes(clf, z, labels, 0.1),
-        lambda: selection.alpha_for_efficiency(clf, z, 0.5),
-        lambda: selection.alpha_for_coverage(clf, z, softmax(z, axis=1), 0.5),
-        lambda: selection.alpha_for_distribution(clf, z, labels, 0.1),
+        lambda: triage(z, labels, budget=0.1, model=clf),
+        lambda: decal.choose(clf, z, labels, miss=0.1),
+        lambda: decal.choose(clf, z, labels, miss=0.1, per="class"),
+        lambda: decal.choose(clf, z, width=0.5),
+        lambda: decal.choose(clf, z, coverage=0.5, distributions=softmax(z, axis=1)),
+        lambda: decal.choose(clf, z, labels, hold=0.9),
         lambda: selection.plausibility(clf, z, labels=labels),
         lambda: selection.path(clf, z),
         lambda: decal.LabelShift.of(clf),

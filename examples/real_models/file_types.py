@@ -203,10 +203,10 @@ def main() -> None:
     old, new = cut(len(files), 2, given.seed)
     # Around the model as it is: a recalibrated one would rule out the types that no label names.
     model = Balls(decal.decalibrate(logits[old], labels[old], directions=("local",), classes=types))
-    choice = decal.selection.alpha_for_labels(model, logits[old], labels[old], EPSILON)
+    choice = decal.choose(model, logits[old], labels[old], miss=EPSILON)
     balls = model.predict(logits[new], alpha=choice.alpha)
     kept, truth = balls.decide("e_admissible"), labels[new]
-    triage = decal.triage.choose(logits[old], labels[old], error_rate=KEPT_WRONG)
+    triage = triage(logits[old], labels[old], error_rate=KEPT_WRONG)
     handed, wrong = triage.hand_over(logits[new]), triage.predict(logits[new]) != truth
     plausible = decal.selection.plausibility(model, logits[new], labels=truth)
     decided = time.perf_counter() - begun

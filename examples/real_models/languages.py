@@ -216,9 +216,7 @@ def main() -> None:
 
     old, new = cut(len(texts), 2, given.seed)
     model = Balls(decal.decalibrate(logits[old], labels[old], directions=("local",), classes=names))
-    choices = decal.selection.alpha_for_labels(
-        model, logits[old], labels[old], EPSILON, groups=lengths[old]
-    )
+    choices = decal.choose(model, logits[old], labels[old], miss=EPSILON, groups=lengths[old])
     groups = {g: np.flatnonzero(lengths[new] == g) for g in range(len(LENGTHS))}
     kept = np.zeros((len(new), len(names)), bool)
     for g, rows in groups.items():

@@ -18,9 +18,7 @@ from decal import (
     directions,
     evaluate,
     multilabel,
-    selection,
     shift,
-    triage,
 )
 from decal._base.errors import (
     AnswerWarning,
@@ -31,6 +29,7 @@ from decal._base.errors import (
     NotFittedError,
 )
 from decal._base.inputs import logits_from_probabilities
+from decal.choose import Choice, alpha_from_confidence, choose, confidence_from_alpha
 from decal.coupled import CoupledCredalSet, CoupledDecalibrator
 from decal.credal import (
     HullCredalSet,
@@ -51,13 +50,13 @@ from decal.directions import (
 )
 from decal.evaluate import calibration, metrics
 from decal.multilabel import MultiLabelDecalibrator
-from decal.selection import alpha_from_confidence, confidence_from_alpha
 from decal.shift import LabelShift
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AnswerWarning",
+    "Choice",
     "CoupledCredalSet",
     "CoupledDecalibrator",
     "DecalWarning",
@@ -81,6 +80,7 @@ __all__ = [
     "TopLogits",
     "abstention_utility",
     "alpha_from_confidence",
+    "choose",
     "confidence_from_alpha",
     "coupled",
     "credal",
@@ -90,9 +90,7 @@ __all__ = [
     "evaluate",
     "logits_from_probabilities",
     "multilabel",
-    "selection",
     "shift",
-    "triage",
 ]
 
 # Short names of two modules of decal.evaluate, also for `import decal.metrics`.

@@ -85,7 +85,7 @@ def own_triage():
 
 
 def by_groups(w):
-    return selection.alpha_for_labels(w.model, Z, Y, 0.3, groups=w.groups.to_numpy())
+    return decal.choose(w.model, Z, Y, miss=0.3, groups=w.groups.to_numpy())
 
 
 def refits(estimator, w):
@@ -189,35 +189,35 @@ CASES = {
     "most_informative": (lambda w, x: acquisition.most_informative(w.sets, x, 3), "logits"),
     # choosing alpha
     "alpha_for_coverage": (
-        lambda w, x: selection.alpha_for_coverage(w.model, w.logits, x, 0.5),
+        lambda w, x: decal.choose(w.model, w.logits, coverage=0.5, distributions=x),
         "truth",
     ),
     "alpha_for_coverage, annotations": (
-        lambda w, x: selection.alpha_for_coverage(w.model, w.logits, annotations=x, target=0.1),
+        lambda w, x: decal.choose(w.model, w.logits, annotations=x, coverage=0.1),
         lambda w: pd.DataFrame({"one": Y, "two": Y}, index=w.index),
     ),
     "alpha_for_labels": (
-        lambda w, x: selection.alpha_for_labels(w.model, w.logits, x, 0.3),
+        lambda w, x: decal.choose(w.model, w.logits, x, miss=0.3),
         "labels",
     ),
     "alpha_for_labels, groups": (
-        lambda w, x: selection.alpha_for_labels(w.model, w.logits, Y, 0.3, groups=x),
+        lambda w, x: decal.choose(w.model, w.logits, Y, miss=0.3, groups=x),
         "groups",
     ),
     "alpha_for_labels, an array": (
-        lambda w, x: selection.alpha_for_labels(w.model, Z, w.labels, 0.3, groups=x),
+        lambda w, x: decal.choose(w.model, Z, w.labels, miss=0.3, groups=x),
         "groups",
     ),
     "alpha_for_classes": (
-        lambda w, x: selection.alpha_for_classes(w.model, w.logits, x, 0.5),
+        lambda w, x: decal.choose(w.model, w.logits, x, miss=0.5, per="class"),
         "labels",
     ),
     "alpha_for_distribution": (
-        lambda w, x: selection.alpha_for_distribution(w.local, w.logits, x, 0.5),
+        lambda w, x: decal.choose(w.local, w.logits, x, hold=0.5),
         "labels",
     ),
     "alpha_for_distribution, groups": (
-        lambda w, x: selection.alpha_for_distribution(w.local, w.logits, Y, 0.5, groups=x),
+        lambda w, x: decal.choose(w.local, w.logits, Y, hold=0.5, groups=x),
         "groups",
     ),
     "plausibility": (

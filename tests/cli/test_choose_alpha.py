@@ -25,15 +25,11 @@ def choices(model):
     z, y, truth = data["logits"], data["labels"], np.load("people.npy")
     dominance = {"rule": "interval_dominance"}
     return {
-        ("--efficiency", 0.7): selection.alpha_for_efficiency(model, z, 0.7),
-        ("--coverage", 0.9): selection.alpha_for_coverage(model, z, truth, 0.9),
-        ("--coverage", 0.9, "--guaranteed"): selection.alpha_for_coverage(
-            model, z, truth, 0.9, guaranteed=True
-        ),
-        ("--miss-rate", 0.1): selection.alpha_for_labels(model, z, y, 0.1),
-        ("--miss-rate", 0.1, "--rule", "interval_dominance"): selection.alpha_for_labels(
-            model, z, y, 0.1, **dominance
-        ),
+        ("--efficiency", 0.7): decal.choose(model, z, width=0.3),
+        ("--coverage", 0.9): decal.choose(model, z, coverage=0.9, distributions=truth),
+        ("--coverage", 0.9, "--guaranteed"): decal.choose(model, z, coverage=0.9, distributions=truth, guaranteed=True),
+        ("--miss-rate", 0.1): decal.choose(model, z, y, miss=0.1),
+        ("--miss-rate", 0.1, "--rule", "interval_dominance"): decal.choose(model, z, y, miss=0.1, **dominance),
     }
 
 
@@ -56,9 +52,7 @@ def test_distributions_are_guaranteed_with_local_sets(model):
     succeed("fit", "logits.csv", "-o", "local.npz", "--directions", "local", "--mix", 0.001)
     data, local = read_npz("logits.npz"), decal.Decalibrator.load("local.npz")
     for more in ({}, {"confidence": 0.8}):
-        choice = selection.alpha_for_distribution(
-            local, data["logits"], data["labels"], 0.3, seed=1, **more
-        )
+        choice = decal.choose(local, data["logits"], data["labels"], hold=0.7, seed=1, **more)
         extra = [f"--confidence={more['confidence']}"] if more else []
         result = succeed("choose-alpha", "local.npz", "logits.csv", *options, *extra)
         assert float(result.stdout) == pytest.approx(choice.alpha, rel=1e-9)

@@ -115,7 +115,7 @@ def test_a_model_remembers_that_it_was_fitted_on_probabilities():
     succeed("explore", "model.npz", "p.npz", "--export", "page.html")
     succeed("decide", "model.npz", "p.npz", "-o", "actions.csv")
     chosen = succeed("choose-alpha", "model.npz", "p.npz", "--efficiency", 0.5).stdout
-    expected = decal.selection.alpha_for_efficiency(model, p, 0.5)
+    expected = decal.choose(model, p, width=0.5)
     assert float(chosen) == pytest.approx(expected.alpha, abs=1e-9)
     # Logits of the same model still serve, if one says that they are.
     succeed("predict", "model.npz", "logits.npz", "--logits", "-o", "same.npz")

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("logit_files")
 
 def choose(**wish):
     data = read_npz("logits.npz")
-    return decal.triage.choose(data["logits"], data["labels"], **wish)
+    return triage(data["logits"], data["labels"], **wish)
 
 
 @pytest.mark.parametrize(

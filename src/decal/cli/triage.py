@@ -11,7 +11,8 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-import decal
+from decal.choose import FLOOR, Triage
+from decal.choose import triage as choose_rows
 from decal.cli.options import (
     AsFittedOption,
     ColumnsOption,
@@ -30,8 +31,6 @@ from decal.io.folders import Folder, Layout, open_folder
 from decal.io.formats import TABLES
 from decal.io.sources import Chunk
 from decal.io.writers import check_output
-from decal.triage import Triage
-from decal.triage._doubts import FLOOR
 
 TRIAGE_EXAMPLES = """[bold]Examples[/]
 
@@ -147,7 +146,7 @@ def triage(
         named = reading(columns, ignore, ids, keys, used=("labels",), named=False)
         data, names = _labelled_rows(labelled, labels, named | reads)
         with progress_bar("Choosing"):
-            chosen = decal.triage.choose(
+            chosen = choose_rows(
                 data.logits,
                 data.labels,
                 **wish,

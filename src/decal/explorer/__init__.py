@@ -11,7 +11,7 @@ uncertainties and decisions of every input at each level, which decal has comput
 Exploration: Cats and dogs, 4 inputs, 2 classes, 20 levels
   .save("page.html") writes it as a file, .serve() opens it in a browser
 
-Imports from `_base`, `credal`, `io`, `directions`, `decalibrator`, `evaluate`, `selection` and
+Imports from `_base`, `choose`, `credal`, `io`, `directions`, `decalibrator`, `evaluate` and
 `shift`.
 """
 
@@ -34,6 +34,7 @@ from decal._base.data_frames import (
 )
 from decal._base.inputs import inputs_of, require_classes
 from decal._base.numerics import Logits
+from decal.choose import Predictor
 from decal.credal import CredalSet
 from decal.explorer._evidence import curves_of
 from decal.explorer._frequencies import with_frequencies
@@ -43,7 +44,6 @@ from decal.explorer._media import open_media
 from decal.explorer._offline_page import OfflinePage
 from decal.explorer._payload import Payload, Side, collect
 from decal.explorer._story import Story, story
-from decal.selection._plausibility import Predictor
 from decal.shift import LabelShift
 
 __all__ = [

@@ -24,7 +24,7 @@ KINDS = {
     FORMAT: "decal.Decalibrator",
     "coupled": "decal.CoupledDecalibrator",
     "label shift": "decal.LabelShift",
-    "triage": "decal.triage.Triage",
+    "triage": "decal.choose.Triage",
     "decal-multilabel-model": "decal.MultiLabelDecalibrator",
     "decal-classifier": "decal.sklearn.CredalClassifier",
 }

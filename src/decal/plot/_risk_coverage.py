@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
 from decal._base.checks import check_count
+from decal.choose import Triage
 from decal.evaluate.metrics import RiskCoverage
 from decal.plot._style import (
     Ink,
@@ -21,7 +22,6 @@ from decal.plot._style import (
     mark_handle,
     unit,
 )
-from decal.triage import Triage
 
 OWN = "confidence"
 """The score that others are compared with; drawn even if others are better."""
@@ -46,7 +46,7 @@ def risk_coverage(
     ----------
     curves
         What `decal.metrics.risk_coverage` returned, or several of these by name; or what
-        `decal.triage.choose` returned: then its scores are drawn, and what was chosen is marked.
+        `decal.choose.triage` returned: then its scores are drawn, and what was chosen is marked.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
     top : int

@@ -117,7 +117,7 @@ def test_efficiency_is_met_on_the_logits_given(kind, target):
     logits, _, labels = sample(1, 200)
     model = Counting(decal.decalibrate(logits, labels, alpha=0, **kind))
     new = sample(2, 100)[0]
-    choice = selection.alpha_for_efficiency(model, new, target)
+    choice = decal.choose(model, new, width=1 - target)
     assert len(model.alphas) <= 28
     box = model.predict(new, alpha=choice.alpha)
     assert 1 - (box.upper - box.lower).mean() == pytest.approx(target, abs=1e-6)
@@ -128,13 +128,13 @@ def test_efficiency_is_met_on_the_logits_given(kind, target):
 def test_efficiencies_close_to_a_point_are_resolved():
     logits, _, labels = sample(1, 200)
     model = decal.decalibrate(logits, labels, alpha=0, reference="best")
-    choice = selection.alpha_for_efficiency(model, logits, 0.997)
+    choice = decal.choose(model, logits, width=0.003)
     assert 0.999 < choice.alpha < 1
     assert choice.achieved == pytest.approx(0.997, abs=1e-6)
     with pytest.raises(ValueError, match="got 0.9999, between 0.99.* of alpha = 0.999999 and 1 of"):
-        selection.alpha_for_efficiency(model, logits, 0.9999)
-    assert selection.alpha_for_efficiency(model, logits, 1).alpha == 1
-    assert selection.alpha_for_efficiency(model, logits, 0).alpha == 0
+        decal.choose(model, logits, width=0.0001)
+    assert decal.choose(model, logits, width=0).alpha == 1
+    assert decal.choose(model, logits, width=1).alpha == 0
 
 
 def test_an_efficiency_out_of_reach_is_refused_with_the_range(fitted):
@@ -143,14 +143,14 @@ def test_an_efficiency_out_of_reach_is_refused_with_the_range(fitted):
     assert most < 0.99
     message = f"target must lie between 0, .* and {most:.6g}, .*: got 0.999. .*reference='best'"
     with pytest.raises(ValueError, match=message):
-        selection.alpha_for_efficiency(fitted, logits, 0.999)
+        decal.choose(fitted, logits, width=0.001)
 
 
 def test_an_efficiency_between_the_last_float_and_zero_is_refused():
     logits, _, labels = sample(4, 30_000)
     model = decal.decalibrate(logits, labels, alpha=0, likelihood="sum")
     with pytest.raises(ValueError, match="got 0.2, between 0 of alpha = 0 and 0.[3-9].*'mean'"):
-        selection.alpha_for_efficiency(model, logits[:50], 0.2)
+        decal.choose(model, logits[:50], width=0.8)
 
 
 # For a wanted coverage
@@ -165,7 +165,7 @@ def test_coverage_agrees_with_brute_force_over_a_dense_grid(kind):
     grid = np.exp(-np.geomspace(1e-4, 20, 150))[::-1]
     counts = [literally_covered(model.predict(new, alpha=a), truth, 5e-4) for a in grid]
     for target in (0.3, 0.5, 0.725, 0.9):
-        choice = selection.alpha_for_coverage(model, new, truth, target)
+        choice = decal.choose(model, new, coverage=target, distributions=truth)
         enough = [c / 40 >= target for c in counts]
         assert enough == sorted(enough, reverse=True)
         last = max(i for i, yes in enumerate(enough) if yes)
@@ -177,7 +177,7 @@ def test_coverage_agrees_with_brute_force_over_a_dense_grid(kind):
 
 def test_the_next_larger_alpha_covers_too_little(fitted):
     logits, truth, _ = sample(7, 60)
-    choice = selection.alpha_for_coverage(fitted, logits, truth, 0.9)
+    choice = decal.choose(fitted, logits, coverage=0.9, distributions=truth)
     larger = math.exp(math.log(choice.alpha) * (1 - 1e-5))
     assert decal.metrics.coverage(fitted.predict(logits, alpha=choice), truth) >= 0.9
     assert decal.metrics.coverage(fitted.predict(logits, alpha=larger), truth) < 0.9
@@ -186,7 +186,7 @@ def test_the_next_larger_alpha_covers_too_little(fitted):
 def test_rows_that_are_settled_are_not_asked_again(fitted):
     logits, truth, _ = sample(7, 1000)
     model = Counting(fitted)
-    selection.alpha_for_coverage(model, logits, truth, 0.9)
+    decal.choose(model, logits, coverage=0.9, distributions=truth)
     assert len(model.alphas) <= 28
     assert model.rows < 10 * len(logits)
 
@@ -201,40 +201,40 @@ def test_annotators_count_by_their_shares(fitted):
         for k in range(4):
             expected[row, k] = sum(v == k for v in labels) / sum(v >= 0 for v in labels)
     np.testing.assert_allclose(selection.shares(votes, 4), expected, rtol=1e-15)
-    by_votes = selection.alpha_for_coverage(fitted, logits, annotations=votes, target=0.8)
-    assert by_votes == selection.alpha_for_coverage(fitted, logits, expected, 0.8)
+    by_votes = decal.choose(fitted, logits, annotations=votes, coverage=0.8)
+    assert by_votes == decal.choose(fitted, logits, coverage=0.8, distributions=expected)
 
 
 def test_a_coverage_that_only_a_vacuous_set_has_is_noted_and_one_out_of_reach_refused():
     logits, _, labels = sample(4, 30_000)
     model = decal.decalibrate(logits, labels, alpha=0, likelihood="sum")
     corners = np.eye(4)[logits[:20].argmin(axis=1)]
-    choice = selection.alpha_for_coverage(model, logits[:20], corners, 1.0)
+    choice = decal.choose(model, logits[:20], coverage=1.0, distributions=corners)
     assert (choice.alpha, choice.achieved) == (0, 1)
     assert "no positive alpha will do" in repr(choice)
     with pytest.raises(ValueError, match="target must be at most 0, the coverage of alpha = 0"):
-        selection.alpha_for_coverage(OnlyScale(), logits[:20], corners, 0.5)
+        decal.choose(OnlyScale(), logits[:20], coverage=0.5, distributions=corners)
 
 
 @pytest.mark.parametrize("target", [0.5, 0.8, 0.95])
 def test_a_guaranteed_coverage_counts_the_new_row_as_missed(fitted, target):
     logits, truth, _ = sample(7, 60)
-    choice = selection.alpha_for_coverage(fitted, logits, truth, target, guaranteed=True)
+    choice = decal.choose(fitted, logits, coverage=target, distributions=truth, guaranteed=True)
     larger = math.exp(math.log(choice.alpha) * (1 - 1e-5))
     for alpha, enough in ((choice.alpha, True), (larger, False)):
         missed = 60 - literally_covered(fitted.predict(logits, alpha=alpha), truth, 5e-4)
         assert ((60 - missed) / 61 >= target) == enough
-    assert choice.alpha <= selection.alpha_for_coverage(fitted, logits, truth, target).alpha
+    assert choice.alpha <= decal.choose(fitted, logits, coverage=target, distributions=truth).alpha
 
 
 def test_too_few_rows_guarantee_only_vacuous_sets(fitted):
     logits, truth, _ = sample(7, 8)
-    choice = selection.alpha_for_coverage(fitted, logits, truth, 0.9, guaranteed=True)
+    choice = decal.choose(fitted, logits, coverage=0.9, distributions=truth, guaranteed=True)
     assert (choice.alpha, choice.achieved) == (0, 1)
     assert "8 are too few for 0.9, nothing is excluded" in repr(choice)
     corners = np.eye(4)[logits.argmin(axis=1)]
     with pytest.raises(ValueError, match="target must be at most 0, the coverage of alpha = 0"):
-        selection.alpha_for_coverage(OnlyScale(), logits, corners, 0.5, guaranteed=True)
+        decal.choose(OnlyScale(), logits, coverage=0.5, distributions=corners, guaranteed=True)
 
 
 @pytest.mark.slow
@@ -248,7 +248,7 @@ def test_new_distributions_are_covered_as_often_as_guaranteed(fitted):
         assert covered >= target - 3 * math.sqrt(target * (1 - target) / rounds)
     for i in range(3):
         rows = slice(20 * i, 20 * i + 19)
-        choice = selection.alpha_for_coverage(fitted, pool[rows], truth[rows], 0.8, guaranteed=True)
+        choice = decal.choose(fitted, pool[rows], coverage=0.8, distributions=truth[rows], guaranteed=True)
         levels = selection.contour_levels()
         fourth = np.sort(score[i, :n])[3]
         assert fourth <= choice.alpha <= levels[levels > fourth].min(initial=1.0)
@@ -261,11 +261,11 @@ def test_groups_of_inputs_have_an_alpha_each(fitted):
     logits, _, labels = sample(24, 120)
     groups = np.where(logits[:, 0] > 1, "sure", "not")
     groups[:3] = "few"
-    found = selection.alpha_for_labels(fitted, logits, labels, 0.1, groups=groups)
+    found = decal.choose(fitted, logits, labels, miss=0.1, groups=groups)
     assert list(found) == ["few", "not", "sure"]
     for group in ("not", "sure"):
         rows = groups == group
-        assert found[group] == selection.alpha_for_labels(fitted, logits[rows], labels[rows], 0.1)
+        assert found[group] == decal.choose(fitted, logits[rows], labels[rows], miss=0.1)
     assert found["few"].alpha == 0
     assert "(3 are too few for 0.1, every class is kept)" in repr(found)
     credal = found.predict(fitted, logits, groups)
@@ -286,7 +286,7 @@ def test_labels_agree_with_brute_force_over_a_dense_grid(kind, rule):
     misses = [literally_missed(model.predict(new, alpha=a), y, rule) for a in grid]
     assert misses == sorted(misses)
     for epsilon in (0.05, 0.1, 0.2, 0.3):
-        choice = selection.alpha_for_labels(model, new, y, epsilon, rule=rule)
+        choice = decal.choose(model, new, y, miss=epsilon, rule=rule)
         allowed = [a for a, m in zip(grid, misses, strict=True) if (m + 1) / 31 <= epsilon]
         refused = [a for a, m in zip(grid, misses, strict=True) if (m + 1) / 31 > epsilon]
         assert max(allowed, default=0) <= choice.alpha <= min(refused, default=1)
@@ -309,7 +309,7 @@ def test_new_labels_are_missed_as_rarely_as_promised(rule):
     for epsilon in (0.05, 0.1, 0.2):
         rates, sizes = np.empty(rounds), np.empty(rounds)
         for i, (z, labels) in enumerate(zip(pool, y, strict=True)):
-            choice = selection.alpha_for_labels(model, z[:n], labels[:n], epsilon, rule=rule)
+            choice = decal.choose(model, z[:n], labels[:n], miss=epsilon, rule=rule)
             kept = model.predict(z[n:], alpha=choice.alpha).decide(rule)
             rates[i] = 1 - kept[np.arange(fresh), labels[n:]].mean()
             sizes[i] = kept.sum(axis=1).mean()
@@ -335,7 +335,7 @@ def test_the_guarantee_is_that_of_the_order_statistics_of_the_plausibility(fitte
     levels = selection.contour_levels()
     for i in range(5):
         rows = slice(20 * i, 20 * i + 19)
-        choice = selection.alpha_for_labels(fitted, logits[rows], labels[rows], 0.2)
+        choice = decal.choose(fitted, logits[rows], labels[rows], miss=0.2)
         fourth = np.sort(scores[i, :19])[3]
         next_level = levels[levels > fourth].min(initial=1.0)
         assert fourth <= choice.alpha <= next_level
@@ -343,19 +343,19 @@ def test_the_guarantee_is_that_of_the_order_statistics_of_the_plausibility(fitte
 
 def test_too_few_examples_keep_every_class(fitted):
     logits, _, labels = sample(14, 18)
-    choice = selection.alpha_for_labels(fitted, logits, labels, 0.05)
+    choice = decal.choose(fitted, logits, labels, miss=0.05)
     assert (choice.alpha, choice.achieved) == (0, 0)
     assert "18 are too few for 0.05, every class is kept" in repr(choice)
     assert fitted.predict(logits, alpha=choice).decide("e_admissible").all()
     logits, _, labels = sample(14, 19)  # 1 / (19 + 1) = 0.05
-    assert selection.alpha_for_labels(fitted, logits, labels, 0.05).alpha > 0
+    assert decal.choose(fitted, logits, labels, miss=0.05).alpha > 0
 
 
 @pytest.mark.parametrize("n", [1, 5, 8])
 def test_too_few_examples_keep_every_class_even_if_none_is_missed(fitted, n):
     # Every label is inside already at alpha = 1, so no row is left to ask about at alpha = 0.
     logits = sample(14, n)[0]
-    choice = selection.alpha_for_labels(fitted, logits, logits.argmax(axis=1), 0.1)
+    choice = decal.choose(fitted, logits, logits.argmax(axis=1), miss=0.1)
     assert (choice.alpha, choice.achieved) == (0, 0)
     assert f"on {n} example" in repr(choice)
     assert f"{n} are too few for 0.1, every class is kept" in repr(choice)
@@ -363,14 +363,14 @@ def test_too_few_examples_keep_every_class_even_if_none_is_missed(fitted, n):
 
 def test_a_model_that_misses_less_than_asked_is_left_as_it_is(fitted):
     logits = sample(15, 50)[0]
-    choice = selection.alpha_for_labels(fitted, logits, logits.argmax(axis=1), 0.1)
+    choice = decal.choose(fitted, logits, logits.argmax(axis=1), miss=0.1)
     assert (choice.alpha, choice.achieved) == (1, 0)
 
 
 def test_a_model_that_cannot_keep_every_class_promises_nothing():
     logits = sample(15, 50)[0]
     with pytest.raises(ValueError, match="model must keep every class at alpha = 0: got class"):
-        selection.alpha_for_labels(OnlyScale(), logits, logits.argmin(axis=1), 0.1)
+        decal.choose(OnlyScale(), logits, logits.argmin(axis=1), miss=0.1)
 
 
 # The possibility contour
@@ -512,38 +512,38 @@ def test_a_choice_reads_as_a_sentence_and_serves_as_the_number(fitted):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m, z: selection.alpha_for_efficiency(m, z, 1.5), "target must lie between 0 and 1"),
-        (lambda m, z: selection.alpha_for_efficiency(m, z[:, :3], 0.5), "logits must have 4 col"),
+        (lambda m, z: decal.choose(m, z, width=-0.5), "target must lie between 0 and 1"),
+        (lambda m, z: decal.choose(m, z[:, :3], width=0.5), "logits must have 4 col"),
         (
-            lambda m, z: selection.alpha_for_coverage(m, z, z.clip(0, 1), 0.5),
+            lambda m, z: decal.choose(m, z, coverage=0.5, distributions=z.clip(0, 1)),
             "distributions must sum to 1 in every row",
         ),
         (
-            lambda m, z: selection.alpha_for_coverage(m, z, softmax(z, axis=1)),
+            lambda m, z: decal.choose(m, z, distributions=softmax(z, axis=1)),
             "target must be one number from 0 to 1: got None",
         ),
         (
-            lambda m, z: selection.alpha_for_coverage(m, z, target=0.5),
+            lambda m, z: decal.choose(m, z, coverage=0.5),
             "distributions or annotations must be given, one of them: got neither",
         ),
         (
-            lambda m, z: selection.alpha_for_coverage(m, z, z, 0.5, annotations=[[0]] * len(z)),
+            lambda m, z: decal.choose(m, z, coverage=0.5, distributions=z, annotations=[[0]] * len(z)),
             "distributions or annotations must be given, one of them: got both",
         ),
         (
-            lambda m, z: selection.alpha_for_coverage(m, z, target=0.5, annotations=[[0]]),
+            lambda m, z: decal.choose(m, z, coverage=0.5, annotations=[[0]]),
             r"distributions must have shape \(6, 4\): got shape \(1, 4\)",
         ),
         (
-            lambda m, z: selection.alpha_for_labels(m, z, [0, 1, 2, 3, 4, 0], 0.1),
+            lambda m, z: decal.choose(m, z, [0, 1, 2, 3, 4, 0], miss=0.1),
             "labels must lie in 0 to 3, the columns of logits: got 4 at index 4",
         ),
         (
-            lambda m, z: selection.alpha_for_labels(m, z, [0] * 6, -0.1),
+            lambda m, z: decal.choose(m, z, [0] * 6, miss=-0.1),
             "epsilon must lie between 0 and 1: got -0.1",
         ),
         (
-            lambda m, z: selection.alpha_for_labels(m, z, [0] * 6, 0.1, rule="gamma_maximin"),
+            lambda m, z: decal.choose(m, z, [0] * 6, miss=0.1, rule="gamma_maximin"),
             "rule must be one of 'interval_dominance', 'maximality', 'e_admissible': got",
         ),
         (
@@ -582,7 +582,7 @@ def test_bad_annotations_are_named(annotations, classes, message):
 
 def test_a_model_without_data_says_so():
     with pytest.raises(decal.NotFittedError, match="must be fitted first"):
-        selection.alpha_for_efficiency(decal.Decalibrator(), [[0.0, 1.0]], 0.5)
+        decal.choose(decal.Decalibrator(), [[0.0, 1.0]], width=0.5)
 
 
 # From a confidence level

@@ -197,7 +197,7 @@ def test_bets_that_need_no_playing():
 def test_the_budget_is_the_least_that_meets_the_definition(delta, by_entropy):
     z, _, y = sample(1, 120)
     model = model_of(z, y, by_entropy=by_entropy)
-    choice = selection.alpha_for_distribution(model, z, y, delta, threshold=0.8)
+    choice = decal.choose(model, z, y, hold=1 - delta, threshold=0.8)
     of_classes, factors = literal_losses(z, MIX, by_entropy)
     rows = list(zip(of_classes, y, factors, strict=True))
     largest = math.log(4 / MIX)
@@ -214,7 +214,7 @@ def test_with_confidence_every_larger_budget_was_won_too():
     z, _, y = sample(2, 400)
     model = model_of(z, y)
     settings = {"confidence": 0.9, "threshold": 0.8}
-    choice = selection.alpha_for_distribution(model, z, y, 0.3, **settings)
+    choice = decal.choose(model, z, y, hold=0.7, **settings)
     order = np.random.default_rng(0).permutation(400)
     losses = losses_of(z[order], y[order])
     high, largest = math.log(4 / MIX), math.log(4 / MIX)
@@ -232,7 +232,7 @@ def test_with_confidence_every_larger_budget_was_won_too():
 
     assert all(won(b) for b in budgets[max(chosen - 3, 0) : chosen + 1])
     assert not won(budgets[chosen + 1])
-    surer = selection.alpha_for_distribution(model, z, y, 0.3, confidence=0.99, threshold=0.8)
+    surer = decal.choose(model, z, y, hold=0.7, confidence=0.99, threshold=0.8)
     assert surer.alpha <= choice.alpha
 
 
@@ -248,7 +248,7 @@ def test_the_alpha_of_a_budget_never_stands_for_less(budget):
 def test_what_a_choice_promises_is_what_predict_gives():
     z, truth, y = sample(3, 600)
     model = model_of(z[:100], y[:100])
-    choice = selection.alpha_for_distribution(model, z[100:], y[100:], 0.25)
+    choice = decal.choose(model, z[100:], y[100:], hold=0.75)
     assert 0 < choice.alpha < 1
     credal = model.predict(z, alpha=choice)
     losses, _ = literal_losses(z, MIX)
@@ -263,8 +263,8 @@ def test_other_directions_only_widen_the_sets():
     local = decal.Local(mix=MIX)
     alone = model_of(z[:100], y[:100])
     both = model_of(z[:100], y[:100], directions=["class", local, "temperature"])
-    choice = selection.alpha_for_distribution(alone, z[100:], y[100:], 0.3)
-    assert choice == selection.alpha_for_distribution(both, z[100:], y[100:], 0.3)
+    choice = decal.choose(alone, z[100:], y[100:], hold=0.7)
+    assert choice == decal.choose(both, z[100:], y[100:], hold=0.7)
     wide, narrow = both.predict(z, alpha=choice), alone.predict(z, alpha=choice)
     assert (wide.lower <= narrow.lower).all()
     assert (wide.upper >= narrow.upper).all()
@@ -275,7 +275,7 @@ def test_the_losses_are_those_of_the_reference(reference):
     z, _, y = sample(5, 500, K=3)
     y[:100] %= 2  # the best reference leaves class 2 out: only the mix is left to it
     model = model_of(z[:100], y[:100], reference=reference)
-    choice = selection.alpha_for_distribution(model, z[100:], y[100:], 0.3, threshold=0.8)
+    choice = decal.choose(model, z[100:], y[100:], hold=0.7, threshold=0.8)
     reference = model.reference_model
     moved = z[100:] * reference.scale + reference.center
     p = np.exp(moved - moved.max(axis=1, keepdims=True))
@@ -291,16 +291,16 @@ def test_the_losses_are_those_of_the_reference(reference):
 def test_planning_uses_other_rows_and_the_seed_draws_them():
     z, _, y = sample(6, 1000)
     model = model_of(z, y)
-    choice = selection.alpha_for_distribution(model, z, y, 0.2)
+    choice = decal.choose(model, z, y, hold=0.8)
     assert choice.examples == 700
-    assert choice == selection.alpha_for_distribution(model, z, y, 0.2, seed=0)
-    assert choice != selection.alpha_for_distribution(model, z, y, 0.2, seed=1)
+    assert choice == decal.choose(model, z, y, hold=0.8, seed=0)
+    assert choice != decal.choose(model, z, y, hold=0.8, seed=1)
     # The labels of the first 300 of a random order plan: they change the threshold, and only so
     # the choice, whose bound is that of the other 700.
     order = np.random.default_rng(0).permutation(1000)
     changed = y.copy()
     changed[order[:300]] = z[order[:300]].argsort(axis=1)[:, 1]
-    other = selection.alpha_for_distribution(model, z, changed, 0.2)
+    other = decal.choose(model, z, changed, hold=0.8)
     assert other.alpha != choice.alpha
     losses = losses_of(z[order[300:]], y[order[300:]])
     rows = [(row, label, 1.0) for row, label in zip(losses.of_classes, losses.labels, strict=True)]
@@ -318,7 +318,7 @@ def test_planning_uses_other_rows_and_the_seed_draws_them():
 @pytest.mark.parametrize("n", [1, 3, 8])
 def test_too_few_examples_exclude_nothing(n):
     z, _, _ = sample(7, n)
-    choice = selection.alpha_for_distribution(model_of(z), z, z.argmax(axis=1), 0.1)
+    choice = decal.choose(model_of(z), z, z.argmax(axis=1), hold=0.9)
     assert choice.alpha == 0
     assert f"{choice.examples} are too few for 0.1, nothing is excluded" in repr(choice)
     credal = model_of(z).predict(z, alpha=choice)
@@ -327,22 +327,20 @@ def test_too_few_examples_exclude_nothing(n):
 
 def test_labels_that_contradict_the_model_exclude_nothing():
     z, _, _ = sample(8, 200)
-    choice = selection.alpha_for_distribution(model_of(z), z, z.argmin(axis=1), 0.1)
+    choice = decal.choose(model_of(z), z, z.argmin(axis=1), hold=0.9)
     assert choice.alpha == 0
     assert "labels are too surprising for 0.1, nothing is excluded" in repr(choice)
-    choice = selection.alpha_for_distribution(
-        model_of(z), z, z.argmin(axis=1), 0.1, confidence=0.9, entropy=0.1
-    )
+    choice = decal.choose(model_of(z), z, z.argmin(axis=1), hold=0.9, confidence=0.9, entropy=0.1)
     assert choice.alpha == 0
 
 
 def test_the_ends_of_delta_and_confidence():
     z, _, y = sample(9, 200)
     model = model_of(z, y)
-    assert selection.alpha_for_distribution(model, z, y, 0).alpha == 0
-    assert selection.alpha_for_distribution(model, z, y, 1).alpha == 1
-    assert selection.alpha_for_distribution(model, z, y, 0.3, confidence=1).alpha == 0
-    assert selection.alpha_for_distribution(model, z, y, 0.3, confidence=0).alpha > 0
+    assert decal.choose(model, z, y, hold=1).alpha == 0
+    assert decal.choose(model, z, y, hold=0).alpha == 1
+    assert decal.choose(model, z, y, hold=0.7, confidence=1).alpha == 0
+    assert decal.choose(model, z, y, hold=0.7, confidence=0).alpha > 0
 
 
 @at_most(25)
@@ -351,7 +349,7 @@ def test_any_data_give_an_alpha_or_none(data, delta, sure, by_entropy):
     logits, labels, _ = data
     model = model_of(logits, labels, by_entropy=by_entropy)
     confidence = 0.8 if sure else None
-    choice = selection.alpha_for_distribution(model, logits, labels, delta, confidence=confidence)
+    choice = decal.choose(model, logits, labels, hold=1 - delta, confidence=confidence)
     assert 0 <= choice.alpha <= 1
     assert choice.achieved <= delta
     assert (choice.alpha == 0) == bool(choice.note)
@@ -363,10 +361,8 @@ def test_masked_classes_are_left_out():
     rest = z.copy()
     rest[:, 4] = -np.inf
     y[y == 4] = 0
-    with_mask = selection.alpha_for_distribution(model_of(rest, y), rest, y, 0.3, threshold=0.8)
-    without = selection.alpha_for_distribution(
-        model_of(rest[:, :4], y), rest[:, :4], y, 0.3, threshold=0.8
-    )
+    with_mask = decal.choose(model_of(rest, y), rest, y, hold=0.7, threshold=0.8)
+    without = decal.choose(model_of(rest[:, :4], y), rest[:, :4], y, hold=0.7, threshold=0.8)
     # Only the largest weight differs: one more class could have had a loss.
     assert with_mask.alpha <= without.alpha
     assert -math.log(with_mask.alpha) <= -math.log(without.alpha) * 1.1
@@ -379,11 +375,11 @@ def test_groups_are_chosen_for_one_by_one():
     z, _, y = sample(11, 900)
     groups = np.array(["low", "high"])[(z[:, 0] > 0.5).astype(int)]
     model = model_of(z, y)
-    found = selection.alpha_for_distribution(model, z, y, 0.3, groups=groups, threshold=0.7)
+    found = decal.choose(model, z, y, hold=0.7, groups=groups, threshold=0.7)
     assert list(found) == ["high", "low"]
     for group, choice in found.items():
         rows = groups == group
-        alone = selection.alpha_for_distribution(model, z[rows], y[rows], 0.3, threshold=0.7)
+        alone = decal.choose(model, z[rows], y[rows], hold=0.7, threshold=0.7)
         assert (choice.alpha, choice.examples) == (alone.alpha, alone.examples)
         assert choice.achieved == pytest.approx(alone.achieved)
     credal = found.predict(model, z[:20], groups[:20])
@@ -401,7 +397,7 @@ def test_a_small_group_is_vacuous_and_says_so():
     z, _, y = sample(12, 300)
     groups = np.where(np.arange(300) < 5, 7, z.argmax(axis=1))
     model = model_of(z, y)
-    found = selection.alpha_for_distribution(model, z, y, 0.1, groups=groups)
+    found = decal.choose(model, z, y, hold=0.9, groups=groups)
     assert found[7].alpha == 0
     text = repr(found)
     assert text.startswith("GroupChoice: 5 groups, miss bound, wanted at most 0.1\n")
@@ -423,8 +419,8 @@ def test_a_known_entropy_narrows_the_sets_of_noisy_labels():
     p = np.exp(log_softmax(z, axis=1))
     entropy = np.mean([oracle.entropy(row) for row in p])
     model = model_of(z, y)
-    without = selection.alpha_for_distribution(model, z, y, 0.2, confidence=0.9)
-    known = selection.alpha_for_distribution(model, z, y, 0.2, confidence=0.9, entropy=entropy)
+    without = decal.choose(model, z, y, hold=0.8, confidence=0.9)
+    known = decal.choose(model, z, y, hold=0.8, confidence=0.9, entropy=entropy)
     assert known.alpha > without.alpha
     of_labels = losses_of(z, y).of_labels
     budget = -math.log(known.alpha)
@@ -489,7 +485,7 @@ def miss_rates(world, delta, n, rounds, seed, by_entropy=None, **settings):
     rates, alphas = np.empty((2, rounds))
     for i in range(rounds):
         z = world.logits[kinds[i]]
-        choice = selection.alpha_for_distribution(model, z, labels[i], delta, **settings)
+        choice = decal.choose(model, z, labels[i], hold=1 - delta, **settings)
         budget = -math.log(choice.alpha) if choice.alpha > 0 else math.inf
         rates[i], alphas[i] = world.share @ (divergence > budget * factors), choice.alpha
     return rates, alphas
@@ -591,11 +587,9 @@ def test_bad_input_is_named(call, message):
 def test_a_model_that_can_have_no_guarantee_is_refused(settings, message):
     z, _, y = sample(17, 30)
     with pytest.raises(ValueError, match=message):
-        selection.alpha_for_distribution(model_of(z, y, **settings), z, y, 0.1)
+        decal.choose(model_of(z, y, **settings), z, y, hold=0.9)
     with pytest.raises(ValueError, match="got 0.1 with by_entropy=0.2"):
-        selection.alpha_for_distribution(
-            model_of(z, y, by_entropy=0.2), z, y, 0.1, confidence=0.9, entropy=0.1
-        )
+        decal.choose(model_of(z, y, by_entropy=0.2), z, y, hold=0.9, confidence=0.9, entropy=0.1)
 
 
 def test_a_masked_label_and_lonely_annotators_are_refused():
@@ -603,7 +597,7 @@ def test_a_masked_label_and_lonely_annotators_are_refused():
     model = model_of(z, y)
     z[3, y[3]] = -np.inf
     with pytest.raises(ValueError, match="labels must be classes that are not masked: got"):
-        selection.alpha_for_distribution(model, z, y, 0.1)
+        decal.choose(model, z, y, hold=0.9)
     with pytest.raises(
         ValueError, match=r"two labels or more in every row: got 1 in row 1\. Leave"
     ):
