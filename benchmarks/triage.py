@@ -21,10 +21,10 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-
-from decal import metrics, triage
 from decal.triage._doubts import Doubts
 from decal.triage._thresholds import kept_of_batch, rate_threshold, slip_threshold
+
+from decal import metrics, triage
 from labelled_rows import Array, Labels, sets
 
 SCORES = {

@@ -78,7 +78,7 @@ def write_pages(_):
 
     GENERATED.mkdir(exist_ok=True)
     listed = "\n".join(page.read_text(encoding="utf-8") for page in REFERENCE)
-    wanted = re.findall(r"^   (decal\.\S+)$", listed, re.MULTILINE)
+    wanted = re.findall(r"^   (decal(?:_lab)?\.\S+)$", listed, re.MULTILINE)
     for page in GENERATED.glob("*.rst"):
         if page.stem not in wanted:
             page.unlink()

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from decal._experiments import local_against_wrapper, networks_together, validity
-from decal._experiments.comparison import fashion_figures
-from decal._experiments.comparison.plan import STYLES
-from decal._experiments.harness import curves, figures, score_tables
+from decal_lab.experiments import local_against_wrapper, networks_together, validity
+from decal_lab.experiments.comparison import fashion_figures
+from decal_lab.experiments.comparison.plan import STYLES
+from decal_lab.experiments.harness import curves, figures, score_tables
 
 STATIC = Path(__file__).parent / "_static"
 Row = dict[str, str]

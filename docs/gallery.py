@@ -165,7 +165,8 @@ def pictures() -> dict[str, Callable[[], Figure]]:
         )
 
     def spiders(**shape: float) -> Figure:
-        axes = plot.spiders(
+        axes = plot.grid(
+            plot.spider,
             {name: e.predict() for name, e in panels.items()},
             rows,
             truth=images.truth,
@@ -176,7 +177,9 @@ def pictures() -> dict[str, Callable[[], Figure]]:
 
     def paths_of_classes(ncols: int) -> Figure:
         truth = images.truth[row]
-        axes = plot.alpha_paths(images.model, images.logits[row], truth=truth, ncols=ncols)
+        axes = plot.grid(
+            plot.alpha_path, images.model, images.logits[row], truth=truth, ncols=ncols
+        )
         return axes[0, 0].figure
 
     two = {"CLIP": images.predict(), "SigLIP-2": other.predict()}
@@ -202,8 +205,8 @@ def pictures() -> dict[str, Callable[[], Figure]]:
         "risk_coverage": lambda: plot.risk_coverage(checks).figure,
         "decomposition": lambda: plot.decomposition(images.predict(), labels=images.labels).figure,
         "calibration_test": lambda: plot.calibration_test(tested, ax=axes_of(4.5)).figure,
-        "reliabilities": lambda: plot.reliabilities(tested)[0, 0].figure,
-        "reliabilities_narrow": lambda: plot.reliabilities(tested, ncols=2)[0, 0].figure,
+        "reliabilities": lambda: plot.grid(plot.reliability, tested)[0, 0].figure,
+        "reliabilities_narrow": lambda: plot.grid(plot.reliability, tested, ncols=2)[0, 0].figure,
         "frequencies": lambda: plot.frequencies(shifted(images).frequencies).figure,
         "prevalence": lambda: (
             plot.prevalence(

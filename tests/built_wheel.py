@@ -2,8 +2,9 @@
 
     python tests/built_wheel.py
 
-Builds both archives into dist, looks at their contents and metadata, and tries the wheel in a fresh
-environment: the import, one prediction, and what the command line says without its libraries.
+Builds both archives of decal and of its laboratory into dist, looks at their contents and metadata,
+and tries decal's wheel in a fresh environment: the import, one prediction, and what the command
+line says without its libraries.
 `.venv-release` has the tools for it, `.venv-uv` makes the environment.
 """
 
@@ -22,6 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 DIST = ROOT / "dist"
 SOURCES = ROOT / "src" / "decal"
+LABORATORY = ROOT / "lab" / "src" / "decal_lab"
 
 BESIDE_CODE = {".py", ".typed", ".css", ".html", ".js", ".json", ".npz", ".txt"}
 """Endings of the files that decal consists of."""
@@ -47,14 +49,18 @@ def main() -> None:
     """Build, look and try; the first surprise ends it."""
     shutil.rmtree(DIST, ignore_errors=True)
     run(sys.executable, "-m", "build", "--outdir", DIST, ROOT)
-    (wheel,), (sdist,) = DIST.glob("*.whl"), DIST.glob("*.tar.gz")
-    run(sys.executable, "-m", "twine", "check", "--strict", wheel, sdist)
+    run(sys.executable, "-m", "build", "--outdir", DIST, ROOT / "lab")
+    (wheel,), (sdist,) = DIST.glob("decal-*.whl"), DIST.glob("decal-*.tar.gz")
+    (lab,) = DIST.glob("decal_lab-*.whl")
+    run(sys.executable, "-m", "twine", "check", "--strict", *DIST.iterdir())
     check_wheel(wheel)
     check_sdist(sdist)
+    check_laboratory(lab)
     with tempfile.TemporaryDirectory() as folder:
         try_bare(wheel, Path(folder))
         check_addresses(Path(folder))
     print(f"{wheel.name} ({wheel.stat().st_size:,} bytes) and {sdist.name}: whole, and work alone")
+    print(f"{lab.name} ({lab.stat().st_size:,} bytes): whole, and registers its command")
 
 
 def run(*command: object, env: dict[str, str] | None = None) -> None:
@@ -67,11 +73,11 @@ def run(*command: object, env: dict[str, str] | None = None) -> None:
         raise SystemExit(f"{' '.join(words)}\n{done.stdout}")
 
 
-def expected() -> set[str]:
-    """The files of the package, as they are named in a wheel."""
+def expected(sources: Path = SOURCES) -> set[str]:
+    """The files of a package, as they are named in a wheel."""
     return {
-        f"decal/{path.relative_to(SOURCES).as_posix()}"
-        for path in SOURCES.rglob("*")
+        f"{sources.name}/{path.relative_to(sources).as_posix()}"
+        for path in sources.rglob("*")
         if path.suffix in BESIDE_CODE and "__pycache__" not in path.parts
     }
 
@@ -84,7 +90,7 @@ def require(names: set[str], wanted: set[str], where: str) -> None:
 
 
 def check_wheel(wheel: Path) -> None:
-    """The package, its types and the explorer's page; no tests."""
+    """The package, its types and the explorer's page; no tests, nothing of the laboratory."""
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
         (metadata,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
@@ -97,6 +103,17 @@ def check_wheel(wheel: Path) -> None:
     )
     needed = {line for line in lines if line.startswith("Requires-Dist") and "extra ==" not in line}
     require({line.split()[1].rstrip(">=0123456789.") for line in needed}, {"numpy", "scipy"}, "it")
+
+
+def check_laboratory(wheel: Path) -> None:
+    """Its own package, nothing of decal, and the entry point of its command."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+        (points,) = (n for n in archive.namelist() if n.endswith("/entry_points.txt"))
+        lines = archive.read(points).decode().split("\n")
+    require(names, expected(LABORATORY), wheel.name)
+    wanted = {"[decal.commands]", "reproduce = decal_lab.command:register"}
+    require({*filter(None, lines)}, wanted, "its entry points")
 
 
 def check_sdist(sdist: Path) -> None:

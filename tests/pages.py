@@ -4,8 +4,8 @@
 
 For the README and each page of the documentation: a fresh environment with exactly what the page's
 `pip install` lines name, and in it the page's Python snippets and those of its commands whose files
-are there. A page without such a line relies on those of docs/start.md. decal is the wheel of this
-folder, everything else is the newest that uv finds, but for constraints.txt.
+are there. A page without such a line relies on those of docs/start.md. decal and its laboratory are
+the wheels of this folder, everything else is the newest that uv finds, but for constraints.txt.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ MESSAGE = re.compile(r"decal [\w-]+: ")
 FILE = re.compile(r".+\.[a-z]\w{1,7}|.+/")
 OUTPUTS = ("-o", "--out", "--output", "--export", "--report", "--save", "--table")
 PROCESSES = 2
+
+OWN = re.compile(r"^(decal|decal-lab)(\[.*\])?$")
+"""Packages of this repository."""
 
 
 def installs(page: Path) -> tuple[str, ...]:
@@ -108,13 +111,28 @@ def write_samples() -> None:
 # Around the environments
 
 
-def environment(folder: Path, named: tuple[str, ...], wheel: Path) -> tuple[Path, float]:
+def environment(folder: Path, named: tuple[str, ...], wheels: Path) -> tuple[Path, float]:
     """A fresh environment with what a page names, and the seconds that took."""
     begun = time.perf_counter()
-    here = [re.sub(r"^decal(\[.*\])?$", rf"decal\1 @ {wheel.as_uri()}", word) for word in named]
+    here = local(named, wheels)
     version = ".".join(map(str, sys.version_info[:2]))
     python = make(folder, "--constraint", "constraints.txt", *here, version=version)
     return python, time.perf_counter() - begun
+
+
+def local(named: tuple[str, ...], wheels: Path) -> list[str]:
+    """The same requirements, with decal and its laboratory as the wheels of a folder.
+
+    The laboratory needs decal, which is then the wheel, too.
+    """
+    if any(OWN.fullmatch(word) for word in named):
+        named = ("decal", *named)
+
+    def at(word: re.Match[str]) -> str:
+        (wheel,) = wheels.glob(f"{word[1].replace('-', '_')}-[0-9]*.whl")
+        return f"{word[1]}{word[2] or ''} @ {wheel.as_uri()}"
+
+    return [OWN.sub(at, word) for word in dict.fromkeys(named)]
 
 
 def run(page: Path, python: Path, folder: Path) -> tuple[bool, str]:
@@ -145,11 +163,11 @@ def main(pages: list[Path]) -> int:
         tempfile.TemporaryDirectory(prefix="pages") as scratch,
         ThreadPoolExecutor(PROCESSES) as go,
     ):
-        uv("build", "--quiet", "--wheel", "--out-dir", scratch)
-        (wheel,) = Path(scratch).glob("*.whl")
+        for package in (ROOT, ROOT / "lab"):
+            uv("build", "--quiet", "--wheel", "--out-dir", scratch, str(package))
         pythons = {}
         for number, words in enumerate(dict.fromkeys(named.values())):
-            pythons[words], seconds = environment(Path(scratch, str(number)), words, wheel)
+            pythons[words], seconds = environment(Path(scratch, str(number)), words, Path(scratch))
             print(f"pip install {shlex.join(words)}: {seconds:.0f} s", flush=True)
 
         def one(page: Path) -> bool:

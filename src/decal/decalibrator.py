@@ -35,8 +35,7 @@ from decal._base.inputs import (
 from decal._base.markup import table
 from decal._base.numerics import Array, Logits, budget
 from decal._base.settings import FrozenSettings
-from decal.credal import IntervalCredalSet, KLCredalSet
-from decal.credal._warnings import warn_if_vacuous
+from decal.credal import IntervalCredalSet, KLCredalSet, warn_if_vacuous
 from decal.directions import (
     REFERENCES,
     Box,
@@ -494,7 +493,7 @@ class Decalibrator(FrozenSettings):
         z = self._new_inputs(logits, ids, learnt)
         sets = self._predict_checked(z, level, learnt)
         self._look_at(z, sets, level)
-        return sets._named(index_of(logits, ids, rows=len(z)))
+        return sets.with_index(index_of(logits, ids, rows=len(z)))
 
     def _look_at(self, logits: Any, sets: IntervalCredalSet | TopIntervals, alpha: float) -> None:
         """Warn, once each, of inputs unlike the labelled ones and of sets that exclude nothing."""
@@ -573,8 +572,8 @@ class Decalibrator(FrozenSettings):
         inputs = Inputs(reference.scaled(z), reference.center, self.box == "joint")
         endpoints = learnt.at(0, self.likelihood, level)
         balls = local_balls(inputs, endpoints, local.mix, local.by_entropy)
-        sets = KLCredalSet._trusted(*balls, learnt.classes)
-        return sets._named(index_of(logits, ids, rows=len(z)))
+        sets = KLCredalSet.unchecked(*balls, learnt.classes)
+        return sets.with_index(index_of(logits, ids, rows=len(z)))
 
     def _predict_checked(
         self, logits: Logits, alpha: float, learnt: FitState | None = None
@@ -589,7 +588,7 @@ class Decalibrator(FrozenSettings):
         for i, direction in enumerate(self.directions):
             box = direction.widen(box, inputs, learnt.at(i, self.likelihood, alpha))
         assert box is not None
-        return IntervalCredalSet._trusted(box.low, box.high, box.point, learnt.classes)
+        return IntervalCredalSet.unchecked(box.low, box.high, box.point, learnt.classes)
 
     def _level(self, alpha: Any) -> float:
         return self.alpha if alpha is None else check_alpha(alpha)

@@ -251,7 +251,7 @@ CASES = {
     "plot.spider, truth": (lambda w, x: plot.spider(w.sets, 0, truth=x), "truth"),
     "plot.intervals, truth": (lambda w, x: plot.intervals(w.sets, 0, truth=x), "truth"),
     "plot.simplex, truth": (lambda w, x: plot.simplex(w.sets, 0, truth=x), "truth"),
-    "plot.spiders, truth": (lambda w, x: plot.spiders(w.sets, 2, truth=x), "truth"),
+    "plot.grid, truth": (lambda w, x: plot.grid(plot.spider, w.sets, 2, truth=x), "truth"),
     "plot.spider, two models": (
         lambda w, x: plot.spider({"one": w.sets, "other": w.model.predict(x)}, 0),
         "logits",

@@ -11,7 +11,6 @@ from scipy.special import log_softmax
 
 import decal
 from decal import selection
-from decal._experiments.harness.worlds import WORLDS
 from decal.selection._betting import mean_is_below
 from decal.selection._distributions import alpha_of_budget
 from decal.selection._surprises import Losses, Surprises, planned_threshold
@@ -473,6 +472,15 @@ def test_the_bound_of_the_entropy_errs_as_rarely_as_it_says():
 # The theorem, where the truth is known
 
 
+WORLDS = ("calibrated", "overconfident", "certain labels", "two losses", "edges of balls")
+
+
+def world_of(name, delta):
+    """A world of the laboratory, where the truth is known."""
+    worlds = pytest.importorskip("decal_lab.experiments.harness.worlds")
+    return worlds.WORLDS[name](delta, MIX)
+
+
 def miss_rates(world, delta, n, rounds, seed, by_entropy=None, **settings):
     """In every round, the share of new inputs whose ball misses the truth: exactly."""
     rng = np.random.default_rng(seed)
@@ -505,7 +513,7 @@ def assert_promise_is_kept(rates, delta, confidence=None):
 @pytest.mark.parametrize("name", WORLDS)
 def test_distributions_are_missed_as_rarely_as_promised(name, confidence):
     delta = 0.3
-    world = WORLDS[name](delta if confidence is None else 1.05 * delta, MIX)
+    world = world_of(name, delta if confidence is None else 1.05 * delta)
     settings = {"threshold": world.threshold, "confidence": confidence}
     rates, alphas = miss_rates(world, delta, 60, 40, 0, **settings)
     assert_promise_is_kept(rates, delta, confidence)
@@ -517,7 +525,7 @@ def test_distributions_are_missed_as_rarely_as_promised(name, confidence):
 @pytest.mark.parametrize("by_entropy", [None, 0.2])
 def test_planning_keeps_the_promise(confidence, by_entropy):
     for name in ("overconfident", "edges of balls"):
-        world = WORLDS[name](0.3, MIX)
+        world = world_of(name, 0.3)
         rates, _ = miss_rates(world, 0.3, 80, 30, 1, by_entropy, confidence=confidence)
         assert_promise_is_kept(rates, 0.3, confidence)
 
@@ -525,7 +533,7 @@ def test_planning_keeps_the_promise(confidence, by_entropy):
 def test_in_the_hardest_world_the_promise_is_nearly_used_up():
     # Where the bound is exact, sets are not much wider than they have to be.
     delta = 0.3
-    world = WORLDS["edges of balls"](delta, MIX)
+    world = world_of("edges of balls", delta)
     rates, _ = miss_rates(world, delta, 200, 40, 2, threshold=world.threshold)
     assert rates.mean() > 0.1 * delta
 

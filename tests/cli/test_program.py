@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import metadata
+from types import ModuleType
 
 import pytest
 
@@ -16,7 +18,7 @@ from typer.testing import CliRunner
 
 import decal
 from decal import __main__ as _entry
-from decal.cli import app
+from decal.cli import app, plugins
 from helpers.commands import run, succeed
 
 pytestmark = pytest.mark.usefixtures("logit_files")
@@ -29,7 +31,7 @@ def test_the_version_is_printed():
 COMMANDS = ["fit", "predict", "evaluate", "choose-alpha", "decide", "recalibrate", "explore"]
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "demo", "reproduce"])
+@pytest.mark.parametrize("command", [*COMMANDS, "demo"])
 def test_every_command_has_help(command):
     assert f" {command} " in succeed("--help").stdout
     text = succeed(command, "--help").stdout
@@ -55,6 +57,81 @@ def test_a_shell_completes_commands_and_rules(typed, offered):
     asked = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
     result = CliRunner().invoke(app, [], env=asked | {"_ROOT_COMPLETE": "complete_bash"})
     assert result.stdout.split() == [offered]
+
+
+# Commands of other packages
+
+
+def offer(monkeypatch, **commands):
+    """Make decal find these commands of other packages, and nothing else."""
+    found = {
+        name: metadata.EntryPoint(name, value, plugins.GROUP) for name, value in commands.items()
+    }
+    monkeypatch.setattr(plugins, "found", lambda: found)
+
+
+def register_greeting(command):
+    @command(epilog="decal greet Ada")
+    def greet(name: str, loud: bool = False):
+        """Greet somebody."""
+        if loud:
+            raise ValueError("NAME must be quiet: got --loud.")
+        print(f"Hello {name}")
+
+
+def test_a_command_of_another_package_works_like_one_of_decal(monkeypatch):
+    module = ModuleType("decal_greetings")
+    module.register = register_greeting
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    offer(monkeypatch, greet="decal_greetings:register")
+    assert " greet " in succeed("--help").stdout
+    assert succeed("greet", "Ada").stdout == "Hello Ada\n"
+    told = succeed("greet", "--help").stdout
+    assert "Greet somebody." in told
+    assert "decal greet Ada" in told
+    assert "bool" not in told.lower()
+    refused = run("greet", "Ada", "--loud")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr == "decal greet: NAME must be quiet: got --loud.\n"
+
+
+def test_without_the_laboratory_its_command_says_what_to_install(monkeypatch):
+    offer(monkeypatch)
+    assert " reproduce " in succeed("--help").stdout
+    assert "pip install decal-lab" in succeed("reproduce", "--help").stdout
+    refused = run("reproduce", "local", "--quick")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    wanted = "decal reproduce: this command needs the laboratory: pip install decal-lab\n"
+    assert refused.stderr == wanted
+
+
+def test_a_broken_package_breaks_its_own_command_only(monkeypatch):
+    offer(monkeypatch, reproduce="decal_gone.command:register", greet="os:no_such_name")
+    listed = succeed("--help").stdout
+    assert " reproduce " in listed
+    assert " greet " in listed
+    refused = run("reproduce", "--list")
+    assert refused.exit_code == 2
+    assert refused.stderr == (
+        "decal reproduce: decal_gone.command:register must be a command that can be imported: got "
+        "ModuleNotFoundError: No module named 'decal_gone'. Install or update its package.\n"
+    )
+    assert "got AttributeError" in run("greet").stderr
+
+
+def test_commands_of_other_packages_are_listed_without_an_import(monkeypatch):
+    def load(_):
+        raise AssertionError("imported")
+
+    offer(monkeypatch, reproduce="decal_gone.command:register", greet="decal_gone:register")
+    monkeypatch.setattr(metadata.EntryPoint, "load", load)
+    assert " greet " in succeed("--help").stdout
+    assert "imported" in run("greet").stderr
+
+
+def test_a_command_that_nobody_has_is_a_usage_error(monkeypatch):
+    offer(monkeypatch)
+    assert "No such command 'greet'" in run("greet").stderr
 
 
 def test_completion_can_be_installed():

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decal import decisions
 from decal.credal import _ball_decisions as ball
 from decal.credal import _ball_support as support
+from decal.credal import decisions
 from helpers.balls import nasty_balls
 from helpers.strategies import at_most
 from oracles import balls as oracle

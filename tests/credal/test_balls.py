@@ -2,10 +2,18 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
 
 import decal
-from helpers.balls import log_center
+from decal.credal import _ball_support as ball
+from decal.credal import _box_measures as box_measures
+from decal.credal._ball_decisions import e_admissible, zero_one
+from decal.credal._box_entropy import entropy_terms
+from decal.credal._total_variation import ball_total_variation
+from helpers.balls import log_center, nasty_balls
 from helpers.credal_sets import NAMES
+from helpers.strategies import at_most
+from oracles import balls as oracle
 
 
 @pytest.fixture
@@ -191,7 +199,7 @@ def test_only_local_models_have_balls():
 
 def test_many_classes():
     rng = np.random.default_rng(6)
-    balls = decal.KLCredalSet._trusted(
+    balls = decal.KLCredalSet.unchecked(
         log_center(3 * rng.normal(size=(2, 49_152))), np.full(2, 0.1), None
     )
     box = balls.box()
@@ -201,3 +209,148 @@ def test_many_classes():
     assert (upper < box.total()).all()
     assert balls.decide("e_admissible").any(axis=1).all()
     assert balls.contains(balls.center, atol=0).all()
+
+
+# Entropies, against all members, solvers and the theorem that makes them linear
+
+CENTERS = (
+    [0.5, 0.3, 0.2],
+    [0.4, 0.4, 0.2],  # the most probable tie: from some radius on, any split of the two will do
+    [1 / 3, 1 / 3, 1 / 3],
+    [0.97, 0.02, 0.01],
+    [0.6, 0.2, 0.2],
+)
+
+
+def entropies(c, b):
+    least, greatest = decal.KLCredalSet.unchecked(np.log([c]), np.array([b]), None).entropy()
+    return least[0], greatest[0]
+
+
+@pytest.mark.parametrize("c", CENTERS)
+@pytest.mark.parametrize("b", [0.001, 0.1, 0.3, 0.6, 1.0, 1.2])
+def test_no_member_has_less_or_more_entropy_and_some_have_nearly_as_much(c, b):
+    found = entropy_terms(oracle.members(np.array(c), b)).sum(axis=1)
+    least, greatest = entropies(c, b)
+    assert found.min() >= least - 1e-12
+    assert found.max() <= greatest + 1e-12
+    assert found.min() - least < 5e-3  # steep at corners
+    assert greatest - found.max() < 2e-3
+
+
+def test_entropies_agree_with_a_general_solver_from_many_starts():
+    rng = np.random.default_rng(1)
+    for K, b in ((4, 0.05), (5, 0.4)):
+        c = rng.dirichlet(np.ones(K))
+        least, greatest = entropies(c, b)
+        assert least == pytest.approx(oracle.least_entropy(c, b), abs=1e-6)
+        assert greatest == pytest.approx(oracle.greatest_entropy(c, b), abs=1e-6)
+
+
+def test_a_certain_member_has_no_entropy_and_the_uniform_one_has_all():
+    c = np.array([0.5, 0.3, 0.2])
+    assert entropies(c, -np.log(0.5))[0] == 0
+    assert entropies(c, -np.log(0.5) - 1e-6)[0] > 0
+    uniform = oracle.divergence(np.full(3, 1 / 3), c)
+    assert entropies(c, uniform)[1] == pytest.approx(np.log(3), abs=1e-15)
+    assert entropies(c, uniform - 1e-6)[1] < np.log(3)
+    assert entropies(c, 0.0) == pytest.approx([oracle.entropy(c)] * 2, abs=1e-15)
+
+
+@at_most(40)
+@given(nasty_balls())
+def test_the_members_that_tilt_the_center_attain_both_entropies(case):
+    log_c, radius = case
+    least, greatest = decal.KLCredalSet.unchecked(log_c, radius, None).entropy()
+    count = (log_c > -np.inf).sum(axis=1)
+    own = entropy_terms(np.exp(log_c)).sum(axis=1)
+    assert (least >= 0).all()
+    assert (greatest <= np.log(count)).all()
+    assert (least <= own + 1e-12).all()
+    assert (own <= greatest + 1e-12).all()
+    finite = np.where(log_c > -np.inf, log_c, 0.0)
+    sharper = entropy_terms(ball.extreme_member(log_c, finite, radius)).sum(axis=1)
+    assert (least <= sharper + 1e-9).all()
+    ties = (log_c == log_c.max(axis=1, keepdims=True)).sum(axis=1) > 1
+    plain = ~ties & (radius < np.inf) & (log_c.min(axis=1) > -600)
+    np.testing.assert_allclose(sharper[plain], least[plain], rtol=0, atol=1e-6)
+    flatter = ball.extreme_member(log_c, -finite, radius)
+    inside = greatest < np.log(count)
+    steep = log_c.min(axis=1) > -600
+    flat = entropy_terms(flatter).sum(axis=1)
+    np.testing.assert_allclose(flat[inside & steep], greatest[inside & steep], rtol=0, atol=1e-6)
+
+
+# Zero-one uncertainty and total variation, against all members and all events
+
+
+def attained(log_c, radius):
+    return ball_total_variation(log_c, radius).lower
+
+
+@pytest.mark.parametrize("b", [0.001, 0.05, 0.3, 1.0])
+@pytest.mark.parametrize(
+    "c", [[0.5, 0.3, 0.2], [0.4, 0.4, 0.2], [0.9, 0.06, 0.04], [1 / 3, 1 / 3, 1 / 3]]
+)
+def test_zero_one_is_the_greatest_regret_of_a_possible_prediction(c, b):
+    arrays = np.log([c]), np.array([b])
+    q = oracle.members(np.array(c), b)
+    predicted = set(q.argmax(axis=1)) | set(np.flatnonzero(e_admissible(*arrays)[0]))
+    regret = max(np.max(q.max(axis=1) - q[:, j]) for j in predicted)
+    found = zero_one(*arrays)[0]
+    assert found >= regret - 1e-12
+    assert found - regret < 2e-3
+
+
+@pytest.mark.parametrize("K", [2, 3, 5, 8])
+def test_total_variation_is_that_of_the_most_imprecise_event(K):
+    rng = np.random.default_rng(K)
+    c = rng.dirichlet(np.full(K, 3.0), size=4)
+    radius = np.array([0.003, 0.1, 0.6, 0.8])
+    found = ball_total_variation(np.log(c), radius)
+    assert found.exact.all()
+    for row, b, value in zip(c, radius, found.lower, strict=True):
+        assert value == pytest.approx(oracle.total_variation(row, b), abs=1e-12)
+
+
+def test_no_two_members_are_further_apart():
+    c, b = np.array([0.4, 0.35, 0.25]), 0.2
+    rim = oracle.members(c, b)[: oracle.RAYS : 5]
+    apart = np.abs(rim[:, None] - rim[None]).sum(axis=2).max() / 2
+    found = ball_total_variation(np.log([c]), np.array([b])).lower[0]
+    assert apart <= found + 1e-12
+    assert found - apart < 1e-3
+
+
+def test_beyond_24_classes_the_bracket_is_narrow_and_a_class_of_half_settles_it():
+    rng = np.random.default_rng(1)
+    c = rng.dirichlet(np.full(60, 0.3), size=200)
+    found = ball_total_variation(np.log(c), np.full(200, 0.1))
+    assert (found.lower <= found.upper).all()
+    assert np.max(found.upper - found.lower) < 0.01
+    assert np.mean(found.upper - found.lower) < 1e-4
+    assert found.exact[c.max(axis=1) >= 0.5].all()
+    # 25 classes of equal probability: none splits them evenly, and the bracket says so.
+    even = ball_total_variation(np.full((1, 25), -np.log(25)), np.array([0.1]))
+    low, high = oracle.event_range(12 / 25, 0.1)
+    assert even.lower[0] == pytest.approx(high - low)
+    assert not even.exact[0]
+
+
+@at_most(40)
+@given(nasty_balls())
+def test_measures_lie_between_0_and_1_and_grow_with_the_ball(case):
+    log_c, radius = case
+    # Unimodal in the event's probability: no class is more imprecise than the best event.
+    lower, upper = ball.box(log_c, radius)
+    distance = attained(log_c, radius)
+    assert (distance >= (upper - lower).max(axis=1) - 1e-12).all()
+    assert (zero_one(log_c, radius) <= box_measures.zero_one(lower, upper) + 1e-9).all()
+    for measure in (zero_one, attained):
+        values = measure(log_c, radius)
+        assert (values >= 0).all()
+        assert (values <= 1).all()
+        assert (measure(log_c, 2 * radius) >= values - 1e-9).all()
+        several = (log_c > -np.inf).sum(axis=1) > 1
+        np.testing.assert_array_equal(measure(log_c, np.full(len(radius), np.inf)), several)
+    assert (attained(log_c, 0 * np.minimum(radius, 1)) <= 1e-15).all()

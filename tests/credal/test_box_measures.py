@@ -5,7 +5,7 @@ import pytest
 
 from decal.credal import _box_measures as measures
 from decal.credal._box_measures import hartley, width, zero_one
-from decal.decisions import smallest_maximum
+from decal.credal.decisions import smallest_maximum
 from oracles import boxes as oracle
 
 ATOL = 1e-9

@@ -222,9 +222,6 @@ class Points(CredalSet):
         self.lower = self.upper = self.point = p
         self.classes = None
 
-    def _picked(self, rows):
-        return Points(self.point[rows])
-
     @property
     def is_empty(self):
         return np.zeros(len(self.point), dtype=bool)
@@ -258,7 +255,7 @@ def test_another_kind_of_set_answers_every_question_like_a_box_that_is_a_point()
     np.testing.assert_allclose(points.entropy(), box.entropy())
     for measure in ("entropy", "zero_one", "hartley", "width"):
         np.testing.assert_allclose(points.epistemic(measure), box.epistemic(measure), atol=1e-12)
-    for rule in (*decal.decisions.RULES, "point"):
+    for rule in (*decal.credal.decisions.RULES, "point"):
         np.testing.assert_array_equal(points.decide(rule), box.decide(rule))
     utility = decal.abstention_utility(3, cost=0.45)
     np.testing.assert_array_equal(

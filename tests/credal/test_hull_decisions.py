@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import decal
-from decal import decisions
 from decal._base import games
 from decal.credal import _hull_decisions as hulls
-from decal.decisions import abstention_utility
+from decal.credal import decisions
+from decal.credal.decisions import abstention_utility
+from helpers.definitions import SET_RULES, assert_rules_match_definitions
 from helpers.hulls import cases, mixtures
 from oracles import decisions as oracle
-from test_decisions import SET_RULES, assert_rules_match_definitions
 
 
 def decide(vertices, rule, **options):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import decal
-from decal.credal._frechet import at_least, exactly
 from oracles.labels import number_of_events
 
 
@@ -30,10 +29,11 @@ def cases():
 
 @pytest.mark.parametrize(("low", "high"), list(cases()))
 def test_bounds_for_several_labels_are_those_of_a_linear_program(low, high):
+    sets = decal.MultiLabelCredalSet(low, high)
     for count in range(low.shape[1] + 2):
         for bounds, happens in (
-            (at_least(low, high, count), lambda s, k=count: s >= k),
-            (exactly(low, high, count), lambda s, k=count: s == k),
+            (sets.at_least(count), lambda s, k=count: s >= k),
+            (sets.exactly(count), lambda s, k=count: s == k),
         ):
             expected = [number_of_events(a, b, happens) for a, b in zip(low, high, strict=True)]
             np.testing.assert_allclose(np.transpose(bounds), expected, atol=1e-9)

@@ -144,9 +144,9 @@ def test_more_classes_than_colours_get_a_panel_each():
     rng = np.random.default_rng(0)
     model = decal.decalibrate(rng.normal(size=(80, 8)), np.arange(80) % 8, alpha=0.9)
     z = rng.normal(size=8)
-    with pytest.raises(ValueError, match=r"top must be at most 5, a colour.*got 8.*alpha_paths"):
+    with pytest.raises(ValueError, match=r"top must be at most 5, a colour.*got 8.*grid"):
         plot.alpha_path(model, z, top=8)
-    axes = plot.alpha_paths(model, z, alphas=[1, 0.5, 0], top=7, truth=np.full(8, 1 / 8))
+    axes = plot.grid(plot.alpha_path, model, z, alphas=[1, 0.5, 0], top=7, truth=np.full(8, 1 / 8))
     assert axes.shape == (3, 3)
     shown = [ax for ax in axes.flat if ax.get_visible()]
     likely = [int(k) for k in np.argsort(-z)[:7]]
@@ -158,7 +158,7 @@ def test_more_classes_than_colours_get_a_panel_each():
     axes[0, 0].figure.canvas.draw()
     lowest = [axes[2, 0], axes[1, 1], axes[1, 2]]
     assert all(ax.get_xlabel() == "alpha" for ax in lowest)
-    assert plot.alpha_paths(model, z, top=4, ncols=4, alphas=[1, 0]).shape == (1, 4)
+    assert plot.grid(plot.alpha_path, model, z, top=4, ncols=4, alphas=[1, 0]).shape == (1, 4)
 
 
 def test_infinite_shifts_are_drawn():

@@ -92,7 +92,7 @@ def test_a_hundred_names_lie_along_the_spokes_of_a_spider_within_the_figure():
 
 
 def test_small_multiples_with_long_names_have_numbers_and_a_key():
-    axes = plot.spiders(many_classes(7), range(8))
+    axes = plot.grid(plot.spider, many_classes(7), range(8))
     assert axes.shape == (2, 6)
     assert [ax.get_visible() for ax in axes.flat] == [True] * 8 + [False] * 4
     figure = axes[0, 0].figure
@@ -106,10 +106,10 @@ def test_small_multiples_with_long_names_have_numbers_and_a_key():
 
 def test_columns_can_be_chosen_and_short_names_stay():
     short = decal.IntervalCredalSet(np.full((5, 3), 0.1), np.full((5, 3), 0.8), classes="abc")
-    axes = plot.spiders(short, range(5), ncols=2)
+    axes = plot.grid(plot.spider, short, range(5), ncols=2)
     assert axes.shape == (3, 2)
     assert [text.get_text() for text in axes[0, 0].texts][:3] == ["a", "b", "c"]
-    below = plot.spiders({"one": short, "two": short}, [0, 3], ncols=1)
+    below = plot.grid(plot.spider, {"one": short, "two": short}, [0, 3], ncols=1)
     assert [ax.get_title() for ax in below[:, 0]] == [
         "one · input 0", "two · input 0", "one · input 3", "two · input 3",
     ]  # fmt: skip
@@ -122,7 +122,7 @@ def test_inputs_with_names_are_called_by_them():
     assert plot.intervals(sets, 1).get_title(loc="left") == ""
     figure, own = plt.subplots()
     assert plot.intervals(patients, 1, ax=own).get_title(loc="left") == ""
-    titles = [ax.get_title() for ax in plot.spiders(patients, [0, 2]).flat]
+    titles = [ax.get_title() for ax in plot.grid(plot.spider, patients, [0, 2]).flat]
     assert titles == ["p-1", "a text with $ and _ in it"]
     figure.canvas.draw()
 

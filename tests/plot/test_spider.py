@@ -61,7 +61,7 @@ def test_models_with_other_classes_are_not_drawn_into_one_picture():
     other = decal.IntervalCredalSet(BOX.lower, BOX.upper, classes="xyz")
     with pytest.raises(ValueError, match="the same classes for every model"):
         plot.spider({"one": BOX, "two": other})
-    assert plot.spiders({"one": BOX, "two": other}).shape == (1, 2)
+    assert plot.grid(plot.spider, {"one": BOX, "two": other}).shape == (1, 2)
     with pytest.raises(ValueError, match=r"one number of classes: got \[2, 3\]"):
         plot.spider({"one": BOX, "two": PAIR})
 
@@ -121,14 +121,14 @@ def test_axes_that_are_not_polar_are_refused_with_the_way_to_make_them():
 
 
 def test_spiders_side_by_side_have_a_column_per_model_and_a_line_per_input():
-    axes = plot.spiders({"one": BOX, "two": BOX[[1, 0]]}, [0, 1], truth=TRUTH)
+    axes = plot.grid(plot.spider, {"one": BOX, "two": BOX[[1, 0]]}, [0, 1], truth=TRUTH)
     assert axes.shape == (2, 2)
     assert bars_of(axes[1, 0])[:, 1] == pytest.approx(BOX.lower[1])
     assert bars_of(axes[1, 1])[:, 1] == pytest.approx(BOX.lower[0])
     assert axes[0, 1].get_title() == "two · input 0"
     axes[0, 0].figure.canvas.draw()
-    assert plot.spiders(BOX, [0, 1], titles=["sure", "unsure"]).shape == (1, 2)
+    assert plot.grid(plot.spider, BOX, [0, 1], titles=["sure", "unsure"]).shape == (1, 2)
     with pytest.raises(ValueError, match="titles must be 2, one per row: got 1"):
-        plot.spiders(BOX, [0, 1], titles=["sure"])
+        plot.grid(plot.spider, BOX, [0, 1], titles=["sure"])
     with pytest.raises(ValueError, match="rows must name at least one input"):
-        plot.spiders(BOX, [])
+        plot.grid(plot.spider, BOX, [])

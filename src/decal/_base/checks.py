@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.data_frames import class_columns, is_frame
-from decal._base.errors import IN_ARRAY, Place, is_whole_number, listing, require_all
+from decal._base.errors import IN_ARRAY, Place, Words, is_whole_number, listing, require_all
 from decal._base.numerics import Array, Logits, row_blocks
 
 SUM_TOLERANCE = 1e-3
@@ -573,7 +573,7 @@ def check_probabilities(
     *,
     name: str = "probabilities",
     place: Place = IN_ARRAY,
-    advice: str = "",
+    advice: Words = "",
 ) -> Array:
     """(n, K) probability vectors, each summing to one within SUM_TOLERANCE."""
     array = probability_matrix(probabilities, name, place, advice)
@@ -684,7 +684,7 @@ def extremes(array: Logits) -> tuple[float, float]:
 
 
 def _require_in_blocks(
-    test: Callable[[Any], Any], array: Logits, name: str, rule: str, place: Place, advice: str
+    test: Callable[[Any], Any], array: Logits, name: str, rule: str, place: Place, advice: Words
 ) -> None:
     """As `require_all` on all rows, without a mask of the size of the array."""
     for rows in row_blocks(*array.shape):
@@ -693,7 +693,9 @@ def _require_in_blocks(
             require_all(fine, array[rows], name, rule, place=place.after(rows.start), advice=advice)
 
 
-def probability_matrix(values: Any, name: str, place: Place = IN_ARRAY, advice: str = "") -> Array:
+def probability_matrix(
+    values: Any, name: str, place: Place = IN_ARRAY, advice: Words = ""
+) -> Array:
     array = real_matrix(values, name, place).astype(np.float64)
     rule = "lie between 0 and 1"
     # False for NaN, too.
@@ -701,13 +703,11 @@ def probability_matrix(values: Any, name: str, place: Place = IN_ARRAY, advice: 
     return array
 
 
-def _require_sum_one(array: Array, name: str, place: Place = IN_ARRAY, advice: str = "") -> Array:
+def _require_sum_one(array: Array, name: str, place: Place = IN_ARRAY, advice: Words = "") -> Array:
     sums = array.sum(axis=1)
     wrong = np.flatnonzero(np.abs(sums - 1) > SUM_TOLERANCE)
     if wrong.size:
         row = int(wrong[0])
-        raise place.error(
-            f"{name} must sum to 1 in every row: got {sums[row]:.6g} {place.row(row)}."
-            + (advice and f" {advice}")
-        )
+        fact = f"{sums[row]:.6g} {place.row(row)}"
+        raise place.error(name, "sum to 1 in every row", fact, advice, place)
     return array

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,8 @@ class Setting:
     value: object = None
 
 
-Words = str | tuple[str | Setting, ...]
-"""Part of a message: text, or pieces of text and settings that stand next to each other."""
+Words: TypeAlias = "str | Setting | tuple[Words, ...]"
+"""Part of a message: text, a setting, or pieces that stand next to each other."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,11 @@ class Dialect:
 
     def say(self, words: Words) -> str:
         """Writes part of a message."""
-        pieces = (words,) if isinstance(words, str) else words
-        return "".join(
-            self.setting(piece.name, piece.value)
-            if isinstance(piece, Setting)
-            else self.phrases.get(piece, piece)
-            for piece in pieces
-        )
+        if isinstance(words, str):
+            return self.phrases.get(words, words)
+        if isinstance(words, Setting):
+            return self.setting(words.name, words.value)
+        return "".join(map(self.say, words))
 
 
 PYTHON = Dialect()
@@ -90,14 +88,18 @@ class InputError(ValueError):
         self.remedy, self.place = remedy, place
         super().__init__(self.told(PYTHON))
 
+    @property
+    def words(self) -> Words:
+        """The whole message, to be told in a dialect or to be part of another."""
+        if not self.rule:
+            return self.argument
+        got = (": got ", self.fact) if self.fact else ()
+        then = (" ", self.remedy) if self.remedy else ()
+        return self.argument, " must ", self.rule, got, ".", then
+
     def told(self, dialect: Dialect) -> str:
         """The message in the words of a dialect."""
-        say = dialect.say
-        if not self.rule:
-            return say(self.argument)
-        fact, remedy = say(self.fact), say(self.remedy)
-        got, then = fact and f": got {fact}", remedy and f" {remedy}"
-        return f"{say(self.argument)} must {say(self.rule)}{got}.{then}"
+        return dialect.say(self.words).rstrip()
 
 
 class NotFittedError(InputError, AttributeError):
@@ -107,13 +109,13 @@ class NotFittedError(InputError, AttributeError):
 class DecalWarning(UserWarning):
     """What decal warns about; `told` writes the message in the words of a dialect."""
 
-    def __init__(self, message: Words) -> None:
-        self.message = message
-        super().__init__(PYTHON.say(message))
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        super().__init__(PYTHON.say(words))
 
     def told(self, dialect: Dialect) -> str:
         """The message in the words of a dialect."""
-        return dialect.say(self.message)
+        return dialect.say(self.words).rstrip()
 
 
 class InputWarning(DecalWarning):

@@ -34,7 +34,7 @@ from decal._base.data_frames import (
     require_same_order,
     row_numbers,
 )
-from decal._base.errors import IN_ARRAY, InputWarning, Place, listing
+from decal._base.errors import IN_ARRAY, InputError, InputWarning, Place, Setting, Words, listing
 from decal._base.numerics import Array, Logits, row_blocks
 
 SMALLEST = float(np.finfo(np.float64).tiny)
@@ -49,11 +49,16 @@ LEAST_ROWS = 10
 LEAST_UNCERTAIN_ROWS = 3
 """...and so many are enough if they are not 1 for one class and 0 for the others."""
 
-SEARCHES = ("choose", "plot", "explorer", "_experiments")
+SEARCHES = ("choose", "plot", "explorer")
 """Rooms that predict at levels nobody chose, to find or to show one."""
 
 CONVERT = "Convert them with decal.logits_from_probabilities, or pass the logits behind them"
-REMEDY = f"Pass probabilities=True, {CONVERT[0].lower()}{CONVERT[1:]}"
+REMEDY = (
+    "Pass ",
+    Setting("probabilities", True),
+    ", convert them with decal.logits_from_probabilities, or pass",
+    " the logits behind them",
+)
 
 
 def read_logits(
@@ -67,7 +72,7 @@ def read_logits(
     place: Place = IN_ARRAY,
     empty: bool = False,
     masked: bool = True,
-    remedy: str | None = REMEDY,
+    remedy: Words | None = REMEDY,
 ) -> Logits:
     """Logits (n, K), checked, whatever they are given as.
 
@@ -97,7 +102,7 @@ def read_logits(
         if look_like_probabilities(z):
             warn_of_probabilities(name, remedy)
         elif look_like_probabilities(z, total=100.0):
-            remedy = f"Divide them by 100, and {remedy[0].lower()}{remedy[1:]}"
+            remedy = "Divide them by 100, and ", _lowered(remedy)
             fact = "rows that are not negative and sum to 100, as percentages do"
             warn_of_probabilities(name, remedy, fact)
     return z
@@ -304,7 +309,7 @@ def logits_from_probabilities(
             "For the probability of one class alone, stack it as [1 - p, p]"
             + (f"; for one row, pass {name}[None]." if len(shape) == 1 else ".")
         )
-    advice = "Divide counts by their sum; leave probabilities=True out for logits."
+    advice = ("Divide counts by their sum; ", "leave probabilities=True out for logits", ".")
     p = check_probabilities(probabilities, name=name, place=place, advice=advice)
     if floor is None:
         p[p == 0.0] = SMALLEST
@@ -319,10 +324,8 @@ def check_floor(floor: Any, probabilities: bool = True) -> float | None:
     if floor is None:
         return None
     if not probabilities:
-        raise ValueError(
-            f"floor must go with probabilities: got {floor} for logits. "
-            "Pass probabilities=True if they are probabilities."
-        )
+        remedy = "Pass ", Setting("probabilities", True), " if they are probabilities."
+        raise InputError("floor", "go with probabilities", f"{floor} for logits", remedy)
     number = isinstance(floor, int | float | np.number) and not isinstance(floor, bool)
     if not number or not 0 <= float(floor) < 1:
         raise ValueError(f"floor must be None or a number from 0 to below 1: got {floor!r}.")
@@ -347,9 +350,16 @@ def require_possible_labels(
             row = int(impossible.argmax())
             usual = 1 / sum(logits.shape)
             raise place.error(
-                f"labels must have a positive probability: got {labels[row]}, of probability 0, "
-                f"{place.entry(row)}, one of {int(impossible.sum())} such rows. Raise zeros with "
-                f"floor, for example to {usual:.1g}, which is 1 / (n + K)."
+                "labels",
+                "have a positive probability",
+                f"{labels[row]}, of probability 0, {place.entry(row)}, one of "
+                f"{int(impossible.sum())} such rows",
+                (
+                    "Raise zeros with ",
+                    Setting("floor"),
+                    f", for example to {usual:.1g}, which is 1 / (n + K).",
+                ),
+                place,
             )
     require_unmasked_labels(logits, labels, place)
 
@@ -378,15 +388,19 @@ def _sum_to(total: float, values: Logits) -> bool:
 
 def warn_of_probabilities(
     name: str = "logits",
-    remedy: str = REMEDY,
+    remedy: Words = REMEDY,
     fact: str = "rows that are not negative and sum to 1, as probabilities do",
 ) -> None:
     """Warn the caller of decal, whichever function was called."""
-    warnings.warn(
-        f"{name} must be logits: got {fact}; the intervals would be wrong. {remedy}.",
-        InputWarning,
-        stacklevel=frames_within_decal(),
-    )
+    said = f"{name} must be logits: got {fact}; the intervals would be wrong. "
+    warnings.warn(InputWarning((said, remedy, ".")), stacklevel=frames_within_decal())
+
+
+def _lowered(words: Words) -> Words:
+    """A sentence as the second half of another."""
+    if isinstance(words, str):
+        return words[0].lower() + words[1:]
+    return (_lowered(words[0]), *words[1:]) if isinstance(words, tuple) else words
 
 
 def frames_within_decal() -> int:

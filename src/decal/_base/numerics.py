@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Logits = NDArray[np.float32] | NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Indices = NDArray[np.intp]
 
 BLOCK_ELEMENTS = 1 << 16
 """Elements per block of rows: a few float64 temporaries of this size stay in a core's cache."""
@@ -77,6 +79,13 @@ def for_each_block(
     with ThreadPoolExecutor(workers) as pool:
         for _ in pool.map(work, blocks):
             pass
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A view of an array through which nobody can change its numbers."""
+    array = array.view()
+    array.flags.writeable = False
+    return array
 
 
 def budget(alphas: Any) -> Array:

@@ -4,7 +4,7 @@
 hand over. Both rest on one property: predictions are nested, that is, a smaller alpha never removes
 a distribution from a credal set, nor a class from a decision set. As `decal.choose` is the
 function, import what else is here by ``from decal.choose import …``. May import from `_base`, `io`,
-`credal`, `decisions`, `directions`, `decalibrator` and `evaluate`.
+`credal`, `directions`, `decalibrator` and `evaluate`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from decal._base.inputs import inputs_of
 from decal.choose._doubt_scores import FLOOR, DoubtScores, Trial
 from decal.choose._handover import Triage, TriageOutcome, triage
 from decal.choose._hold import entropy_from_annotations, for_hold, shares
-from decal.choose._miss import NOTHING_EXCLUDED, for_miss, for_miss_per_class
+from decal.choose._miss import NOTHING_EXCLUDED, PER_CLASS, for_miss, for_miss_per_class
 from decal.choose._order import SEARCH_LEVELS, largest_alpha, needed
 from decal.choose._path import AlphaPath, path
 from decal.choose._plausibility import (
@@ -37,6 +37,7 @@ from decal.evaluate import metrics
 
 __all__ = [
     "FLOOR",
+    "PER_CLASS",
     "AlphaPath",
     "Choice",
     "DoubtScores",

@@ -33,6 +33,9 @@ CLASSES_NAMED = 8
 UNLIKELY = 0.01
 """Chance below which the misses of one class are worth a note."""
 
+PER_CLASS = "per='class' guarantees every class"
+"""What a note advises if one class is missed too often."""
+
 NOTHING_EXCLUDED = "no positive alpha will do, nothing is excluded"
 
 
@@ -130,7 +133,4 @@ def _neglected(labels: Indices, inside: Mask, miss: float, names: Sequence[str] 
         return ""
     worst = int(np.argmax(np.where(unlikely, misses / np.maximum(rows, 1), 0.0)))
     name = class_name(worst, names)
-    return (
-        f"{name} is missed in {misses[worst]} of its {rows[worst]}: "
-        "per='class' guarantees every class"
-    )
+    return f"{name} is missed in {misses[worst]} of its {rows[worst]}: {PER_CLASS}"

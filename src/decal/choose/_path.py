@@ -17,7 +17,7 @@ from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
 from decal.choose._plausibility import Predictor, kept_classes, label_numbers, shape_of
 from decal.choose._promises import rows_text
-from decal.decisions import SET_RULES
+from decal.credal import SET_RULES
 from decal.evaluate import metrics
 
 if TYPE_CHECKING:

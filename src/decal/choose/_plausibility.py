@@ -25,8 +25,7 @@ from decal._base.checks import (
 )
 from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
-from decal.credal import CredalSet
-from decal.decisions import SET_RULES
+from decal.credal import SET_RULES, CredalSet
 
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]

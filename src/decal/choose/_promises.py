@@ -180,7 +180,7 @@ class Choice:
             low[rows], high[rows], point[rows] = credal.lower, credal.upper, credal.point
             classes = credal.classes
         sets = IntervalCredalSet(low, high, point=point, classes=classes)
-        return sets._named(index_of(logits, rows=len(z)))
+        return sets.with_index(index_of(logits, rows=len(z)))
 
     def decide(self, logits: Any, *, groups: Any = None) -> Mask:
         """(n, K) the classes that are kept for every input; for a choice of `miss`.

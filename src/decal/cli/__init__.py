@@ -1,7 +1,11 @@
-"""The command line: parse, call, print. Imports from all layers below."""
+"""The command line: parse, call, print. Imports from all layers below.
+
+The streams that commands print on are here for commands of other packages, too.
+"""
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -10,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 import decal
+from decal.cli import plugins
 from decal.cli.choose import CHOOSE_EXAMPLES, choose
 from decal.cli.decide import DECIDE_EXAMPLES, decide
 from decal.cli.demo import DEMO_EXAMPLES, demo
@@ -19,12 +24,11 @@ from decal.cli.export import EXPORT_EXAMPLES, export
 from decal.cli.models import FIT_EXAMPLES, PREDICT_EXAMPLES, fit, predict
 from decal.cli.pipes import with_pipes
 from decal.cli.recalibrate import RECALIBRATE_EXAMPLES, recalibrate
-from decal.cli.reproduce import REPRODUCE_EXAMPLES, reproduce
 from decal.cli.shift import SHIFT_EXAMPLES, shift
-from decal.cli.terminal import output, say, with_options
+from decal.cli.terminal import messages, output, progress_bar, say, told
 from decal.cli.triage import TRIAGE_EXAMPLES, triage
 
-__all__ = ["app"]
+__all__ = ["app", "messages", "output", "progress_bar", "say"]
 
 
 class _Command(typer.core.TyperCommand):
@@ -38,9 +42,23 @@ class _Command(typer.core.TyperCommand):
 class _Commands(typer.core.TyperGroup):
     """Commands whose bad input ends in one line and exit code 2, not in a traceback."""
 
+    listing = False
+    """Whether commands are only listed, so that those of other packages need no import."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *plugins.names()]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        own = super().get_command(ctx, cmd_name)
+        if own is not None or cmd_name not in plugins.names():
+            return own
+        return (plugins.listed if self.listing else plugins.loaded)(cmd_name, _Command)
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _hide_types_of_flags(self, ctx)
-        super().format_help(ctx, formatter)
+        listing = copy.copy(self)
+        listing.listing = True
+        super(_Commands, listing).format_help(ctx, formatter)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -50,7 +68,7 @@ class _Commands(typer.core.TyperGroup):
         except BrokenPipeError:
             raise
         except (ValueError, OSError, ImportError) as error:
-            say(f"decal {ctx.invoked_subcommand}: {with_options(str(error))}", style="red")
+            say(f"decal {ctx.invoked_subcommand}: {told(error)}", style="red")
             raise typer.Exit(2) from error
         except KeyboardInterrupt:
             say("Stopped. Nothing half-written was left behind.", style="yellow")
@@ -70,7 +88,7 @@ def _warnings_said() -> Callable[..., None]:
     def say_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
         what = str(message).partition(":")[0]
         if category is not decal.InputWarning or what not in said:
-            say(f"Warning: {with_options(str(message))}", style="yellow")
+            say(f"Warning: {told(message)}", style="yellow")
         said.add(what)
 
     return say_warning
@@ -116,4 +134,3 @@ command(epilog=SHIFT_EXAMPLES)(with_pipes(shift))
 command(epilog=EXPLORE_EXAMPLES)(with_pipes(explore, ".html"))
 command(epilog=EXPORT_EXAMPLES)(export)
 command(epilog=DEMO_EXAMPLES)(demo)
-command(epilog=REPRODUCE_EXAMPLES)(reproduce)

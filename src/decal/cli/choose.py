@@ -9,10 +9,10 @@ import typer
 
 import decal
 from decal._base.checks import check_choice
-from decal.choose import Choice
+from decal.choose import PER_CLASS, Choice
 from decal.cli import options
-from decal.cli.terminal import output, progress_bar, say, with_options
-from decal.decisions import SET_RULES
+from decal.cli.terminal import output, progress_bar, say
+from decal.credal import SET_RULES
 from decal.io.folders import Layout, open_folder
 from decal.io.formats import TABLES
 from decal.io.writers import check_output, write_columns
@@ -150,7 +150,8 @@ def choose(
             confidence=confidence,
             seed=seed,
         )
-    say(with_options(str(choice)), style="yellow" if choice.promise.notes else "green")
+    said = str(choice).replace(PER_CLASS, "the guarantee is for all classes together")
+    say(said, style="yellow" if choice.promise.notes else "green")
     output.print(repr(choice.alpha), highlight=False)
     if out is not None:
         _write(out, fitted, choice)

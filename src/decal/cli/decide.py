@@ -32,7 +32,7 @@ from decal.cli.options import (
     reading,
 )
 from decal.cli.terminal import output, say, with_progress
-from decal.decisions import RULES, SET_RULES, abstention_utility
+from decal.credal import RULES, SET_RULES, abstention_utility
 from decal.io.appending import column_writer
 from decal.io.folders import Layout, open_folder
 from decal.io.formats import TABLES, load_array, open_file, open_table
@@ -142,7 +142,7 @@ def decide(
         source = stack.enter_context(folder.open(part, Layout(K, fitted.classes)))
         append = None if out is None else stack.enter_context(column_writer(out))
         for chunk in with_progress(source, "Deciding"):
-            credal = fitted._predict_checked(chunk.logits, level)._named(chunk.ids)
+            credal = fitted._predict_checked(chunk.logits, level).with_index(chunk.ids)
             mask = _mask(credal.decide(rule, utility=table, optimism=optimism), len(actions))
             if append is not None:
                 append(_lines(credal, mask, actions, table, rows))

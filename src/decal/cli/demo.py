@@ -28,8 +28,8 @@ from decal.cli.demo_results import (
     translated_into,
 )
 from decal.cli.terminal import messages, output, say
-from decal.credal._boxes import IntervalCredalSet
-from decal.datasets._languages import language_probabilities, logits_among_them
+from decal.credal import IntervalCredalSet
+from decal.datasets import language_probabilities, logits_among_them
 
 DEMO_EXAMPLES = """[bold]Examples[/]
 

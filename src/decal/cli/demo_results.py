@@ -17,7 +17,7 @@ import decal
 from decal import datasets
 from decal._base.errors import needs
 from decal.cli.language_story import write_story
-from decal.credal._boxes import IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator, decalibrate
 from decal.evaluate.acquisition import most_uncertain
 from decal.io.whole_files import replacing

@@ -15,6 +15,7 @@ from rich.text import Text
 
 import decal
 from decal._base.checks import check_choice
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal.cli.options import (
     AsFittedOption,
@@ -37,7 +38,7 @@ from decal.cli.options import (
 )
 from decal.cli.terminal import output, say
 from decal.cli.watching import watched
-from decal.decisions import SET_RULES
+from decal.credal import SET_RULES
 from decal.io.folders import Folder, Layout, open_folder
 from decal.io.formats import TABLES
 from decal.io.sources import Chunk
@@ -224,7 +225,7 @@ def _all_chunks(model: decal.Decalibrator, folder: Folder) -> Iterator[Chunk]:
     layout = Layout(len(model.class_weights), model.classes)
     survey = folder.survey(folder.parts, layout)
     for fault in survey.faults.values():
-        raise ValueError(fault)
+        raise InputError(fault)
     with watched("Evaluating") as monitor:
         monitor.start(survey.total, 0)
         for part in folder.parts:

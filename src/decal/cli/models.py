@@ -13,7 +13,7 @@ from rich.text import Text
 import decal
 from decal._base.checks import DEFAULT_ALPHA, check_alpha
 from decal._base.confidences import Confidences
-from decal._base.errors import listing
+from decal._base.errors import Words, listing
 from decal.cli.options import (
     AsFittedOption,
     ColumnsOption,
@@ -35,9 +35,9 @@ from decal.cli.options import (
     require_room_for_ids,
     split,
 )
-from decal.cli.terminal import output, say, with_options, with_progress
+from decal.cli.terminal import OPTIONS, output, say, with_progress
 from decal.cli.watching import watched
-from decal.credal._warnings import warn_of_width
+from decal.credal import warn_of_width
 from decal.io.checkpoints import EVERY, FitCheckpoint, learn
 from decal.io.columns import labels_are_names, unlabelled_refusal
 from decal.io.folders import Folder, Layout, open_folder
@@ -170,7 +170,7 @@ def fit(
     with checkpoint.alone():
         if restart:
             checkpoint.remove()
-        faults: dict[str, str] = {}
+        faults: dict[str, Words] = {}
         if reference != "model":
             with folder.open(folder.parts[0]) as source:
                 data = source.all()
@@ -276,7 +276,7 @@ def predict(
     ):
         for chunk in with_progress(source, "Predicting"):
             credal = fitted._predict_checked(chunk.logits, level)
-            append(credal._named(chunk.ids))
+            append(credal.with_index(chunk.ids))
             rows += len(credal)
             width += len(credal) * (1 - decal.metrics.efficiency(credal))
             confidences = Confidences.of(chunk.logits)
@@ -302,7 +302,7 @@ def _directions(names: str, mix: float) -> list[str | decal.Direction]:
 
 
 def _about_labels(
-    weights: Any, classes: tuple[str, ...] | None, folder: Folder, faults: dict[str, str]
+    weights: Any, classes: tuple[str, ...] | None, folder: Folder, faults: dict[str, Words]
 ) -> str:
     """A warning of classes that no label names; ValueError if the columns may be no classes.
 
@@ -314,7 +314,7 @@ def _about_labels(
         Their names.
     folder : Folder
         The files that were read.
-    faults : dict of str to str
+    faults : dict of str to Words
         Those of its files, by name, that could not be read.
     """
     names = classes or tuple(str(k) for k in range(len(weights)))
@@ -343,9 +343,9 @@ def _about_labels(
     )
 
 
-def _list_skipped(faults: dict[str, str]) -> None:
+def _list_skipped(faults: dict[str, Words]) -> None:
     for name, fault in faults.items():
-        say(f"Left out {name}: {with_options(fault)}", style="yellow")
+        say(f"Left out {name}: {OPTIONS.say(fault)}", style="yellow")
 
 
 def _learnt_table(model: decal.Decalibrator) -> Table:

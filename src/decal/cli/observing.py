@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import decal
+from decal._base.errors import InputError, Words
 from decal._base.numerics import Logits
 from decal.cli.terminal import progress_bar
 from decal.io.folders import Folder, Layout, Part, Survey, UnreadableError
@@ -23,7 +24,7 @@ def observe_folder(
     *,
     sample: int | None = None,
     skip_bad: bool = False,
-) -> tuple[int, dict[str, str]]:
+) -> tuple[int, dict[str, Words]]:
     """Let a LabelShift observe all files of a folder, each of them whole or not at all.
 
     It keeps K numbers of each input: a likelihood has no smaller summary that serves all
@@ -46,7 +47,7 @@ def observe_folder(
     -------
     int
         How many rows the files have.
-    dict of str to str
+    dict of str to Words
         What is wrong with the files left out, by name.
     """
     survey = folder.survey(folder.parts, layout)
@@ -70,18 +71,15 @@ def observe_folder(
                         drawn.add(logits)
             except UnreadableError as error:
                 if not skip_bad:
-                    raise _refusal(str(error), folder) from error
-                faults[part.name], drawn = str(error), before
+                    raise _refusal(error.words, folder) from error
+                faults[part.name], drawn = error.words, before
                 continue
             shift.merge(found)
             rows += seen
     if not rows and not faults:
         raise folder.without_rows()
     if not rows:
-        raise ValueError(
-            f"{folder.path} must hold a file that can be read: got {len(faults)} bad ones. "
-            f"{next(iter(faults.values()))}"
-        )
+        raise folder.all_bad("read", faults)
     if drawn is not None:
         shift._add(shift._observed_checked(drawn.rows))
     return rows, faults
@@ -96,10 +94,10 @@ def _chunks(part: Part, survey: Survey, bar: ProgressBar) -> Iterator[Logits]:
     part.require_unchanged()
 
 
-def _refusal(message: str, folder: Folder) -> ValueError:
+def _refusal(fault: Words, folder: Folder) -> InputError:
     """An error about a bad file that says what can be done."""
     several = len(folder.parts) > 1
-    return ValueError(f"{message} Repair or remove it, or add --skip-bad." if several else message)
+    return InputError((fault, " Repair or remove it, or add --skip-bad.") if several else fault)
 
 
 class Reservoir:

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from decal.credal import SET_RULES
 from decal.decalibrator import Decalibrator
-from decal.decisions import SET_RULES
 from decal.io.formats import READABLE
 from decal.shift import LabelShift
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from decal.cli.options import STREAM
-from decal.cli.terminal import output, renamed, stand_in
+from decal.cli.terminal import output, renamed, stand_in, told
 
 INPUTS = ("logits", "labelled", "new", "labels", "truth", "weights")
 """The arguments that may be standard input, in every command that has them."""
@@ -69,7 +69,7 @@ def with_pipes(command: Callable[..., None], written: str = ".csv") -> Callable[
             try:
                 command(**arguments)
             except (ValueError, OSError) as error:
-                raise ValueError(renamed(str(error))) from error
+                raise ValueError(renamed(told(error))) from error
             finally:
                 if to_stdout:
                     output.stderr = before

@@ -35,7 +35,7 @@ from decal.cli.options import (
     require_room_for_ids,
     split,
 )
-from decal.cli.terminal import output, say, with_options, with_progress
+from decal.cli.terminal import OPTIONS, output, say, with_progress
 from decal.cli.watching import watched
 from decal.io import model_files
 from decal.io.folders import Folder, Layout, open_folder
@@ -250,7 +250,7 @@ def _observe(
     """Observe the files, and say what was left out."""
     rows, faults = observe_folder(adapted, folder, layout, sample=sample, skip_bad=skip_bad)
     for name, fault in faults.items():
-        say(f"Left out {name}: {with_options(fault)}", style="yellow")
+        say(f"Left out {name}: {OPTIONS.say(fault)}", style="yellow")
     if sample is not None and rows > sample:
         say(f"Observed a random sample of {sample:,} of {rows:,} inputs.", style="yellow")
 
@@ -380,7 +380,7 @@ class _Predictions:
         ):
             for chunk in with_progress(source, "Predicting"):
                 credal = self.predict(chunk.logits)
-                append(credal._named(chunk.ids))
+                append(credal.with_index(chunk.ids))
                 rows += len(credal)
                 width += len(credal) * (1 - decal.metrics.efficiency(credal))
         say(f"Wrote {out}: {rows:,} inputs, mean width {width / rows:.3f}", style="green")

@@ -10,18 +10,20 @@ from contextvars import ContextVar
 
 from rich.console import Console
 
-from decal.io import progress
+from decal._base.errors import DecalWarning, Dialect, InputError
+from decal.io import model_files, progress
 from decal.io.progress import ProgressBar
 from decal.io.sources import Chunk, LogitSource
 
 __all__ = [
+    "OPTIONS",
     "messages",
     "output",
     "progress_bar",
     "renamed",
     "say",
     "stand_in",
-    "with_options",
+    "told",
     "with_progress",
 ]
 
@@ -34,57 +36,71 @@ def say(message: str, *, style: str) -> None:
     messages.print(renamed(message), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
-WITH_OPTIONS = (
-    (r"leave probabilities=True out for logits", "say --logits if they are logits"),
-    (r"Pass probabilities=True if they are probabilities", "Add --probabilities if they are"),
-    (r"Pass probabilities=True, convert them with [\w.]+, or pass", "Add --probabilities, or give"),
-    (r"pass probabilities=True, convert them with [\w.]+, or pass", "add --probabilities, or give"),
-    (r"Raise zeros with floor,", "Raise zeros with --floor,"),
-    (r"\b(likelihood|reference|box)='(\w+)'", r"--\1 \2"),
-    (r"\balpha=([\d.]*\d)", r"--alpha \1"),
-    (r"^output must be (given|one of the model's)", r"--classifier-output must be \1"),
-    (r"Pass output=\.", "Say which with --classifier-output."),
-    (
-        r"path must be a file that `save` wrote",
-        "MODEL must be a file that a command of decal wrote",
+WRITERS = {"Decalibrator": "fit", "LabelShift": "shift", "Triage": "triage"}
+"""The commands that write models, by the classes of these."""
+
+READERS = {
+    "Decalibrator": "decal fit wrote",
+    "LabelShift": "is for decal shift and decal explore",
+    "Triage": "is for decal triage",
+}
+
+PHRASES = {
+    "Pass ": "Add ",
+    "pass ": "add ",
+    "one with ": "one fitted with ",
+    " if they are probabilities.": " if they are.",
+    "leave probabilities=True out for logits": "say --logits if they are logits",
+    ", convert them with decal.logits_from_probabilities, or pass": ", or give",
+    "path": "MODEL",
+    model_files.SAVED: "be a file that a command of decal wrote",
+    "be a file as `save` wrote it": "be as a command of decal wrote it",
+    "Save the model again, or copy the file anew.": "Make the model again, or copy the file anew.",
+    **{f"hold a {kind}": f"be a file that decal {name} wrote" for kind, name in WRITERS.items()},
+    **{
+        f"holds a {kind}": READERS.get(kind, "is for decal in Python")
+        for kind in (name.rpartition(".")[2] for name in model_files.KINDS.values())
+    },
+    **{f"Load it with {name}.load.": "" for name in model_files.KINDS.values()},
+    "this LabelShift": "MODEL",
+    "Call observe, or say what frequencies you suppose: predict(logits, frequencies={...}).": (
+        "Let decal shift observe some and keep them with --save, or suppose frequencies with "
+        "--what-if."
     ),
-    (r"path must be a file as `save` wrote it", "MODEL must be as a command of decal wrote it"),
-    (r"path must hold a Decalibrator:", "MODEL must be a file that decal fit wrote:"),
-    (r"path must hold a LabelShift:", "MODEL must be a file that decal shift wrote:"),
-    (r"path must hold a Triage:", "MODEL must be a file that decal triage wrote:"),
-    (r"which holds a Decalibrator\. .*", "which decal fit wrote."),
-    (r"which holds a LabelShift\. .*", "which is for decal shift and decal explore."),
-    (r"which holds a Triage\. .*", "which is for decal triage."),
-    (r"which holds a \w+\. .*", "which is for decal in Python."),
-    (
-        r"this LabelShift must have observed unlabelled inputs first\. .*",
-        "MODEL must have observed unlabelled inputs first. Let decal shift observe some and keep "
-        "them with --save, or suppose frequencies with --what-if.",
+    "Add the direction 'class'.": "Fit it with --directions class, or with class and others.",
+    "; see lower_entropy(max_nodes=...)": "",
+    "or pass a list of paths.": "or list their paths in a .txt.",
+    "Pass output=.": "Say which with --classifier-output.",
+    "Use decal.MultiLabelDecalibrator on its logits.": "",
+    "Export a decal.torch.CredalHead with torch.onnx.export instead.": (
+        "Fit it with --directions of these."
     ),
-    (r"alpha_for_classes guarantees every class", "the guarantee is for all classes together"),
-    (r"; see lower_entropy\(max_nodes=\.\.\.\)", ""),
-    (r"Add the direction 'class'\.", "Fit it with --directions class, or with class and others."),
-    (r"or pass a list of paths\.", "or list their paths in a .txt."),
-    (r" Use decal\.MultiLabelDecalibrator on its logits\.", ""),
-    (r"Export a decal\.torch\.CredalHead with .* instead\.", "Fit it with --directions of these."),
-    (r"Fit it with probabilities=True on run\(.*\)\.", "Fit it with --probabilities."),
-    (
-        r"got one with probabilities=True\. Fit it on .*",
-        "got one fitted with --probabilities. Fit it on the classifier's logits.",
-    ),
-    (
-        r"names must be two that the graph does not have: (.*)\. Pass others, .*",
-        r"CLASSIFIER must have nothing called lower or upper: \1. Rename it there.",
-    ),
-)
-"""How messages advise arguments of Python, and what is said of options instead."""
+    "Fit it on what decal.onnx.run returns.": "Fit it on the classifier's logits.",
+    " on run(..., read='probabilities')": "",
+    "be two that the graph does not have": "have nothing called lower or upper",
+    "Pass others, such as names=('credal_lower', 'credal_upper').": "Rename it there.",
+}
+"""What messages for Python say, and what is said on the command line instead."""
+
+CALLED = {"output": "--classifier-output", "names": "CLASSIFIER"}
+"""Arguments that are not called like their option."""
 
 
-def with_options(message: str) -> str:
-    """The same message about options of the command line."""
-    for said, instead in WITH_OPTIONS:
-        message = re.sub(said, instead, message)
-    return message
+class Options(Dialect):
+    """Settings as options of commands."""
+
+    def setting(self, name: str, value: object) -> str:
+        """Writes an option, with its value unless it is a flag."""
+        option = CALLED.get(name, f"--{name}")
+        return option if value is None or value is True else f"{option} {value}"
+
+
+OPTIONS = Options(PHRASES)
+
+
+def told(error: BaseException) -> str:
+    """The message of an error or a warning, about options."""
+    return error.told(OPTIONS) if isinstance(error, InputError | DecalWarning) else str(error)
 
 
 _temporary: ContextVar[str] = ContextVar("_temporary", default="")

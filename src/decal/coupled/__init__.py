@@ -34,14 +34,12 @@ from decal._base.confidences import Confidences
 from decal._base.data_frames import index_of, is_frame, require_same_order
 from decal._base.errors import FitWarning, NotFittedError
 from decal._base.inputs import CONVERT, read_labelled_frame, read_logits
-from decal._base.numerics import Array, budget, sigmoid
+from decal._base.numerics import Array, budget, read_only, sigmoid
 from decal._base.settings import FrozenSettings
 from decal.coupled._absent import PlausibleModels, log_odds_of_rest
 from decal.coupled._bounds import CERTIFIED, STATUS_NAMES, Bounds, Status
 from decal.coupled._loss import ShiftLoss
-from decal.credal import IntervalCredalSet
-from decal.credal._credal_set import read_only
-from decal.credal._warnings import warn_if_vacuous
+from decal.credal import IntervalCredalSet, warn_if_vacuous
 from decal.decalibrator import FAR_FROM_REFERENCE
 from decal.io import model_files
 
@@ -105,31 +103,26 @@ class CoupledCredalSet(IntervalCredalSet):
     @classmethod
     def _with(cls, box: IntervalCredalSet, **carried: Any) -> Self:
         """A box with what is known of its endpoints."""
-        credal = cls._trusted(box.lower, box.upper, box.point, box.classes)._named(box._index)
+        credal = cls.unchecked(box.lower, box.upper, box.point, box.classes).with_index(box)
         for name in CARRIED:
             array = carried[name]
             object.__setattr__(credal, name, None if array is None else read_only(array))
         return credal
-
-    def _picked(self, rows: Any) -> Self:
-        carried = {name: getattr(self, name) for name in CARRIED}
-        picked = {name: None if a is None else a[rows] for name, a in carried.items()}
-        return self._with(self._box()._picked(rows), **picked)
 
     def tighten(self) -> Self:
         """The same sets with reachable bounds; what is known of the endpoints stays as it is."""
         return self._with(self._box().tighten(), **{name: getattr(self, name) for name in CARRIED})
 
     def _box(self) -> IntervalCredalSet:
-        box = IntervalCredalSet._trusted(self.lower, self.upper, self.point, self.classes)
-        return box._named(self._index)
+        box = IntervalCredalSet.unchecked(self.lower, self.upper, self.point, self.classes)
+        return box.with_index(self)
 
     def outer(self) -> IntervalCredalSet:
         """The proved bounds, as a credal set that contains what every plausible model predicts."""
-        proved = IntervalCredalSet._trusted(
+        proved = IntervalCredalSet.unchecked(
             self.lower_outer, self.upper_outer, self.point, self.classes
         )
-        return proved._named(self._index)
+        return proved.with_index(self)
 
     @property
     def gap(self) -> Array:
@@ -363,7 +356,7 @@ class CoupledDecalibrator(FrozenSettings):
         point = sigmoid(-log_odds_of_rest(z, reference))
         sets = self._credal(found, point, shifts)
         warn_if_vacuous(sets, level, self._said)
-        return sets._named(index_of(logits, rows=len(z)))
+        return sets.with_index(index_of(logits, rows=len(z)))
 
     def diagnostics(self, alpha: Any = None) -> Diagnostics:
         """What the region of plausible shifts looks like; made to be printed.
@@ -496,7 +489,7 @@ class CoupledDecalibrator(FrozenSettings):
         names = STATUS_NAMES[found.status]
         moved = found.shift + self._fitted().center if shifts else None
         return CoupledCredalSet._with(
-            IntervalCredalSet._trusted(lower, upper, point, self.classes),
+            IntervalCredalSet.unchecked(lower, upper, point, self.classes),
             lower_outer=np.clip(outer[:, :, 0] - slack[:, :, 0], 0.0, lower),
             upper_outer=np.clip(outer[:, :, 1] + slack[:, :, 1], upper, 1.0),
             lower_status=names[:, :, 0],

@@ -1,9 +1,9 @@
-"""Decisions from balls { q : KL(q || c) <= b }: membership and rules.
+"""Decisions from balls { q : KL(q || c) <= b }: membership, rules, and what a wrong one costs.
 
 `log_c` (n, K) and `radius` (n,) as in `_ball_support`. Most questions are whether some member
 satisfies linear inequalities: whether the least divergence of distributions that satisfy them, the
 `need`, is within the radius. Under 0/1 loss that has a closed form. The rules, their ties and their
-arguments are those of `decal.decisions`.
+arguments are those of `decal.credal.decisions`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from collections.abc import Callable
 import numpy as np
 
 from decal._base.games import Reply, bracket_values
-from decal._base.numerics import Array, row_blocks
+from decal._base.numerics import Array, Indices, Mask, row_blocks
 from decal.credal._ball_support import (
-    Indices,
-    Mask,
     divergence,
     expectation,
     extreme_member,
@@ -26,7 +24,7 @@ from decal.credal._ball_support import (
     support,
     within,
 )
-from decal.decisions import (
+from decal.credal.decisions import (
     ADMISSIBLE_TOLERANCE,
     TIE_TOLERANCE,
     action_units,
@@ -261,6 +259,47 @@ def minimax_regret(log_c: Array, radius: Array, utility: Array | None = None) ->
         return np.asarray(log_c.argmax(axis=1))
     kept, _, greatest = _shortfalls(log_c, radius, utility)
     return np.asarray(np.where(kept, -greatest, -np.inf).argmax(axis=1))
+
+
+def zero_one(log_c: Array, radius: Array) -> Array:
+    """Zero-one epistemic uncertainty of each ball, (n,): max_{p, p'} max_k p_k - p_{argmax p'}.
+
+    The greatest q_k - q_j over the ball rises with c_k and falls with c_j. So the class j that is
+    an E-admissible argmax p' and costs most is the one that is least probable at the center, and
+    k is the center's first class: one direction per row.
+
+    Parameters
+    ----------
+    log_c : (n, K) array
+        Log-probabilities of the centers.
+    radius : (n,) array
+        Nats.
+
+    Returns
+    -------
+    (n,) array
+        0 if only one class is E-admissible, 1 for the vacuous set.
+
+    Examples
+    --------
+    >>> zero_one(np.log([[0.25, 0.5, 0.25], [0.1, 0.7, 0.2]]), np.array([0.1, 0.01])).round(4)
+    array([0.6017, 0.    ])
+    """
+    regret = np.zeros(len(log_c))
+    for rows in row_blocks(*log_c.shape):
+        z = log_c[rows]
+        best = z.argmax(axis=1)
+        rivals = e_admissible(z, radius[rows])
+        rivals[np.arange(len(z)), best] = False  # not the first class itself, but one that ties
+        worst = np.where(rivals, z, np.inf).argmin(axis=1)
+        each = np.flatnonzero(rivals.any(axis=1))
+        first, last = best[each], worst[each]
+        others = z[each].copy()
+        others[np.arange(len(each)), first] = others[np.arange(len(each)), last] = -np.inf
+        rest = log_sum_exp_of(others)
+        three = np.column_stack([z[each, last], rest, z[each, first]])
+        regret[rows][each] = support(three, np.array([-1.0, 0.0, 1.0]), radius[rows][each])
+    return np.maximum(regret, 0.0)
 
 
 def _shortfalls(log_c: Array, radius: Array, utility: Array) -> tuple[Mask, Array, Array]:

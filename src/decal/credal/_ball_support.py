@@ -18,13 +18,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decal._base.bernoulli import largest_log_odds
-from decal._base.numerics import Array, for_each_block, margins, sigmoid
-
-Mask = NDArray[np.bool_]
-Indices = NDArray[np.intp]
+from decal._base.numerics import Array, Indices, Mask, for_each_block, margins, sigmoid
 
 BORDER_TOLERANCE = 5e-13
 """Added to the root of the radius where a divergence is compared with it. Roots of divergences are

@@ -1,4 +1,23 @@
-"""KLCredalSet: everything within a Kullback-Leibler divergence of one prediction."""
+"""KLCredalSet: everything within a Kullback-Leibler divergence of one prediction.
+
+Its entropies are exact. For every distribution q, H(q) + KL(q || c) = <-log c, q>. So on the border
+of the ball, where KL(q || c) = b, the entropy is a *linear* function less b, and both entropies are
+expectations of -log c, see `support`. Write E- and E+ for its least and greatest expectation
+in the ball.
+
+*Lower.* H is concave, so it is least at an extreme point of the ball: on the border, where
+H >= E- - b, or at a corner e_k of the simplex, where H = 0. Let M be the most probable classes, of
+probability c_M each. A corner is in the ball iff b >= -log c_M; then E- - b = -log c_M - b <= 0,
+and the least entropy is 0. If b < -log c(M), the member that attains E- is on the border, and its
+entropy is E- - b. In between, the most probable classes tie, and E- is attained by everything on
+M; entropies on M go from 0 to log |M|, and some q there has H = -log c_M - b = E- - b, which means
+KL(q || c) = b. In all three cases the lower entropy is max(0, E- - b).
+
+*Upper.* H is greatest at the uniform distribution on the classes of positive probability, if that
+is in the ball, or else on the border, where H <= E+ - b. Now E+ is attained on the border: by a
+tilt c^(1-t) with t <= 1, unless the uniform distribution is in the ball. So the upper entropy is
+E+ - b.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +30,13 @@ import numpy as np
 
 from decal._base.checks import check_class_names, check_tolerance
 from decal._base.data_frames import require_same_order
-from decal._base.numerics import Array, softplus
+from decal._base.numerics import Array, Indices, Mask, read_only, softplus
 from decal._base.set_checks import check_center_and_radius, read_frames
 from decal.credal import _ball_decisions as ball_decisions
-from decal.credal import _ball_entropy as ball_entropy
-from decal.credal import _ball_measures as ball_measures
 from decal.credal import _ball_support as ball_support
 from decal.credal._boxes import IntervalCredalSet
-from decal.credal._credal_set import CredalSet, Indices, Mask, read_only
-from decal.credal._total_variation import TotalVariation
+from decal.credal._credal_set import CredalSet
+from decal.credal._total_variation import TotalVariation, ball_total_variation
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -81,8 +98,8 @@ class KLCredalSet(CredalSet):
     classes: tuple[str, ...] | None
 
     _measures: ClassVar[dict[str, Callable[..., Array]]] = {
-        "zero_one": ball_measures.zero_one,
-        "total_variation": ball_measures.attained_variation,
+        "zero_one": ball_decisions.zero_one,
+        "total_variation": lambda *ball: ball_total_variation(*ball).lower,
     }
     _rules: ClassVar[dict[str, Callable[..., Mask | Indices]]] = {
         "maximality": ball_decisions.maximality,
@@ -96,20 +113,15 @@ class KLCredalSet(CredalSet):
         c, b = check_center_and_radius(given, radius)
         with np.errstate(divide="ignore"):
             m = ball_support.log_odds(np.log(c))
-        self._hold(-softplus(-m), b, check_class_names(names, c.shape[1]))
-        vars(self)["_index"] = index
+        known = check_class_names(names, c.shape[1])
+        self._hold(log_center=-softplus(-m), radius=b, classes=known, _index=index)
 
     @classmethod
-    def _trusted(cls, log_center: Array, radius: Array, classes: tuple[str, ...] | None) -> Self:
+    def unchecked(cls, log_center: Array, radius: Array, classes: tuple[str, ...] | None) -> Self:
         """Balls around log-probabilities that decal itself computed; nothing is checked."""
         credal = cls.__new__(cls)
-        credal._hold(log_center, radius, classes)
+        credal._hold(log_center=log_center, radius=radius, classes=classes)
         return credal
-
-    def _hold(self, log_center: Array, radius: Array, classes: tuple[str, ...] | None) -> None:
-        vars(self).update(
-            log_center=read_only(log_center), radius=read_only(radius), classes=classes
-        )
 
     @cached_property
     def center(self) -> Array:
@@ -145,9 +157,6 @@ class KLCredalSet(CredalSet):
     def __len__(self) -> int:
         return len(self.radius)
 
-    def _picked(self, rows: Any) -> Self:
-        return self._trusted(self.log_center[rows], self.radius[rows], self.classes)
-
     @property
     def is_empty(self) -> Mask:
         """(n,) False: a ball holds at least its center."""
@@ -155,8 +164,8 @@ class KLCredalSet(CredalSet):
 
     def box(self) -> IntervalCredalSet:
         """The smallest intervals around each ball, and its center."""
-        box = IntervalCredalSet._trusted(self.lower, self.upper, self.center, self.classes)
-        return box._named(self._index)
+        box = IntervalCredalSet.unchecked(self.lower, self.upper, self.center, self.classes)
+        return box.with_index(self)
 
     def to_intervals(self) -> IntervalCredalSet:
         """The same as `box`."""
@@ -187,7 +196,7 @@ class KLCredalSet(CredalSet):
         This is a distance to the set, as for hulls. A box asks whether `atol` more room in every
         bound would do, which is a little more generous.
         """
-        p = self._distributions(distributions)
+        p = self.check_distributions(distributions)
         atol = check_tolerance(atol, "atol")
         p = p / p.sum(axis=1, keepdims=True)
         return ball_decisions.contains(self.log_center, self.radius, p, atol=atol)
@@ -206,7 +215,7 @@ class KLCredalSet(CredalSet):
         >>> decal.KLCredalSet([[0.5, 0.5]], 0.1).divergence([[0.75, 0.25]]).round(4)
         array([0.1308])
         """
-        p = self._distributions(distributions)
+        p = self.check_distributions(distributions)
         return ball_support.divergence(p / p.sum(axis=1, keepdims=True), self.log_center)
 
     def intersection_probability(self, *, empty: str = "raise") -> Array:
@@ -215,7 +224,7 @@ class KLCredalSet(CredalSet):
 
     def total_variation(self) -> TotalVariation:
         """The greatest total variation distance as a bracket: lower, upper and exact, (n,) each."""
-        return ball_measures.ball_total_variation(self.log_center, self.radius)
+        return ball_total_variation(self.log_center, self.radius)
 
     def _size(self) -> str:
         if not len(self):
@@ -232,10 +241,26 @@ class KLCredalSet(CredalSet):
         return self._bounds
 
     def _lower_entropy(self) -> Array:
-        return ball_entropy.lower_entropy(self.log_center, self.radius)
+        z, b = self._arrays
+        return np.maximum(-ball_support.support(z, _finite(z), b) - b, 0.0)
 
     def _upper_entropy(self) -> Array:
-        return ball_entropy.upper_entropy(self.log_center, self.radius)
+        z, b = self._arrays
+        present = z > -np.inf
+        count = present.sum(axis=1)
+        greatest: Array = np.log(count)
+        uniform = present / count[:, None]
+        rows = np.flatnonzero(ball_support.divergence(uniform, z) > b)
+        if rows.size:
+            z, b = z[rows], b[rows]
+            found = ball_support.support(z, -_finite(z), b) - b
+            greatest[rows] = np.clip(found, 0.0, greatest[rows])
+        return greatest
 
     def _expectation(self, values: Array) -> tuple[Array, Array]:
         return ball_support.expectation(self.log_center, self.radius, values)
+
+
+def _finite(log_c: Array) -> Array:
+    """Log-probabilities, with 0 for classes of none: they have no part in any expectation."""
+    return np.where(log_c > -np.inf, log_c, 0.0)

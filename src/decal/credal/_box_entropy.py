@@ -11,12 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from decal._base.numerics import BLOCK_ELEMENTS, Array, row_blocks
-
-Mask = NDArray[np.bool_]
-Indices = NDArray[np.intp]
+from decal._base.numerics import BLOCK_ELEMENTS, Array, Indices, Mask, row_blocks
 
 MAX_NODES = 4096
 """Boxes that one row may open before its lower entropy is returned as a bracket."""
@@ -103,7 +99,7 @@ def upper_entropy(lower: Array, upper: Array) -> Array:
     left = np.flatnonzero(~capped)
     for block in row_blocks(len(left), 4 * K):
         low, up = lower[left[block]], upper[left[block]]
-        entropy[left[block]] = phi(np.clip(_level(low, up)[:, None], low, up)).sum(axis=1)
+        entropy[left[block]] = entropy_terms(np.clip(_level(low, up)[:, None], low, up)).sum(axis=1)
     return np.maximum(entropy, 0.0)
 
 
@@ -212,7 +208,7 @@ class _Nodes(NamedTuple):
         return _Nodes(*(array[at] for array in self))  # type: ignore[arg-type]
 
 
-def phi(p: Array) -> Array:
+def entropy_terms(p: Array) -> Array:
     """-p ln p, and 0 at p = 0."""
     return -p * np.log(np.maximum(p, _TINY))
 
@@ -245,8 +241,8 @@ def _relax(boxes: _Boxes) -> _Nodes:
     up = np.maximum(low, up)
 
     width = up - low
-    floor = phi(low)
-    gain = phi(up) - floor
+    floor = entropy_terms(low)
+    gain = entropy_terms(up) - floor
     slope = np.divide(gain, width, out=np.zeros_like(width), where=width > 0.0)
     mass = 1.0 - low.sum(axis=1)
     order, filled = _cheapest(slope, width, mass)
@@ -258,7 +254,7 @@ def _relax(boxes: _Boxes) -> _Nodes:
     j = i, item
     x = np.clip(mass - (filled[i, last] - width[j]), 0.0, width[j])
     base = floor.sum(axis=1) + gained[i, last] - gain[j]
-    value = base + phi(low[j] + x) - floor[j]
+    value = base + entropy_terms(low[j] + x) - floor[j]
     return _Nodes(row, low, up, base + slope[j] * x, value, item, low[j] + x)
 
 

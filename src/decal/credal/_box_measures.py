@@ -11,13 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from decal._base.numerics import Array, row_blocks
-from decal.decisions import TIE_TOLERANCE, smallest_maximum_of_sorted
-
-Mask = NDArray[np.bool_]
-Indices = NDArray[np.intp]
+from decal._base.numerics import Array, Indices, Mask, row_blocks
+from decal.credal.decisions import TIE_TOLERANCE, smallest_maximum_of_sorted
 
 EXACT_CLASSES = 24
 """Up to this many classes, the Hartley measure is computed over all subsets of classes."""

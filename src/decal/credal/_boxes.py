@@ -1,4 +1,4 @@
-"""IntervalCredalSet: boxes of distributions, given by an interval for every class."""
+"""IntervalCredalSet: boxes of distributions, an interval per class; and the union of sets."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from decal import decisions
 from decal._base.checks import check_class_names, check_tolerance
+from decal._base.data_frames import order_of, require_same_order
 from decal._base.errors import AnswerWarning
-from decal._base.numerics import Array
+from decal._base.numerics import Array, Indices, Mask
 from decal._base.set_checks import check_bounds, read_frames
 from decal.credal import _box_entropy as box_entropy
 from decal.credal import _box_measures as box_measures
 from decal.credal import _total_variation as variation
-from decal.credal._credal_set import CredalSet, Indices, Mask, read_only
-from decal.credal._warnings import frames_within_this_folder
+from decal.credal import decisions
+from decal.credal._credal_set import CredalSet
+from decal.credal._saturation import frames_within_this_folder
 
 FEASIBILITY_TOLERANCE = 1e-12
 """Round-off allowed, per class, in the sums of bounds that should just admit a distribution."""
@@ -69,7 +70,7 @@ class IntervalCredalSet(CredalSet):
 
     _measures: ClassVar[dict[str, Callable[..., Array]]] = {
         "zero_one": box_measures.zero_one,
-        "total_variation": variation.attained_total_variation,
+        "total_variation": lambda *box: variation.box_total_variation(*box).lower,
     }
     _rules: ClassVar[dict[str, Callable[..., Mask | Indices]]] = {**decisions.BOX_RULES}
 
@@ -78,29 +79,17 @@ class IntervalCredalSet(CredalSet):
     ) -> None:
         given, names, index = read_frames(classes, lower=lower, upper=upper, point=point)
         low, high, middle = check_bounds(*given)
-        self._hold(low, high, middle, check_class_names(names, low.shape[1]))
-        vars(self)["_index"] = index
+        known = check_class_names(names, low.shape[1])
+        self._hold(lower=low, upper=high, point=middle, classes=known, _index=index)
 
     @classmethod
-    def _trusted(
+    def unchecked(
         cls, lower: Array, upper: Array, point: Array | None, classes: tuple[str, ...] | None
     ) -> Self:
         """A credal set of arrays that decal itself computed; nothing is copied or checked."""
         credal = cls.__new__(cls)
-        credal._hold(lower, upper, point, classes)
+        credal._hold(lower=lower, upper=upper, point=point, classes=classes)
         return credal
-
-    def _hold(
-        self, lower: Array, upper: Array, point: Array | None, classes: tuple[str, ...] | None
-    ) -> None:
-        kept = None if point is None else read_only(point)
-        vars(self).update(
-            lower=read_only(lower), upper=read_only(upper), point=kept, classes=classes
-        )
-
-    def _picked(self, rows: Any) -> Self:
-        point = None if self.point is None else self.point[rows]
-        return self._trusted(self.lower[rows], self.upper[rows], point, self.classes)
 
     @cached_property
     def is_empty(self) -> Mask:
@@ -127,7 +116,7 @@ class IntervalCredalSet(CredalSet):
         --------
         decal.metrics.coverage : The share of rows for which this is true.
         """
-        p = self._distributions(distributions)
+        p = self.check_distributions(distributions)
         atol = check_tolerance(atol, "atol")
         inside: Mask = (p >= self.lower - atol) & (p <= self.upper + atol)
         return np.asarray(inside.all(axis=1)) & ~self.is_empty
@@ -140,7 +129,7 @@ class IntervalCredalSet(CredalSet):
         empty = self.is_empty[:, None]
         lower, upper = reachable(self.lower, self.upper)
         lower, upper = np.where(empty, self.lower, lower), np.where(empty, self.upper, upper)
-        return self._trusted(lower, upper, self.point, self.classes)._named(self._index)
+        return self.unchecked(lower, upper, self.point, self.classes).with_index(self)
 
     def intersection_probability(self, *, empty: str = "raise") -> Array:
         """(n, K) the distribution that lies at the same fraction of every reachable interval.
@@ -153,7 +142,7 @@ class IntervalCredalSet(CredalSet):
         empty : str
             "raise" or "nan".
         """
-        low, high = self._with_members(empty)._reachable
+        low, high = self.with_members(empty)._reachable
         missing = 1 - low.sum(axis=1, keepdims=True)
         total = (high - low).sum(axis=1, keepdims=True)
         share = np.divide(missing, total, out=np.zeros_like(total), where=total > 0)
@@ -172,16 +161,16 @@ class IntervalCredalSet(CredalSet):
         aleatoric : The value alone.
         """
         return box_entropy.lower_entropy(
-            *self._with_members("raise")._reachable, max_nodes=max_nodes
+            *self.with_members("raise")._reachable, max_nodes=max_nodes
         )
 
     def hartley(self) -> box_measures.Hartley:
         """The generalised Hartley measure as a bracket: lower, upper and exact, (n,) each."""
-        return box_measures.hartley(*self._with_members("raise")._reachable)
+        return box_measures.hartley(*self.with_members("raise")._reachable)
 
     def total_variation(self) -> variation.TotalVariation:
         """The greatest total variation distance as a bracket: lower, upper and exact, (n,) each."""
-        return variation.box_total_variation(*self._with_members("raise")._reachable)
+        return variation.box_total_variation(*self.with_members("raise")._reachable)
 
     @cached_property
     def _reachable(self) -> tuple[Array, Array]:
@@ -195,10 +184,10 @@ class IntervalCredalSet(CredalSet):
         found = box_entropy.lower_entropy(*self._reachable)
         if not found.exact.all():
             widest = float(np.max(found.value - found.bound))
+            known = f"inputs is only known within {widest:.2g} nats"
+            said = f"the lower entropy of {np.sum(~found.exact)} {known}"
             warnings.warn(
-                f"the lower entropy of {np.sum(~found.exact)} inputs is only known within "
-                f"{widest:.2g} nats; see lower_entropy(max_nodes=...)",
-                AnswerWarning,
+                AnswerWarning((said, "; see lower_entropy(max_nodes=...)")),
                 stacklevel=frames_within_this_folder(),
             )
         return found.value
@@ -208,6 +197,69 @@ class IntervalCredalSet(CredalSet):
 
     def _expectation(self, values: Array) -> tuple[Array, Array]:
         return decisions.expectation(*self._reachable, values)
+
+
+def union(sets: Iterable[CredalSet]) -> IntervalCredalSet:
+    """The smallest intervals that hold several credal sets of the same inputs.
+
+    What several prompts, templates, languages or models say of an input, when nothing tells which
+    of them is right. Its point is the mean of their points.
+
+    Parameters
+    ----------
+    sets : iterable of CredalSet
+        One or more, each of the same n inputs and K classes. Inputs with the same index in another
+        order are matched by it; with another index, they are refused.
+
+    Returns
+    -------
+    IntervalCredalSet
+        Its bounds are the least lower and the greatest upper ones. As a set of distributions it
+        also holds the mixtures of the sets.
+
+    Examples
+    --------
+    >>> import decal
+    >>> one = decal.IntervalCredalSet([[0.6, 0.2]], [[0.8, 0.4]], classes=["yes", "no"])
+    >>> other = decal.IntervalCredalSet([[0.5, 0.4]], [[0.6, 0.5]], classes=["yes", "no"])
+    >>> decal.credal.union([one, other])
+    IntervalCredalSet: 1 input, 2 classes, mean width 0.300
+      0  yes [0.500, 0.800]  no [0.200, 0.500]
+    """
+    found = list(sets)
+    if not found:
+        raise ValueError("sets must be one or more: got none.")
+    first = found[0]
+    for index, credal in enumerate(found):
+        if not isinstance(credal, CredalSet):
+            raise ValueError(
+                f"sets must be credal sets: got {type(credal).__name__} at index {index}."
+            )
+        if credal.shape != first.shape:
+            raise ValueError(
+                f"sets must be of the same inputs and classes: got {credal.shape} at index {index} "
+                f"and {first.shape} before."
+            )
+        if credal.classes != first.classes:
+            raise ValueError(
+                f"sets must have the classes {first.classes}: got {credal.classes} at index "
+                f"{index}."
+            )
+        if credal.is_empty.any():
+            raise ValueError(
+                f"sets must have members: got an empty one at index {index}, row "
+                f"{int(credal.is_empty.argmax())}."
+            )
+        order = order_of(first, credal)
+        found[index] = credal if order is None else credal[order]
+        require_same_order(**{"sets[0]": first, f"sets[{index}]": found[index]})
+    bounds = [credal._reachable for credal in found]
+    low = np.minimum.reduce([lower for lower, _ in bounds])
+    high = np.maximum.reduce([upper for _, upper in bounds])
+    points = [credal.point for credal in found]
+    known = [point for point in points if point is not None]
+    point = np.mean(known, axis=0) if len(known) == len(points) else None
+    return IntervalCredalSet.unchecked(low, high, point, first.classes).with_index(first)
 
 
 def reachable(lower: Array, upper: Array) -> tuple[Array, Array]:

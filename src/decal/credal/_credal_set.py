@@ -16,20 +16,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from decal import decisions
 from decal._base.checks import check_alpha, check_choice, check_distributions, check_labels
 from decal._base.data_frames import require_same_order
-from decal._base.numerics import Array
+from decal._base.numerics import Array, Indices, Mask
 from decal._base.set_checks import check_event, check_utility, check_values
+from decal.credal import decisions
 from decal.credal._box_measures import middle_of_hartley, width
 from decal.credal._interval_rows import IntervalRows
-from decal.credal._warnings import NEAR_CAP, warn_if_saturated
+from decal.credal._saturation import NEAR_CAP, warn_if_saturated
 
 if TYPE_CHECKING:
     from decal.explorer import Exploration
 
-Mask = NDArray[np.bool_]
-Indices = NDArray[np.intp]
 
 BOUND_MEASURES: dict[str, Callable[[Array, Array], Array]] = {
     "hartley": middle_of_hartley,
@@ -119,7 +117,7 @@ class CredalSet(IntervalRows):
         >>> [round(float(endpoint[0]), 3) for endpoint in c.entropy()]
         [0.325, 1.099]
         """
-        sets = self._with_members(empty)
+        sets = self.with_members(empty)
         lower, upper = sets._lower_entropy(), sets._upper_entropy()
         return self._at_their_rows(lower), self._at_their_rows(upper)
 
@@ -139,7 +137,7 @@ class CredalSet(IntervalRows):
         --------
         aleatoric, epistemic : Its two parts.
         """
-        return self._at_their_rows(self._with_members(empty)._upper_entropy())
+        return self._at_their_rows(self.with_members(empty)._upper_entropy())
 
     def aleatoric(self, *, empty: str = "raise") -> Array:
         """(n,) aleatoric uncertainty: the lower entropy, what remains however much is learnt.
@@ -153,7 +151,7 @@ class CredalSet(IntervalRows):
         --------
         total, epistemic : What it is a part of, and the other part.
         """
-        return self._at_their_rows(self._with_members(empty)._lower_entropy())
+        return self._at_their_rows(self.with_members(empty)._lower_entropy())
 
     def epistemic(self, measure: str = "entropy", *, empty: str = "raise") -> Array:
         """(n,) epistemic uncertainty: how much the distributions in the set differ.
@@ -191,7 +189,7 @@ class CredalSet(IntervalRows):
         {'entropy': 0.294, 'zero_one': 0.6, 'hartley': 0.375}
         """
         check_choice(measure, "measure", ("entropy", *self._measures, *BOUND_MEASURES))
-        sets = self._with_members(empty)
+        sets = self.with_members(empty)
         if measure == "entropy":
             greatest = sets._upper_entropy()
             values = np.maximum(greatest - sets._lower_entropy(), 0.0)
@@ -234,7 +232,7 @@ class CredalSet(IntervalRows):
         """
         takes_one = [r for r in (*decisions.RULES, "point") if r not in decisions.SET_RULES]
         check_choice(rule, "rule", takes_one)
-        sets = self._with_members(empty)
+        sets = self.with_members(empty)
         predicted = sets._actions(rule, None, optimism=0.5)
         return self._at_their_rows(sets._reachable[0][np.arange(len(sets)), predicted])
 
@@ -281,7 +279,7 @@ class CredalSet(IntervalRows):
 
         See Also
         --------
-        decal.decisions : Defines the rules.
+        decal.credal.decisions : Defines the rules.
         decal.abstention_utility : Utilities of naming a class or abstaining.
 
         Examples
@@ -302,7 +300,7 @@ class CredalSet(IntervalRows):
         if utility is not None:
             table, names = check_utility(utility, self.shape[1], self.classes)
         optimism = check_alpha(optimism, "optimism")
-        actions = self._with_members(empty)._actions(rule, decisions.scaled(table), optimism)
+        actions = self.with_members(empty)._actions(rule, decisions.scaled(table), optimism)
         found = self._at_their_rows(actions, missing=False if actions.ndim == 2 else -1)
         return found if names is None else self._by_action(found, names, utility)
 
@@ -330,7 +328,7 @@ class CredalSet(IntervalRows):
         (array([25.]), array([75.]))
         """
         table = check_values(values, "values", self.shape[1], names=self.classes)
-        least, greatest = decisions.in_range(self._with_members(empty)._expectation, table)
+        least, greatest = decisions.in_range(self.with_members(empty)._expectation, table)
         return self._at_their_rows(least), self._at_their_rows(greatest)
 
     def probability(self, event: Any, *, empty: str = "raise") -> tuple[Array, Array]:
@@ -356,7 +354,7 @@ class CredalSet(IntervalRows):
         (array([0.25]), array([0.5]))
         """
         inside = check_event(event, self.shape[1], self.classes).astype(np.float64)
-        bounds = self._with_members(empty)._expectation(inside)
+        bounds = self.with_members(empty)._expectation(inside)
         least, greatest = decisions.as_probabilities(*bounds)
         return self._at_their_rows(least), self._at_their_rows(greatest)
 
@@ -378,18 +376,18 @@ class CredalSet(IntervalRows):
 
     # From the question to the rows that can answer it, and back
 
-    def _distributions(self, distributions: Any, name: str = "distributions") -> Array:
+    def check_distributions(self, distributions: Any, name: str = "distributions") -> Array:
         """(n, K) one for each row, in the order of the rows; a frame's columns by name."""
         require_same_order(**{"credal": self, name: distributions})
         return check_distributions(distributions, shape=self.shape, name=name, names=self.classes)
 
-    def _labels(self, labels: Any) -> Indices:
+    def check_labels(self, labels: Any) -> Indices:
         """(n,) one for each row, in the order of the rows."""
         require_same_order(credal=self, labels=labels)
         n, K = self.shape
         return check_labels(labels, rows=n, classes=K, names=self.classes)
 
-    def _with_members(self, empty: str) -> Self:
+    def with_members(self, empty: str) -> Self:
         """The rows that have members: all of them, unless some are empty and `empty` is "nan"."""
         check_choice(empty, "empty", ("raise", "nan"))
         without = self.is_empty
@@ -440,10 +438,3 @@ class CredalSet(IntervalRows):
             )
         expected = self.point if utility is None else self.point @ utility.T
         return np.asarray(expected.argmax(axis=1))
-
-
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers, which nobody can change through this view."""
-    array = array.view()
-    array.flags.writeable = False
-    return array

@@ -5,21 +5,19 @@ handful of perturbed models, says about one input. `vertices` is (n, M, K) throu
 row; vertices may repeat, be collinear, or lie inside the hull. No row is computed from another one.
 
 Expectations are linear, so they are extreme at vertices. E-admissibility and membership are small
-matrix games. The rules, their ties and their arguments are those of `decal.decisions`.
+matrix games. The rules, their ties and their arguments are those of `decal.credal.decisions`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from decal import decisions
 from decal._base.games import GAME_TOLERANCE, Reply, bracket_values
-from decal._base.numerics import Array, row_blocks
-from decal.decisions import (
+from decal._base.numerics import Array, Indices, Mask, row_blocks
+from decal.credal import decisions
+from decal.credal.decisions import (
     ADMISSIBLE_TOLERANCE,
     TIE_TOLERANCE,
-    Indices,
-    Mask,
     action_units,
     contested,
     interval_dominance,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from decal._base.numerics import Array, row_blocks
-from decal.credal._box_entropy import phi
+from decal.credal._box_entropy import entropy_terms
 
 GAP_TOLERANCE = 1e-10
 """Certified distance from the highest entropy, in nats, at which a row is finished."""
@@ -98,7 +98,7 @@ def lower_entropy(vertices: Array) -> Array:
     >>> lower_entropy(np.array([[[1.0, 0.0], [0.5, 0.5]]]))
     array([0.])
     """
-    lowest: Array = phi(vertices).sum(axis=2).min(axis=1)
+    lowest: Array = entropy_terms(vertices).sum(axis=2).min(axis=1)
     return lowest
 
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from decal._base.checks import check_class_names, check_tolerance
 from decal._base.data_frames import is_frame
-from decal._base.numerics import Array
+from decal._base.numerics import Array, Indices, Mask
 from decal._base.set_checks import check_vertices, read_frames
 from decal.credal import _hull_decisions as hull_decisions
 from decal.credal import _hull_entropy as hull_entropy
 from decal.credal._boxes import IntervalCredalSet
-from decal.credal._credal_set import CredalSet, Indices, Mask, read_only
+from decal.credal._credal_set import CredalSet
 from decal.credal._total_variation import hull_total_variation
 
 
@@ -88,12 +88,8 @@ class HullCredalSet(CredalSet):
             frames = {f"vertices[{m}]": member for m, member in enumerate(vertices)}
             vertices, classes, index = read_frames(classes, **frames)
         array = check_vertices(vertices, axis)
-        self._hold(array, check_class_names(classes, array.shape[2]))
-        vars(self)["_index"] = index if axis == 0 else None
-
-    def _hold(self, vertices: Array, classes: tuple[str, ...] | None) -> None:
-        object.__setattr__(self, "vertices", read_only(vertices))
-        object.__setattr__(self, "classes", classes)
+        names = check_class_names(classes, array.shape[2])
+        self._hold(vertices=array, classes=names, _index=index if axis == 0 else None)
 
     @cached_property
     def lower(self) -> Array:  # type: ignore[override]
@@ -110,11 +106,6 @@ class HullCredalSet(CredalSet):
         """(n, K) the mean of the vertices."""
         return np.asarray(self.vertices.mean(axis=1))
 
-    def _picked(self, rows: Any) -> Self:
-        chosen = type(self).__new__(type(self))
-        chosen._hold(self.vertices[rows], self.classes)
-        return chosen
-
     @property
     def is_empty(self) -> Mask:
         """(n,) False: a hull holds at least its vertices."""
@@ -122,8 +113,8 @@ class HullCredalSet(CredalSet):
 
     def box(self) -> IntervalCredalSet:
         """The smallest intervals around each hull, and the mean of its vertices."""
-        box = IntervalCredalSet._trusted(self.lower, self.upper, self.point, self.classes)
-        return box._named(self._index)
+        box = IntervalCredalSet.unchecked(self.lower, self.upper, self.point, self.classes)
+        return box.with_index(self)
 
     def tighten(self) -> Self:
         """The set itself: the bounds of a hull are attained."""
@@ -139,7 +130,7 @@ class HullCredalSet(CredalSet):
         atol : float
             Tolerance in units of probability.
         """
-        p = self._distributions(distributions)
+        p = self.check_distributions(distributions)
         return hull_decisions.contains(self.vertices, p, atol=check_tolerance(atol, "atol"))
 
     def intersection_probability(self, *, empty: str = "raise") -> Array:

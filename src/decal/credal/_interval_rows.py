@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -19,8 +20,8 @@ from decal._base.data_frames import (
     require_same_order,
 )
 from decal._base.errors import needs
-from decal._base.numerics import Array
-from decal.credal._notebook import as_table
+from decal._base.markup import bar, table
+from decal._base.numerics import Array, read_only
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +39,10 @@ MORE = "  …"
 
 
 class IntervalRows(ABC):
-    """What all sets share, whatever they are sets of: bounds (n, K), and names of the inputs."""
+    """What all sets share, whatever they are sets of: bounds (n, K), and names of the inputs.
+
+    A kind is a dataclass. Its fields that are arrays have a row per input, and are picked together.
+    """
 
     lower: Array
     upper: Array
@@ -50,14 +54,15 @@ class IntervalRows(ABC):
     _index: Index | None = None
     """`index`, or the numbers of rows in the frame that the sets come from."""
 
-    @abstractmethod
-    def _picked(self, rows: Any) -> Self:
-        """The sets of the rows that index an array so; without their names."""
-
     @property
     @abstractmethod
     def _names(self) -> tuple[str, ...] | None:
         """The names of the columns."""
+
+    def _hold(self, **parts: Any) -> None:
+        """Keep arrays, which become read-only, and whatever else the sets are made of."""
+        for name, part in parts.items():
+            vars(self)[name] = read_only(part) if isinstance(part, np.ndarray) else part
 
     def _size(self) -> str:
         """What `repr` says of a kind between the numbers of inputs and of classes."""
@@ -75,10 +80,13 @@ class IntervalRows(ABC):
     def __getitem__(self, rows: Any) -> Self:
         """The credal set of the chosen rows: an integer, a slice, a mask or a list of integers."""
         rows = row_index(rows, len(self))
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        chosen = type(self).__new__(type(self))
+        chosen._hold(**{k: v[rows] if isinstance(v, np.ndarray) else v for k, v in parts.items()})
         index = self._index
         if index is not None:
             index = type(index)({name: values[rows] for name, values in index.items()})
-        return self._picked(rows)._named(index)
+        return chosen.with_index(index)
 
     @property
     def index(self) -> Index | None:
@@ -89,13 +97,13 @@ class IntervalRows(ABC):
         return None if isinstance(self._index, Numbers) else self._index
 
     def with_index(self, index: Any) -> Self:
-        """The same sets, with names of the inputs, which stay with the rows that are picked.
+        """These sets with names of the inputs, which stay with the rows that are picked.
 
         Parameters
         ----------
         index
-            An (n,) array, an index of pandas, or a mapping of names to such arrays. None forgets
-            them.
+            An (n,) array, an index of pandas, or a mapping of names to such arrays; or credal sets
+            of the same inputs, whose names they get. None forgets them.
 
         Examples
         --------
@@ -106,14 +114,12 @@ class IntervalRows(ABC):
           P-21  1 [0.900, 1.000]  0 [0.000, 0.100]
         """
         require_same_order(credal=self, index=index)
-        return self._named(None if index is None else check_index(index, len(self)))
-
-    def _named(self, index: Index | None) -> Self:
-        """The same sets with an index that fits them."""
-        if index is self._index:
+        given = index._index if isinstance(index, IntervalRows) else index
+        if given is None and self._index is None:
             return self
+        found = None if given is None else check_index(given, len(self))
         named = copy.copy(self)
-        vars(named)["_index"] = index
+        named._hold(_index=Numbers(given) if isinstance(given, Numbers) else found)
         return named
 
     def __iter__(self) -> Iterator[Self]:
@@ -161,7 +167,7 @@ class IntervalRows(ABC):
         names = self._names or tuple(str(k) for k in range(K))
         size = f"{_counted(n, 'input')}, {self._size()}{_counted(K, self._of)}{width}"
         lines = [f"{type(self).__name__}: {size}"]
-        called = [_cut(self._called(row)) for row in range(min(n, ROWS_SHOWN))]
+        called = [_cut(self.input_name(row)) for row in range(min(n, ROWS_SHOWN))]
         longest = max(map(len, called), default=0)
         for row, name in enumerate(called):
             line, shown = f"  {name:{longest}}", 0
@@ -177,11 +183,31 @@ class IntervalRows(ABC):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        title = repr(self).splitlines()[0]
-        bounds = self.lower, self.upper, self.point
-        return as_table(title, *bounds, self._names, self._called, of=self._of)
+        """The first inputs as a notebook shows them: their likeliest classes, with bars."""
+        n, K = self.shape
+        more = [f"{n - ROWS_SHOWN:,} more inputs"] if n > ROWS_SHOWN else []
+        if K > CLASSES_SHOWN:
+            more.append(f"{K - CLASSES_SHOWN:,} more {_several(self._of)}")
+        return table(
+            repr(self).splitlines()[0],
+            ("input", self._of, "", "lower", "upper"),
+            self._bars(),
+            note=f"and {', '.join(more)}" if more else "",
+            left=3,
+        )
 
-    def _called(self, row: int) -> str:
+    def _bars(self) -> Iterator[tuple[object, ...]]:
+        """Lines of the table: those classes of each input that have the greatest upper bounds."""
+        names = self._names or range(self.shape[1])
+        for row in range(min(len(self), ROWS_SHOWN)):
+            first = self.input_name(row)
+            for k in np.argsort(-self.upper[row], kind="stable")[:CLASSES_SHOWN]:
+                low, high = float(self.lower[row, k]), float(self.upper[row, k])
+                middle = None if self.point is None else float(self.point[row, k])
+                yield first, names[k], bar(low, high, middle), f"{low:.3f}", f"{high:.3f}"
+                first = ""
+
+    def input_name(self, row: int) -> str:
         """The name of an input: that of the index, or its number."""
         return str(row) if self.index is None else name_of(self.index, row)
 
@@ -191,10 +217,13 @@ def _cut(name: str) -> str:
     return name if len(name) <= LETTERS_SHOWN else f"{name[: LETTERS_SHOWN - 1]}…"
 
 
+def _several(thing: str) -> str:
+    return f"{thing}es" if thing.endswith("s") else f"{thing}s"
+
+
 def _counted(number: int, thing: str) -> str:
     """A number of things, in words."""
-    several = f"{thing}es" if thing.endswith("s") else f"{thing}s"
-    return f"{number:,} {thing if number == 1 else several}"
+    return f"{number:,} {thing if number == 1 else _several(thing)}"
 
 
 def row_index(rows: Any, count: int) -> Any:

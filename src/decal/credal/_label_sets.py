@@ -17,11 +17,10 @@ from decal._base.label_checks import (
     check_label_probabilities,
     check_thresholds,
 )
-from decal._base.numerics import Array
+from decal._base.numerics import Array, Mask
 from decal._base.set_checks import check_event, read_frames
-from decal.credal import _frechet as frechet
+from decal.credal._box_entropy import entropy_terms
 from decal.credal._boxes import IntervalCredalSet
-from decal.credal._credal_set import Mask, read_only
 from decal.credal._interval_rows import IntervalRows
 
 YES, NO, UNDECIDED = 1, 0, -1
@@ -74,27 +73,17 @@ class MultiLabelCredalSet(IntervalRows):
     ) -> None:
         given, known, index = read_frames(names, lower=lower, upper=upper, point=point)
         low, high, middle = check_label_bounds(*given)
-        self._hold(low, high, middle, check_class_names(known, low.shape[1], name="names"))
-        vars(self)["_index"] = index
+        known = check_class_names(known, low.shape[1], name="names")
+        self._hold(lower=low, upper=high, point=middle, names=known, _index=index)
 
     @classmethod
-    def _trusted(
+    def unchecked(
         cls, lower: Array, upper: Array, point: Array | None, names: tuple[str, ...] | None
     ) -> Self:
         """A set of arrays that decal itself computed; nothing is copied or checked."""
         found = cls.__new__(cls)
-        found._hold(lower, upper, point, names)
+        found._hold(lower=lower, upper=upper, point=point, names=names)
         return found
-
-    def _hold(
-        self, lower: Array, upper: Array, point: Array | None, names: tuple[str, ...] | None
-    ) -> None:
-        kept = None if point is None else read_only(point)
-        vars(self).update(lower=read_only(lower), upper=read_only(upper), point=kept, names=names)
-
-    def _picked(self, rows: Any) -> Self:
-        point = None if self.point is None else self.point[rows]
-        return self._trusted(self.lower[rows], self.upper[rows], point, self.names)
 
     @property
     def _names(self) -> tuple[str, ...] | None:
@@ -113,8 +102,8 @@ class MultiLabelCredalSet(IntervalRows):
         (k,) = np.flatnonzero(self._chosen([label]))
         ends = [np.stack([1.0 - no, yes], axis=1) for no, yes in self._sides(int(k))]
         point = ends[2] if self.point is not None else None
-        sets = IntervalCredalSet._trusted(ends[0], ends[1], point, ("no", "yes"))
-        return sets._named(self._index)
+        sets = IntervalCredalSet.unchecked(ends[0], ends[1], point, ("no", "yes"))
+        return sets.with_index(self)
 
     def _sides(self, k: int) -> list[tuple[Array, Array]]:
         """Of lower bounds, upper bounds and the point: what the other side takes, and its own."""
@@ -128,7 +117,7 @@ class MultiLabelCredalSet(IntervalRows):
 
     def entropy(self) -> tuple[Array, Array]:
         """(lower, upper), (n, L) each: the least and greatest entropy of every label, in nats."""
-        ends = _entropy(self.lower), _entropy(self.upper)
+        ends = [entropy_terms(p) + entropy_terms(1.0 - p) for p in (self.lower, self.upper)]
         level = (self.lower <= 0.5) & (self.upper >= 0.5)
         return np.minimum(*ends), np.where(level, np.log(2.0), np.maximum(*ends))
 
@@ -221,7 +210,7 @@ class MultiLabelCredalSet(IntervalRows):
             As for `any_of`.
         """
         low, high = self._bounds_of(labels)
-        return frechet.at_least(low, high, low.shape[1])
+        return _at_least(low, high, low.shape[1])
 
     def at_least(self, number: int, labels: Any = None) -> tuple[Array, Array]:
         """(lower, upper), (n,) each: the probability of `number` or more of some labels.
@@ -237,7 +226,7 @@ class MultiLabelCredalSet(IntervalRows):
             As for `any_of`.
         """
         check_count(number, "number", least=0)
-        return frechet.at_least(*self._bounds_of(labels), number)
+        return _at_least(*self._bounds_of(labels), number)
 
     def exactly(self, number: int, labels: Any = None) -> tuple[Array, Array]:
         """(lower, upper), (n,) each: the probability of `number` of some labels, no more, no less.
@@ -250,7 +239,7 @@ class MultiLabelCredalSet(IntervalRows):
             As for `any_of`.
         """
         check_count(number, "number", least=0)
-        return frechet.exactly(*self._bounds_of(labels), number)
+        return _exactly(*self._bounds_of(labels), number)
 
     def count(self, labels: Any = None) -> tuple[Array, Array]:
         """(lower, upper), (n,) each: the expected number of labels that an input has.
@@ -273,8 +262,46 @@ class MultiLabelCredalSet(IntervalRows):
         return check_event(labels, self.shape[1], self.names, name="labels")
 
 
-def _entropy(p: Array) -> Array:
-    """Entropies of two outcomes, in nats; 0 log 0 = 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = [np.where(q > 0, -q * np.log(q), 0.0) for q in (p, 1.0 - p)]
-    return terms[0] + terms[1]
+# How many of m events happen, when only an interval of each one's probability is known. Nothing is
+# assumed of how they depend on each other: bounds are the least and the greatest over all joint
+# distributions with such marginals, and some of these attain each. They generalise those of Boole
+# and Frechet for "any" and "all".
+
+
+def _most_of_at_least(upper: Array, count: int) -> Array:
+    """(n,) the greatest probability that `count` or more of m events happen; upper (n, m).
+
+    Mass q on "count or more" can hold no more than min(u_i, q) of event i, and needs count q in
+    all, so q is feasible while sum_i min(u_i, q) >= count q. That is a concave function of q, and
+    its root is the least over j of (sum of the m - j smallest u) / (count - j).
+    """
+    n, m = upper.shape
+    if count <= 0 or count > m:
+        return np.full(n, 1.0 if count <= 0 else 0.0)
+    sums = np.cumsum(np.sort(upper, axis=1), axis=1)
+    j = np.arange(count)
+    shares = sums[:, m - 1 - j] / (count - j)
+    return np.asarray(np.minimum(shares.min(axis=1), 1.0))
+
+
+def _most_of_at_most(lower: Array, count: int) -> Array:
+    """(n,) the greatest probability that `count` or fewer of m events happen: the others do not."""
+    return _most_of_at_least(1.0 - lower, lower.shape[1] - count)
+
+
+def _at_least(lower: Array, upper: Array, count: int) -> tuple[Array, Array]:
+    """The least and the greatest probability that `count` or more happen, (n,) each."""
+    return 1.0 - _most_of_at_most(lower, count - 1), _most_of_at_least(upper, count)
+
+
+def _exactly(lower: Array, upper: Array, count: int) -> tuple[Array, Array]:
+    """The least and the greatest probability that `count` happen, no more and no fewer, (n,) each.
+
+    Mass q on "exactly count" is feasible as long as it is on "count or more" and on "count or
+    fewer". And what is left for it when these two others are as large as they can be is needed: if
+    more and fewer leave a gap, the events split into `count` that are more probable than the gap's
+    upper end and others that are less probable than its lower end, and both are attained at once.
+    """
+    fewer, more = _most_of_at_most(lower, count - 1), _most_of_at_least(upper, count + 1)
+    greatest = np.minimum(_most_of_at_least(upper, count), _most_of_at_most(lower, count))
+    return np.maximum(1.0 - fewer - more, 0.0), greatest

@@ -22,14 +22,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from decal._base.numerics import Array, row_blocks
-
-Mask = NDArray[np.bool_]
+from decal._base.numerics import Array, Mask, row_blocks
+from decal.credal._ball_support import interval, log_odds
 
 EXACT_CLASSES = 24
 """Up to this many classes, all splits are compared where the greedy one does not settle it."""
+
+SPLIT_ELEMENTS = 1 << 18
+"""Sums held at once, or centers that are split together: a greedy split loops over the classes."""
 
 WIDEST = 16
 """Beyond, all splits of this many widest classes are, and the others follow greedily."""
@@ -100,11 +101,6 @@ def box_total_variation(lower: Array, upper: Array) -> TotalVariation:
     return TotalVariation(value, np.maximum(value, bound))
 
 
-def attained_total_variation(lower: Array, upper: Array) -> Array:
-    """(n,) the lower endpoint of each bracket of `box_total_variation`."""
-    return box_total_variation(lower, upper).lower
-
-
 def hull_total_variation(vertices: Array) -> Array:
     """Greatest total variation distance of two members of each hull: (n,).
 
@@ -127,6 +123,56 @@ def hull_total_variation(vertices: Array) -> Array:
             apart = np.abs(vertices[rows, m:] - vertices[rows, :-m]).sum(axis=2) / 2.0
             greatest[rows] = np.maximum(greatest[rows], apart.max(axis=1))
     return greatest
+
+
+def ball_total_variation(log_c: Array, radius: Array) -> TotalVariation:
+    """Greatest total variation distance of two members of each ball.
+
+    It is the greatest imprecision of an event, max_A upper(A) - lower(A), and that depends on A
+    only through its probability at the center, c(A). It is concave in c(A) (`_ball_support`: the
+    greatest expectation is a minimum of concave functions of c) and the same for A and its
+    complement, so it is greatest for the event nearest to 1/2. That is number partitioning. A class
+    of probability 1/2 or more is such an event; up to `EXACT_CLASSES` classes all events are
+    compared; beyond, the value is that of a greedy split, and the bound that of 1/2.
+
+    Parameters
+    ----------
+    log_c : (n, K) array
+        Log-probabilities of the centers.
+    radius : (n,) array
+        Nats.
+
+    Returns
+    -------
+    TotalVariation
+        `lower`, `upper` and `exact`, each (n,). 0 for a point, 1 for the vacuous set.
+
+    Notes
+    -----
+    O(K log K) time per row; up to `EXACT_CLASSES` classes, without one of 1/2 or more,
+    O(K 2^(K/2)).
+
+    Examples
+    --------
+    >>> ball_total_variation(np.log([[0.25, 0.5, 0.25]]), np.array([0.1])).lower.round(4)
+    array([0.4396])
+    """
+    n, K = log_c.shape
+    m = np.empty(n)  # log-odds of the event
+    proved = np.ones(n, dtype=bool)
+    few = K <= EXACT_CLASSES
+    for rows in row_blocks(n, 2 ** (K // 2 + 2) if few else 1, SPLIT_ELEMENTS):
+        odds = log_odds(log_c[rows]).max(axis=1)
+        open_ = np.flatnonzero(odds < 0.0)
+        c = -np.sort(-np.exp(log_c[rows][open_]), axis=1)
+        gap = least_gap(c) if few else greedy_gap(c)
+        odds[open_] = 2.0 * np.arctanh(np.minimum(gap, 1.0))
+        proved[rows][open_] = few
+        m[rows] = odds
+    low, high = interval(m, radius)
+    value = high - low
+    low, high = interval(np.zeros(n), radius)
+    return TotalVariation(value, np.where(proved, value, np.maximum(high - low, value)))
 
 
 def greedy_gap(d: Array, gap: Array | None = None) -> Array:

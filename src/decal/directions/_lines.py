@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decal._base.errors import InputError
 from decal._base.numerics import Array, Logits, for_each_block, log_sum_exp, row_blocks
 from decal.directions._direction import (
     Box,
@@ -23,7 +24,7 @@ from decal.directions._direction import (
     Inputs,
     LabelledLogits,
 )
-from decal.directions._reference import Reference
+from decal.directions._reference import USE_MODEL, Reference
 
 MAX_NEWTON_STEPS = 200
 TOLERANCE = 4 * float(np.finfo(np.float64).eps)
@@ -91,10 +92,12 @@ class Line(Direction):
     def summarise(self, data: LabelledLogits) -> LabelledLogits:
         """The data themselves."""
         if not data.present.all():
-            raise ValueError(
-                f"labels must contain every class for another reference than the model "
-                f"itself with {self.name!r}: "
-                f"got none of class {data.present.argmin()}. Use reference='model'."
+            raise InputError(
+                "labels",
+                f"contain every class for another reference than the model itself with "
+                f"{self.name!r}",
+                f"none of class {data.present.argmin()}",
+                USE_MODEL,
             )
         return data
 

@@ -11,10 +11,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from decal._base.errors import InputError, Setting
 from decal._base.numerics import Array, Logits, row_blocks
 
 REFERENCES = {"model": 0.0, "halfway": 0.5, "best": 1.0}
 """Shares of the way from the model to the best one, by the names of references."""
+
+USE_MODEL = ("Use ", Setting("reference", "model"), ".")
 
 MAX_NEWTON_STEPS = 100
 SHORTEST_STEP = 1e-11
@@ -105,10 +108,14 @@ class Reference:
         kept = np.delete(logits, self._left_out, axis=1)
         alone = np.isneginf(kept.max(axis=1))
         if alone.any():
-            raise ValueError(
-                "logits must leave a class unmasked that fit has seen labels of, for "
-                f"reference={self.name!r}: got none in row {int(alone.argmax())}. "
-                "Use reference='model'."
+            raise InputError(
+                "logits",
+                (
+                    "leave a class unmasked that fit has seen labels of, for ",
+                    Setting("reference", self.name),
+                ),
+                f"none in row {int(alone.argmax())}",
+                USE_MODEL,
             )
 
 
@@ -156,9 +163,11 @@ def best_model(
     label_weight = np.bincount(labels, weights, minlength=logits.shape[1]).astype(np.float64)
     present = np.flatnonzero(label_weight)
     if len(present) < 2:
-        raise ValueError(
-            f"labels must contain at least two classes for reference={name!r}: "
-            f"got only class {present[0]}. Use reference='model'."
+        raise InputError(
+            "labels",
+            ("contain at least two classes for ", Setting("reference", name)),
+            f"only class {present[0]}",
+            USE_MODEL,
         )
     at_model = _log_likelihood(logits, labels, weights)
     whole = likelihood = LogLikelihood(logits, labels, weights, present)
@@ -176,16 +185,25 @@ def best_model(
         found = _climbed(likelihood, smooth, 1 / likelihood.depth)
         left = likelihood.slope(found, scale=scale)
     if scale and found.value > -PERFECT * W:
-        raise ValueError(
-            f"labels must not be perfectly predictable for reference={name!r} with the "
-            "temperature or local sets: the best scale is infinite. Use reference='model', or "
-            "more data."
+        raise InputError(
+            "labels",
+            (
+                "not be perfectly predictable for ",
+                Setting("reference", name),
+                " with the temperature or local sets: the best scale is infinite",
+            ),
+            remedy=("Use ", Setting("reference", "model"), ", or more data."),
         )
     if found.model[-1] * likelihood.gap <= NO_SCALE:
-        raise ValueError(
-            f"logits must tell more about the labels than chance for reference={name!r} with the "
-            f"temperature or local sets: got a best scale of {found.model[-1]:.3g}. "
-            "Use reference='model'."
+        raise InputError(
+            "logits",
+            (
+                "tell more about the labels than chance for ",
+                Setting("reference", name),
+                " with the temperature or local sets",
+            ),
+            f"a best scale of {found.model[-1]:.3g}",
+            USE_MODEL,
         )
     left = max(left, whole.slope(whole(found.model), scale=scale))
     if left > OPTIMAL:

@@ -23,8 +23,7 @@ from decal._base.checks import check_count
 from decal._base.data_frames import require_same_order
 from decal._base.numerics import Array, margins, row_blocks, sigmoid
 from decal._base.top_checks import check_remainder, check_top_classes, check_top_values
-from decal.credal import IntervalCredalSet
-from decal.credal._interval_rows import row_index
+from decal.credal import IntervalCredalSet, row_index
 from decal.directions._bins import (
     BIN_WIDTH,
     WIDEST_BIN,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from decal._base.errors import listing, needs
 from decal._base.numerics import Array, Logits
-from decal.credal._boxes import IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal.distributed._partitions import (
     BadPartitionError,
     Batch,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from decal._base.checks import check_class_names
 from decal._base.errors import needs
 from decal._base.numerics import Array
-from decal.credal._boxes import IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.distributed._partitions import (
     FAN_IN,

@@ -1,10 +1,9 @@
 """Testing credal sets with labels only: can they be refuted, and how do methods compare?
 
 Labels cannot show that sets hold the true distributions. They can refute it. `refute` compares
-label frequencies with the bounds, per class and bin of inputs; `calibrated_member` asks whether
-some distribution within the sets is calibrated. "Not refuted" is not "valid". The scores compare
-methods on the same labels; none of them can be strictly proper, for no real-valued score of
-imprecise forecasts is (Seidenfeld, Schervish and Kadane, 2012).
+label frequencies with the bounds, per class and bin of inputs. "Not refuted" is not "valid". The
+scores compare methods on the same labels; none of them can be strictly proper, for no real-valued
+score of imprecise forecasts is (Seidenfeld, Schervish and Kadane, 2012).
 """
 
 from __future__ import annotations
@@ -15,17 +14,13 @@ import numpy as np
 
 from decal._base.checks import check_alpha, check_choice, check_tolerance
 from decal._base.numerics import Array
-from decal.credal import CredalSet
-from decal.decisions import SET_RULES
-from decal.evaluate._members import CalibratedMember, calibrated_member
+from decal.credal import SET_RULES, CredalSet
 from decal.evaluate.refutation import LabelledSets, Refutation, refute
 
 __all__ = [
-    "CalibratedMember",
     "Refutation",
     "band_score",
     "brier_scores",
-    "calibrated_member",
     "discounted_utility",
     "log_scores",
     "refute",

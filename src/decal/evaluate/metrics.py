@@ -88,7 +88,7 @@ def efficiency(credal: CredalSet, *, empty: str = "raise") -> float:
     decal.choose : The alpha that reaches a wanted mean width.
     """
     _require_inputs(credal)
-    sets = credal._with_members(empty) if isinstance(credal, CredalSet) else credal
+    sets = credal.with_members(empty) if isinstance(credal, CredalSet) else credal
     return 1.0 - float(np.mean(sets.upper - sets.lower)) if len(sets) else np.nan
 
 

@@ -72,7 +72,7 @@ class LabelledSets:
                 "credal must have members in every row: got bounds that no distribution satisfies "
                 f"in row {without.argmax()} ({without.sum()} rows in all). Leave such rows out."
             )
-        y = credal._labels(labels)
+        y = credal.check_labels(labels)
         tight = credal.tighten()
         lower, upper, point = tight.lower, tight.upper, credal.point
         if point is None:
@@ -227,11 +227,11 @@ def refute(
     -------
     Refutation
         Prints the refuted cells; `decal.plot.calibration_test` draws the worst,
-        `decal.plot.reliabilities` all of them.
+        `decal.plot.grid` with `reliability` all of them.
 
     See Also
     --------
-    calibrated_member : Tests whether a distribution within the sets is calibrated.
+    decal_lab.members.calibrated_member : Is a distribution within the sets calibrated?
 
     Notes
     -----

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import to_numpy
-from decal._base.errors import needs
+from decal._base.errors import InputError, needs
 
 LARGEST_SIDE = 96
 """Longest side of a thumbnail in pixels; smaller pictures are kept as they are."""
@@ -214,9 +214,11 @@ def _from_folder(folder: Path, total: int) -> Callable[[int], Path]:
             by_row[row] = path
     missing = next((row for row in range(total) if row not in by_row), None)
     if missing is not None:
-        raise ValueError(
-            f"images must have a file for every row, 0 to {total - 1}: got none for row {missing} "
-            f"in {folder}. Name them by row, such as {missing}.png, or pass a list of paths."
+        raise InputError(
+            "images",
+            f"have a file for every row, 0 to {total - 1}",
+            f"none for row {missing} in {folder}",
+            (f"Name them by row, such as {missing}.png, ", "or pass a list of paths."),
         )
     return by_row.__getitem__
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
-from decal._base.errors import listing
+from decal._base.errors import InputError, Words, listing
 from decal.io.folders import CHECKPOINT_ENDING, Folder, Layout, Part, UnreadableError
 from decal.io.locks import only_writer_of
 from decal.io.sources import LogitSource
@@ -309,7 +309,7 @@ def learn(
     every: float = EVERY,
     skip_bad: bool = False,
     monitor: Monitor | None = None,
-) -> dict[str, str]:
+) -> dict[str, Words]:
     """Fit a model on all files of a folder, or continue where an earlier call was stopped.
 
     Parameters
@@ -330,7 +330,7 @@ def learn(
 
     Returns
     -------
-    dict of str to str
+    dict of str to Words
         What is wrong with the files left out, by name. A later call with the same checkpoint, after
         their repair, adds them.
     """
@@ -356,7 +356,7 @@ def learn(
                 _learn_part(model, part, source, state, keeper, monitor)
         except UnreadableError as error:
             state.abandon()
-            faults[part.name] = str(error)
+            faults[part.name] = error.words
             if skip_bad:
                 continue
             if state.done:
@@ -414,13 +414,10 @@ class _Keeper:
         self.wait = max(self.every, (self.last - begun) / LARGEST_SHARE) if self.every else 0.0
 
 
-def _all_evidence(state: FitProgress, folder: Folder, faults: Mapping[str, str]) -> StreamedModel:
+def _all_evidence(state: FitProgress, folder: Folder, faults: Mapping[str, Words]) -> StreamedModel:
     """What all files say; ValueError if they say nothing."""
     if not state.done:
-        raise ValueError(
-            f"{folder.path} must hold a file that can be fitted: got {len(faults)} bad ones. "
-            f"{next(iter(faults.values()))}"
-        )
+        raise folder.all_bad("fitted", faults)
     if not state.finished_rows:
         raise folder.without_rows()
     if state.evidence is None:
@@ -448,15 +445,15 @@ def _remaining(folder: Folder, state: FitProgress, checkpoint: FitCheckpoint) ->
 
 
 def _refusal(
-    faults: dict[str, str], folder: Folder, state: FitProgress, checkpoint: FitCheckpoint
-) -> ValueError:
+    faults: dict[str, Words], folder: Folder, state: FitProgress, checkpoint: FitCheckpoint
+) -> InputError:
     """An error about bad parts that says what is kept and what can be done."""
     first, *others = faults
-    message = faults[first]
+    message = ""
     if others:
         message += f" So {len(others):,} more: {listing(others)}."
     if len(folder.parts) > 1:
         if state.done:
             message += f" {checkpoint.path} keeps {state}."
         message += " Repair or remove it and run the same command again, or add --skip-bad."
-    return ValueError(message)
+    return InputError((faults[first], message))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from decal._base.errors import InputError, listing
+from decal._base.errors import InputError, Words, listing
 from decal.io.formats import READABLE, either
 from decal.io.sources import Chunk, LogitSource, lists_of_nothing, open_source
 
@@ -102,11 +102,10 @@ class Part:
         except (ValueError, OSError) as error:
             if isinstance(error, OSError) and error.errno not in FAULTS_OF_A_FILE:
                 raise
-            text = str(error)
-            named = any(path.name in text for path in (self.path, *others))
-            raise UnreadableError(
-                text if named else f"{self.path} must be readable: got {text}"
-            ) from error
+            words = error.words if isinstance(error, InputError) else str(error)
+            if not any(path.name in str(error) for path in (self.path, *others)):
+                words = f"{self.path} must be readable: got ", words
+            raise UnreadableError(words) from error
 
     def chunks(self, source: LogitSource, *arguments: int) -> Iterator[Chunk]:
         """`source.chunks`, a source that reads this file; UnreadableError if that fails.
@@ -200,17 +199,23 @@ class Folder:
         files = f"{len(self.parts):,} empty file{'s' * (len(self.parts) != 1)}"
         return ValueError(f"{self.path} must hold at least one row: got {files}.")
 
+    def all_bad(self, what: str, faults: Mapping[str, Words]) -> InputError:
+        """The error about parts none of which can be read, or fitted."""
+        fact = f"{len(faults)} bad ones"
+        fault = next(iter(faults.values()))
+        return InputError(str(self.path), f"hold a file that can be {what}", fact, fault)
+
     def survey(self, parts: Iterable[Part], layout: Layout | None = None) -> Survey:
         """Open parts without reading their numbers, and note those that cannot be read."""
         rows: dict[str, int | None] = {}
-        faults = {}
+        faults: dict[str, Words] = {}
         first: dict[str, LogitSource] = {}
         for part in parts:
             try:
                 with part.reading(*self.companions):
                     source = self.open(part, layout)
             except UnreadableError as error:
-                faults[part.name] = str(error)
+                faults[part.name] = error.words
                 continue
             if layout is None and not lists_of_nothing(source.logits):
                 layout = Layout(source.logits.width, source.classes)
@@ -233,7 +238,7 @@ class Survey:
         That of the first intact part; None if there is none.
     rows : mapping of str to int or None
         The number of rows of every intact part, by name; None where only reading tells it.
-    faults : mapping of str to str
+    faults : mapping of str to Words
         What is wrong with the other parts, by name.
     still_open : dict of str to LogitSource
         The first intact part, if it was not asked for yet: a single file is opened only once.
@@ -242,7 +247,7 @@ class Survey:
     folder: Folder
     layout: Layout | None
     rows: Mapping[str, int | None]
-    faults: Mapping[str, str]
+    faults: Mapping[str, Words]
     still_open: dict[str, LogitSource]
 
     @property

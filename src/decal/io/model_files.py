@@ -6,12 +6,14 @@ import hashlib
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
+from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from decal._base.errors import InputError
 from decal.io import gate, whole_files
 
 FORMAT = "decal-model"
@@ -19,6 +21,8 @@ VERSION = 3
 READABLE = (1, 2, 3)
 SEALED = 3
 """Files have a checksum from this version on."""
+
+SAVED = "be a file that `save` wrote"
 
 KINDS = {
     FORMAT: "decal.Decalibrator",
@@ -31,6 +35,7 @@ KINDS = {
 """What files of every kind hold; its `load` reads them."""
 
 Arrays = dict[str, NDArray[Any]]
+M = TypeVar("M")
 
 PathOrFile = Path | BinaryIO
 """Where a model is: a path, or a file open for bytes."""
@@ -109,6 +114,18 @@ def read_settings(file: PathOrFile) -> dict[str, Any]:
         return _opened(file, None, stack)[1]
 
 
+def packed(model: Any) -> NDArray[np.uint8]:
+    """The file of a model as an array of bytes, to be kept in the file of another."""
+    file = BytesIO()
+    model.save(file)
+    return np.frombuffer(file.getvalue(), dtype=np.uint8)
+
+
+def unpacked(array: NDArray[np.uint8], load: Callable[[BinaryIO], M]) -> M:
+    """What `packed` has made an array of, by the `load` of its kind."""
+    return load(BytesIO(array.tobytes()))
+
+
 def _opened(
     file: PathOrFile, kind: str | None, stack: ExitStack
 ) -> tuple[gate.Archive, dict[str, Any]]:
@@ -126,11 +143,9 @@ def _opened(
 def _guarded(path: object) -> AbstractContextManager[None]:
     """A context in which whatever is wrong becomes a ValueError about a file of another kind."""
 
-    def complaint(reason: str) -> ValueError:
-        return ValueError(
-            f"path must be a file that `save` wrote: got {path}, which is not one, or is damaged "
-            f"({reason})."
-        )
+    def complaint(reason: str) -> InputError:
+        fact = f"{path}, which is not one, or is damaged ({reason})"
+        return InputError("path", SAVED, fact)
 
     return gate.intact(path, complaint)
 
@@ -140,7 +155,7 @@ def _require_format(settings: Any, path: object, kind: str | None) -> None:
     if found == FORMAT:
         found = settings.get("kind", settings.get("model", FORMAT))
     if not isinstance(found, str) or found not in KINDS:
-        raise ValueError(f"path must be a file that `save` wrote: got {path}, of another format.")
+        raise InputError("path", SAVED, f"{path}, of another format")
     if settings.get("version") not in READABLE:
         raise ValueError(
             f"path must be of model format {VERSION} or older: got {path}, of format "
@@ -148,9 +163,11 @@ def _require_format(settings: Any, path: object, kind: str | None) -> None:
         )
     if kind not in (None, found):
         wanted, held = (KINDS[name].rpartition(".")[2] for name in (kind, found))
-        raise ValueError(
-            f"path must hold a {wanted}: got {path}, which holds a {held}. "
-            f"Load it with {KINDS[found]}.load."
+        raise InputError(
+            "path",
+            f"hold a {wanted}",
+            (f"{path}, which ", f"holds a {held}"),
+            f"Load it with {KINDS[found]}.load.",
         )
 
 
@@ -158,9 +175,11 @@ def _require_unchanged(settings: dict[str, Any], arrays: Arrays, path: object) -
     """ValueError if this is not what was written; the checksum is taken out of the settings."""
     told = settings.pop("checksum", None)
     if settings["version"] >= SEALED and told != checksum(settings, arrays):
-        raise ValueError(
-            f"path must be a file as `save` wrote it: got {path}, which was changed since: its "
-            "checksum does not fit its numbers. Save the model again, or copy the file anew."
+        raise InputError(
+            "path",
+            "be a file as `save` wrote it",
+            f"{path}, which was changed since: its checksum does not fit its numbers",
+            "Save the model again, or copy the file anew.",
         )
 
 

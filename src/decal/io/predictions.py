@@ -16,7 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from decal._base.checks import check_alpha
-from decal.credal._boxes import IntervalCredalSet
+from decal._base.errors import PYTHON, InputError, Words
+from decal.credal import IntervalCredalSet
 from decal.io.checkpoints import Monitor, Stopped
 from decal.io.folders import Folder, Layout, Part, UnreadableError
 from decal.io.formats import arrow
@@ -160,12 +161,10 @@ def _predict_missing(
             with survey.open(part) as source:
                 run.rows[part.name] = _predict_part(predict, source, layout, part, run, monitor)
         except UnreadableError as error:
-            run.faults[part.name] = str(error)
+            run.faults[part.name] = error.words
             if not skip_bad:
-                raise ValueError(
-                    f"{run.faults[part.name]} {run}. Repair or remove it and run the same command "
-                    "again, or add --skip-bad."
-                ) from error
+                advice = "Repair or remove it and run the same command again, or add --skip-bad."
+                raise InputError((error.words, f" {run}. {advice}")) from error
 
 
 def _predict_part(
@@ -182,12 +181,12 @@ def _predict_part(
         for chunk in part.chunks(source):
             if monitor.stopping():
                 raise Stopped(str(run))
-            append(predict(chunk.logits)._named(chunk.ids))
+            append(predict(chunk.logits).with_index(chunk.ids))
             rows += len(chunk)
             monitor.advance(len(chunk))
         if not rows:  # the columns alone
             nameless = {name: np.empty(0, dtype=str) for name in source.ids}
-            append(predict(np.empty((0, layout.width)))._named(nameless or None))
+            append(predict(np.empty((0, layout.width))).with_index(nameless or None))
         part.require_unchanged()
     return rows
 
@@ -213,7 +212,7 @@ class _Run:
         What all predictions of the run have in common.
     rows : dict of str to int
         The number of rows of every finished part, by name.
-    faults : dict of str to str
+    faults : dict of str to Words
         What is wrong with the parts left out, by name.
     """
 
@@ -221,7 +220,7 @@ class _Run:
     out: Path
     origin: Mapping[str, Any]
     rows: dict[str, int] = field(default_factory=dict)
-    faults: dict[str, str] = field(default_factory=dict)
+    faults: dict[str, Words] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.out} holds {len(self.rows):,} of {len(self.folder.parts):,} files"
@@ -272,9 +271,7 @@ class _Run:
     def finish(self) -> dict[str, Any]:
         """Write the manifest; ValueError if no part could be predicted."""
         if not self.rows:
-            raise ValueError(
-                f"{self.folder.path} must hold a file that can be read: got {self.faults}."
-            )
+            raise self.folder.all_bad("read", self.faults)
         if not any(self.rows.values()):
             raise self.folder.without_rows()
         manifest = {
@@ -290,11 +287,11 @@ class _Run:
                 for part in self.folder.parts
                 if part.name in self.rows
             ],
-            "skipped": self.faults,
+            "skipped": {name: PYTHON.say(fault) for name, fault in self.faults.items()},
         }
         with replacing(self.out / MANIFEST) as partial:
             partial.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-        return manifest
+        return manifest | {"skipped": self.faults}
 
 
 def _read_note(target: Path) -> tuple[dict[str, Any], int] | None:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.numerics import Array
-from decal.credal._boxes import IntervalCredalSet
+from decal.credal import IntervalCredalSet
 from decal.io.formats import FORMATS, arrow, either, file_format
 from decal.io.whole_files import replacing, write_npz
 

@@ -287,8 +287,6 @@ def _of_choices(choices: Any) -> list[Mapping[str, Any]]:
 
 def _of_mappings(logprobs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The form of completions: parallel lists, and a mapping from tokens to numbers."""
-    if logprobs["top_logprobs"] is None:
-        raise ValueError(f"top_logprobs must list tokens: got None. {ASK}")
     tops = _listed(logprobs, "top_logprobs")
     unknown = {"tokens": [None] * len(tops), "token_logprobs": [None] * len(tops)}
     given = {**unknown, **{key: logprobs[key] for key in unknown if logprobs.get(key)}}
@@ -325,6 +323,7 @@ def _of_outputs(outputs: Any) -> list[Mapping[str, Any]]:
 
 
 def _position(entry: Any, index: int) -> Position:
+    """What an entry tells of its token; ValueError if that is no log-probability."""
     if not isinstance(entry, Mapping):
         raise ValueError(f"position {index} must be an object: got {_kind(entry)}.")
     if "top_probs" in entry or "probs" in entry:
@@ -366,6 +365,7 @@ def _bounded(
 
 
 def _pair(item: Any, index: int) -> tuple[str, float]:
+    """A token and its log-probability."""
     if not isinstance(item, Mapping) or "logprob" not in item or item.get("token") is None:
         keys = sorted(item) if isinstance(item, Mapping) else _kind(item)
         raise ValueError(

@@ -6,6 +6,7 @@ import inspect
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -88,35 +89,25 @@ def label_logits(
     Logits are not normalised: the rest is the probability of saying something else. Labels whose
     tokens begin those of another, so that they would count twice, are refused.
     """
-    if templates is not None and not isinstance(templates, str):
-        items = list(_several(prompts))
-        options: dict[str, Any] = {"chat": chat, "batch_size": batch_size, "progress": progress}
-        each = [
-            label_logits(model, tokenizer, items, verbaliser, templates=template, **options)
-            for template in check_templates(templates)
-        ]
-        return np.stack(each)
-    filled: Iterable[Any] = _several(prompts)
+    versions = [_several(prompts)]
     if templates is not None:
-        (template,) = check_templates([templates])
-        filled = [fill(template, item, i) for i, item in enumerate(filled)]
+        texts = check_templates([templates] if isinstance(templates, str) else templates)
+        versions = [[fill(text, item, i) for i, item in enumerate(versions[0])] for text in texts]
     reader = Reader.of(model, tokenizer)
     spellings = [_sequences(tokenizer, own) for own in verbaliser.spellings]
     _require_apart(spellings, verbaliser, tokenizer)
-    rows = [reader.encode(prompt, i, chat) for i, prompt in enumerate(filled)]
-    return _scored(reader, rows, spellings, batch_size, progress)
+    each = []
+    for version in versions:
+        rows = [reader.encode(prompt, i, chat) for i, prompt in enumerate(version)]
+        each.append(_scored(reader, rows, spellings, batch_size, progress))
+    return each[0] if templates is None or isinstance(templates, str) else np.stack(each)
 
 
 def vocabulary_tokens(tokenizer: Any, size: int | None = None) -> list[str]:
-    """The tokens of a tokenizer by number, for `decal.llm.vocabulary_masses`.
+    """The tokens of a tokenizer of transformers by number, for `decal.llm.vocabulary_masses`.
 
-    Parameters
-    ----------
-    tokenizer
-        Of transformers.
-    size : int, optional
-        The number of columns of the model, which may be more than the tokenizer has tokens: the
-        others are called "".
+    `size` is the number of columns of the model. If the tokenizer has fewer tokens, the others are
+    called "".
     """
     count = len(tokenizer)
     size = count if size is None else check_count(size, "size")
@@ -127,7 +118,8 @@ def vocabulary_tokens(tokenizer: Any, size: int | None = None) -> list[str]:
 # Prompts
 
 
-def _several(prompts: Any) -> Iterable[Any]:
+def _several(prompts: Any) -> list[Any]:
+    """A list of prompts, of which there must be one or more."""
     if isinstance(prompts, str | Mapping):
         raise ValueError("prompts must be a list of prompts: got one prompt. Put it in a list.")
     found = list(prompts)
@@ -150,6 +142,7 @@ def check_templates(templates: Iterable[Any]) -> tuple[str, ...]:
 
 
 def _fields(template: str) -> list[str]:
+    """What the braces of a template hold: nothing, or a name."""
     try:
         return [field for _, field, *_ in string.Formatter().parse(template) if field is not None]
     except ValueError as error:
@@ -188,20 +181,19 @@ def _sequences(tokenizer: Any, spellings: Iterable[str]) -> list[Ids]:
 
 
 def _require_apart(spellings: list[list[Ids]], verbaliser: Verbaliser, tokenizer: Any) -> None:
-    for k, own in enumerate(spellings):
+    """ValueError if a label has no tokens, or if its tokens begin those of another."""
+    labelled = list(zip(verbaliser.classes, spellings, strict=True))
+    for name, own in labelled:
         if not own:
+            raise ValueError(f"labels must be spelled by tokens: got none for {name!r}.")
+    pairs = [(name, ids) for name, own in labelled for ids in own]
+    for (first, a), (second, b) in permutations(pairs, 2):
+        if first != second and b[: len(a)] == a:
             raise ValueError(
-                f"labels must be spelled by tokens: got none for {verbaliser.classes[k]!r}."
+                f"labels must not begin each other: got {tokenizer.decode(list(a))!r} for "
+                f"{first!r} and {tokenizer.decode(list(b))!r} for {second!r}. Spell them in other "
+                "ways."
             )
-        for j, others in enumerate(spellings):
-            for a in own if j != k else ():
-                for b in others:
-                    if b[: len(a)] == a:
-                        raise ValueError(
-                            f"labels must not begin each other: got {tokenizer.decode(list(a))!r} "
-                            f"for {verbaliser.classes[k]!r} and {tokenizer.decode(list(b))!r} for "
-                            f"{verbaliser.classes[j]!r}. Spell them in other ways."
-                        )
 
 
 def _scored(

@@ -56,7 +56,7 @@ def spread(
         )
     M, n, K = logits.shape
     p = softmax(logits.reshape(M * n, K)).reshape(M, n, K)
-    hull = HullCredalSet(p.transpose(1, 0, 2), axis=1, classes=classes)._named(index)
+    hull = HullCredalSet(p.transpose(1, 0, 2), axis=1, classes=classes).with_index(index)
     return hull if how == "hull" else hull.box()
 
 

@@ -30,8 +30,7 @@ from decal._base.checks import (
 )
 from decal._base.data_frames import ROW, by_name, require_same_order
 from decal._base.numerics import Array, softmax
-from decal.credal import IntervalCredalSet
-from decal.credal._interval_rows import row_index
+from decal.credal import IntervalCredalSet, row_index
 from decal.decalibrator import Decalibrator
 from decal.decalibrator import decalibrate as decalibrate_logits
 from decal.directions import (
@@ -109,18 +108,7 @@ class LabelMasses:
             )
         model = decalibrator._taking_logits()
         present = np.isfinite(decalibrator.reference_model.center)
-        return self.outer(lambda logits: model.predict(logits, alpha=alpha), present)
-
-    def outer(
-        self, box: Callable[[Array], IntervalCredalSet], present: NDArray[np.bool_]
-    ) -> IntervalCredalSet:
-        """The boxes that hold `box(logits)`, (n, K), of all masses between the bounds.
-
-        `present`, (K,), tells which labels the reference of `box` does not leave out.
-        """
-        bounds = outer_box(self.lower, self.upper, self.middle, box, present)
-        found = IntervalCredalSet._trusted(*bounds, self.classes)
-        return found if self.names is None else found.with_index(list(self.names))
+        return outer_boxes(self, lambda logits: model.predict(logits, alpha=alpha), present)
 
     def require_order_of(self, labels: Any) -> None:
         """ValueError if labels (n,) are of these answers in another order.
@@ -340,9 +328,9 @@ def label_probabilities(masses: LabelMasses) -> IntervalCredalSet:
 
     def box(logits: Array) -> IntervalCredalSet:
         p = softmax(logits)
-        return IntervalCredalSet._trusted(p, p, p, masses.classes)
+        return IntervalCredalSet.unchecked(p, p, p, masses.classes)
 
-    return masses.outer(box, np.ones(masses.shape[1], dtype=bool))
+    return outer_boxes(masses, box, np.ones(masses.shape[1], dtype=bool))
 
 
 def _require_bounds_taken(model: Decalibrator) -> None:
@@ -374,23 +362,21 @@ def margin_bounds(masses: LabelMasses) -> tuple[Array, Array]:
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
 
-def outer_box(
-    least: Array,
-    most: Array,
-    middle: Array,
+def outer_boxes(
+    masses: LabelMasses,
     box: Callable[[Array], IntervalCredalSet],
     present: NDArray[np.bool_],
-) -> tuple[Array, Array, Array]:
-    """Bounds and point (n, K) of the outer box, for log-masses (n, K) between `least` and `most`.
+) -> IntervalCredalSet:
+    """The boxes that hold `box(logits)`, (n, K), of all masses between their bounds.
 
-    `box` makes boxes of logits; its bounds of label j grow with logit j and fall with the others.
-    `present`, (K,), are the labels that its reference does not leave out.
+    Its bounds of label j grow with logit j and fall with the others. `present`, (K,), are the
+    labels that its reference does not leave out.
     """
-    inside = box(middle)
+    inside = box(masses.middle)
     low, high = np.array(inside.lower), np.array(inside.upper)
-    rows = np.flatnonzero((least != most).any(axis=1))
+    rows = np.flatnonzero(~masses.exact)
     if rows.size:
-        least, most = least[rows], most[rows]
+        least, most = masses.lower[rows], masses.upper[rows]
         for j in range(least.shape[1]):
             low[rows, j] = _bound(box, most, least, j, np.isneginf(least[:, j]), 0.0, low[rows, j])
             # Without a rival that certainly has mass, the label may have all of it.
@@ -398,7 +384,8 @@ def outer_box(
             rivals[j] = False
             unrivalled = np.isneginf(least[:, rivals]).all(axis=1)
             high[rows, j] = _bound(box, least, most, j, unrivalled, 1.0, high[rows, j])
-    return low, high, np.asarray(inside.point)
+    found = IntervalCredalSet.unchecked(low, high, np.asarray(inside.point), masses.classes)
+    return found if masses.names is None else found.with_index(list(masses.names))
 
 
 def _bound(

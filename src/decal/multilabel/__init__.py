@@ -30,8 +30,7 @@ from decal._base.label_checks import check_answers, read_label_logits, require_p
 from decal._base.markup import table
 from decal._base.numerics import Array, Logits, budget, for_each_block, sigmoid
 from decal._base.settings import FrozenSettings
-from decal.credal import MultiLabelCredalSet
-from decal.credal._warnings import warn_if_vacuous
+from decal.credal import MultiLabelCredalSet, warn_if_vacuous
 from decal.decalibrator import FAR_FROM_REFERENCE
 from decal.directions import (
     BUILT_IN,
@@ -341,9 +340,9 @@ class MultiLabelDecalibrator(FrozenSettings):
                 low[rows, unknown], high[rows, unknown] = 0.0, 1.0
 
         for_each_block(block, *z.shape)
-        sets = MultiLabelCredalSet._trusted(low, high, point, learnt.names)
+        sets = MultiLabelCredalSet.unchecked(low, high, point, learnt.names)
         warn_if_vacuous(sets, level, self._said)
-        return sets._named(index_of(logits, ids, rows=len(z)))
+        return sets.with_index(index_of(logits, ids, rows=len(z)))
 
     @property
     def _known(self) -> LabelEvidence:

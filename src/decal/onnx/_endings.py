@@ -15,7 +15,7 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from decal._base.errors import listing
+from decal._base.errors import InputError, Setting, listing
 
 UNCHANGED = ("Cast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 """Operators that hand on their first input: its numbers stay what they are."""
@@ -91,17 +91,18 @@ def choose_output(
     """
     if output is not None:
         if output not in present:
-            raise ValueError(
-                f"output must be one of the model's, {listing(present)}: got {output!r}."
-            )
+            rule = f"be one of the model's, {listing(present)}"
+            raise InputError(Setting("output"), rule, repr(output))
         return output
     bounds = head_outputs(present, told)
     found = [name for name in scores if name not in bounds]
     if len(found) != 1:
         but = f", where {listing(bounds)} are bounds of a head" if bounds else ""
-        raise ValueError(
-            f"output must be given if not one output alone holds numbers per class: got "
-            f"{listing(found) or 'none'} of {listing(present)}{but}. Pass output=."
+        raise InputError(
+            Setting("output"),
+            "be given if not one output alone holds numbers per class",
+            f"{listing(found) or 'none'} of {listing(present)}{but}",
+            "Pass output=.",
         )
     return found[0]
 

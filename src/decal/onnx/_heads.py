@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, version_converter
 from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
 from decal._base.checks import check_alpha
-from decal._base.errors import listing
+from decal._base.errors import InputError, Setting, listing
 from decal.decalibrator import Decalibrator
 from decal.directions import (
     BUILT_IN,
@@ -224,9 +224,11 @@ def _require_writable(decalibrator: Decalibrator, alpha: float | None) -> float:
     require_capability(decalibrator.directions, "exports", "ONNX", "Use Decalibrator.predict.")
     foreign = [d.name for d in decalibrator.directions if type(d) not in BUILT_IN.values()]
     if foreign:
-        raise ValueError(
-            f"directions must be decal's own, {', '.join(BUILT_IN)}: got {', '.join(foreign)}. "
-            "Export a decal.torch.CredalHead with torch.onnx.export instead."
+        raise InputError(
+            "directions",
+            f"be decal's own, {', '.join(BUILT_IN)}",
+            ", ".join(foreign),
+            "Export a decal.torch.CredalHead with torch.onnx.export instead.",
         )
     decalibrator.reference_model  # noqa: B018  refuses what is not fitted
     return decalibrator.alpha if alpha is None else check_alpha(alpha)
@@ -237,21 +239,32 @@ def _attachment(
 ) -> str:
     """The value that the head takes: logits or probabilities, as the decalibrator was fitted on."""
     if end.kind == "sigmoid":
-        raise ValueError(
-            f"output must be a choice between classes: got {output!r}, which a Sigmoid makes, a "
-            "separate question per label. Use decal.MultiLabelDecalibrator on its logits."
+        raise InputError(
+            "output",
+            "be a choice between classes",
+            f"{output!r}, which a Sigmoid makes, a separate question per label",
+            "Use decal.MultiLabelDecalibrator on its logits.",
         )
     if decalibrator.probabilities:
         if not end.kind:
-            raise ValueError(
-                f"decalibrator must take logits, as the graph's output {output!r} is no Softmax: "
-                "got one with probabilities=True. Fit it on what decal.onnx.run returns."
+            raise InputError(
+                "decalibrator",
+                f"take logits, as the graph's output {output!r} is no Softmax",
+                ("one with ", Setting("probabilities", True)),
+                "Fit it on what decal.onnx.run returns.",
             )
         return end.value
     if end.kind == "probabilities":
-        raise ValueError(
-            f"decalibrator must take probabilities, as {end.op} makes them in this graph: got one "
-            "for logits. Fit it with probabilities=True on run(..., read='probabilities')."
+        raise InputError(
+            "decalibrator",
+            f"take probabilities, as {end.op} makes them in this graph",
+            "one for logits",
+            (
+                "Fit it with ",
+                Setting("probabilities", True),
+                " on run(..., read='probabilities')",
+                ".",
+            ),
         )
     return expose_logits(graph, end, prefix) if end.kind else end.value
 
@@ -284,9 +297,11 @@ def _require_new(names: tuple[str, str], graph: onnx.GraphProto) -> None:
     taken = [name for name in names if name in known]
     if len(names) != 2 or names[0] == names[1] or taken:
         fact = f"{taken[0]!r}, which is in the graph" if taken else repr(names)
-        raise ValueError(
-            f"names must be two that the graph does not have: got {fact}. Pass others, such as "
-            "names=('credal_lower', 'credal_upper')."
+        raise InputError(
+            Setting("names"),
+            "be two that the graph does not have",
+            fact,
+            "Pass others, such as names=('credal_lower', 'credal_upper').",
         )
 
 

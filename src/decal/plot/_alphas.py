@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,48 +12,33 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import FuncNorm
-from numpy.typing import NDArray
 
 from decal._base.checks import check_alphas, check_count, check_scores, to_numpy
 from decal._base.data_frames import by_name, is_frame
 from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
 from decal.choose import AlphaPath, Predictor
-from decal.plot._beside import beside
-from decal.plot._fonts import drawable, literal, wrapped
+from decal.plot._fonts import beside, drawable, literal, unit, wrapped
 from decal.plot._one_input import class_names, one_row, true_row
 from decal.plot._style import (
+    DOTTED,
     EIGHT_ON_DARK,
     EIGHT_ON_LIGHT,
     Ink,
+    Panels,
     axes_or_new,
     bar_handle,
     frame,
-    halo,
     inks,
     legend_below,
     line_handle,
-    mark_handle,
     probability_axis,
-    unit,
 )
 
 MARKERS = "osD^vPXh"
-LEVELS = 101
-"""Default number of alphas in a path, evenly spaced on the stretched axis from 1 to 0."""
 
-MARKED = (0.5, 0.8, 0.9, 0.95)
-"""Alphas that several paths are joined at, by default."""
-
-SAME_ALPHA, FEW_POINTS = 0.011, 20
-"""How far a path's nearest alpha may be from that of a line; larger marks for so few points."""
-
-ALONE, FEW, MANY = 64, 26, 12
-"""Areas of marks: of a method that is one point, and of those with few or many, in points²."""
-
-PANELS = 3
-STRETCHED_TICKS = (1, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0)
-SPARSE_TICKS = (1, 0.9, 0.5, 0)
+SAME_ALPHA = 0.011
+"""How far a path's nearest alpha may be from that of a line that joins several paths."""
 
 Curve = AlphaPath | tuple[Any, Any, Any]
 
@@ -108,7 +94,7 @@ def tradeoff(
     curves = {name: _curve(path, name) for name, path in _named(paths).items()}
     several = len(curves) > 1
     if mark is None:
-        mark = MARKED if several else ()
+        mark = (0.5, 0.8, 0.9, 0.95) if several else ()
     levels = [float(a) for a in check_alphas(list(mark))] if len(mark) else []
     ax = axes_or_new(ax, *((5.2, 4.8) if several else (4.2, 3.6)))
     ink = frame(ax)
@@ -156,12 +142,12 @@ def _methods(
         marker = MARKERS[(m + m // len(MARKERS)) % len(MARKERS)]
         order = np.argsort(alpha)
         ax.plot(efficiency[order], coverage[order], color=colour, lw=1.2 * unit(), zorder=2)
-        size = ALONE if len(alpha) == 1 else FEW if len(alpha) <= FEW_POINTS else MANY
+        size = 64 if len(alpha) == 1 else 26 if len(alpha) <= 20 else 12  # points²
         ax.scatter(
             efficiency, coverage, c=colour, marker=marker, s=size * unit() ** 2,
             linewidths=0.4 * unit(), edgecolors=ink.face, zorder=3, clip_on=False, gid=name,
         )  # fmt: skip
-        handles.append(mark_handle(name, colour, marker, ink))
+        handles.append(ink.mark_handle(name, colour, marker))
     return handles
 
 
@@ -176,7 +162,7 @@ def _equal_alphas(ax: Axes, curves: Sequence[Array], levels: Sequence[float], in
         if not points:
             continue
         x, y = np.array(sorted(points, key=lambda p: p[0] + p[1])).T
-        ax.plot(x, y, color=ink.muted, lw=0.8 * unit(), ls=(0, (1, 2)), zorder=1.5)
+        ax.plot(x, y, color=ink.muted, lw=0.8 * unit(), ls=DOTTED, zorder=1.5)
         ax.annotate(
             f"{level:g}", (x[-1], y[-1]), (4 * unit(), 3 * unit()), textcoords="offset points",
             fontsize="small", color=ink.muted, zorder=4,
@@ -236,7 +222,7 @@ def alpha_path(
         The input's true distribution.
     top : int
         Number of classes, at most five: the most probable by prediction, at alpha = 1. For more,
-        see `alpha_paths`.
+        ``plot.grid(plot.alpha_path, model, logits)`` gives every class a panel.
     legend : bool
         Whether there is one.
 
@@ -262,7 +248,7 @@ def alpha_path(
     if len(chosen) > len(ink.models):
         raise ValueError(
             f"top must be at most {len(ink.models)}, a colour for each class: got {top}. "
-            "decal.plot.alpha_paths gives every class a panel."
+            "decal.plot.grid(decal.plot.alpha_path, ...) gives every class a panel."
         )
     handles: list[Artist] = []
     for k, colour in zip(chosen, ink.colours(len(chosen), None), strict=True):
@@ -274,53 +260,15 @@ def alpha_path(
     return ax
 
 
-def alpha_paths(
-    model: Predictor,
-    logits: Any,
-    *,
-    alphas: Any = None,
-    truth: Any = None,
-    top: int = 9,
-    ncols: int | None = None,
-) -> NDArray[Any]:
-    """One input's intervals as alpha falls from 1 to 0, a panel per class on a new figure.
-
-    Parameters
-    ----------
-    model, logits, alphas, truth
-        As for `alpha_path`.
-    top : int
-        Number of classes: the most probable by prediction, at alpha = 1.
-    ncols : int, optional
-        Panels in a line, by default at most three.
-
-    Returns
-    -------
-    (lines, columns) array of axes
-        Those that remain empty are not visible. The other classes' bounds are grey lines.
-
-    Examples
-    --------
-    >>> import decal
-    >>> from decal import plot
-    >>> d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9, classes=["no", "yes"])
-    >>> [ax.get_title() for ax in plot.alpha_paths(d, [0.5, 0.0]).flat]
-    ['no', 'yes']
-    """
-    from matplotlib import pyplot as plt
-
+def alpha_path_panels(
+    model: Predictor, logits: Any, *, alphas: Any = None, truth: Any = None, top: int = 9
+) -> Panels:
+    """A panel for each of one input's most probable classes: see `decal.plot.grid`."""
     bands = _bands(model, logits, alphas, truth)
     chosen = bands.most_probable(check_count(top, "top"))
-    columns = min(len(chosen), PANELS if ncols is None else check_count(ncols, "ncols"))
-    lines = -(-len(chosen) // columns)
-    figure, axes = plt.subplots(
-        lines, columns, sharex=True, sharey=True, squeeze=False, layout="constrained",
-        figsize=(2.4 * columns * unit(), (1.9 * lines + 0.5) * unit()),
-    )  # fmt: skip
     labels, families = drawable([bands.names[k] for k in chosen], [f"class {k}" for k in chosen])
-    for ax in axes.flat[len(chosen) :]:
-        ax.set_visible(False)
-    for ax, k, label in zip(axes.flat, chosen, labels, strict=False):
+
+    def draw(ax: Axes, k: int, label: str) -> None:
         ink = frame(ax)
         for other in chosen:
             for bound in (bands.lower, bands.upper):
@@ -330,20 +278,19 @@ def alpha_paths(
         ax.set_title(
             wrapped(label, 28, 2), fontsize="small", color=inks(ax)[1].text, **literal(families)
         )
-        ax.label_outer()
-    for ax in axes.flat[max(len(chosen) - columns, 0) : len(chosen)]:  # the lowest of each column
-        ax.tick_params(labelbottom=True)
-        ax.set_xlabel("alpha")
-    ink, around = inks(axes[0, 0])
-    figure.legend(
-        handles=[
-            bar_handle("interval", ink.tint(ink.models[0])), *_samples(bands, ink.models[0], ink),
-            line_handle("other classes", ink.grid),
-        ],
-        loc="outside lower center", ncols=4 if columns > 2 else 2, frameon=False, fontsize="small",
-        labelcolor=around.text, handlelength=1.1,
-    )  # fmt: skip
-    return axes
+
+    def handles(ink: Ink) -> list[Artist]:
+        colour = ink.models[0]
+        interval = bar_handle("interval", ink.tint(colour))
+        return [interval, *_samples(bands, colour, ink), line_handle("other classes", ink.grid)]
+
+    return Panels(
+        [partial(draw, k=k, label=label) for k, label in zip(chosen, labels, strict=True)],
+        columns=3,
+        size=(2.4, 1.9),
+        around=(0.0, 0.5),
+        handles=handles,
+    )
 
 
 @dataclass(frozen=True)
@@ -364,7 +311,7 @@ class Bands:
 
 
 def _bands(model: Predictor, logits: Any, alphas: Any, truth: Any) -> Bands:
-    even = _unstretched(np.linspace(1, 0, LEVELS))
+    even = _unstretched(np.linspace(1, 0, 101))
     levels = even if alphas is None else np.sort(check_alphas(alphas))[::-1]
     if not is_frame(logits):
         given = by_name(logits, getattr(model, "classes", None), np.size(logits), "logits")
@@ -393,7 +340,7 @@ def _band(ax: Axes, bands: Bands, k: int, colour: str, ink: Ink) -> None:
     for bound in (low, high):
         ax.plot(bands.levels, bound, color=colour, lw=1.3 * unit(), clip_on=False)
     if bands.point is not None:
-        ax.axhline(bands.point[k], color=colour, lw=0.9 * unit(), ls=(0, (1, 2)))
+        ax.axhline(bands.point[k], color=colour, lw=0.9 * unit(), ls=DOTTED)
     if bands.truth is not None:
         _truth(ax, bands.levels, low, high, float(bands.truth[k]), colour, ink)
 
@@ -404,7 +351,7 @@ def _samples(bands: Bands, colour: str, ink: Ink) -> list[Artist]:
     if bands.point is not None:
         handles.append(line_handle("prediction", colour, dotted=True))
     if bands.truth is not None:
-        handles.append(mark_handle("truth enters", colour, "D", ink, size=4.6))
+        handles.append(ink.mark_handle("truth enters", colour, "D", size=4.6))
     return handles
 
 
@@ -412,7 +359,7 @@ def _alpha_axes(ax: Axes, *, sparse: bool = False) -> None:
     """Stretch the axis near alpha = 1, and name both."""
     ax.set_xscale("function", functions=(_stretched, _unstretched))
     ax.set(xlim=(1, 0), ylim=(0, 1), xlabel="alpha", ylabel="probability")
-    ticks = SPARSE_TICKS if sparse else STRETCHED_TICKS
+    ticks = (1, 0.9, 0.5, 0) if sparse else (1, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0)
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.set_xticks([], minor=True)
     probability_axis(ax.yaxis)
@@ -480,5 +427,5 @@ def _truth(
     ax.plot([1, enters], [right, right], color=colour, lw=0.9 * unit(), clip_on=False)
     if inside.any():
         ax.plot(
-            enters, right, "D", color=colour, ms=4.6 * unit(), clip_on=False, zorder=4, **halo(ink)
+            enters, right, "D", color=colour, ms=4.6 * unit(), clip_on=False, zorder=4, **ink.halo()
         )

@@ -1,4 +1,4 @@
-"""Names of classes and models as text: literal, in any script, and wrapped if long."""
+"""Names of classes and models as text: literal, in any script, wrapped, and beside curves."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import sys
 import textwrap
 import unicodedata
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.font_manager import FontProperties, findfont, findSystemFonts, fontManager
 from matplotlib.ft2font import FT2Font
+
+from decal._base.numerics import Array
 
 PREFERRED = (
     "Noto Sans CJK SC",
@@ -30,10 +34,29 @@ PREFERRED = (
 )
 """Fonts tried first for a character that the figure's own font lacks; then all installed fonts."""
 
-NO_LETTERS = "Last Resort"
-"""Matplotlib ships a font of this name that has a box for every character."""
+SMALL = 8.33
+"""Points of small text at the usual font size."""
 
-CHARACTERS_NAMED = 12
+ADVANCE, LINE = 0.58, 1.15
+"""Width of an average character and height of a line, in font sizes."""
+
+PLACES, AWAY, APART = 41, 5.0, 8.0
+"""Places along a curve that are tried for its name; in points, how far from the curve the name
+stands, and how far another curve must be from there."""
+
+SAMPLES = 400
+"""Points of each curve that a name must not cover."""
+
+CORNERS = ((1, 1), (-1, -1), (1, -1), (-1, 1), (1, 0), (-1, 0))
+"""Where a name stands, seen from its place: right or left, above or below."""
+
+
+def unit() -> float:
+    """The unit of line widths and marker sizes, in points: 1 at matplotlib's usual font size.
+
+    A figure for a slide has a larger font; its lines and its default size grow with it.
+    """
+    return float(mpl.rcParams["font.size"]) / 10
 
 
 def drawable(names: Sequence[str], stand_ins: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -53,7 +76,7 @@ def drawable(names: Sequence[str], stand_ins: Sequence[str]) -> tuple[list[str],
     if missing and _learn_of_new_fonts(set(missing)):
         more, missing = _fallbacks(frozenset(characters), len(fontManager.ttflist))
     if missing:
-        shown = " ".join(missing[:CHARACTERS_NAMED]) + (" …" * (len(missing) > CHARACTERS_NAMED))
+        shown = " ".join(missing[:12]) + (" …" * (len(missing) > 12))
         warnings.warn(
             f"no installed font can draw {shown}: names with them are shown as numbers. Install a "
             "font that has them, such as Noto Sans CJK for Chinese, Japanese and Korean "
@@ -116,7 +139,8 @@ def _fallbacks(characters: frozenset[str], _: int) -> tuple[tuple[str, ...], tup
     files = {
         font.name: font.fname
         for font in fontManager.ttflist
-        if font.style == "normal" and not font.name.startswith(NO_LETTERS)
+        # Matplotlib ships a font of this name that has a box for every character.
+        if font.style == "normal" and not font.name.startswith("Last Resort")
     }
     order = sorted(files, key=lambda n: (rank.get(n, len(rank)), not n.startswith("Noto Sans"), n))
     left, families = set(characters), []
@@ -144,3 +168,79 @@ def _caller() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("decal.plot"):
         frame, depth = frame.f_back, depth + 1
     return depth
+
+
+def beside(ax: Axes, curves: Mapping[str, Array], colours: Sequence[str]) -> bool:
+    """Write the name of every curve beside it, in its colour; False, and nothing, without room.
+
+    A name covers neither a curve nor another name, and stays within the axes, whose limits are
+    set. Curves are (2, A) abscissas and ordinates, in any order.
+    """
+    names, families = drawable(list(curves), [f"method {m + 1}" for m in range(len(curves))])
+    to_points = 72 / ax.figure.dpi
+    box = ax.get_window_extent()
+    whole = np.array([[box.x0, box.y0], [box.x1, box.y1]]) * to_points
+    lines = [_along(ax.transData.transform(curve.T) * to_points) for curve in curves.values()]
+    taken = np.concatenate(lines)
+    size = SMALL * unit()
+    placed: list[Array] = []
+    found: list[tuple[Array, str, str]] = []
+    for m, (name, line) in enumerate(zip(names, lines, strict=True)):
+        extent = np.array([ADVANCE * text_width(name) * size, 1.25 * size])
+        others = np.concatenate([*lines[:m], *lines[m + 1 :], np.empty((0, 2))])
+        spot = _spot(_apart(line, others), extent, taken, placed, whole)
+        if spot is None:
+            return False
+        (low, high), ha = spot
+        placed.append(np.array([low, high]))
+        anchor = np.array([low[0] if ha == "left" else high[0], (low[1] + high[1]) / 2])
+        found.append((anchor, name, ha))
+    for (anchor, name, ha), colour in zip(found, colours, strict=True):
+        x, y = ax.transData.inverted().transform(anchor / to_points)
+        ax.text(
+            x, y, name, color=colour, fontsize=size, ha=ha, va="center", zorder=5,
+            **literal(families),
+        )  # fmt: skip
+    return True
+
+
+def _along(points: Array) -> Array:
+    """(SAMPLES, 2) evenly spaced points on the line through the points, or the one point."""
+    order = points[np.lexsort((-points[:, 1], points[:, 0]))]
+    steps = np.append(0.0, np.cumsum(np.hypot(*np.diff(order, axis=0).T)))
+    at = np.linspace(0, steps[-1], SAMPLES)
+    return np.column_stack([np.interp(at, steps, order[:, i]) for i in range(2)])
+
+
+def _apart(line: Array, others: Array) -> Array:
+    """The places along a curve at which it is clear whose name it is."""
+    places = line[np.linspace(0, len(line) - 1, PLACES).astype(int)]
+    away = [np.hypot(*(others - place).T).min(initial=np.inf) for place in places]
+    return np.asarray(places[np.array(away) >= APART * unit()])
+
+
+def _spot(
+    places: Array, extent: Array, taken: Array, placed: list[Array], whole: Array
+) -> tuple[Array, str] | None:
+    """The free rectangle (2, 2) beside one of the places that is furthest from all curves."""
+    best: tuple[float, Array, str] | None = None
+    for place in places:
+        for right, up in CORNERS:
+            away = AWAY * unit() * np.array([right, up])
+            low = place + away - extent * np.array([right < 0, (1 - up) / 2])
+            box = np.array([low, low + extent])
+            if not _free(box, taken, placed, whole):
+                continue
+            others = np.abs(taken[:, None] - box).min(axis=1)  # cheap: to the nearer edges
+            clear = float(np.hypot(*others.T).min())
+            if best is None or clear > best[0]:
+                best = clear, box, "left" if right > 0 else "right"
+    return None if best is None else (best[1], best[2])
+
+
+def _free(box: Array, taken: Array, placed: list[Array], whole: Array) -> bool:
+    if (box[0] < whole[0]).any() or (box[1] > whole[1]).any():
+        return False
+    if ((taken >= box[0]) & (taken <= box[1])).all(axis=1).any():
+        return False
+    return not any((box[0] < other[1]).all() and (other[0] < box[1]).all() for other in placed)

@@ -13,17 +13,11 @@ from decal._base.checks import check_alpha, check_choice
 from decal._base.numerics import Array
 from decal._base.set_checks import check_event
 from decal.decalibrator import Decalibrator, require_decalibrator
-from decal.plot._style import Ink, axes_or_new, frame, halo, legend_below, line_handle, unit
+from decal.plot._fonts import unit
+from decal.plot._style import DASHED, Ink, axes_or_new, frame, legend_below, line_handle
 
 MOST = 5
 """Curves that can be told apart by their colours."""
-
-STEPS = 400
-DEEPER = 1.6
-"""How far below the cut curves are drawn, in depths of the cut."""
-
-DASHES = (0, (4, 3))
-"""Of the cut."""
 
 UNBOUNDED, LARGEST = 6.0, 4.0
 """How far a curve is drawn where nothing bounds it: nats of a shift, and the factor."""
@@ -92,19 +86,18 @@ def likelihood(
     for i, ((name, k), colour, low, high) in enumerate(
         zip(names.items(), ink.colours(len(names), None), lower, upper, strict=True)
     ):
-        at = np.union1d(np.linspace(*reach, STEPS), [rest])
+        at = np.union1d(np.linspace(*reach, 400), [rest])
         gain = _gains(model, direction, at, k)
         ax.plot(at, gain, color=colour, lw=1.8 * unit(), gid=name, zorder=3)
         ends = np.array([end for end in (low, high) if _on_the_cut(end, direction)])
         _interval(ax, (low, high), reach, colour, 0.02 + 0.035 * i)
-        ax.plot(
-            ends, np.full(len(ends), cut), "o", color=colour, ms=5.5 * unit(), zorder=5, **halo(ink)
-        )
+        at_cut = np.full(len(ends), cut)
+        ax.plot(ends, at_cut, "o", color=colour, ms=5.5 * unit(), zorder=5, **ink.halo())
         handles.append(line_handle(name, colour, width=1.8))
     _finish(ax, ink, model, direction, cut, reach)
     if legend:
         sample = line_handle(f"alpha = {level:g}", ink.text, width=0.9)
-        sample.set_linestyle(DASHES)
+        sample.set_linestyle(DASHED)
         legend_below(ax, [*handles, sample])
     return ax
 
@@ -166,19 +159,14 @@ def _interval(
 
 
 def _finish(
-    ax: Axes,
-    ink: Ink,
-    model: Decalibrator,
-    direction: str,
-    cut: float,
-    reach: tuple[float, float],
+    ax: Axes, ink: Ink, model: Decalibrator, direction: str, cut: float, reach: tuple[float, float]
 ) -> None:
     """Draw the cut and the reference, and name the axes."""
-    ax.axhline(cut, color=ink.text, lw=0.9 * unit(), ls=DASHES, zorder=1, gid="cut")
+    ax.axhline(cut, color=ink.text, lw=0.9 * unit(), ls=DASHED, zorder=1, gid="cut")
     ax.axvline(0.0 if direction == "class" else 1.0, color=ink.grid, lw=0.9 * unit(), zorder=0)
     tops = [float(np.max(line.get_ydata())) for line in ax.lines if line.get_gid()]
     high = max(*tops, 0.0)
-    depth = min(cut, -1e-6) * DEEPER
+    depth = 1.6 * min(cut, -1e-6)  # curves go on below the cut
     ax.set(xlim=reach, ylim=(depth, high + 0.12 * (high - depth)))
     per = " per example" if model.likelihood == "mean" else ""
     ax.set_ylabel(f"gain{per} (nats)")

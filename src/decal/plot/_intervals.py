@@ -9,35 +9,22 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from decal.plot._fonts import drawable, literal, text_width, wrapped
-from decal.plot._one_input import Sets, input_name, named, shown
+from decal.plot._fonts import LINE, SMALL, drawable, literal, text_width, unit, wrapped
+from decal.plot._one_input import Sets, Shown, input_name, named, shown
 from decal.plot._style import (
+    Ink,
     axes_or_new,
     bar_handle,
     frame,
+    horizontal_bars,
     inks,
     legend_below,
-    mark_handle,
-    open_mark,
+    name_lines,
     probability_axis,
-    truth_handle,
-    unit,
 )
-
-MOST_BARS = 40
-"""Default number of classes shown; the others share one bar."""
-
-FILLED = 0.72
-"""Share of a class's height that its bars fill."""
 
 LABEL_WIDTH, ONE_LINE = 26, 36
 """Longest line of a class name in characters: of two, and of one."""
-
-FEW, TWO_LINES = 20, 0.31
-"""So many classes of long names get this height each, in inches: room for two lines."""
-
-SMALL, LINE = 8.33, 1.15
-"""Size of a class name at the usual font size, in points; and its line, in sizes."""
 
 
 def intervals(
@@ -84,58 +71,67 @@ def intervals(
     ['b', 'a', 'c']
     """
     sets = named(credal)
-    called = input_name(sets, row) if ax is None else None
-    small = SMALL * unit()
-    most = MOST_BARS if ax is None else min(MOST_BARS, int(_height(ax) / (LINE * small)) - 1)
+    title = input_name(sets, row) if ax is None else None
+    most = 40 if ax is None else min(40, int(_points_high(ax) / (LINE * SMALL * unit())) - 1)
     drawn = shown(sets, row, truth=truth, top=max(most, 1) if top is None else top, sort=sort)
-    S, count = len(drawn.labels), len(drawn.models)
-    long = any(text_width(label) > LABEL_WIDTH for label in drawn.labels)
-    inches = max(0.2 if count == 1 else 0.08 + 0.11 * count, TWO_LINES if long and S <= FEW else 0)
-    ax = axes_or_new(ax, 4.4, 0.9 + S * inches)
-    room = _height(ax) / S
-    ink = frame(ax, grid="x")
-    y, height = np.arange(S), FILLED / count
-    palette = ink.colours(count, colors)
-    handles: list[Artist] = []
-    tints = ink.tints(palette)
-    for m, (tint, (name, bars)) in enumerate(zip(tints, drawn.models.items(), strict=True)):
-        at = y + (m - (count - 1) / 2) * height
-        filled = height * (1 if count == 1 else 0.86)
-        ax.barh(
-            at, bars.upper - bars.lower, left=bars.lower, height=filled, color=tint,
-            edgecolor=tint, linewidth=0.7 * unit(),
-        )  # fmt: skip
-        handles.append(bar_handle(name or "interval", tint))
-        if bars.point is not None:
-            ends = at - filled / 2, at + filled / 2
-            ax.vlines(bars.point, *ends, ink.prediction(palette), lw=1.8 * unit())
-    if any(bars.point is not None for bars in drawn.models.values()):
-        handles.append(mark_handle("prediction", ink.prediction(palette), "|", ink, size=8))
+    ax = axes_or_new(ax, 4.4, 0.9 + len(drawn.labels) * _inches_per_class(drawn))
+    room = _points_high(ax) / len(drawn.labels)
+    ink = frame(ax, grid=True)
+    handles = _draw_bars(ax, drawn, ink, ink.colours(len(drawn.models), colors))
     if drawn.truth is not None:
-        ax.plot(
-            drawn.truth, y, linestyle="", clip_on=False, zorder=4, **open_mark(ink)
-        )  # fmt: skip
-        handles.append(truth_handle(ink))
-    ax.set(xlim=(0, 1), ylim=(S - 0.5, -0.5), xlabel="probability")
+        y = np.arange(len(drawn.labels))
+        ax.plot(drawn.truth, y, linestyle="", clip_on=False, zorder=4, **ink.truth_mark())
+        handles.append(ink.truth_handle())
+    ax.set(xlim=(0, 1), xlabel="probability")
     probability_axis(ax.xaxis)
-    lines = 2 if room >= 2 * LINE * small else 1
-    width = LABEL_WIDTH if lines == 2 else ONE_LINE
-    ax.set_yticks(y, [wrapped(label, width, lines) for label in drawn.labels])
-    beyond = 0 if drawn.truth is None else 4  # half of the mark of a probability of 0
-    ax.tick_params(
-        axis="y", length=0, labelsize=min(small, room / LINE), pad=(3.5 + beyond) * unit()
-    )
-    for label in ax.get_yticklabels():
-        label.set(**literal(drawn.families))
-    if called is not None:
-        (title,), families = drawable([called], [f"input {row}"])
-        ax.set_title(title, loc="left", fontsize="medium", color=inks(ax)[1].text,
+    _name_classes(ax, drawn, room)
+    if title is not None:
+        (text,), families = drawable([title], [f"input {row}"])
+        ax.set_title(text, loc="left", fontsize="medium", color=inks(ax)[1].text,
                      **literal(families))  # fmt: skip
     if legend:
         legend_below(ax, handles)
     return ax
 
 
-def _height(ax: Axes) -> float:
+def _draw_bars(ax: Axes, drawn: Shown, ink: Ink, palette: Sequence[str]) -> list[Artist]:
+    """Draw the bars of every model, and predictions on them; returns samples for a legend."""
+    handles: list[Artist] = []
+    count = len(drawn.models)
+    height = 0.72 / count  # of each class's height, the bars of all models fill this share
+    filled = height * (1 if count == 1 else 0.86)
+    models = zip(ink.tints(palette), drawn.models.items(), strict=True)
+    for m, (tint, (name, bars)) in enumerate(models):
+        y = np.arange(len(drawn.labels)) + (m - (count - 1) / 2) * height
+        horizontal_bars(ax, y, bars.lower, bars.upper, filled, tint)
+        handles.append(bar_handle(name or "interval", tint))
+        if bars.point is not None:
+            ends = y - filled / 2, y + filled / 2
+            ax.vlines(bars.point, *ends, ink.prediction(palette), lw=1.8 * unit())
+    if any(bars.point is not None for bars in drawn.models.values()):
+        handles.append(ink.mark_handle("prediction", ink.prediction(palette), "|", size=8))
+    return handles
+
+
+def _inches_per_class(drawn: Shown) -> float:
+    """Height of a class in a new figure; that of a few long names is room for two lines."""
+    count = len(drawn.models)
+    bars = 0.2 if count == 1 else 0.08 + 0.11 * count
+    long = any(text_width(label) > LABEL_WIDTH for label in drawn.labels)
+    return max(bars, 0.31) if long and len(drawn.labels) <= 20 else bars
+
+
+def _name_classes(ax: Axes, drawn: Shown, room: float) -> None:
+    """Write the classes at the left, each on one line or two of the `room` points it has."""
+    small = SMALL * unit()
+    lines = 2 if room >= 2 * LINE * small else 1
+    width = LABEL_WIDTH if lines == 2 else ONE_LINE
+    name_lines(ax, [wrapped(label, width, lines) for label in drawn.labels], drawn.families)
+    beyond = 0 if drawn.truth is None else 4  # half of the mark of a probability of 0
+    pad = (3.5 + beyond) * unit()
+    ax.tick_params(axis="y", labelsize=min(small, room / LINE), pad=pad)
+
+
+def _points_high(ax: Axes) -> float:
     """Height of the axes in points, before a layout makes room for labels around them."""
     return float(ax.get_window_extent().height) * 72 / ax.figure.dpi

@@ -8,39 +8,26 @@ from typing import Any
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from decal._base.checks import check_choice, check_count
 from decal._base.data_frames import is_frame, require_same_order
 from decal._base.numerics import Array
-from decal.plot._fonts import drawable, literal, wrapped
-from decal.plot._intervals import LABEL_WIDTH, MOST_BARS
+from decal.plot._fonts import drawable, literal, unit, wrapped
+from decal.plot._intervals import LABEL_WIDTH
 from decal.plot._style import (
+    DOTTED,
     axes_or_new,
     bar_handle,
     frame,
-    halo,
+    horizontal_bars,
     inks,
     legend_below,
     line_handle,
-    mark_handle,
+    name_lines,
     probability_axis,
-    unit,
 )
 from decal.shift import Frequencies, LabelShift
-
-SORTS = ("change", "now", "before", "class")
-
-FILLED = 0.56
-"""Share of a class's height that its interval fills."""
-
-FEW = 12
-"""Up to so many classes, long names take two lines."""
-
-ROOM = 1.06
-"""How much further than the largest frequency the axis goes."""
-
-POINTS = 201
-"""Prevalences at which curves are drawn."""
 
 MOST_INPUTS = 8
 """More curves than this are no longer told apart."""
@@ -93,44 +80,35 @@ def frequencies(
             "found must be the frequencies of a LabelShift: got "
             f"{type(found).__name__}. Pass shift.frequencies."
         )
-    chosen = _chosen(found, MOST_BARS if top is None else check_count(top, "top"), sort)
+    chosen = _chosen(found, 40 if top is None else check_count(top, "top"), sort)
     S, left = len(chosen), len(found.classes) - len(chosen)
     labels, families = drawable([found.classes[k] for k in chosen], [f"class {k}" for k in chosen])
-    lines = [wrapped(label, LABEL_WIDTH, 2 if S <= FEW else 1) for label in labels]
+    lines = [wrapped(label, LABEL_WIDTH, 2 if S <= 12 else 1) for label in labels]
     ax = axes_or_new(ax, 4.8, 1.1 + (0.28 if any("\n" in line for line in lines) else 0.22) * S)
-    ink = frame(ax, grid="x")
+    ink = frame(ax, grid=True)
     colour, y = ink.models[0], np.arange(S)
     lower, upper = found.lower[chosen], found.upper[chosen]
-    ax.barh(
-        y, upper - lower, left=lower, height=FILLED, color=ink.tint(colour),
-        edgecolor=ink.tint(colour), linewidth=0.7 * unit(),
-    )  # fmt: skip
-    ax.hlines(
-        y, found.before[chosen], found.estimate[chosen], ink.muted, lw=0.8 * unit(), zorder=2.5
-    )
-    before: dict[str, Any] = {
+    before, now = found.before[chosen], found.estimate[chosen]
+    horizontal_bars(ax, y, lower, upper, 0.56, ink.tint(colour))
+    ax.hlines(y, before, now, ink.muted, lw=0.8 * unit(), zorder=2.5)
+    open_dot: dict[str, Any] = {
         "marker": "o", "markersize": 4.6 * unit(), "markerfacecolor": ink.face,
         "markeredgecolor": ink.text, "markeredgewidth": 1.2 * unit(), "linestyle": "",
     }  # fmt: skip
-    ax.plot(found.before[chosen], y, clip_on=False, zorder=3, gid="before", **before)
+    ax.plot(before, y, clip_on=False, zorder=3, gid="before", **open_dot)
     ax.plot(
-        found.estimate[chosen], y, "o", color=colour, ms=5.4 * unit(), clip_on=False, zorder=4,
-        gid="now", **halo(ink),
+        now, y, "o", color=colour, ms=5.4 * unit(), clip_on=False, zorder=4, gid="now",
+        **ink.halo(),
     )  # fmt: skip
-    reach = max(float(upper.max()), float(found.before[chosen].max()))
-    ax.set(xlim=(0, min(ROOM * reach, 1.0)), ylim=(S - 0.5, -0.5), xlabel="frequency")
-    ax.set_yticks(y, lines)
-    ax.tick_params(axis="y", length=0)
-    for label in ax.get_yticklabels():
-        label.set(**literal(families))
+    reach = max(float(upper.max()), float(before.max()))
+    ax.set(xlim=(0, min(1.06 * reach, 1.0)), xlabel="frequency")
+    name_lines(ax, lines, families)
     if left:
         ax.set_ylabel(f"and {left:,} classes that changed less", fontsize="small")
     if legend:
-        open_dot = mark_handle("before", ink.text, "o", ink)
-        open_dot.set(**{k: v for k, v in before.items() if k != "linestyle"})
         handles: list[Artist] = [
-            open_dot,
-            mark_handle("now", colour, "o", ink),
+            Line2D([], [], label="before", **open_dot),
+            ink.mark_handle("now", colour, "o"),
             bar_handle(f"interval, {100 * found.confidence:g} %", ink.tint(colour)),
         ]
         legend_below(ax, handles, drop=3.5)
@@ -139,7 +117,7 @@ def frequencies(
 
 def _chosen(found: Frequencies, top: int, sort: str) -> list[int]:
     """Numbers of the classes to show, in order."""
-    check_choice(sort, "sort", SORTS)
+    check_choice(sort, "sort", ("change", "now", "before", "class"))
     chosen = found.most_changed[:top]
     if sort == "class":
         return sorted(chosen)
@@ -210,7 +188,7 @@ def prevalence(
     before = float(known.calibrated.frequencies[k])
     reach = max(before, 0.0 if found is None else float(found.upper[k]))
     end = _check_largest(largest) if largest is not None else min(1.0, max(1.6 * reach, 0.2))
-    shown = np.linspace(0, end, POINTS)
+    shown = np.linspace(0, end, 201)
     curves = _curves(shift, logits, k, shown)
     called = _called(names, logits, curves.shape[1])
     texts, families = drawable([*called, label], [*called, f"class {k}"])
@@ -221,7 +199,7 @@ def prevalence(
         ax.plot(shown, curves[:, i], color=colour, lw=1.8 * unit(), gid=called[i])
     if found is not None:
         ax.axvspan(found.lower[k], found.upper[k], color=ink.tint(ink.muted, 0.22), lw=0, zorder=0)
-    ax.axvline(before, color=ink.muted, lw=1.1 * unit(), ls=(0, (1, 2)), zorder=1)
+    ax.axvline(before, color=ink.muted, lw=1.1 * unit(), ls=DOTTED, zorder=1)
     if found is not None:
         sets = shift.predict(logits)
         _bars_beside(ax, sets.lower[:, k], sets.upper[:, k], palette)

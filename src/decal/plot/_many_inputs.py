@@ -10,34 +10,30 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
 from decal._base.checks import check_alpha
-from decal._base.numerics import Array
+from decal._base.numerics import Array, Indices, Mask
 from decal._base.set_checks import check_event
-from decal.credal._credal_set import CredalSet, Indices, Mask
-from decal.plot._fonts import drawable
+from decal.credal import CredalSet
+from decal.plot._fonts import drawable, unit
 from decal.plot._one_input import class_names
 from decal.plot._style import (
+    DASHED,
     Ink,
     axes_or_new,
     bar_handle,
     frame,
     legend_below,
     line_handle,
-    mark_handle,
     probability_axis,
-    unit,
 )
 
 SEPARATE = 80
 """Intervals of up to this many inputs are drawn apart; those of more inputs touch."""
 
-MARKED, GROUPS = 500, 120
-"""Labels of up to so many inputs are marked one by one; of more, the shares in so many groups."""
+MARKED = 500
+"""Labels of up to so many inputs are marked one by one; of more, the shares in groups."""
 
 RASTERISED = 2000
 """For more inputs, vector files hold a picture of the marks instead of every mark."""
-
-MARK_AREA, CROWD = (3.0, 22.0), 8000
-"""Smallest and largest area of a mark, in points²; and the area that all marks share."""
 
 
 def binary(
@@ -96,7 +92,7 @@ def binary(
     k = int(inside.argmax())
     low, high = credal.probability(inside, empty="nan")
     middle = (low + high) / 2 if credal.point is None else credal.point[:, k]
-    right = None if labels is None else credal._labels(labels) == k
+    right = None if labels is None else credal.check_labels(labels) == k
     order = np.argsort(middle, kind="stable")
     order = order[~np.isnan(low[order])]
     low, high, middle = low[order], high[order], middle[order]
@@ -121,7 +117,7 @@ def binary(
         handles.append(bar_handle(f"{title}: {chosen.sum():,}", fill))
     _predictions(ax, middle, ink)
     handles.append(line_handle("prediction" if credal.point is not None else "middle", ink.text))
-    ax.axhline(threshold, color=ink.text, lw=0.8 * unit(), ls=(0, (4, 3)), zorder=3)
+    ax.axhline(threshold, color=ink.text, lw=0.8 * unit(), ls=DASHED, zorder=3)
     if right is not None:
         for of, colour, heights in (
             (right[order], colours["for"], (1.02, 1.06)),
@@ -196,9 +192,9 @@ def decomposition(
     ink = frame(ax)
     groups: dict[str, tuple[Mask, str]] = {"inputs": (np.ones(n, bool), ink.models[0])}
     if labels is not None:
-        right = credal.decide("point", empty="nan") == credal._labels(labels)
+        right = credal.decide("point", empty="nan") == credal.check_labels(labels)
         groups = {"right": (right, ink.models[0]), "wrong": (~right, ink.truth)}
-    area = float(np.clip(CROWD / max(n, 1), *MARK_AREA)) * unit() ** 2
+    area = float(np.clip(8000 / max(n, 1), 3, 22)) * unit() ** 2  # points²: they share 8000
     strength = float(np.clip(30 / max(n, 1) ** 0.5, 0.3, 0.85))
     handles: list[Artist] = []
     known = ~np.isnan(aleatoric)
@@ -209,9 +205,9 @@ def decomposition(
             color=colour, alpha=strength, linewidths=0, gid=name, picker=True,
             rasterized=n > RASTERISED, zorder=2 + (name == "wrong"),
         )  # fmt: skip
-        handles.append(mark_handle(f"{name}: {(~hidden).sum():,}", colour, "o", ink))
+        handles.append(ink.mark_handle(f"{name}: {(~hidden).sum():,}", colour, "o"))
     top = np.log(K)
-    ax.plot([0, top], [top, 0], color=ink.muted, lw=0.8 * unit(), ls=(0, (4, 3)), zorder=1)
+    ax.plot([0, top], [top, 0], color=ink.muted, lw=0.8 * unit(), ls=DASHED, zorder=1)
     ax.annotate(
         f"total = ln {K:,}", (0.72 * top, 0.28 * top), (4 * unit(), 2 * unit()), va="bottom",
         textcoords="offset points", fontsize="small", color=ink.muted,
@@ -249,7 +245,7 @@ def _labels(ax: Axes, of: Mask, heights: tuple[float, float], colour: str, ink: 
         width = min(1.2, 220 / max(n, 1)) * unit()
         ax.vlines(np.flatnonzero(of), *heights, colour, lw=width)
         return
-    edges = np.linspace(0, n, GROUPS + 1).astype(int)
+    edges = np.linspace(0, n, 121).astype(int)
     shares = np.add.reduceat(of.astype(float), edges[:-1]) / np.diff(edges)
     ax.bar(
         edges[:-1] - 0.5, heights[1] - heights[0], np.diff(edges), heights[0], align="edge",

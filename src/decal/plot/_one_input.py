@@ -73,7 +73,7 @@ def named(credal: Sets) -> dict[str, CredalSet]:
 def input_name(sets: Mapping[str, CredalSet], row: int) -> str | None:
     """What an input is called, if it has a name."""
     first = next(iter(sets.values()))
-    return None if first.index is None else wrapped(first._called(row), NAME_WIDTH, 2)
+    return None if first.index is None else wrapped(first.input_name(row), NAME_WIDTH, 2)
 
 
 def one_row(credal: CredalSet, row: Any) -> CredalSet:
@@ -97,7 +97,7 @@ def true_row(truth: Any, row: int, credal: CredalSet) -> Array | None:
         array = to_numpy(by_name(truth, credal.classes, K, "truth"), "truth")
         if array.ndim == 1:
             return np.asarray(check_distributions(array[None], shape=(1, K), name="truth")[0])
-    return np.asarray(credal._distributions(truth, "truth")[check_row(row, len(credal))])
+    return np.asarray(credal.check_distributions(truth, "truth")[check_row(row, len(credal))])
 
 
 def class_names(credal: CredalSet) -> list[str]:

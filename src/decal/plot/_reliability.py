@@ -1,41 +1,34 @@
-"""Reliability diagrams with bands: label frequencies against the bounds of credal sets."""
+"""Tests of credal sets with labels: frequencies against bounds, cell by cell or as diagrams."""
 
 from __future__ import annotations
 
-import math
+from functools import partial
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 from decal._base.checks import check_count
 from decal._base.numerics import Array
 from decal._base.set_checks import check_event
 from decal.evaluate.calibration import Refutation
-from decal.plot._fonts import drawable, literal, wrapped
+from decal.plot._fonts import drawable, literal, unit, wrapped
+from decal.plot._intervals import LABEL_WIDTH
+from decal.plot._one_input import Indices
 from decal.plot._style import (
+    DASHED,
     Ink,
+    Panels,
     axes_or_new,
     bar_handle,
     frame,
-    halo,
+    horizontal_bars,
     inks,
     legend_below,
     line_handle,
-    mark_handle,
+    name_lines,
     probability_axis,
-    unit,
 )
-
-TWO_SIDED = 1.96
-"""Standard errors to each side of a frequency that its whiskers show."""
-
-PANEL, PANELS = 2.0, 4
-"""Inches of a panel, and panels in a line."""
-
-TITLE_WIDTH = 22
-"""Characters of a class's name on one line above its panel."""
 
 
 def reliability(
@@ -70,7 +63,7 @@ def reliability(
 
     See Also
     --------
-    reliabilities : A panel for each class.
+    grid : ``plot.grid(plot.reliability, refutation)`` draws a panel for each class.
 
     Examples
     --------
@@ -94,73 +87,31 @@ def reliability(
     return ax
 
 
-def reliabilities(
-    refutation: Refutation, *, top: int = 12, ncols: int | None = None
-) -> NDArray[np.object_]:
-    """A reliability diagram for each class, in one new figure.
+def reliability_panels(refutation: Refutation, *, top: int = 12) -> Panels:
+    """A diagram for each of the classes with the smallest p-values: see `decal.plot.grid`."""
+    classes = np.unique(refutation.column)
+    least = [refutation.p_values[refutation.column == k].min() for k in classes]
+    worst = np.sort(classes[np.argsort(least, kind="stable")[: check_count(top, "top")]])
 
-    Parameters
-    ----------
-    refutation : Refutation
-        What `decal.calibration.refute` returned.
-    top : int
-        Classes shown, at most: those with the smallest p-values, in the order of classes.
-    ncols : int, optional
-        Panels in a line, by default at most four.
-
-    Returns
-    -------
-    array of matplotlib.axes.Axes
-        A row of panels below another; panels without a class are invisible.
-
-    See Also
-    --------
-    reliability : One class, on given axes.
-
-    Examples
-    --------
-    >>> import decal
-    >>> from decal import plot
-    >>> c = decal.IntervalCredalSet([[0.2, 0.6]] * 20, [[0.4, 0.8]] * 20, classes=["no", "yes"])
-    >>> axes = plot.reliabilities(decal.calibration.refute(c, [0] * 20))
-    >>> [ax.get_title() for ax in axes.flat]
-    ['no (p 4e-8)', 'yes (p 4e-8)']
-    """
-    from matplotlib import pyplot as plt
-
-    shown = _worst(refutation, check_count(top, "top"))
-    columns = min(len(shown), PANELS if ncols is None else check_count(ncols, "ncols"))
-    lines = math.ceil(len(shown) / columns)
-    size = (columns * PANEL * unit(), (lines * (PANEL + 0.35) + 0.6) * unit())
-    figure, axes = plt.subplots(lines, columns, figsize=size, layout="constrained", squeeze=False)
-    for ax in axes.flat[len(shown) :]:
-        ax.set_visible(False)
-    for place, k in enumerate(shown):
-        ax = axes.flat[place]
-        ink = frame(ax)
+    def draw(ax: Axes, k: int) -> None:
         chosen = np.flatnonzero(refutation.column == k)
-        _panel(ax, refutation, chosen, ink)
+        _panel(ax, refutation, chosen, frame(ax))
         p_value = refutation.p_values[chosen].min()
-        title = refutation.names()[int(chosen[0])]
         refuted = p_value <= refutation.level
-        _title(ax, title, f" (p {p_value:.0e})".replace("e-0", "e-") if refuted else "")
-        lowest, first = place + columns >= len(shown), place % columns == 0
-        ax.tick_params(labelbottom=lowest, labelleft=first)
-        ax.set(xlabel="prediction" * lowest, ylabel="share of labels" * first)
-    around = inks(axes[0, 0])[1]
-    figure.legend(
-        handles=_handles(inks(axes[0, 0])[0], refutation.refuted),
-        loc="outside lower center",
-        ncols=4 if columns > 2 else 2,
-        frameon=False,
-        fontsize="small",
-        labelcolor=around.text,
-        handlelength=1.1,
+        note = f" (p {p_value:.0e})".replace("e-0", "e-") if refuted else ""
+        _title(ax, refutation.names()[int(chosen[0])], note)
+        ax.set(xlabel="prediction", ylabel="share of labels")
+
+    return Panels(
+        [partial(draw, k=int(k)) for k in worst],
+        columns=4,
+        size=(2.0, 2.35),
+        around=(0.0, 0.6),
+        handles=partial(_handles, refuted=refutation.refuted),
     )
-    return np.asarray(axes)
 
 
-def _cells(refutation: Refutation, of: int | str | None) -> NDArray[np.intp]:
+def _cells(refutation: Refutation, of: int | str | None) -> Indices:
     """Cells of one class, or all."""
     if of is None:
         return np.arange(len(refutation.column))
@@ -174,27 +125,20 @@ def _cells(refutation: Refutation, of: int | str | None) -> NDArray[np.intp]:
     return found
 
 
-def _worst(refutation: Refutation, top: int) -> list[int]:
-    """Classes with the smallest p-values, in order."""
-    classes = np.unique(refutation.column)
-    least = [refutation.p_values[refutation.column == k].min() for k in classes]
-    return sorted(int(k) for k in classes[np.argsort(least, kind="stable")[:top]])
-
-
-def _panel(ax: Axes, cells: Refutation, chosen: NDArray[np.intp], ink: Ink) -> None:
+def _panel(ax: Axes, cells: Refutation, chosen: Indices, ink: Ink) -> None:
     """Draw the diagonal, band, dots and whiskers of some cells."""
     chosen = chosen[np.argsort(cells.point[chosen], kind="stable")]
     x, frequency = cells.point[chosen], cells.frequency[chosen]
     lower, upper = cells.lower[chosen], cells.upper[chosen]
     tint = ink.tint(ink.models[0], 0.4)
-    ax.plot([0, 1], [0, 1], color=ink.muted, lw=0.8 * unit(), ls=(0, (4, 3)), zorder=2.5)
+    ax.plot([0, 1], [0, 1], color=ink.muted, lw=0.8 * unit(), ls=DASHED, zorder=2.5)
     if len(np.unique(cells.column[chosen])) == 1 and len(chosen) > 1:
         ax.fill_between(x, lower, upper, color=tint, linewidth=0, zorder=1.5)
         bar = 1.2
     else:
         bar = 4.0
     ax.vlines(x, lower, upper, colors=tint, linewidth=bar * unit(), zorder=2)
-    low, high = chance(frequency, cells.rows[chosen])
+    low, high = _chance(frequency, cells.rows[chosen])
     refuted = cells.cells[chosen]
     for name, which, colour in (
         ("frequency", ~refuted, ink.text),
@@ -207,16 +151,16 @@ def _panel(ax: Axes, cells: Refutation, chosen: NDArray[np.intp], ink: Ink) -> N
         )
         ax.plot(
             x[which], frequency[which], "o", color=colour, ms=4.6 * unit(), clip_on=False, gid=name,
-            zorder=3.5, **halo(ink),
+            zorder=3.5, **ink.halo(),
         )  # fmt: skip
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     probability_axis(ax.xaxis)
     probability_axis(ax.yaxis)
 
 
-def chance(frequency: Array, rows: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Wilson's interval of the expected frequency."""
-    z = TWO_SIDED
+def _chance(frequency: Array, rows: Indices) -> tuple[Array, Array]:
+    """Wilson's interval of the expected frequency, (C,) each: 95 %."""
+    z = 1.96
     middle = (frequency + z**2 / (2 * rows)) / (1 + z**2 / rows)
     half = np.sqrt(frequency * (1 - frequency) / rows + z**2 / (4 * rows**2)) * z
     half = half / (1 + z**2 / rows)
@@ -226,7 +170,7 @@ def chance(frequency: Array, rows: NDArray[np.intp]) -> tuple[Array, Array]:
 def _title(ax: Axes, name: str, note: str = "") -> None:
     (text,), families = drawable([name], ["this class"])
     ax.set_title(
-        wrapped(text, TITLE_WIDTH, 2) + note, fontsize="small", color=inks(ax)[1].text,
+        wrapped(text, 22, 2) + note, fontsize="small", color=inks(ax)[1].text,
         **literal(families),
     )  # fmt: skip
 
@@ -234,9 +178,127 @@ def _title(ax: Axes, name: str, note: str = "") -> None:
 def _handles(ink: Ink, refuted: bool) -> list[Artist]:
     handles: list[Artist] = [
         bar_handle("mean bounds", ink.tint(ink.models[0], 0.4)),
-        mark_handle("frequency", ink.text, "o", ink),
+        ink.mark_handle("frequency", ink.text, "o"),
     ]
     if refuted:
-        handles.append(mark_handle("refuted", ink.truth, "o", ink))
+        handles.append(ink.mark_handle("refuted", ink.truth, "o"))
     handles.append(line_handle("calibrated", ink.muted, dotted=True))
     return handles
+
+
+def calibration_test(
+    refutation: Refutation,
+    *,
+    ax: Axes | None = None,
+    top: int = 12,
+    legend: bool = True,
+) -> Axes:
+    """The cells of a test with labels, worst first: bars that the sets allow, and frequencies.
+
+    A line per cell, that is, per group of inputs with similar predictions of one class. The bar
+    reaches from the mean lower to the mean upper probability: if the sets hold the truth, the class
+    occurs that often, but for chance. The dot is how often it did, with whiskers for chance (95 %,
+    Wilson); a diamond is a frequency that chance does not explain, so that some sets of the cell
+    miss the truth. The p-value stands at the right, adjusted for the number of cells: so whiskers
+    of one cell can lie beside its bar without refuting it. The title is the outcome of the test.
+
+    Parameters
+    ----------
+    refutation : Refutation
+        What `decal.calibration.refute` returned.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure, as high as the cells need.
+    top : int
+        Cells shown, at most: those with the smallest p-values.
+    legend : bool
+        Whether there is one.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes. The marks are lines with gid "frequency" and "refuted", if there are any.
+
+    See Also
+    --------
+    reliability : Frequencies of the cells against the prediction, in one diagram.
+
+    Examples
+    --------
+    >>> import decal
+    >>> from decal import plot
+    >>> c = decal.IntervalCredalSet([[0.2, 0.6]] * 20, [[0.4, 0.8]] * 20, classes=["no", "yes"])
+    >>> ax = plot.calibration_test(decal.calibration.refute(c, [0] * 20, by="top"))
+    >>> print(ax.get_title(loc="left"))
+    1 of 1 cell refuted
+    >>> [text.get_text() for text in ax.texts]
+    ['p = 2e-8']
+    """
+    order = np.lexsort((-refutation.excess(), refutation.p_values))
+    chosen = order[: check_count(top, "top")]
+    y = np.arange(len(chosen))
+    names, families = drawable(
+        [refutation.names()[c] for c in chosen], [f"class {refutation.column[c]}" for c in chosen]
+    )
+    ax = axes_or_new(ax, 5.4, 1.35 + 0.26 * len(chosen))
+    ink = frame(ax, grid=True)
+    colour, tint = ink.models[0], ink.tint(ink.models[0])
+    lower, upper = refutation.lower[chosen], refutation.upper[chosen]
+    horizontal_bars(ax, y, lower, upper, 0.62, tint)
+    ax.vlines(refutation.point[chosen], y - 0.31, y + 0.31, colour, lw=1.8 * unit())
+    handles: list[Artist] = [
+        bar_handle("what the sets allow", tint),
+        ink.mark_handle("prediction", colour, "|", size=8),
+    ]
+    frequency, refuted = refutation.frequency[chosen], refutation.cells[chosen]
+    low, high = _chance(frequency, refutation.rows[chosen])
+    for gid, label, which, marker, mark in (
+        ("frequency", "labels", ~refuted, "o", ink.text),
+        ("refuted", "labels refute the sets", refuted, "D", ink.truth),
+    ):
+        if not which.any():  # an empty line without clipping would have no place in the layout
+            continue
+        ax.hlines(y[which], low[which], high[which], mark, lw=1.2 * unit(), zorder=3)
+        ax.plot(
+            frequency[which], y[which], marker, color=mark, ms=5.4 * unit(), clip_on=False,
+            gid=gid, zorder=4, **ink.halo(),
+        )  # fmt: skip
+        handles.append(ink.mark_handle(label, mark, marker))
+    ax.set(xlim=(0, 1), xlabel="share of labels, and its bounds")
+    probability_axis(ax.xaxis)
+    _words(ax, refutation, chosen, names, families)
+    if legend:
+        legend_below(ax, handles)
+    return ax
+
+
+def _words(
+    ax: Axes, refutation: Refutation, chosen: Indices, names: list[str], families: list[str]
+) -> None:
+    """Name every cell at the left, write its p-value at the right, and the outcome above."""
+    around = inks(ax)[1]
+    lines = [
+        f"{wrapped(name, LABEL_WIDTH, 1)}  n = {refutation.rows[c]:,}"
+        for name, c in zip(names, chosen, strict=True)
+    ]
+    name_lines(ax, lines, families)
+    for place, c in enumerate(chosen):
+        ax.annotate(
+            _p_value(refutation.p_values[c]), (1, place), (6 * unit(), 0),
+            xycoords=("axes fraction", "data"), textcoords="offset points", va="center",
+            fontsize="small", color=around.text if refutation.cells[c] else around.muted,
+            fontweight="bold" if refutation.cells[c] else "normal",
+        )  # fmt: skip
+    C, count = len(refutation.rows), int(refutation.cells.sum())
+    outcome = f"{count or 'None'} of {C} cell{'s' * (C > 1)} refuted"
+    if not count:
+        outcome += ": not refuted is not valid"
+    if len(chosen) < C:
+        outcome += f"\nshown: the {len(chosen)} smallest p-values"
+    ax.set_title(outcome, loc="left", fontsize="medium", color=around.text)
+
+
+def _p_value(p: float) -> str:
+    if p >= 0.001:
+        return f"p = {p:.2g}"
+    digit, power = f"{p:.0e}".split("e")
+    return f"p = {digit}e{int(power)}"

@@ -12,25 +12,11 @@ from matplotlib.ticker import PercentFormatter
 from decal._base.checks import check_count
 from decal.choose import Triage
 from decal.evaluate.metrics import RiskCoverage
-from decal.plot._style import (
-    Ink,
-    axes_or_new,
-    frame,
-    halo,
-    legend_below,
-    line_handle,
-    mark_handle,
-    unit,
-)
-
-OWN = "confidence"
-"""The score that others are compared with; drawn even if others are better."""
+from decal.plot._fonts import unit
+from decal.plot._style import DOTTED, Ink, axes_or_new, frame, legend_below, line_handle
 
 LEAST_SHARE = 0.05
 """Error rates of fewer rows than this jump; they do not set the height of the axes."""
-
-POINTS = 400
-"""Points drawn of a curve, at most."""
 
 
 def risk_coverage(
@@ -79,7 +65,7 @@ def risk_coverage(
     handles: list[Artist] = []
     colours = iter(ink.colours(len(named), None))
     for name, curve in named.items():
-        own = name == OWN and len(named) > 1
+        own = name == "confidence" and len(named) > 1
         colour = ink.muted if own else next(colours)
         _line(ax, curve.coverage, curve.risk, colour, name)
         area = f"{name} ({1e3 * curve.area:.3g})" if name else f"area {1e3 * curve.area:.3g}"
@@ -109,18 +95,18 @@ def _shown(
     if not named:
         raise ValueError("curves must hold at least one curve: got an empty mapping.")
     best = sorted(named, key=lambda name: named[name].area)[:top]
-    return {name: curve for name, curve in named.items() if name in best or name == OWN}
+    return {name: curve for name, curve in named.items() if name in best or name == "confidence"}
 
 
 def _line(ax: Axes, x: object, y: object, colour: str, name: str, *, dotted: bool = False) -> None:
     x, y = np.asarray(x), np.asarray(y)
-    some = np.unique(np.linspace(0, len(x) - 1, POINTS).round().astype(np.intp))
-    style = (0, (1, 2)) if dotted else "-"
+    some = np.unique(np.linspace(0, len(x) - 1, 400).round().astype(np.intp))
+    style = DOTTED if dotted else "-"
     ax.plot(x[some], y[some], color=colour, lw=1.4 * unit(), ls=style, gid=name)
 
 
 def _mark(ax: Axes, chosen: Triage, ink: Ink) -> Artist:
     """Draw what was chosen, as measured on the rows that set the threshold."""
     at = 1 - chosen.outcome.handed_over, chosen.outcome.error_rate
-    ax.plot(*at, "D", color=ink.text, ms=5 * unit(), gid="chosen", clip_on=False, **halo(ink))
-    return mark_handle("chosen", ink.text, "D", ink, size=5)
+    ax.plot(*at, "D", color=ink.text, ms=5 * unit(), gid="chosen", clip_on=False, **ink.halo())
+    return ink.mark_handle("chosen", ink.text, "D", size=5)

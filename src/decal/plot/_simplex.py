@@ -11,22 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Polygon
 
 from decal._base.numerics import Array
-from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, KLCredalSet
-from decal.credal._ball_support import extreme_member
-from decal.plot._fonts import drawable, literal, wrapped
+from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, KLCredalSet, extreme_member
+from decal.plot._fonts import drawable, literal, unit, wrapped
 from decal.plot._one_input import Sets, class_names, named, one_row, true_row
-from decal.plot._style import (
-    Ink,
-    axes_or_new,
-    bar_handle,
-    halo,
-    inks,
-    legend_below,
-    mark_handle,
-    open_mark,
-    truth_handle,
-    unit,
-)
+from decal.plot._style import DASHED, Ink, axes_or_new, bar_handle, inks, legend_below
 
 HEIGHT = np.sqrt(3) / 2
 SAME_CORNER = 1e-12
@@ -110,10 +98,11 @@ def simplex(
     strongest = shades[widest[-1]][0]
     if _draw_points(ax, rows, shades, strongest if nested else None, ink):
         one_colour = nested or len(rows) == 1
-        handles.append(mark_handle("prediction", strongest if one_colour else ink.muted, "o", ink))
+        colour = strongest if one_colour else ink.muted
+        handles.append(ink.mark_handle("prediction", colour, "o"))
     if right is not None:
-        ax.plot(*plane(right), linestyle="", zorder=5, **open_mark(ink))
-        handles.append(truth_handle(ink))
+        ax.plot(*plane(right), linestyle="", zorder=5, **ink.truth_mark())
+        handles.append(ink.truth_handle())
     if legend and handles:
         legend_below(ax, handles, drop=0.9 + 1.2 * hanging, centered=True)
     return ax
@@ -167,7 +156,7 @@ def _draw_points(
     for name, point in points[:1] if shared else points:
         ax.plot(
             *plane(point), "o", color=shared or shades[name][0], markersize=6 * unit(),
-            zorder=4, **halo(ink),
+            zorder=4, **ink.halo(),
         )  # fmt: skip
     return bool(points)
 
@@ -274,7 +263,7 @@ def _triangle(ax: Axes, ink: Ink, names: list[str]) -> int:
         border = np.full((2, 3), 1 / 3)
         border[1] = 0
         border[1, [a, b]] = 0.5
-        ax.plot(*plane(border), color=ink.muted, lw=0.8 * unit(), ls=(0, (4, 3)), zorder=2.5)
+        ax.plot(*plane(border), color=ink.muted, lw=0.8 * unit(), ls=DASHED, zorder=2.5)
     ax.plot(*plane(np.eye(3)[[0, 1, 2, 0]]), color=ink.muted, lw=unit(), zorder=2.6)
     labels, families = drawable(names, [f"class {k}" for k in range(3)])
     labels = [wrapped(label, 18) for label in labels]

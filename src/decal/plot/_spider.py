@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.projections.polar import PolarAxes
-from numpy.typing import NDArray
 
-from decal._base.checks import check_count
 from decal._base.numerics import Array
 from decal.credal import CredalSet
-from decal.plot._fonts import drawable, literal, text_width, wrapped
+from decal.plot._fonts import ADVANCE, LINE, SMALL, drawable, literal, text_width, unit, wrapped
 from decal.plot._one_input import Bars, Sets, Shown, class_names, input_name, named, shown
-from decal.plot._style import (
-    ADVANCE,
-    Ink,
-    bar_handle,
-    halo,
-    ink_on,
-    inks,
-    legend_below,
-    mark_handle,
-    open_mark,
-    polar_or_new,
-    truth_handle,
-    unit,
-)
+from decal.plot._style import Ink, Panels, bar_handle, inks, legend_below
 
 HOLE = 0.16
 """Radius of the empty middle in units of probability; bars of several models start apart."""
@@ -48,17 +35,11 @@ second, it is in the way of a legend."""
 LABEL_WIDTH, KEY_WIDTH = 20, 34
 """Longest line of a class name around the web, and in a key, in characters."""
 
-FEW = 8
-"""Names of so many classes have up to three lines, of more up to two."""
+RADIAL = 24
+"""Names of more classes lie along their spokes, on one line."""
 
-RADIAL, ONE_LINE = 24, 28
-"""Names of more classes lie along their spokes, on one line of so many characters."""
-
-SMALL, LINE = 8.33, 1.15
-"""Size of a class name at the usual font size, in points; and its line, in sizes."""
-
-SIZE, SHORT, COLUMNS = 2.9, 12, 6
-"""Small multiples: inches per spider; longer names become numbers with a key; so many in a line."""
+SIZE, SHORT = 2.9, 12
+"""In a grid: inches per spider; names of more characters become numbers with a key."""
 
 
 def spider(
@@ -116,7 +97,7 @@ def spider(
     sets = named(credal)
     drawn = shown(sets, row, truth=truth, top=top)
     labels, radial = _labels(drawn.labels)
-    ax = polar_or_new(ax, *_size(labels, radial))
+    ax = _polar_or_new(ax, *_size(labels, radial))
     _web(ax, drawn, labels, radial=radial)
     _bars(ax, drawn, joined=joined, colors=colors)
     if legend:
@@ -131,8 +112,8 @@ def spider(
 def _labels(names: Sequence[str]) -> tuple[list[str], bool]:
     """Names as they stand around a web, and whether along the spokes, as those of many classes."""
     if len(names) > RADIAL:
-        return [wrapped(name, ONE_LINE, 1) for name in names], True
-    lines = 3 if len(names) <= FEW else 2
+        return [wrapped(name, 28, 1) for name in names], True
+    lines = 3 if len(names) <= 8 else 2
     return [wrapped(name, LABEL_WIDTH, lines) for name in names], False
 
 
@@ -146,7 +127,22 @@ def _size(labels: Sequence[str], radial: bool) -> tuple[float, float]:
     return side, side + 0.4
 
 
-def spiders(
+def _polar_or_new(ax: Axes | None, width: float, height: float) -> PolarAxes:
+    """The caller's polar axes, or those of a new figure."""
+    if ax is None:
+        from matplotlib import pyplot as plt
+
+        figure = plt.figure(figsize=(width * unit(), height * unit()), layout="constrained")
+        ax = figure.add_subplot(projection="polar")
+    if not isinstance(ax, PolarAxes):
+        raise ValueError(
+            f"ax must be polar axes for a spider: got {type(ax).__name__}. "
+            'Make them with plt.subplots(subplot_kw={"projection": "polar"}).'
+        )
+    return ax
+
+
+def spider_panels(
     credal: Sets,
     rows: Sequence[int] | int = 0,
     *,
@@ -155,94 +151,41 @@ def spiders(
     joined: bool = False,
     titles: Sequence[str] | None = None,
     size: float | None = None,
-    ncols: int | None = None,
-) -> NDArray[Any]:
-    """Spiders side by side on a new figure: a column per model and a line per input.
-
-    Where names of classes are long and every spider has the same spokes, these are numbered, and a
-    key at the right has the names.
-
-    Parameters
-    ----------
-    credal
-        A credal set, whose inputs then fill one line after the other; or several by name. Their
-        classes may have different names, but not different meanings.
-    rows : sequence of int or int
-        The inputs.
-    truth : (n, K) array, optional
-        True distributions of all inputs; or (K,), of a single one.
-    top, joined
-        As for `spider`.
-    titles : sequence of str, optional
-        One per input; by default their names, or their numbers, if there are several.
-    size : float, optional
-        Inches per spider; by default 2.9, and more where long names surround each.
-    ncols : int, optional
-        Spiders in a line: by default the models, and at most six inputs of one credal set.
-
-    Returns
-    -------
-    (lines, columns) array of polar axes
-        Those that remain empty are not visible.
-
-    Examples
-    --------
-    >>> import decal
-    >>> from decal import plot
-    >>> c = decal.IntervalCredalSet([[0.1, 0.5, 0.0]], [[0.3, 0.8, 0.2]], classes=["a", "b", "c"])
-    >>> plot.spiders({"one": c, "another": c}).shape
-    (1, 2)
-    """
-    from matplotlib import pyplot as plt
-
+) -> Panels:
+    """A spider for every input and model: see `decal.plot.grid`."""
     sets = named(credal)
     chosen, titles = _inputs(sets, rows, titles)
-    entries = [(name, row) for row in chosen for name in sets]
-    usual = len(sets) if len(sets) > 1 else COLUMNS
-    columns = min(len(entries), usual if ncols is None else check_count(ncols, "ncols"))
-    lines = -(-len(entries) // columns)
     sample = shown({"": next(iter(sets.values()))}, chosen[0], truth=truth, top=top)
-    keyed, inches, key = _room(sets, sample)
+    keyed, inches, beside = _room(sets, sample)
     side = inches if size is None else size
-    figure, axes = plt.subplots(
-        lines,
-        columns,
-        figsize=((side * columns + key) * unit(), side * unit() * (lines + 0.15)),
-        subplot_kw={"projection": "polar"},
-        layout="constrained",
-        squeeze=False,
-    )
-    # A title stands apart from what is above it.
-    figure.set_layout_engine("constrained", h_pad=0.08 * unit())
-    around = ink_on(figure.get_facecolor())
-    for ax in axes.flat[len(entries) :]:
-        ax.set_visible(False)
-    for i, (ax, (name, row)) in enumerate(zip(axes.flat, entries, strict=False)):
+
+    def draw(ax: PolarAxes, m: int, name: str, row: int, title: str) -> None:
         drawn = shown({"": sets[name]}, row, truth=truth, top=top)
         labels, radial = _labels(drawn.labels)
         if keyed:
             labels, radial = [str(k + 1) for k in range(len(labels))], False
         _web(ax, drawn, labels, radial=radial)
         _bars(ax, drawn, joined=joined, colors=None)
-        title = titles[chosen.index(row)]
-        parts, families = drawable([name, title], [f"model {i % len(sets) + 1}", f"input {row}"])
+        parts, families = drawable([name, title], [f"model {m + 1}", f"input {row}"])
         above = ax.texts[0].get_text().count("\n") + 1
         ax.set_title(
-            " · ".join(filter(None, parts)), color=around.text, fontsize="medium",
+            " · ".join(filter(None, parts)), color=inks(ax)[1].text, fontsize="medium",
             pad=(9 + 10 * above) * unit(), **literal(families),
         )  # fmt: skip
-    if keyed:
-        _key(figure, sample, around)
-    figure.legend(
-        handles=_handles(sample, inks(axes[0, 0])[0], None),
-        loc="outside lower center",
-        ncols=3,
-        frameon=False,
-        fontsize="small",
-        labelcolor=around.text,
-        handlelength=1.1,
+
+    return Panels(
+        [
+            partial(draw, m=m, name=name, row=row, title=title)
+            for row, title in zip(chosen, titles, strict=True)
+            for m, name in enumerate(sets)
+        ],
+        columns=len(sets) if len(sets) > 1 else 6,
+        size=(side, side),
+        around=(beside, 0.15 * side),
+        handles=partial(_handles, sample, colors=None),
+        key=partial(_key, drawn=sample) if keyed else None,
+        polar=True,
     )
-    return axes
 
 
 def _inputs(
@@ -273,19 +216,14 @@ def _room(sets: Mapping[str, CredalSet], sample: Shown) -> tuple[bool, float, fl
     return True, SIZE, 0.4 + 0.075 * min(max(map(text_width, sample.labels)), KEY_WIDTH)
 
 
-def _key(figure: Any, drawn: Shown, around: Ink) -> None:
+def _key(figure: Figure, drawn: Shown) -> None:
     """Write what the numbers of the spokes mean, at the right."""
     texts = [f"{k + 1}  {wrapped(label, KEY_WIDTH, 2)}" for k, label in enumerate(drawn.labels)]
     made = figure.legend(
-        handles=[Line2D([], [], linestyle="") for _ in texts],
-        labels=texts,
-        loc="outside right center",
-        frameon=False,
-        fontsize="small",
-        labelcolor=around.text,
-        handlelength=0,
-        handletextpad=0,
-    )
+        handles=[Line2D([], [], linestyle="") for _ in texts], labels=texts,
+        loc="outside right center", frameon=False, fontsize="small", handlelength=0,
+        handletextpad=0, labelcolor=inks(figure.axes[0])[1].text,
+    )  # fmt: skip
     for text in made.get_texts():
         text.set(**literal(drawn.families))
 
@@ -316,28 +254,28 @@ def _web(ax: PolarAxes, drawn: Shown, labels: list[str], *, radial: bool = False
         small = min(small, edge / len(labels) / LINE)
     for angle, label in zip(angles, labels, strict=True):
         right, up = np.sin(angle), np.cos(angle)
+        style: dict[str, Any]
         if radial:
-            ax.annotate(
-                label, (angle, 1), (right * 5 * unit(), up * 5 * unit()),
-                textcoords="offset points", rotation_mode="anchor", va="center",
-                rotation=90 - np.degrees(angle) + (180 if right < 0 else 0),
-                ha="right" if right < 0 else "left", color=around.text, fontsize=small,
-                annotation_clip=False, **literal(drawn.families),
-            )  # fmt: skip
-            continue
+            away = 5 * unit()
+            style = {
+                "rotation": 90 - np.degrees(angle) + (180 if right < 0 else 0),
+                "rotation_mode": "anchor",
+                "ha": "right" if right < 0 else "left",
+                "va": "center",
+                "fontsize": small,
+            }
+        else:
+            away = 6 * unit()
+            style = {
+                "ha": "center" if abs(right) < 0.05 else "left" if right > 0 else "right",
+                "va": "center" if abs(up) < SLANTED else "bottom" if up > 0 else "top",
+                "fontsize": "small",
+                "linespacing": 1.15,
+            }
         ax.annotate(
-            label,
-            (angle, 1),
-            (right * 6 * unit(), up * 6 * unit()),
-            textcoords="offset points",
-            ha="center" if abs(right) < 0.05 else "left" if right > 0 else "right",
-            va="center" if abs(up) < SLANTED else "bottom" if up > 0 else "top",
-            color=around.text,
-            fontsize="small",
-            linespacing=1.15,
-            annotation_clip=False,
-            **literal(drawn.families),
-        )
+            label, (angle, 1), (right * away, up * away), textcoords="offset points",
+            color=around.text, annotation_clip=False, **style, **literal(drawn.families),
+        )  # fmt: skip
     for level in (0.5, 1.0):
         ax.text(
             np.pi / len(angles), level, f"{level:g}", color=inside.muted, fontsize="small",
@@ -361,11 +299,11 @@ def _bars(ax: PolarAxes, drawn: Shown, *, joined: bool, colors: Sequence[str] | 
         _intervals(ax, at, bars, tints[m], width)
         if bars.point is not None:
             line = _closed(ax, at, bars.point, colour, joined)
-            line.set(marker="o", markersize=(5.2 if count == 1 else 4.4) * unit(), **halo(ink))
+            line.set(marker="o", markersize=(5.2 if count == 1 else 4.4) * unit(), **ink.halo())
             line.set_markerfacecolor(ink.prediction(palette))
     if drawn.truth is not None:
         line = _closed(ax, angles, drawn.truth, ink.truth, False)
-        line.set(zorder=4, **open_mark(ink))
+        line.set(zorder=4, **ink.truth_mark())
 
 
 def _intervals(ax: PolarAxes, at: Array, bars: Bars, colour: str, width: float) -> None:
@@ -397,7 +335,7 @@ def _handles(drawn: Shown, ink: Ink, colors: Sequence[str] | None) -> list[Artis
         for name, tint in zip(names, ink.tints(palette), strict=True)
     ]
     if any(bars.point is not None for bars in drawn.models.values()):
-        handles.append(mark_handle("prediction", ink.prediction(palette), "o", ink))
+        handles.append(ink.mark_handle("prediction", ink.prediction(palette), "o"))
     if drawn.truth is not None:
-        handles.append(truth_handle(ink))
+        handles.append(ink.truth_handle())
     return handles

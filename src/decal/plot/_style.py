@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,13 +12,15 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import Colormap, ListedColormap, to_hex, to_rgb, to_rgba
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
-from matplotlib.projections.polar import PolarAxes
 from matplotlib.transforms import ScaledTranslation
+from numpy.typing import NDArray
 
-from decal.plot._fonts import drawable, literal, text_width
+from decal._base.numerics import Array
+from decal.plot._fonts import ADVANCE, drawable, literal, text_width, unit
 
 BLUE, SKY, GREEN, PURPLE = "#0072B2", "#56B4E9", "#009E73", "#CC79A7"
 ORANGE, YELLOW, VERMILLION = "#E69F00", "#F0E442", "#D55E00"
@@ -38,13 +40,24 @@ TINT = 0.5
 LIGHT_TINTS, DARK_TINTS = (62.0, 87.0), (34.0, 56.0)
 """Lightness of the intervals of several models, from the darkest to the lightest (CIE L*)."""
 
-HALVINGS = 24
+DASHED, DOTTED = (0, (4, 3)), (0, (1, 2))
+"""Styles of lines."""
 
-ADVANCE, SAMPLE = 0.58, 3.0
-"""Widths in font sizes: of an average character, and of a legend's sample with its margins."""
+SAMPLE = 3.0
+"""Width of a legend's sample with its margins, in font sizes."""
 
-EVEN = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""Ticks of a probability."""
+
+@dataclass(frozen=True)
+class Panels:
+    """Panels of one kind: how to draw each, and what `decal.plot.grid` must know of all."""
+
+    draw: Sequence[Callable[[Any], None]]  # on given axes
+    columns: int  # in a line, by default
+    size: tuple[float, float]  # inches of a panel
+    around: tuple[float, float]  # inches beside and below all panels
+    handles: Callable[[Ink], list[Artist]]  # samples of the one legend
+    key: Callable[[Figure], None] | None = None  # draws what else stands beside the panels
+    polar: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,7 +91,7 @@ class Ink:
         """The mixture of colour and background that comes closest to a lightness."""
         low, high = 0.0, 1.0
         rises = lightness(colour) > lightness(self.face)
-        for _ in range(HALVINGS):
+        for _ in range(24):
             share = (low + high) / 2
             beyond = (lightness(self.tint(colour, share)) > wanted) == rises
             low, high = (low, share) if beyond else (share, high)
@@ -97,6 +110,33 @@ class Ink:
         """Viridis without the colours that fade into the background."""
         span = (0.22, 1.0) if self.dark else (0.0, 0.88)
         return ListedColormap(mpl.colormaps["viridis"](np.linspace(*span, 256)))
+
+    def halo(self) -> dict[str, Any]:
+        """An edge in the colour of the background, so that a mark stands out on a bar."""
+        return {"markeredgecolor": self.face, "markeredgewidth": 0.9 * unit()}
+
+    def truth_mark(self) -> dict[str, Any]:
+        """The style of the truth: an open diamond, which hides neither bar nor prediction."""
+        return {
+            "marker": "D",
+            "markersize": 4.8 * unit(),
+            "markerfacecolor": "none",
+            "markeredgecolor": self.truth,
+            "markeredgewidth": 1.4 * unit(),
+            "path_effects": [withStroke(linewidth=3 * unit(), foreground=self.face)],
+        }
+
+    def truth_handle(self) -> Line2D:
+        """The legend's sample of the truth."""
+        return Line2D([], [], linestyle="", label="truth", **self.truth_mark())
+
+    def mark_handle(self, name: str, colour: str, marker: str, *, size: float = 5.5) -> Line2D:
+        """The legend's sample of a point."""
+        edge = {"markeredgewidth": 1.6 * unit()} if marker in "|_" else self.halo()
+        return Line2D(
+            [], [], color=colour, marker=marker, linestyle="", label=name,
+            markersize=size * unit(), **edge,
+        )  # fmt: skip
 
 
 def ink_on(background: Any) -> Ink:
@@ -143,14 +183,6 @@ def mix(one: str, other: str, share: float) -> str:
     )
 
 
-def unit() -> float:
-    """The unit of line widths and marker sizes, in points: 1 at matplotlib's usual font size.
-
-    A figure for a slide has a larger font; its lines and its default size grow with it.
-    """
-    return float(mpl.rcParams["font.size"]) / 10
-
-
 def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
     """The caller's axes, or those of a new figure; inches are at the usual font size."""
     if ax is not None:
@@ -160,71 +192,48 @@ def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
     return plt.subplots(figsize=(width * unit(), height * unit()), layout="constrained")[1]
 
 
-def polar_or_new(ax: Axes | None, width: float, height: float) -> PolarAxes:
-    """The caller's polar axes, or those of a new figure."""
-    if ax is None:
-        from matplotlib import pyplot as plt
-
-        figure = plt.figure(figsize=(width * unit(), height * unit()), layout="constrained")
-        ax = figure.add_subplot(projection="polar")
-    if not isinstance(ax, PolarAxes):
-        raise ValueError(
-            f"ax must be polar axes for a spider: got {type(ax).__name__}. "
-            'Make them with plt.subplots(subplot_kw={"projection": "polar"}).'
-        )
-    return ax
-
-
-def frame(ax: Axes, *, grid: str | None = None) -> Ink:
+def frame(ax: Axes, *, grid: bool = False) -> Ink:
     """Draw spines at the left and below only, in muted ink; returns the colours within the axes."""
     inside, around = inks(ax)
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set(color=around.muted, linewidth=0.8 * unit())
     ax.tick_params(colors=around.muted, labelcolor=around.text, labelsize="small")
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.label.set(color=around.text)
-    ax.title.set_color(around.text)
-    if grid == "x":
+    for text in (ax.xaxis.label, ax.yaxis.label, ax.title):
+        text.set_color(around.text)
+    if grid:
         ax.xaxis.grid(True, color=inside.grid, linewidth=0.6 * unit())
-    if grid is not None:
         ax.set_axisbelow(True)
     return inside
 
 
 def probability_axis(axis: Axis) -> None:
     """Five ticks from 0 to 1, without needless zeros."""
-    axis.set_ticks(EVEN, labels=[f"{tick:g}" for tick in EVEN])
+    ticks = (0, 0.25, 0.5, 0.75, 1)
+    axis.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
+
+
+def horizontal_bars(
+    ax: Axes, y: NDArray[Any], lower: Array, upper: Array, height: float, colour: str
+) -> None:
+    """Draw intervals (S,) as bars at heights (S,); the edge keeps one of no width visible."""
+    ax.barh(
+        y, upper - lower, left=lower, height=height, color=colour, edgecolor=colour,
+        linewidth=0.7 * unit(),
+    )  # fmt: skip
+
+
+def name_lines(ax: Axes, names: Sequence[str], families: Sequence[str]) -> None:
+    """Give every line 0, 1, ... of a figure its name at the left, the first at the top."""
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.set_yticks(np.arange(len(names)), names)
+    ax.tick_params(axis="y", length=0)
+    for label in ax.get_yticklabels():
+        label.set(**literal(families))
 
 
 def bar_handle(name: str, colour: str) -> Patch:
     """The legend's sample of an interval."""
     return Patch(facecolor=colour, edgecolor="none", label=name)
-
-
-def mark_handle(name: str, colour: str, marker: str, ink: Ink, *, size: float = 5.5) -> Line2D:
-    """The legend's sample of a point."""
-    edge = {"markeredgewidth": 1.6 * unit()} if marker in "|_" else halo(ink)
-    return Line2D(
-        [], [], color=colour, marker=marker, linestyle="", label=name,
-        markersize=size * unit(), **edge,
-    )  # fmt: skip
-
-
-def open_mark(ink: Ink) -> dict[str, Any]:
-    """The style of the truth: an open diamond, which hides neither bar nor prediction."""
-    return {
-        "marker": "D",
-        "markersize": 4.8 * unit(),
-        "markerfacecolor": "none",
-        "markeredgecolor": ink.truth,
-        "markeredgewidth": 1.4 * unit(),
-        "path_effects": [withStroke(linewidth=3 * unit(), foreground=ink.face)],
-    }
-
-
-def truth_handle(ink: Ink) -> Line2D:
-    """The legend's sample of the truth."""
-    return Line2D([], [], linestyle="", label="truth", **open_mark(ink))
 
 
 def line_handle(name: str, colour: str, *, dotted: bool = False, width: float = 1.4) -> Line2D:
@@ -234,11 +243,6 @@ def line_handle(name: str, colour: str, *, dotted: bool = False, width: float = 
         [], [], color=colour, linestyle=style, linewidth=width * unit(), label=name,
         solid_capstyle="butt",
     )  # fmt: skip
-
-
-def halo(ink: Ink) -> dict[str, Any]:
-    """An edge in the colour of the background, so that a mark stands out on a bar."""
-    return {"markeredgecolor": ink.face, "markeredgewidth": 0.9 * unit()}
 
 
 def legend_below(

@@ -72,8 +72,10 @@ class Known:
         """The unlabelled inputs; NotFittedError if there are none."""
         if self.observed is None:
             raise NotFittedError(
-                "this LabelShift must have observed unlabelled inputs first. Call observe, or say "
-                "what frequencies you suppose: predict(logits, frequencies={...})."
+                "this LabelShift",
+                "have observed unlabelled inputs first",
+                remedy="Call observe, or say what frequencies you suppose: predict(logits, "
+                "frequencies={...}).",
             )
         return self.observed
 

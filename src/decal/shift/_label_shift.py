@@ -395,7 +395,7 @@ class LabelShift(FrozenSettings):
             matrix, _ = class_columns(logits, calibrated.names, others=others)
         z = self._read(matrix, calibrated)
         sets = self._predict_checked(z, frequencies, known)
-        return sets._named(index_of(logits, ids, rows=len(z)))
+        return sets.with_index(index_of(logits, ids, rows=len(z)))
 
     def _predict_checked(
         self, logits: Logits, frequencies: Any = None, known: Known | None = None

@@ -11,7 +11,7 @@ import numpy as np
 from decal._base.checks import check_choice
 from decal._base.data_frames import by_name, native_index
 from decal._base.numerics import Array
-from decal.credal._ball_support import extreme_member
+from decal.credal import extreme_member
 from decal.shift._calibrated import check_sums_to_one
 from decal.shift._known import Known
 from decal.shift._segments import adapted

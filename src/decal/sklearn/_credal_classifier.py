@@ -1,12 +1,7 @@
-"""CredalClassifier: a scikit-learn estimator around a scikit-learn estimator.
-
-It computes the estimator's logits on rows that were held out, passes them to a Decalibrator, and
-follows the conventions of scikit-learn. All the mathematics is in `decal.Decalibrator`.
-"""
+"""CredalClassifier: credal sets around an estimator. All the mathematics is in `Decalibrator`."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
@@ -20,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 from decal._base.checks import DEFAULT_ALPHA, check_alpha, check_choice, check_share, to_numpy
 from decal._base.data_frames import index_of
 from decal._base.numerics import Array
-from decal.credal import IntervalCredalSet
+from decal.credal import SET_RULES, IntervalCredalSet
 from decal.decalibrator import Decalibrator
-from decal.decisions import SET_RULES
 from decal.directions import Direction
 from decal.io import model_files
 from decal.sklearn._held_out import (
@@ -34,16 +28,14 @@ from decal.sklearn._held_out import (
 )
 
 FORMAT = "decal-classifier"
-"""What the header of a file that `save` wrote calls its format."""
 
 
 class CredalClassifier(HeldOutClassifier):
     """A classifier that also predicts credal sets: an interval of probabilities per class.
 
     `fit` computes the estimator's logits on rows it was not fitted to, and learns from them and
-    their labels how far each logit may move (`decal.Decalibrator`). Logits on training rows would
-    not serve: an overfitted model is sure of the labels it has seen, so its likelihood there says
-    little about how wrong it may be elsewhere.
+    their labels how far each logit may move (`decal.Decalibrator`). Training rows would not serve:
+    a model that is sure of the labels it has seen may be wrong elsewhere.
 
     Parameters
     ----------
@@ -51,19 +43,19 @@ class CredalClassifier(HeldOutClassifier):
         A classifier. With a FrozenEstimator around a fitted one, that model is taken as it is, and
         the rows given to `fit` must be ones it was not fitted to.
     alpha : float
-        Level in [0, 1]; smaller is more cautious. One fit serves every alpha: see the `alpha`
-        argument of `predict_credal` and `predict_set`; set_params(alpha=...) needs no new fit.
+        Level in [0, 1]; smaller is more cautious. One fit serves every alpha:
+        set_params(alpha=...) needs no new one.
     directions, likelihood, reference, box
         As in `decal.Decalibrator`.
     cv
         Which rows are held out.
 
-        * A whole number, or a splitter, or pairs of row numbers (train, test): each test part gets
+        * A whole number, a splitter, or pairs of row numbers (train, test): each test part gets
           its logits from a clone fitted to its train part. With several parts the estimator is then
           refitted to all rows; with one, the clone that gave the logits is kept.
         * A share between 0 and 1: this share of every class is held out, drawn with a fixed seed,
-          and the estimator is fitted once, to the other rows. For another seed pass
-          StratifiedShuffleSplit(1, ...), for rows of your choice PredefinedSplit(...).
+          and the estimator is fitted once, to the other rows. StratifiedShuffleSplit(1, ...) has
+          other seeds, PredefinedSplit(...) rows of your choice.
 
         No row may be held out twice, or from a clone that was fitted to it. Not used with a
         FrozenEstimator.
@@ -72,17 +64,16 @@ class CredalClassifier(HeldOutClassifier):
         logarithm is taken; "decision_function", if you know that its values are logits, as those of
         logistic regression and gradient boosting are and those of support vector machines are not
         (a single column is the log-odds of the second class). "auto" takes predict_logits if the
-        estimator has it, otherwise predict_proba, never decision_function.
+        estimator has it, otherwise predict_proba.
     floor : float or str
         Least probability, for the logarithm. A forest says 0 if no tree votes for a class. If that
-        happens to the label of a held-out row, the likelihood is 0 and no set is plausible. "auto"
-        then raises all probabilities to at least 1 / (n + K), for n rows and K classes; if no label
-        contradicts a zero, zeros become the smallest positive number. A number in (0, 1) is used
-        throughout. A class missing from the rows that a model was fitted to gets 1 / (n + K), or
-        that number, in any case.
+        happens to the label of a held-out row, no set is plausible; "auto" then raises all
+        probabilities to at least 1 / (n + K), for n rows and K classes. If no label contradicts a
+        zero, zeros become the smallest positive number. A number in (0, 1) is used throughout. A
+        class that a model was not fitted to gets 1 / (n + K), or that number, in any case.
     n_jobs : int, optional
-        How many of the clones are fitted at the same time, as everywhere in scikit-learn: None is
-        one, -1 as many as there are processors. The results are the same.
+        How many clones are fitted at the same time: None is one, -1 as many as there are
+        processors. The results are the same.
 
     Attributes
     ----------
@@ -122,7 +113,7 @@ class CredalClassifier(HeldOutClassifier):
     ['versicolor', 'virginica']
     """
 
-    _learnt = "decalibrator_"
+    _learner_name = "decalibrator_"
     decalibrator_: Decalibrator
 
     def __init__(
@@ -139,16 +130,12 @@ class CredalClassifier(HeldOutClassifier):
         floor: float | str = "auto",
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
+        super().__init__(estimator, cv=cv, method=method, floor=floor, n_jobs=n_jobs)
         self.alpha = alpha
         self.directions = directions
         self.likelihood = likelihood
         self.reference = reference
         self.box = box
-        self.cv = cv
-        self.method = method
-        self.floor = floor
-        self.n_jobs = n_jobs
 
     def _learner(self) -> Decalibrator:
         return Decalibrator(
@@ -181,7 +168,7 @@ class CredalClassifier(HeldOutClassifier):
         if self.decalibrator_.reference != "model":
             return self._point(X)
         if not hasattr(self.estimator_, "predict_proba"):
-            return np.asarray(softmax(self._new_logits(X), axis=1))
+            return np.asarray(softmax(self.predict_logits(X), axis=1))
         own = to_numpy(self.estimator_.predict_proba(X), "predict_proba")
         known = columns_of(classes_of(self.estimator_), self.classes_)
         probabilities = np.zeros((len(own), len(self.classes_)))
@@ -192,18 +179,19 @@ class CredalClassifier(HeldOutClassifier):
         """The credal sets of n inputs, with the classes' names.
 
         Their `point` is the softmax of the logits, which need not be `predict_proba`: TabPFN
-        averages the logits of its members for the one and their probabilities for the other. The
-        index of a pandas DataFrame stays with the sets.
+        averages the logits of its members for the one and their probabilities for the other.
 
         Parameters
         ----------
         X : (n, d) array
-            Features.
+            Features. The index of a pandas DataFrame stays with the sets.
         alpha : float, optional
             Level in [0, 1]; by default the one given at construction.
         """
-        check_is_fitted(self)
-        return self._credal(X, alpha)
+        logits = self.predict_logits(X)
+        level = self.alpha if alpha is None else alpha
+        sets = self.decalibrator_.predict(logits, alpha=level)
+        return sets.with_index(index_of(X, rows=len(sets), name="X"))
 
     def predict_set(
         self, X: Any, rule: str = "e_admissible", alpha: float | None = None
@@ -222,71 +210,50 @@ class CredalClassifier(HeldOutClassifier):
             Level in [0, 1]; by default the one given at construction.
         """
         check_choice(rule, "rule", SET_RULES)
-        check_is_fitted(self)
-        return np.asarray(self._credal(X, alpha).decide(rule))
+        return np.asarray(self.predict_credal(X, alpha).decide(rule))
 
     # Keeping
 
     def save(self, path: str | Path) -> None:
-        """Write what decal has learnt to one small file (.npz, no pickle); not the estimator.
+        """Write what decal has learnt to one small file (.npz, no pickle); `load` reads it.
 
-        Estimators know best how to be saved: with joblib, skops, or in a format of their own.
-        Pickles run code when they are loaded, and this file does not.
-
-        Parameters
-        ----------
-        path : path
-            Where to.
-
-        See Also
-        --------
-        load : Puts the two together again.
+        The estimator is saved by other means: joblib, skops, or a format of its own.
         """
         check_is_fitted(self)
         classes = self.classes_
-        if classes.dtype.kind == "O" and not all(isinstance(name, str) for name in classes):
+        objects = classes.dtype.kind == "O"
+        if objects and not all(isinstance(name, str) for name in classes):
             raise ValueError(
                 f"classes must be numbers or texts to be saved: got {classes.tolist()!r:.60}."
             )
-        file = io.BytesIO()
-        self.decalibrator_.save(file)
         names = getattr(self, "feature_names_in_", None)
         settings = {
             "alpha": check_alpha(self.alpha),
             "method": self.method_,
             "floor": float(self.floor_),
             "unseen": float(self._unseen),
-            "objects": classes.dtype.kind == "O",
+            "objects": objects,
             "features": getattr(self, "n_features_in_", None),
             "names": None if names is None else [str(name) for name in names],
         }
         arrays = {
-            "decalibrator": np.frombuffer(file.getvalue(), dtype=np.uint8),
-            "classes": classes.astype(str) if settings["objects"] else classes,
+            "decalibrator": model_files.packed(self.decalibrator_),
+            "classes": classes.astype(str) if objects else classes,
         }
         model_files.write(Path(path), settings, arrays, compressed=False, kind=FORMAT)
 
     @classmethod
     def load(cls, path: str | Path, estimator: Any) -> Self:
-        """A fitted classifier: what `save` wrote, around the estimator that it was fitted with.
+        """A fitted classifier: what `save` wrote, around `estimator`, which was ``clf.estimator_``.
 
         Runs no code from the file, so files of strangers are safe; the estimator is yours to load.
-
-        Parameters
-        ----------
-        path : path
-            Written by `save`.
-        estimator
-            The same fitted estimator as ``clf.estimator_``, loaded from where you keep it.
         """
         file = Path(path)
         known = ("decalibrator", "classes")
         settings, arrays = model_files.read(file, lambda name, _: name in known, kind=FORMAT)
         with model_files.intact(file):
-            decalibrator = Decalibrator.load(io.BytesIO(arrays["decalibrator"].tobytes()))
-            classes = arrays["classes"]
-            if settings["objects"]:
-                classes = classes.astype(object)
+            decalibrator = model_files.unpacked(arrays["decalibrator"], Decalibrator.load)
+            classes = arrays["classes"].astype(object) if settings["objects"] else arrays["classes"]
             _require_intact(settings, classes, decalibrator)
             clf = cls(
                 estimator if isinstance(estimator, FrozenEstimator) else FrozenEstimator(estimator),
@@ -315,13 +282,8 @@ class CredalClassifier(HeldOutClassifier):
         clf.estimator_ = estimator
         return clf
 
-    def _credal(self, X: Any, alpha: float | None) -> IntervalCredalSet:
-        level = self.alpha if alpha is None else alpha
-        sets = self.decalibrator_.predict(self._new_logits(X), alpha=level)
-        return sets._named(index_of(X, rows=len(sets), name="X"))
-
     def _point(self, X: Any) -> Array:
-        point = self._credal(X, 1.0).point  # the same at every alpha
+        point = self.predict_credal(X, 1.0).point  # the same at every alpha
         assert point is not None  # a Decalibrator's sets have one
         return point
 

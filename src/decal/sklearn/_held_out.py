@@ -56,36 +56,34 @@ Indices = NDArray[np.intp]
 
 METHODS = ("auto", "predict_logits", "predict_proba", "decision_function")
 
-SPLIT_SEED = 0
-"""The seed of the split if cv is a share of rows: it holds out the same rows every time."""
-
 
 class HeldOut(NamedTuple):
-    """Rows that were held out: logits (n, K), labels and weights (n,), and the classes.
-
-    By `clones`, if the model that predicts was fitted to more rows than those that gave the logits.
-    """
+    """Rows that were held out: logits (n, K), labels and weights (n,), and the classes."""
 
     logits: Array
     labels: Indices
     weights: Array | None
     classes: NDArray[Any]
-    clones: bool
+    clones: bool  # gave the logits, not the model that predicts, which was fitted to more rows
 
 
 class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """What classifiers around an estimator share: its logits on rows that it was not fitted to.
 
-    Subclasses have the parameters estimator, cv, method, floor and n_jobs, and say what learns from
-    the logits (`_learner`) and which attribute keeps it (`_learnt`).
+    Subclasses say what learns from the logits (`_learner`) and which attribute keeps it
+    (`_learner_name`).
     """
 
-    _learnt: ClassVar[str]
-    estimator: Any
-    cv: Any
-    method: str
-    floor: float | str
-    n_jobs: int | None
+    _learner_name: ClassVar[str]
+
+    def __init__(
+        self, estimator: Any, *, cv: Any, method: str, floor: float | str, n_jobs: int | None
+    ) -> None:
+        self.estimator = estimator
+        self.cv = cv
+        self.method = method
+        self.floor = floor
+        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Fit the estimator, unless it is frozen, and learn from its logits on held-out rows.
@@ -106,7 +104,7 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         learner.fit(held.logits, held.labels, sample_weight=held.weights, classes=held.classes)
         if held.clones and isinstance(learner, Decalibrator):
             learner._forget_confidences()
-        setattr(self, self._learnt, learner)
+        setattr(self, self._learner_name, learner)
         return self
 
     def _learner(self) -> Decalibrator | LabelShift:
@@ -116,10 +114,7 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
     def _fit_held_out(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any]
     ) -> HeldOut:
-        """Fit the estimator, unless it is frozen; its logits on held-out rows.
-
-        Sets everything that new logits need: estimator_, classes_, method_ and floor_.
-        """
+        """Logits on held-out rows; sets estimator_, classes_, method_ and floor_ for new ones."""
         check_choice(self.method, "method", METHODS)
         floor = _check_floor(self.floor)
         require_same_order(X=X, y=y, sample_weight=sample_weight)
@@ -233,9 +228,6 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
     def predict_logits(self, X: Any) -> Array:
         """(n, K) the logits that credal sets are made from, a column per class of `classes_`."""
         check_is_fitted(self)
-        return self._new_logits(X)
-
-    def _new_logits(self, X: Any) -> Array:
         logits = _logits(self.estimator_, X, self.method_, self.classes_, self._unseen)
         if self.method_ == "predict_proba":
             return np.maximum(logits, np.log(self.floor_))
@@ -338,7 +330,8 @@ def _splitter(cv: Any, y: NDArray[Any]) -> Any:
     if isinstance(cv, Real) and not isinstance(cv, Integral):
         if not 0 < float(cv) < 1:
             raise ValueError(f"cv must lie between 0 and 1 as a share of rows: got {cv}.")
-        return StratifiedShuffleSplit(1, test_size=float(cv), random_state=SPLIT_SEED)
+        # The same rows are held out every time.
+        return StratifiedShuffleSplit(1, test_size=float(cv), random_state=0)
     return check_cv(cv, y, classifier=True)
 
 

@@ -14,8 +14,7 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 from decal._base.checks import check_choice
 from decal._base.data_frames import index_of, require_same_order
 from decal._base.numerics import Array
-from decal.credal import IntervalCredalSet
-from decal.decisions import SET_RULES
+from decal.credal import SET_RULES, IntervalCredalSet
 from decal.shift import Frequencies, LabelShift
 from decal.sklearn._held_out import HeldOutClassifier
 
@@ -23,17 +22,15 @@ from decal.sklearn._held_out import HeldOutClassifier
 class ShiftAdaptedClassifier(HeldOutClassifier):
     """A classifier that adapts to other class frequencies, from inputs without labels.
 
-    `fit` computes the estimator's logits on rows it was not fitted to, calibrates them, and knows
-    how frequent the classes were. `observe` takes unlabelled inputs from where the classifier is to
-    be used; from then on `predict` and `predict_proba` are adapted to the most likely frequencies
-    there, and `predict_credal` gives the interval of every probability. See `decal.LabelShift`.
+    `fit` calibrates the estimator's logits on rows it was not fitted to, and knows how frequent the
+    classes were. `observe` takes unlabelled inputs from where the classifier is to be used. From
+    then on `predict` and `predict_proba` are adapted to the most likely frequencies there, and
+    `predict_credal` gives the interval of every probability. See `decal.LabelShift`.
 
     Parameters
     ----------
     estimator
-        A classifier; a pipeline, if features need preparing. With a FrozenEstimator around a fitted
-        one, that model is taken as it is, and the rows given to `fit` must be ones it was not
-        fitted to.
+        As in `decal.sklearn.CredalClassifier`.
     confidence, calibrate, region, corrected
         As in `decal.LabelShift`. Labels that the logits predict perfectly, or no better than
         chance, have no best scale: they need calibrate=False.
@@ -42,18 +39,12 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
 
     Attributes
     ----------
-    estimator_
-        The fitted estimator behind all predictions.
     shift_
         The fitted `decal.LabelShift`: its `test` tells whether frequencies changed.
-    classes_ : (K,) array
-        Class labels, sorted.
     frequencies_
         How frequent the classes are among the inputs observed, with intervals.
-    method_, floor_
+    estimator_, classes_, method_, floor_, n_features_in_, feature_names_in_
         As in `CredalClassifier`.
-    n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
 
     Notes
     -----
@@ -79,7 +70,7 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
       0  well [0.810, 0.909]  sick [0.091, 0.190]
     """
 
-    _learnt = "shift_"
+    _learner_name = "shift_"
     shift_: LabelShift
 
     def __init__(
@@ -95,15 +86,11 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
         floor: float | str = "auto",
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
+        super().__init__(estimator, cv=cv, method=method, floor=floor, n_jobs=n_jobs)
         self.confidence = confidence
         self.calibrate = calibrate
         self.region = region
         self.corrected = corrected
-        self.cv = cv
-        self.method = method
-        self.floor = floor
-        self.n_jobs = n_jobs
 
     # Learning
 
@@ -127,7 +114,7 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
         """
         check_is_fitted(self)
         require_same_order(X=X, sample_weight=sample_weight)
-        self.shift_.observe(self._new_logits(X), sample_weight=sample_weight)
+        self.shift_.observe(self.predict_logits(X), sample_weight=sample_weight)
         return self
 
     @property
@@ -140,16 +127,16 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """(n,) most probable classes, at the most likely frequencies."""
-        check_is_fitted(self)
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: Any) -> Array:
         """(n, K) probabilities, adapted to the most likely frequencies.
 
         Before anything is observed, those of the calibrated model.
         """
-        check_is_fitted(self)
-        return self.shift_._point_checked(self._new_logits(X))
+        logits = self.predict_logits(X)
+        return self.shift_._point_checked(logits)
 
     def predict_credal(self, X: Any, frequencies: Any = None) -> IntervalCredalSet:
         """The credal sets of n inputs, with the classes' names.
@@ -161,9 +148,9 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
         frequencies : mapping, array or Near, optional
             What if? As for `decal.LabelShift.predict`. Without, something must be observed first.
         """
-        check_is_fitted(self)
-        sets = self.shift_.predict(self._new_logits(X), frequencies=frequencies)
-        return sets._named(index_of(X, rows=len(sets), name="X"))
+        logits = self.predict_logits(X)
+        sets = self.shift_.predict(logits, frequencies=frequencies)
+        return sets.with_index(index_of(X, rows=len(sets), name="X"))
 
     def predict_set(
         self, X: Any, rule: str = "e_admissible", frequencies: Any = None

@@ -16,6 +16,7 @@ Imports from `_base`, `credal` and `_pretrained`.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -82,8 +83,7 @@ class ZeroShotClassifier(PretrainedClassifier):
         (Swahili "ndege" is both airplane and bird).
     templates : str or sequence of str, optional
         A text with {} where the word goes; or several, whose text vectors are averaged (`spread`
-        keeps what each says); or a language of the paper's templates, "en" (default), "fr", "zh"
-        or "sw".
+        keeps what each says); or a language of `TEMPLATES`, "en", "fr", "zh" or "sw".
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class ZeroShotClassifier(PretrainedClassifier):
         ----------
         name_or_path : str or path
             A folder that `save_pretrained` or `hf download` wrote, or a model of the hub, such as
-            "openai/clip-vit-base-patch32" or "google/siglip2-base-patch16-224".
+            "openai/clip-vit-base-patch32".
         labels, templates
             As for the class.
         device : torch.device or str, optional
@@ -257,15 +257,15 @@ class ZeroShotClassifier(PretrainedClassifier):
             This model with other words for the same classes, as in other languages, made by
             `replace`. Each of their templates counts, too.
         """
-        voices = [voice for one in (self, *others) for voice in one.apart()]
-        for voice in voices:
-            if voice.classes != self.classes or voice._encoder is not self._encoder:
+        each = [single for one in (self, *others) for single in one.apart()]
+        for single in each:
+            if single.classes != self.classes or single._encoder is not self._encoder:
                 raise ValueError(
-                    f"others must be this model for the classes {self.classes}: got {voice}. Make "
+                    f"others must be this model for the classes {self.classes}: got {single}. Make "
                     "them with replace(labels={class: word, …})."
                 )
         vectors = self.embeddings(images, batch_size=batch_size, progress=progress)
-        logits = [voice.logits_from_embeddings(vectors).astype(np.float64) for voice in voices]
+        logits = [single.logits_from_embeddings(vectors).astype(np.float64) for single in each]
         vertices = np.stack([softmax(z) for z in logits], axis=1)
         return HullCredalSet(vertices, axis=1, classes=self.classes)
 
@@ -285,6 +285,7 @@ class ZeroShotClassifier(PretrainedClassifier):
         return sigmoid(logits.astype(np.float64))
 
     def _use(self, words: dict[str, str], templates: tuple[str, ...]) -> None:
+        """Take words and templates, and encode their texts unless they are known."""
         self._words, self.classes, self.templates = words, tuple(words), templates
         texts = [[t.replace("{}", word) for t in templates] for word in words.values()]
         new = list(dict.fromkeys(t for row in texts for t in row if t not in self._known))
@@ -298,15 +299,15 @@ class ZeroShotClassifier(PretrainedClassifier):
     def _embedded(
         self, images: Iterable[ImageLike], batch_size: int, progress: bool
     ) -> Iterator[Scores]:
+        """Unit vectors (b, d) of the images of each batch."""
         require_several(images)
-        empty = True
+        start = None
         for start, batch in batches(images, batch_size, unit="images", progress=progress):
             opened = [to_rgb(image, index) for index, image in enumerate(batch, start)]
             with torch.inference_mode():
                 vectors = self._encoder.encode_images(opened).float().cpu().numpy()
-            empty = False
             yield _unit(vectors).astype(np.float32)
-        if empty:
+        if start is None:
             raise ValueError("images must hold at least one image: got none.")
 
 
@@ -320,8 +321,7 @@ def check_words(labels: Labels) -> dict[str, str]:
             raise ValueError(f"labels must be words: got {word!r} at index {index}.")
     words = dict(pairs)
     if len(words) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
         raise ValueError(
             f"labels must be distinct: got {twice!r} more than once. For classes that share a word "
             f"name them: labels={{'one': {twice!r}, 'other': {twice!r}, …}}."

@@ -35,17 +35,12 @@ ImageLike = Any
 class Encoder(Protocol):
     """A model with one tower for texts and one for images.
 
-    Attributes
-    ----------
-    head : str
-        "softmax" or "sigmoid", as the model itself states.
-    scale, bias : float
-        The scale and the bias of its logits; the bias is 0 for "softmax".
+    Its logits are scale * cos(image, text) + bias.
     """
 
-    head: str
+    head: str  # "softmax" or "sigmoid", as the model itself states
     scale: float
-    bias: float
+    bias: float  # 0 for "softmax"
 
     def encode_texts(self, texts: list[str]) -> torch.Tensor:
         """(n, d) vectors, of any length."""
@@ -60,7 +55,7 @@ class TransformersEncoder:
     Parameters
     ----------
     model : CLIPModel, SiglipModel or Siglip2Model
-        The model. It is put into evaluation mode, and stays there.
+        It is put into evaluation mode.
     tokenizer, image_processor
         Those of the model.
     """
@@ -106,8 +101,8 @@ class OpenClipEncoder:
     Parameters
     ----------
     model : open_clip model
-        It has encode_image, encode_text, logit_scale, and a logit_bias if it is a SigLIP. It is put
-        into evaluation mode, and stays there.
+        With encode_image, encode_text, logit_scale, and a logit_bias if it is a SigLIP. It is put
+        into evaluation mode.
     preprocess : callable
         Turns an image into a tensor.
     tokenizer : callable
@@ -164,7 +159,7 @@ def check_encoder(encoder: Encoder) -> Encoder:
 
 
 def _pooled(output: Any) -> torch.Tensor:
-    # transformers 4 returns the vectors themselves.
+    """The vectors of a tower, which transformers 4 returns themselves."""
     vectors: torch.Tensor = getattr(output, "pooler_output", output)
     return vectors
 

@@ -1,4 +1,4 @@
-"""A decision with costs: the page answers as decal.decisions does, on thousands of inputs."""
+"""A decision with costs: the page answers as decal does, on thousands of inputs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 import decal
 from browser.reading import PLAYWRIGHT, SETTLED, agrees, axes, circles, drawn_data, exported_table
-from decal import decisions
+from decal.credal import decisions
 from decal.explorer import explore
 
 pytestmark = pytest.mark.browser

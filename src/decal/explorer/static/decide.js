@@ -1,4 +1,4 @@
-// Decisions from a box of probabilities: the arithmetic of decal.decisions, live in the page.
+// Decisions from a box of probabilities: the arithmetic of decal.credal.decisions, live in the page.
 
 export const TIE_TOLERANCE = 1e-12;
 export const ADMISSIBLE_TOLERANCE = 1e-9;

@@ -1,0 +1,123 @@
+"""Several panels of one kind on one figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import NDArray
+
+from decal._base.checks import check_count, check_keywords
+from decal.plot._alphas import alpha_path, alpha_path_panels
+from decal.plot._fonts import unit
+from decal.plot._reliability import reliability, reliability_panels
+from decal.plot._spider import spider, spider_panels
+from decal.plot._style import Panels, inks
+
+
+def grid(
+    draw: Callable[..., Any], *data: Any, ncols: int | None = None, **options: Any
+) -> NDArray[Any]:
+    """Panels of one kind side by side on a new figure, with one legend below.
+
+    ``grid(spider, credal, rows)`` draws a column per model and a line per input; inputs of a single
+    model fill one line after the other. Where names of classes are long and every spider has the
+    same spokes, these are numbered, and a key at the right has the names.
+
+    ``grid(alpha_path, model, logits)`` draws a panel per class, the most probable first, with the
+    bounds of the other classes as grey lines.
+
+    ``grid(reliability, refutation)`` draws a panel per class, those with the smallest p-values, in
+    the order of classes.
+
+    Parameters
+    ----------
+    draw : callable
+        What a panel shows: `spider`, `alpha_path` or `reliability`.
+    data
+        What `draw` takes; of spiders, one row or several. Models side by side may have different
+        names for their classes, but not different meanings.
+    ncols : int, optional
+        Panels in a line. By default a spider for each of several models, or at most six inputs of
+        one; at most three alpha paths; at most four reliability diagrams.
+    options
+        As for `draw`: `truth`, `top` and `joined` of spiders; `truth`, `alphas` and `top`, by
+        default 9 classes, of alpha paths; `top`, by default 12 classes, of reliability diagrams.
+        Spiders also have `titles`, one per row, by default the names or numbers of inputs; and
+        `size`, inches per spider, by default 2.9, or more where long names surround each.
+
+    Returns
+    -------
+    (lines, columns) array of axes
+        Those that remain empty are not visible.
+
+    Examples
+    --------
+    >>> import decal
+    >>> from decal import plot
+    >>> c = decal.IntervalCredalSet([[0.2, 0.6]] * 20, [[0.4, 0.8]] * 20, classes=["no", "yes"])
+    >>> plot.grid(plot.spider, {"one": c, "another": c}, [0, 1, 2]).shape
+    (3, 2)
+    >>> axes = plot.grid(plot.reliability, decal.calibration.refute(c, [0] * 20))
+    >>> [ax.get_title() for ax in axes.flat]
+    ['no (p 4e-8)', 'yes (p 4e-8)']
+    >>> d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9, classes=["no", "yes"])
+    >>> [ax.get_title() for ax in plot.grid(plot.alpha_path, d, [0.5, 0.0]).flat]
+    ['no', 'yes']
+    """
+    from matplotlib import pyplot as plt
+
+    panels = _panels(draw, data, options)
+    count = len(panels.draw)
+    columns = min(count, panels.columns if ncols is None else check_count(ncols, "ncols"))
+    lines = -(-count // columns)
+    (width, height), (beside, below) = panels.size, panels.around
+    figure, axes = plt.subplots(
+        lines, columns, squeeze=False, layout="constrained",
+        figsize=((width * columns + beside) * unit(), (height * lines + below) * unit()),
+        subplot_kw={"projection": "polar"} if panels.polar else {},
+    )  # fmt: skip
+    if panels.polar:  # a title stands apart from the spider above it
+        figure.set_layout_engine("constrained", h_pad=0.08 * unit())
+    for ax in axes.flat[count:]:
+        ax.set_visible(False)
+    for place, (ax, draw_panel) in enumerate(zip(axes.flat, panels.draw, strict=False)):
+        draw_panel(ax)
+        if not panels.polar:
+            _label_outer(ax, lowest=place + columns >= count, first=place % columns == 0)
+    if panels.key is not None:
+        panels.key(figure)
+    ink, around = inks(axes[0, 0])
+    figure.legend(
+        handles=panels.handles(ink), ncols=3 if panels.polar else 4 if columns > 2 else 2,
+        loc="outside lower center", frameon=False, fontsize="small", labelcolor=around.text,
+        handlelength=1.1,
+    )  # fmt: skip
+    return axes
+
+
+def _panels(draw: Callable[..., Any], data: tuple[Any, ...], options: dict[str, Any]) -> Panels:
+    """The panels of one of the three kinds."""
+    made: Callable[..., Panels]
+    if draw is spider:
+        made = spider_panels
+    elif draw is alpha_path:
+        made = alpha_path_panels
+    elif draw is reliability:
+        made = reliability_panels
+    else:
+        raise ValueError(
+            "draw must be decal.plot.spider, decal.plot.alpha_path or decal.plot.reliability: got "
+            f"{getattr(draw, '__name__', draw)!r}."
+        )
+    check_keywords(options, "decal.plot.grid", grid, made)
+    return made(*data, **options)
+
+
+def _label_outer(ax: Any, *, lowest: bool, first: bool) -> None:
+    """Keep the labels of the lowest axes of each column, and of the first of each line."""
+    ax.tick_params(labelbottom=lowest, labelleft=first)
+    if not lowest:
+        ax.set_xlabel("")
+    if not first:
+        ax.set_ylabel("")
