@@ -130,7 +130,7 @@ def by_decal(z: Array, y: Labels, *, per_class: bool, **settings: object) -> Set
     def predict(new: Array, epsilon: float) -> Mask:
         if per_class:
             chosen = decal.choose(model, z[half:], y[half:], miss=epsilon, per="class")
-            return chosen.decide(model, new)
+            return chosen.decide(new)
         choice = decal.choose(model, z[half:], y[half:], miss=epsilon)
         return model.predict(new, alpha=choice).decide("e_admissible").astype(bool)
 

@@ -13,7 +13,6 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import decal
-from decal.selection import alpha_for_efficiency
 
 STATIC = Path(__file__).parent / "_static" / "local"
 DIGITS = (3, 5, 8)

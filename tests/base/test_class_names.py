@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import decal
+from decal.choose import triage
 from helpers.logit_files import NAMES, make_labelled
 
 pd = pytest.importorskip("pandas", reason="needs decal[pandas]")

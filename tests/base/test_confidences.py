@@ -11,6 +11,7 @@ from scipy.stats import ks_2samp
 
 import decal
 from decal._base.confidences import ROWS_COMPARED, Confidences
+from decal.choose import triage
 from helpers.sealed_files import write_sealed
 
 pytestmark = pytest.mark.filterwarnings("error")

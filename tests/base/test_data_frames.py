@@ -9,6 +9,7 @@ import pytest
 
 import decal
 from decal._base.data_frames import class_columns, index_of, require_same_order
+from decal.choose import path, plausibility, triage
 from helpers.logit_files import NAMES, make_labelled
 
 pd = pytest.importorskip("pandas", reason="needs decal[pandas]")
@@ -186,11 +187,12 @@ def test_questions_of_a_model_take_frames_by_name(model):
     mixed = pd.DataFrame(columns(order=(1, 2, 0)))
     truth = np.exp(Z) / np.exp(Z).sum(axis=1, keepdims=True)
     said = pd.DataFrame(truth, columns=NAMES)[["eel", "dog", "cat"]]
-    choose = decal.selection
     assert decal.choose(model, mixed, LABELS, miss=0.2) == decal.choose(model, Z, Y, miss=0.2)
-    assert decal.choose(model, mixed, coverage=0.8, distributions=said) == decal.choose(model, Z, coverage=0.8, distributions=truth)
-    by_name = choose.path(model, mixed, distributions=said, labels=LABELS, alphas=[0.9])
-    by_number = choose.path(model, Z, distributions=truth, labels=Y, alphas=[0.9])
+    assert decal.choose(model, mixed, coverage=0.8, distributions=said) == decal.choose(
+        model, Z, coverage=0.8, distributions=truth
+    )
+    by_name = path(model, mixed, distributions=said, labels=LABELS, alphas=[0.9])
+    by_number = path(model, Z, distributions=truth, labels=Y, alphas=[0.9])
     assert by_name.coverage == by_number.coverage
     assert by_name.miss_rate == by_number.miss_rate
     credal = model.predict(Z)
@@ -311,7 +313,7 @@ def test_triage_and_guarantees_per_class_take_frames_by_name():
     assert by_model.hand_over(p).shape == (300,)
     by_class = decal.choose(d, p, labels, miss=0.2, per="class")
     frame = pd.DataFrame(p, columns=NAMES).iloc[:, mixed]
-    np.testing.assert_array_equal(by_class.decide(d, frame), by_class.decide(d, p))
+    np.testing.assert_array_equal(by_class.decide(frame), by_class.decide(p))
 
 
 # Rows by position
@@ -330,8 +332,8 @@ def test_labels_with_the_index_of_the_logits_must_be_in_its_order(model):
         lambda y: decal.Decalibrator().partial_fit(table, y),
         lambda y: decal.CoupledDecalibrator(0.9, likelihood="mean").fit(table, y),
         lambda y: decal.choose(model, table, y, miss=0.2),
-        lambda y: decal.selection.plausibility(model, table, labels=y),
-        lambda y: decal.selection.path(model, table, labels=y, alphas=[0.9]),
+        lambda y: plausibility(model, table, labels=y),
+        lambda y: path(model, table, labels=y, alphas=[0.9]),
         lambda y: triage(table, y, cost=0.3),
         lambda y: model.explore(table, labels=y),
     ):

@@ -20,7 +20,8 @@ pytest.importorskip("matplotlib", reason="needs decal[plot]").use("Agg")
 from matplotlib import pyplot as plt  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 
-from decal import explorer, plot, selection, triage  # noqa: E402
+from decal import explorer, plot  # noqa: E402
+from decal.choose import path, plausibility, triage  # noqa: E402
 from decal.evaluate import acquisition, calibration, metrics  # noqa: E402
 from decal.llm import LabelMasses, spread  # noqa: E402
 from decal.llm import decalibrate as decalibrate_answers  # noqa: E402
@@ -77,11 +78,11 @@ class World:
 
 
 def chooses(w, **options):
-    return triage.choose(w.logits, w.labels, cost=0.3, **options)
+    return triage(w.logits, w.labels, cost=0.3, **options)
 
 
 def own_triage():
-    return triage.choose(Z, Y, cost=0.3, scores={"own": DOUBT}, score="own", classes=NAMES)
+    return triage(Z, Y, cost=0.3, scores={"own": DOUBT}, score="own", classes=NAMES)
 
 
 def by_groups(w):
@@ -181,7 +182,6 @@ CASES = {
         "labels",
     ),
     "refute": (lambda w, x: calibration.refute(w.sets, x), "labels"),
-    "calibrated_member": (lambda w, x: calibration.calibrated_member(w.sets, x, draws=9), "labels"),
     "log_scores": (lambda w, x: calibration.log_scores(w.sets, x), "labels"),
     "brier_scores": (lambda w, x: calibration.brier_scores(w.sets, x), "labels"),
     "discounted_utility": (lambda w, x: calibration.discounted_utility(w.sets, x), "labels"),
@@ -221,25 +221,25 @@ CASES = {
         "groups",
     ),
     "plausibility": (
-        lambda w, x: selection.plausibility(w.model, w.logits, distributions=x),
+        lambda w, x: plausibility(w.model, w.logits, distributions=x),
         "truth",
     ),
     "plausibility of labels": (
-        lambda w, x: selection.plausibility(w.model, w.logits, labels=x),
+        lambda w, x: plausibility(w.model, w.logits, labels=x),
         "labels",
     ),
     "path": (
-        lambda w, x: selection.path(w.model, w.logits, distributions=x, alphas=[0.9]),
+        lambda w, x: path(w.model, w.logits, distributions=x, alphas=[0.9]),
         "truth",
     ),
     "path, labels": (
-        lambda w, x: selection.path(w.model, w.logits, labels=x, alphas=[0.9]),
+        lambda w, x: path(w.model, w.logits, labels=x, alphas=[0.9]),
         "labels",
     ),
-    "GroupChoice.predict": (lambda w, x: by_groups(w).predict(w.model, w.logits, x), "groups"),
+    "Choice.predict": (lambda w, x: by_groups(w).predict(w.logits, groups=x), "groups"),
     # triage
-    "triage.choose": (lambda w, x: triage.choose(w.logits, x, cost=0.3), "labels"),
-    "triage.choose, scores": (lambda w, x: chooses(w, scores={"own": x}), "scores"),
+    "triage": (lambda w, x: triage(w.logits, x, cost=0.3), "labels"),
+    "triage, scores": (lambda w, x: chooses(w, scores={"own": x}), "scores"),
     "hand_over": (lambda w, x: own_triage().hand_over(w.logits, scores={"own": x}), "scores"),
     "doubt": (lambda w, x: own_triage().doubt(w.logits, scores={"own": x}), "scores"),
     # pictures

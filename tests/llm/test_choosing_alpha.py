@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import decal
+from decal.choose import path, plausibility
 from decal.llm import Verbaliser, label_masses, predict, vocabulary_masses
 from decal.llm import decalibrate as decalibrate_masses
 
@@ -67,12 +68,17 @@ def test_every_choice_takes_label_masses(fitted):
     rng = np.random.default_rng(3)
     z, labels = drawn(rng, 150)
     p = np.exp(z[:, :3]) / np.exp(z[:, :3]).sum(axis=1, keepdims=True)
-    masses, chosen = vocabulary_masses(z, TOKENS, ABC, top=7), decal.selection
+    masses = vocabulary_masses(z, TOKENS, ABC, top=7)
     by_class = decal.choose(fitted, masses, labels, miss=0.2, per="class")
-    kept = by_class.decide(fitted, masses)
+    kept = by_class.decide(masses)
     for k in range(3):
         rows = labels == k
-        n, misses = rows.sum(), missed(fitted, masses[rows], labels[rows], by_class[k].alpha).sum()
+        n, misses = (
+            rows.sum(),
+            missed(
+                fitted, masses[rows], labels[rows], list(by_class.parts.values())[k].alpha
+            ).sum(),
+        )
         assert (misses + 1) / (n + 1) <= 0.2
         assert (~kept[rows, k]).sum() == misses
     covered = decal.choose(fitted, masses, coverage=0.9, distributions=p)
@@ -85,12 +91,12 @@ def test_every_choice_takes_label_masses(fitted):
     assert 1 - (sets.upper - sets.lower).mean() == pytest.approx(0.2, abs=1e-5)
     groups = np.arange(150) % 2
     by_group = decal.choose(fitted, masses, labels, miss=0.2, groups=groups)
-    both = by_group.predict(fitted, masses, groups)
-    odd = predict(fitted, masses[groups == 1], alpha=by_group[1].alpha)
+    both = by_group.predict(masses, groups=groups)
+    odd = predict(fitted, masses[groups == 1], alpha=by_group.parts[1].alpha)
     np.testing.assert_array_equal(both.lower[groups == 1], odd.lower)
-    contour = chosen.plausibility(fitted, masses, labels=labels)
+    contour = plausibility(fitted, masses, labels=labels)
     assert (missed(fitted, masses, labels, 0.9) == (contour < 0.9)).mean() > 0.99
-    assert chosen.path(fitted, masses, labels=labels, alphas=[0.9]).miss_rate[0] == pytest.approx(
+    assert path(fitted, masses, labels=labels, alphas=[0.9]).miss_rate[0] == pytest.approx(
         missed(fitted, masses, labels, 0.9).mean()
     )
 
@@ -115,7 +121,7 @@ def test_labels_of_the_same_ids_in_another_order_are_refused():
     for ask in (
         lambda y: decalibrate_masses(masses, y, unlisted="bounds"),
         lambda y: decal.choose(d, masses, y, miss=0.5),
-        lambda y: decal.selection.plausibility(d, masses, labels=y),
+        lambda y: plausibility(d, masses, labels=y),
     ):
         with pytest.raises(ValueError, match=message):
             ask(shuffled)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import decal
+from decal.choose import triage
 
 pytest.importorskip("matplotlib")
 

@@ -25,6 +25,8 @@ SHARE_TOLERANCE = 1e-9
 SIDES = {"miss": "at most ", "width": "", "hold": "at least ", "coverage": "at least "}
 """On which side of its target a quantity should be."""
 
+MANY = {"class": "classes", "group": "groups", None: ""}
+
 
 @dataclass(frozen=True)
 class Promise:
@@ -66,7 +68,8 @@ class Promise:
         if not self.guaranteed:
             share = f"{self.target:.4g}".rstrip(".")
             return f"The set holds the known distribution in {share} of these {rows}, or more."
-        often = f"{SIDES[self.kind]}{_often(self.target)}"
+        certain = self.target == (0.0 if self.kind == "miss" else 1.0)
+        often = ("" if certain else SIDES[self.kind]) + _often(self.target)
         if self.kind != "miss":
             whole = "whole " if self.kind == "hold" else ""
             said = f"the set holds the {whole}true distribution for {often}"
@@ -243,8 +246,8 @@ class Choice:
     def _title(self) -> str:
         wished = f"wanted {SIDES[self.promise.kind]}{self.promise.target:g}"
         if self.parts:
-            kind = {"class": "classes", "group": "groups"}[str(self.promise.per)]
-            return f"Choice: {len(self.parts)} alphas by {kind}, {self.promise.kind} {wished}"
+            by = MANY[self.promise.per]
+            return f"Choice: {len(self.parts)} alphas by {by}, {self.promise.kind} {wished}"
         alpha, achieved, _ = self._cells()
         return (
             f"Choice: alpha {alpha}, {self.promise.kind} {achieved} on "
@@ -267,7 +270,8 @@ class Choice:
             for name, choice in parts
         ]
         more = len(self.parts) - len(rows)
-        return table(self._title(), headings, rows, note=said + (f" {more:,} more" * bool(more)))
+        note = f"{said} And {more:,} more {MANY[self.promise.per]}" if more else said
+        return table(self._title(), headings, rows, note=note)
 
 
 def in_groups(choose: Callable[[Indices], Choice], groups: Any, rows: int) -> Choice:
