@@ -22,7 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # decal's own threads share the w
 import numpy as np
 
 import decal
-from decal.shift._likelihood import most_likely
+from decal.shift import most_likely
 
 LABELLED = 1000
 SIZES = (50, 200, 1000, 5000)
@@ -145,7 +145,7 @@ def alone(shift):
 
 def profile_statistic(shift, v, k):
     """Twice the likelihood that the true frequency of class k loses, whatever the others are."""
-    observed = shift._known.seen
+    observed = shift._known.require_observed()
     fixed = most_likely(observed.likelihood.without(k, v[k]))
     return 2 * (observed.maximum.value - fixed.value)
 
@@ -250,7 +250,7 @@ def one_mix(logits, labels, N, seed):
         return p / p.sum(axis=1, keepdims=True)
 
     by_bbse = adapted(bbse(known, logits[fit], labels[fit], logits[unlabelled]))
-    now, best = adapted(shift._known.seen.smoothed), adapted(v)
+    now, best = adapted(shift._known.require_observed().smoothed), adapted(v)
     sides = adapted(known.frequencies), by_bbse, now, best
     sets = [shift.predict(logits[new])]
     sets.append(shift._with(corrected=False).predict(logits[new]))
@@ -354,7 +354,7 @@ def speed(labels, classes):
         shift = decal.LabelShift(region="joint", corrected=labels is not None)
         shift.fit(*labelled).observe(draw(N, v, rng)[0])
         new = draw(inputs or OWN_INPUTS, v, rng)[0]
-        observed = shift._known.seen
+        observed = shift._known.require_observed()
         likely, _ = clock(lambda o=observed: o.maximum)
         corrected, _ = clock(lambda s=shift: s._known.scatter)
         numbers = ["", f"{len(new):,}", "", "", "", "", ""]

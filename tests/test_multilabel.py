@@ -159,11 +159,11 @@ def test_probabilities_become_logits():
 def test_chunks_and_merges_add_up(directions):
     z, y = drawn()
     y[:50, 2] = -1  # the first chunk knows nothing of a label
-    whole = decal.MultiLabelDecalibrator(0.8, directions=directions).fit(z, y, names=NAMES)
+    whole = decal.MultiLabelDecalibrator(0.8, directions=directions).fit(z, y, classes=NAMES)
     chunks = decal.MultiLabelDecalibrator(0.8, directions=directions)
     for start in range(0, 200, 50):
         part = slice(start, start + 50)
-        chunks.partial_fit(z[part].astype(np.float32), y[part], names=NAMES)
+        chunks.partial_fit(z[part].astype(np.float32), y[part], classes=NAMES)
     merged = decal.MultiLabelDecalibrator(0.8, directions=directions)
     for part in (slice(150, 200), slice(0, 150)):
         one = decal.MultiLabelDecalibrator(0.3, directions=directions).fit(z[part], y[part])
@@ -171,7 +171,7 @@ def test_chunks_and_merges_add_up(directions):
     for other, atol in ((chunks, 1e-5), (merged, 1e-11)):
         np.testing.assert_allclose(other.predict(NEW).upper, whole.predict(NEW).upper, atol=atol)
         assert other.examples == 200
-    assert chunks.names == NAMES
+    assert chunks.classes == NAMES
 
 
 @pytest.mark.parametrize("directions", [CLASS, (*CLASS, *SCALE), LOCAL, MIXED], ids=str)
@@ -181,10 +181,10 @@ def test_a_saved_model_is_the_same(directions, reference, tmp_path):
     if reference == "model":
         y[:, 1] = -1
     d = decal.MultiLabelDecalibrator(0.7, directions=directions, reference=reference)
-    d.fit(z, y, names=NAMES).save(tmp_path / "model.npz")
+    d.fit(z, y, classes=NAMES).save(tmp_path / "model.npz")
     again = decal.MultiLabelDecalibrator.load(str(tmp_path / "model.npz"))
     assert repr(again) == repr(d)
-    assert again.names == NAMES
+    assert again.classes == NAMES
     assert np.array_equal(again.predict(NEW).lower, d.predict(NEW).lower)
     assert np.array_equal(again.predict(NEW, alpha=0.2).upper, d.predict(NEW, alpha=0.2).upper)
     message = r"holds a MultiLabelDecalibrator. Load it with decal.MultiLabelDecalibrator.load\."
@@ -226,7 +226,7 @@ def test_frames_are_read_by_name():
     z, y = drawn()
     logits, answers = pd.DataFrame(z, columns=NAMES), pd.DataFrame(y, columns=NAMES)
     d = decal.MultiLabelDecalibrator(0.9).fit(logits, answers[list(reversed(NAMES))])
-    assert d.names == NAMES
+    assert d.classes == NAMES
     new = pd.DataFrame(NEW, columns=NAMES, index=pd.Index(range(100, 130), name="photo"))
     c = d.predict(new[["bird", "dog", "indoors", "cat"]])
     plain = decal.MultiLabelDecalibrator(0.9).fit(z, y).predict(NEW)
@@ -258,7 +258,7 @@ def test_a_notebook_shows_answers_and_shifts():
     z, y = drawn()
     d = decal.MultiLabelDecalibrator(0.9)
     assert "not fitted" in d._repr_html_()
-    page = d.fit(z, y, names=["<i>", *NAMES[1:]])._repr_html_()
+    page = d.fit(z, y, classes=["<i>", *NAMES[1:]])._repr_html_()
     assert "greatest shift" in page
     assert "&lt;i&gt;" in page
 
@@ -307,7 +307,7 @@ def test_scikit_learns_predictions_are_taken():
         ),
         ({"logits": np.zeros((0, 4))}, "logits must have a row and a column or more"),
         ({"logits": np.zeros(4)}, "logits must be a matrix"),
-        ({"names": ["a", "b"]}, "names must be 4 names, one per column: got 2"),
+        ({"classes": ["a", "b"]}, "classes must be 4 names, one per column: got 2"),
         ({"sample_weight": [1.0]}, "sample_weight must be 200 numbers"),
     ],
 )
@@ -326,14 +326,14 @@ def test_impossible_answers_and_settings_are_refused():
     z, y = drawn()
     y[:, 2] = 0
     with pytest.raises(ValueError, match="both answers, 0 and 1, for reference='best'.*'bird'"):
-        decal.MultiLabelDecalibrator(reference="best").fit(z, y, names=NAMES)
+        decal.MultiLabelDecalibrator(reference="best").fit(z, y, classes=NAMES)
     with pytest.raises(ValueError, match="reference must be 'model' to merge or partial_fit"):
         decal.MultiLabelDecalibrator(reference="best").partial_fit(*drawn())
     with pytest.raises(decal.NotFittedError, match="must be fitted first"):
         decal.MultiLabelDecalibrator().predict(z)
     with pytest.raises(ValueError, match="floor must go with probabilities"):
         decal.MultiLabelDecalibrator(floor=0.1)
-    d = decal.MultiLabelDecalibrator().fit(*drawn(), names=NAMES)
+    d = decal.MultiLabelDecalibrator().fit(*drawn(), classes=NAMES)
     with pytest.raises(ValueError, match="logits must have 4 columns, one per label"):
         d.predict(z[:, :3])
     with pytest.raises(ValueError, match="directions must include 'temperature': got class"):
@@ -341,7 +341,7 @@ def test_impossible_answers_and_settings_are_refused():
     with pytest.raises(ValueError, match="other must have 4 labels: got 3"):
         d.merge(decal.MultiLabelDecalibrator().fit(*drawn(L=3)))
     with pytest.raises(ValueError, match="other must have the labels"):
-        d.merge(decal.MultiLabelDecalibrator().fit(*drawn(), names="abcd"))
+        d.merge(decal.MultiLabelDecalibrator().fit(*drawn(), classes="abcd"))
 
 
 def test_refusals_of_several_labels_point_here():

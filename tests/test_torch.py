@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 import decal.torch as decal_torch  # noqa: E402
 from decal._base.checks import to_numpy  # noqa: E402
-from decal.directions import _tensors  # noqa: E402
+from decal.directions import _ranges  # noqa: E402
 from decal.torch import CredalHead, collect_logits, decalibrate_model  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -450,7 +450,7 @@ def test_a_head_with_all_directions_runs_in_onnx_runtime(monkeypatch):
     # Exporting takes time in proportion to the graph, which repeats itself for every interval and
     # step. These data need no more.
     for name, fewer in {"PEAK_INTERVALS": 8, "PEAK_STEPS": 2, "LOCAL_STEPS": 2}.items():
-        monkeypatch.setattr(_tensors, name, fewer)
+        monkeypatch.setattr(_ranges, name, fewer)
     d = fitted(0.9, (*BOTH, *LOCAL), without=2, reference="best")
     head = CredalHead(d).eval()
     example = torch.zeros(2, 6)

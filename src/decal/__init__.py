@@ -27,7 +27,6 @@ from decal._base.errors import (
     InputWarning,
     NotFittedError,
 )
-from decal._base.inputs import logits_from_probabilities
 from decal.choose import Choice, alpha_from_confidence, choose, confidence_from_alpha
 from decal.coupled import CoupledCredalSet, CoupledDecalibrator
 from decal.credal import (
@@ -48,7 +47,9 @@ from decal.directions import (
     TopLogits,
 )
 from decal.evaluate import calibration, metrics
+from decal.model import load
 from decal.multilabel import MultiLabelDecalibrator
+from decal.rows import Rows, logits_from_probabilities
 from decal.shift import LabelShift
 
 __version__ = "0.1.0"
@@ -74,6 +75,7 @@ __all__ = [
     "MultiLabelCredalSet",
     "MultiLabelDecalibrator",
     "NotFittedError",
+    "Rows",
     "Temperature",
     "TopIntervals",
     "TopLogits",
@@ -86,6 +88,7 @@ __all__ = [
     "decalibrate",
     "directions",
     "evaluate",
+    "load",
     "logits_from_probabilities",
     "multilabel",
     "shift",

@@ -34,15 +34,9 @@ SINGLE_PRECISION: dict[str, Any] = {"dtype" if NEW_TRANSFORMERS else "torch_dtyp
 
 
 class PretrainedClassifier(ABC):
-    """A classifier that is used as it is: logits, and what decal makes of them.
+    """A classifier that is used as it is: logits, and what decal makes of them."""
 
-    Attributes
-    ----------
-    classes : tuple of str
-        The names of the K classes, column by column.
-    """
-
-    classes: tuple[str, ...]
+    classes: tuple[str, ...]  # the names of the K classes, column by column
 
     @abstractmethod
     def logits(
@@ -75,10 +69,8 @@ class PretrainedClassifier(ABC):
             As for `logits`.
         labels : (n,) array
             Names out of `classes`, or column numbers.
-        alpha : float
-            The level, as for `decal.decalibrate`.
-        **settings
-            Further settings of `decal.decalibrate`.
+        alpha, **settings
+            As for `decal.decalibrate`.
         """
         require_same_order(inputs=inputs, labels=labels)
         front = f"{type(self).__name__}.decalibrate"

@@ -151,7 +151,7 @@ def test_boxes_of_a_vocabulary_end_at_the_budget(seed, compiled):
 @attack("local endpoints of tensors", 5, each=2 * BATCH, seed=seeds)
 def test_endpoints_of_tensors(seed):
     torch = pytest.importorskip("torch", reason="needs decal[torch]")
-    from decal.directions._tensors import _largest_log_odds
+    from decal.directions._ranges import _largest_log_odds
 
     def endpoints(dtype, least):
         m = torch.tensor(draw_log_odds(rng, BATCH), dtype=dtype)

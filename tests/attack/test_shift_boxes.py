@@ -7,7 +7,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 import decal
-from decal.directions._class_shifts import ShiftPlan, shift_box
+from decal.directions._class_shifts import ShiftPlan, boxes_of_shifts
 from helpers.attack import attack
 from helpers.compiled import using
 from helpers.nasty_logits import problems
@@ -72,6 +72,6 @@ def test_boxes_are_the_ranges_over_all_shifts(problem, ends, left_out, joint, co
     lower[out] = -np.inf
     plan = ShiftPlan.of(decal.Endpoints(lower, upper, center, 0.5, 0.0))
     with using(compiled):
-        found = shift_box(problem.logits_as_checked, plan, joint=joint)
+        found = boxes_of_shifts(problem.logits_as_checked, plan, joint=joint)
     with exact.precise(problem.meant), mpmath.workdps(mpmath.mp.dps + 20):
         check_box(problem, center, lower, upper, found, joint=joint)

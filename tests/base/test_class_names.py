@@ -186,7 +186,7 @@ def test_classes_without_names_are_called_by_their_numbers():
 
 def test_thresholds_and_costs_of_labels_go_by_name():
     low = np.clip(P - 0.1, 0, 1)
-    sets = decal.MultiLabelCredalSet(low, np.clip(P + 0.1, 0, 1), names=NAMES)
+    sets = decal.MultiLabelCredalSet(low, np.clip(P + 0.1, 0, 1), classes=NAMES)
     at = pd.Series([0.2, 0.5, 0.7], index=NAMES)
     expected = sets.decide(threshold=at.to_numpy())
     for threshold in (at[BACK], at[BACK].to_dict()):
@@ -206,7 +206,7 @@ def test_thresholds_and_costs_of_labels_go_by_name():
 
 
 def test_probabilities_of_labels_go_by_name():
-    sets = decal.MultiLabelCredalSet(P - P / 10, P, names=NAMES)
+    sets = decal.MultiLabelCredalSet(P - P / 10, P, classes=NAMES)
     p = pd.DataFrame(P, columns=NAMES)
     assert sets.contains(p[BACK]).all()
     assert not sets.contains(P[:, ::-1]).all()

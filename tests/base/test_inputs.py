@@ -178,7 +178,7 @@ def test_questions_of_a_model_notice_them_too():
     with pytest.warns(decal.InputWarning, match="must be logits") as found:
         decal.choose(d, softmax(z), width=0.5)
     assert {(w.filename, str(w.message)) for w in found} == {(__file__, str(found[0].message))}
-    with pytest.warns(decal.InputWarning, match="Convert them with decal.logits_from"):
+    with pytest.warns(decal.InputWarning, match="Pass probabilities=True, convert them"):
         decal.CoupledDecalibrator(0.9, likelihood="mean").fit(softmax(z), y)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import decal
 from decal._base.numerics import margins
 from decal.directions import _ladder as temperature
-from decal.directions._class_shifts import ShiftPlan, shift_box
+from decal.directions._class_shifts import ShiftPlan, boxes_of_shifts
 from decal.directions._direction import LabelledLogits
 from decal.directions._margins import MarginSummary, merge
 from decal.directions._peaks import scale_peaks
@@ -78,7 +78,7 @@ def test_boxes_agree_whatever_the_shifts(data, joint, draws):
     upper = np.array(draws.draw(st.lists(ends, min_size=K, max_size=K)))
     lower[np.isneginf(center)] = -np.inf
     plan = ShiftPlan.of(decal.Endpoints(lower, upper, center, 0.8, 0.0))
-    fast, slow = both(lambda: shift_box(logits, plan, joint=joint))
+    fast, slow = both(lambda: boxes_of_shifts(logits, plan, joint=joint))
     for ours, theirs in zip(fast, slow, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
     low, high, point = fast

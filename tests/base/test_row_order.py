@@ -54,7 +54,7 @@ class World:
         )
         self.sets = self.model.predict(self.logits)
         self.shift = decal.LabelShift().fit(Z, Y, classes=NAMES)
-        self.many = decal.MultiLabelDecalibrator(0.9).fit(Z, ANSWERS, names=NAMES)
+        self.many = decal.MultiLabelDecalibrator(0.9).fit(Z, ANSWERS, classes=NAMES)
         self.label_sets = self.many.predict(self.logits)
 
     def frame(self, values):
@@ -109,7 +109,7 @@ CASES = {
     ),
     "coupled fit, an array": (
         lambda w, x: decal.CoupledDecalibrator(0.9, likelihood="mean").fit(
-            Z, w.labels, x, classes=NAMES
+            Z, w.labels, sample_weight=x, classes=NAMES
         ),
         "weights",
     ),
@@ -126,7 +126,7 @@ CASES = {
     ),
     "multilabel fit, an array": (
         lambda w, x: decal.MultiLabelDecalibrator(0.9).fit(
-            Z, w.answers, sample_weight=x, names=NAMES
+            Z, w.answers, sample_weight=x, classes=NAMES
         ),
         "weights",
     ),

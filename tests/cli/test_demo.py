@@ -25,7 +25,7 @@ import decal
 from decal.cli import demo_results
 from decal.cli.demo_results import in_words
 from decal.cli.terminal import output
-from decal.io import sources
+from decal.io import row_files
 from helpers.commands import refused, succeed
 
 command = importlib.import_module("decal.cli.demo")  # decal.cli.demo is the function in it
@@ -151,7 +151,7 @@ def test_the_folder_holds_the_results(run, demo):
     results = {"model.npz", "test.csv", "decisions.csv", "levels.csv"}
     assert names == results | {"texts.png", "levels.png", "story.html", "explorer.html"}
     model = decal.Decalibrator.load(folder / "model.npz")
-    found = sources.open_source(folder / "test.csv", classes=model.classes).all()
+    found = row_files.open_source(folder / "test.csv", classes=model.classes).all()
     np.testing.assert_array_equal(found.labels, demo.test.labels)
     np.testing.assert_allclose(model.predict(found.logits).upper, demo.credal.upper)
     with (folder / "decisions.csv").open(encoding="utf-8", newline="") as file:

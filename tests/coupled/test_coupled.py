@@ -130,7 +130,9 @@ def fitted(logits, labels, weights=None, *, classes=None, **settings):
     settings = {"tol": 1e-6} | settings
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", decal.FitWarning)
-        return CoupledDecalibrator(**settings).fit(logits, labels, weights, classes=classes)
+        return CoupledDecalibrator(**settings).fit(
+            logits, labels, sample_weight=weights, classes=classes
+        )
 
 
 def level_of(logits, labels, weights, settings):
@@ -720,7 +722,7 @@ def test_an_endpoint_with_no_weight_and_no_known_slack_is_not_a_warning():
     model = CoupledDecalibrator(0.5, likelihood="sum", reference="best", tol=1e-6)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", decal.FitWarning)
-        model.fit(logits, [2, 3, 2, 3], weights)
+        model.fit(logits, [2, 3, 2, 3], sample_weight=weights)
     queries = np.concatenate([logits[:2], np.random.default_rng(4).normal(size=(1, 4))])
     found = model.predict(queries)
     assert (found.lower_outer <= found.lower).all()

@@ -272,7 +272,7 @@ def test_one_name_is_an_event_of_one_class():
         np.testing.assert_array_equal(c.probability(event), [[0.2], [0.5]])
     with pytest.raises(ValueError, match="0 to 1 or one of malignant, benign: got 'malign'"):
         c.probability("malign")
-    several = decal.MultiLabelCredalSet([[0.2, 0.5]], [[0.5, 0.8]], names=names)
+    several = decal.MultiLabelCredalSet([[0.2, 0.5]], [[0.5, 0.8]], classes=names)
     np.testing.assert_array_equal(several.any_of("benign"), [[0.5], [0.8]])
 
 

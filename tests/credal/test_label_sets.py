@@ -10,7 +10,7 @@ from oracles.labels import number_of_events
 def drawn(n=6, L=4, seed=0):
     rng = np.random.default_rng(seed)
     ends = np.sort(rng.random((2, n, L)), axis=0)
-    return decal.MultiLabelCredalSet(*ends, point=ends.mean(axis=0), names="abcd"[:L])
+    return decal.MultiLabelCredalSet(*ends, point=ends.mean(axis=0), classes="abcd"[:L])
 
 
 # Several labels: all joint distributions
@@ -114,7 +114,7 @@ def test_probabilities_are_contained_label_by_label():
 
 
 def test_it_reads_like_other_sets():
-    c = decal.MultiLabelCredalSet([[0.6, 0.1]] * 7, [[0.9, 0.3]] * 7, names=["dog", "<b>"])
+    c = decal.MultiLabelCredalSet([[0.6, 0.1]] * 7, [[0.9, 0.3]] * 7, classes=["dog", "<b>"])
     assert repr(c) == "\n".join(
         ["MultiLabelCredalSet: 7 inputs, 2 labels, mean width 0.250"]
         + [f"  {i}  dog [0.600, 0.900]  <b> [0.100, 0.300]" for i in range(5)]
@@ -152,7 +152,7 @@ def test_frames_have_a_line_per_input_and_label():
         (lambda c: c.at_least(-1), "number must be a whole number, at least 0: got -1"),
         (lambda c: c.contains(c.lower[:2]), r"probabilities must have shape \(6, 4\)"),
         (lambda c: type(c)(c.upper, c.lower), "lower must be at most upper"),
-        (lambda c: type(c)(c.lower, c.upper, names="ab"), "names must be 4 names"),
+        (lambda c: type(c)(c.lower, c.upper, classes="ab"), "classes must be 4 names"),
     ],
 )
 def test_what_makes_no_sense_is_refused(ask, message):

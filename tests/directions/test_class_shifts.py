@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import decal
-from decal.directions._class_shifts import ShiftPlan, shift_box
+from decal.directions._class_shifts import ShiftPlan, boxes_of_shifts
 from helpers.strategies import alphas, at_most, endpoints, labelled_logits
 from oracles import class_shifts as oracles
 from oracles import exact
@@ -461,7 +461,7 @@ def test_what_the_largest_class_leaves_is_shared_as_the_others_say(depth):
         decal.Endpoints(np.array([-np.inf, 0, 0, 0]), np.array([0.0, 0, 0, 0]), np.zeros(4), 0.5, 0)
     )
     logits = np.array([[0.0, -depth, -depth, -depth], [0.0, -depth, -depth, -2 * depth]])
-    _, high, _ = shift_box(logits, plan, joint=True)
+    _, high, _ = boxes_of_shifts(logits, plan, joint=True)
     expected = [[1.0, 1 / 3, 1 / 3, 1 / 3], [1.0, 0.5, 0.5, 0.0]]
     np.testing.assert_allclose(high, expected, rtol=0, atol=1e-12)
 

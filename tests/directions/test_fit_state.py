@@ -38,9 +38,9 @@ def test_model_files_of_format_1_predict_what_they_did(name, tmp_path):
 
 def test_a_file_of_a_later_format_asks_for_an_upgrade(tmp_path, data, monkeypatch):
     path = tmp_path / "m.npz"
-    monkeypatch.setattr("decal.io.model_files.VERSION", 4)
+    monkeypatch.setattr("decal.io.model_files.VERSION", 5)
     decal.decalibrate(*data, alpha=0.8).save(path)
-    with pytest.raises(ValueError, match="of format 4. Upgrade decal"):
+    with pytest.raises(ValueError, match="of format 5. Upgrade decal"):
         decal.Decalibrator.load(path)
 
 

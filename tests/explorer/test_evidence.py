@@ -7,7 +7,7 @@ import pytest
 
 import decal
 from decal.explorer import explore
-from decal.explorer._evidence import curves_of
+from decal.explorer._evidence import likelihood_curves
 from helpers.explorations import data, fitted
 
 
@@ -18,10 +18,10 @@ def log_likelihood(z, labels):
 
 
 @pytest.mark.parametrize("likelihood", ["mean", "sum"])
-def test_curves_of_shifts_are_the_likelihood_of_the_labels(likelihood):
+def test_likelihood_curves_shifts_are_the_likelihood_of_the_labels(likelihood):
     z, labels, _ = data(120, 3, seed=1)
     model = decal.decalibrate(z, labels, alpha=0.9, likelihood=likelihood, reference="model")
-    header, arrays = curves_of(model, [1.0, 0.9])
+    header, arrays = likelihood_curves(model, [1.0, 0.9])
     budgets = np.array(header["budgets"])
     assert np.isclose(budgets, -np.log(0.9)).any()
     unit = 1 if likelihood == "mean" else len(z)
@@ -41,13 +41,13 @@ def test_curves_of_shifts_are_the_likelihood_of_the_labels(likelihood):
 
 def test_other_directions_say_what_the_page_needs():
     both = fitted(3, directions=("class", "temperature"))
-    header, arrays = curves_of(both, [1.0, 0.9])
+    header, arrays = likelihood_curves(both, [1.0, 0.9])
     at = int(np.argmin(np.abs(np.array(header["budgets"]) + np.log(0.9))))
     scales = both.scales(0.9)
     found = arrays["curve/temperature"][:, at, 0]
     np.testing.assert_allclose(found, [scales.lower, scales.upper], rtol=1e-6)
     local = fitted(3, directions=decal.Local(mix=0.1), likelihood="sum")
-    header, arrays = curves_of(local, [1.0])
+    header, arrays = likelihood_curves(local, [1.0])
     assert not arrays
     assert header["local"]["mix"] == 0.1
     assert header["local"]["per_example"] == pytest.approx(1 / 120)

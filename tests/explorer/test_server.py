@@ -9,12 +9,13 @@ from contextlib import contextmanager
 
 import pytest
 
+from decal.explorer._page import policy
 from decal.explorer._server import PageServer, serve
 
 
 @contextmanager
 def running(text):
-    with PageServer(text) as server:
+    with PageServer(text, policy("main.js")) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -68,6 +69,6 @@ def test_a_port_in_use_is_named():
     with running("") as server:
         taken = server.server_port
         with pytest.raises(ValueError, match=rf"port must be free, 0 to 65535: got {taken}"):
-            serve("", port=taken)
+            serve("", "", port=taken)
     with pytest.raises(ValueError, match="port must be free, 0 to 65535: got 70000"):
-        serve("", port=70000)
+        serve("", "", port=70000)

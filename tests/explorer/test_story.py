@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import decal
-from decal.explorer import story
-from decal.explorer._story import story_levels, telling
+from decal.explorer import story, telling_row
+from decal.explorer._story import story_levels
 from helpers.explorations import data, decoded, fitted
 
 CLASSES = ["ant", "bee", "cat"]
@@ -77,12 +77,12 @@ def test_it_tells_about_the_surest_error_that_the_set_catches():
     ]
     upper = [[0.9, 0.2, 0.2], [0.7, 0.6, 0.5], [0.7, 0.5, 0.2], [0.7, 0.5, 0.2], [0.7, 0.5, 0.2]]
     sets = decal.IntervalCredalSet(lower, upper, point=point)
-    assert telling(sets, np.array([1, 1, 1, 1, 0])) == 3
-    assert telling(sets, np.array([1, 1, 1, 2, 0])) == 2  # the label of row 3 is not plausible
-    assert telling(sets) == telling(sets, np.zeros(5, dtype=int)) == 4
-    assert telling(sets[:2]) == 1  # no set has two labels: the widest
+    assert telling_row(sets, np.array([1, 1, 1, 1, 0])) == 3
+    assert telling_row(sets, np.array([1, 1, 1, 2, 0])) == 2  # the label of row 3 is not plausible
+    assert telling_row(sets) == telling_row(sets, np.zeros(5, dtype=int)) == 4
+    assert telling_row(sets[:2]) == 1  # no set has two labels: the widest
     at_the_edge = decal.IntervalCredalSet(lower[3:], upper[3:], point=[[0.65, 0.3, 0.05], point[4]])
-    assert telling(at_the_edge, np.array([1, 0])) == 1
+    assert telling_row(at_the_edge, np.array([1, 0])) == 1
 
 
 def test_the_story_says_what_it_is(told):

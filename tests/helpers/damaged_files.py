@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import decal
-from decal.io.sources import open_source
+from decal.io.row_files import open_source
 from helpers.logit_files import NAMES
 from helpers.memory import limited_memory
 from helpers.sealed_files import write_sealed

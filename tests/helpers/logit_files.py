@@ -9,7 +9,7 @@ pa = pytest.importorskip("pyarrow", reason="needs decal[cli]")
 import pyarrow.csv as pc  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 
-from decal.io import sources as files  # noqa: E402
+from decal.io import row_files as files  # noqa: E402
 
 ALL = ("npz", "npy", "csv", "parquet")
 

@@ -88,7 +88,7 @@ PROGRAM = (
     "import decal.io.checkpoints, decal.io.formats, decal.__main__ as entry;"
     "decal.io.checkpoints.CHUNK_ELEMENTS = {elements};"
     "decal.io.formats.CHUNK_ELEMENTS = {elements};"
-    "decal.io.sources.LogitSource.chunks.__defaults__ = ({elements}, 0);"
+    "decal.io.row_files.LogitSource.chunks.__defaults__ = ({elements}, 0);"
     "entry.main()"
 )
 

@@ -14,7 +14,7 @@ import pytest
 pa = pytest.importorskip("pyarrow", reason="needs decal[cli]")
 import pyarrow.parquet as pq  # noqa: E402
 
-from decal.io import sources as files  # noqa: E402
+from decal.io import row_files as files  # noqa: E402
 from decal.io import writers  # noqa: E402
 from decal.io.formats import open_file  # noqa: E402
 from helpers.commands import succeed  # noqa: E402
@@ -153,12 +153,12 @@ import sys, tracemalloc
 import pyarrow as pa
 
 import decal._base.numerics
-import decal.io.checkpoints, decal.io.formats, decal.io.sources
+import decal.io.checkpoints, decal.io.formats, decal.io.row_files
 from decal.cli import app
 
 decal._base.numerics._kernels()  # with Numba from the start, or not at all
 decal.io.checkpoints.CHUNK_ELEMENTS = decal.io.formats.CHUNK_ELEMENTS = 1 << 19
-decal.io.sources.LogitSource.chunks.__defaults__ = (1 << 19, 0)
+decal.io.row_files.LogitSource.chunks.__defaults__ = (1 << 19, 0)
 pools = []  # one per command: a pool's peak cannot be reset
 for number, line in enumerate(sys.stdin):
     if number == 2:  # after what imports, which tracing makes several times as slow
@@ -224,7 +224,7 @@ def test_memory_does_not_grow_with_the_file(kind):
 READ = """
 import sys
 from pathlib import Path
-from decal.io.sources import open_source
+from decal.io.row_files import open_source
 for path in map(Path, sys.argv[1:]):
     try:
         with open_source(path, needed=("labels",)) as source:

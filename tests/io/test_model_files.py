@@ -20,10 +20,10 @@ def test_settings_and_arrays_come_back_from_a_path_and_from_an_open_file(tmp_pat
     settings, arrays = {"alpha": 0.8, "classes": ["a", "b"]}, {"center": np.arange(3.0)}
     opened = io.BytesIO()
     for file in (tmp_path / "model.npz", opened):
-        model_files.write(file, settings, arrays, compressed=compressed)
+        model_files.write(file, settings, arrays, kind="decalibrator", compressed=compressed)
     opened.seek(0)
     for file in (tmp_path / "model.npz", opened):
-        found, read = model_files.read(file)
+        found, read = model_files.read(file, lambda *_: True, kind="decalibrator")
         assert found == settings | {"version": model_files.VERSION}
         np.testing.assert_array_equal(read["center"], arrays["center"])
 
@@ -31,20 +31,20 @@ def test_settings_and_arrays_come_back_from_a_path_and_from_an_open_file(tmp_pat
 def test_other_files_are_refused(tmp_path):
     path = tmp_path / "x.npz"
     with pytest.raises(FileNotFoundError):
-        model_files.read(path)
+        model_files.read(path, lambda *_: True, kind="decalibrator")
     path.write_bytes(b"hello")
     with pytest.raises(ValueError, match=r"a file that `save` wrote: got .*x.npz, which is not"):
-        model_files.read(path)
+        model_files.read(path, lambda *_: True, kind="decalibrator")
     for header, message in [
         ({"format": "other"}, "got .*, of another format"),
         ({"format": model_files.FORMAT, "version": 99}, "got .*, of format 99. Upgrade decal"),
     ]:
         np.savez(path, header=np.array(json.dumps(header)))
         with pytest.raises(ValueError, match=message):
-            model_files.read(path)
+            model_files.read(path, lambda *_: True, kind="decalibrator")
     np.savez(path, header=np.array([{}], dtype=object))
     with pytest.raises(ValueError, match="which is not one, or is damaged"):
-        model_files.read(path)
+        model_files.read(path, lambda *_: True, kind="decalibrator")
 
 
 @pytest.mark.parametrize("directions", [("class",), ("temperature",), ("class", "temperature")])
@@ -82,7 +82,7 @@ def model(tmp_path):
     )
     path = tmp_path / "model.npz"
     fitted.fit(logits, labels).save(path)
-    return path, *model_files.read(path)
+    return path, *model_files.read(path, lambda *_: True, kind="decalibrator")
 
 
 def changed(model, **numbers):
@@ -96,7 +96,7 @@ def changed(model, **numbers):
         else:
             arrays[name].reshape(-1)[0] = value
     settings.pop("version")
-    model_files.write(path, settings, arrays, compressed=True)
+    model_files.write(path, settings, arrays, kind="decalibrator", compressed=True)
     return path
 
 
@@ -142,7 +142,7 @@ def fitted_file(path, K, reference="model", likelihood="mean"):
     directions = ("class", "temperature")
     settings = {"reference": reference, "directions": directions, "likelihood": likelihood}
     decal.Decalibrator(0.8, **settings).fit(logits, labels).save(path)
-    settings, arrays = model_files.read(path)
+    settings, arrays = model_files.read(path, lambda *_: True, kind="decalibrator")
     del settings["version"]
     return settings, {name: array.copy() for name, array in arrays.items()}
 
@@ -174,7 +174,7 @@ def test_a_ladder_that_no_logits_have_is_refused(tmp_path, change, reference):
     path = tmp_path / "model.npz"
     settings, arrays = fitted_file(path, 4, reference)
     LADDERS[change](arrays)
-    model_files.write(path, settings, arrays, compressed=True)
+    model_files.write(path, settings, arrays, kind="decalibrator", compressed=True)
     with pytest.raises(ValueError, match=r"intact model file: got .*model\.npz"):
         decal.Decalibrator.load(path)
 
@@ -197,7 +197,7 @@ def test_margins_of_classes_whose_probabilities_do_not_sum_to_one_are_refused(
     path = tmp_path / "model.npz"
     settings, arrays = fitted_file(path, K, reference)
     MARGINS[change](arrays)
-    model_files.write(path, settings, arrays, compressed=True)
+    model_files.write(path, settings, arrays, kind="decalibrator", compressed=True)
     with pytest.raises(ValueError, match=r"intact model file: got .*model\.npz"):
         decal.Decalibrator.load(path)
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from decal.io import model_files
-from decal.io.whole_files import write_npz
+from decal.io.whole_files import exclusive, only_writer, write_npz
 
 fcntl = pytest.importorskip("fcntl", reason="needs POSIX")
 
@@ -25,11 +25,11 @@ SETTINGS = {"alpha": 0.8}
 def write(path, number=0, size=2000):
     """A model file whose arrays all hold one number."""
     arrays = {name: np.full(size, float(number)) for name in ("center", "label_weight")}
-    model_files.write(path, SETTINGS, arrays, compressed=False)
+    model_files.write(path, SETTINGS, arrays, kind="decalibrator", compressed=False)
 
 
 def number_in(path):
-    _, arrays = model_files.read(path)
+    _, arrays = model_files.read(path, lambda *_: True, kind="decalibrator")
     (number,) = {float(x) for array in arrays.values() for x in array}
     return number
 
@@ -216,7 +216,13 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "model.npz"
     path.write_text("old")
     with pytest.raises(ValueError, match="Object arrays cannot be saved"):
-        model_files.write(path, SETTINGS, {"a": np.array([{}], dtype=object)}, compressed=False)
+        model_files.write(
+            path,
+            SETTINGS,
+            {"a": np.array([{}], dtype=object)},
+            kind="decalibrator",
+            compressed=False,
+        )
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -230,3 +236,81 @@ def test_archives_of_arrays_are_what_numpy_reads_and_hold_no_objects(tmp_path):
             np.testing.assert_array_equal(found["a"], arrays["a"])
     with pytest.raises(ValueError, match="allow_pickle"):
         write_npz(tmp_path / "b.npz", {"a": np.array([object()])})
+
+
+# One process at a time writes into a folder.
+
+HOLDING = (
+    "import sys; from pathlib import Path; from decal.io.whole_files import only_writer\n"
+    "with only_writer(Path(sys.argv[1])):\n"
+    "    print('in', flush=True)\n"
+    "    sys.stdin.read()\n"
+)
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, None], ids=["killed", "ended"])
+def test_a_second_process_is_refused_until_the_first_ends(tmp_path, end):
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLDING, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert other.stdout.readline() == b"in\n"
+        with pytest.raises(
+            ValueError,
+            match=f"{tmp_path.name} must be written by one run at a time: got process {other.pid} "
+            "on .*, which writes it now. Wait for it",
+        ):
+            only_writer(tmp_path).__enter__()
+        if end is None:
+            other.communicate(b"")
+        else:
+            os.kill(other.pid, end)
+            other.wait()
+        with only_writer(tmp_path):
+            pass
+    finally:
+        other.kill()
+        other.communicate()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_left_in_the_folder_and_it_can_be_entered_again(tmp_path):
+    for _ in range(2):
+        with only_writer(tmp_path):
+            pass
+        assert list(tmp_path.iterdir()) == []
+    with pytest.raises(KeyError), only_writer(tmp_path):
+        raise KeyError
+    with only_writer(tmp_path), pytest.raises(ValueError, match="one run at a time"):
+        only_writer(tmp_path).__enter__()
+
+
+def test_threads_enter_a_lock_one_after_the_other(tmp_path):
+    lock, inside, entered = tmp_path / ".lock", [], []
+
+    def work():
+        for _ in range(100):
+            try:
+                with exclusive(lock, "the results"):
+                    inside.append(1)
+                    entered.append(len(inside))
+                    inside.pop()
+            except ValueError:
+                continue
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert entered
+    assert set(entered) == {1}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path):
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / ".decal.lock").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match=r"\.decal\.lock"):
+        only_writer(tmp_path).__enter__()
+    assert (tmp_path / "victim").read_text() == "precious"

@@ -217,7 +217,7 @@ def test_many_small_pieces_are_kept_in_few(three):
     shift = copied(three)
     for row in np.eye(3)[np.arange(300) % 3]:
         shift.observe(row[None])
-    assert len(shift._fitted.waiting) < 12
+    assert len(shift._fitted.pending) < 12
     assert "300 unlabelled inputs observed" in repr(shift)
     with pytest.warns(decal.AnswerWarning, match="may be anything"):  # three kinds, all alike
         assert shift.frequencies.inputs == 300

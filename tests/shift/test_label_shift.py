@@ -203,7 +203,7 @@ def test_many_classes_and_one_input():
     z, y = draw(3000, np.full(K, 1 / K), rng, sharpness=3.0)
     model = decal.LabelShift().fit(z, y).observe(z[:300])
     credal = model.predict(z[:5])
-    assert not model._joint(model._known.seen)
+    assert not model._joint(model._known.require_observed())
     assert np.all((credal.lower >= 0) & (credal.upper <= 1) & (credal.lower <= credal.point))
     assert np.isnan(model.test().p_values).all()
     lone = decal.LabelShift().fit(*draw(200, [0.6, 0.4], rng)).observe([[5.0, 0.0]])

@@ -23,4 +23,5 @@ def test_without_pytorch_the_package_names_the_command():
         "try:\n    import decal_lab.baselines\nexcept ImportError as error:\n    print(error)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "decal_lab.baselines needs PyTorch: pip install 'decal[torch]'"
+    told = "decal_lab.baselines needs PyTorch: pip install 'decal-lab[torch]'"
+    assert found.stdout.strip() == told

@@ -400,7 +400,7 @@ def test_nothing_is_drawn_unless_the_error_stream_is_a_terminal(url, tmp_path, c
 def test_a_terminal_sees_how_far_it_is(url, tmp_path, rich):
     if rich:
         pytest.importorskip("rich")
-    hide = "" if rich else "import sys; sys.modules['rich'] = sys.modules['tqdm'] = None; "
+    hide = "" if rich else "import sys; sys.modules['rich'] = None; "
     call = f"fetch({url!r}, {str(tmp_path / 'file')!r}, what='svhn')"
     code = f"{hide}from decal_lab.data import fetch; {call}"
     master, slave = os.openpty()

@@ -133,3 +133,12 @@ def test_bad_input_is_refused():
         calibrated_member(credal, [0] * 4, seed=-1)
     with pytest.raises(ValueError, match="level must be above 0 and below 1: got 1"):
         calibrated_member(credal, [0] * 4, level=1)
+
+
+def test_labels_in_another_order_than_the_sets_are_refused():
+    pd = pytest.importorskip("pandas")
+    p = pd.DataFrame([[0.7, 0.3], [0.4, 0.6], [0.5, 0.5]], index=["a", "b", "c"])
+    credal = decal.IntervalCredalSet(p, p)
+    labels = pd.Series([0, 1, 0], index=["b", "a", "c"])
+    with pytest.raises(ValueError, match="labels must be in the order of"):
+        calibrated_member(credal, labels, draws=9)

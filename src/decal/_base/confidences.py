@@ -12,8 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.errors import InputWarning
-from decal._base.inputs import frames_within_decal
+from decal._base.errors import InputWarning, frames_within_decal
 from decal._base.numerics import Array, Logits, row_blocks, sigmoid
 
 ROWS_COMPARED = 10_000

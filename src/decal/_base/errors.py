@@ -6,7 +6,9 @@ writes them; another `Dialect`, such as that of the command line, tells them in 
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -248,3 +250,12 @@ def needs(*packages: str, message: str) -> Iterator[None]:
         if (error.name or "").split(".")[0] not in packages:
             raise
         raise ImportError(message, name=error.name) from error
+
+
+def frames_within_decal() -> int:
+    """The stacklevel at which a warning names the line that called decal, however deep it arose."""
+    package = os.path.dirname(os.path.dirname(__file__)) + os.sep
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, depth = frame.f_back, depth + 1
+    return depth

@@ -35,6 +35,7 @@ from decal._base.data_frames import (
     row_numbers,
 )
 from decal._base.errors import IN_ARRAY, InputError, InputWarning, Place, Setting, Words, listing
+from decal._base.errors import frames_within_decal as frames_within_decal
 from decal._base.numerics import Array, Logits, row_blocks
 
 SMALLEST = float(np.finfo(np.float64).tiny)
@@ -401,15 +402,6 @@ def _lowered(words: Words) -> Words:
     if isinstance(words, str):
         return words[0].lower() + words[1:]
     return (_lowered(words[0]), *words[1:]) if isinstance(words, tuple) else words
-
-
-def frames_within_decal() -> int:
-    """The stacklevel at which a warning names the line that called decal, however deep it arose."""
-    package = os.path.dirname(os.path.dirname(__file__)) + os.sep
-    frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
-        frame, depth = frame.f_back, depth + 1
-    return depth
 
 
 def asked_by_a_search() -> bool:

@@ -30,7 +30,6 @@ from decal._base.data_frames import (
     row_labels,
 )
 from decal._base.errors import require_all
-from decal._base.inputs import CONVERT, read_logits
 from decal._base.numerics import Array
 
 # Boxes, hulls and balls
@@ -143,40 +142,6 @@ def check_center_and_radius(center: Any, radius: Any) -> tuple[Array, Array]:
     b = np.atleast_1d(b.astype(np.float64))
     require_all(b >= 0, b, "radius", "be nats from 0 to inf", advice="It is -log alpha.")
     return c, np.array(np.broadcast_to(b, len(c)))
-
-
-# Ensembles
-
-
-def check_member_logits(logits: Any) -> Array:
-    """(n, M, K) from M matrices (n, K) of the same shape, M >= 1."""
-    given, _, _ = read_frames(None, **{f"logits[{m}]": z for m, z in enumerate(logits)})
-    members = [
-        read_logits(z, name=f"logits[{m}]", masked=False, remedy=CONVERT)
-        for m, z in enumerate(given)
-    ]
-    if not members:
-        raise ValueError("logits must hold a matrix per member, one or more: got none.")
-    for m, z in enumerate(members):
-        if z.shape != members[0].shape:
-            raise ValueError(
-                f"logits[{m}] must have the shape of logits[0], {members[0].shape}: "
-                f"got shape {z.shape}. Give every member the same inputs, in the same order."
-            )
-    return np.stack(members, axis=1).astype(np.float64)
-
-
-def check_member_probabilities(probabilities: Any) -> Array:
-    """(n, M, K) distributions, M >= 1, each summing to one within SUM_TOLERANCE."""
-    array = to_numpy(probabilities, "probabilities")
-    if array.ndim != 3 or array.size == 0 or array.shape[2] < 2:
-        raise ValueError(
-            "probabilities must be inputs × members × classes, one member and two classes or more: "
-            f"got shape {array.shape}."
-        )
-    members = range(array.shape[1])
-    checked = [check_probabilities(array[:, m], name=f"probabilities[:, {m}]") for m in members]
-    return np.stack(checked, axis=1)
 
 
 # Questions

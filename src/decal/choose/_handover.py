@@ -216,7 +216,7 @@ class Triage:
         """
         settings, arrays = _pack(self)
         file = Path(path) if isinstance(path, str) else path
-        model_files.write(file, settings, arrays, compressed=True)
+        model_files.write(file, settings, arrays, kind=KIND, compressed=True)
 
     @classmethod
     def load(cls, path: str | Path | BinaryIO) -> Self:
@@ -548,7 +548,6 @@ def _pack(triage: Triage) -> tuple[dict[str, Any], Arrays]:
         arrays[f"{CURVE}{i}"] = np.stack([trial.curve.risk, trial.curve.best])
         trials.append([name, trial.gain, trial.error])
     settings = {
-        "kind": KIND,
         **{name: getattr(triage, name) for name in SCALARS},
         "outcome": [getattr(triage.outcome, name) for name in OUTCOME],
         "trials": trials,

@@ -33,10 +33,9 @@ from decal.cli.options import (
 )
 from decal.cli.terminal import output, say, with_progress
 from decal.credal import RULES, SET_RULES, abstention_utility
-from decal.io.appending import column_writer
 from decal.io.folders import Layout, open_folder
 from decal.io.formats import TABLES, load_array, open_file, open_table
-from decal.io.writers import check_output
+from decal.io.writers import check_output, column_writer
 
 ABSTAIN = "abstain"
 ACTIONS_SHOWN = 20

@@ -41,7 +41,7 @@ from decal.cli.watching import watched
 from decal.credal import SET_RULES
 from decal.io.folders import Folder, Layout, open_folder
 from decal.io.formats import TABLES
-from decal.io.sources import Chunk
+from decal.io.row_files import Chunk
 from decal.io.writers import check_output, write_columns
 
 PAPER_ALPHAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0)

@@ -35,9 +35,9 @@ from decal.cli.options import (
 from decal.cli.terminal import progress_bar, say
 from decal.io import model_files
 from decal.io.formats import TABLES, load_array, open_file, open_table
-from decal.io.sources import LogitSource, open_source
+from decal.io.row_files import LogitSource, open_source
 from decal.io.writers import check_output
-from decal.shift._shift_files import KIND
+from decal.shift import KIND
 
 EXPLORE_EXAMPLES = """[bold]Examples[/]
 
@@ -245,7 +245,7 @@ def explore(
 
 def _load(path: Path, *, one_level: bool) -> decal.Decalibrator | decal.LabelShift:
     """What `decal fit` or `decal shift --save` wrote."""
-    if model_files.read_settings(path).get("kind") != KIND:
+    if model_files.kind_of(path) != KIND:
         return decal.Decalibrator.load(path)
     if not one_level:
         raise ValueError(

@@ -8,8 +8,7 @@ import numpy as np
 
 import decal
 from decal.datasets import LanguageSet, languages
-from decal.explorer import Story, story
-from decal.explorer._story import telling
+from decal.explorer import Story, story, telling_row
 
 RELATIVES = ("Danish", "Norwegian", "Swedish")
 ALPHA = 0.95
@@ -39,7 +38,7 @@ def language_story(*, link: tuple[str, str] | None = None) -> Story:
         fit.logits, fit.labels, alpha=ALPHA, reference="best", classes=RELATIVES
     )
     sentences = np.flatnonzero([text.endswith(".") for text in new.texts])
-    first = telling(model.predict(new.logits[sentences]), new.labels[sentences])
+    first = telling_row(model.predict(new.logits[sentences]), new.labels[sentences])
     return story(
         model,
         new.logits,

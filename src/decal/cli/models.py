@@ -39,9 +39,9 @@ from decal.cli.terminal import OPTIONS, output, say, with_progress
 from decal.cli.watching import watched
 from decal.credal import warn_of_width
 from decal.io.checkpoints import EVERY, FitCheckpoint, learn
-from decal.io.columns import labels_are_names, unlabelled_refusal
 from decal.io.folders import Folder, Layout, open_folder
 from decal.io.predictions import predict_folder
+from decal.io.row_files import labels_are_names, unlabelled_refusal
 from decal.io.writers import check_output, credal_writer
 
 CLASSES_SHOWN = 20
@@ -167,7 +167,7 @@ def fit(
         **reading(columns, ignore, ids, keys, used=("labels", "weights"), named=False),
     )
     checkpoint = FitCheckpoint.next_to(model)
-    with checkpoint.alone():
+    with checkpoint.exclusive():
         if restart:
             checkpoint.remove()
         faults: dict[str, Words] = {}

@@ -14,9 +14,8 @@ from decal._base.numerics import Array, Logits, softmax
 from decal.cli import options
 from decal.cli.evaluate import PointScores
 from decal.cli.terminal import output, say, with_progress
-from decal.io.appending import matrix_writer
 from decal.io.folders import Layout, open_folder
-from decal.io.writers import check_output
+from decal.io.writers import check_output, matrix_writer
 
 KINDS = ("logits", "probabilities")
 
@@ -114,4 +113,4 @@ def _recalibrated(model: decal.Decalibrator, logits: Logits) -> Array:
     """Logits of the reference model; -inf for classes that no label named."""
     reference = model.reference_model
     reference.require_rivals(logits)
-    return np.asarray(reference.scaled(logits) + reference.center, dtype=np.float64)
+    return reference.logits(logits)

@@ -41,11 +41,7 @@ from decal.io import model_files
 from decal.io.folders import Folder, Layout, open_folder
 from decal.io.predictions import predict_files
 from decal.io.writers import check_output, credal_writer, write_columns
-from decal.shift import Frequencies, Near, ShiftTest
-from decal.shift._calibrated import is_calibrated
-from decal.shift._label_shift import REGIONS
-from decal.shift._results import p_text
-from decal.shift._shift_files import KIND
+from decal.shift import KIND, REGIONS, Frequencies, Near, ShiftTest, is_calibrated, p_text
 
 CONFIDENCE = 0.95
 CLASSES_SHOWN = 20
@@ -263,7 +259,7 @@ def load_shift(
         check_choice(region, "region", REGIONS)
     if confidence is not None:
         check_share(confidence, "confidence", positive=True)
-    if model_files.read_settings(path).get("kind") == KIND:
+    if model_files.kind_of(path) == KIND:
         found = decal.LabelShift.load(path)
     else:
         model = decal.Decalibrator.load(path)

@@ -13,7 +13,7 @@ from rich.console import Console
 from decal._base.errors import DecalWarning, Dialect, InputError
 from decal.io import model_files, progress
 from decal.io.progress import ProgressBar
-from decal.io.sources import Chunk, LogitSource
+from decal.io.row_files import Chunk, LogitSource
 
 __all__ = [
     "OPTIONS",

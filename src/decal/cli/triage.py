@@ -26,11 +26,10 @@ from decal.cli.options import (
     reading,
 )
 from decal.cli.terminal import output, progress_bar, say, with_progress
-from decal.io.appending import column_writer
 from decal.io.folders import Folder, Layout, open_folder
 from decal.io.formats import TABLES
-from decal.io.sources import Chunk
-from decal.io.writers import check_output
+from decal.io.row_files import Chunk
+from decal.io.writers import check_output, column_writer
 
 TRIAGE_EXAMPLES = """[bold]Examples[/]
 

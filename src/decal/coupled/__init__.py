@@ -6,16 +6,14 @@ probability over that region. The upper endpoint is a convex program. The lower 
 the paper leaves it open; here every endpoint comes with an inner value that some plausible shift
 attains and an outer value that none exceeds.
 
-May import from `_base`, `io`, `credal`, `directions` and `decalibrator`.
+May import from `_base`, `rows`, `io`, `credal`, `directions` and `model`.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, BinaryIO, Self
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,31 +23,29 @@ from decal._base.checks import (
     check_alpha,
     check_choice,
     check_class_names,
-    check_labels,
+    check_flag,
     check_tolerance,
-    check_weights,
-    require_matrix,
 )
 from decal._base.confidences import Confidences
-from decal._base.data_frames import index_of, is_frame, require_same_order
-from decal._base.errors import FitWarning, NotFittedError
-from decal._base.inputs import CONVERT, read_labelled_frame, read_logits
+from decal._base.errors import FitWarning, frames_within_decal
 from decal._base.numerics import Array, budget, read_only, sigmoid
-from decal._base.settings import FrozenSettings
 from decal.coupled._absent import PlausibleModels, log_odds_of_rest
 from decal.coupled._bounds import CERTIFIED, STATUS_NAMES, Bounds, Status
 from decal.coupled._loss import ShiftLoss
-from decal.credal import IntervalCredalSet, warn_if_vacuous
-from decal.decalibrator import FAR_FROM_REFERENCE
-from decal.io import model_files
+from decal.credal import IntervalCredalSet
+from decal.io.model_files import Arrays
+from decal.model import FAR_FROM_REFERENCE, Model
+from decal.rows import Rows, Schema, check_floor
 
 __all__ = ["CoupledCredalSet", "CoupledDecalibrator", "Diagnostics"]
 
 SLACK = 1e-12
 """Probability by which outer endpoints are widened: certificates are floating point, and round."""
 
-MODEL = "coupled"
-"""The name of this kind of model in model files."""
+SETTINGS = ("alpha", "likelihood", "reference", "tol", "certify", "probabilities", "floor")
+
+KEPT_LEVELS = 16
+"""Levels whose plausible models are kept, so that they are not found again."""
 
 CARRIED = (
     "lower_outer",
@@ -211,7 +207,17 @@ class Diagnostics:
         return "\n".join([title, *(f"  {name:<18}{text}" for name, text in lines.items())])
 
 
-class CoupledDecalibrator(FrozenSettings):
+@dataclass(frozen=True, eq=False)
+class CoupledEvidence:
+    """The labelled data, recentered at their best shift, and what it gains on the model in nats."""
+
+    data: ShiftLoss
+    gain: float
+    classes: tuple[str, ...] | None
+    solved: dict[float, PlausibleModels] = field(default_factory=dict)
+
+
+class CoupledDecalibrator(Model[CoupledEvidence]):
     """Turns logits into intervals over all shifts of all logits that the labelled data tolerate.
 
     A vector of shifts is plausible at level alpha if the likelihood of the labelled data under the
@@ -236,6 +242,8 @@ class CoupledDecalibrator(FrozenSettings):
         holds for all inputs if the region is small, or input by input. "full" solves for and proves
         all of them, whatever tol. "none" leaves lower endpoints unproved, with closed-form outer
         bounds.
+    probabilities, floor
+        As for `Decalibrator`: what is given are probabilities, and how small they may be.
 
     See Also
     --------
@@ -269,67 +277,44 @@ class CoupledDecalibrator(FrozenSettings):
         reference: str = "best",
         tol: float = 1e-3,
         certify: str = "auto",
+        probabilities: bool = False,
+        floor: float | None = None,
     ) -> None:
         self.alpha = check_alpha(alpha)
         self.likelihood = check_choice(likelihood, "likelihood", ("mean", "sum"))
         self.reference = check_choice(reference, "reference", ("best", "model"))
         self.tol = check_tolerance(tol, "tol")
         self.certify = check_choice(certify, "certify", ("auto", "none", "full"))
-        self._classes: tuple[str, ...] | None = None
-        self._data: ShiftLoss | None = None
-        self._said: set[str] = set()
-        self._gain = 0.0
-        self._solved: dict[float, PlausibleModels] = {}
+        self.probabilities = check_flag(probabilities, "probabilities")
+        self.floor = check_floor(floor, self.probabilities)
+        super().__init__()
 
-    def fit(
-        self,
-        logits: Any,
-        labels: Any,
-        sample_weight: Any = None,
-        *,
-        classes: Iterable[Any] | None = None,
-    ) -> Self:
-        """Find the best shift for labelled data and keep them; what was learnt before is forgotten.
+    def schema(self, fitted: CoupledEvidence | None) -> Schema:
+        """What it lets in: finite logits, or probabilities, of all classes."""
+        width, classes = (len(fitted.data.center), fitted.classes) if fitted else (None, None)
+        return Schema(width, classes, self.probabilities, self.floor, masks=False)
 
-        Parameters
-        ----------
-        logits, labels, sample_weight, classes
-            As for `Decalibrator.fit`.
-
-        Returns
-        -------
-        self
-        """
-        names = None if classes is None else tuple(str(name) for name in classes)
-        framed = is_frame(logits)
-        require_same_order(logits=logits, labels=labels, sample_weight=sample_weight)
-        if framed:
-            logits, labels, sample_weight, names = read_labelled_frame(
-                logits, labels, sample_weight, names, whole=True
-            )
-        require_matrix(logits, labels)
-        z = read_logits(logits, masked=False, remedy=CONVERT)
-        names = check_class_names(names, z.shape[1])
-        y = check_labels(labels, rows=len(z), classes=z.shape[1], names=names, in_table=framed)
-        w = check_weights(sample_weight, rows=len(z))
-        Confidences.of(z, y, w).warn_of_other_order(z.shape[1])
-        if w is None:
-            w = np.ones(len(z))
-        counted = w > 0
-        data, gain = ShiftLoss.from_data(z[counted], y[counted], w[counted])
-        self._data, self._gain, self._solved, self._classes = data, gain, {}, names
-        allowed = self._budget(self.alpha)
+    def learn(self, rows: Rows, *, whole: bool = True) -> CoupledEvidence:  # noqa: ARG002
+        """The best shift for labelled rows, which are kept."""
+        Confidences.of(rows.logits, rows.labels, rows.weights).warn_of_other_order(rows.shape[1])
+        rows = rows.counted()
+        w = np.ones(len(rows)) if rows.weights is None else rows.weights
+        data, gain = ShiftLoss.from_data(rows.logits, rows.labels, w)
+        learnt = CoupledEvidence(data, gain, rows.classes)
+        allowed = self._budget(self.alpha, learnt)
         if self.reference == "model" and 0 < allowed < gain / FAR_FROM_REFERENCE:
             warnings.warn(
                 f"the best shift gains {gain:.3g} nats on the model, and alpha = {self.alpha:g} "
                 f"allows to lose {allowed:.2g}: the intervals will show how far the model is from "
                 "its best shift rather than what the data leave open. Use reference='best'.",
                 FitWarning,
-                stacklevel=2,
+                stacklevel=frames_within_decal(),
             )
-        return self
+        return learnt
 
-    def predict(self, logits: Any, *, alpha: Any = None, shifts: bool = False) -> CoupledCredalSet:
+    def predict(
+        self, logits: Any, *, alpha: Any = None, ids: Any = None, shifts: bool = False
+    ) -> CoupledCredalSet:
         """The credal sets of new inputs.
 
         Parameters
@@ -338,25 +323,35 @@ class CoupledDecalibrator(FrozenSettings):
             Finite numbers, of the same model.
         alpha : float, optional
             Level in [0, 1]; by default the one given at construction.
+        ids : str, list of str, or (n,) array, optional
+            What names the inputs, as for `Decalibrator.predict`.
         shifts : bool
             Whether to return the shifts that attain the endpoints too, 2 n K^2 numbers.
         """
-        data = self._fitted()
-        level = self.alpha if alpha is None else check_alpha(alpha)
-        K, names = len(data.center), self.classes
-        z = read_logits(logits, names=names, classes=K, masked=False, remedy=CONVERT) + data.center
-        reference = self._reference()
-        B = self._room(level)
+        if not shifts:
+            sets: CoupledCredalSet = super().predict(logits, alpha=alpha, ids=ids)
+            return sets
+        fitted, level = self.fitted, self.level(alpha)
+        rows = self.read(logits, ids=ids)
+        return self._found(rows, fitted, level, shifts=True).with_index(rows.ids)
+
+    def sets(self, rows: Rows, fitted: CoupledEvidence, alpha: float) -> CoupledCredalSet:
+        """The ranges of every probability over all plausible shifts, with certificates."""
+        return self._found(rows, fitted, alpha, shifts=False)
+
+    def _found(
+        self, rows: Rows, fitted: CoupledEvidence, alpha: float, *, shifts: bool
+    ) -> CoupledCredalSet:
+        z, reference = rows.logits + fitted.data.center, self._reference(fitted)
+        B = self._room(alpha, fitted)
         if np.isinf(B):
             found = _vacuous(*z.shape)
         elif B == 0:
             found = _single(z, reference)
         else:
-            found = self._solve(level).bounds(z, self.tol, self.certify)
+            found = self._solve(alpha, fitted).bounds(z, self.tol, self.certify)
         point = sigmoid(-log_odds_of_rest(z, reference))
-        sets = self._credal(found, point, shifts)
-        warn_if_vacuous(sets, level, self._said)
-        return sets.with_index(index_of(logits, rows=len(z)))
+        return _credal(found, point, fitted, shifts)
 
     def diagnostics(self, alpha: Any = None) -> Diagnostics:
         """What the region of plausible shifts looks like; made to be printed.
@@ -366,12 +361,12 @@ class CoupledDecalibrator(FrozenSettings):
         alpha : float, optional
             Level in [0, 1]; by default the one given at construction.
         """
-        data = self._fitted()
-        level = self.alpha if alpha is None else check_alpha(alpha)
-        B, K = self._room(level), len(data.center)
+        fitted, level = self.fitted, self.level(alpha)
+        data, B = fitted.data, self._room(level, fitted)
+        K = len(data.center)
         radius, rho = (np.inf, np.full(K, np.inf)) if np.isinf(B) else (0.0, np.zeros(K))
         if 0 < B < np.inf:
-            region = self._solve(level).region
+            region = self._solve(level, fitted).region
             radius = region.radius
             rho = np.zeros(K)
             rho[data.label_weight > 0] = region.rho
@@ -381,122 +376,105 @@ class CoupledDecalibrator(FrozenSettings):
             self.reference,
             len(data.weights),
             data.label_weight.copy(),
-            self._gain,
+            fitted.gain,
             B,
             radius,
             rho,
-            self.classes,
+            fitted.classes,
         )
-
-    def save(self, path: str | Path | BinaryIO, *, compressed: bool = True) -> None:
-        """Write the fitted model, which is its data, to one file (.npz, no pickle).
-
-        Parameters
-        ----------
-        path : path or file
-            Where to write; or a file open for writing bytes.
-        compressed : bool
-            Whether to make the file smaller, which takes longer.
-        """
-        data = self._fitted()
-        settings = {
-            "model": MODEL,
-            "alpha": self.alpha,
-            "likelihood": self.likelihood,
-            "reference": self.reference,
-            "tol": self.tol,
-            "certify": self.certify,
-            "classes": self.classes,
-            "gain": self._gain,
-        }
-        file = Path(path) if isinstance(path, str) else path
-        model_files.write(file, settings, data.parts(), compressed=compressed)
-
-    @classmethod
-    def load(cls, path: str | Path | BinaryIO) -> Self:
-        """Read what `save` wrote. Runs no code from the file, so files of strangers are safe.
-
-        Parameters
-        ----------
-        path : path or file
-            What `save` wrote; or such a file open for reading bytes.
-        """
-        file = Path(path) if isinstance(path, str) else path
-        known = ShiftLoss.part_names()
-        settings, arrays = model_files.read(file, lambda name, _: name in known, kind=MODEL)
-        with model_files.intact(file):
-            del settings["version"], settings["model"]
-            names, gain = settings.pop("classes"), float(settings.pop("gain"))
-            if not 0 <= gain < np.inf:
-                raise ValueError(f"gain must be finite and not negative: got {gain}")
-            model = cls(settings.pop("alpha"), likelihood=settings.pop("likelihood"), **settings)
-            data = ShiftLoss.from_parts(arrays)
-            model._classes = check_class_names(names, len(data.center))
-            model._data, model._gain = data, gain
-        return model
-
-    def __repr__(self) -> str:
-        settings = (
-            f"alpha={self.alpha:g}, likelihood={self.likelihood!r}, "
-            f"reference={self.reference!r}, tol={self.tol:g}, certify={self.certify!r}"
-        )
-        if self._data is None:
-            return f"CoupledDecalibrator({settings}), not fitted"
-        n, K = self._data.log_odds.shape
-        return f"CoupledDecalibrator({settings}), fitted on {n:,} examples of {K:,} classes"
 
     @property
     def classes(self) -> tuple[str, ...] | None:
         """The names of the classes, if known."""
-        return self._classes
+        return None if self._fitted is None else self._fitted.classes
 
-    def _fitted(self) -> ShiftLoss:
-        if self._data is None:
-            raise NotFittedError(
-                "this CoupledDecalibrator must be fitted first: it has seen no data. Call fit."
-            )
-        return self._data
-
-    def _budget(self, alpha: float) -> float:
+    def _budget(self, alpha: float, fitted: CoupledEvidence) -> float:
         """Log-likelihood, on all data, that may be lost against the reference."""
         b = float(budget(alpha))
-        return b * self._fitted().total_weight if self.likelihood == "mean" else b
+        return b * fitted.data.total_weight if self.likelihood == "mean" else b
 
-    def _room(self, alpha: float) -> float:
+    def _room(self, alpha: float, fitted: CoupledEvidence) -> float:
         """Log-likelihood that may be lost against the best shift."""
-        return (self._gain if self.reference == "model" else 0.0) + self._budget(alpha)
+        lost = fitted.gain if self.reference == "model" else 0.0
+        return lost + self._budget(alpha, fitted)
 
-    def _reference(self) -> Array:
+    def _reference(self, fitted: CoupledEvidence) -> Array:
         """(K,) shifts of the reference model, from the best shift; -inf for classes left out."""
-        data = self._fitted()
         if self.reference == "model":
-            return -data.center
-        return np.where(data.label_weight > 0, 0.0, -np.inf)
+            return -fitted.data.center
+        return np.where(fitted.data.label_weight > 0, 0.0, -np.inf)
 
-    def _solve(self, alpha: float) -> PlausibleModels:
-        if alpha not in self._solved:
-            self._solved[alpha] = PlausibleModels.of(
-                self._fitted(), self._room(alpha), self._reference()
+    def _solve(self, alpha: float, fitted: CoupledEvidence) -> PlausibleModels:
+        """The plausible models at a level, found once."""
+        solved = fitted.solved
+        if alpha not in solved:
+            for oldest in [*solved][: max(0, len(solved) - KEPT_LEVELS + 1)]:
+                solved.pop(oldest, None)
+            solved[alpha] = PlausibleModels.of(
+                fitted.data, self._room(alpha, fitted), self._reference(fitted)
             )
-        return self._solved[alpha]
+        return solved[alpha]
 
-    def _credal(self, found: Bounds, point: Array, shifts: bool) -> CoupledCredalSet:
-        inner, outer = sigmoid(-found.inner), sigmoid(-found.outer)
-        # Sound by construction; this only settles ties at round-off.
-        lower, upper = np.minimum(inner[:, :, 0], point), np.maximum(inner[:, :, 1], point)
-        exact = found.status <= Status.POINT
-        slack = np.where(exact, 0.0, SLACK)
-        names = STATUS_NAMES[found.status]
-        moved = found.shift + self._fitted().center if shifts else None
-        return CoupledCredalSet._with(
-            IntervalCredalSet.unchecked(lower, upper, point, self.classes),
-            lower_outer=np.clip(outer[:, :, 0] - slack[:, :, 0], 0.0, lower),
-            upper_outer=np.clip(outer[:, :, 1] + slack[:, :, 1], upper, 1.0),
-            lower_status=names[:, :, 0],
-            upper_status=names[:, :, 1],
-            lower_shifts=None if moved is None else np.ascontiguousarray(moved[:, :, 0]),
-            upper_shifts=None if moved is None else np.ascontiguousarray(moved[:, :, 1]),
+    # Keeping
+
+    kind = "coupled"
+
+    def described(self) -> tuple[str, str]:
+        """Its settings and, once it was fitted, on what; for `repr`."""
+        settings = (
+            f"alpha={self.alpha:g}, likelihood={self.likelihood!r}, "
+            f"reference={self.reference!r}, tol={self.tol:g}, certify={self.certify!r}"
         )
+        if self._fitted is None:
+            return settings, ""
+        n, K = self._fitted.data.log_odds.shape
+        return settings, f"fitted on {n:,} examples of {K:,} classes"
+
+    @classmethod
+    def may_hold(cls, name: str, settings: dict[str, Any]) -> bool:  # noqa: ARG003
+        """Whether a file may hold an array of this name."""
+        return name in ShiftLoss.part_names()
+
+    def packed(self) -> tuple[dict[str, Any], Arrays]:
+        """Plain settings, and arrays, which are the labelled data; `unpacked` takes them."""
+        fitted = self.fitted
+        settings = {name: getattr(self, name) for name in SETTINGS}
+        settings |= {"classes": fitted.classes, "gain": fitted.gain}
+        return settings, fitted.data.parts()
+
+    @classmethod
+    def unpacked(cls, settings: dict[str, Any], arrays: Arrays) -> Self:
+        """From such settings and arrays, which it takes out; ValueError if they are damaged."""
+        del settings["version"]
+        names, gain = settings.pop("classes"), float(settings.pop("gain"))
+        if not 0 <= gain < np.inf:
+            raise ValueError(f"gain must be finite and not negative: got {gain}")
+        model = cls(**{name: settings.pop(name) for name in SETTINGS if name in settings})
+        data = ShiftLoss.from_parts(arrays)
+        arrays.clear()
+        names = check_class_names(names, len(data.center))
+        model._fitted = CoupledEvidence(data, gain, names)
+        return model
+
+
+def _credal(found: Bounds, point: Array, fitted: CoupledEvidence, shifts: bool) -> CoupledCredalSet:
+    """The sets with these bounds, and with the shifts that attain them if these are wanted."""
+    inner, outer = sigmoid(-found.inner), sigmoid(-found.outer)
+    # Sound by construction; this only settles ties at round-off.
+    lower, upper = np.minimum(inner[:, :, 0], point), np.maximum(inner[:, :, 1], point)
+    exact = found.status <= Status.POINT
+    slack = np.where(exact, 0.0, SLACK)
+    names = STATUS_NAMES[found.status]
+    moved = found.shift + fitted.data.center if shifts else None
+    return CoupledCredalSet._with(
+        IntervalCredalSet.unchecked(lower, upper, point, fitted.classes),
+        lower_outer=np.clip(outer[:, :, 0] - slack[:, :, 0], 0.0, lower),
+        upper_outer=np.clip(outer[:, :, 1] + slack[:, :, 1], upper, 1.0),
+        lower_status=names[:, :, 0],
+        upper_status=names[:, :, 1],
+        lower_shifts=None if moved is None else np.ascontiguousarray(moved[:, :, 0]),
+        upper_shifts=None if moved is None else np.ascontiguousarray(moved[:, :, 1]),
+    )
 
 
 def _vacuous(n: int, K: int) -> Bounds:

@@ -45,17 +45,6 @@ def contains(log_c: Array, radius: Array, distributions: Array, *, atol: float) 
     to p the one nearest to the center is clip(s c, p - atol, p + atol), with s such that it sums to
     one: a root of a piecewise linear function, found by bisection of its sorted breakpoints.
 
-    Parameters
-    ----------
-    log_c : (n, K) array
-        Log-probabilities of the centers.
-    radius : (n,) array
-        Nats.
-    distributions : (n, K) array
-        One per ball, each summing to one.
-    atol : float
-        At least 0, in units of probability.
-
     Examples
     --------
     >>> log_c, radius = np.log([[0.25, 0.5, 0.25]]), np.array([0.1])
@@ -83,11 +72,6 @@ def need_to_reach(log_c: Array) -> Array:
     Minimising KL(q || c) subject to q_k = q_t gives both the share sqrt(c_k c_t), and
 
         -log(1 - (sqrt c_t - sqrt c_k)^2).
-
-    Parameters
-    ----------
-    log_c : (n, K) array
-        Log-probabilities of the centers.
 
     Examples
     --------
@@ -118,18 +102,7 @@ def need_to_win(log_c: Array, radius: Array) -> Array:
     level g to that level, all else in proportion: g is the geometric mean of c_k and of the lowered
     classes, which are the first m, and the need is -log((m + 1) g + the rest). With the classes in
     falling order, the j-th is lowered iff log c_k < j log c_j - sum_{i<j} log c_i, which falls
-    with j.
-
-    Parameters
-    ----------
-    log_c : (n, K) array
-        Log-probabilities of the centers.
-    radius : (n,) array
-        What needs will be compared with: those close to it are computed with the greatest care.
-
-    Notes
-    -----
-    O(K log K) time per row, for one sort and a bisection.
+    with j. O(K log K) time per row. Needs close to the radius are computed with the greatest care.
 
     Examples
     --------
@@ -190,15 +163,6 @@ def maximality(log_c: Array, radius: Array, utility: Array | None = None) -> Mas
     Under 0/1 loss the hardest class to beat is the center's first, and a class stays iff
     `need_to_reach` is within the radius: O(K) per row. With a utility, one expectation per pair of
     actions that interval dominance keeps.
-
-    Parameters
-    ----------
-    log_c : (n, K) array
-        Log-probabilities of the centers.
-    radius : (n,) array
-        Nats.
-    utility : (A, K) array, optional
-        Finite utilities of A actions. Without it, 0/1 loss.
     """
     if utility is None:
         return _within_blocks(lambda rows: need_to_reach(log_c[rows]), log_c, radius)
@@ -214,15 +178,6 @@ def e_admissible(log_c: Array, radius: Array, utility: Array | None = None) -> M
     member that is extreme in the direction of the difference. Actions that are best at the center
     need no game. Most games are decided in a few steps; one that is still open after the last,
     because the best the action can do is within about 1e-6 of a tie, keeps its action.
-
-    Parameters
-    ----------
-    log_c : (n, K) array
-        Log-probabilities of the centers.
-    radius : (n,) array
-        Nats.
-    utility : (A, K) array, optional
-        Finite utilities of A actions. Without it, 0/1 loss.
     """
     if utility is None:
         return _within_blocks(lambda rows: need_to_win(log_c[rows], radius[rows]), log_c, radius)
@@ -245,15 +200,6 @@ def minimax_regret(log_c: Array, radius: Array, utility: Array | None = None) ->
     Under 0/1 loss that is the center's most probable class, whatever the radius: the greatest
     q_j - q_k over the ball rises with c_j and falls with c_k. With a utility, one expectation per
     pair of actions that interval dominance keeps.
-
-    Parameters
-    ----------
-    log_c : (n, K) array
-        Log-probabilities of the centers.
-    radius : (n,) array
-        Nats.
-    utility : (A, K) array, optional
-        Finite utilities of A actions. Without it, 0/1 loss.
     """
     if utility is None:
         return np.asarray(log_c.argmax(axis=1))
@@ -267,18 +213,6 @@ def zero_one(log_c: Array, radius: Array) -> Array:
     The greatest q_k - q_j over the ball rises with c_k and falls with c_j. So the class j that is
     an E-admissible argmax p' and costs most is the one that is least probable at the center, and
     k is the center's first class: one direction per row.
-
-    Parameters
-    ----------
-    log_c : (n, K) array
-        Log-probabilities of the centers.
-    radius : (n,) array
-        Nats.
-
-    Returns
-    -------
-    (n,) array
-        0 if only one class is E-admissible, 1 for the vacuous set.
 
     Examples
     --------

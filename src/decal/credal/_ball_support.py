@@ -35,10 +35,10 @@ LARGEST_EXPONENT = 600.0
 MAX_STEPS = 100
 """Steps that a search for a tilt may take. Four to eight are usual, thirty the most seen."""
 
-SETTLED = 1e-7
+LAST_STEP = 1e-7
 """Relative step of Newton's method that is the last: it leaves an error of about its square."""
 
-NEAR = 1e-3
+TRUSTED_ERROR = 1e-3
 """Relative error of the divergence up to which a small step is trusted."""
 
 BISECT_EVERY = 5
@@ -53,13 +53,6 @@ FEW_VALUES = 4
 
 def divergence(p: Array, log_c: Array) -> Array:
     """KL(p || c) of each row, (n,), as a sum of positive terms: exact for small ones, too.
-
-    Parameters
-    ----------
-    p : (n, K) array
-        Distributions.
-    log_c : (n, K) array
-        Log-probabilities of the centers.
 
     Examples
     --------
@@ -98,13 +91,6 @@ def box(log_c: Array, radius: Array) -> tuple[Array, Array]:
 
     Every class against the rest is a question about two outcomes, see `decal._base.bernoulli`.
 
-    Parameters
-    ----------
-    log_c : (n, K) array
-        Log-probabilities of the centers.
-    radius : (n,) array
-        Nats.
-
     Examples
     --------
     >>> lower, upper = box(np.log([[0.25, 0.5, 0.25]]), np.array([0.1]))
@@ -121,25 +107,9 @@ def box(log_c: Array, radius: Array) -> tuple[Array, Array]:
 
 
 def support(log_c: Array, values: Array, radius: Array) -> Array:
-    """(n,) the greatest expectation of values in each ball.
+    """(n,) the greatest expectation of finite values (K,) or (n, K) in each ball.
 
-    Parameters
-    ----------
-    log_c : (n, K) array
-        Log-probabilities of the centers.
-    values : (K,) or (n, K) array
-        Finite values of the classes, for all rows or for each.
-    radius : (n,) array
-        Nats.
-
-    Returns
-    -------
-    (n,) array
-        To within a few roundings of the range of the values.
-
-    Notes
-    -----
-    Some six passes over each row: O(n K) time, memory in blocks.
+    To within a few roundings of the range of the values, in some six passes over each row.
 
     Examples
     --------
@@ -160,8 +130,12 @@ def extreme_member(log_c: Array, values: Array, radius: Array) -> Array:
 
     Parameters
     ----------
-    log_c, values, radius : array
-        As for `support`.
+    log_c : (n, K) array
+        Log-probabilities of the centers.
+    values : (K,) or (n, K) array
+        Finite values of the classes, for all rows or for each.
+    radius : (n,) array
+        Nats.
 
     Examples
     --------
@@ -183,23 +157,10 @@ def extreme_member(log_c: Array, values: Array, radius: Array) -> Array:
 
 
 def expectation(log_c: Array, radius: Array, values: Array) -> tuple[Array, Array]:
-    """Least and greatest expected value of a function of the class, over each ball.
+    """Least and greatest expectation of values (K,) or (A, K) over each ball: (n,) or (n, A) each.
 
     Classes of equal value act as one: the ball of the merged classes is that around the merged
     center. So a function of two values is a question about two outcomes.
-
-    Parameters
-    ----------
-    log_c : (n, K) array
-        Log-probabilities of the centers.
-    radius : (n,) array
-        Nats.
-    values : (K,) or (A, K) array
-        Finite values of the classes, for one function or for A.
-
-    Returns
-    -------
-    least, greatest : (n,) or (n, A) arrays
 
     Examples
     --------
@@ -236,21 +197,10 @@ def expectation(log_c: Array, radius: Array, values: Array) -> tuple[Array, Arra
 
 
 def of_few_values(log_c: Array, values: Array, pairs: Indices) -> tuple[Array, Array]:
-    """The same directions for merged classes, where all have few distinct values.
+    """Centers (m, G) and values (m, G) of merged classes, where no direction has many values.
 
-    Parameters
-    ----------
-    log_c : (m, K) array
-        Log-probabilities of the centers.
-    values : (P, K) array
-        Directions.
-    pairs : (m,) array
-        Which direction belongs to each center.
-
-    Returns
-    -------
-    log_c, values : (m, G) arrays
-        G is K unless no direction has more than FEW_VALUES values.
+    Direction values[pairs[i]] of (P, K) belongs to center i of (m, K). G is K unless no direction
+    has more than FEW_VALUES values.
     """
     ordered = np.sort(values, axis=1)
     steps = np.diff(ordered, axis=1, prepend=ordered[:, :1]) > 0.0
@@ -351,13 +301,15 @@ def _search(log_c: Array, c: Array, w: Array, b: Array, most: Array) -> tuple[Ar
         bounded = high < np.inf
         move = np.where(bounded, move, np.clip(move, 0.0, LARGEST_FACTOR))
         # A steep divergence turns small steps into large ones.
-        settled = (np.abs(move) * np.maximum(spread, 1.0) <= SETTLED) & (np.abs(off) <= NEAR)
+        converged = (np.abs(move) * np.maximum(spread, 1.0) <= LAST_STEP) & (
+            np.abs(off) <= TRUSTED_ERROR
+        )
         half = np.where(bounded, 0.5 * (low + np.where(bounded, high, low)) - u, move)
         astray = (u + move <= low) | (u + move >= high) | ((step + 1) % BISECT_EVERY == 0)
-        move = np.where(astray & ~settled, half, move)
-        done = settled | (high - low <= SETTLED**2) | (step + 1 == MAX_STEPS)
+        move = np.where(astray & ~converged, half, move)
+        done = converged | (high - low <= LAST_STEP**2) | (step + 1 == MAX_STEPS)
         value[active[done]] = ((b + at.log_partition) / t)[done]
-        tilt[active[done]] = np.exp(u + np.where(settled, move, 0.0))[done]
+        tilt[active[done]] = np.exp(u + np.where(converged, move, 0.0))[done]
         if done.all():
             break
         u = u + move
@@ -393,7 +345,7 @@ def _moments(t: Array, log_c: Array, c: Array, w: Array) -> _Moments:
 
 
 def _moments_from_the_top(t: Array, log_c: Array, w: Array) -> _Moments:
-    """The same where t w is huge: relative to the greatest w, so that only its rivals count."""
+    """`_moments` where t w is huge: relative to the greatest w, so that only its rivals count."""
     top = w.max(axis=1, where=log_c > -np.inf, initial=-np.inf)
     below = w - top[:, None]
     z = log_c + t[:, None] * below

@@ -167,10 +167,6 @@ class KLCredalSet(CredalSet):
         box = IntervalCredalSet.unchecked(self.lower, self.upper, self.center, self.classes)
         return box.with_index(self)
 
-    def to_intervals(self) -> IntervalCredalSet:
-        """The same as `box`."""
-        return self.box()
-
     def tighten(self) -> Self:
         """The set itself: the bounds of a ball are attained."""
         return self

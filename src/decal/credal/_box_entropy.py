@@ -68,21 +68,7 @@ def upper_entropy(lower: Array, upper: Array) -> Array:
     The maximiser is p = clip(theta, lower, upper), with theta such that p sums to one: as level
     as the box allows. It is unique because entropy is strictly concave. Theta is a root of a
     piecewise linear increasing function, found by binary search over its 2K sorted breakpoints:
-    finite, without a tolerance.
-
-    Parameters
-    ----------
-    lower, upper : (n, K) arrays
-        Reachable bounds of non-empty boxes.
-
-    Returns
-    -------
-    (n,) array
-        Between 0 and ln K. A row that holds NaN gives NaN.
-
-    Notes
-    -----
-    O(K log K) time per row; memory for one block of rows.
+    finite, without a tolerance. O(K log K) time per row. A row that holds NaN gives NaN.
 
     Examples
     --------
@@ -123,22 +109,9 @@ def lower_entropy(lower: Array, upper: Array, *, max_nodes: int = MAX_NODES) -> 
 
     Differs from the paper in: its code runs SLSQP from one start, which stops at local minima.
 
-    Parameters
-    ----------
-    lower, upper : (n, K) arrays
-        Reachable bounds of non-empty boxes.
-    max_nodes : int
-        Boxes that one row may open. Boxes of real classifiers need 1 to 30, whatever K is.
-
-    Returns
-    -------
-    LowerEntropy
-        `value`, `bound`, `nodes` and `exact`, each (n,). A row that holds NaN gives NaN.
-
-    Notes
-    -----
-    O(K log K) time per node. All rows advance together, one level of their trees at a time, in
-    blocks. Memory for one block, or for the open boxes of one row (`max_nodes` × K at worst).
+    O(K log K) time per node; boxes of real classifiers need 1 to 30, whatever K is. All rows
+    advance together, one level of their trees at a time, in blocks. Memory for one block, or for
+    the open boxes of one row (`max_nodes` × K at worst). A row that holds NaN gives NaN.
 
     Examples
     --------

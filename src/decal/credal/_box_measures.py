@@ -59,20 +59,7 @@ def zero_one(lower: Array, upper: Array) -> Array:
     The largest regret of predicting a class that some distribution in the box calls most
     probable: max over p, p' in the box of max_k p_k - p_j, j = argmax p'. Class j qualifies iff
     upper_j >= `smallest_maximum`. Its regret is max(0, max_{k != j} upper_k - lower_j): both
-    bounds are met by one distribution because they are reachable.
-
-    Parameters
-    ----------
-    lower, upper : (n, K) arrays
-        Reachable bounds of non-empty boxes.
-
-    Returns
-    -------
-    (n,) array
-        0 for a point, 1 for the vacuous set. All argmaxes of a tied p' count.
-
-    Notes
-    -----
+    bounds are met by one distribution because they are reachable. All argmaxes of a tied p' count.
     O(K log K) time per row, for one sort.
 
     Examples
@@ -117,22 +104,7 @@ def hartley(lower: Array, upper: Array, *, conditioned: int = CONDITIONED) -> Ha
     (Jensen; Scarf; Hoeffding 1963 with max(0, z) <= exp(theta z - 1) / theta). The bracket is
     about 0.001 nats wide where few classes are wide, 3 % of the value where hundreds are.
 
-    Parameters
-    ----------
-    lower, upper : (n, K) arrays
-        Reachable bounds of non-empty boxes.
-    conditioned : int
-        Number of widest classes treated exactly when K > `EXACT_CLASSES`.
-
-    Returns
-    -------
-    Hartley
-        `lower`, `upper` and `exact`, each (n,). 0 for a point, ln K for the vacuous set.
-
-    Notes
-    -----
     Time per row: O(K 2^(K/2)) up to `EXACT_CLASSES`, then O(K 2^conditioned).
-    Memory for one block of rows.
 
     Examples
     --------

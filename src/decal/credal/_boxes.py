@@ -122,7 +122,7 @@ class IntervalCredalSet(CredalSet):
         return np.asarray(inside.all(axis=1)) & ~self.is_empty
 
     def tighten(self) -> Self:
-        """The same sets with reachable bounds: every bound is attained by some member.
+        """These sets with reachable bounds: every bound is attained by some member.
 
         Bounds of empty rows are returned as they are.
         """

@@ -65,7 +65,7 @@ class CredalSet(IntervalRows):
 
     @abstractmethod
     def tighten(self) -> Self:
-        """The same sets with reachable bounds: every bound is attained by some member."""
+        """These sets with reachable bounds: every bound is attained by some member."""
 
     # The rest of what a kind provides is only asked of sets that have members in every row.
 

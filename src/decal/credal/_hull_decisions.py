@@ -37,15 +37,6 @@ def contains(vertices: Array, distributions: Array, *, atol: float) -> Mask:
     This is a distance to the set. The usual check of a box, lower - atol <= p <= upper + atol, is a
     distance to its bounds and a little more generous.
 
-    Parameters
-    ----------
-    vertices : (n, M, K) array
-        Distributions that span the hulls.
-    distributions : (n, K) array
-        One per hull.
-    atol : float
-        At least 0, in units of probability.
-
     Examples
     --------
     >>> triangle = np.eye(3)[None] * 0.7 + 0.1
@@ -67,11 +58,6 @@ def contains(vertices: Array, distributions: Array, *, atol: float) -> Mask:
 def box(vertices: Array) -> tuple[Array, Array]:
     """The smallest box around each hull, (lower, upper), each (n, K). It is tightened.
 
-    Parameters
-    ----------
-    vertices : (n, M, K) array
-        Distributions that span the hulls.
-
     Examples
     --------
     >>> box(np.array([[[0.9, 0.1], [0.3, 0.7]]]))
@@ -81,18 +67,7 @@ def box(vertices: Array) -> tuple[Array, Array]:
 
 
 def expectation(vertices: Array, values: Array) -> tuple[Array, Array]:
-    """Least and greatest expected value of a function of the class, over each hull.
-
-    Parameters
-    ----------
-    vertices : (n, M, K) array
-        Distributions that span the hulls.
-    values : (K,) or (A, K) array
-        Finite values of the classes, for one function or for A.
-
-    Returns
-    -------
-    least, greatest : (n,) or (n, A) arrays
+    """Least and greatest expectation of values (K,) or (A, K) over each hull: (n,) or (n, A) each.
 
     Examples
     --------
@@ -110,11 +85,6 @@ def zero_one(vertices: Array) -> Array:
     max_k p_k - p_j is convex in p, so it is greatest at a vertex: the result is the greatest regret
     of an E-admissible class.
 
-    Parameters
-    ----------
-    vertices : (n, M, K) array
-        Distributions that span the hulls.
-
     Examples
     --------
     >>> zero_one(np.array([[[0.75, 0.25], [0.25, 0.75]]]))
@@ -129,13 +99,6 @@ def maximality(vertices: Array, utility: Array | None = None) -> Mask:
 
     b beats a iff it does so at every vertex. Only survivors of interval dominance are compared:
     O(M) per pair of them.
-
-    Parameters
-    ----------
-    vertices : (n, M, K) array
-        Distributions that span the hulls.
-    utility : (A, K) array, optional
-        Finite utilities of A actions. Without it, 0/1 loss.
     """
     earned = _earned(vertices, utility)
     units = _units(earned, utility)
@@ -153,13 +116,6 @@ def minimax_regret(vertices: Array, utility: Array | None = None) -> Indices:
     """The action that can turn out least inferior to the best one: (n,) int.
 
     Regret is convex in the distribution, so it is greatest at a vertex: O(M A) per row.
-
-    Parameters
-    ----------
-    vertices : (n, M, K) array
-        Distributions that span the hulls.
-    utility : (A, K) array, optional
-        Finite utilities of A actions. Without it, 0/1 loss.
     """
     action: Indices = _regret(_earned(vertices, utility)).argmin(axis=1)
     return action
@@ -171,13 +127,6 @@ def e_admissible(vertices: Array, utility: Array | None = None) -> Mask:
     Action a is admissible iff under some mixture of the vertices it earns as much as any rival: a
     game between mixtures of vertices and rivals. No game is needed for actions that are optimal at
     a vertex, not maximal or, under 0/1 loss, not admissible for the box around the hull.
-
-    Parameters
-    ----------
-    vertices : (n, M, K) array
-        Distributions that span the hulls.
-    utility : (A, K) array, optional
-        Finite utilities of A actions. Without it, 0/1 loss.
     """
     earned = _earned(vertices, utility)
     units = _units(earned, utility)

@@ -65,11 +65,6 @@ def upper_entropy(vertices: Array) -> UpperEntropy:
 
     O(M² K + M³) per step and row; memory in blocks.
 
-    Parameters
-    ----------
-    vertices : (n, M, K) array
-        Distributions that span the hulls.
-
     Examples
     --------
     >>> highest = upper_entropy(np.array([[[0.9, 0.1], [0.3, 0.7]]]))
@@ -87,11 +82,6 @@ def upper_entropy(vertices: Array) -> UpperEntropy:
 
 def lower_entropy(vertices: Array) -> Array:
     """Lowest entropy in each hull, (n,): that of a vertex, for entropy is concave.
-
-    Parameters
-    ----------
-    vertices : (n, M, K) array
-        Distributions that span the hulls.
 
     Examples
     --------

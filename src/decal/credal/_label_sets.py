@@ -40,7 +40,7 @@ class MultiLabelCredalSet(IntervalRows):
         Bounds in [0, 1], lower <= upper.
     point : (n, L) array, optional
         The predictions that the intervals surround.
-    names : iterable, optional
+    classes : iterable, optional
         L names of the labels.
 
     See Also
@@ -51,7 +51,7 @@ class MultiLabelCredalSet(IntervalRows):
     Examples
     --------
     >>> import decal
-    >>> c = decal.MultiLabelCredalSet([[0.6, 0.1]], [[0.9, 0.3]], names=["dog", "cat"])
+    >>> c = decal.MultiLabelCredalSet([[0.6, 0.1]], [[0.9, 0.3]], classes=["dog", "cat"])
     >>> c
     MultiLabelCredalSet: 1 input, 2 labels, mean width 0.250
       0  dog [0.600, 0.900]  cat [0.100, 0.300]
@@ -64,30 +64,30 @@ class MultiLabelCredalSet(IntervalRows):
     lower: Array
     upper: Array
     point: Array | None
-    names: tuple[str, ...] | None
+    classes: tuple[str, ...] | None
 
     _of: ClassVar[str] = "label"
 
     def __init__(
-        self, lower: Any, upper: Any, *, point: Any = None, names: Iterable[Any] | None = None
+        self, lower: Any, upper: Any, *, point: Any = None, classes: Iterable[Any] | None = None
     ) -> None:
-        given, known, index = read_frames(names, lower=lower, upper=upper, point=point)
+        given, known, index = read_frames(classes, lower=lower, upper=upper, point=point)
         low, high, middle = check_label_bounds(*given)
-        known = check_class_names(known, low.shape[1], name="names")
-        self._hold(lower=low, upper=high, point=middle, names=known, _index=index)
+        known = check_class_names(known, low.shape[1])
+        self._hold(lower=low, upper=high, point=middle, classes=known, _index=index)
 
     @classmethod
     def unchecked(
-        cls, lower: Array, upper: Array, point: Array | None, names: tuple[str, ...] | None
+        cls, lower: Array, upper: Array, point: Array | None, classes: tuple[str, ...] | None
     ) -> Self:
         """A set of arrays that decal itself computed; nothing is copied or checked."""
         found = cls.__new__(cls)
-        found._hold(lower=lower, upper=upper, point=point, names=names)
+        found._hold(lower=lower, upper=upper, point=point, classes=classes)
         return found
 
     @property
     def _names(self) -> tuple[str, ...] | None:
-        return self.names
+        return self.classes
 
     # One label
 
@@ -151,9 +151,9 @@ class MultiLabelCredalSet(IntervalRows):
         """
         L = self.shape[1]
         if costs is None:
-            at = check_thresholds(0.5 if threshold is None else threshold, L, self.names)
+            at = check_thresholds(0.5 if threshold is None else threshold, L, self.classes)
         elif threshold is None:
-            at = check_costs(costs, L, self.names)
+            at = check_costs(costs, L, self.classes)
         else:
             raise ValueError(
                 f"threshold must not go with costs: got {threshold!r} and {costs!r}. Pass one."
@@ -174,7 +174,7 @@ class MultiLabelCredalSet(IntervalRows):
             Tolerance on every bound.
         """
         require_same_order(credal=self, probabilities=probabilities)
-        p = check_label_probabilities(probabilities, self.shape, self.names)
+        p = check_label_probabilities(probabilities, self.shape, self.classes)
         atol = check_tolerance(atol, "atol")
         return np.asarray((p >= self.lower - atol) & (p <= self.upper + atol))
 
@@ -195,7 +195,7 @@ class MultiLabelCredalSet(IntervalRows):
         Examples
         --------
         >>> import decal
-        >>> c = decal.MultiLabelCredalSet([[0.2, 0.1]], [[0.3, 0.25]], names=["dog", "cat"])
+        >>> c = decal.MultiLabelCredalSet([[0.2, 0.1]], [[0.3, 0.25]], classes=["dog", "cat"])
         >>> c.any_of(["dog", "cat"])
         (array([0.2]), array([0.55]))
         """
@@ -259,7 +259,7 @@ class MultiLabelCredalSet(IntervalRows):
         return self.lower[:, chosen], self.upper[:, chosen]
 
     def _chosen(self, labels: Any) -> Mask:
-        return check_event(labels, self.shape[1], self.names, name="labels")
+        return check_event(labels, self.shape[1], self.classes, name="labels")
 
 
 # How many of m events happen, when only an interval of each one's probability is known. Nothing is

@@ -13,14 +13,14 @@ from decal._base.errors import AnswerWarning
 from decal._base.inputs import asked_by_a_search, frames_within_decal
 from decal._base.numerics import Array
 
-VACUOUS = 0.9
+VACUOUS_WIDTH = 0.9
 """Sets of a greater mean width exclude next to nothing."""
 
 NEAR_CAP = {"entropy": 0.99, "zero_one": 0.99, "total_variation": 1 - 1e-8}
 """A measure is at its cap from this share of its greatest possible value on. The total variation
 still ranks where it is near 1, and no longer where it is 1: with many classes, at small alpha."""
 
-MOST = 0.5
+SHARE_AT_CAP = 0.5
 """More than this share of the inputs at the cap, and the order of the inputs means little."""
 
 FEWEST_RANKED = 10
@@ -36,7 +36,7 @@ def warn_if_vacuous(sets: Any, alpha: float, said: set[str]) -> None:
 
 def warn_of_width(width: float, alpha: float, said: set[str]) -> None:
     """Warn if this mean width is nearly 1, and note that it was said."""
-    if width <= VACUOUS:
+    if width <= VACUOUS_WIDTH:
         return
     said.add("vacuous")
     warnings.warn(
@@ -59,23 +59,15 @@ def warn_if_saturated(
     correlation (Spearman's) is positive. `decal reproduce scores` counts how often that is so where
     the measure finds errors worse than chance: in 273 of 274 cases on real logits.
 
-    Parameters
-    ----------
-    measure : str
-        Its name for `epistemic`.
-    values, confidence : (n,) arrays
-        The measure, and the greatest lower probability of a class.
-    ends : (n,) array
-        What saturates: the measure itself, or what it is the difference from.
-    caps : (n,) array or float
-        The greatest possible value of `ends`.
+    `confidence` (n,) is the greatest lower probability of a class; `ends` (n,) is what saturates,
+    the measure itself or what it is the difference from, and `caps` its greatest possible value.
     """
     n = len(values)
     if n < FEWEST_RANKED:
         return
     at_cap = int(np.sum((ends >= NEAR_CAP[measure] * np.asarray(caps)) & (np.asarray(caps) > 0.0)))
     backwards = rank_correlation(values, confidence)
-    if at_cap > MOST * n:
+    if at_cap > SHARE_AT_CAP * n:
         what = "the upper entropy" if measure == "entropy" else "it"
         fact = f"{what} is at its cap for {at_cap:,} of {n:,} inputs"
     elif backwards > 0.0:

@@ -56,21 +56,8 @@ class TotalVariation:
 
 
 def box_total_variation(lower: Array, upper: Array) -> TotalVariation:
-    """Greatest total variation distance of two members of each box.
+    """Greatest total variation distance of two members of each box; exact up to EXACT_CLASSES.
 
-    Parameters
-    ----------
-    lower, upper : (n, K) arrays
-        Reachable bounds of non-empty boxes.
-
-    Returns
-    -------
-    TotalVariation
-        `lower`, `upper` and `exact`, each (n,). 0 for a point, 1 for the vacuous set. Exact for up
-        to `EXACT_CLASSES` classes.
-
-    Notes
-    -----
     O(K log K) time per row; where the greedy split does not settle it, O(K 2^(K/2)) up to
     `EXACT_CLASSES` classes and a constant more beyond.
 
@@ -106,11 +93,6 @@ def hull_total_variation(vertices: Array) -> Array:
 
     The distance is convex in both members, so it is greatest at two vertices: O(M^2 K) per row.
 
-    Parameters
-    ----------
-    vertices : (n, M, K) array
-        Distributions that span the hulls.
-
     Examples
     --------
     >>> hull_total_variation(np.array([[[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]]]))
@@ -133,24 +115,8 @@ def ball_total_variation(log_c: Array, radius: Array) -> TotalVariation:
     greatest expectation is a minimum of concave functions of c) and the same for A and its
     complement, so it is greatest for the event nearest to 1/2. That is number partitioning. A class
     of probability 1/2 or more is such an event; up to `EXACT_CLASSES` classes all events are
-    compared; beyond, the value is that of a greedy split, and the bound that of 1/2.
-
-    Parameters
-    ----------
-    log_c : (n, K) array
-        Log-probabilities of the centers.
-    radius : (n,) array
-        Nats.
-
-    Returns
-    -------
-    TotalVariation
-        `lower`, `upper` and `exact`, each (n,). 0 for a point, 1 for the vacuous set.
-
-    Notes
-    -----
-    O(K log K) time per row; up to `EXACT_CLASSES` classes, without one of 1/2 or more,
-    O(K 2^(K/2)).
+    compared, in O(K 2^(K/2)); beyond, the value is that of a greedy split, and the bound that of
+    1/2.
 
     Examples
     --------

@@ -61,8 +61,9 @@ TIE_TOLERANCE = 1e-12
 tie."""
 
 ADMISSIBLE_TOLERANCE = 1e-9
-"""The same where a game is solved, relative to twice that: E-admissibility with a utility matrix,
-or over a hull. The bracket of the game may add GAME_TOLERANCE."""
+"""Shortfall that counts as a tie where a game is solved, relative to twice that largest utility:
+E-admissibility with a utility matrix, or over a hull. The bracket of
+the game may add GAME_TOLERANCE."""
 
 GAME_ELEMENTS = 1 << 18
 """Numbers that a block of games may hold: many games, for they pivot in step."""
@@ -112,37 +113,6 @@ def decide(
     utility = scaled(utility)
     worst, best = (lower, upper) if utility is None else expectation(lower, upper, utility)
     return RANGE_RULES[rule](worst, best, optimism, action_units(utility))
-
-
-def decide_by_range(
-    worst: Array, best: Array, rule: str, *, optimism: float = 0.5, unit: Unit = 1.0
-) -> Mask | Indices:
-    """Decisions by the rules that only see the range of each action's expected utility.
-
-    It does not matter what set of distributions the ranges come from. Under 0/1 loss the range of
-    action k is the interval [lower_k, upper_k] itself.
-
-    Parameters
-    ----------
-    worst, best : (n, A) arrays
-        Least and greatest expected utility of each action.
-    rule : str
-        One of `RANGE_RULES`.
-    optimism : float in [0, 1]
-        Weight of the best case, for rule "hurwicz" only.
-    unit : float or (A,) array
-        Largest absolute utility, of all actions or of each: TIE_TOLERANCE is relative to it.
-
-    Examples
-    --------
-    >>> worst, best = np.array([[0.3, 0.0, 0.2]]), np.array([[0.4, 0.1, 0.9]])
-    >>> decide_by_range(worst, best, "interval_dominance")
-    array([[ True, False,  True]])
-    >>> decide_by_range(worst, best, "gamma_maximin")
-    array([0])
-    """
-    check_choice(rule, "rule", tuple(RANGE_RULES))
-    return RANGE_RULES[rule](worst, best, check_alpha(optimism, "optimism"), unit)
 
 
 def interval_dominance(worst: Array, best: Array, *, unit: Unit = 1.0) -> Mask:
@@ -306,21 +276,7 @@ def smallest_maximum(lower: Array, upper: Array) -> Array:
     """Least probability that the most probable class can have: min over p of max_k p_k.
 
     It is the larger of max_k lower_k and of the level t at which sum_k min(upper_k, t) = 1.
-    Class k can be a most probable one iff upper_k reaches it.
-
-    Parameters
-    ----------
-    lower, upper : (n, K) arrays
-        Reachable bounds of non-empty boxes.
-
-    Returns
-    -------
-    (n,) array
-        Between 1/K and 1.
-
-    Notes
-    -----
-    O(K log K) time per row, for one sort.
+    Class k can be a most probable one iff upper_k reaches it. O(K log K) time per row.
 
     Examples
     --------
@@ -427,7 +383,7 @@ def probability(lower: Array, upper: Array, event: ArrayLike) -> tuple[Array, Ar
 
 
 def as_probabilities(least: Array, greatest: Array) -> tuple[Array, Array]:
-    """The same between 0 and 1 and in order, which round-off may have taken them out of."""
+    """Bounds of a probability put between 0 and 1, and in order, against round-off."""
     least = np.clip(least, 0.0, 1.0)
     return least, np.clip(greatest, least, 1.0)
 
@@ -499,18 +455,8 @@ def shortfalls(
 
     least[a] is the greatest lower expectation of U_b - U_a over kept actions b, relative to the
     largest utility of the two; greatest[a] is the greatest upper one. b = a is among them, so
-    neither is negative.
-
-    Parameters
-    ----------
-    kept : (n, A) bool
-        Actions to compare; all others stay at 0.
-    compare : callable
-        Of rows, actions a and rivals b, (m,) each: the range of the expectation of U_b - U_a.
-    units : (A,) array
-        The largest absolute utility of each action.
-    width : int
-        Numbers that `compare` holds per pair, to size blocks.
+    neither is negative. `compare` gives the range of the expectation of U_b - U_a for rows, actions
+    a and rivals b, (m,) each, and holds `width` numbers per pair; `units` (A,) as `action_units`.
     """
     least = np.zeros(kept.shape)
     greatest = np.zeros(kept.shape)

@@ -1,6 +1,6 @@
 """What may move: one file per direction, with its evidence, endpoints and box.
 
-Imports from `_base` and `credal`.
+Imports from `_base`, `rows` and `credal`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from decal._base.checks import check_choice
 from decal.directions._bounded_margins import BoundedMargins
-from decal.directions._class_shifts import ClassShifts, log_box, plausible_shifts
+from decal.directions._class_shifts import ClassShifts, plausible_shifts
 from decal.directions._direction import (
     WEIGHT_ROUND_OFF,
     Box,
@@ -29,10 +29,10 @@ from decal.directions._ladder import ScaleSummary
 from decal.directions._lines import Line
 from decal.directions._local import Local, local_balls, local_box
 from decal.directions._margins import MarginSummary
+from decal.directions._ranges import head_bounds, is_masked, logs_of_probabilities
 from decal.directions._reference import REFERENCES, Reference, best_model
 from decal.directions._summarise import Answers, LabelMargins, summarise_label_margins
 from decal.directions._temperature import Temperature
-from decal.directions._tensors import head_bounds, is_masked, logs_of_probabilities
 from decal.directions._top_logits import TopIntervals, TopLogits, top_box
 
 __all__ = [
@@ -67,7 +67,6 @@ __all__ = [
     "is_masked",
     "local_balls",
     "local_box",
-    "log_box",
     "logs_of_probabilities",
     "parse_directions",
     "plausible_shifts",

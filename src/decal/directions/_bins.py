@@ -21,11 +21,9 @@ ORDER = 5
 BIN_WIDTH = 1 / 8
 """Width of the bins, in nats. With ORDER = 5 the gain is off by less than 1e-11 per example."""
 
-MAX_BINS = 1 << 22
-"""Occupied bins, over all classes, beyond which bins are merged in pairs (about 230 MB)..."""
-
-MAX_BINS_PER_CLASS = 1 << 6
-"""...unless there are fewer than this per class: 360 MB for 100,000 classes."""
+MAX_BINS, MAX_BINS_PER_CLASS = 1 << 22, 1 << 6
+"""Occupied bins, over all classes, beyond which they are merged in pairs (about 230 MB), unless
+there are fewer than this per class (360 MB for 100,000 classes)."""
 
 WIDEST_BIN = 2.0
 """No bins are merged into wider ones: beyond half of pi the Taylor series would say little."""

@@ -19,11 +19,9 @@ from decal._base.numerics import Array
 from decal.directions._margins import MarginSummary
 from decal.directions._summarise import Summariser
 
-FAR_MARGIN = 1000.0
-"""Infinite margins are put here, beyond all that matters..."""
-
-FAR_SHIFT = 900.0
-"""...for shifts up to here. Longer ones are taken as infinite, which is further."""
+FAR_MARGIN, FAR_SHIFT = 1000.0, 900.0
+"""Infinite margins are put at the first, beyond all that matters for shifts up to the second;
+longer shifts are taken as infinite, which is further."""
 
 
 class MarginBounds(MarginSummary):
@@ -34,13 +32,7 @@ class MarginBounds(MarginSummary):
 
 @dataclass(frozen=True)
 class BoundedMargins:
-    """The lower and the upper margins of every class, binned.
-
-    Attributes
-    ----------
-    low, high : MarginSummary
-        Of the same labels.
-    """
+    """The lower and the upper margins of every class, binned, of the same labels."""
 
     low: MarginSummary
     high: MarginSummary

@@ -7,20 +7,13 @@ more than the budget form an interval. Its endpoints move the prediction of a ne
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.numerics import (
-    Array,
-    Logits,
-    compiled,
-    for_each_block,
-    margins,
-    sigmoid,
-    softplus,
-)
+from decal._base.numerics import BLOCK_ELEMENTS, Array, Logits, compiled, for_each_block
 from decal.directions._bins import FAR
 from decal.directions._bounded_margins import FAR_SHIFT, BoundedMargins
 from decal.directions._direction import (
@@ -30,6 +23,8 @@ from decal.directions._direction import (
     Endpoints,
     Inputs,
     LabelledLogits,
+    TensorBounds,
+    TensorInputs,
 )
 from decal.directions._margins import (
     LARGEST_SEVENTH_DERIVATIVE,
@@ -38,13 +33,9 @@ from decal.directions._margins import (
     DataSummary,
     MarginSummary,
 )
+from decal.directions._ranges import Factors, shift_box, wider
 from decal.directions._reference import Reference
 from decal.directions._summarise import summarise_margins
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from decal.directions._direction import TensorBounds, TensorInputs
 
 MAX_NEWTON_STEPS = 100
 TOLERANCE = 4 * float(np.finfo(np.float64).eps)
@@ -52,9 +43,6 @@ TOLERANCE = 4 * float(np.finfo(np.float64).eps)
 
 LAST_STEP = (8 * TOLERANCE) ** 0.5
 """A Newton step this short leaves less than TOLERANCE, as |g''| <= W / 4: it is the last one."""
-
-LAST_COARSE_STEP = 2e-4
-"""The last step where finer bins follow: what it leaves is then gone after one more."""
 
 LONG_SHIFT = 1e5
 """Shifts of more nats than these are rounded by 1e-11 nats or more. What such an endpoint misses is
@@ -74,8 +62,6 @@ DEEPEST_LOGIT = 300.0
 
 DEEPEST = float(np.exp(-DEEPEST_LOGIT))
 ClassEvidence = MarginSummary | BoundedMargins
-DOWN_AND_UP = np.array([-1.0, 1.0])[:, None, None]
-SIDES = np.arange(2)[:, None]
 
 
 @dataclass(frozen=True)
@@ -135,20 +121,19 @@ class ClassShifts(Direction):
     def widen(self, box: Box | None, inputs: Inputs, endpoints: Endpoints) -> Box:
         """Widen to the range of every probability while one class's logit is shifted."""
         plan = endpoints.once(ShiftPlan.of)
-        found = Box(*shift_box(inputs.logits, plan, joint=inputs.joint))
+        found = Box(*boxes_of_shifts(inputs.logits, plan, joint=inputs.joint))
         if box is None:
             return found
         box.include(found.low, found.high)
         return box
 
     def widen_tensors(
-        self, bounds: TensorBounds, inputs: TensorInputs, lower: Tensor, upper: Tensor
+        self, bounds: TensorBounds, inputs: TensorInputs, lower: Any, upper: Any
     ) -> TensorBounds:
         """As `widen`, for PyTorch tensors."""
-        from decal.directions._tensors import shift_box, wider
-
         z, absent, joint, xp = inputs
-        return wider(xp, *bounds, *shift_box(xp, z, absent, lower, upper, joint=joint))
+        low, high, *_ = shift_box(xp, z, absent, lower, upper, joint=joint, deep=True)
+        return wider(xp, *bounds, low, high)
 
 
 @np.errstate(over="ignore")  # of steps along lines that hardly fall: they are cut off
@@ -156,25 +141,13 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
     """The interval of shifts that lose at most the budget, for every budget and class.
 
     The gain is concave and 0 at t = 0, so for a budget >= 0 the interval is well defined and
-    contains 0. Its endpoints are infinite where the data cannot object: below for a class without
-    labels, above for a class with all of them, and on both sides for an infinite budget.
+    contains 0. Its endpoints (A, K) are infinite where the data cannot object: below for a class
+    without labels, above for a class with all of them, and on both sides for an infinite budget.
+    Their error is a proved bound.
 
-    Parameters
-    ----------
-    summary : MarginSummary
-        The evidence, K classes. If it holds data, they polish what its wide bins give.
-    budgets : (A,) or (A, K) array
-        Log-likelihood that may be lost in all, each in [0, inf], in nats; for all classes the same,
-        or for each its own.
-    reference : Reference
-        If it is the best model, t = 0 is the maximum of the likelihood over all shifts. For the
-        classes that it leaves out, gains are measured from t = -inf, where they are largest, rather
-        than from 0.
-
-    Returns
-    -------
-    Endpoints
-        (A, K) each. The error is a proved bound.
+    Budgets (A,), or (A, K) for each class its own, are nats that may be lost in all, in [0, inf].
+    If the summary holds data, they polish what its wide bins give. For the classes that the
+    reference leaves out, gains are measured from t = -inf, where they are largest.
     """
     at_best = reference.is_best
     W, w, others = summary.total_weight, summary.open_labels, summary.open_others
@@ -206,7 +179,8 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
     t = np.minimum(np.maximum(t, least), most)
     for stage in stages:
         base = stage.start(left_out)
-        last_step = LAST_STEP if stage is stages[-1] else LAST_COARSE_STEP
+        # Where finer bins follow, what a step of 2e-4 leaves is gone after one more.
+        last_step = LAST_STEP if stage is stages[-1] else 2e-4
         left_of_budget = base - b
         for _ in range(MAX_NEWTON_STEPS):
             value, slope = stage.softplus_sum(t)
@@ -256,20 +230,8 @@ def _bisected(
     """Endpoints (2A, K) to the last bit, and by how much they miss their budget: sure, but slow.
 
     Newton's method goes astray where a gain is flat to the last digit, and where its line from far
-    outside ends at a difference of huge numbers.
-
-    Parameters
-    ----------
-    stage : MarginSummary or DataSummary
-        The evidence.
-    w : (K,) array
-        Weight of the labels.
-    start : (2A, K) array
-        What is left of the budget where the sum of softplus is 0.
-    side : (2A, 1) array
-        -1 for lower endpoints, 1 for upper ones.
-    left_out : (K,) array
-        The classes whose gain is measured from t = -inf.
+    outside ends at a difference of huge numbers. `start` (2A, K) is what is left of the budget
+    where the sum of softplus is 0; `side` (2A, 1) is -1 for lower endpoints and 1 for upper ones.
     """
     shape = start.shape
     inside = _rank(np.broadcast_to(np.where(left_out, -LARGEST_SHIFT, 0.0), shape))
@@ -303,17 +265,8 @@ def _closest_roots(
     """(2A, K) starts of Newton's method, as close to the endpoints as tangents of the gain say.
 
     A tangent lies above a concave function, so where it meets the budget is outside the interval.
-
-    Parameters
-    ----------
-    summary : MarginSummary
-        The evidence whose tangents are taken.
-    left_out : (K,) array
-        The classes whose gain is measured from t = -inf.
-    b : (2A, 1) or (2A, K) array
-        The gains sought: A times at lower endpoints, then A times at upper ones.
-    outside : (2A, K) array
-        Shifts outside the interval, which the roots replace where they are closer.
+    b (2A, 1) or (2A, K) are the gains sought, at lower endpoints and then at upper ones; `outside`
+    (2A, K) are shifts outside the interval, which the roots replace where they are closer.
     """
     t = outside.copy()
     w, A = summary.open_labels, len(b) // 2
@@ -337,228 +290,81 @@ def _closest_roots(
 class ShiftPlan:
     """What boxes of class shifts need of the endpoints, computed once for any number of inputs.
 
-    Attributes
-    ----------
-    center : (K,) array
-        Shifts of the reference model. -inf takes a class out of it altogether.
-    offset : (K,) array
-        The center, with 0 for the classes left out.
-    shifts : (2, K) array
-        The endpoints, -inf <= lower <= 0 <= upper <= inf, from the center. For a class whose center
-        is -inf: lower is -inf, and upper is measured from the logit itself.
-    factors : (2, K) array
-        Exponentials of the shifts, where they neither overflow nor underflow.
-    absent, steep : (K,) arrays
-        The classes left out; those whose factors are not used.
+    The offset (K,) is the center, with 0 for the classes left out, which are `absent` (K,) if there
+    are any; `centered` if it is 0. The shifts (2, K), or (2, n, K), are the endpoints: for a class
+    left out, lower is -inf and upper is measured from the logit itself. The factors (2, K) are
+    their exponentials, but for `steep` classes; None if endpoints differ from row to row.
     """
 
-    center: Array
     offset: Array
+    centered: bool
+    absent: NDArray[np.bool_] | None
     shifts: Array
-    factors: Array
-    absent: NDArray[np.bool_]
-    steep: NDArray[np.bool_]
-    some_absent: bool
-    some_steep: bool
-    some_offset: bool
+    factors: Array | None
+    steep: NDArray[np.intp]
 
     @classmethod
     def of(cls, endpoints: Endpoints) -> ShiftPlan:
-        """Of endpoints at one alpha."""
+        """Of endpoints (K,) at one alpha, or (n, K) of one row each."""
         shifts = np.stack([endpoints.lower, endpoints.upper])
         absent = np.isneginf(endpoints.center)
+        offset = np.where(absent, 0.0, endpoints.center)
+        reference = offset, not offset.any(), absent if absent.any() else None
+        if shifts.ndim > 2:
+            return cls(*reference, shifts, None, np.empty(0, np.intp))
         steep = absent | ~(np.abs(shifts).max(axis=0) < DEEPEST_LOGIT)
         factors = np.exp(np.where(steep, 0.0, shifts))
-        offset = np.where(absent, 0.0, endpoints.center)
-        some = bool(absent.any()), bool(steep.any()), bool(offset.any())
-        return cls(endpoints.center, offset, shifts, factors, absent, steep, *some)
+        return cls(*reference, shifts, factors, np.flatnonzero(steep))
+
+    @cached_property
+    def fast_ends(self) -> list[Factors]:
+        """Endpoints that are the same for all rows, with their exponentials."""
+        assert self.factors is not None
+        pairs = zip(self.shifts, self.factors, strict=True)
+        return [Factors(shift, factor, self.steep) for shift, factor in pairs]
+
+    def ends(self, rows: Any) -> Array:
+        """(2, ...) the endpoints of some rows."""
+        return self.shifts if self.factors is not None else self.shifts[:, rows]
 
 
-def shift_box(logits: Logits, plan: ShiftPlan, *, joint: bool) -> tuple[Array, Array, Array]:
-    """The range of every probability while one class's logit is shifted between its endpoints.
-
-    With S the sum of exponentials, moving class k by t changes S to D_k(t) = S - e_k + e_k e^t,
-    its own probability to e_k e^t / D_k(t) and any other to e_j / D_k(t). All are monotone in t,
-    so only the endpoints matter; and among the other classes only the one with the largest D_k
-    (smallest probability of j) and the one with the smallest (largest probability of j).
-
-    Parameters
-    ----------
-    logits : (n, K) array
-        Finite, or -inf for masked classes.
-    plan : ShiftPlan
-        The endpoints, prepared.
-    joint : bool
-        Take the range over the shifts of all classes, not only the class's own.
-
-    Returns
-    -------
-    low, high, point : (n, K) arrays
-        The point is the softmax at the center. O(n K) time.
-    """
+def boxes_of_shifts(logits: Logits, plan: ShiftPlan, *, joint: bool) -> tuple[Array, Array, Array]:
+    """Low, high and point (n, K) as `shift_box` has them, of many rows of logits (n, K)."""
     n, K = logits.shape
-    low, high, point = np.empty((3, n, K))
+    deep = plan.factors is None
+    kernels = None if deep else compiled(n * K)
+    if kernels is None and n * K <= BLOCK_ELEMENTS:
+        return _box(logits, plan, slice(n), joint=joint, deep=deep)
+    found = low, high, point = np.empty((3, n, K))
+    absent = np.empty(0, np.intp) if plan.absent is None else np.flatnonzero(plan.absent)
 
-    def in_logarithms(deep: NDArray[np.intp]) -> None:
-        if deep.size:
-            z = logits[deep].astype(np.float64)
-            m = margins(z, plan.center).T
-            low[deep], high[deep], point[deep] = log_box(
-                m, *plan.shifts, absent=plan.absent, joint=joint
-            )
-            if joint:
-                moved = _when_the_largest_moves(z + plan.center, m, plan.shifts)
-                low[deep] = np.minimum(low[deep], moved[0])
-                high[deep] = np.maximum(high[deep], moved[1])
-
-    kernels = compiled(n * K)
-    if kernels is None:
-
-        def block(rows: slice) -> None:
-            # Overflow to inf has the right limit; 0 / 0 occurs only in rows left to logarithms.
-            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                left = _linear_box(logits, plan, joint, low, high, point, rows)
-            in_logarithms(left)
-    else:
-        model = plan.offset, np.flatnonzero(plan.absent), plan.shifts, plan.factors
-        settings = np.flatnonzero(plan.steep), joint, DEEPEST
-
-        def block(rows: slice) -> None:
-            z = np.ascontiguousarray(logits[rows])
-            in_logarithms(kernels.boxes(z, *model, *settings, low, high, point, rows.start))
+    def block(rows: slice) -> None:
+        if kernels is None:
+            low[rows], high[rows], point[rows] = _box(logits, plan, rows, joint=joint, deep=deep)
+            return
+        model = plan.offset, absent, plan.shifts, plan.factors, plan.steep
+        z = np.ascontiguousarray(logits[rows])
+        left = kernels.boxes(z, *model, joint, DEEPEST, *found, rows.start)
+        if left.size:
+            low[left], high[left], point[left] = _box(logits, plan, left, joint=joint, deep=True)
 
     for_each_block(block, n, K)
     return low, high, point
 
 
-def _linear_box(
-    logits: Logits,
-    plan: ShiftPlan,
-    joint: bool,
-    low: Array,
-    high: Array,
-    point: Array,
-    rows: slice,
-) -> NDArray[np.intp]:
-    """Bounds and points of some rows, by exponentials; returns the rows that need logarithms."""
-    z = logits[rows].astype(np.float64)
-    if plan.some_offset:
-        z += plan.offset
-    largest = np.where(plan.absent, -np.inf, z) if plan.some_absent else z
-    z -= np.maximum.reduce(largest, axis=1, keepdims=True)
-    e = np.exp(z)
-    if plan.some_absent:
-        e[:, plan.absent] = 0.0
-    each, top = np.arange(len(e)), e.argmax(axis=1)
-    e[each, top] = 0.0
-    others = np.add.reduce(e, axis=1)  # against the largest class: never S - 1, which cancels
-    e[each, top] = 1.0
-    total = (others + 1.0)[:, None]
-    rest = total - e
-    rest[each, top] = others
-    np.divide(e, total, out=point[rows])
-    moved = e * plan.factors[:, None]  # (2, n, K): down, then up
-    if plan.some_steep:
-        moved[:, :, plan.steep] = np.exp(_moved(z[:, plan.steep], plan.shifts[:, None, plan.steep]))
-    after = rest + moved
-    own_low, own_high = np.divide(moved, after, out=moved)
-    if plan.some_steep:
-        own_high[np.isnan(own_high)] = 1.0  # inf / inf
-    other_high, other_low = point[rows], point[rows]
-    if joint:
-        other_high, other_low = e / _extremes_of_others(after, total)
-    np.minimum(own_low, other_low, out=low[rows])
-    np.minimum(np.maximum(own_high, other_high, out=own_high), 1.0, out=high[rows])
-    left: NDArray[np.intp] = (others < DEEPEST).nonzero()[0] + rows.start
-    return left
-
-
-def _moved(x: Array, shift: Array) -> Array:
-    """Logits or log-odds plus a shift. No shift, not even an infinite one, moves infinite ones."""
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isinf(x), x, x + shift)
-
-
-def _extremes_of_others(after: Array, unmoved: Array | float) -> Array:
-    """(2, n, K): the smallest, and the largest, of `unmoved` and all D_k of the classes k not j.
-
-    Parameters
-    ----------
-    after : (2, n, K) array
-        The D_k after the downward, and after the upward, moves. Overwritten.
-    unmoved : (n, 1) array or float
-        D without a move.
-    """
-    after *= DOWN_AND_UP  # then both are largest values
-    still = (DOWN_AND_UP * unmoved)[..., 0]
-    at = SIDES, np.arange(after.shape[1]), after.argmax(axis=2)
-    extremes = np.empty_like(after)
-    extremes[:] = np.maximum(after[at], still)[..., None]
-    after[at] = still
-    extremes[at] = np.maximum.reduce(after, axis=2)
-    extremes *= DOWN_AND_UP
-    return extremes
-
-
-def _when_the_largest_moves(z: Array, m: Array, shifts: Array) -> tuple[Array, Array]:
-    """The least and the greatest probability of every other class when the largest one moves.
-
-    The others share what it leaves, in proportions that its shift does not change. They are taken
-    from the logits of the others alone: relative to the largest, logits that are much smaller
-    round to the same number.
-
-    Parameters
-    ----------
-    z, m : (n, K) arrays
-        Logits at the center, and margins. Others than the largest are far below it.
-    shifts : (2, K) array
-        The endpoints.
-
-    Returns
-    -------
-    low, high : (n, K) arrays
-        1 and 0 for the largest class itself.
-    """
-    each, top = np.arange(len(z)), z.argmax(axis=1)
-    others = z.copy()
-    others[each, top] = -np.inf
-    second = others.max(axis=1, keepdims=True)
-    e = np.exp(others - np.where(np.isneginf(second), 0.0, second))
-    share = e / np.maximum(e.sum(axis=1, keepdims=True), 1.0)
-    down, up = (sigmoid(-_moved(m[each, top], shift[top]))[:, None] for shift in shifts)
-    low, high = share * up, share * down
-    low[each, top] = 1.0
-    return low, high
-
-
-def log_box(
-    m: Array, lower: Array, upper: Array, *, absent: NDArray[np.bool_], joint: bool
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")  # see `shift_box`
+def _box(
+    logits: Logits, plan: ShiftPlan, rows: Any, *, joint: bool, deep: bool
 ) -> tuple[Array, Array, Array]:
-    """The range of every probability as in `shift_box`, in logarithms: nothing underflows.
-
-    Parameters
-    ----------
-    m : (n, K) array
-        Margins, see `margins`; perhaps infinite.
-    lower, upper : (K,) or (n, K) arrays
-        Endpoints; they may differ from row to row.
-    absent : (K,) array
-        Classes that the reference model leaves out.
-    joint : bool
-        As for `shift_box`.
-    """
-    log_p = np.where(absent, -np.inf, -softplus(-m))
-    low, high = sigmoid(_moved(m, lower)), sigmoid(_moved(m, upper))
-    point = np.exp(log_p)
-    if joint:
-        # D_k / S, from the probabilities of all other classes and of the moved one.
-        log_rest = np.where(absent, 0.0, -softplus(m))
-        log_own = np.where(absent, m, log_p)
-        own = np.stack([_moved(log_own, lower), _moved(log_own, upper)])
-        after = np.logaddexp(log_rest, own)
-        # Where a class is certain but for less than a float can tell, see the caller.
-        after[:, log_rest < -DEEPEST_LOGIT] = 0.0
-        log_down, log_up = _extremes_of_others(after, 0.0)
-        low = np.minimum(low, np.exp(_moved(log_p, -log_up)))
-        high = np.maximum(high, np.exp(_moved(log_p, -log_down)))
-    return np.minimum(low, point), np.minimum(np.maximum(high, point), 1.0), point
+    """Low, high and point of some rows; those in which exponentials underflow are done again."""
+    z = logits[rows].astype(np.float64)
+    if not plan.centered:
+        z += plan.offset
+    ends = plan.ends(rows) if deep else plan.fast_ends
+    low, high, point, others = shift_box(np, z, plan.absent, *ends, joint=joint, deep=deep)
+    if not deep:
+        (left,) = (others[:, 0] < DEEPEST).nonzero()
+        if left.size:
+            again = shift_box(np, z[left], plan.absent, *plan.shifts, joint=joint, deep=True)
+            low[left], high[left], point[left], _ = again
+    return low, high, point

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 from decal._base.numerics import Array, Logits, for_each_block, softmax
 from decal.directions._reference import Reference
 
-if TYPE_CHECKING:
-    from torch import Tensor
+Tensor = Any
+"""A tensor of PyTorch, or what stands for one in a graph of `decal.onnx`."""
 
-    TensorBounds = tuple[Tensor, Tensor]
-
+TensorBounds = tuple[Tensor, Tensor]
 T = TypeVar("T")
 
 WEIGHT_ROUND_OFF = 1e-6
@@ -77,18 +76,9 @@ class Inputs(ReferenceLogits):
 
 
 class TensorInputs(NamedTuple):
-    """`Inputs` as PyTorch tensors.
+    """`Inputs` as PyTorch tensors: logits (..., K) at the center, and the classes left out (K,).
 
-    Attributes
-    ----------
-    logits : (..., K) tensor
-        Of the reference model, finite; those of the classes left out are to be ignored.
-    absent : (K,) tensor
-        The classes left out.
-    joint : bool
-        As in `Inputs`.
-    xp : module
-        PyTorch; or what stands for it while `decal.onnx` writes its operations into a graph.
+    `xp` is PyTorch, or what stands for it while `decal.onnx` writes operations into a graph.
     """
 
     logits: Tensor
@@ -282,14 +272,7 @@ class Direction(ABC):
     ) -> TensorBounds:
         """As `widen`, for PyTorch tensors, out of operations that export to ONNX.
 
-        Parameters
-        ----------
-        bounds : pair of tensors
-            Low and high (..., K), what other directions have reached; the point itself at first.
-        inputs : TensorInputs
-            The inputs.
-        lower, upper : tensor
-            The endpoints.
+        The bounds, low and high (..., K), are the point itself at first.
         """
         raise NotImplementedError
 
@@ -317,19 +300,7 @@ def require_masks_taken(directions: Iterable[Direction], logits: Logits) -> None
 def require_capability(
     directions: Iterable[Direction], capability: str, purpose: str, advice: str
 ) -> None:
-    """ValueError unless every direction has a capability.
-
-    Parameters
-    ----------
-    directions : iterable of Direction
-        Those of a model.
-    capability : str
-        A key of `REFUSALS`.
-    purpose : str
-        What the capability is needed for.
-    advice : str
-        A sentence on what to do instead.
-    """
+    """ValueError, with a sentence of advice, unless every direction has a key of `REFUSALS`."""
     for direction in directions:
         if not getattr(direction, capability):
             raise ValueError(

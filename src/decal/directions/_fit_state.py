@@ -28,15 +28,13 @@ from decal.directions._direction import (
 from decal.directions._margins import MarginSummary
 from decal.directions._reference import REFERENCES, Reference, best_model
 from decal.directions._top_logits import TopLogits, summarise_top
+from decal.rows import Rows
 
 RESIDUAL_TOLERANCE = 1e-9
 """Nats per unit of weight by which the gain at an endpoint may miss the budget."""
 
-KEPT_LEVELS = 64
-"""Levels whose endpoints are kept, so that they are not solved for again..."""
-
-KEPT_NUMBERS = 1 << 21
-"""...or fewer, if their endpoints are more numbers than these in all."""
+KEPT_LEVELS, KEPT_NUMBERS = 64, 1 << 21
+"""Levels whose endpoints are kept; fewer, if these are more numbers than the second in all."""
 
 LARGEST = 1e100
 """No shift or scale of a reference is larger, or it would not be of logits."""
@@ -52,33 +50,15 @@ Labels = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class FitState:
-    """What labelled data say about some directions. Immutable: learning more makes a new one.
-
-    Attributes
-    ----------
-    directions : tuple of Direction
-        What may move.
-    reference : Reference
-        Where gains are measured from.
-    rows : int
-        Examples of positive weight.
-    label_weight : (K,) array
-        Total weight of the labels of each class.
-    evidence : tuple
-        That of every direction, in their order.
-    classes : tuple of str, or None
-        Names of the classes.
-    confidences : Confidences, or None
-        Of the model on these examples; None if an older model file does not hold them.
-    """
+    """What labelled data say about some directions. Immutable: learning more makes a new one."""
 
     directions: tuple[Direction, ...]
     reference: Reference
-    rows: int
-    label_weight: Array
-    evidence: tuple[Any, ...]
+    rows: int  # examples of positive weight
+    label_weight: Array  # (K,) total weight of the labels of each class
+    evidence: tuple[Any, ...]  # of every direction, in their order
     classes: tuple[str, ...] | None = None
-    confidences: Confidences | None = None
+    confidences: Confidences | None = None  # None if an older model file does not hold them
     _solved: dict[tuple[int, str, float], Endpoints] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -87,31 +67,17 @@ class FitState:
     def of(
         cls,
         directions: tuple[Direction, ...],
-        logits: Any,
-        labels: Labels,
-        weights: Array | None,
-        classes: tuple[str, ...] | None,
+        rows: Rows,
         *,
         reference: str = "model",
         may_be_kept: bool = False,
         confidences: Confidences | None = None,
     ) -> Self:
-        """Learn from checked data: logits (n, K) or TopLogits, labels (n,), weights (n,) or None.
-
-        Parameters
-        ----------
-        reference : str
-            Where gains are measured from: "model", "best" or "halfway" between them.
-        may_be_kept : bool
-            Evidence may hold on to the data.
-        confidences : Confidences, optional
-            Of these data, if they are known already.
-        """
-        confidences = confidences or Confidences.of(logits, labels, weights)
-        if weights is not None and not weights.all():
-            kept = weights > 0
-            logits, labels, weights = logits[kept], labels[kept], weights[kept]
-        n, K = logits.shape
+        """What labelled rows say, as measured from a reference; evidence may hold on to them."""
+        confidences = confidences or Confidences.of(rows.logits, rows.labels, rows.weights)
+        rows, classes = rows.counted(), rows.classes
+        logits, labels, weights = rows.logits, rows.labels, rows.weights
+        n, K = rows.shape
         label_weight = np.bincount(labels, weights, minlength=K).astype(np.float64)
         at = Reference(np.zeros(K))
         if isinstance(logits, TopLogits):
@@ -122,10 +88,8 @@ class FitState:
             scale = any(direction.moves_scale for direction in directions)
             at = best_model(logits, labels, weights, scale=scale, name=reference)
         data = LabelledLogits(at.scaled(logits), at.center, labels, weights, may_be_kept)
-        found = []
-        for direction in directions:
-            found.append(direction.summarise(data))
-        return cls(directions, at, n, label_weight, tuple(found), classes, confidences)
+        found = tuple(direction.summarise(data) for direction in directions)
+        return cls(directions, at, n, label_weight, found, classes, confidences)
 
     def __add__(self, other: FitState) -> FitState:
         """What both data sets say together; ValueError if they are of different models."""

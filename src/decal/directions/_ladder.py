@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from decal._base.numerics import Array, Logits, compiled, for_each_block, row_blocks
 
 RUNGS_PER_OCTAVE = 2
+
 RUNG = float(np.log(2.0)) / RUNGS_PER_OCTAVE
 """Distance of two rungs in log s."""
 
@@ -44,17 +45,11 @@ SATURATED_SUM = 1e-13
 HIGHEST_RUNG = 1000 * RUNGS_PER_OCTAVE
 """A scale of 2^1000: no two logits that differ are still alike there."""
 
-LOWEST_RUNG = -1100 * RUNGS_PER_OCTAVE
-"""No two finite logits differ so much that the ladder begins further down."""
-
-LAST_RUNG = HIGHEST_RUNG + 100
-"""No ladder ends further up, with any two logits that differ."""
+LOWEST_RUNG, LAST_RUNG = -1100 * RUNGS_PER_OCTAVE, HIGHEST_RUNG + 100
+"""No two finite logits that differ make a ladder begin further down, or end further up."""
 
 COMPILED_CLASSES = 24
 """With fewer, matrix products over many rows are faster than compiled loops over single rows."""
-
-LADDER_ELEMENTS = 1 << 15
-"""Logits carried up the ladder at once: a few copies of them share a core's cache."""
 
 STENCIL = 10
 """Rungs whose values and slopes determine one interpolating polynomial, of degree 19."""
@@ -68,37 +63,18 @@ ROUND_OFF_IN_FILES = 1e-6
 
 @dataclass(frozen=True)
 class ScaleSummary:
-    """The sum R(s) of the rows' log-partition functions, at a ladder of scales.
+    """The sum R(s) of the rows' log-partition functions, at a ladder of scales."""
 
-    Attributes
-    ----------
-    first : int
-        Index of the lowest rung: scale 2^(first / 2).
-    values, slopes : (L,) arrays
-        R and dR / d log s at the rungs.
-    at_zero : (2,) array
-        R and dR / ds at s = 0.
-    seen : (K,) array
-        The classes that are not masked in every row: the others are no classes of this model.
-    ties : float
-        Limit of R for large s: R above the highest rung.
-    label_sum : float
-        Sum over rows of w (z_y - max z), at most 0.
-    weight : float
-        Total weight.
-    claimed : float
-        Sum over rows of w (log K - entropy of the prediction): the nats that the model claims to
-        know. It is R'(1) - R(1) + R(0), but of small logits that difference is lost in round-off.
-    """
-
-    first: int
-    values: Array
-    slopes: Array
-    at_zero: Array
-    seen: NDArray[np.bool_]
-    ties: float
-    label_sum: float
+    first: int  # of the lowest rung: scale 2^(first / 2)
+    values: Array  # (L,) R at the rungs
+    slopes: Array  # (L,) dR / d log s
+    at_zero: Array  # (2,) R and dR / ds at s = 0
+    seen: NDArray[np.bool_]  # (K,) not masked in every row; others are no classes of this model
+    ties: float  # the limit of R for large s: R above the highest rung
+    label_sum: float  # over rows, of w (z_y - max z), at most 0
     weight: float
+    # Sum over rows of w (log K - entropy of the prediction): the nats that the model claims. It is
+    # R'(1) - R(1) + R(0), but of small logits that difference is lost in round-off.
     claimed: float
 
     def __add__(self, other: ScaleSummary) -> ScaleSummary:
@@ -282,7 +258,8 @@ def summarise_scales(
         parts[rows.start] = _of_block(d, labels[rows], w, kernels)
 
     if kernels is None:
-        for rows in row_blocks(len(logits), logits.shape[1], LADDER_ELEMENTS):
+        # A few copies of so many logits share a core's cache.
+        for rows in row_blocks(len(logits), logits.shape[1], 1 << 15):
             summarise(rows)
     else:
         for_each_block(summarise, *logits.shape)
@@ -298,17 +275,10 @@ def merge_scales(parts: Sequence[ScaleSummary]) -> ScaleSummary:
         value, slope = part.rungs(index)
         values += value
         slopes += slope
-    return ScaleSummary(
-        first,
-        values,
-        slopes,
-        np.sum([p.at_zero for p in parts], axis=0),
-        np.logical_or.reduce([p.seen for p in parts]),
-        sum(p.ties for p in parts),
-        sum(p.label_sum for p in parts),
-        sum(p.weight for p in parts),
-        sum(p.claimed for p in parts),
-    )
+    at_zero = np.sum([p.at_zero for p in parts], axis=0)
+    seen = np.logical_or.reduce([p.seen for p in parts])
+    sums = (sum(getattr(p, n) for p in parts) for n in ("ties", "label_sum", "weight", "claimed"))
+    return ScaleSummary(first, values, slopes, at_zero, seen, *sums)
 
 
 def _of_block(

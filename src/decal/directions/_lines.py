@@ -34,12 +34,8 @@ PEAK_STEPS = 30
 PEAK_TOLERANCE = 1e-10
 """Nats by which a step of the search may still raise a peak when it is taken as found."""
 
-PEAK_ELEMENTS = 1 << 18
-"""Logits evaluated at once in the search for peaks."""
-
 WORTHWHILE = 1e-12
 """A peak is looked for where it may raise a bound by more than this factor less one."""
-
 
 Move = Callable[[Array], Array]
 """Logits (n, K) to what one unit of a parameter adds to them."""
@@ -123,24 +119,10 @@ class Line(Direction):
 
 
 def plausible_steps(data: LabelledLogits, move: Move, budgets: Array) -> Endpoints:
-    """The interval of theta that loses at most the budget, for every budget.
+    """The interval of theta that loses at most the budget in all, for every budget (A,).
 
     Infinite where the data cannot object: if the label of every row is moved up at least as much
     as any other class, larger theta only helps. Each Newton step is one pass over the data.
-
-    Parameters
-    ----------
-    data : LabelledLogits
-        The labelled data.
-    move : callable
-        What theta moves.
-    budgets : (A,) array
-        Log-likelihood that may be lost in all, each in [0, inf].
-
-    Returns
-    -------
-    Endpoints
-        (A,) each.
     """
     logits, labels = data.recentered, data.labels
     weights = np.ones(len(labels)) if data.weights is None else data.weights
@@ -244,7 +226,7 @@ def widen_along(
         if peaks is not None and row.size:
             ceiling[row, j] = np.maximum(ceiling[row, j], peaks(z, row, j))
         else:
-            for part in row_blocks(len(row), z.shape[1], PEAK_ELEMENTS):
+            for part in row_blocks(len(row), z.shape[1], 1 << 18):
                 r, k = row[part], j[part]
                 peak = _peak(start[r], D[r], k, crossing[r, k], first, last)
                 ceiling[r, k] = np.maximum(ceiling[r, k], peak)

@@ -13,7 +13,7 @@ a question about two outcomes, k and not k, see `bernoulli`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,13 +42,11 @@ from decal.directions._direction import (
     Endpoints,
     Inputs,
     LabelledLogits,
+    TensorBounds,
+    TensorInputs,
 )
+from decal.directions._ranges import local_bounds, wider
 from decal.directions._reference import Reference
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from decal.directions._direction import TensorBounds, TensorInputs
 
 
 @dataclass(frozen=True)
@@ -170,31 +168,19 @@ class Local(Direction):
         return self.by_entropy + (float(least) if self.mix else 0.0)
 
     def widen_tensors(
-        self, bounds: TensorBounds, inputs: TensorInputs, lower: Tensor, upper: Tensor
+        self, bounds: TensorBounds, inputs: TensorInputs, lower: Any, upper: Any
     ) -> TensorBounds:
         """As `widen`, for PyTorch tensors."""
-        from decal.directions._tensors import local_box, wider
-
         del lower  # the divergence begins at 0
         z, absent, _, xp = inputs
-        found = local_box(xp, z, absent, upper, self.mix, self.by_entropy)
+        found = local_bounds(xp, z, absent, upper, self.mix, self.by_entropy)
         return wider(xp, *bounds, *found)
 
 
 def local_balls(
     inputs: Inputs, endpoints: Endpoints, mix: float, by_entropy: float | None
 ) -> tuple[Array, Array]:
-    """Log-probabilities (n, K) of the balls' centers, and their radii (n,) in nats.
-
-    Parameters
-    ----------
-    inputs : Inputs
-        n inputs, K classes.
-    endpoints : Endpoints
-        At one alpha.
-    mix, by_entropy
-        As for `Local`.
-    """
+    """Log-probabilities (n, K) of the balls' centers, and their radii (n,) in nats."""
     n, K = inputs.logits.shape
     log_center, radius = np.empty((n, K)), np.full(n, float(endpoints.upper))
 
@@ -209,19 +195,8 @@ def local_balls(
 
 
 def local_box(inputs: Inputs, endpoints: Endpoints, mix: float, by_entropy: float | None) -> Box:
-    """The ball's range of every probability; the point is the reference's prediction.
+    """The ball's range of every probability, at one alpha; the point is the reference's prediction.
 
-    Parameters
-    ----------
-    inputs : Inputs
-        n inputs, K classes.
-    endpoints : Endpoints
-        At one alpha.
-    mix, by_entropy
-        As for `Local`.
-
-    Notes
-    -----
     O(n K) time: about one step of the search for every endpoint, or four if budgets vary.
     """
     n, K = inputs.logits.shape

@@ -60,12 +60,6 @@ NO_WEIGHT = 1e-12
 TANGENT_SHIFTS = 2.0 ** np.arange(-5, 4)
 """Where tangents of the gain are taken, on both sides of 0: the solver starts from their roots."""
 
-EVALUATIONS = 6
-"""How often, about, the solver asks for the sums of the same data at other shifts."""
-
-SOLVER_ELEMENTS = 1 << 15
-"""Bins times shifts evaluated at once by the solver: its temporaries stay in cache."""
-
 Summary = TypeVar("Summary", bound="MarginSummary")
 
 INVERSE_FACTORIALS = np.array([[1.0 / factorial(j)] for j in range(ORDER + 1)])
@@ -82,29 +76,16 @@ class MarginSummary:
     summaries are merged by adding them bin by bin. Beyond FAR, where bins widen with the margin,
     power sums are in units of the bin's own width and only the mean counts.
 
-    Attributes
-    ----------
-    bin_width : float
-        Width of all bins, a power of two.
-    keys : (B,) array
-        int64, sorted; class and bin of every occupied bin.
-    moments : (6, B) array
-        Power sums.
-    label_weight : (K,) array
-        Total weight of the examples labelled k.
-    masked, certain : (K,) arrays
-        Total weight of the examples whose margin of class k is -inf, or inf.
-    data : LabelledLogits or None
-        The data themselves, kept to polish endpoints where bins had to be merged into wide ones;
-        None otherwise, and after adding or reading summaries.
+    Data are kept to polish endpoints where bins had to be merged into wide ones; not otherwise, nor
+    after adding or reading summaries.
     """
 
-    bin_width: float
-    keys: NDArray[np.int64]
-    moments: Array
-    label_weight: Array
-    masked: Array
-    certain: Array
+    bin_width: float  # a power of two
+    keys: NDArray[np.int64]  # (B,) sorted; class and bin of every occupied bin
+    moments: Array  # (6, B) power sums
+    label_weight: Array  # (K,) of the examples labelled k
+    masked: Array  # (K,) weight of the examples whose margin of class k is -inf
+    certain: Array  # (K,) weight of those whose margin is inf
     data: LabelledLogits | None = field(default=None, compare=False, repr=False)
 
     weights: ClassVar[tuple[str, ...]] = ("label_weight", "masked", "certain")
@@ -368,22 +349,12 @@ class MarginSummary:
         above, below, sums = (np.add.reduceat(term, self.starts) for term in terms)
         return above, below, sums
 
-    def softplus_sum(self, shifts: Array, times: int = EVALUATIONS) -> tuple[Array, Array]:
+    def softplus_sum(self, shifts: Array, times: int = 6) -> tuple[Array, Array]:
         """Sum over the data of w [softplus(m + t) - max(c, 0)], and its derivative in t.
 
-        The center c of the margin's bin is taken off because softplus of large margins is large
-        and what a shift changes in it is small.
-
-        Parameters
-        ----------
-        shifts : (T, K) array
-            One shift t per class in every row.
-        times : int
-            How often such sums are asked for: whether a compiled loop is worth its loading.
-
-        Returns
-        -------
-        value, slope : (T, K) arrays
+        Shifts t, values and slopes are (T, K). The center c of the margin's bin is taken off
+        because softplus of large margins is large and what a shift changes in it is small. `times`
+        is how often such sums are asked for: whether a compiled loop is worth its loading.
         """
         value, slope = np.empty_like(shifts), np.empty_like(shifts)
         edges = self.edges
@@ -422,7 +393,8 @@ class MarginSummary:
             slope[:, classes] = np.add.reduceat(total, first, axis=1)
 
         work = evaluate if kernels is None else evaluate_compiled
-        for_each_block(work, K, len(shifts) * len(self.keys) // K, SOLVER_ELEMENTS)
+        # Temporaries of so many bins times shifts stay in a core's cache.
+        for_each_block(work, K, len(shifts) * len(self.keys) // K, 1 << 15)
         return value, slope
 
 

@@ -35,10 +35,7 @@ MIDDLE_TOLERANCE = 1e-8
 """Nats by which interpolation may miss A, and its slope, in the middle of an interval; in each of
 its halves, which are used, it misses 2^8 times less."""
 
-MOST_HALVINGS = 60
-NEWTON_STEPS = 4
-NODE_ELEMENTS = 1 << 17
-"""Logits evaluated at once."""
+MOST_HALVINGS, NEWTON_STEPS = 60, 4
 
 # From A and three derivatives at both endpoints of an interval of length 1 to powers of the
 # distance from the first.
@@ -56,15 +53,7 @@ _IN_THE_MIDDLE = np.stack([0.5 ** np.arange(8), np.arange(8) * 0.5 ** np.arange(
 
 @dataclass(frozen=True)
 class Nodes:
-    """A and its derivatives at points of some rows.
-
-    Attributes
-    ----------
-    u : (m,) array
-        log s.
-    derivatives : (m, 4) array
-        A and its first three derivatives in u.
-    """
+    """A and its first three derivatives in u = log s, (m, 4), at points u (m,) of some rows."""
 
     u: Array
     derivatives: Array
@@ -77,7 +66,7 @@ class Nodes:
         if kernels is not None:
             kernels.moments(d, row, s, moments)
         else:
-            for part in row_blocks(len(u), d.shape[1], NODE_ELEMENTS):
+            for part in row_blocks(len(u), d.shape[1], 1 << 17):
                 x = d[row[part]]
                 e = np.exp(s[part, None] * x)
                 for power in range(4):
@@ -116,12 +105,7 @@ def widen_by_scale(
 ) -> None:
     """Widen bounds (n, K), in place, to the range of probabilities at scales in [first, last].
 
-    Parameters
-    ----------
-    low, high, logits, columns : array
-        As for `lines.widen_along`.
-    first, last : float
-        0 <= first <= 1 <= last <= inf.
+    0 <= first <= 1 <= last <= inf; the rest as for `_lines.widen_along`.
     """
     peaks = partial(scale_peaks, first=first, last=last)
     widen_along(low, high, logits, _from_a_scale_of_zero, first, last, columns, peaks)
@@ -137,14 +121,8 @@ def scale_peaks(
 ) -> Array:
     """(m,) the largest probabilities of classes j in rows of the logits (n, K), at any scale.
 
-    Parameters
-    ----------
-    logits : (n, K) array
-        Finite, or -inf for masked classes.
-    row, j : (m,) arrays
-        Pairs of a row and a class whose probability is largest between the endpoints.
-    first, last : float
-        Scales, 0 <= first < last <= inf.
+    Pairs of a row and a class (m,) whose probability is largest between the scales first and last,
+    0 <= first < last <= inf. Masked logits are -inf.
     """
     K = logits.shape[1]
     rows, of = np.unique(row, return_inverse=True)

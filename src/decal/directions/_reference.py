@@ -20,17 +20,8 @@ REFERENCES = {"model": 0.0, "halfway": 0.5, "best": 1.0}
 USE_MODEL = ("Use ", Setting("reference", "model"), ".")
 
 MAX_NEWTON_STEPS = 100
-SHORTEST_STEP = 1e-11
-"""Steps shorter than this, in nats, are not taken any more..."""
-
-SHORTEST_SHARE = 4 * float(np.finfo(np.float64).eps)
-"""...nor those shorter than this share of the shifts: they round away."""
-
-FIRST_RADIUS = 16.0
-"""Nats that the first step may go."""
-
-LEAST_SHARE = 1e-4
-"""Share of the gain that a Newton step promises which it must bring."""
+SHORTEST_STEP, SHORTEST_SHARE = 1e-11, 4 * float(np.finfo(np.float64).eps)
+"""Steps shorter than this, in nats, or than this share of the shifts, are not taken any more."""
 
 ROUND_OFF = 1e-14
 """Error of a log-likelihood, relative to its size and per unit of weight."""
@@ -40,9 +31,6 @@ SINGULAR = 1e-12
 
 SMOOTH_GAP = 4.0
 """Logits that differ by no more than this many nats make a problem that is easy to solve."""
-
-COOLING = 4.0
-"""Factor from one scale to the next, if a problem has to be solved at several of them."""
 
 OPTIMAL = 1e-9
 """Slope of the log-likelihood, per unit of weight and nat, that may be left at its maximum."""
@@ -97,6 +85,10 @@ class Reference:
             return logits
         return np.multiply(logits, self.scale, dtype=np.float64)
 
+    def logits(self, logits: Logits) -> Array:
+        """(n, K) scale * logits + center, in float64; -inf for the classes left out."""
+        return np.asarray(self.scaled(logits) + self.center, dtype=np.float64)
+
     @cached_property
     def _left_out(self) -> NDArray[np.intp]:
         return np.flatnonzero(np.isneginf(self.center))
@@ -136,12 +128,8 @@ def best_model(
 
     Parameters
     ----------
-    logits : (n, K) array
-        Finite, or -inf for masked classes, but not for labels.
-    labels : (n,) array
-        Integers.
-    weights : (n,) array, optional
-        Positive, or None for ones.
+    logits, labels, weights : (n, K), (n,) and (n,) arrays
+        Logits are finite, or -inf for masked classes, but not for labels. No weights are ones.
     scale : bool
         Seek the best scale too; otherwise it is 1.
     name : str
@@ -338,7 +326,7 @@ def _cooled(likelihood: LogLikelihood) -> LikelihoodAt:
     scale = min(SMOOTH_GAP / likelihood.gap, 1.0)
     found = _climbed(likelihood, np.append(np.zeros(K), scale))
     while scale < 1.0:
-        scale = min(COOLING * scale, 1.0)
+        scale = min(4.0 * scale, 1.0)
         model = found.model * (scale / found.model[-1])
         model[-1] = scale
         found = _climbed(likelihood, model)
@@ -352,7 +340,7 @@ def _climbed(likelihood: LogLikelihood, model: Array, scale_unit: float = 0.0) -
     the gradient does. The radius adapts to what steps bring. A step of `scale_unit` in the scale
     counts as one of a nat in a shift; 0 leaves the scale as it is.
     """
-    W, radius = float(likelihood.weights.sum()), FIRST_RADIUS
+    W, radius = float(likelihood.weights.sum()), 16.0  # nats
     unit = np.append(np.ones(len(model) - 1), scale_unit)
     here = likelihood(model)
     flat = None
@@ -368,7 +356,7 @@ def _climbed(likelihood: LogLikelihood, model: Array, scale_unit: float = 0.0) -
         promised = float(here.gradient @ step - step @ here.hessian @ step / 2)
         there = likelihood(here.model + step)
         noise = ROUND_OFF * (W + abs(here.value))
-        if there.value >= here.value + LEAST_SHARE * promised - noise:
+        if there.value >= here.value + 1e-4 * promised - noise:
             here, radius = there, 4.0 * max(radius, length)
         else:
             radius = length / 4.0

@@ -39,11 +39,9 @@ from decal.directions._margins import COARSE_WIDTH, MarginSummary, difference_of
 GRID_REACH = 1024.0
 """Margins beyond this, as of masked classes, are left out of dense grids of bins."""
 
-PASS_ELEMENTS = 1 << 21
-"""Margins computed before they are binned: the working memory of a fit, 16 MB..."""
-
-PASS_ROWS = 1 << 7
-"""...or those of this many rows, if they are more: each class's bins are then fetched for many."""
+PASS_ELEMENTS, PASS_ROWS = 1 << 21, 1 << 7
+"""Margins computed before they are binned: the working memory of a fit, 16 MB; or those of so many
+rows, if they are more: each class's bins are then fetched for many."""
 
 FEW_STRAYS = 1 / 256
 """Share of margins that may lie outside the grid of bins before a wider one is opened."""
@@ -85,14 +83,8 @@ def summarise_margins(data: LabelledLogits, max_bins: int | None = None) -> Marg
 class Summariser:
     """Builds a MarginSummary from blocks of margins; memory does not grow with their number.
 
-    Parameters
-    ----------
-    classes : int
-        K.
-    max_bins : int, optional
-        Beyond this many occupied bins they are merged in pairs; `bin_budget(K)` by default.
-    expected : int
-        Margins to come in all, if known: whether a dense grid of bins is worth its memory.
+    Beyond `max_bins` occupied bins, by default `bin_budget(K)`, they are merged in pairs. Margins
+    `expected` in all, if known, tell whether a dense grid of bins is worth its memory.
     """
 
     def __init__(self, classes: int, max_bins: int | None = None, expected: int = 0) -> None:
@@ -265,12 +257,8 @@ def _within_reach(m: Array, lowest: Array, highest: Array) -> tuple[Array, Array
 class LabelMargins(MarginSummary):
     """As `MarginSummary`, of L labels that do not exclude each other.
 
-    Attributes
-    ----------
-    label_weight, other_weight : (L,) arrays
-        Total weight of the inputs known to have, and known not to have, a label.
-    masked, certain : (L,) arrays
-        Total weight of those of them whose logit is -inf, or inf: no shift changes their answer.
+    `label_weight` and `other_weight` (L,) are of the inputs known to have, and known not to have, a
+    label; `masked` and `certain` (L,) of those of them whose logit is -inf, or inf.
     """
 
     other_weight: Array = field(kw_only=True)
@@ -293,17 +281,7 @@ class LabelMargins(MarginSummary):
 def summarise_label_margins(
     logits: Logits, answers: Answers, weights: Array | None
 ) -> LabelMargins:
-    """The binned logits of every label, of the inputs that have an answer: one pass over them.
-
-    Parameters
-    ----------
-    logits : (n, L) array
-        Without NaN.
-    answers : (n, L) array
-        1, 0 or -1.
-    weights : (n,) array, optional
-        Positive.
-    """
+    """The binned logits (n, L) of every label, of the inputs that have an answer: one pass."""
     n, L = logits.shape
     summariser = Summariser(L, expected=n * L)
     totals = np.zeros((4, L))

@@ -7,7 +7,7 @@ by the labels. Either way all that the data contribute is one function of the sc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,21 +21,18 @@ from decal.directions._direction import (
     Endpoints,
     Inputs,
     LabelledLogits,
+    TensorBounds,
+    TensorInputs,
 )
 from decal.directions._ladder import RUNG, STENCIL, ScaleSummary, summarise_scales
 from decal.directions._peaks import widen_by_scale
+from decal.directions._ranges import widened_by_scales
 from decal.directions._reference import Reference
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from decal.directions._direction import TensorBounds, TensorInputs
 
 LABEL_RATIO = 16.0
 """Log-budget of the scale in units of that of the shifts, when labels judge it."""
 
-FALSE_POSITION_STEPS = 100
-BISECTION_STEPS = 40
+FALSE_POSITION_STEPS, BISECTION_STEPS = 100, 40
 LOSS_TOLERANCE = 1e-14
 """Nats per unit of weight by which the loss at an endpoint may miss its budget."""
 
@@ -143,11 +140,9 @@ class Temperature(Direction):
         return box
 
     def widen_tensors(
-        self, bounds: TensorBounds, inputs: TensorInputs, lower: Tensor, upper: Tensor
+        self, bounds: TensorBounds, inputs: TensorInputs, lower: Any, upper: Any
     ) -> TensorBounds:
         """As `widen`, for PyTorch tensors."""
-        from decal.directions._tensors import widened_by_scales
-
         z, absent, _, xp = inputs
         return widened_by_scales(xp, *bounds, z, absent, lower, upper)
 
@@ -197,18 +192,9 @@ class LabelLoss:
 def plausible_scales(
     summary: ScaleSummary, loss: ExpectedLoss | LabelLoss, budgets: Array, center: float = 1.0
 ) -> Endpoints:
-    """The interval of scales around 1 whose loss is at most b, for every budget.
+    """The interval of scales around 1 whose loss is at most b nats in all, for every budget (A,).
 
     0 where even equal probabilities are within the budget, infinite where even certainty is.
-
-    Parameters
-    ----------
-    summary : ScaleSummary
-        The evidence.
-    loss : ExpectedLoss or LabelLoss
-        0 at s = 1, and at most b >= 0 on an interval of scales.
-    budgets : (A,) array
-        Nats that may be lost in all, each in [0, inf].
     """
     A, W = len(budgets), summary.weight
     b = np.concatenate([budgets, budgets])

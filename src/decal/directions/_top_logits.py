@@ -31,7 +31,8 @@ from decal.directions._bins import (
     repeated_bins,
     sparse_bins,
 )
-from decal.directions._class_shifts import log_box
+from decal.directions._class_shifts import ShiftPlan, boxes_of_shifts
+from decal.directions._direction import Endpoints
 from decal.directions._margins import MarginSummary, merge
 
 SMALLEST_REMAINDER = 1e-20
@@ -43,8 +44,7 @@ PASS_ELEMENTS = 1 << 21
 NEGLIGIBLE_WEIGHT = 1e-12
 """Weight of a bin, as a share of all, below which it is what rounding left of an empty one."""
 
-ROWS_SHOWN = 5
-CLASSES_SHOWN = 4
+ROWS_SHOWN, CLASSES_SHOWN = 5, 4
 
 Indices = NDArray[np.intp]
 
@@ -141,15 +141,6 @@ def summarise_top(top: TopLogits, labels: Indices, weights: Array | None) -> Mar
 
     All classes that a row does not list have the same margin in it. So every class gets the bins
     of all rows first; then in the rows that list it this margin is taken out, and its own put in.
-
-    Parameters
-    ----------
-    top : TopLogits
-        The data.
-    labels : (n,) array
-        Integers.
-    weights : (n,) array, optional
-        Positive, or None for ones.
     """
     (n, K), m = top.shape, top.classes.shape[1]
     shared = np.empty(n)
@@ -245,15 +236,8 @@ class TopIntervals:
 def top_box(top: TopLogits, lower: Array, upper: Array, *, joint: bool) -> TopIntervals:
     """The range of every listed probability, and of all others together, as `shift_box` has it.
 
-    Parameters
-    ----------
-    top : TopLogits
-        The inputs.
-    lower, upper : (K,) arrays
-        Ends of the class shifts, lower <= 0 <= upper, perhaps infinite.
-    joint : bool
-        Take the range over the shifts of all classes, listed or not; otherwise a class's own, and
-        for the others together those of each of them.
+    Over shifts (K,) of all classes, listed or not, if joint; otherwise over a class's own, and for
+    the others together over those of each of them.
     """
     n, m = top.classes.shape
     low, high, point = (np.empty((n, m)) for _ in range(3))
@@ -261,14 +245,15 @@ def top_box(top: TopLogits, lower: Array, upper: Array, *, joint: bool) -> TopIn
     # Of the classes not listed, all have the same probability: the one that moves furthest counts.
     furthest_up = _first_unlisted(top.classes, np.argsort(-upper, kind="stable"))
     furthest_down = _first_unlisted(top.classes, np.argsort(lower, kind="stable"))
-    present = np.zeros(m + 1, dtype=bool)
     for rows in row_blocks(n, m + 1):
         part = top[rows]
         z = part.events()
         each = margins(z, np.zeros(z.shape[1])).T
-        down = np.column_stack([lower[part.classes], lower[furthest_down[rows]]])
-        up = np.column_stack([upper[part.classes], upper[furthest_up[rows]]])
-        found = log_box(each[:, : m + 1], down, up, absent=present, joint=joint)
+        down, up = np.zeros((2, *z.shape))  # of all others but one, no shift is asked for
+        down[:, :m], up[:, :m] = lower[part.classes], upper[part.classes]
+        down[:, m], up[:, m] = lower[furthest_down[rows]], upper[furthest_up[rows]]
+        plan = ShiftPlan.of(Endpoints(down, up, np.zeros(z.shape[1]), None, 0.0))
+        found = boxes_of_shifts(z, plan, joint=joint)
         low[rows], high[rows], point[rows] = (bound[:, :m] for bound in found)
         # The others: odds of r - q + q e^t to 1 - r, when one of them, of probability q, moves by t
         log_listed = np.logaddexp.reduce(z[:, :m], axis=1)
@@ -285,16 +270,8 @@ def top_box(top: TopLogits, lower: Array, upper: Array, *, joint: bool) -> TopIn
             extremes[1] = np.maximum(extremes[1], r * np.exp(-np.minimum(least, 0.0)))
         others_low[rows] = np.minimum(extremes[0], r)
         others_high[rows] = np.minimum(np.maximum(extremes[1], r), 1.0)
-    return TopIntervals(
-        top.classes,
-        low,
-        high,
-        point,
-        others_low,
-        others_high,
-        top.remainder_probability,
-        top.total_classes,
-    )
+    others = others_low, others_high, top.remainder_probability
+    return TopIntervals(top.classes, low, high, point, *others, top.total_classes)
 
 
 def _first_unlisted(classes: Indices, order: Indices) -> Indices:

@@ -26,8 +26,7 @@ from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.directions import FitState, require_capability
 from decal.io import model_files
-from decal.shift import LabelShift
-from decal.shift._shift_files import KIND
+from decal.shift import KIND, LabelShift
 
 FAN_IN = 8
 """Summaries merged by one task."""
@@ -287,7 +286,7 @@ def to_bytes(model: Model, alpha: float | None) -> bytes:
 @lru_cache(maxsize=4)
 def loaded(saved: bytes) -> Model:
     """The model, loaded once per process so that its endpoints are solved for once, too."""
-    if model_files.read_settings(BytesIO(saved)).get("kind") == KIND:
+    if model_files.kind_of(BytesIO(saved)) == KIND:
         return LabelShift.load(BytesIO(saved))
     return Decalibrator.load(BytesIO(saved))
 

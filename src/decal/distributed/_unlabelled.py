@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 from decal._base.checks import check_weights
 from decal._base.inputs import look_like_probabilities, warn_of_probabilities
 from decal.distributed._partitions import PartitionPlace, raise_problems
-from decal.shift import LabelShift
-from decal.shift._known import joined
-from decal.shift._likelihood import Likelihood
+from decal.shift import LabelShift, Likelihood
 
 
 class Unlabelled(NamedTuple):
@@ -82,7 +80,9 @@ def observed(rows: Iterable[Unlabelled], partition: int, saved: bytes) -> Partit
         where = "" if "partition" in text else f" This is in partition {partition}."
         return PartitionInputs(partition, rows=count, problem=text + where)
     suspect = suspect and not shift.probabilities
-    return PartitionInputs(partition, joined(pieces) if pieces else None, count, None, suspect)
+    return PartitionInputs(
+        partition, Likelihood.joined(pieces) if pieces else None, count, None, suspect
+    )
 
 
 def add(shift: LabelShift, parts: Iterable[PartitionInputs]) -> LabelShift:
@@ -96,4 +96,6 @@ def add(shift: LabelShift, parts: Iterable[PartitionInputs]) -> LabelShift:
         raise ValueError("sample_weight must be positive somewhere: got only zeros.")
     if all(part.suspect for part in speaking):
         warn_of_probabilities()
-    return shift._add(joined([p.likelihood for p in speaking if p.likelihood is not None]))
+    return shift._add(
+        Likelihood.joined([p.likelihood for p in speaking if p.likelihood is not None])
+    )

@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from decal._base.checks import check_distributions, check_keywords, check_labels
 from decal._base.data_frames import (
     Index,
@@ -36,15 +38,13 @@ from decal._base.inputs import inputs_of, require_classes
 from decal._base.numerics import Logits
 from decal.choose import Predictor
 from decal.credal import CredalSet
-from decal.explorer._evidence import curves_of
-from decal.explorer._frequencies import with_frequencies
-from decal.explorer._groups import open_groups, rows_of_groups
+from decal.explorer._evidence import likelihood_curves
 from decal.explorer._levels import levels_of, opening
-from decal.explorer._media import open_media
-from decal.explorer._offline_page import OfflinePage
-from decal.explorer._payload import Payload, Side, collect
-from decal.explorer._story import Story, story
-from decal.shift import LabelShift
+from decal.explorer._media import open_groups, open_media, rows_of_groups
+from decal.explorer._page import OfflinePage, notebook_widget
+from decal.explorer._payload import Payload, Side, collect, fold_columns
+from decal.explorer._story import Story, story, telling_row
+from decal.shift import LabelShift, p_text
 
 __all__ = [
     "Exploration",
@@ -54,6 +54,7 @@ __all__ = [
     "explore_credal",
     "explore_shift",
     "story",
+    "telling_row",
 ]
 
 USUAL_ALPHA = 0.8
@@ -76,9 +77,7 @@ class Exploration(OfflinePage):
 
     def widget(self) -> Any:
         """The page as an anywidget, for notebooks; needs anywidget."""
-        from decal.explorer._widget import ExplorerWidget
-
-        return ExplorerWidget(payload=self.compressed)
+        return notebook_widget(self.compressed)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         """What a notebook shows: the widget or, without anywidget, how to get it."""
@@ -318,7 +317,38 @@ def explore_shift(
     options = {"name": "Adapted", "title": "Adapted to other class frequencies"} | options
     check_keywords(options, "decal.explorer.explore_shift", explore_shift, explore_credal)
     page = explore_credal(shift.predict(logits, ids=ids), **options)
-    return Exploration(with_frequencies(page.payload, shift, logits, ids))
+    return Exploration(_with_frequencies(page.payload, shift, logits, ids))
+
+
+def _with_frequencies(payload: Payload, shift: LabelShift, logits: Any, ids: Any) -> Payload:
+    """A payload with class frequencies before and now, and the predictions (n, K) before."""
+    found, test = shift.frequencies, shift.test()
+    before = shift.predict(logits, frequencies=found.before, ids=ids).point
+    assert before is not None
+    rows, slots = payload.arrays["rows"], payload.arrays["slots"]
+    header = dict(payload.header)
+    header["frequencies"] = {
+        "before": found.before.tolist(),
+        "estimate": found.estimate.tolist(),
+        "lower": found.lower.tolist(),
+        "upper": found.upper.tolist(),
+        "p_values": [None if np.isnan(p) else p_text(p, 2) for p in test.p_values],
+        "p_value": p_text(test.p_value),
+        "changed": test.p_value < 1 - found.confidence,
+        "order": found.most_changed,
+        "confidence": found.confidence,
+        "inputs": found.inputs,
+    }
+    settings = [
+        ["labels", f"{shift._fitted.calibrated.weight:,.6g}"],
+        ["observed", f"{found.inputs:,.6g}"],
+        ["confidence", f"{found.confidence:g}"],
+        ["region", shift.region],
+        ["corrected", "yes" if shift.corrected else "no"],
+    ]
+    header["models"] = [{**model, "settings": settings} for model in header["models"]]
+    folded = fold_columns(before[rows], slots).astype(np.float32)
+    return Payload(header, {**payload.arrays, "before": folded})
 
 
 def _matrix(model: Predictor, logits: Any, ids: Any, name: str = "logits") -> Logits:
@@ -342,7 +372,7 @@ def _side(model: Predictor, z: Any, name: str, levels: list[float], start: int) 
         return model.predict(z[rows], alpha=levels[level])
 
     first = predict(start, slice(0, 1))
-    return Side(name, predict, first, _settings(model), curves_of(model, levels))
+    return Side(name, predict, first, _settings(model), likelihood_curves(model, levels))
 
 
 def _settings(model: Predictor) -> tuple[tuple[str, str], ...]:

@@ -15,33 +15,23 @@ from decal._base.numerics import Array
 from decal.decalibrator import Decalibrator
 from decal.directions import ClassShifts, Local, MarginSummary, Temperature
 
-NODES = 64
-"""Budgets at which a curve is stored, besides those of the slider's levels."""
-
 LARGEST_BUDGET = {"mean": 4.7, "sum": 280.0}
 """Nats: the curves are drawn down to here."""
 
 TOP_NODES = 33
 """Shifts between those of alpha = 1, where the labels may speak for the shift."""
 
-DRAWN = (ClassShifts, Temperature, Local)
 
-
-def curves_of(
+def likelihood_curves(
     model: Any, levels: list[float]
 ) -> tuple[dict[str, Any], dict[str, NDArray[np.float32]]] | None:
-    """What the page must know of a model's curves, and their arrays; None if it has none to show.
+    """What the page must know of a Decalibrator's curves, and their arrays, (2, B, K) at budgets.
 
-    Parameters
-    ----------
-    model : Decalibrator, or anything else
-        Of anything else, nothing is known.
-    levels : list of float
-        The slider's levels, which are among those stored.
+    Those of the slider's levels are among the budgets. None for models that have no such curves.
     """
-    if not isinstance(model, Decalibrator) or not all(
-        isinstance(direction, DRAWN) for direction in model.directions
-    ):
+    if not isinstance(model, Decalibrator):
+        return None
+    if not all(isinstance(d, ClassShifts | Temperature | Local) for d in model.directions):
         return None
     budgets = _budgets(levels, LARGEST_BUDGET[model.likelihood])
     header: dict[str, Any] = {
@@ -72,7 +62,7 @@ def curves_of(
 
 def _budgets(levels: list[float], largest: float) -> Array:
     """Budgets in nats, rising from 0: dense where curves bend, and those of the levels."""
-    grid = largest * (np.arange(NODES) / (NODES - 1)) ** 2
+    grid = largest * (np.arange(64) / 63) ** 2
     with np.errstate(divide="ignore"):
         own = -np.log(np.asarray(levels, dtype=np.float64))
     return np.unique(np.abs(np.concatenate([grid, own[own <= largest]])))

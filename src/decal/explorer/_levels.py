@@ -28,11 +28,9 @@ COARSE = (1, 0.99, 0.98, 0.95, 0.9, 0.8, 0.6, 0.4, 0.2, 0.1, 0)
 """With K classes a shift concerns one example in K: of many classes, most of the levels are
 those of SPREAD to the power 10 / K, which do to them what SPREAD does to ten."""
 
-WIDEST, WIDEST_SUM = 0.2, 2.0
-"""A page opens where intervals are at most so wide on average, or in all..."""
-
-NARROWEST = 0.25
-"""...and at least this share of that."""
+WIDEST, WIDEST_SUM, NARROWEST = 0.2, 2.0, 0.25
+"""A page opens where intervals are at most so wide on average, or in all; and at least this share
+of that."""
 
 JUDGED = 2000
 """Inputs by which the level is chosen, spread over all."""
@@ -64,19 +62,7 @@ def opening(
 
     With labels, the narrowest level whose decision sets miss at most half as many labels as the
     model's own prediction; but neither so narrow nor so wide that there is nothing to see.
-
-    Parameters
-    ----------
-    predict : callable
-        From a level's number and the rows of some inputs to their credal sets.
-    levels : sequence of float
-        Falling alphas.
-    labels : (total,) array or None
-        True classes.
-    total : int
-        Number of inputs.
-    asked : float, optional
-        The level that the caller wants; the nearest is taken.
+    `predict` gives the sets of a level's number and some rows; `labels` are (total,).
     """
     if asked is not None:
         wanted = check_alpha(asked, "start")
@@ -92,7 +78,7 @@ def opening(
     words = f"the most cautious level whose intervals are at most {widest:.2g} wide on average"
     if labels is not None and predict(0, rows[:1]).point is not None:
         y = labels[rows]
-        errors = np.mean(_point(predict(0, rows)).argmax(axis=1) != y)
+        errors = np.mean(np.asarray(predict(0, rows).point).argmax(axis=1) != y)
 
         def halves(level: int) -> bool:
             kept = np.asarray(predict(level, rows).decide("e_admissible", empty="nan"), dtype=bool)
@@ -108,10 +94,6 @@ def opening(
     if wide == 0 and len(levels) > 1:
         return 1, "the first level after 1"
     return wide, words
-
-
-def _point(credal: CredalSet) -> Any:
-    return credal.point
 
 
 def _first(holds: Callable[[int], bool], count: int) -> int:

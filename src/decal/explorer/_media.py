@@ -1,9 +1,9 @@
-"""Names, texts and pictures of the inputs, shown next to their numbers."""
+"""Names, texts, pictures and groups of the inputs, shown next to their numbers."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,43 +27,23 @@ PER_SHEET = SHEET_COLUMNS**2
 LOSSLESS_BYTES = 8 << 20
 """Pictures that need more than this without loss are compressed with a loss that is hard to see."""
 
-QUALITY = 85
-"""Of such pictures, as WebP counts it."""
+MOST_VALUES = 100
+"""Distinct values of a column of groups; more would be names, not groups."""
 
 
 @dataclass(frozen=True)
 class Sheets:
-    """Thumbnails, many to an image file: a browser opens one file rather than hundreds.
+    """Thumbnails, many to an image file: a browser opens one file rather than hundreds."""
 
-    Attributes
-    ----------
-    kind : str
-        "image/webp" or "image/png".
-    cells : list of (width, height)
-        Size of the cells of each sheet; PER_SHEET thumbnails, SHEET_COLUMNS in a row.
-    files : list of bytes
-        The sheets.
-    sizes : (n, 2) uint8 array
-        Width and height of each thumbnail, which stands in the top left of its cell.
-    """
-
-    kind: str
-    cells: list[tuple[int, int]]
-    files: list[bytes]
-    sizes: NDArray[np.uint8]
+    kind: str  # "image/webp" or "image/png"
+    cells: list[tuple[int, int]]  # width and height of every cell of each sheet
+    files: list[bytes]  # PER_SHEET thumbnails each, SHEET_COLUMNS in a row
+    sizes: NDArray[np.uint8]  # (n, 2) of each thumbnail, which stands in the top left of its cell
 
 
 @dataclass(frozen=True)
 class Media:
-    """Names, texts and pictures of all inputs; each may be None.
-
-    Attributes
-    ----------
-    names, texts : sequence of str or None
-        One for every input.
-    picture : callable or None
-        From the number of an input to its thumbnail.
-    """
+    """Names, texts and thumbnails of all inputs, the last by number; each may be None."""
 
     names: Sequence[str] | None = None
     texts: Sequence[str] | None = None
@@ -128,44 +108,32 @@ def _tiled(pictures: Sequence[Any], cell: tuple[int, int]) -> Any:
 def _encode(picture: Any, kind: str, lossless: bool) -> bytes:
     file = io.BytesIO()
     # `exact` keeps the colours of transparent pixels too.
-    settings = {"lossless": lossless, "quality": QUALITY, "exact": True} if kind == "webp" else {}
+    settings = {"lossless": lossless, "quality": 85, "exact": True} if kind == "webp" else {}
     picture.save(file, kind, **settings)
     return file.getvalue()
 
 
 def open_media(names: Any, texts: Any, images: Any, *, total: int) -> Media:
-    """Names, texts and pictures, checked.
-
-    Parameters
-    ----------
-    names
-        One for every input.
-    texts
-        One for every input, or pairs such as (premise, hypothesis), which become two lines.
-    images
-        (n, H, W) or (n, H, W, 3 or 4), uint8 or floats from 0 to 1; a list of paths or of Pillow
-        images; or a folder of files named by row, such as 17.png.
-    total : int
-        Number of inputs.
-    """
+    """Names, texts and pictures of `total` inputs, checked; pairs of texts become two lines."""
     return Media(
-        None
-        if names is None
-        else [_text(n, "names", i) for i, n in _numbered(names, "names", total)],
-        None
-        if texts is None
-        else [_text(t, "texts", i) for i, t in _numbered(texts, "texts", total)],
+        None if names is None else _texts(names, "names", total),
+        None if texts is None else _texts(texts, "texts", total),
         None if images is None else _pictures(images, total),
     )
 
 
-def _numbered(entries: Any, name: str, total: int) -> list[tuple[int, Any]]:
+def _texts(entries: Any, name: str, total: int) -> list[str]:
+    listed = _listed(entries, name, total)
+    return [_text(entry, name, index) for index, entry in enumerate(listed)]
+
+
+def _listed(entries: Any, name: str, total: int) -> list[Any]:
     if isinstance(entries, str):
         raise ValueError(f"{name} must be a list, one for every input: got one text.")
     listed = entries.tolist() if hasattr(entries, "tolist") else list(entries)
     if len(listed) != total:
         raise ValueError(f"{name} must be {total}, one for every input: got {len(listed)}.")
-    return list(enumerate(listed))
+    return listed
 
 
 def _text(entry: Any, name: str, index: int) -> str:
@@ -179,14 +147,14 @@ def _text(entry: Any, name: str, index: int) -> str:
 
 
 def _pictures(images: Any, total: int) -> Callable[[int], Any]:
-    Image = _pillow()
+    with needs("PIL", message="images need Pillow: pip install 'decal[explore]'"):
+        from PIL import Image
     if isinstance(images, str | Path):
         opened = _from_folder(Path(images), total)
     elif isinstance(images, Sequence) and len(images) and _is_file_or_picture(images[0]):
-        listed = [entry for _, entry in _numbered(images, "images", total)]
-        opened = listed.__getitem__
+        opened = _listed(images, "images", total).__getitem__
     else:
-        array = check_pictures(images, rows=total)
+        array = _check_pictures(images, rows=total)
         return lambda row: _thumbnail(Image.fromarray(_levels(array[row], row)))
     return lambda row: _thumbnail(_read(opened(row), row))
 
@@ -243,9 +211,8 @@ def _read(picture: Any, row: int) -> Any:
     try:
         if isinstance(picture, str | Path):
             with Image.open(picture) as opened:
-                opened.draft(
-                    "RGB", (LARGEST_SIDE, LARGEST_SIDE)
-                )  # decodes a large JPEG at lower resolution
+                # A large JPEG is decoded at lower resolution.
+                opened.draft("RGB", (LARGEST_SIDE, LARGEST_SIDE))
                 upright = ImageOps.exif_transpose(opened)
         else:
             upright = ImageOps.exif_transpose(picture)
@@ -276,13 +243,7 @@ def _thumbnail(picture: Any) -> Any:
     return small
 
 
-def _pillow() -> Any:
-    with needs("PIL", message="images need Pillow: pip install 'decal[explore]'"):
-        from PIL import Image
-    return Image
-
-
-def check_pictures(images: Any, *, rows: int) -> NDArray[Any]:
+def _check_pictures(images: Any, *, rows: int) -> NDArray[Any]:
     """(rows, height, width) or (rows, height, width, 3 or 4) numbers."""
     array = to_numpy(images, "images")
     grey = array.ndim == 3
@@ -296,3 +257,64 @@ def check_pictures(images: Any, *, rows: int) -> NDArray[Any]:
     if array.dtype.kind not in "uifb":
         raise ValueError(f"images must be numbers: got dtype {array.dtype}.")
     return array
+
+
+@dataclass(frozen=True)
+class GroupColumn:
+    """One column of metadata, such as the site of every input."""
+
+    name: str
+    values: tuple[str, ...]  # distinct, in order
+    codes: NDArray[np.uint8]  # (n,) the value of every input, by its place among them
+
+
+def open_groups(groups: Mapping[str, Any] | None, *, total: int) -> list[GroupColumn]:
+    """Columns of metadata, checked: one value for every input, not too many distinct ones."""
+    if groups is None:
+        return []
+    if not isinstance(groups, Mapping):
+        raise ValueError(
+            "groups must map names to one value for every input: got "
+            f"{type(groups).__name__}. Pass, for example, {{'site': sites}}."
+        )
+    return [_group(str(name), column, total) for name, column in groups.items()]
+
+
+def rows_of_groups(groups: Any) -> dict[str, Any]:
+    """The columns, by what messages call them; none of what is no mapping."""
+    found = groups if isinstance(groups, Mapping) else {}
+    return {f"groups[{name!r}]": column for name, column in found.items()}
+
+
+def _group(name: str, column: Any, total: int) -> GroupColumn:
+    listed = column.tolist() if hasattr(column, "tolist") else list(column)
+    if len(listed) != total:
+        raise ValueError(
+            f"groups[{name!r}] must have {total} values, one for every input: got {len(listed)}."
+        )
+    texts = [_group_text(value) for value in listed]
+    distinct = sorted(set(texts), key=_as_numbers_if_all(set(texts)))
+    if len(distinct) > MOST_VALUES:
+        raise ValueError(
+            f"groups[{name!r}] must have at most {MOST_VALUES} distinct values: got "
+            f"{len(distinct):,}. Put them into bins first, or pass them as names."
+        )
+    place = {value: at for at, value in enumerate(distinct)}
+    return GroupColumn(
+        name, tuple(distinct), np.array([place[text] for text in texts], dtype=np.uint8)
+    )
+
+
+def _group_text(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return "unknown" if value is None or value != value else str(value)
+
+
+def _as_numbers_if_all(texts: set[str]) -> Any:
+    """A key that sorts numbers as numbers, where all are."""
+    try:
+        numbers = {text: float(text) for text in texts}
+    except ValueError:
+        return str
+    return numbers.__getitem__

@@ -9,11 +9,24 @@ of the style, and forbids all else, above all any connection.
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import html
 import re
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib.resources import files
+from pathlib import Path
+from typing import Any, ClassVar
+
+from decal._base.checks import check_count
+from decal._base.errors import needs
+from decal.explorer._payload import Payload
+from decal.explorer._server import serve
+from decal.io.whole_files import replacing
+
+LARGE_PAYLOAD = 64 << 20
+"""Bytes beyond which compressing well would take longer than it saves."""
 
 STYLES = {"main.js": ("style.css",), "story.js": ("style.css", "story.css")}
 """The sheets of each page, by the module that draws it."""
@@ -69,18 +82,70 @@ export default {
 """
 
 
-def html_page(title: str, compressed: bytes, entry: str = "main.js") -> str:
-    """The page as a whole.
+@dataclass(frozen=True, eq=False, repr=False)
+class OfflinePage:
+    """A page that shows a payload: a file, or an address on this machine.
 
-    Parameters
+    Attributes
     ----------
-    title : str
-        Title of the window.
-    compressed : bytes
-        The payload, gzipped.
-    entry : str
-        The module that draws it.
+    payload : Payload
+        All that the page shows, as a header of plain data and NumPy arrays.
     """
+
+    payload: Payload
+    entry: ClassVar[str]
+    """The module that draws it."""
+
+    @cached_property
+    def compressed(self) -> bytes:
+        """The payload as the page holds it; the same numbers give the same bytes."""
+        data = self.payload.to_bytes()
+        level = 6 if len(data) <= LARGE_PAYLOAD else 2
+        return gzip.compress(data, compresslevel=level, mtime=0)
+
+    def html(self) -> str:
+        """The page, self-contained: it loads nothing and sends nothing."""
+        return html_page(self.payload.header["title"], self.compressed, self.entry)
+
+    def save(self, path: str | Path) -> None:
+        """Write the page to one .html file; an earlier one is replaced."""
+        with replacing(Path(path)) as partial:
+            partial.write_text(self.html(), encoding="utf-8", newline="\n")
+
+    def serve(self, port: int = 0, open_browser: bool = True) -> None:
+        """Serve the page to this machine only, until interrupted (Ctrl-C).
+
+        Parameters
+        ----------
+        port : int
+            Port of 127.0.0.1; 0 takes a free one.
+        open_browser : bool
+            Show the page at once.
+        """
+        number = check_count(port, "port", least=0)
+        serve(self.html(), policy(self.entry), port=number, open_browser=open_browser)
+
+
+def notebook_widget(compressed: bytes) -> Any:
+    """The page of a gzipped payload as an anywidget."""
+    with needs(
+        "anywidget",
+        "traitlets",
+        message="decal.explorer's notebook widget needs anywidget: pip install 'decal[explore]'",
+    ):
+        import anywidget
+        import traitlets
+
+    class ExplorerWidget(anywidget.AnyWidget):
+        _esm = widget_script()
+        _css = style()
+        payload = traitlets.Bytes().tag(sync=True)
+
+    return ExplorerWidget(payload=compressed)
+
+
+def html_page(title: str, compressed: bytes, entry: str = "main.js") -> str:
+    """The page that a module draws from a gzipped payload, with the title of its window."""
     parts = {
         "title": html.escape(title),
         "policy": html.escape(policy(entry), quote=False),

@@ -18,12 +18,9 @@ from numpy.typing import NDArray
 from decal._base.checks import check_count, check_rows
 from decal._base.numerics import Array, for_each_block, row_blocks
 from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, KLCredalSet
-from decal.evaluate import metrics
-from decal.explorer._groups import GroupColumn
-from decal.explorer._media import PER_SHEET, SHEET_COLUMNS, Media
-from decal.explorer._trust import Trust
+from decal.explorer._level_curves import ConfidenceCounts, Curves, Mask, Rows
+from decal.explorer._media import PER_SHEET, SHEET_COLUMNS, GroupColumn, Media
 
-Rows = NDArray[np.intp]
 Arrays = dict[str, NDArray[Any]]
 Layout = dict[str, tuple[str, tuple[int, ...]]]
 
@@ -46,8 +43,7 @@ is told every second or so."""
 EXACT_INPUTS = 20_000
 """Of more inputs, bounds travel in steps of 1.5e-5: the page is half as large and opens faster."""
 
-SHARES = 65_534
-NO_SHARE = 65_535
+SHARES, NO_SHARE = 65_534, 65_535
 """Such bounds are whole numbers of SHARES; NO_SHARE stands for a bound that does not exist."""
 
 INPUTS = -1
@@ -93,12 +89,10 @@ class Payload:
         coarse = self.header["inputs"]["count"] > EXACT_INPUTS
         for name, kept in self.arrays.items():
             array = _as_shares(kept) if coarse and name.endswith(("/lower", "/upper")) else kept
-            data = _padded(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
-            places[name] = {
-                "dtype": array.dtype.name,
-                "shape": list(array.shape),
-                "offset": offset,
-            }
+            data = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+            data += b"\x00" * (-len(data) % ALIGNMENT)
+            shape = list(array.shape)
+            places[name] = {"dtype": array.dtype.name, "shape": shape, "offset": offset}
             parts.append(data)
             offset += len(data)
         # ASCII only: any text survives, even half a surrogate pair.
@@ -109,26 +103,12 @@ class Payload:
 
 @dataclass(frozen=True)
 class Side:
-    """One model's credal sets of all inputs, at every level.
-
-    Attributes
-    ----------
-    name : str
-        Its name on the page.
-    predict : callable
-        From the number of a level and a slice of inputs to their credal sets.
-    first : credal set
-        The set of the first input, which shows whether there are names and a point prediction.
-    settings : tuple of pairs of str
-        Names and values of settings.
-    curves : tuple or None
-        Likelihood curves, see `curves_of`.
-    """
+    """One model's credal sets of all inputs, at every level, and its name on the page."""
 
     name: str
-    predict: Callable[[int, slice], CredalSet]
-    first: CredalSet
-    settings: tuple[tuple[str, str], ...] = ()
+    predict: Callable[[int, slice], CredalSet]  # of a level's number and a slice of inputs
+    first: CredalSet  # of the first input: whether there are names and a point prediction
+    settings: tuple[tuple[str, str], ...] = ()  # names and values
     curves: tuple[dict[str, Any], Mapping[str, NDArray[Any]]] | None = None
 
     @property
@@ -160,40 +140,12 @@ def collect(
     own: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Payload:
-    """Everything about one or two models' credal sets of the same inputs.
+    """Everything about one or two models' credal sets of the same `total` inputs.
 
-    Parameters
-    ----------
-    sides : sequence of Side
-        The models.
-    levels : sequence of float or None
-        A falling alphas; None for sets without alpha.
-    start : int
-        Number of the level shown first.
-    total : int
-        Number of inputs.
-    labels : (total,) array or None
-        True classes, already checked.
-    truth : (total, K) array or None
-        True distributions, already checked.
-    media : Media
-        Names, texts and pictures of the inputs.
-    groups : sequence of GroupColumn
-        Columns of metadata.
-    rows : int, array or None
-        How many inputs to show, or which; None for as many as BYTE_BUDGET allows.
-    slots : int or None
-        Number of classes stored for each input.
-    title : str
-        Title of the page.
-    seed : int
-        Seed of the sample of inputs.
-    opened : str
-        Why the page opens at its level, to be read after "this is".
-    own : int or None
-        Number of the model's own level.
-    progress : callable, optional
-        Called with the rows done and all rows; a row counts once for every level and model.
+    Levels are falling alphas, or None for sets without alpha; the page opens at number `start`, for
+    the reason `opened`, to be read after "this is", and `own` is the number of the model's own.
+    Labels (total,) and truth (total, K) are checked. `rows` says how many inputs to show, or which;
+    None, as many as BYTE_BUDGET allows. A step of `progress` is a row at one level of one model.
     """
     K = sides[0].first.shape[1]
     m = _slot_count(slots, K)
@@ -210,9 +162,10 @@ def collect(
     if labels is not None:
         arrays["labels"][:] = labels[shown]
     if truth is not None:
-        arrays["truth"][:] = _fold(truth[shown], arrays["slots"])
-    by_label = [_by_label(sides[0], labels)] if labels is not None and K <= MOST_SLOTS else []
-    grouped = [*groups, *by_label]
+        arrays["truth"][:] = fold_columns(truth[shown], arrays["slots"])
+    grouped = list(groups)
+    if labels is not None and K <= MOST_SLOTS:
+        grouped.append(GroupColumn("label", sides[0].classes, labels.astype(np.uint8)))
     curves = _sweep(sides, len(levels), start, total, arrays, labels, truth, grouped, progress)
     for at, group in enumerate(groups):
         arrays[f"group/{at}"] = group.codes[shown]
@@ -241,8 +194,8 @@ def collect(
                 "summary": curve.summary(start),
                 "curve": curve.means(),
                 "groups": [[part.group() for part in parts] for parts in curve.parts],
-                "kind": _kind(side.first),
-                "reliability": None if curve.reliability is None else curve.reliability.summary(),
+                "kind": "box" if isinstance(side.first, IntervalCredalSet) else "other",
+                "reliability": None if curve.counts is None else curve.counts.summary(),
                 "evidence": _with_curves(arrays, i, side),
             }
             for i, (side, curve) in enumerate(zip(sides, curves, strict=True))
@@ -261,7 +214,7 @@ def _sweep(
     truth: Array | None,
     groups: Sequence[GroupColumn],
     progress: Callable[[int, int], None] | None,
-) -> list[_Curves]:
+) -> list[Curves]:
     """Predict all inputs at all A levels: fill the arrays of those shown, and sum up all.
 
     Every prediction of a block of inputs serves both, so that nothing is computed twice.
@@ -272,10 +225,11 @@ def _sweep(
         for i in range(len(sides))
     ]
     K = sides[0].first.shape[1]
-    curves = [_Curves(A, [len(group.values) for group in groups]) for _ in sides]
-    if labels is not None:
-        for curve in curves:
-            curve.reliability = Trust(A, K, confusions=K <= MOST_SLOTS)
+    counts = [
+        None if labels is None else ConfidenceCounts(A, K, confusions=K <= MOST_SLOTS)
+        for _ in sides
+    ]
+    curves = [Curves(A, [len(group.values) for group in groups], counted) for counted in counts]
     steps = [
         (i, a, block)
         for a in range(A)
@@ -288,10 +242,7 @@ def _sweep(
         y = None if labels is None else labels[block]
         p = None if truth is None else truth[block]
         kept = np.asarray(credal.decide("e_admissible", empty="nan"), dtype=bool)
-        curves[i].add(a, credal, kept, y, p)
-        if y is not None:
-            curves[i].judge(a, credal.point, kept, y)
-        curves[i].divide(a, [group.codes[block] for group in groups], credal, kept, y, p)
+        curves[i].add(a, credal, kept, y, p, [group.codes[block] for group in groups])
         here = slice(*np.searchsorted(shown, [block.start, block.stop]))
         inside = shown[here] - block.start
         if len(inside):
@@ -322,16 +273,6 @@ def _with_pictures(arrays: Arrays, media: Media, shown: Rows) -> dict[str, Any] 
     return {"kind": sheets.kind, "cells": sheets.cells, "columns": SHEET_COLUMNS, "per": PER_SHEET}
 
 
-def _by_label(side: Side, labels: Rows) -> GroupColumn:
-    """The labels as groups: how good the sets are for each true class."""
-    return GroupColumn("label", side.classes, labels.astype(np.uint8))
-
-
-def _kind(credal: CredalSet) -> str:
-    """What the sets are: the page decides for boxes by itself."""
-    return "box" if isinstance(credal, IntervalCredalSet) else "other"
-
-
 def _with_curves(arrays: Arrays, i: int, side: Side) -> dict[str, Any] | None:
     """Add the likelihood curves of a model to the arrays; returns their description."""
     if side.curves is None:
@@ -352,28 +293,22 @@ def choose_rows(rows: Any, total: int, row_bytes: int, seed: int) -> Rows:
 
 
 def fold(credal: CredalSet, slots: Rows) -> CredalSet:
-    """The same sets, seen more coarsely: m classes of each input, and all others as one event.
+    """Sets, none empty, seen more coarsely: (n, m) classes `slots`, and all others as one event.
 
     The result is a box again (or a hull, or a ball): whatever the m probabilities are, those of the
     others can sum to anything between the sums of their bounds. So its tight bounds are exact for
     the event. Those of a ball are, because merging classes leaves a ball of the same radius.
-
-    Parameters
-    ----------
-    credal : credal set
-        Sets of n inputs and K classes, none of them empty.
-    slots : (n, m) array
-        The classes that stay separate.
     """
     if isinstance(credal, HullCredalSet):
-        vertices = np.stack([_fold(v, slots) for v in credal.vertices.swapaxes(0, 1)], axis=1)
-        return HullCredalSet(vertices, axis=1)
+        members = credal.vertices.swapaxes(0, 1)
+        return HullCredalSet(np.stack([fold_columns(p, slots) for p in members], axis=1), axis=1)
     if isinstance(credal, KLCredalSet):
-        return KLCredalSet(_fold(credal.center, slots), credal.radius)
-    return IntervalCredalSet(_fold(credal.lower, slots), _fold(credal.upper, slots)).tighten()
+        return KLCredalSet(fold_columns(credal.center, slots), credal.radius)
+    lower, upper = fold_columns(credal.lower, slots), fold_columns(credal.upper, slots)
+    return IntervalCredalSet(lower, upper).tighten()
 
 
-def _fold(values: Array, slots: Rows) -> Array:
+def fold_columns(values: Array, slots: Rows) -> Array:
     """(n, m) chosen columns of each row and, if any are left, the sum of the others."""
     chosen = np.take_along_axis(values, slots, axis=1)
     if slots.shape[1] == values.shape[1]:
@@ -387,7 +322,7 @@ def _fill(
     arrays: Arrays,
     at: tuple[int, slice],
     credal: CredalSet,
-    kept: NDArray[np.bool_],
+    kept: Mask,
     slots: Rows,
     labels: Rows | None,
     truth: Array | None,
@@ -420,7 +355,7 @@ def _fill(
     if truth is not None:
         arrays["covered"][at] = credal.contains(truth)
     if at_start and credal.point is not None:
-        arrays["point"][here] = _fold(credal.point, slots)
+        arrays["point"][here] = fold_columns(credal.point, slots)
         arrays["predicted"][here] = credal.point.argmax(axis=1)
 
 
@@ -433,92 +368,6 @@ def _entropies(credal: CredalSet) -> tuple[Array, Array]:
 
     for_each_block(of_block, *credal.shape)
     return least, greatest
-
-
-class _Curves:
-    """Sums over all inputs, shown or not, at every level."""
-
-    def __init__(self, levels: int, groups: Sequence[int] = ()) -> None:
-        self.rows = np.zeros(levels)
-        self.sums: dict[str, Array] = {}
-        self.reliability: Trust | None = None
-        self.parts = [[_Curves(levels) for _ in range(values)] for values in groups]
-
-    def judge(self, a: int, point: Array | None, kept: NDArray[np.bool_], labels: Rows) -> None:
-        """Count by confidence and true class."""
-        if self.reliability is not None:
-            self.reliability.add(a, point, kept, labels)
-
-    def divide(
-        self,
-        a: int,
-        codes: Sequence[NDArray[np.uint8]],
-        credal: CredalSet,
-        kept: NDArray[np.bool_],
-        labels: Rows | None,
-        truth: Array | None,
-    ) -> None:
-        """Add the same inputs to the sums of their groups."""
-        for column, parts in zip(codes, self.parts, strict=True):
-            for value in np.unique(column):
-                rows = np.flatnonzero(column == value)
-                y = None if labels is None else labels[rows]
-                p = None if truth is None else truth[rows]
-                parts[value].add(a, credal[rows], kept[rows], y, p)
-
-    def group(self) -> dict[str, Any]:
-        """The number of inputs and the means at every level, of one group."""
-        means = {name: values for name, values in self.means().items() if values is not None}
-        if "accuracy" in self.sums:
-            means["accuracy"] = (self.sums["accuracy"] / np.maximum(self.rows, 1)).tolist()
-        return {"inputs": int(self.rows[0]), **means}
-
-    def add(
-        self,
-        a: int,
-        credal: CredalSet,
-        kept: NDArray[np.bool_],
-        labels: Rows | None,
-        truth: Array | None,
-    ) -> None:
-        n, sets = len(credal), credal[~credal.is_empty]
-        found = {
-            "efficiency": len(sets) * metrics.efficiency(sets) if len(sets) else 0.0,
-            "size": kept.sum(),
-            "empty": n - len(sets),
-        }
-        if truth is not None:
-            found["coverage"] = n * metrics.coverage(credal, truth)
-        if labels is not None:
-            found["missed"] = np.sum(~kept[np.arange(n), labels])
-        if credal.point is not None:
-            found["confidence"] = credal.point.max(axis=1).sum()
-            if labels is not None:
-                found["accuracy"] = np.sum(credal.point.argmax(axis=1) == labels)
-        self.rows[a] += n
-        for name, value in found.items():
-            self.sums.setdefault(name, np.zeros(len(self.rows)))[a] += value
-
-    def means(self) -> dict[str, list[float] | None]:
-        """Each curve of the page; None if it needs labels or a truth that were not given."""
-        of = {"efficiency": self.rows - self.sums.get("empty", 0)}  # empty sets have no width
-        return {
-            name: (self.sums[name] / np.maximum(of.get(name, self.rows), 1)).tolist()
-            if name in self.sums
-            else None
-            for name in ("efficiency", "coverage", "size", "missed")
-        }
-
-    def summary(self, start: int) -> list[list[str]]:
-        """Pairs of text about all inputs."""
-        rows = self.rows[start]
-        pairs = [["inputs", f"{int(rows):,}"]]
-        for name, title in (("accuracy", "accuracy"), ("confidence", "mean confidence")):
-            if name in self.sums:
-                pairs.append([title, f"{100 * self.sums[name][start] / rows:.1f} %"])
-        if self.sums["empty"].any():
-            pairs.append(["empty sets", f"{int(self.sums['empty'][start]):,} at first"])
-        return pairs
 
 
 def _rules(sides: Sequence[Side]) -> list[dict[str, str]]:
@@ -611,7 +460,3 @@ def _as_shares(bounds: NDArray[Any]) -> NDArray[np.uint16]:
     """Probabilities as 16-bit whole numbers."""
     shares = np.where(np.isnan(bounds), NO_SHARE, np.rint(np.nan_to_num(bounds) * SHARES))
     return shares.astype(np.uint16)
-
-
-def _padded(data: bytes) -> bytes:
-    return data + b"\x00" * (-len(data) % ALIGNMENT)

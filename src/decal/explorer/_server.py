@@ -8,8 +8,6 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from decal.explorer._page import policy
-
 ADDRESS = "127.0.0.1"
 
 OWN_NAMES = {ADDRESS, "localhost"}
@@ -17,26 +15,17 @@ OWN_NAMES = {ADDRESS, "localhost"}
 
 
 class PageServer(ThreadingHTTPServer):
-    """Serves one page at / to programs on this machine.
+    """Serves one page at / to programs on this machine, with a content security policy.
 
     The Host header must be this machine's. So a web page elsewhere cannot read this page by giving
-    this machine's address a name of its own (DNS rebinding).
-
-    Parameters
-    ----------
-    html : str
-        The page.
-    port : int
-        Port of 127.0.0.1; 0 takes a free one.
-    entry : str
-        The module that draws it.
+    this machine's address a name of its own (DNS rebinding). Port 0 takes a free one.
     """
 
     daemon_threads = True
 
-    def __init__(self, html: str, port: int = 0, entry: str = "main.js") -> None:
+    def __init__(self, html: str, policy: str, port: int = 0) -> None:
         self.page = html.encode("utf-8")
-        self.policy = f"{policy(entry)}; frame-ancestors 'none'"
+        self.policy = f"{policy}; frame-ancestors 'none'"
         super().__init__((ADDRESS, port), _Handler)
 
     @property
@@ -93,29 +82,15 @@ def _print(line: str) -> None:
 
 def serve(
     html: str,
+    policy: str,
     *,
     port: int = 0,
     open_browser: bool = True,
-    entry: str = "main.js",
     announce: Callable[[str], None] = _print,
 ) -> None:
-    """Serve a page until interrupted.
-
-    Parameters
-    ----------
-    html : str
-        The page.
-    port : int
-        Port of 127.0.0.1; 0 takes a free one.
-    open_browser : bool
-        Show the page at once.
-    entry : str
-        The module that draws it.
-    announce : callable
-        Is told the address.
-    """
+    """Serve a page until interrupted; `announce` is told its address."""
     try:
-        server = PageServer(html, port, entry)
+        server = PageServer(html, policy, port)
     except (OSError, OverflowError) as error:
         raise ValueError(
             f"port must be free, 0 to 65535: got {port} ({error}). Port 0 takes a free one."

@@ -21,9 +21,9 @@ from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
 from decal.credal import CredalSet
 from decal.decalibrator import Decalibrator
-from decal.explorer._evidence import curves_of
+from decal.explorer._evidence import likelihood_curves
 from decal.explorer._media import open_media
-from decal.explorer._offline_page import OfflinePage
+from decal.explorer._page import OfflinePage
 from decal.explorer._payload import Payload, Side, collect
 
 CLASSES = 3
@@ -34,10 +34,6 @@ MOST_INPUTS = 500
 
 DEPTH = 2.5
 """The curves are drawn, and alpha can be moved, down to so many times the model's own budget."""
-
-STEPS = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
-LEAST_STEPS = 40
-"""Alpha moves in the largest of these steps that make as many positions."""
 
 FARTHEST = 8.0
 """Nats: the curves are drawn no further out."""
@@ -140,13 +136,12 @@ def story(
         y = check_labels(labels, rows=n, classes=CLASSES, names=model.classes)
     media = open_media(names, texts, images, total=n)
     credal = model.predict(z)
-    first = telling(credal, y) if row is None else check_count(row, "row", least=0)
+    first = telling_row(credal, y) if row is None else check_count(row, "row", least=0)
     if first >= n:
         raise ValueError(f"row must be below the number of inputs, {n}: got {first}.")
     levels = story_levels(model.alpha)
-    side = Side(
-        "Model", lambda _level, rows: credal[rows], credal[:1], (), curves_of(model, levels)
-    )
+    curves = likelihood_curves(model, levels)
+    side = Side("Model", lambda _level, rows: credal[rows], credal[:1], (), curves)
     payload = collect(
         [side],
         [model.alpha],
@@ -177,8 +172,21 @@ def story(
     return Story(Payload({**payload.header, "story": about}, {**payload.arrays, "gains": gains}))
 
 
-def telling(credal: CredalSet, labels: Any = None) -> int:
-    """The input that shows best what a set is good for, by the rule that `story` states."""
+def telling_row(credal: CredalSet, labels: Any = None) -> int:
+    """The input that shows best what a set is good for, by the rule that `story` states.
+
+    Parameters
+    ----------
+    credal : CredalSet
+        n inputs, none of them empty, with point predictions.
+    labels : (n,) array of int, optional
+        True classes.
+
+    Returns
+    -------
+    int
+        Number of a row.
+    """
     p = np.asarray(credal.point)
     kept = np.asarray(credal.decide("e_admissible"), dtype=bool)
     two = kept.sum(axis=1) == 2
@@ -195,7 +203,9 @@ def telling(credal: CredalSet, labels: Any = None) -> int:
 def story_levels(alpha: float) -> list[float]:
     """Falling levels from 1 to DEPTH times alpha's budget, in round steps, alpha among them."""
     least = alpha**DEPTH
-    step = next((s for s in STEPS if (1 - least) / s >= LEAST_STEPS), STEPS[-1])
+    # The largest step that makes at least 40 positions.
+    steps = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+    step = next((s for s in steps if (1 - least) / s >= 40), steps[-1])
     count = math.floor((1 - least) / step)
     round_ = {float(f"{1 - j * step:.6g}") for j in range(count + 1)}
     return sorted(round_ | {alpha}, reverse=True)

@@ -16,17 +16,16 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
 from decal._base.errors import InputError, Words, listing
 from decal.io.folders import CHECKPOINT_ENDING, Folder, Layout, Part, UnreadableError
-from decal.io.locks import only_writer_of
-from decal.io.sources import LogitSource
-from decal.io.whole_files import replacing
+from decal.io.row_files import LogitSource
+from decal.io.whole_files import only_writer_of, replacing
 
 FORMAT = "decal-checkpoint"
 VERSION = 1
@@ -41,39 +40,8 @@ written more rarely."""
 CHUNK_ELEMENTS = 1 << 23
 """Logits per chunk of a fit: 32 MB of float32. Smaller chunks would be merged too often."""
 
-ARITHMETIC = ("numpy", "numba")
-"""The packages whose versions, or absence, can change the last bits of a sum."""
-
-
-class StreamedModel(Protocol):
-    """What a fit over files needs of a model; a Decalibrator has it.
-
-    Models are handed in and never imported, because their modules stand above this one.
-    """
-
-    directions: tuple[Any, ...]
-
-    def _require_mergeable(self) -> None:
-        """ValueError unless it can learn chunk by chunk."""
-
-    def _unfitted(self) -> Any:
-        """A model with the same settings that has learnt nothing."""
-
-    def _learn_checked(self, logits: Any, labels: Any, weights: Any, classes: Any) -> Any:
-        """What labelled data say that were checked where they were read."""
-
-    def _add(self, more: Any) -> Any:
-        """Learn what data say, too."""
-
-    def merge(self, other: Any) -> Any:
-        """Add what another model has learnt."""
-
-    def save(self, path: Any) -> None:
-        """Write the model to a file."""
-
-    @classmethod
-    def load(cls, path: Any) -> Any:
-        """Read what `save` wrote."""
+Model = Any
+"""A Decalibrator. Models are handed in and never imported: their modules stand above this one."""
 
 
 class Stopped(Exception):  # noqa: N818  (asked for, so no error)
@@ -87,15 +55,7 @@ class Monitor:
     """
 
     def start(self, rows: int | None, done: int) -> None:
-        """Called once before the work.
-
-        Parameters
-        ----------
-        rows : int or None
-            The number of all rows; None if it is unknown.
-        done : int
-            How many of them an earlier run has done.
-        """
+        """Called once before the work: how many rows there are, if known, and are done already."""
 
     def advance(self, rows: int) -> None:
         """Called after every chunk with the number of its rows."""
@@ -115,22 +75,20 @@ class FitProgress:
         What the evidence depends on besides the files.
     layout : Layout or None
         What all files have in common; None before the first.
-    done : list of dict
-        The fingerprints of the finished files, in order, each with its number of "rows".
-    evidence : model or None
-        What the finished files say.
-    current : dict or None
-        The fingerprint of the file that is being read, with the number of its "rows" read so far.
-    partial : model or None
-        What these rows say.
+    done, evidence : list of dict, and model or None
+        The fingerprints of the finished files, in order, each with its number of "rows"; and what
+        they say.
+    current, partial : dict or None, and model or None
+        The fingerprint of the file that is being read, with the number of its "rows" read so far;
+        and what these rows say.
     """
 
     settings: dict[str, Any]
     layout: Layout | None = None
     done: list[dict[str, Any]] = field(default_factory=list)
-    evidence: StreamedModel | None = None
+    evidence: Model | None = None
     current: dict[str, Any] | None = None
-    partial: StreamedModel | None = None
+    partial: Model | None = None
 
     @property
     def rows(self) -> int:
@@ -153,7 +111,7 @@ class FitProgress:
         self.current = self.current or part.fingerprint | {"rows": 0}
         return self.current
 
-    def finish(self, model: StreamedModel) -> None:
+    def finish(self, model: Model) -> None:
         """Add the evidence of the current file to that of the others."""
         assert self.current is not None
         if self.partial is not None:
@@ -184,17 +142,9 @@ class FitCheckpoint:
         return cls(model.with_name(model.name + CHECKPOINT_ENDING))
 
     def read(
-        self, settings: Mapping[str, Any], load: Callable[[Path], StreamedModel]
+        self, settings: Mapping[str, Any], load: Callable[[Path], Model]
     ) -> FitProgress | None:
-        """The state, if there is one; ValueError if it is of another fit, or damaged.
-
-        Parameters
-        ----------
-        settings : mapping
-            Those of the fit that is to be continued.
-        load : callable
-            Reads a model from a file.
-        """
+        """The state, if there is one; ValueError if it is of other settings, or damaged."""
         try:
             text = (self.path / "state.json").read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -214,7 +164,7 @@ class FitCheckpoint:
                 )
         return state
 
-    def _parsed(self, text: str, load: Callable[[Path], StreamedModel]) -> FitProgress:
+    def _parsed(self, text: str, load: Callable[[Path], Model]) -> FitProgress:
         kept = json.loads(text)
         if (kept["format"], kept["version"]) != (FORMAT, VERSION):
             raise ValueError("of another format or version")
@@ -241,16 +191,12 @@ class FitCheckpoint:
         self.path.mkdir(exist_ok=True)
         if self._written[0] != len(state.done):
             self._written = (len(state.done), self._save(state.evidence))
-        layout = state.layout and {
-            "width": state.layout.width,
-            "classes": state.layout.classes,
-        }
         kept = {
             "format": FORMAT,
             "version": VERSION,
             "environment": _environment(),
             "settings": state.settings,
-            "layout": layout,
+            "layout": state.layout and asdict(state.layout),
             "evidence": self._written[1],
             "partial": self._save(state.partial),
             "current": state.current,
@@ -262,18 +208,15 @@ class FitCheckpoint:
             if old.name not in ("state.json", kept["evidence"], kept["partial"]):
                 old.unlink(missing_ok=True)
 
-    def _save(self, model: StreamedModel | None) -> str | None:
+    def _save(self, model: Model | None) -> str | None:
         if model is None:
             return None
         name = f"{uuid4().hex}.npz"  # a new name, so that the files of the last state stay intact
         model.save(self.path / name)
         return name
 
-    def alone(self) -> AbstractContextManager[None]:
-        """Keeps other processes from the checkpoint, and from the model that it belongs to.
-
-        ValueError if another process is in this context.
-        """
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Keeps other processes from the checkpoint and its model; ValueError if one is there."""
         return only_writer_of(self.path)
 
     def remove(self) -> None:
@@ -283,9 +226,8 @@ class FitCheckpoint:
 
 def _checked(part: dict[str, Any]) -> dict[str, Any]:
     kinds = {"name": str, "size": int, "modified": int, "rows": int}
-    if set(part) != set(kinds) or not all(type(part[k]) is kinds[k] for k in kinds):
-        raise ValueError("fingerprints are damaged")
-    if part["rows"] < 0:
+    known = set(part) == set(kinds) and all(type(part[k]) is kinds[k] for k in kinds)
+    if not known or part["rows"] < 0:
         raise ValueError("fingerprints are damaged")
     return part
 
@@ -293,7 +235,7 @@ def _checked(part: dict[str, Any]) -> dict[str, Any]:
 def _environment() -> dict[str, str | None]:
     """What the last bits of the evidence depend on besides the data and the settings."""
     found: dict[str, str | None] = {"machine": platform.machine()}
-    for package in ARITHMETIC:
+    for package in ("numpy", "numba"):  # their versions can change the last bits of a sum
         try:
             found[package] = version(package)
         except PackageNotFoundError:
@@ -302,7 +244,7 @@ def _environment() -> dict[str, str | None]:
 
 
 def learn(
-    model: StreamedModel,
+    model: Model,
     folder: Folder,
     checkpoint: FitCheckpoint,
     *,
@@ -371,7 +313,7 @@ def learn(
 
 
 def _learn_part(
-    model: StreamedModel,
+    model: Model,
     part: Part,
     source: LogitSource,
     state: FitProgress,
@@ -414,7 +356,7 @@ class _Keeper:
         self.wait = max(self.every, (self.last - begun) / LARGEST_SHARE) if self.every else 0.0
 
 
-def _all_evidence(state: FitProgress, folder: Folder, faults: Mapping[str, Words]) -> StreamedModel:
+def _all_evidence(state: FitProgress, folder: Folder, faults: Mapping[str, Words]) -> Model:
     """What all files say; ValueError if they say nothing."""
     if not state.done:
         raise folder.all_bad("fitted", faults)

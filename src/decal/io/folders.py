@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from decal._base.errors import InputError, Words, listing
 from decal.io.formats import READABLE, either
-from decal.io.sources import Chunk, LogitSource, lists_of_nothing, open_source
+from decal.io.row_files import Chunk, LogitSource, lists_of_nothing, open_source
 
 CHECKPOINT_ENDING = ".checkpoint"
 """How the names of folders end that keep an unfinished fit."""
@@ -51,15 +51,7 @@ class UnreadableError(InputError):
 class Part:
     """One file of a folder, as it was when it was listed.
 
-    Attributes
-    ----------
-    path : path
-    name : str
-        Its path within the folder, with slashes.
-    size : int
-        Bytes.
-    modified : int
-        Time of its last change, in nanoseconds.
+    Its name is its path within the folder, with slashes; it was modified at a time in nanoseconds.
     """
 
     path: Path
@@ -132,17 +124,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Folder:
-    """The parts of one data set, and how to read them.
-
-    Attributes
-    ----------
-    path : path
-        The folder, or the only file.
-    parts : tuple of Part
-        Its files, in order.
-    options : mapping
-        The options of `decal.io.sources.open_source`.
-    """
+    """The parts of one data set, in order, and the options of `open_source` to read them with."""
 
     path: Path
     parts: tuple[Part, ...]
@@ -166,11 +148,8 @@ class Folder:
 
     def open(self, part: Part, layout: Layout | None = None) -> LogitSource:
         """One part; ValueError if it is not like the others."""
-        options = {
-            **self.options,
-            "constants": part.constants,
-            "may_be_empty": self.path.is_dir(),
-        }
+        several = self.path.is_dir()
+        options = {**self.options, "constants": part.constants, "may_be_empty": several}
         source = open_source(part.path, **options)
         if layout is None or lists_of_nothing(source.logits):
             return source
@@ -233,13 +212,11 @@ class Survey:
 
     Attributes
     ----------
-    folder : Folder
     layout : Layout or None
         That of the first intact part; None if there is none.
-    rows : mapping of str to int or None
-        The number of rows of every intact part, by name; None where only reading tells it.
-    faults : mapping of str to Words
-        What is wrong with the other parts, by name.
+    rows, faults : mapping
+        The number of rows of every intact part, by name, None where only reading tells it; and what
+        is wrong with the others.
     still_open : dict of str to LogitSource
         The first intact part, if it was not asked for yet: a single file is opened only once.
     """
@@ -264,7 +241,7 @@ class Survey:
 
 
 def open_folder(path: Path, **options: Any) -> Folder:
-    """The files of a folder, or one file, with the options of `decal.io.sources.open_source`.
+    """The files of a folder, or one file, with the options of `decal.io.row_files.open_source`.
 
     ValueError if there are none, if they are of several formats, or if labels, weights or truth of
     a folder come in files of their own.

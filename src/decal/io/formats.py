@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_class_names
-from decal._base.errors import TablePlace, is_whole_number, listing, needs
+from decal._base.errors import InputError, TablePlace, is_whole_number, listing, needs
 from decal._base.numerics import row_blocks
 from decal.io import gate
 
@@ -40,18 +40,6 @@ CHUNK_ELEMENTS = 1 << 21
 MOST_ROWS = 1 << 16
 """Rows of a table read at once, however narrow it is: labels may be text, which takes room."""
 
-READ_BUFFER = 1 << 16
-"""Bytes buffered per column of a .parquet file. Without a buffer, a whole row group is held."""
-
-CSV_BLOCK = 1 << 20
-"""Bytes of a .csv file read at once..."""
-
-CELL_BYTES = 64
-"""...or this many per column, if they are more."""
-
-SNIFFED = 1 << 16
-"""Characters of a line of a .csv file that are searched for separators."""
-
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 """What some programs put between columns in the place of commas."""
 
@@ -70,15 +58,12 @@ class DataFile:
 
     Attributes
     ----------
-    path : path
     format : str
         The ending that tells the format, such as ".npz".
     names : tuple of str
         The keys of an .npz, or the columns of a table; empty for an .npy.
-    types : mapping of str to Arrow type
-        The types of the columns of a .parquet or Arrow file; empty for other formats.
-    rows : int or None
-        The number of rows of a .parquet or Arrow file, where it is known in advance.
+    types, rows : mapping of str to Arrow type, and int or None
+        Of the columns of a .parquet or Arrow file, where they are known in advance.
     archive : Archive or None
         The archive of an .npz, which stays open so that its members can be read.
     """
@@ -127,12 +112,8 @@ class Stream:
     ----------
     name : str
         What messages call it.
-    path : path
-        The file.
-    rows : int or None
-        The number of rows; None where only reading to the end tells it.
-    width : int
-        The number of columns of a matrix; 1 for a vector.
+    rows, width : int or None, and int
+        None where only reading to the end tells the rows; a vector has the width 1.
     columns : tuple of str or None
         The names of a matrix's columns, where the file has names.
     blocks : callable
@@ -188,7 +169,7 @@ def open_file(path: Path) -> DataFile:
 
 def _csv_header(path: Path) -> tuple[str, ...]:
     with _intact("columns", path), open(path, encoding="utf-8-sig", newline="") as opened:
-        first, second = opened.readline(SNIFFED), opened.readline(SNIFFED)
+        first, second = opened.readline(1 << 16), opened.readline(1 << 16)  # a line may be long
         opened.seek(0)
         names = tuple(next(csv.reader(opened), ()))
     if len(names) == 1:
@@ -354,10 +335,8 @@ def open_table(
     if file.types and not text and file.rows != 0:  # an empty column may have no type
         for column in columns:
             if not _is_numeric(file.types[column]):
-                raise ValueError(
-                    f"{name} must be numbers: got type {file.types[column]} in {file.path}, "
-                    f"column {column}. " + IGNORE_ADVICE
-                )
+                fact = f"type {file.types[column]} in {file.path}, column {column}"
+                raise InputError(name, "be numbers", fact, IGNORE_ADVICE)
 
     def read(start: int) -> Iterator[Block]:
         for batch in _batches(name, file, columns, len(columns), start, text=text):
@@ -370,9 +349,8 @@ def open_lists(name: str, file: DataFile, column: str) -> Stream:
     """A column of a .parquet or Arrow file that holds, in every row, a list of numbers."""
     path, kind = file.path, file.types[column]
     if not is_list(kind) or not _is_numeric(kind.value_type):
-        raise ValueError(
-            f"{name} must be lists of numbers: got type {kind} in {path}, column {column}."
-        )
+        fact = f"type {kind} in {path}, column {column}"
+        raise InputError(name, "be lists of numbers", fact)
     width, rows = getattr(kind, "list_size", None), file.rows
     if width is None:  # lists of any length: the first row tells
         first = next(_batches(name, file, (column,), CHUNK_ELEMENTS), None)
@@ -465,7 +443,8 @@ def _arrow_batches(
 def _parquet_batches(
     name: str, path: Path, columns: Sequence[str], start: int, rows: int
 ) -> Iterator[Any]:
-    options = {"pre_buffer": False, "buffer_size": READ_BUFFER, "page_checksum_verification": True}
+    # Bytes buffered per column: without a buffer, a whole row group is held.
+    options = {"pre_buffer": False, "buffer_size": 1 << 16, "page_checksum_verification": True}
     with _intact(name, path), arrow().parquet.ParquetFile(path, **options) as opened:
         groups = list(range(opened.metadata.num_row_groups))
         while groups and start >= opened.metadata.row_group(groups[0]).num_rows:
@@ -500,7 +479,7 @@ def _arrow_reader(path: Path, columns: Sequence[str] | None = None) -> Iterator[
 def _csv_batches(name: str, file: DataFile, columns: Sequence[str], text: bool) -> Iterator[Any]:
     pa, path = arrow(), file.path
     # pyarrow needs blocks that hold the header and a row: of wide tables these are long.
-    block = max(CSV_BLOCK, CELL_BYTES * len(file.names) + 2 * sum(map(len, file.names)))
+    block = max(1 << 20, 64 * len(file.names) + 2 * sum(map(len, file.names)))
     # One thread, because only then do pyarrow's messages name the row.
     reading = pa.csv.ReadOptions(use_threads=False, block_size=block)
     types = dict.fromkeys(columns, pa.string() if text else pa.float64())
@@ -518,18 +497,11 @@ def _csv_batches(name: str, file: DataFile, columns: Sequence[str], text: bool) 
             raise ValueError(message) from error
         column, line, value = file.names[int(cell[1])], cell[2], cell[3]
         advice = DECIMAL_ADVICE if DECIMAL_COMMA.fullmatch(value) else IGNORE_ADVICE
-        raise ValueError(
-            f"{name} must be numbers: got {value!r} in {path}, line {line}, column {column}. "
-            + advice
-        ) from error
+        fact = f"{value!r} in {path}, line {line}, column {column}"
+        raise InputError(name, "be numbers", fact, advice) from error
 
 
 def _intact(name: str, path: Path) -> AbstractContextManager[None]:
     """A context that turns the many errors that a damaged file causes into one message."""
-
-    def complaint(reason: str) -> ValueError:
-        return ValueError(
-            f"{name} must be in an intact {file_format(path)} file: got {path} ({reason})."
-        )
-
-    return gate.intact(path, complaint)
+    rule = f"be in an intact {file_format(path)} file"
+    return gate.intact(path, lambda reason: InputError(name, rule, f"{path} ({reason})"))

@@ -21,6 +21,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decal._base.errors import InputError
+
 LARGEST_HEADER = 10_000
 """Bytes of the header of an .npy file, which tells shape and dtype; NumPy's own limit, too."""
 
@@ -54,7 +56,7 @@ def intact(path: object, complaint: Callable[[str], Exception]) -> Iterator[None
         The file.
     complaint : callable
         From the reason to the error. Errors of its type pass, since they are about the file, too,
-        unless it is a plain ValueError.
+        unless it is a plain ValueError or InputError.
     """
     try:
         yield
@@ -69,7 +71,7 @@ def intact(path: object, complaint: Callable[[str], Exception]) -> Iterator[None
             raise
         reason = " ".join(str(error).split()) or type(error).__name__
         wrapped = complaint(reason)
-        if type(wrapped) is not ValueError and isinstance(error, type(wrapped)):
+        if type(wrapped) not in (ValueError, InputError) and isinstance(error, type(wrapped)):
             raise
         raise wrapped from error
 

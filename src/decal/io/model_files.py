@@ -17,27 +17,30 @@ from decal._base.errors import InputError
 from decal.io import gate, whole_files
 
 FORMAT = "decal-model"
-VERSION = 3
-READABLE = (1, 2, 3)
+VERSION = 4
+READABLE = (1, 2, 3, 4)
 SEALED = 3
 """Files have a checksum from this version on."""
 
 SAVED = "be a file that `save` wrote"
 
 KINDS = {
-    FORMAT: "decal.Decalibrator",
+    "decalibrator": "decal.Decalibrator",
+    "multilabel": "decal.MultiLabelDecalibrator",
     "coupled": "decal.CoupledDecalibrator",
     "label shift": "decal.LabelShift",
     "triage": "decal.choose.Triage",
-    "decal-multilabel-model": "decal.MultiLabelDecalibrator",
-    "decal-classifier": "decal.sklearn.CredalClassifier",
+    "classifier": "decal.sklearn.CredalClassifier",
 }
 """What files of every kind hold; its `load` reads them."""
+
+OLDER_FORMATS = {"decal-multilabel-model": "multilabel", "decal-classifier": "classifier"}
+"""Kinds that had a format of their own up to version 3."""
 
 Arrays = dict[str, NDArray[Any]]
 M = TypeVar("M")
 
-PathOrFile = Path | BinaryIO
+PathOrFile = str | Path | BinaryIO
 """Where a model is: a path, or a file open for bytes."""
 
 Known = Callable[[str, dict[str, Any]], bool]
@@ -49,17 +52,17 @@ def write(
     settings: dict[str, Any],
     arrays: Arrays,
     *,
+    kind: str,
     compressed: bool,
-    kind: str = FORMAT,
 ) -> None:
     """Write a model file. If anything fails, a path keeps what was there before."""
-    header = {"format": kind, "version": VERSION, **settings}
+    header = {"format": FORMAT, "version": VERSION, "kind": kind, **settings}
     header["checksum"] = checksum(header, arrays)
     members = {"header": np.array(json.dumps(header)), **arrays}
-    if not isinstance(file, Path):
+    if not isinstance(file, str | Path):
         whole_files.write_npz(file, members, compressed=compressed)
         return
-    with whole_files.replacing(file) as partial:
+    with whole_files.replacing(Path(file)) as partial:
         whole_files.write_npz(partial, members, compressed=compressed)
 
 
@@ -77,16 +80,14 @@ def checksum(header: dict[str, Any], arrays: Arrays) -> str:
     return found.hexdigest()
 
 
-def read(
-    file: PathOrFile, known: Known | None = None, *, kind: str = FORMAT
-) -> tuple[dict[str, Any], Arrays]:
+def read(file: PathOrFile, known: Known, *, kind: str) -> tuple[dict[str, Any], Arrays]:
     """Settings, with the "version" of the format, and arrays; ValueError if it is no model file.
 
     Parameters
     ----------
     file : path or file
         The model file.
-    known : callable, optional
+    known : callable
         Whether a file with these settings may hold an array of this name. What is not known is
         refused before it is unpacked.
     kind : str
@@ -97,21 +98,26 @@ def read(
         archive, settings = _opened(file, kind, stack)
         names = [name for name in archive.names if name != "header"]
         with _guarded(path):
-            unknown = [name for name in names if known and not known(name, settings)]
+            unknown = [name for name in names if not known(name, settings)]
         if unknown:
-            raise ValueError(f"path must hold nothing unknown: got {path} with {unknown}.")
+            raise InputError("path", "hold nothing unknown", f"{path} with {unknown}")
         with _guarded(path):
             archive.require_modest(sum(map(archive.size, names)), *names)
             arrays = {name: archive.read(name) for name in names}
     _require_unchanged(settings, arrays, path)
-    del settings["format"]
+    for marker in ("format", "kind", "model"):
+        settings.pop(marker, None)
     return settings, arrays
 
 
-def read_settings(file: PathOrFile) -> dict[str, Any]:
-    """The settings alone, of a file of any kind; ValueError if it is no model file."""
+def kind_of(file: PathOrFile) -> str:
+    """What a file holds, of KINDS; ValueError if it is no model file."""
     with ExitStack() as stack:
-        return _opened(file, None, stack)[1]
+        found = _kind(_opened(file, None, stack)[1])
+    if not isinstance(file, str | Path):
+        file.seek(0)
+    assert found is not None
+    return found
 
 
 def packed(model: Any) -> NDArray[np.uint8]:
@@ -132,7 +138,7 @@ def _opened(
     """A model file, of one kind or any, open until the stack is closed, and its header."""
     path = _name(file)
     with _guarded(path):
-        archive = stack.enter_context(gate.Archive(file))
+        archive = stack.enter_context(gate.Archive(Path(file) if isinstance(file, str) else file))
         if "header" not in archive.names:
             raise ValueError("it has no header")
         settings = json.loads(str(archive.read("header")))
@@ -142,25 +148,30 @@ def _opened(
 
 def _guarded(path: object) -> AbstractContextManager[None]:
     """A context in which whatever is wrong becomes a ValueError about a file of another kind."""
+    fact = f"{path}, which is not one, or is damaged"
+    return gate.intact(path, lambda reason: InputError("path", SAVED, f"{fact} ({reason})"))
 
-    def complaint(reason: str) -> InputError:
-        fact = f"{path}, which is not one, or is damaged ({reason})"
-        return InputError("path", SAVED, fact)
 
-    return gate.intact(path, complaint)
+def _kind(settings: Any) -> str | None:
+    """What a header says that the file holds; None if it is of another format."""
+    if not isinstance(settings, dict):
+        return None
+    found = settings.get("format")
+    if found == FORMAT:  # up to version 3, files of a Decalibrator did not say so
+        found = settings.get("kind", settings.get("model", "decalibrator"))
+    else:
+        found = OLDER_FORMATS.get(found) if isinstance(found, str) else None
+    return found if isinstance(found, str) and found in KINDS else None
 
 
 def _require_format(settings: Any, path: object, kind: str | None) -> None:
-    found = settings.get("format") if isinstance(settings, dict) else None
-    if found == FORMAT:
-        found = settings.get("kind", settings.get("model", FORMAT))
-    if not isinstance(found, str) or found not in KINDS:
+    found = _kind(settings)
+    if found is None:
         raise InputError("path", SAVED, f"{path}, of another format")
     if settings.get("version") not in READABLE:
-        raise ValueError(
-            f"path must be of model format {VERSION} or older: got {path}, of format "
-            f"{settings.get('version')}. Upgrade decal to read it."
-        )
+        rule = f"be of model format {VERSION} or older"
+        fact = f"{path}, of format {settings.get('version')}"
+        raise InputError("path", rule, fact, "Upgrade decal to read it.")
     if kind not in (None, found):
         wanted, held = (KINDS[name].rpartition(".")[2] for name in (kind, found))
         raise InputError(
@@ -186,12 +197,9 @@ def _require_unchanged(settings: dict[str, Any], arrays: Arrays, path: object) -
 def intact(file: PathOrFile) -> AbstractContextManager[None]:
     """A context in which whatever is wrong becomes a ValueError that names the model file."""
     path = _name(file)
-
-    def complaint(reason: str) -> ValueError:
-        return ValueError(f"path must be an intact model file: got {path} ({reason}).")
-
-    return gate.intact(path, complaint)
+    rule = "be an intact model file"
+    return gate.intact(path, lambda reason: InputError("path", rule, f"{path} ({reason})"))
 
 
 def _name(file: PathOrFile) -> object:
-    return file if isinstance(file, Path) else getattr(file, "name", "a file without a name")
+    return file if isinstance(file, str | Path) else getattr(file, "name", "a file without a name")

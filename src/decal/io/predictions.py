@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,8 @@ from decal.credal import IntervalCredalSet
 from decal.io.checkpoints import Monitor, Stopped
 from decal.io.folders import Folder, Layout, Part, UnreadableError
 from decal.io.formats import arrow
-from decal.io.locks import only_writer
-from decal.io.sources import LogitSource
-from decal.io.whole_files import replacing, sweep
+from decal.io.row_files import LogitSource
+from decal.io.whole_files import only_writer, replacing, sweep
 from decal.io.writers import list_writer
 
 Predict = Callable[[Any], IntervalCredalSet]
@@ -33,25 +32,8 @@ MANIFEST = "_SUCCESS.json"
 """The file whose presence tells that a folder of predictions is complete."""
 
 
-class FittedModel(Protocol):
-    """What predicting files needs of a model; a Decalibrator has it."""
-
-    alpha: float
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        """The names of the classes, if known."""
-
-    @property
-    def class_weights(self) -> Any:
-        """(K,) array, an entry per class."""
-
-    def _predict_checked(self, logits: Any, alpha: float) -> IntervalCredalSet:
-        """The credal sets of inputs that were checked where they were read."""
-
-
 def predict_folder(
-    model: FittedModel,
+    model: Any,
     model_file: Path,
     folder: Folder,
     out: Path,
@@ -117,18 +99,9 @@ def predict_files(
     skip_bad: bool = False,
     monitor: Monitor | None = None,
 ) -> dict[str, Any]:
-    """The same for anything that predicts.
+    """Predict all files by a function, as `predict_folder` does by a model.
 
-    Parameters
-    ----------
-    predict : callable
-        From checked logits to credal sets.
-    layout : Layout
-        The classes of the model.
-    origin : mapping
-        What predictions depend on besides the folder and the classes, as plain data.
-    folder, out, overwrite, skip_bad, monitor
-        As for `predict_folder`.
+    `layout` tells the classes; `origin` what predictions depend on besides these and the folder.
     """
     run = _Run(folder, out, _origin(origin, layout, folder))
     run.require_no_strangers()
@@ -203,17 +176,8 @@ def _origin(origin: Mapping[str, Any], layout: Layout, folder: Folder) -> dict[s
 class _Run:
     """The files that a run reads and writes.
 
-    Attributes
-    ----------
-    folder : Folder
-    out : path
-        The folder of predictions.
-    origin : mapping
-        What all predictions of the run have in common.
-    rows : dict of str to int
-        The number of rows of every finished part, by name.
-    faults : dict of str to Words
-        What is wrong with the parts left out, by name.
+    `origin` is what all its predictions have in common; `rows` are those of every finished part,
+    and `faults` what is wrong with the parts left out, by name.
     """
 
     folder: Folder

@@ -1,17 +1,15 @@
-"""Progress bars on the error stream, drawn by rich or by tqdm, whichever is installed.
+"""Progress bars on the error stream, drawn by rich if it is installed.
 
 Every bar of decal is made by `progress_bar`: those of the command line, of networks that run or
-train, of pretrained models and of downloads. Neither package is needed: without both, no bar is
-drawn. Nothing is imported before a bar is shown.
+train, of pretrained models and of downloads. Nothing is imported before a bar is shown.
 """
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -114,32 +112,8 @@ class _RichBar(ProgressBar):
         self._bars.stop()
 
 
-class _TqdmBar(ProgressBar):
-    def __init__(
-        self, title: str, total: int | None, done: int, unit: str, transient: bool
-    ) -> None:
-        super().__init__(total, done)
-        tqdm = importlib.import_module("tqdm").tqdm
-        self._bar: Any = tqdm(
-            total=total,
-            initial=done,
-            desc=title,
-            unit=unit if unit == BYTES else f" {unit}",
-            unit_scale=unit == BYTES,
-            leave=not transient,
-        )
-
-    def draw(self) -> None:
-        self._bar.total = self.total
-        self._bar.set_postfix_str(self.note, refresh=False)
-        self._bar.update(self.done - self._bar.n)
-
-    def close(self) -> None:
-        self._bar.close()
-
-
 class _PlainLine(ProgressBar):
-    """A line of megabytes that rewrites itself, for a terminal with neither rich nor tqdm."""
+    """A line of megabytes that rewrites itself, for a terminal without rich."""
 
     def __init__(self, title: str, stream: TextIO) -> None:
         super().__init__(None, 0)
@@ -186,7 +160,7 @@ def progress_bar(
         The number of all steps; by default unknown.
     unit : str
         What is counted, in the plural; or "B" for bytes, which show a speed. Only bytes are still
-        shown, as a plain line, if neither rich nor tqdm is installed: downloads need neither.
+        shown, as a plain line, if rich is not installed.
     show : bool
         Whether to draw; `on_terminal()` and what the user asked for decide.
     done : int, optional
@@ -198,34 +172,14 @@ def progress_bar(
     """
     bar = ProgressBar(total, done)
     if show:
-        bar = _drawn(title, total, done, unit, console, transient) or bar
+        try:
+            bar = _RichBar(title, total, done, unit, console, transient)
+        except ImportError:
+            bar = _PlainLine(title, sys.stderr) if unit == BYTES else bar
     try:
         yield bar
     finally:
         bar.close()
-
-
-def _drawn(
-    title: str,
-    total: int | None,
-    done: int,
-    unit: str,
-    console: Console | None,
-    transient: bool,
-) -> ProgressBar | None:
-    makers: list[Callable[[], ProgressBar]] = [
-        lambda: _RichBar(title, total, done, unit, console, transient),
-        lambda: _TqdmBar(title, total, done, unit, transient),
-    ]
-    if not on_terminal():
-        # Elsewhere, as in a notebook, rich draws nothing before the end.
-        makers.reverse()
-    for make in makers:
-        try:
-            return make()
-        except ImportError:
-            continue
-    return _PlainLine(title, sys.stderr) if unit == BYTES else None
 
 
 def tracked(items: Iterable[Item], title: str, *, unit: str, show: bool) -> Iterator[Item]:

@@ -1,4 +1,4 @@
-"""Writing whole files or none.
+"""Writing whole files or none, and folders that one process at a time writes into.
 
 `replacing` is the one way in which decal writes files. The new content goes to a partial file of a
 random name in the same folder, is brought to the disk, and takes the place of the old file in one
@@ -7,12 +7,14 @@ step. Whoever reads sees the old file or the new one, and of several writers the
 A writer holds a lock on its partial file for as long as it lives. A partial file of this machine
 that nobody holds is what a killed process left: the next writer removes it. Locks do not reach
 other machines on every network drive, so partial files of other machines are only removed when
-nobody has written to them for a day. Where no locks are known (Windows), nothing is removed.
+nobody has written to them for a day. Where a system or a drive knows no locks (Windows), nothing is
+removed, and everybody may write.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import platform
@@ -22,22 +24,27 @@ import stat
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decal.io.locks import KNOWS_LOCKS, try_lock
+KNOWS_LOCKS = find_spec("fcntl") is not None
+"""False on Windows."""
+
+UNLOCKABLE = (errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+"""What drives say that know no locks."""
+
+LOCK = ".decal.lock"
+"""The file in a folder by which a process keeps others from writing there."""
 
 PARTIAL = re.compile(r"\..*\.([0-9a-f]{12})-[0-9a-f]{16}\.partial", re.DOTALL)
 """The names of partial files, which name the machine of their writer."""
 
 LONGEST_NAME = 160
 """Bytes of the target's name that the name of its partial file repeats, so that it fits."""
-
-LIGHTLY = 1
-"""The level of compression: numbers become hardly smaller with more, which takes twice the time."""
 
 ABANDONED_SECONDS = 24 * 3600.0
 """A partial file of another machine is given up after this time without a change."""
@@ -162,6 +169,76 @@ def _folder_to_disk(folder: Path) -> None:
             os.close(handle)
 
 
+# Folders that one process writes into
+
+
+def only_writer(folder: Path) -> contextlib.AbstractContextManager[None]:
+    """A context for writing into a folder, which one process at a time can be in."""
+    return exclusive(folder / LOCK, str(folder))
+
+
+def only_writer_of(path: Path) -> contextlib.AbstractContextManager[None]:
+    """A context for writing one file, or a folder that comes and goes: the lock is next to it."""
+    return exclusive(path.with_name(f".{path.name}.lock"), str(path))
+
+
+@contextlib.contextmanager
+def exclusive(lock: Path, what: str) -> Iterator[None]:
+    """A context that one process at a time can be in; ValueError about `what` for others.
+
+    The lock ends with the process, however that ends. It is on a file made for this purpose, not on
+    the folder itself: network drives lock files only, and the file tells who holds it.
+    """
+    if not KNOWS_LOCKS:
+        yield
+        return
+    handle = _entered(lock, what)
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)  # before it is unlocked: see `_entered`
+        os.close(handle)
+
+
+def _entered(lock: Path, what: str) -> int:
+    """The open lock file, locked by this process."""
+    while True:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
+            if not try_lock(handle):
+                holder = os.pread(handle, 200, 0).decode(errors="replace") or "another process"
+                raise ValueError(
+                    f"{what} must be written by one run at a time: got {holder}, which writes it "
+                    "now. Wait for it to end, or choose another place."
+                )
+            if os.fstat(handle).st_nlink:  # else its holder has just left, and removed it
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, f"process {os.getpid()} on {platform.node()}".encode(), 0)
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def try_lock(handle: int, *, if_unknown: bool = True) -> bool:
+    """Whether an open file is now locked by this handle; `if_unknown` where no locks are known."""
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in UNLOCKABLE:
+            raise
+        return if_unknown
+    return True
+
+
+# Archives
+
+
 def write_npz(
     file: Path | IO[bytes], arrays: Mapping[str, NDArray[Any]], *, compressed: bool = False
 ) -> None:
@@ -170,7 +247,8 @@ def write_npz(
     `numpy.savez` can refuse objects from NumPy 2.2 on only.
     """
     method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
-    with zipfile.ZipFile(file, "w", method, compresslevel=LIGHTLY) as archive:
+    # Numbers become hardly smaller at a higher level, which takes twice the time.
+    with zipfile.ZipFile(file, "w", method, compresslevel=1) as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as opened:
                 np.lib.format.write_array(opened, array, allow_pickle=False)

@@ -1,7 +1,7 @@
-"""Credal sets and columns into files of the formats .npz, .npy, .csv and .parquet.
+"""Credal sets, columns and matrices into files of the formats .npz, .npy, .csv and .parquet.
 
-Rows are written as they come, in constant memory, to a temporary file that takes the place of the
-real one at the end. So a failure leaves nothing half-written.
+Rows are written as they come, in constant memory but for columns of an .npz, to a temporary file
+that takes the place of the real one at the end. So a failure leaves nothing half-written.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decal._base.data_frames import Index
 from decal._base.numerics import Array
 from decal.credal import IntervalCredalSet
 from decal.io.formats import FORMATS, arrow, either, file_format
@@ -28,6 +29,12 @@ from decal.io.whole_files import replacing, write_npz
 Append = Callable[[IntervalCredalSet], None]
 """Writes the credal sets of the next rows."""
 
+AppendColumns = Callable[[Mapping[str, Any]], None]
+"""Writes the next rows of every column."""
+
+AppendMatrix = Callable[[Array, NDArray[np.str_] | None, Index | None], None]
+"""Writes the next rows of a matrix, and their labels and names if they have any."""
+
 BOUNDS = ("lower", "upper", "point")
 
 FORMULA = re.compile(r"'*(\s*[=+\-@]|[\t\r])")
@@ -35,24 +42,13 @@ FORMULA = re.compile(r"'*(\s*[=+\-@]|[\t\r])")
 
 NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
 
-COPY_BYTES = 1 << 20
-
 
 def check_output(
     path: Path, *, force: bool, formats: Sequence[str] = FORMATS, file_format: str | None = None
 ) -> None:
     """Refuse, before any work, an output that could not or should not be written.
 
-    Parameters
-    ----------
-    path : path
-        The output.
-    force : bool
-        Whether it may exist already.
-    formats : sequence of str
-        The formats that the output can have.
-    file_format : str, optional
-        One of them, with or without its dot; by default the ending of the name.
+    With `force` it may exist already. The format is the ending of its name, or `file_format`.
     """
     suffix = _suffix(path, file_format)
     if suffix not in formats:
@@ -75,12 +71,8 @@ def credal_writer(path: Path, *, file_format: str | None = None) -> Iterator[App
       one, class, lower, upper, point. In a .csv,
       names that a spreadsheet would take for formulas have an apostrophe before them.
 
-    Parameters
-    ----------
-    path : path
-        The file, which is there when the context is left without an error.
-    file_format : str, optional
-        One of the formats, with or without its dot; by default the ending of the name.
+    The file is there when the context is left without an error; its format is the ending of its
+    name, or `file_format` with or without the dot.
     """
     suffix = _suffix(path, file_format)
     with replacing(path) as partial:
@@ -97,17 +89,10 @@ def credal_writer(path: Path, *, file_format: str | None = None) -> Iterator[App
 
 @contextmanager
 def list_writer(path: Path, note: Mapping[str, str]) -> Iterator[Append]:
-    """As `credal_writer`, to a .parquet with one line per row, which takes a tenth of the time.
+    """A function that appends credal sets to a .parquet, one line per row, in a tenth of the time.
 
-    The columns are row, and lists of K numbers: lower, upper, point. Callers write many files into
-    one folder, so they call `sweep` once themselves.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    note : mapping of str to str
-        Kept in the metadata of the file.
+    The columns are row, and lists of K numbers: lower, upper, point; the `note` is kept in the
+    metadata of the file. Callers write many files into one folder, so they call `sweep` once.
     """
 
     def lines(sets: IntervalCredalSet, first_row: int) -> Any:
@@ -131,13 +116,66 @@ def write_credal(
 
 def write_columns(path: Path, columns: Mapping[str, Any]) -> None:
     """Write named columns of equal length: a table, or the arrays of an .npz."""
-    arrays = {name: np.asarray(values) for name, values in columns.items()}
+    with column_writer(path, file_format=file_format(path)) as append:
+        append({name: np.asarray(values) for name, values in columns.items()})
+
+
+@contextmanager
+def column_writer(path: Path, *, file_format: str | None = None) -> Iterator[AppendColumns]:
+    """A function that appends rows to the columns of a new .csv or .parquet, or arrays of an .npz.
+
+    The file is there when the context is left without an error; its format is the ending of its
+    name, or `file_format` with or without the dot.
+    """
+    suffix = _suffix(path, file_format)
     with replacing(path) as partial:
-        if file_format(path) == ".npz":
-            write_npz(partial, arrays)
-        else:
-            with _table(partial, file_format(path)) as write:
-                write(arrow().record_batch(arrays))
+        if suffix != ".npz":
+            with _table(partial, suffix) as write:
+                yield lambda columns: write(arrow().record_batch(dict(columns)))
+            return
+        held: dict[str, list[Any]] = {}
+
+        def append(columns: Mapping[str, Any]) -> None:
+            for name, values in columns.items():
+                held.setdefault(name, []).append(np.asarray(values))
+
+        yield append
+        write_npz(partial, {name: np.concatenate(parts) for name, parts in held.items()})
+
+
+@contextmanager
+def matrix_writer(
+    path: Path, name: str, classes: Sequence[str] | None, *, file_format: str | None = None
+) -> Iterator[AppendMatrix]:
+    """A function that appends rows to a new file that decal's commands can read again.
+
+    * ``.npz``: the matrix under `name`, labels, columns of names, and classes if they have names.
+    * ``.npy``: the matrix alone.
+    * ``.csv``, ``.parquet``: columns of names, a column per class, and a column ``label``.
+
+    `name` is "logits" or "probabilities"; columns without names get their numbers.
+    """
+    suffix = _suffix(path, file_format)
+    if suffix == ".npy":
+        with replacing(path) as partial, partial.open("wb") as file, _growing_npy(file) as rows:
+            yield lambda matrix, *_: rows(matrix)
+        return
+    named = suffix == ".npz"
+    with column_writer(path, file_format=suffix) as append:
+
+        def append_rows(
+            matrix: Array, labels: NDArray[np.str_] | None, ids: Index | None = None
+        ) -> None:
+            names = classes or [str(k) for k in range(matrix.shape[1])]
+            columns = {name: matrix} if named else dict(zip(names, matrix.T.copy(), strict=True))
+            columns = {key: values.astype(str) for key, values in (ids or {}).items()} | columns
+            if labels is not None:
+                columns |= {"labels" if named else "label": labels}
+            append(columns)
+
+        yield append_rows
+        if named and classes:
+            append({"classes": np.array(classes)})
 
 
 # Arrays
@@ -158,7 +196,7 @@ def _npz_members(path: Path) -> Iterator[Append]:
             def append(sets: IntervalCredalSet) -> None:
                 nonlocal classes
                 classes = sets.classes
-                for name, values in _index(sets).items():
+                for name, values in (sets.index or {}).items():
                     names.setdefault(name, []).append(values)
                 for name, values in _bounds(sets).items():
                     if name not in members:
@@ -172,7 +210,7 @@ def _npz_members(path: Path) -> Iterator[Append]:
             for name, file in files.items():
                 file.seek(0)
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as opened:
-                    shutil.copyfileobj(file, opened, COPY_BYTES)
+                    shutil.copyfileobj(file, opened, 1 << 20)
             texts = {"classes": np.array(classes)} if classes else {}
             texts |= {name: _plain(np.concatenate(values)) for name, values in names.items()}
             for name, array in texts.items():
@@ -284,10 +322,10 @@ def _line_per_class(sets: IntervalCredalSet, first_row: int) -> Any:
     names = pa.array(sets.classes or [str(k) for k in range(K)])
     index = np.tile(np.arange(K, dtype=np.int32), n)
     columns: dict[str, Any] = {"row": np.repeat(np.arange(first_row, first_row + n), K)}
-    columns |= {k: pa.array(v).take(np.repeat(np.arange(n), K)) for k, v in _index(sets).items()}
     columns |= {
-        "class": pa.DictionaryArray.from_arrays(index, names).cast(pa.string()),
+        k: pa.array(v).take(np.repeat(np.arange(n), K)) for k, v in (sets.index or {}).items()
     }
+    columns["class"] = pa.DictionaryArray.from_arrays(index, names).cast(pa.string())
     return pa.record_batch(columns | {k: v.ravel() for k, v in _bounds(sets).items()})
 
 
@@ -295,7 +333,7 @@ def _line_per_row(sets: IntervalCredalSet, first_row: int) -> Any:
     """A record batch of row, and of lists of K numbers lower, upper, point."""
     pa = arrow()
     n, K = sets.shape
-    columns: dict[str, Any] = {"row": np.arange(first_row, first_row + n)} | _index(sets)
+    columns: dict[str, Any] = {"row": np.arange(first_row, first_row + n)} | dict(sets.index or {})
     for name, values in _bounds(sets).items():
         columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), K)
     return pa.record_batch(columns)
@@ -305,11 +343,6 @@ def _bounds(sets: IntervalCredalSet) -> dict[str, Array]:
     """The arrays (n, K) of a credal set, by name; it may have no point."""
     arrays = {name: getattr(sets, name) for name in BOUNDS}
     return {name: values for name, values in arrays.items() if values is not None}
-
-
-def _index(sets: IntervalCredalSet) -> dict[str, Any]:
-    """The names of the inputs, (n,) each."""
-    return dict(sets.index or {})
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:

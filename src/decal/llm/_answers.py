@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any, Self, TypeGuard
 
 from decal._base.checks import check_choice
-from decal._base.errors import InputWarning, listing
-from decal._base.inputs import frames_within_decal
+from decal._base.errors import InputWarning, frames_within_decal, listing
 
 ASK = "Ask for them: logprobs=True, top_logprobs=20 (completions: logprobs=5; llama.cpp: n_probs)."
 """What to do if a response has no log-probabilities."""

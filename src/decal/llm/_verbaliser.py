@@ -37,18 +37,15 @@ class Verbaliser(FrozenSettings):
     ----------
     classes : tuple of str
         The names of the K classes.
-    spellings : tuple of tuple of str
-        The spellings of each class.
-    texts : tuple of frozenset of str
-        The tokens that spell each class, as plain text.
+    spellings, texts : tuples of K collections of str
+        How each class is spelled: as given with its variants, and as plain text of tokens.
 
     Notes
     -----
     Tokens are compared as text. "Ġyes" and "▁yes", the forms of byte-level and SentencePiece
     vocabularies, are " yes". White space begins every label that may stand after a space, and "�",
     a part of a character, every one that goes on with a character outside ASCII.
-    `decal.llm.label_logits` scores labels of several tokens by the chain of conditional
-    probabilities, and needs no `partial`.
+    `decal.llm.label_logits` scores labels of several tokens, and needs no `partial`.
 
     Examples
     --------

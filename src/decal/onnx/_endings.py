@@ -37,19 +37,11 @@ ML = "ai.onnx.ml"
 class Ending:
     """What an output of a classifier is.
 
-    Attributes
-    ----------
-    kind : str
-        "softmax", "sigmoid": probabilities whose logits are in the graph; "probabilities": those of
-        a model without logits, such as a tree; "" for anything else, which counts as logits.
-    op : str
-        The operator that makes the probabilities, for messages.
-    value : str
-        The name of the output, or of the matrix behind a ZipMap.
-    logits : str
-        The value that goes into the Softmax or Sigmoid.
-    after : tuple of NodeProto
-        What only reshapes or casts between there and the output, in the order of the graph.
+    Its kind is "softmax" or "sigmoid" for probabilities whose logits are in the graph,
+    "probabilities" for those of a model without logits, such as a tree, and "" for anything else,
+    which counts as logits. `op` makes the probabilities; `value` is the name of the output, or of
+    the matrix behind a ZipMap; `logits` go into the Softmax or Sigmoid; `after` are the nodes
+    between there and the output that only reshape or cast.
     """
 
     kind: str
@@ -62,12 +54,7 @@ class Ending:
 def find_output(model: onnx.ModelProto, output: str | None) -> str:
     """The name of the output that holds logits or probabilities: the only one, or the one named.
 
-    Parameters
-    ----------
-    model : ModelProto
-        The classifier. Bounds of heads that decal has written are not counted.
-    output : str or None
-        The one named.
+    Bounds of heads that decal has written are not counted.
     """
     graph, makers = model.graph, producers(model.graph)
     scores = [str(value.name) for value in graph.output if _holds_scores(value, makers)]
@@ -80,14 +67,7 @@ def choose_output(
 ) -> str:
     """The output named, or the only one of the `scores` that is no bound of a head.
 
-    Parameters
-    ----------
-    present, scores : list of str
-        All outputs of a model, and those that hold numbers per class.
-    told : iterable of str
-        Keys of the model's metadata.
-    output
-        As for `find_output`.
+    Of all outputs present, `scores` hold numbers per class; `told` are the keys of the metadata.
     """
     if output is not None:
         if output not in present:
@@ -190,14 +170,8 @@ def expose_logits(graph: onnx.GraphProto, end: Ending, prefix: str) -> str:
 
 
 def read_model(model: Any, *, weights: bool = True) -> onnx.ModelProto:
-    """A model of ONNX, from a path, bytes, or itself as a copy.
-
-    Parameters
-    ----------
-    model
-        A path, the bytes of a file, or a ModelProto.
-    weights : bool
-        Whether weights that lie in other files are read, too.
+    """A model of ONNX, from a path, with weights that lie in other files or without; from bytes; or
+    a copy of itself.
     """
     if isinstance(model, onnx.ModelProto):
         copy = onnx.ModelProto()

@@ -1,6 +1,6 @@
 """What stands for PyTorch while a graph is written: every operation becomes a node of ONNX.
 
-`directions._tensors` says once how bounds follow from logits. With PyTorch as its `xp`, tensors are
+`directions._ranges` says once how bounds follow from logits. With PyTorch as its `xp`, tensors are
 numbers; with `Operations`, they are names of values in a graph, and each operation appends its
 node. Only what those formulas use is here.
 """
@@ -8,7 +8,7 @@ node. Only what those formulas use is here.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,19 +30,27 @@ KINDS = {
 }
 
 
+def _operator(
+    op: str, kind: Any = None, *, swapped: bool = False
+) -> Callable[[GraphTensor, Any], GraphTensor]:
+    """The method of an operator with two sides: a node, of another type than its inputs if said."""
+
+    def method(self: GraphTensor, other: Any) -> GraphTensor:
+        pair = (other, self) if swapped else (self, other)
+        return self.xp.elementwise(op, *pair, kind=kind)
+
+    return method
+
+
+def _function(op: str) -> Callable[[Operations, GraphTensor], GraphTensor]:
+    """A function of PyTorch that is an operator of ONNX."""
+    return lambda self, x: self.elementwise(op, x)
+
+
 class GraphTensor:
     """A value of a graph, with the methods of a PyTorch tensor that the formulas call.
 
-    Parameters
-    ----------
-    xp : Operations
-        Where its nodes go.
-    name : str
-        The name of the value.
-    dtype : dtype
-        Of its numbers.
-    last : int
-        The length of its last axis; 1 for a scalar. Other axes are known when the graph runs.
+    Of its axes only the length of the last is known, 1 for a scalar; its nodes go to `xp`.
     """
 
     __array_priority__ = 1000.0
@@ -57,33 +65,15 @@ class GraphTensor:
         """The axes, of which only the last is known."""
         return (..., self.last)
 
-    def _with(self, op: str, other: Any, kind: Any = None, *, swapped: bool = False) -> GraphTensor:
-        pair = (other, self) if swapped else (self, other)
-        return self.xp.elementwise(op, *pair, kind=kind)
-
-    def __add__(self, other: Any) -> GraphTensor:
-        return self._with("Add", other)
-
-    def __radd__(self, other: Any) -> GraphTensor:
-        return self._with("Add", other, swapped=True)
-
-    def __sub__(self, other: Any) -> GraphTensor:
-        return self._with("Sub", other)
-
-    def __rsub__(self, other: Any) -> GraphTensor:
-        return self._with("Sub", other, swapped=True)
-
-    def __mul__(self, other: Any) -> GraphTensor:
-        return self._with("Mul", other)
-
-    def __rmul__(self, other: Any) -> GraphTensor:
-        return self._with("Mul", other, swapped=True)
-
-    def __truediv__(self, other: Any) -> GraphTensor:
-        return self._with("Div", other)
-
-    def __rtruediv__(self, other: Any) -> GraphTensor:
-        return self._with("Div", other, swapped=True)
+    __add__, __radd__ = _operator("Add"), _operator("Add", swapped=True)
+    __sub__, __rsub__ = _operator("Sub"), _operator("Sub", swapped=True)
+    __mul__, __rmul__ = _operator("Mul"), _operator("Mul", swapped=True)
+    __truediv__, __rtruediv__ = _operator("Div"), _operator("Div", swapped=True)
+    __lt__, __le__ = _operator("Less", np.bool_), _operator("LessOrEqual", np.bool_)
+    __gt__, __ge__ = _operator("Greater", np.bool_), _operator("GreaterOrEqual", np.bool_)
+    __eq__ = _operator("Equal", np.bool_)  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]
+    __and__, __or__ = _operator("And"), _operator("Or")
 
     def __pow__(self, power: int) -> GraphTensor:
         assert power == 2
@@ -92,36 +82,11 @@ class GraphTensor:
     def __neg__(self) -> GraphTensor:
         return self.xp.elementwise("Neg", self)
 
-    def __lt__(self, other: Any) -> GraphTensor:
-        return self._with("Less", other, np.bool_)
-
-    def __le__(self, other: Any) -> GraphTensor:
-        return self._with("LessOrEqual", other, np.bool_)
-
-    def __gt__(self, other: Any) -> GraphTensor:
-        return self._with("Greater", other, np.bool_)
-
-    def __ge__(self, other: Any) -> GraphTensor:
-        return self._with("GreaterOrEqual", other, np.bool_)
-
-    def __eq__(self, other: Any) -> GraphTensor:  # type: ignore[override]
-        return self._with("Equal", other, np.bool_)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __and__(self, other: Any) -> GraphTensor:
-        return self._with("And", other)
-
-    def __or__(self, other: Any) -> GraphTensor:
-        return self._with("Or", other)
-
     def __invert__(self) -> GraphTensor:
         return self.xp.elementwise("Not", self)
 
     def __getitem__(self, places: Any) -> GraphTensor:
-        """A slice of the last axis, `t[..., :1]`; or, of a vector, the entries at places."""
-        if isinstance(places, GraphTensor):
-            return self.xp.node("Gather", self, places, dtype=self.dtype, last=places.last, axis=0)
+        """A slice of the last axis, `t[..., :1]`."""
         _, part = places
         start, stop, _ = part.indices(self.last)
         ends = (self.xp.vector([n]) for n in (start, stop, -1))
@@ -185,28 +150,22 @@ class GraphTensor:
             "GatherElements", self, places, dtype=self.dtype, last=places.last, axis=axis
         )
 
-    def topk(self, count: int, *, largest: bool = True) -> tuple[GraphTensor, GraphTensor]:
-        """The largest, or smallest, numbers of every row, and their places."""
-        options = {"axis": -1, "largest": int(largest), "sorted": 1}
-        return self.xp.two_outputs("TopK", self, self.xp.vector([count]), last=count, **options)
+    def argmax(self, axis: int, *, keepdim: bool) -> GraphTensor:
+        """Where the largest number of every row is."""
+        return self._place("ArgMax", axis, keepdim)
+
+    def argmin(self, axis: int, *, keepdim: bool) -> GraphTensor:
+        """Where the smallest number of every row is."""
+        return self._place("ArgMin", axis, keepdim)
+
+    def _place(self, op: str, axis: int, keepdim: bool) -> GraphTensor:
+        return self.xp.node(op, self, dtype=np.int64, last=1, axis=axis, keepdims=int(keepdim))
 
 
 class Operations:
-    """A stand-in for the module `torch`: its functions append nodes.
+    """A stand-in for the module `torch`: its functions append to `nodes` and `initializers`.
 
-    Parameters
-    ----------
-    prefix : str
-        What the names of all new nodes and values begin with.
-    opset : int
-        The version of ONNX's operators, OLDEST_OPSET or later.
-    dtype : dtype
-        That of the numbers, float32 or float64.
-
-    Attributes
-    ----------
-    nodes, initializers : list
-        What was written so far.
+    Names begin with a prefix; operators are of version `opset`, numbers float32 or float64.
     """
 
     inf = math.inf
@@ -228,19 +187,6 @@ class Operations:
         names = [value.name for value in inputs]
         self.nodes.append(helper.make_node(op, names, [name], name=name, **how))
         return GraphTensor(self, name, dtype, last)
-
-    def two_outputs(
-        self, op: str, *inputs: GraphTensor, last: int, **how: Any
-    ) -> tuple[GraphTensor, GraphTensor]:
-        """The outputs of a new node that has two: numbers, and their places."""
-        name = f"{self.prefix}{op}_{len(self.nodes)}"
-        names, outputs = [value.name for value in inputs], [name, f"{name}_places"]
-        self.nodes.append(helper.make_node(op, names, outputs, name=name, **how))
-        kinds = inputs[0].dtype, np.int64
-        first, second = (
-            GraphTensor(self, *pair, last) for pair in zip(outputs, kinds, strict=True)
-        )
-        return first, second
 
     def constant(self, value: Any, dtype: Any = None) -> GraphTensor:
         """A constant, written once."""
@@ -285,21 +231,8 @@ class Operations:
         """The larger of two."""
         return self.elementwise("Max", a, b)
 
-    def exp(self, x: GraphTensor) -> GraphTensor:
-        """The exponential."""
-        return self.elementwise("Exp", x)
-
-    def log(self, x: GraphTensor) -> GraphTensor:
-        """The logarithm."""
-        return self.elementwise("Log", x)
-
-    def sqrt(self, x: GraphTensor) -> GraphTensor:
-        """The square root."""
-        return self.elementwise("Sqrt", x)
-
-    def sigmoid(self, x: GraphTensor) -> GraphTensor:
-        """1 / (1 + exp(-x))."""
-        return self.elementwise("Sigmoid", x)
+    exp, log, sqrt = _function("Exp"), _function("Log"), _function("Sqrt")
+    sigmoid, tanh = _function("Sigmoid"), _function("Tanh")
 
     def _softplus(self, x: GraphTensor, threshold: float) -> GraphTensor:  # noqa: ARG002
         """log(1 + exp(x)), of max(x, 0) and what is left: no runtime can lose its digits."""
@@ -310,10 +243,6 @@ class Operations:
         u = x + 1.0
         tiny = u == 1.0
         return self.where(tiny, x, self.log(u) * x / (u - 1.0).masked_fill(tiny, 1.0))
-
-    def tanh(self, x: GraphTensor) -> GraphTensor:
-        """The hyperbolic tangent."""
-        return self.elementwise("Tanh", x)
 
     def softmax(self, x: GraphTensor, axis: int) -> GraphTensor:
         """Exponentials over their sum."""

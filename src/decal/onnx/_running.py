@@ -80,7 +80,7 @@ def run(
     providers : iterable, optional
         Execution providers of ONNX Runtime; by default its CPU.
     progress : bool
-        Whether to draw a bar on stderr, if that is a terminal and rich or tqdm is installed.
+        Whether to draw a bar on stderr, if that is a terminal and rich is installed.
 
     Returns
     -------

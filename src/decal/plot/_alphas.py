@@ -110,7 +110,8 @@ def tradeoff(
     probability_axis(ax.yaxis)
     handles: list[Artist] = []
     if several:
-        palette = _palette(ink, len(curves), colors)
+        eight = EIGHT_ON_DARK if ink.dark else EIGHT_ON_LIGHT
+        palette = ink.colours(len(curves), eight if colors is None else colors)
         handles = _methods(ax, curves, palette, ink)
         _equal_alphas(ax, list(curves.values()), levels, ink)
         drawn = {name: curve[[2, 1]] for name, curve in curves.items()}
@@ -123,12 +124,6 @@ def tradeoff(
     if legend and isinstance(paths, Mapping) and handles:
         legend_below(ax, handles)
     return ax
-
-
-def _palette(ink: Ink, count: int, chosen: Sequence[str] | None) -> list[str]:
-    """A colour per method: the caller's, or decal's eight before one comes again."""
-    eight = EIGHT_ON_DARK if ink.dark else EIGHT_ON_LIGHT
-    return ink.colours(count, eight if chosen is None else chosen)
 
 
 def _methods(

@@ -18,9 +18,6 @@ from decal.plot._fonts import drawable, wrapped
 Sets = CredalSet | Mapping[str, CredalSet]
 Indices = NDArray[np.intp]
 
-NAME_WIDTH = 40
-ORDERS = ("class", "upper", "lower", "point")
-
 
 @dataclass(frozen=True)
 class Bars:
@@ -33,23 +30,12 @@ class Bars:
 
 @dataclass(frozen=True)
 class Shown:
-    """One input of one or several models.
-
-    Attributes
-    ----------
-    labels : (S,) array
-        Names of the classes shown; the last one may be "n other classes".
-    families : list of str
-        Fonts for the names.
-    models : dict
-        By name; the only name is empty if the caller gave none.
-    truth : (S,) array or None
-    """
+    """One input of one or several models: S classes, the last of which may be "n other classes"."""
 
     labels: list[str]
-    families: list[str]
-    models: dict[str, Bars]
-    truth: Array | None
+    families: list[str]  # fonts of the labels
+    models: dict[str, Bars]  # by name; the only name is empty if the caller gave none
+    truth: Array | None  # (S,)
 
 
 def named(credal: Sets) -> dict[str, CredalSet]:
@@ -73,7 +59,7 @@ def named(credal: Sets) -> dict[str, CredalSet]:
 def input_name(sets: Mapping[str, CredalSet], row: int) -> str | None:
     """What an input is called, if it has a name."""
     first = next(iter(sets.values()))
-    return None if first.index is None else wrapped(first.input_name(row), NAME_WIDTH, 2)
+    return None if first.index is None else wrapped(first.input_name(row), 40, 2)
 
 
 def one_row(credal: CredalSet, row: Any) -> CredalSet:
@@ -113,7 +99,7 @@ def shown(
     Classes rank by their greatest upper (and true) probability. The bounds of the folded event are
     its exact lower and upper probability. One class left over is shown, not folded.
     """
-    check_choice(sort, "sort", ORDERS)
+    check_choice(sort, "sort", ("class", "upper", "lower", "point"))
     first = next(iter(sets.values()))
     names = class_names(first)
     for name, other in sets.items():

@@ -237,12 +237,9 @@ def _shades(
 ) -> dict[str, tuple[str, str]]:
     """Edge and fill of each set."""
     if not nested:
+        share = 0.42 if ink.dark else 0.3
         palette = ink.colours(len(names), colors)
-        fills = {
-            name: ink.tint(c, 0.42 if ink.dark else 0.3)
-            for name, c in zip(names, palette, strict=True)
-        }
-        return {name: (c, fills[name]) for name, c in zip(names, palette, strict=True)}
+        return {name: (c, ink.tint(c, share)) for name, c in zip(names, palette, strict=True)}
     (colour,) = ink.colours(1, colors)
     strength = np.linspace(0.18, 0.7, len(widest)) if len(widest) > 1 else [0.4]
     return {

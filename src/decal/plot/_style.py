@@ -77,9 +77,7 @@ class Ink:
         return mix(self.face, colour, share)
 
     def tints(self, colours: Sequence[str]) -> list[str]:
-        """The colours of intervals, one per model. Those of several differ in lightness as well:
-        they can be told apart in grey, and without seeing red or green.
-        """
+        """One colour per model's intervals; several differ in lightness, too, and so in grey."""
         if len(colours) == 1:
             return [self.tint(colours[0])]
         order = sorted(range(len(colours)), key=lambda m: lightness(colours[m]))

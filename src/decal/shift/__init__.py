@@ -3,8 +3,23 @@
 May import from `_base`, `io`, `credal`, `directions` and `decalibrator`.
 """
 
-from decal.shift._label_shift import LabelShift
+from decal.shift._calibrated import is_calibrated
+from decal.shift._frequency_evidence import KIND, FrequencyEvidence
+from decal.shift._label_shift import REGIONS, LabelShift
+from decal.shift._likelihood import Likelihood, most_likely
 from decal.shift._nearby import Near
-from decal.shift._results import Frequencies, ShiftTest
+from decal.shift._results import Frequencies, ShiftTest, p_text
 
-__all__ = ["Frequencies", "LabelShift", "Near", "ShiftTest"]
+__all__ = [
+    "KIND",
+    "REGIONS",
+    "Frequencies",
+    "FrequencyEvidence",
+    "LabelShift",
+    "Likelihood",
+    "Near",
+    "ShiftTest",
+    "is_calibrated",
+    "most_likely",
+    "p_text",
+]

@@ -20,31 +20,16 @@ VANISHING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
-    """The model where it was calibrated.
+    """The model where it was calibrated."""
 
-    Attributes
-    ----------
-    center : (K,) array
-        Shifts that calibrate the logits; -inf for classes without labels.
-    scale : float
-        Factor that calibrates the logits.
-    frequencies : (K,) array
-        Of the classes, there.
-    weight : float
-        Number of labelled examples.
-    names : tuple of str, optional
-        Of the classes.
-    covariance : (K + 1, K + 1) array, optional
-        Of the errors of center minus log-frequencies, and of the scale, that the labels being few
-        causes; see `_few_labels`. None if the labelled rows were not at hand.
-    """
-
-    center: Array
-    scale: float
-    frequencies: Array
-    weight: float
+    center: Array  # (K,) shifts that calibrate the logits; -inf for classes without labels
+    scale: float  # factor that calibrates the logits
+    frequencies: Array  # (K,) of the classes, there
+    weight: float  # number of labelled examples
     names: tuple[str, ...] | None
     covariance: Array | None = None
+    """(K + 1, K + 1) of the errors of center minus log-frequencies, and of the scale, that few
+    labels cause; see `_scatter`. None if the labelled rows were not at hand."""
 
     @property
     def classes(self) -> tuple[str, ...]:

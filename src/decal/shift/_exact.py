@@ -12,9 +12,7 @@ from decal.shift._likelihood import Likelihood
 
 Indices = NDArray[np.intp]
 
-NEWTON_STEPS, INTERIOR_STEPS = 20, 500
-
-FURTHEST = 8.0
+LARGEST_FACTOR = 8.0
 """Factor by which a frequency may change in a step of Newton's method."""
 
 TINY = 1e-300
@@ -43,21 +41,11 @@ CENTERED, GROWTH = 0.1, 4.0
 
 @dataclass(frozen=True, eq=False)
 class LikelihoodRegion:
-    """All frequencies v with l(v) >= floor: convex.
+    """All frequencies v with l(v) >= floor: convex."""
 
-    Attributes
-    ----------
-    likelihood : Likelihood
-        l.
-    floor : float
-        The least likelihood that is plausible.
-    middle : (K,) array
-        The most likely frequencies.
-    """
-
-    likelihood: Likelihood
-    floor: float
-    middle: Array
+    likelihood: Likelihood  # l
+    floor: float  # the least likelihood that is plausible
+    middle: Array  # (K,) the most likely frequencies
 
     def slope(self, value: Array, gradient: Array) -> Array:
         """(P, K) the gradient of q, of the value and the gradient of l.
@@ -146,7 +134,7 @@ class Problems:
         N, K = likelihood.total, len(region.middle)
         v = v / v.sum(axis=1, keepdims=True)
         diagonal = np.arange(K)
-        for _ in range(NEWTON_STEPS):
+        for _ in range(20):
             value, gradient, curvature = likelihood.curvatures(v)
             self.note(left, v, value, gradient)
             going = (self.errors[left] > self.precision) & np.isfinite(value)
@@ -172,9 +160,9 @@ class Problems:
             system[:, :K, K + 1] = system[:, K + 1, :K] = free
             right = np.zeros((len(v), K + 2))
             right[:, :K], right[:, K] = -rise * free, region.floor - value
-            moved = np.minimum(v + _solve(system, right[:, :, None])[:, :K, 0], FURTHEST * v)
+            moved = np.minimum(v + _solve(system, right[:, :, None])[:, :K, 0], LARGEST_FACTOR * v)
             # A frequency on its way to 0 is taken for 0; the certificate tells whether it is.
-            moved[moved < v / FURTHEST] = 0.0
+            moved[moved < v / LARGEST_FACTOR] = 0.0
             total = moved.sum(axis=1)
             fine = np.isfinite(total) & (total > 0)
             left, v = left[fine], moved[fine] / total[fine, None]
@@ -193,16 +181,13 @@ class Problems:
         step -= step.sum(axis=1, keepdims=True) * v
         size = np.sqrt(np.maximum(np.einsum("pi,ij,pj->p", step, B, step), 1e-300))
         step *= (np.sqrt(2 * max(float(value[0]) - region.floor, 0.0)) / size)[:, None]
-        start = np.maximum(v + step, v / FURTHEST)
+        start = np.maximum(v + step, v / LARGEST_FACTOR)
         return np.asarray(start / start.sum(axis=1, keepdims=True))
 
     def interior(self) -> Array:
-        """An interior-point method, for problems whose maximum may lie at a frequency of 0.
+        """(P, K) where an interior-point method ends, for the problems that are open.
 
-        Returns
-        -------
-        (P, K) array
-            Frequencies where it ended, of the problems that were open.
+        It finds maxima that lie at a frequency of 0, too.
         """
         which = self.open
         ended = np.empty((len(self.event), len(self.region.middle)))
@@ -212,7 +197,7 @@ class Problems:
         s = self._interior_start(which)
         t = np.full(len(which), 1.0) / np.sum(self.rest[which] * s, axis=1)
         t *= K + 1
-        for _ in range(INTERIOR_STEPS):
+        for _ in range(500):
             event, rest = self.event[which], self.rest[which]
             y = s.sum(axis=1)
             value, gradient, curvature = likelihood.curvatures(s / y[:, None])

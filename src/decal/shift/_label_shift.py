@@ -41,31 +41,20 @@ from decal._base.settings import FrozenSettings
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator, require_decalibrator
 from decal.io import model_files
-from decal.shift._bootstrap import Labelled, inflated
 from decal.shift._calibrated import Calibrated, calibrate, check_sums_to_one, is_calibrated
-from decal.shift._few_labels import from_counts, from_labels
-from decal.shift._known import Known
+from decal.shift._frequency_evidence import SETTINGS, FrequencyEvidence, read_shift, write_shift
 from decal.shift._likelihood import Likelihood, most_likely
 from decal.shift._nearby import supposed
 from decal.shift._observed import Observed
 from decal.shift._results import Frequencies, ShiftTest
-from decal.shift._segments import adapted
-from decal.shift._shift_files import SETTINGS, read_shift, write_shift
-from decal.shift._what_if import class_number
+from decal.shift._scatter import Labelled, from_counts, from_labels, inflated
+from decal.shift._what_if import adapted, class_number
 
 JOINT_CLASSES, JOINT_WORK = 12, 250_000
 """With more classes, and their square times observed inputs larger than this, region="auto" moves
 one frequency at a time."""
 
 REGIONS = ("auto", "joint", "own")
-
-FLAT = 0.5
-"""Width of a frequency's interval, over many inputs, that says that classes look alike."""
-
-MANY = 100
-
-BOOTSTRAP = 19
-"""Told to the generator of random numbers, besides the seed."""
 
 
 class LabelShift(FrozenSettings):
@@ -144,7 +133,7 @@ class LabelShift(FrozenSettings):
         self.corrected = check_flag(corrected, "corrected")
         self.probabilities = check_flag(probabilities, "probabilities")
         self.floor = check_floor(floor, self.probabilities)
-        self._learnt: Known | None = None
+        self._learnt: FrequencyEvidence | None = None
         self._learning = threading.Lock()
 
     @classmethod
@@ -189,7 +178,7 @@ class LabelShift(FrozenSettings):
             reference.center, reference.scale, weights / total, total, model.classes
         )
         calibrated.warn_of_absent()
-        shift._learnt = Known(calibrated)
+        shift._learnt = FrequencyEvidence(calibrated)
         return shift
 
     # Learning
@@ -249,7 +238,7 @@ class LabelShift(FrozenSettings):
             calibrated = replace(calibrated, covariance=from_counts(calibrated))
         calibrated.warn_of_absent()
         with self._learning:
-            self._learnt = Known(calibrated, (z, y, w))
+            self._learnt = FrequencyEvidence(calibrated, (z, y, w))
         return self
 
     def observe(self, logits: Any, *, sample_weight: Any = None) -> Self:
@@ -296,11 +285,11 @@ class LabelShift(FrozenSettings):
     def _unobserved(self) -> LabelShift:
         """A copy that has observed nothing, and does not hold the labelled data."""
         result = copy(self)
-        result._learnt = Known(self._fitted.calibrated)
+        result._learnt = FrequencyEvidence(self._fitted.calibrated)
         return result
 
     def _taking_logits(self) -> LabelShift:
-        """The same for logits that were converted where they were read."""
+        """A copy for logits that were converted where they were read."""
         return self._with(probabilities=False, floor=None)
 
     # Asking
@@ -314,12 +303,12 @@ class LabelShift(FrozenSettings):
         without labels is [0, 1]: nothing tells its inputs from others.
         """
         known = self._known
-        calibrated, observed = known.calibrated, known.seen
+        calibrated, observed = known.calibrated, known.require_observed()
         lower, upper = observed.intervals(self._depths(known), joint=self._joint(observed))
         absent = calibrated.frequencies == 0
         width = np.where(absent, 0.0, upper - lower)
         lower, upper = np.where(absent, 0.0, lower), np.where(absent, 1.0, upper)
-        if observed.likelihood.total >= MANY and np.any(width > FLAT):
+        if observed.likelihood.total >= 100 and np.any(width > 0.5):  # classes look alike
             k = int(np.argmax(width))
             warnings.warn(
                 f"the frequency of class {calibrated.classes[k]} may be anything from "
@@ -347,7 +336,7 @@ class LabelShift(FrozenSettings):
         from scipy.stats import chi2
 
         known = self._known
-        calibrated, observed = known.calibrated, known.seen
+        calibrated, observed = known.calibrated, known.require_observed()
         best, likelihood = observed.maximum, observed.likelihood
         seen, freedom = calibrated.frequencies > 0, calibrated.freedom
         single = self._inflations(known)
@@ -398,16 +387,16 @@ class LabelShift(FrozenSettings):
         return sets.with_index(index_of(logits, ids, rows=len(z)))
 
     def _predict_checked(
-        self, logits: Logits, frequencies: Any = None, known: Known | None = None
+        self, logits: Logits, frequencies: Any = None, known: FrequencyEvidence | None = None
     ) -> IntervalCredalSet:
-        """The same of logits (n, K) that were checked where they were read."""
+        """`predict` of logits (n, K) that were checked where they were read."""
         known = known or self._known
         calibrated = known.calibrated
         odds = calibrated.odds(logits)
         if frequencies is not None:
             low, high, point = supposed(odds, frequencies, known)
         else:
-            observed = known.seen
+            observed = known.require_observed()
             depth = self._depth(known)
             low, high = observed.box(odds, depth, joint=self._joint(observed), error=self.error)
             point = adapted(odds, observed.smoothed)
@@ -430,11 +419,11 @@ class LabelShift(FrozenSettings):
             Of the same model; or a data frame, with columns named after the classes.
         """
         known = self._known
-        _ = known.seen
+        known.require_observed()
         return self._point_checked(self._read(logits, known.calibrated), known)
 
-    def _point_checked(self, logits: Logits, known: Known | None = None) -> Array:
-        """The same of checked logits; at the frequencies before if nothing was observed."""
+    def _point_checked(self, logits: Logits, known: FrequencyEvidence | None = None) -> Array:
+        """`point` of checked logits; at the frequencies before if nothing was observed."""
         known = known or self._known
         observed, calibrated = known.observed, known.calibrated
         at = calibrated.frequencies if observed is None else observed.smoothed
@@ -467,12 +456,12 @@ class LabelShift(FrozenSettings):
         small = K <= JOINT_CLASSES or K * K * rows <= JOINT_WORK
         return self.region == "joint" or (self.region == "auto" and small)
 
-    def _depth(self, known: Known) -> float:
+    def _depth(self, known: FrequencyEvidence) -> float:
         """Nats that plausible frequencies may lose, all at once."""
         freedom = known.calibrated.freedom
         return self._quantile(freedom) / 2 * self._inflation(known) if freedom else 0.0
 
-    def _depths(self, known: Known) -> Array:
+    def _depths(self, known: FrequencyEvidence) -> Array:
         """(K,) nats that plausible values of each frequency may lose."""
         return self._quantile(1) / 2 * self._inflations(known)
 
@@ -481,14 +470,14 @@ class LabelShift(FrozenSettings):
 
         return float(chi2.ppf(self.confidence, freedom))
 
-    def _inflation(self, known: Known) -> float:
+    def _inflation(self, known: FrequencyEvidence) -> float:
         """By how much larger the statistic of all frequencies is than theory says."""
         if known.bootstrapped is not None:
             return known.bootstrapped[0]
         return known.scatter.joint(self.confidence) if self.corrected else 1.0
 
-    def _inflations(self, known: Known) -> Array:
-        """(K,) the same of each frequency alone."""
+    def _inflations(self, known: FrequencyEvidence) -> Array:
+        """(K,) by how much larger the statistic of each frequency alone is than theory says."""
         ones = np.ones(len(known.calibrated.frequencies))
         if known.bootstrapped is not None:
             return known.bootstrapped[1] * ones
@@ -497,7 +486,7 @@ class LabelShift(FrozenSettings):
     def bootstrapped(
         self, draws: int = 200, *, seed: int = 0, labelled: tuple[Any, ...] | None = None
     ) -> LabelShift:
-        """The same, with regions that allow for few labels by the bootstrap, not to first order.
+        """A copy with regions that allow for few labels by the bootstrap, not to first order.
 
         Labelled and unlabelled data are drawn again; each time the model is calibrated anew, and
         the likelihood that the frequencies found here lose there is compared with theory. Regions
@@ -541,7 +530,7 @@ class LabelShift(FrozenSettings):
     def _bootstrapped_checked(
         self, draws: int, seed: int, labelled: Labelled | None = None
     ) -> LabelShift:
-        """The same with labelled data, if any, that were checked where they were read."""
+        """`bootstrapped` with labelled data, if any, that were checked where they were read."""
         known = self._known
         known = replace(known, labelled=labelled or known.labelled)
         if known.labelled is None:
@@ -558,13 +547,13 @@ class LabelShift(FrozenSettings):
             )
         bootstrapped = inflated(
             known.calibrated,
-            known.seen,
+            known.require_observed(),
             known.labelled,
             anew=self.calibrate,
             confidence=self.confidence,
             draws=draws,
             # Not the stream of numbers that somebody may have drawn the data with.
-            rng=np.random.default_rng([seed, BOOTSTRAP]),
+            rng=np.random.default_rng([seed, 19]),
         )
         result = copy(self)
         result._learnt = replace(known, bootstrapped=bootstrapped)
@@ -582,7 +571,7 @@ class LabelShift(FrozenSettings):
         return k, classes[k]
 
     @property
-    def _fitted(self) -> Known:
+    def _fitted(self) -> FrequencyEvidence:
         """All that was learnt, as it lies; readers of inputs take `_known`."""
         learnt = self._learnt
         if learnt is None:
@@ -592,12 +581,12 @@ class LabelShift(FrozenSettings):
         return learnt
 
     @property
-    def _known(self) -> Known:
+    def _known(self) -> FrequencyEvidence:
         """All that was learnt. Readers take it once: it may be replaced, but never changes."""
         learnt = self._fitted
-        if learnt.waiting:
+        if learnt.pending:
             with self._learning:
-                learnt = self._learnt = self._fitted.settled
+                learnt = self._learnt = self._fitted.gathered
         return learnt
 
     # Keeping

@@ -9,9 +9,6 @@ import numpy as np
 
 from decal._base.numerics import Array
 
-FIRST_STEPS = 10
-"""Steps of expectation-maximisation before Newton's method takes over."""
-
 PRODUCT_CLASSES = 50
 """With more, products of two ratios are not kept."""
 
@@ -29,19 +26,20 @@ RIDGE = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
-    """l(v) = sum_i w_i log <a_i, v> of frequencies v that sum to one.
+    """l(v) = sum_i w_i log <a_i, v> of frequencies v that sum to one."""
 
-    Attributes
-    ----------
-    ratios : (N, K) array
-        a: each input's probabilities under the model over the frequencies that the model supposes,
-        up to a factor per input.
-    weights : (N,) array
-        w: how many inputs each row stands for.
-    """
+    ratios: Array  # (N, K) a: probabilities over supposed frequencies, up to a factor per input
+    weights: Array  # (N,) w: how many inputs each row stands for
 
-    ratios: Array
-    weights: Array
+    @classmethod
+    def joined(cls, pieces: list[Likelihood]) -> Likelihood:
+        """Of the inputs of all pieces together, in their order."""
+        if len(pieces) == 1:
+            return pieces[0]
+        return cls(
+            np.concatenate([piece.ratios for piece in pieces]),
+            np.concatenate([piece.weights for piece in pieces]),
+        )
 
     @cached_property
     def total(self) -> float:
@@ -66,11 +64,9 @@ class Likelihood:
             value = np.log(x) @ self.weights
         return value, (self.weights / x) @ self.ratios
 
-    @np.errstate(
-        divide="ignore", invalid="ignore"
-    )  # an input may be impossible: -inf, and no slope
+    @np.errstate(divide="ignore", invalid="ignore")  # of impossible inputs: -inf, and no slope
     def curvatures(self, v: Array) -> tuple[Array, Array, Array]:
-        """The same and (P, K, K) second derivatives."""
+        """(P,) values, (P, K) gradients and (P, K, K) second derivatives at frequencies (P, K)."""
         K = v.shape[1]
         x = v @ self.ratios.T
         value = np.log(x) @ self.weights
@@ -100,37 +96,22 @@ class Likelihood:
 
 @dataclass(frozen=True, eq=False)
 class Maximum:
-    """The most likely frequencies.
+    """The most likely frequencies."""
 
-    Attributes
-    ----------
-    frequencies : (K,) array
-        Where the likelihood is largest.
-    value : float
-        How large, in nats.
-    gap : float
-        No frequencies have a likelihood that is larger by more than this.
-    """
-
-    frequencies: Array
-    value: float
-    gap: float
+    frequencies: Array  # (K,) where the likelihood is largest
+    value: float  # how large, in nats
+    gap: float  # no frequencies have a likelihood that is larger by more than this
 
 
 def most_likely(likelihood: Likelihood) -> Maximum:
     """The frequencies of the largest likelihood, by Newton's method with non-negative steps.
 
     The gap follows from concavity: l(v') <= l(v) + N (max_k g_k - 1) for all v', with the mean
-    gradient g.
-
-    Raises
-    ------
-    ArithmeticError
-        If the search ends far from the maximum.
+    gradient g. ArithmeticError if the search ends far from the maximum.
     """
     N, K = likelihood.total, likelihood.ratios.shape[1]
     v = np.full(K, 1 / K)
-    for _ in range(FIRST_STEPS):
+    for _ in range(10):  # expectation-maximisation, before Newton's method takes over
         v = v * likelihood.slopes(v[None])[1][0] / N
         v /= v.sum()
     value, gap = -np.inf, np.inf

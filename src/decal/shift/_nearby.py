@@ -13,19 +13,15 @@ from decal._base.data_frames import by_name, native_index
 from decal._base.numerics import Array
 from decal.credal import extreme_member
 from decal.shift._calibrated import check_sums_to_one
-from decal.shift._known import Known
-from decal.shift._segments import adapted
-from decal.shift._what_if import check_frequencies, supposed_sets, what_if_box
+from decal.shift._frequency_evidence import FrequencyEvidence
+from decal.shift._what_if import adapted, check_frequencies, supposed_sets, what_if_box
 
 CENTERS = ("before", "observed")
 
 SIZES = {"ratio": 1.0, "kl": 0.0, "chi2": 0.0}
 """What may say how near, and the least that each can be."""
 
-STEPS = 50
-"""Steps of Dinkelbach's method, of which it needs about five."""
-
-SETTLED = 1e-12
+LEAST_GAIN = 1e-12
 """Gain of the log-odds that ends the search."""
 
 OUTWARD = 1e-9
@@ -108,18 +104,8 @@ class Near:
         return ball_box(odds, center, chi2_member(center, self.chi2))
 
 
-def supposed(odds: Array, frequencies: Any, known: Known) -> tuple[Array, Array, Array]:
-    """(n, K) lower and upper bounds and the prediction, for frequencies that one supposes.
-
-    Parameters
-    ----------
-    odds : (n, K) array
-        Each input's probabilities over the frequencies that the model supposes.
-    frequencies : mapping, array or Near
-        As for `LabelShift.predict`.
-    known : Known
-        The calibrated model, and what was observed.
-    """
+def supposed(odds: Array, frequencies: Any, known: FrequencyEvidence) -> tuple[Array, Array, Array]:
+    """(n, K) lower and upper bounds and the prediction, for frequencies that one supposes."""
     calibrated = known.calibrated
     if isinstance(frequencies, Near):
         center = _center(frequencies, known)
@@ -137,11 +123,11 @@ def supposed(odds: Array, frequencies: Any, known: Known) -> tuple[Array, Array,
     return low, high, point
 
 
-def _center(near: Near, known: Known) -> Array:
+def _center(near: Near, known: FrequencyEvidence) -> Array:
     """The frequencies that others are to be near to."""
     if isinstance(near.center, str):
         before = near.center == "before"
-        return known.calibrated.frequencies if before else known.seen.smoothed
+        return known.calibrated.frequencies if before else known.require_observed().smoothed
     K = len(known.calibrated.frequencies)
     center = by_name(near.center, known.calibrated.names, K, "center")
     if len(center) != K:
@@ -187,7 +173,7 @@ def _extreme(w: Array, center: Array, k: int, sign: float, member: Member) -> Ar
     """
     own, others = _parts(w, np.broadcast_to(center, w.shape), k)
     asked = np.flatnonzero((own > 0) & (others > 0))
-    for _ in range(STEPS):
+    for _ in range(50):  # Dinkelbach's method needs about five
         if not len(asked):
             break
         here, a, b = w[asked], own[asked], others[asked]
@@ -200,7 +186,7 @@ def _extreme(w: Array, center: Array, k: int, sign: float, member: Member) -> Ar
         better = gain > 0
         own[asked] = np.where(better, reached, a)
         others[asked] = np.where(better, rest, b)
-        asked = asked[(gain > SETTLED) & (gain < np.inf)]
+        asked = asked[(gain > LEAST_GAIN) & (gain < np.inf)]
     total = own + others
     return np.asarray(own / np.where(total > 0, total, 1.0))
 

@@ -11,20 +11,13 @@ from decal._base.numerics import Array, row_blocks
 from decal.io.progress import on_terminal, tracked
 from decal.shift._likelihood import Likelihood, Maximum, most_likely
 from decal.shift._plausible import COARSE, PRECISION, PlausibleFrequencies
-from decal.shift._segments import plausible_segments, segment_box
-from decal.shift._what_if import what_if_box
-
-HALF = 0.5
-"""Inputs of every class that a prediction supposes, besides those observed."""
+from decal.shift._what_if import plausible_segments, segment_box, what_if_box
 
 BLOCK_ELEMENTS = 1 << 20
 """Numbers of inputs, times classes twice, whose bounds are found together."""
 
 SLOW = 1 << 22
-"""The same from which a bar is shown: about a second."""
-
-REMEMBERED = 2
-"""Regions that are kept, of two confidences."""
+"""Numbers from which a bar is shown: about a second."""
 
 ROUND_OFF = 1e-13
 """Nats per input by which a likelihood may be wrong."""
@@ -50,13 +43,13 @@ class Observed:
         would rule a class out.
         """
         occurs = self.likelihood.ratios.any(axis=0)
-        counts = self.likelihood.total * self.maximum.frequencies + HALF * occurs
+        counts = self.likelihood.total * self.maximum.frequencies + 0.5 * occurs
         return np.asarray(counts / counts.sum())
 
     def region(self, depth: float) -> PlausibleFrequencies:
         """Frequencies that lose at most so many nats; the last ones asked for are remembered."""
         if depth not in self._regions:
-            for old in list(self._regions)[: 1 - REMEMBERED]:
+            for old in list(self._regions)[:-1]:  # of two confidences
                 self._regions.pop(old, None)
             self._regions[depth] = self._region(depth)
         return self._regions[depth]

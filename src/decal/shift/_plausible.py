@@ -45,15 +45,8 @@ BLOCK_ELEMENTS = 1 << 21
 
 @dataclass(frozen=True, eq=False)
 class PlausibleFrequencies(LikelihoodRegion):
-    """All frequencies v with l(v) >= floor: convex.
+    """All frequencies v with l(v) >= floor, and the range of each probability over them.
 
-    Attributes
-    ----------
-    gap : float
-        No frequencies are likelier than the middle by more nats than this.
-
-    Notes
-    -----
     The odds of an event are <c, v> / <d, v>, with c >= 0 for classes that belong to it and d >= 0
     for the others. In s = v / <c, v> the smallest odds against it are the minimum of <d, s> under
     <c, s> = 1, s >= 0 and q(s) >= 0, with q(s) = y (l(s / y) - floor), y = sum s, which is
@@ -66,7 +59,7 @@ class PlausibleFrequencies(LikelihoodRegion):
     for few classes, problems of a few observed inputs are solved first (`Signposts`).
     """
 
-    gap: float = 0.0
+    gap: float = 0.0  # no frequencies are likelier than the middle by more nats
 
     @cached_property
     def least(self) -> Array:
@@ -95,7 +88,7 @@ class PlausibleFrequencies(LikelihoodRegion):
 
     @cached_property
     def finer(self) -> Surrogate:
-        """The same with more of the inputs as they are, where that is better."""
+        """A surrogate that keeps more of the inputs as they are, where that is better."""
         if self.surrogate.exact:
             return self.surrogate
         N = len(self.likelihood.weights)
@@ -113,16 +106,9 @@ class PlausibleFrequencies(LikelihoodRegion):
         return Signposts.of(self.geometry, self.likelihood, self.surrogate, self.finer)
 
     def largest_probability(self, event: Array, rest: Array) -> tuple[Array, Array]:
-        """The largest <c, v> / (<c, v> + <d, v>), and how far it may be from exact.
+        """(P,) the largest <c, v> / (<c, v> + <d, v>), and how far it may be from exact.
 
-        Parameters
-        ----------
-        event, rest : (P, K) arrays
-            c and d, not negative. Where c is 0 the answer is 0, where d is 0 it is 1.
-
-        Returns
-        -------
-        (P,) arrays
+        c and d are event and rest (P, K). Where c is 0 the answer is 0, where d is 0 it is 1.
         """
         bound, errors = np.zeros(len(event)), np.zeros(len(event))
         bound[~rest.any(axis=1)] = 1.0
@@ -134,14 +120,9 @@ class PlausibleFrequencies(LikelihoodRegion):
         return bound, errors
 
     def box(self, odds: Array, error: float) -> tuple[Array, Array]:
-        """(n, K) the range of each probability, never too narrow, at most so much too wide.
+        """(n, K) the range of each probability, never too narrow, at most an error too wide.
 
-        Parameters
-        ----------
-        odds : (n, K) array
-            Each input's weights of the classes: v makes it of class k with odds_k v_k / <odds, v>.
-        error : float
-            At least COARSE.
+        v makes an input of class k with probability odds_k v_k / <odds, v>. Error >= COARSE.
         """
         K = odds.shape[1]
         odds = odds / np.maximum(odds.max(axis=1, keepdims=True), TINY)

@@ -134,7 +134,7 @@ class ShiftTest(ClassTable):
     p_value : float
         How often chance gives as much, if nothing changed.
     p_values : (K,) array
-        The same of each class's frequency, whatever the others are; NaN where not computed.
+        That of each class's frequency, whatever the others are; NaN where not computed.
     classes : tuple of str
         Names.
     """

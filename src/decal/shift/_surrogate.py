@@ -13,20 +13,17 @@ from decal.shift._likelihood import Likelihood
 
 Indices = NDArray[np.intp]
 
-STEEP, CUBIC_STEEP, SUNK = 1.5, 0.35, 0.95
+LARGEST_RISE, LARGEST_CUBIC_RISE, LARGEST_FALL = 1.5, 0.35, 0.95
 """Inputs whose likelihood may rise by a larger share, with fourth moments or without, or fall by a
 larger one, are kept as they are."""
 
 MOST_PAIRS = 2100
 """Of coordinates, of 65 classes: with more, moments and curvatures of many points take too much."""
 
-RISES = 3
-"""Steps of expectation-maximisation."""
+SHARE_KEPT_IN_STEP = 0.2
+"""Of its likelihood, by every input."""
 
-LEFT = 0.2
-"""Share of its likelihood that every input keeps in a step."""
-
-GONE = 1e-5
+LEAST_SHARE = 1e-5
 """Share of its likelihood: where an input has less, the curvature is taken for the one there."""
 
 SINGULAR = 1e-12
@@ -41,9 +38,6 @@ classes that look alike leave none. It is paid for by as many nats."""
 
 ROUND_OFF = 1e-12
 """Nats per input by which a likelihood may be wrong."""
-
-SETTLED = 0.98
-"""A round of narrowing an ellipsoid must leave less than this share of it."""
 
 FOLDS, WIDEST = 4, 1e9
 """At most 31 factors, each at most so far from one, have a product that is a number."""
@@ -60,45 +54,22 @@ class Geometry:
 
     v = v0 + U z, and l has curvature one at v0. With t_i = <a_i, v - v0> / <a_i, v0>, linear in z,
     l(v) = l(v0) + sum_i w_i log(1 + t_i).
-
-    Attributes
-    ----------
-    middle : (K,) array
-        v0.
-    value, floor : float
-        l(v0), and the least likelihood that is plausible.
-    U, inverse : (K, D), (D, K) arrays
-        v - v0 = U z and z = inverse (v - v0).
-    slopes, weights : (N, D), (N,) arrays
-        t = slopes z, and w.
-    outer : (D, D) array
-        Plausible frequencies have z' outer z <= radius^2.
-    radius : float
-        Of that ellipsoid.
-    plain : (D, D) array
-        Curvature that is added everywhere, which changes l by at most `pay` nats.
-    pay : float
-        Nats.
-    rise, fall : (N,) arrays
-        The largest t and -t of plausible frequencies.
-    landmarks : (M, K) array
-        Plausible frequencies: the most likely ones, and some with a class that does not occur.
     """
 
-    middle: Array
-    value: float
-    floor: float
-    U: Array
-    inverse: Array
-    slopes: Array
-    weights: Array
-    outer: Array
+    middle: Array  # (K,) v0
+    value: float  # l(v0)
+    floor: float  # the least likelihood that is plausible
+    U: Array  # (K, D): v - v0 = U z
+    inverse: Array  # (D, K): z = inverse (v - v0)
+    slopes: Array  # (N, D): t = slopes z
+    weights: Array  # (N,) w
+    outer: Array  # (D, D): plausible frequencies have z' outer z <= radius^2
     radius: float
-    plain: Array
-    pay: float
-    rise: Array
-    fall: Array
-    landmarks: Array
+    plain: Array  # (D, D) curvature that is added everywhere
+    pay: float  # nats by which that changes l at most
+    rise: Array  # (N,) the largest t of plausible frequencies
+    fall: Array  # (N,) the largest -t
+    landmarks: Array  # (M, K) plausible: the most likely ones, and some without a class
 
     @classmethod
     def of(cls, likelihood: Likelihood, middle: Array, floor: float, gap: float) -> Geometry:
@@ -149,34 +120,18 @@ class Surrogate:
     For the others, log(1 + t) is taken for t - t^2/2 + t^3/3 - c t^4, with a c for each input
     (without the last term for many classes): never less, and concave. Sums over inputs are
     moments, found once. By how much they are too large is bounded by moments, too.
-
-    Attributes
-    ----------
-    value : float
-        l(v0).
-    rows, weights : (G, D), (G,) arrays
-        Inputs that are kept.
-    slope, second, third, fourth : arrays
-        Moments of the others, over pairs of coordinates from the third on.
-    excess : array, optional
-        Moments, of the order of the last ones, by which the sum may be too large; None if all
-        inputs are kept.
-    bend : (D, D) array
-        Between plausible frequencies it bends at least so much.
-    plain : (D, D) array
-        Curvature that is added everywhere.
     """
 
-    value: float
-    rows: Array
-    weights: Array
-    slope: Array
+    value: float  # l(v0)
+    rows: Array  # (G, D) inputs that are kept
+    weights: Array  # (G,) of these
+    slope: Array  # moments of the others, over pairs of coordinates from the third on
     second: Array
     third: Array
     fourth: Array | None
-    excess: Array | None
-    bend: Array
-    plain: Array
+    excess: Array | None  # moments by which the sum may be too large; None if all are kept
+    bend: Array  # (D, D): between plausible frequencies it bends at least so much
+    plain: Array  # (D, D) curvature that is added everywhere
 
     @classmethod
     def of(cls, geometry: Geometry, kept: int) -> Surrogate:
@@ -186,7 +141,7 @@ class Surrogate:
         i, j = np.triu_indices(D)
         quartic = len(i) <= QUARTIC_PAIRS
         excess, least = _series(rise, fall, quartic=quartic)
-        keep = (rise > (STEEP if quartic else CUBIC_STEEP)) | (fall > SUNK)
+        keep = (rise > (LARGEST_RISE if quartic else LARGEST_CUBIC_RISE)) | (fall > LARGEST_FALL)
         keep[np.argsort(-w * excess * rise ** (4 if quartic else 2))[:kept]] = True
         if 2 * np.count_nonzero(keep) > len(keep) or len(i) > MOST_PAIRS:
             keep[:] = True
@@ -228,7 +183,7 @@ class Surrogate:
 
     @cached_property
     def least(self) -> Array:
-        """(D, D) the same curvature without what is added."""
+        """(D, D) `bend` without the curvature that is added."""
         return np.asarray(self.bend - self.plain)
 
     @cached_property
@@ -240,7 +195,7 @@ class Surrogate:
         """(P, D, D) minus the second derivatives of l at coordinates z (P, D), about."""
         x = z @ self.rows.T
         x += 1
-        np.square(np.maximum(x, GONE, out=x), out=x)
+        np.square(np.maximum(x, LEAST_SHARE, out=x), out=x)
         bend = _symmetric(np.divide(self.weights, x, out=x) @ self.products) + self.plain
         if not self.exact:
             i, j = np.triu_indices(z.shape[1])
@@ -259,20 +214,15 @@ class Surrogate:
     def damped(self, z: Array, step: Array) -> Array:
         """(P,) how much of a step leaves each input kept a share of its likelihood."""
         fall = -(step @ self.rows.T) / np.maximum(z @ self.rows.T + 1, TINY)
-        return np.asarray(1 / np.maximum(fall.max(axis=1, initial=0.0) / (1 - LEFT), 1.0))
+        return np.asarray(
+            1 / np.maximum(fall.max(axis=1, initial=0.0) / (1 - SHARE_KEPT_IN_STEP), 1.0)
+        )
 
     def evaluate(self, z: Array) -> tuple[Array, Array, Array]:
-        """The likelihood at coordinates z (P, D) of plausible frequencies.
+        """(P,) values, (P, D) slopes and (P,) excesses at plausible coordinates z (P, D).
 
-        Returns
-        -------
-        value : (P,) array
-            l, or a little more.
-        slope : (P, D) array
-            Its slope. For all plausible z': l(z') <= value + <slope, z' - z> - |z' - z|^2 / 2 in
-            the norm of `bend`, up to the geometry's `pay`.
-        excess : (P,) array
-            l(z) >= value - excess.
+        value - excess <= l(z) <= value, and for all plausible z' l(z') is at most value +
+        <slope, z' - z> - |z' - z|^2 / 2 in the norm of `bend`, up to the geometry's `pay`.
         """
         value = self.value + z @ self.slope
         slope = np.tile(self.slope, (len(z), 1))
@@ -345,7 +295,7 @@ def _narrowed(
         form = (slopes * (w * _curvature(reach))[:, None]).T @ slopes + plain
         lengths = _lengths(slopes, form)
         narrower = np.minimum(reach, np.sqrt(square) * lengths)
-        if np.sum(w * narrower) >= SETTLED * np.sum(w * reach):
+        if np.sum(w * narrower) >= 0.98 * np.sum(w * reach):  # another round hardly helps
             # |t| is below one where t is negative, and so large only where it may be positive.
             return form, np.minimum(np.sqrt(square) * lengths, np.maximum(narrower, 1.0))
         reach = narrower
@@ -373,7 +323,7 @@ def _without(
         return v
     v /= v.sum(axis=1, keepdims=True)
     v = v[np.isfinite(likelihood.at(v))]
-    for _ in range(RISES):
+    for _ in range(3):
         v = v * likelihood.slopes(v)[1]
         v /= v.sum(axis=1, keepdims=True)
     return np.asarray(v[likelihood.at(v) >= floor])
@@ -392,7 +342,7 @@ def _series(rise: Array, fall: Array, *, quartic: bool) -> tuple[Array, Array]:
     log(1 + t) = t - t^2/2 + t^3/3 + r(t) t^4, and r rises: with r(rise) in its place this is too
     large for -fall <= t <= rise, and without it, too.
     """
-    up, down = _remainder(rise), _remainder(-np.minimum(fall, SUNK))
+    up, down = _remainder(rise), _remainder(-np.minimum(fall, LARGEST_FALL))
     if not quartic:
         return np.maximum(-up * rise**2, -down * fall**2), 1 - 2 * rise
     flattest = np.minimum(rise, -1 / (12 * up))

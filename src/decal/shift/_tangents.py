@@ -40,19 +40,11 @@ TINY = 1e-300
 
 @dataclass(frozen=True, eq=False)
 class FirstBounds:
-    """What the outer ellipsoid and a few plausible frequencies say of all problems of inputs.
+    """What the outer ellipsoid and a few plausible frequencies say of all problems of inputs."""
 
-    Attributes
-    ----------
-    upper, reached : (2, n, K) arrays
-        No plausible frequencies make a class, and all others together, more probable; some this.
-    least : (n,) array
-        <odds, v> is at least this.
-    """
-
-    upper: Array
-    reached: Array
-    least: Array
+    upper: Array  # (2, n, K): no plausible frequencies make a class, and all others, more probable
+    reached: Array  # (2, n, K): some make them this probable
+    least: Array  # (n,): <odds, v> is at least this
 
     @classmethod
     def of(cls, s: Geometry, odds: Array) -> FirstBounds:
@@ -105,13 +97,6 @@ class Tangents:
     second order in the distance of z from where the maximum is. The next z is the maximum over
     the same ellipsoid with the curvature at the middle. A frequency that would be negative is
     held at 0, and its multiplier enters the bound.
-
-    Attributes
-    ----------
-    upper : (P,) array
-        No plausible frequencies give more.
-    reached : (P,) array
-        Some give this.
     """
 
     def __init__(
@@ -123,6 +108,7 @@ class Tangents:
         self.e = odds[row]
         self.c = event_of(self.e, k, side)
         self.cz, self.ez = self.c @ geometry.U, self.e @ geometry.U
+        # No plausible frequencies give more than `upper`, and some give `reached`.
         self.upper, self.reached = first.upper[problems], first.reached[problems]
         self.least = first.least[row]
         self.z = np.full(self.cz.shape, np.nan)
@@ -201,7 +187,7 @@ class Tangents:
         return z + problems.coordinates(moved)
 
     def plausible(self, z: Array) -> tuple[Array, Array]:
-        """The same within the outer ellipsoid, no frequency negative; and the frequencies."""
+        """Where z (P, D) lead in the outer ellipsoid, no frequency negative; and frequencies."""
         s = self.geometry
         v = s.middle + z @ s.U.T
         v[v < ZERO] = 0.0
@@ -352,14 +338,10 @@ def plausible_share(s: Geometry, low: Array, bend: Array) -> Array:
 def ball_maximum(
     c0: Array, e0: Array, c: Array, e: Array, center: Array, square: Array, before: Array
 ) -> tuple[Array, Array, Array]:
-    """Where the ratio of c0 + <c, y> and e0 + <e, y> is largest over balls around centers y.
+    """The largest ratios (P,) of c0 + <c, y> and e0 + <e, y> over balls around centers y.
 
-    Without a largest ratio, where a larger one than `before` is: Dinkelbach's step.
-
-    Returns
-    -------
-    t, m, y : (P,), (P,), (P, D) arrays
-        The ratio, its multiplier, and where it is.
+    With their multipliers (P,), and where they are (P, D). Without a largest ratio, where a
+    larger one than `before` is: Dinkelbach's step.
     """
     t = _largest_ratio(c0, e0, c, e, square)
     t = np.minimum(np.where(np.isfinite(t), t, before), 1.0)

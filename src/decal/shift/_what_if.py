@@ -1,4 +1,4 @@
-"""What if the frequencies lie in given intervals? Exact ranges of the adapted probabilities."""
+"""What if the frequencies lie in intervals, or one of them moves? Exact ranges of probabilities."""
 
 from __future__ import annotations
 
@@ -10,7 +10,21 @@ from numpy.typing import NDArray
 
 from decal._base.data_frames import native_index
 from decal._base.numerics import Array
-from decal.shift._segments import adapted
+from decal.shift._likelihood import Likelihood
+
+
+def adapted(odds: Array, frequencies: Array) -> Array:
+    """(n, K) probabilities if the classes have these frequencies.
+
+    Where no class that the model allows has any, those of the model.
+    """
+    weighted = odds * frequencies
+    total = weighted.sum(axis=1, keepdims=True)
+    return np.where(
+        total > 0,
+        weighted / np.where(total > 0, total, 1.0),
+        odds / odds.sum(axis=1, keepdims=True),
+    )
 
 
 def what_if_box(odds: Array, low: Array, high: Array) -> tuple[Array, Array]:
@@ -19,13 +33,6 @@ def what_if_box(odds: Array, low: Array, high: Array) -> tuple[Array, Array]:
     The odds of a class rise with its frequency, and fall with what the others weigh: it is most
     probable with as much of it as possible, and the rest given to the classes of the least odds
     first. O(n K^2).
-
-    Parameters
-    ----------
-    odds : (n, K) array
-        Each input's probabilities over the frequencies that the model supposes.
-    low, high : (K,) arrays
-        Bounds of the frequencies, which some frequencies satisfy.
     """
     order = np.argsort(odds, axis=1)
     least, most = np.empty_like(odds), np.empty_like(odds)
@@ -59,16 +66,7 @@ def supposed_sets(
 ) -> tuple[Array, Array, Array]:
     """(n, K) lower and upper bounds, and a prediction, if frequencies lie in given intervals.
 
-    Parameters
-    ----------
-    odds : (n, K) array
-        Each input's probabilities over the frequencies that the model supposes.
-    frequencies : mapping or array
-        Intervals, by class.
-    usual : (K,) array
-        Frequencies whose proportions the classes not named keep.
-    classes : tuple of str
-        Names.
+    Classes not named keep the proportions that they have in `usual` (K,).
     """
     low, high, named = check_frequencies(frequencies, classes)
     if named.all():
@@ -151,3 +149,60 @@ def class_number(name: Any, classes: tuple[str, ...], argument: str = "frequenci
         return int(name)
     verb = "name classes" if argument == "frequencies" else "be a class"
     raise ValueError(f"{argument} must {verb}: got {name!r}, not among {list(classes)[:8]}.")
+
+
+# One frequency at a time, while the others keep their proportions
+
+
+def others_of(middle: Array) -> Array:
+    """(K, K) for each class, the frequencies of the other classes among themselves.
+
+    If a class has all of the frequency, the others share equally.
+    """
+    K = len(middle)
+    others = np.where(np.eye(K, dtype=bool), 0.0, middle)
+    total = others.sum(axis=1, keepdims=True)
+    equal = (1 - np.eye(K)) / max(K - 1, 1)
+    return np.where(total > 0, others / np.where(total > 0, total, 1.0), equal)
+
+
+def plausible_segments(
+    likelihood: Likelihood, floor: float | Array, middle: Array
+) -> tuple[Array, Array]:
+    """(K,) the least and the largest plausible frequency of each class, others in proportion.
+
+    The likelihood is concave along each segment, so its endpoints are found by bisection; what is
+    returned is never inside of them.
+    """
+    base = likelihood.ratios @ others_of(middle).T
+
+    def plausible(x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            value = np.log(base * (1 - x) + likelihood.ratios * x)
+        return np.asarray(likelihood.weights @ value >= floor)
+
+    endpoints = []
+    for end in (np.zeros_like(middle), np.ones_like(middle)):
+        everything = plausible(end)
+        inside, outside = middle, end
+        for _ in range(60):
+            halfway = (inside + outside) / 2
+            good = plausible(halfway)
+            inside, outside = np.where(good, halfway, inside), np.where(good, outside, halfway)
+        endpoints.append(np.where(everything, end, outside))
+    return endpoints[0], endpoints[1]
+
+
+def segment_box(odds: Array, middle: Array, low: Array, high: Array) -> tuple[Array, Array]:
+    """(n, K) the range of each probability while one frequency moves.
+
+    Along a segment every probability is monotone, so its range is that of the endpoints.
+    """
+    least = most = adapted(odds, middle)
+    for k, others in enumerate(others_of(middle)):
+        for x in (low[k], high[k]):
+            moved = (1 - x) * others
+            moved[k] = x
+            p = adapted(odds, moved)
+            least, most = np.minimum(least, p), np.maximum(most, p)
+    return least, most

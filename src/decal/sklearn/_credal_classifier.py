@@ -27,7 +27,7 @@ from decal.sklearn._held_out import (
     columns_of,
 )
 
-FORMAT = "decal-classifier"
+FORMAT = "classifier"
 
 
 class CredalClassifier(HeldOutClassifier):

@@ -58,12 +58,11 @@ METHODS = ("auto", "predict_logits", "predict_proba", "decision_function")
 
 
 class HeldOut(NamedTuple):
-    """Rows that were held out: logits (n, K), labels and weights (n,), and the classes."""
+    """Rows that were held out: logits (n, K), labels and weights (n,)."""
 
     logits: Array
     labels: Indices
     weights: Array | None
-    classes: NDArray[Any]
     clones: bool  # gave the logits, not the model that predicts, which was fitted to more rows
 
 
@@ -101,7 +100,7 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         """
         learner = self._learner()  # refuses bad settings before anything is fitted
         held = self._fit_held_out(X, y, sample_weight, fit_params)
-        learner.fit(held.logits, held.labels, sample_weight=held.weights, classes=held.classes)
+        learner.fit(held.logits, held.labels, sample_weight=held.weights, classes=self.classes_)
         if held.clones and isinstance(learner, Decalibrator):
             learner._forget_confidences()
         setattr(self, self._learner_name, learner)
@@ -156,7 +155,7 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         self.estimator_, self.classes_ = model, classes
         self.method_, self.floor_, self._unseen = method, floor, unseen
         kept = None if weights is None else weights[rows]
-        return HeldOut(logits[rows], labels[rows], kept, classes, len(parts) > 1)
+        return HeldOut(logits[rows], labels[rows], kept, len(parts) > 1)
 
     def _route(self, weights: Array | None, fit_params: dict[str, Any]) -> Bunch:
         """The arguments besides X and y of the estimator's fit and of the splitter's split."""

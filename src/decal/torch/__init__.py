@@ -50,10 +50,10 @@ def collect_logits(
     device: torch.device | str | None = None,
     progress: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """The logits of all inputs of a loader, and their labels.
+    """The logits (n, K) of all inputs of a loader, and their labels (n,), on the CPU.
 
     A module runs in evaluation mode and without gradients; afterwards every part of it is in the
-    mode it was in before.
+    mode it was in before. Half precision comes back as float32.
 
     Parameters
     ----------
@@ -65,21 +65,9 @@ def collect_logits(
         Yields batches (inputs, labels), or mappings with the key "labels"; labels are integers
         0..K-1, (n,). Inputs that are a mapping are passed by keyword, a tuple or list by position.
     device : torch.device or str, optional
-        Where to run the model: it is moved there, and back at the end. By default it runs where it
-        is.
+        The model is moved there, and back at the end. By default it runs where it is.
     progress : bool, optional
-        Whether to draw a bar on stderr, if that is a terminal and rich or tqdm is installed.
-
-    Returns
-    -------
-    logits : (n, K) tensor
-        On the CPU, half precision as float32.
-    labels : (n,) tensor
-        On the CPU.
-
-    See Also
-    --------
-    decalibrate_model : Fits a Decalibrator on the same data without holding all logits.
+        Whether to draw a bar on stderr, if that is a terminal and rich is installed.
 
     Examples
     --------
@@ -127,11 +115,6 @@ def decalibrate_model(
         without it, an InputWarning says so. One that ends in LogSoftmax needs nothing, as
         log-probabilities are logits.
 
-    See Also
-    --------
-    collect_logits : The logits themselves.
-    fit : Learns from logits that are tensors already.
-
     Examples
     --------
     >>> import torch
@@ -173,9 +156,7 @@ def fit(
         What it learnt before is forgotten.
     logits : (n, K) tensor
         On any device.
-    labels : (n,) tensor
-        Integers 0..K-1.
-    sample_weight, classes
+    labels, sample_weight, classes
         As for `Decalibrator.fit`.
 
     Returns

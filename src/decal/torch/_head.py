@@ -63,9 +63,9 @@ class CredalHead(nn.Module):
     O(K) time and memory per row; with "temperature" as much as some 33 softmaxes.
 
     Class shifts are exact: bounds agree with `predict` to 1e-12 in float64 and, for logits that
-    differ by less than 20, to 1e-6 in float32. Along the temperature the bounds at
-    both endpoints are exact, and the highest probability between them is interpolated: within 2e-6
-    of the true one on all rows we tried, and typically 1e-8. The documentation has a table.
+    differ by less than 20, to 1e-6 in float32. Along the temperature the bounds at both endpoints
+    are exact, and the highest probability between them is interpolated: within 2e-6 of the true one
+    on all rows we tried, and typically 1e-8. The documentation has a table.
 
     Gradients are finite everywhere and those of the function wherever it is differentiable. The
     endpoints are constants. Under an infinite scale a bound is 0 or 1, except for ties, and its

@@ -7,7 +7,7 @@ import pytest
 
 import decal
 from browser.reading import PLAYWRIGHT, SETTLED, agrees, drawn_data
-from decal.shift._results import p_text
+from decal.shift import p_text
 
 pytestmark = pytest.mark.browser
 expect = pytest.importorskip("playwright.sync_api", reason=PLAYWRIGHT).expect

@@ -23,6 +23,7 @@ from browser.reading import (
     table,
 )
 from decal.explorer import explore
+from decal.explorer._page import policy
 from decal.explorer._server import PageServer
 
 pytestmark = pytest.mark.browser
@@ -82,7 +83,7 @@ def test_the_command_writes_a_page_that_opens(open_page, tmp_path, monkeypatch):
 
 
 def test_a_served_page_opens_under_the_servers_policy(open_page, one):
-    with PageServer(one.path.read_text(encoding="utf-8")) as server:
+    with PageServer(one.path.read_text(encoding="utf-8"), policy("main.js")) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

@@ -11,6 +11,7 @@ import pytest
 import decal
 from browser.reading import PLAYWRIGHT, SETTLED, agrees, circles, corners
 from decal.explorer import Story, story
+from decal.explorer._page import policy
 from decal.explorer._server import PageServer
 
 pytestmark = pytest.mark.browser
@@ -246,7 +247,7 @@ def test_steps_are_reached_by_keys_and_addresses(open_story):
 
 
 def test_a_served_story_opens_under_the_servers_policy(open_page, told):
-    with PageServer(told[0].read_text(encoding="utf-8"), entry=Story.entry) as server:
+    with PageServer(told[0].read_text(encoding="utf-8"), policy(Story.entry)) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

@@ -4,14 +4,14 @@ Networks, a trainer that resumes, and one file per method. Methods that train ta
 builds a fresh network, then two calls do: ``fit(loader)``, and ``predict_credal(inputs)`` or
 ``score(inputs)``, where higher means less certain. Classifiers also have ``predict_proba(inputs)``.
 
-Imports from `_base`, `credal`, `io` and `torch`.
+Imports public names of decal.
 """
 
 from __future__ import annotations
 
-from decal._base.errors import needs
+from decal_lab.checks import needs
 
-with needs("torch", message="decal_lab.baselines needs PyTorch: pip install 'decal[torch]'"):
+with needs("torch", message="decal_lab.baselines needs PyTorch: pip install 'decal-lab[torch]'"):
     import torch  # noqa: F401
 
 from decal_lab.baselines._bayesian import CredalBayesian

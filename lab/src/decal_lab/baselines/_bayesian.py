@@ -14,14 +14,12 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F  # noqa: N812
 
-from decal._base.checks import check_count, check_tolerance
-from decal._base.errors import NotFittedError
-from decal._base.numerics import Array
-from decal.credal import HullCredalSet
+from decal import HullCredalSet, NotFittedError
 from decal.torch.batches import label_tensor, model_logits, split_batch
 from decal_lab.baselines._model_outputs import model_probabilities
 from decal_lab.baselines._randomness import derived_seed
 from decal_lab.baselines._trainer import Trainer, Training, train_member
+from decal_lab.checks import Array, check_count, check_tolerance
 
 __all__ = ["CredalBayesian", "Variational", "even_priors"]
 

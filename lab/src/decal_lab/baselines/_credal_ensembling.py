@@ -10,12 +10,10 @@ import numpy as np
 from scipy.special import rel_entr
 from torch import nn
 
-from decal._base.checks import check_alpha, check_choice
-from decal._base.numerics import Array
-from decal._base.set_checks import check_member_probabilities
-from decal.credal import HullCredalSet
+from decal import HullCredalSet
 from decal_lab.baselines._ensemble_base import Ensemble
 from decal_lab.baselines._trainer import Trainer
+from decal_lab.checks import Array, check_alpha, check_choice, check_member_probabilities
 
 __all__ = ["CredalEnsembling", "credal_ensembling"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from decal._base.set_checks import check_member_probabilities
-from decal.credal import IntervalCredalSet
+from decal import IntervalCredalSet
 from decal_lab.baselines._ensemble_base import Ensemble
+from decal_lab.checks import check_member_probabilities
 
 __all__ = ["CredalWrapper", "credal_wrapper"]
 

@@ -10,13 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, softplus
 
-from decal._base.checks import check_alpha, check_count
-from decal._base.errors import NotFittedError
-from decal._base.numerics import Array
-from decal.credal import IntervalCredalSet
+from decal import IntervalCredalSet, NotFittedError
 from decal.torch.batches import model_logits
 from decal_lab.baselines._model_outputs import ensemble_logits
 from decal_lab.baselines._trainer import Trainer, Training, train_members
+from decal_lab.checks import Array, check_alpha, check_count
 
 __all__ = ["CreNet", "IntervalHead", "int_softmax"]
 

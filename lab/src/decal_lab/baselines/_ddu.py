@@ -12,12 +12,11 @@ from scipy.linalg import solve_triangular
 from scipy.special import entr, logsumexp, softmax
 from torch import Tensor, nn
 
-from decal._base.checks import check_labels, check_tolerance
-from decal._base.errors import NotFittedError
-from decal._base.numerics import Array, row_blocks
+from decal import NotFittedError
 from decal.torch import collect_logits
 from decal.torch.batches import logits_of
 from decal_lab.baselines._model_outputs import member_logits
+from decal_lab.checks import Array, check_labels, check_tolerance, row_blocks
 
 __all__ = ["DeepDeterministic"]
 

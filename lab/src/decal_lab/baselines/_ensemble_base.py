@@ -10,12 +10,10 @@ import numpy as np
 from scipy.special import softmax
 from torch import nn
 
-from decal._base.checks import check_count
-from decal._base.errors import NotFittedError
-from decal._base.numerics import Array
-from decal._base.set_checks import check_member_logits
+from decal import NotFittedError
 from decal_lab.baselines._model_outputs import model_probabilities
 from decal_lab.baselines._trainer import Trainer, Training, train_members
+from decal_lab.checks import Array, check_count, check_member_logits
 
 __all__ = ["Ensemble"]
 

@@ -11,12 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from decal._base.checks import check_choice, check_count
-from decal._base.errors import NotFittedError
-from decal._base.numerics import Array
+from decal import NotFittedError
 from decal.torch.batches import model_logits
 from decal_lab.baselines._model_outputs import member_logits
 from decal_lab.baselines._trainer import Trainer, Training, train_member
+from decal_lab.checks import Array, check_choice, check_count
 
 __all__ = ["Evidential"]
 

@@ -11,9 +11,8 @@ import torch
 from scipy.special import softmax
 from torch import Tensor, nn
 
-from decal._base.checks import check_probabilities, to_numpy
-from decal._base.numerics import Array
 from decal.torch.batches import at_least_float32, evaluating, model_logits, move
+from decal_lab.checks import Array, check_probabilities, to_numpy
 
 __all__ = ["batch_logits", "ensemble_logits", "evaluate", "member_logits", "model_probabilities"]
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from decal._base.checks import check_alpha, check_count
+from decal_lab.checks import check_alpha, check_count
 
 __all__ = ["Classifier", "mlp", "resnet18", "small_conv"]
 

@@ -15,19 +15,12 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from decal._base.checks import (
-    DEFAULT_ALPHA,
-    check_alpha,
-    check_alphas,
-    check_count,
-)
-from decal._base.errors import NotFittedError
-from decal._base.numerics import Array
-from decal.credal import IntervalCredalSet
+from decal import IntervalCredalSet, NotFittedError
 from decal.torch.batches import evaluating, label_tensor, model_logits, move, split_batch
 from decal_lab.baselines._model_outputs import model_probabilities
 from decal_lab.baselines._randomness import randomness
 from decal_lab.baselines._trainer import ConvergenceWarning, Trainer, Training, train_member
+from decal_lab.checks import Array, check_alpha, check_alphas, check_count
 
 __all__ = ["CredalRelativeLikelihood"]
 
@@ -106,7 +99,7 @@ class CredalRelativeLikelihood:
         self,
         factory: Callable[[], nn.Module],
         *,
-        alpha: float = DEFAULT_ALPHA,
+        alpha: float = 0.8,
         members: int = 10,
         targets: Sequence[float] | None = None,
         bias: float = 100.0,

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from decal._base.checks import check_labels
-from decal._base.errors import Place
 from decal.torch.batches import label_tensor, logits_of, move, split_batch
+from decal_lab.checks import check_labels
 
 __all__ = ["RunningAccuracy"]
 
@@ -52,8 +51,7 @@ class RunningAccuracy:
     def _read(self, module: nn.Module, inputs: Any, output: Any) -> None:  # noqa: ARG002
         n = len(self.labels)
         scores = logits_of(output if self.predicted is None else self.predicted(output), n)
-        place = Place(self.rows)
-        check_labels(self.labels, rows=n, classes=scores.shape[1], place=place)
+        check_labels(self.labels, rows=n, classes=scores.shape[1], first_row=self.rows)
         self.answers = scores.detach().argmax(dim=1).cpu()
 
     def batches(

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from scipy.special import logsumexp, softmax
+from scipy.special import entr, logsumexp, softmax
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from decal._base.checks import check_choice, check_count, check_logits
-from decal._base.numerics import Array, margins, row_blocks, sigmoid, softplus
-from decal.credal import HullCredalSet, entropy_terms
+from decal import HullCredalSet
 from decal_lab.baselines._model_outputs import batch_logits, evaluate
 from decal_lab.baselines._randomness import randomness
+from decal_lab.checks import Array, check_choice, check_count, check_logits
 
 __all__ = ["MCDropout", "energy", "entropy", "max_softmax"]
 
@@ -29,7 +27,9 @@ def max_softmax(logits: Any) -> Array:
     >>> max_softmax([[50.0, 0.0], [0.0, 0.0]])
     array([1.92874985e-22, 5.00000000e-01])
     """
-    return _from_margins(logits, lambda m: sigmoid(-m.max(axis=0)))
+    others, _ = _beside_the_largest(logits)
+    total = others.sum(axis=1)
+    return np.asarray(total / (1 + total))
 
 
 def entropy(logits: Any) -> Array:
@@ -41,8 +41,12 @@ def entropy(logits: Any) -> Array:
     >>> entropy([[50.0, 0.0], [0.0, 0.0]])
     array([9.83662422e-21, 6.93147181e-01])
     """
-    # p = sigmoid(m) and -log p = softplus(-m): neither loses a digit near 0 or 1.
-    return _from_margins(logits, lambda m: (sigmoid(m) * softplus(-m)).sum(axis=0))
+    # With others e and their sum s, p = e / (1 + s) and -log p = log(1 + s) + gap, and the largest
+    # has gap 0: all terms are positive, so that none loses a digit.
+    others, gap = _beside_the_largest(logits)
+    total = others.sum(axis=1)
+    gained = np.where(others > 0, others * gap, 0.0).sum(axis=1)  # 0 times a gap of inf is 0
+    return np.asarray(np.log1p(total) + gained / (1 + total))
 
 
 def energy(logits: Any) -> Array:
@@ -110,10 +114,10 @@ class MCDropout:
     def score(self, inputs: Any) -> Array:
         """(n,) how uncertain: by `measure`, in nats."""
         p = self._predictions(inputs)
-        total = entropy_terms(p.mean(axis=1)).sum(axis=1)
+        total = entr(p.mean(axis=1)).sum(axis=1)
         if self.measure == "entropy":
             return np.asarray(total)
-        within = entropy_terms(p).sum(axis=2).mean(axis=1)
+        within = entr(p).sum(axis=2).mean(axis=1)
         return np.asarray(np.maximum(total - within, 0.0))
 
     def predict_proba(self, inputs: Any) -> Array:
@@ -142,11 +146,11 @@ def _dropouts(module: nn.Module) -> list[_DropoutNd]:
     return [layer for layer in module.modules() if isinstance(layer, _DropoutNd)]
 
 
-def _from_margins(logits: Any, score: Callable[[Array], Array]) -> Array:
-    """(n,) a function of the log-odds (K, n) of every class against the others."""
-    z = check_logits(logits)
-    found = np.empty(len(z))
-    unmoved = np.zeros(z.shape[1])
-    for rows in row_blocks(*z.shape):
-        found[rows] = score(margins(z[rows], unmoved))
-    return found
+def _beside_the_largest(logits: Any) -> tuple[Array, Array]:
+    """(n, K) odds of every class against the most probable one, 0 for that itself; their logs."""
+    z = check_logits(logits).astype(np.float64)
+    with np.errstate(over="ignore"):  # gaps of more than the largest float: odds of 0
+        gap = z.max(axis=1, keepdims=True) - z
+    odds = np.exp(-gap)
+    odds[np.arange(len(z)), z.argmax(axis=1)] = 0.0
+    return odds, gap

@@ -21,8 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from decal._base.checks import check_choice, check_count, check_tolerance
-from decal.io.progress import on_terminal, progress_bar
+from decal.io import on_terminal, progress_bar
 from decal.torch.batches import model_logits
 from decal_lab.baselines._randomness import derived_seed, randomness
 from decal_lab.baselines._running_accuracy import RunningAccuracy
@@ -32,6 +31,7 @@ from decal_lab.baselines._training_records import (
     TrainingCheckpoint,
     TrainingState,
 )
+from decal_lab.checks import check_choice, check_count, check_tolerance
 
 __all__ = [
     "ConvergenceWarning",
@@ -93,7 +93,7 @@ class Trainer:
         Stop after so many epochs without a lower validation loss, and go back to the weights of the
         lowest. None trains for all epochs and keeps the last weights.
     progress : bool
-        Draw a bar on stderr, if that is a terminal and rich or tqdm is installed.
+        Draw a bar on stderr, if that is a terminal and rich is installed.
 
     Examples
     --------

@@ -17,8 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from decal.io.locks import only_writer_of
-from decal.io.whole_files import replacing
+from decal.io import only_writer_of, replacing
 
 __all__ = ["MemberFiles", "Training", "TrainingCheckpoint", "TrainingState"]
 

@@ -23,8 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from decal.io.progress import ByteProgress, byte_progress
-from decal.io.whole_files import replacing
+from decal.io import ByteProgress, byte_progress, replacing
 
 CHUNK_BYTES = 1 << 18
 TRIES = 4

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_choice, check_distributions
+from decal_lab.checks import check_choice, check_distributions
 from decal_lab.data._archives import (
     Tree,
     damaged,

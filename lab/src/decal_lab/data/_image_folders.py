@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_choice, check_count
+from decal_lab.checks import check_choice, check_count
 from decal_lab.data._archives import (
     FolderTree,
     Tree,

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from decal._base.checks import check_choice
+from decal_lab.checks import check_choice
 from decal_lab.data._archives import GZIP, Tree, existing_folder, file_in, open_tree
 from decal_lab.data._array_files import read_idx
 from decal_lab.data._data_sets import ImageSet

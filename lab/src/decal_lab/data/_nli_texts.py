@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.checks import check_choice, check_distributions
+from decal_lab.checks import check_choice, check_distributions
 from decal_lab.data._archives import existing_folder, file_in, intact, open_tree, read_all
 from decal_lab.data._array_files import read_npz
 from decal_lab.data._data_sets import EmbeddingSet, TextSet

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.errors import needs
+from decal_lab.checks import needs
 from decal_lab.data._data_sets import Images
 from decal_lab.data._downloads import DamagedDataError
 

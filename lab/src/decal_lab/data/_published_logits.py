@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_distributions, check_labels, check_logits
 from decal.io import gate
+from decal_lab.checks import check_distributions, check_labels, check_logits
 from decal_lab.data._archives import damaged, existing_folder, intact
 from decal_lab.data._array_files import read_npz
 from decal_lab.data._data_sets import Labels, LogitSet

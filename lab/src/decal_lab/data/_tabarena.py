@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.errors import needs
+from decal_lab.checks import needs
 from decal_lab.data._archives import damaged, existing_folder
 from decal_lab.data._data_sets import TableSet
 from decal_lab.data._downloads import DamagedDataError, MissingDataError, cache_folder

@@ -5,7 +5,7 @@ cells, how to compute one, and what the rows show. `harness` runs it; `compariso
 methods. A new experiment is a new file, and a line in the table below. All of them compute with
 public names of decal only, so that a user can repeat them without the command.
 
-Imports from `public names`, `io` (to write files), `torch`, `plot`, `datasets` and `baselines`.
+Imports from `baselines` and `data`.
 """
 
 from __future__ import annotations

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.checks import check_count, check_share
-from decal._base.numerics import Array, read_only, row_blocks
 from decal.credal import CredalSet, HullCredalSet
-from decal.evaluate.refutation import NOT_VALID, Indices, LabelledSets
+from decal.evaluate.refutation import NOT_VALID, LabelledSets
+from decal_lab.checks import Array, Indices, check_count, check_level, row_blocks
 from decal_lab.members._families import Family, MixedVertices, TiltedBoxes
 
 BANDWIDTH = 0.5
@@ -161,7 +160,7 @@ def calibrated_member(
     True
     """
     data = LabelledSets.of(credal, labels)
-    level = check_share(level, "level", positive=True)
+    level = check_level(level)
     draws, landmarks = check_count(draws, "draws"), check_count(landmarks, "landmarks")
     rng = np.random.default_rng(check_count(seed, "seed", least=0))
     family: Family
@@ -177,7 +176,8 @@ def calibrated_member(
     ]
     # Of members of equal p-values, that of the smallest error.
     p_value, statistic, member = max(tested, key=lambda test: (test[0], -test[1]))
-    return CalibratedMember(p_value, statistic, read_only(member), level, len(credal), draws)
+    member.flags.writeable = False
+    return CalibratedMember(p_value, statistic, member, level, len(credal), draws)
 
 
 def _search(

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from decal._base.numerics import Array, log_sum_exp
+from decal_lab.checks import Array
 
 LEAST_LOG = -30.0
 """Predictions below e^-30 count as that: a class that the set allows can then be lifted."""
@@ -77,7 +77,7 @@ class TiltedBoxes:
 
     def members(self, parameters: Array) -> Array:
         tilted = np.exp(parameters[0]) * self.log_point + parameters[1:]
-        return into_boxes(tilted - log_sum_exp(tilted)[:, None], self.lower, self.upper)
+        return into_boxes(tilted - _log_sum_exp(tilted)[:, None], self.lower, self.upper)
 
     def pull_back(self, parameters: Array, members: Array, slope: Array) -> Array:
         # Classes strictly inside their interval share what the others leave, in proportion to r:
@@ -129,7 +129,7 @@ class MixedVertices:
     def _weights(self, parameters: Array) -> Array:
         intercepts, slopes = np.split(parameters, 2)
         scores = intercepts + slopes * self.confidence
-        return np.exp(scores - log_sum_exp(scores)[:, None])
+        return np.exp(scores - _log_sum_exp(scores)[:, None])
 
 
 def into_boxes(log_r: Array, lower: Array, upper: Array) -> Array:
@@ -169,3 +169,10 @@ def _log(bounds: Array) -> Array:
     """The logarithm, of zero the lowest that matters: no r comes near it."""
     logarithm: Array = np.log(np.maximum(bounds, np.finfo(np.float64).tiny))
     return logarithm
+
+
+def _log_sum_exp(z: Array) -> Array:
+    """(n,) log of the sum of exp over the rows of z (n, K)."""
+    top = z.max(axis=1)
+    total: Array = top + np.log(np.exp(z - top[:, None]).sum(axis=1))
+    return total

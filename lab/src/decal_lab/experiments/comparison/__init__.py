@@ -1,4 +1,4 @@
 """The comparison of all credal methods, trained on the same data and judged alike.
 
-Imports public names of decal, the harness, and `io` to write files.
+Imports public names of decal, and the harness.
 """

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import decal_lab.data as sets
-from decal.io.whole_files import replacing
+from decal.io import replacing
 from decal_lab.experiments.comparison.plan import DRAWN, OUTSIDE, Inputs, InputSplit, Plan
 from decal_lab.experiments.harness.fingerprints import Fingerprints
 from decal_lab.experiments.harness.logit_sets import draw_labels

@@ -1,4 +1,4 @@
 """What experiments share: how they run, rows, data, figures, published numbers and reports.
 
-Imports public names of decal, and `io` to write files.
+Imports public names of decal.
 """

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from decal.io.locks import only_writer
+from decal.io import only_writer
 from decal_lab.experiments.harness.contributions import Contributions
 from decal_lab.experiments.harness.figures import save_all
 from decal_lab.experiments.harness.fingerprints import Fingerprints, is_current

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal.io.whole_files import replacing
+from decal.io import replacing
 
 LIGHT = {"figure.facecolor": "white", "axes.facecolor": "white"}
 DARK = (

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal.io.whole_files import replacing, write_npz
+from decal.io import replacing, write_npz
 from decal_lab import data as datasets
 from decal_lab.experiments.harness.logit_sets import MORE_FILES, RESNET20, SHARED_FILES
 

@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 import decal
-from decal.io import whole_files
+from decal.io import replacing
 
 Row = dict[str, Any]
 
@@ -144,7 +144,7 @@ class RowStore:
 def replacing_text(path: Path) -> Iterator[IO[str]]:
     """A file to write that takes the place of another only once it is complete."""
     with (
-        whole_files.replacing(path) as partial,
+        replacing(path) as partial,
         partial.open("w", newline="", encoding="utf-8") as file,
     ):
         yield file

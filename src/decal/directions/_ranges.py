@@ -1,39 +1,49 @@
-"""Boxes of tensors, for `CredalHead` and ONNX: what directions do in NumPy, as one fixed graph.
+"""The range of every probability while a direction moves, once for arrays, tensors and graphs.
 
-Searches and selections of rows that depend on the data do not compile or export. The formulas here
-are the same, with a fixed number of differentiable steps for every row and class.
+`xp` is NumPy or PyTorch, which compute, or what stands for PyTorch in `decal.onnx`, where every
+operation is written down as a node of a graph.
 
-`xp` is PyTorch, which computes, or what stands for it in `decal.onnx`, whose operations are written
-down as nodes of a graph: the formulas are the same lines for both.
+Searches and selections of rows that depend on the data do not compile or export. So what `_peaks`
+and `bernoulli` search for in NumPy is found here, for tensors and graphs, by a fixed number of
+differentiable steps for every row and class.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.arrays import (
+    at_most_one,
+    constant,
+    extreme,
+    fill,
+    place_of,
+    put,
+    row_sum,
+    sigmoid,
+    sum_without,
+    take,
+)
 from decal._base.inputs import SMALLEST
-from decal.directions._direction import Direction, TensorInputs
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from decal._base.numerics import Array
+from decal.directions._direction import Direction, Tensor, TensorInputs
 
 LOG_SMALLEST = math.log(SMALLEST)
 """The logit of a probability of 0."""
 
 PEAK_INTERVALS = 32
-"""The number of pieces, a power of two, that the interval of scales is cut into.
-
-On each of them log p is taken for a quintic.
-"""
+"""Pieces of the interval of scales, a power of two: on each, log p is taken for a quintic."""
 
 PEAK_STEPS = 4
 """Newton steps to the maximum of a quintic: they leave an error of at most 2e-12 in p."""
 
 LARGEST_EXPONENT = 0.9
 """How far a shifted logit may exceed all others, as a share of the dtype's largest exponent."""
-
 
 LOCAL_STEPS = 4
 """Steps to the endpoint of a local interval: enough for all we tried."""
@@ -54,18 +64,10 @@ def head_bounds(
     scale: Tensor | None,
     endpoints: Iterable[tuple[Direction, Tensor, Tensor]],
 ) -> tuple[Tensor, Tensor]:
-    """As `Decalibrator.predict`: bounds (..., K) of the probabilities.
+    """As `Decalibrator.predict`: bounds (..., K) of the probabilities, from a network's logits.
 
-    Parameters
-    ----------
-    inputs : TensorInputs
-        Logits as the network gives them, in the precision in which all is computed.
-    center : (K,) tensor
-        Shifts of the reference model.
-    scale : () tensor or None
-        Its scale; None for 1.
-    endpoints : iterable
-        Every direction with its lower and upper endpoints.
+    Center (K,) and scale (), or None for 1, are those of the reference. `endpoints` are every
+    direction with its lower and its upper one.
     """
     xp, z, absent = inputs.xp, inputs.logits, inputs.absent
     # Subtracting the largest logit changes no probability, and makes rounding depend only on
@@ -98,69 +100,129 @@ def wider(
     return xp.minimum(low, more_low), xp.maximum(high, more_high)
 
 
-def shift_box(
-    xp: Any, z: Tensor, absent: Tensor, lower: Tensor, upper: Tensor, *, joint: bool
-) -> tuple[Tensor, Tensor]:
-    """As `_class_shifts.shift_box`, with D_k the sum of exponentials after class k has moved.
+class Factors(NamedTuple):
+    """Shifts (K,) of NumPy arrays with their exponentials, which spare those of shifted logits.
 
-    The class with the largest logit is computed separately. For every other class the largest one
-    contributes 1 to D_k, so that D_k >= 1 and nothing underflows, in any precision. When the
-    largest class itself moves, the others keep their proportions q.
+    `steep` are the classes whose exponentials overflow, or that the reference leaves out.
     """
-    present, masked = z.masked_fill(absent, -xp.inf), is_masked(xp, z)
-    (largest, second), top = _two_most(present.detach())
+
+    shift: Array
+    factor: Array
+    steep: NDArray[np.intp]
+
+
+def shift_box(
+    xp: Any, z: Any, absent: Any, lower: Any, upper: Any, *, joint: bool, deep: bool
+) -> tuple[Any, Any, Any, Any]:
+    """The range of every probability while one class's logit is shifted between its endpoints.
+
+    With S the sum of exponentials, moving class k by t changes S to D_k(t) = S - e_k + e_k e^t,
+    its own probability to e_k e^t / D_k(t) and any other to e_j / D_k(t). All are monotone in t,
+    so only the endpoints matter; and among the other classes only the one with the largest D_k
+    (smallest probability of j) and the one with the smallest (largest probability of j).
+
+    Exponentials are taken relative to the largest logit, which contributes 1 to every D_k but its
+    own. What stands against the largest is the sum of the others alone, never S - 1, which cancels.
+    Where that sum underflows, the largest class is compared with the others in logarithms, and
+    these keep their proportions while it moves.
+
+    Parameters
+    ----------
+    xp : module
+        Of the arrays. NumPy warns of overflow and of inf / inf, which have the right limits here.
+    z : (..., K) array
+        Logits at the center, finite or -inf for masked classes; for the classes left out as they
+        are. NumPy takes (n, K).
+    absent : (K,) mask or None
+        The classes that the reference leaves out; None if there are none.
+    lower, upper : (K,) or (..., K) arrays, or Factors
+        The endpoints, -inf <= lower <= 0 <= upper <= inf. Of classes left out, lower is -inf.
+    joint : bool
+        Take the range over the shifts of all classes, not only the class's own.
+    deep : bool
+        Others than the largest class may underflow. Needs plain endpoints.
+
+    Returns
+    -------
+    low, high, point : (..., K) arrays
+        The point is the softmax at the center. O(K) time per row.
+    others : (..., 1) array
+        The sum of the exponentials but for the largest.
+    """
+    present = fill(z, absent, -xp.inf)
+    top = place_of(present, largest=True)
+    x = z - constant(take(present, top))
+    e = xp.exp(fill(x, absent, -xp.inf))
+    others = sum_without(xp, e, top)
+    total = others + take(e, top)
+    rest = put(xp, total - e, top, others)
+    point = e / total
+    down, up = _exponentials(xp, x, e, lower), _exponentials(xp, x, e, upper)
+    after_down, after_up = rest + down, rest + up
+    if deep:
+        after_down = put(xp, after_down, top, total)  # instead of 0, which its others may sum to
+    low, high = down / after_down, up / after_up
+    other_low = other_high = point
+    if joint:
+        other_low = _when_others_move(xp, e, after_up, total, largest=True)
+        other_high = _when_others_move(xp, e, after_down, total, largest=False)
+    if deep:
+        margin, share = _against_others(xp, present, top)
+        shifts = (take(constant(x) + shift, top) for shift in (lower, upper))  # x is 0 there
+        margin_down, margin_up = (xp.where(margin == xp.inf, margin, margin + t) for t in shifts)
+        low = put(xp, low, top, sigmoid(xp, margin_down))
+        high = put(xp, high, top, sigmoid(xp, margin_up))
+        if joint:
+            other_high = xp.maximum(other_high, share * sigmoid(xp, -margin_down))
+    return xp.minimum(low, other_low), at_most_one(xp.maximum(high, other_high)), point, others
+
+
+def _exponentials(xp: Any, x: Any, e: Any, shift: Any) -> Any:
+    """Those of logits x plus a shift, where e are those of x itself. No shift moves a mask."""
+    if isinstance(shift, Factors):
+        moved = e * shift.factor
+        if shift.steep.size:
+            columns = x[:, shift.steep], e[:, shift.steep]
+            moved[:, shift.steep] = _exponentials(xp, *columns, shift.shift[shift.steep])
+        return moved
+    masked = is_masked(xp, x)
+    moved = fill(x, masked, 0.0) + shift
+    if xp is not np:  # a quotient of infinities would spoil gradients
+        moved = moved.clamp(max=LARGEST_EXPONENT * math.log(xp.finfo(x.dtype).max))
+    return fill(xp.exp(moved), masked, 0.0)
+
+
+def _when_others_move(xp: Any, e: Any, after: Any, total: Any, *, largest: bool) -> Any:
+    """(..., K) e_j over the largest, or smallest, of `total` and all D_k of the classes k not j.
+
+    `after` (..., K) are the D_k. NumPy overwrites them.
+    """
+    limit = xp.maximum if largest else xp.minimum
+    place = place_of(constant(after), largest=largest)
+    first = limit(take(after, place), total)
+    without = put(xp, after, place, -xp.inf if largest else xp.inf)
+    second = limit(extreme(without, largest=largest), total)
+    return put(xp, e / first, place, take(e, place) / second)
+
+
+def _against_others(xp: Any, z: Any, top: Any) -> tuple[Any, Any]:
+    """(..., 1) log-odds of the largest class against all others, and (..., K) shares of these.
+
+    Shares are taken from the logits of the others alone: relative to the largest, logits that are
+    much smaller would round to one number. The log-odds are inf where all others are masked.
+    """
+    rivals = put(xp, z + 0.0, top, -xp.inf)
+    second = constant(extreme(rivals, largest=True))
     alone = is_masked(xp, second)
-    second = second.masked_fill(alone, 0.0)
-    is_top = _classes(xp, z) == top
-    x = z - largest
-    e = xp.exp(x.masked_fill(absent, -xp.inf))
-    total = e.sum(-1, keepdim=True)
-    rest = total - e
-    cap = LARGEST_EXPONENT * math.log(xp.finfo(z.dtype).max)
-    x = x.masked_fill(masked, 0.0)
-    down, up = xp.exp(x + lower), xp.exp((x + upper).clamp(max=cap))
-    down, up = down.masked_fill(masked, 0.0), up.masked_fill(masked, 0.0)
-    after_down, after_up = xp.where(is_top, total, rest + down), rest + up
-
-    # Log-odds of the largest class against the others, whose exponentials may all underflow.
-    weights = xp.exp((present - second).masked_fill(is_top, -xp.inf))
-    weight = weights.sum(-1, keepdim=True).masked_fill(alone, 1.0)
-    margin = z.gather(-1, top) - second - xp.log(weight)
-    margin_down, margin_up = (
-        (margin + shift[top]).masked_fill(alone, xp.inf) for shift in (lower, upper)
-    )
-
-    own_low = xp.where(is_top, xp.sigmoid(margin_down), down / after_down)
-    own_high = xp.where(is_top, xp.sigmoid(margin_up), up / after_up)
-    if not joint:
-        point = e / total
-        return xp.minimum(own_low, point), xp.maximum(own_high, point)
-    other_low = e / xp.maximum(_extreme_of_others(xp, after_up, largest=True), total)
-    other_high = e / xp.minimum(_extreme_of_others(xp, after_down, largest=False), total)
-    q = weights / weight
-    other_high = xp.maximum(other_high, q * xp.sigmoid(-margin_down))
-    return xp.minimum(own_low, other_low), xp.maximum(own_high, other_high)
+    second = fill(second, alone, 0.0)
+    e = xp.exp(rivals - second)
+    total = fill(row_sum(e), alone, 1.0)
+    return fill(take(z, top) - second - xp.log(total), alone, xp.inf), e / total
 
 
 def is_masked(xp: Any, z: Tensor) -> Tensor:
     """Which logits are -inf: those of classes that have no probability, whatever moves."""
     return z == -xp.inf
-
-
-def _classes(xp: Any, like: Tensor) -> Tensor:
-    return xp.arange(like.shape[-1], device=like.device)
-
-
-def _two_most(values: Tensor, *, largest: bool = True) -> tuple[tuple[Tensor, Tensor], Tensor]:
-    """The two largest (or smallest) values along the last axis, and the index of the first."""
-    found, places = values.topk(2, largest=largest)
-    return (found[..., :1], found[..., 1:]), places[..., :1]
-
-
-def _extreme_of_others(xp: Any, after: Tensor, *, largest: bool) -> Tensor:
-    """(..., K): the largest (or smallest) of all D_k of the classes k other than j."""
-    (first, second), place = _two_most(after, largest=largest)
-    return xp.where(_classes(xp, after) == place, second, first)
 
 
 def widened_by_scales(
@@ -252,7 +314,7 @@ def _summit(
     return t
 
 
-def local_box(
+def local_bounds(
     xp: Any, z: Tensor, absent: Tensor, budget: Tensor, mix: float, by_entropy: float | None
 ) -> tuple[Tensor, Tensor]:
     """As `_local.local_box`: bounds of every probability in the ball around the prediction."""
@@ -276,15 +338,11 @@ def local_box(
 
 def _margins(xp: Any, z: Tensor) -> Tensor:
     """As `numerics.margins`; the largest class is computed separately."""
-    (largest, second), top = _two_most(z.detach())
-    is_top = _classes(xp, z) == top
-    alone = is_masked(xp, second)
-    second = second.masked_fill(alone, 0.0)
-    e = xp.exp(z - largest)
-    rest = (e.sum(-1, keepdim=True) - e).masked_fill(is_top, 1.0)
-    others = xp.exp((z - second).masked_fill(is_top, -xp.inf)).sum(-1, keepdim=True)
-    of_top = z.gather(-1, top) - second - xp.log(others.masked_fill(alone, 1.0))
-    return xp.where(is_top, of_top.masked_fill(alone, xp.inf), z - largest - xp.log(rest))
+    top = place_of(z.detach(), largest=True)
+    x = z - take(z, top).detach()
+    e = xp.exp(x)
+    rest = put(xp, row_sum(e) - e, top, 1.0)
+    return put(xp, x - xp.log(rest), top, _against_others(xp, z, top)[0])
 
 
 def softplus(xp: Any, x: Tensor) -> Tensor:

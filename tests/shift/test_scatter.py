@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import decal
-from decal.shift._few_labels import from_counts, from_inputs, from_labels, scatter
+from decal.shift._scatter import from_counts, from_inputs, from_labels, scatter
 from helpers.sealed_files import write_sealed
 from oracles.label_shift import scatters
 
@@ -86,7 +86,10 @@ def test_every_frequency_has_its_own_factor(data):
     _, _, model = data
     factors, plain = model._known.scatter.single, uncorrected(model)
     assert np.ptp(factors) > 0.1
-    likelihood, best = model._known.seen.likelihood, model._known.seen.maximum
+    likelihood, best = (
+        model._known.require_observed().likelihood,
+        model._known.require_observed().maximum,
+    )
     found, narrow = model.frequencies, plain.frequencies
     assert np.all((found.lower < narrow.lower) & (found.upper > narrow.upper))
     for k in range(3):  # at the endpoints the profile likelihood has lost what the factor says
@@ -110,7 +113,7 @@ def test_weights_count_like_rows_and_many_labels_change_nothing(data):
     )
     heavy = from_labels(replace(calibrated, weight=3e8), (z, y, np.full(len(y), 1e6)))
     many = replace(calibrated, weight=3e8, covariance=heavy)
-    assert scatter(many, model._known.seen).joint(0.95) == pytest.approx(1, abs=1e-3)
+    assert scatter(many, model._known.require_observed()).joint(0.95) == pytest.approx(1, abs=1e-3)
     left_out = np.append(np.ones(len(y)), 0.0)
     masked = np.append(z, [[0.0, -np.inf, -np.inf]], axis=0)
     some = decal.LabelShift().fit(masked, np.append(y, 0), sample_weight=left_out)
@@ -125,8 +128,10 @@ def test_without_the_labelled_rows_inputs_tell_the_covariance():
     model = decal.LabelShift().fit(*labelled).observe(draw(4000, [0.2, 0.2, 0.6], rng)[0])
     calibrated = model._known.calibrated
     known = contrasts(calibrated.covariance)
-    assert contrasts(from_inputs(calibrated, model._known.seen)) == pytest.approx(known, rel=0.1)
-    fixed = from_inputs(replace(calibrated, scale=1.0), model._known.seen)
+    assert contrasts(from_inputs(calibrated, model._known.require_observed())) == pytest.approx(
+        known, rel=0.1
+    )
+    fixed = from_inputs(replace(calibrated, scale=1.0), model._known.require_observed())
     assert not fixed[3].any()
 
 

@@ -1,4 +1,4 @@
-"""How much more likelihoods scatter because what was learnt rests on few labels: by linearising.
+"""How much more likelihoods scatter because labels are few: to first order, or by a bootstrap.
 
 Estimated from labels are the shifts b and the scale of the calibration, and the frequencies pi of
 the classes. Odds are softmax(scale z + b) / pi, so that only b - log pi and the scale matter, and
@@ -7,15 +7,18 @@ of b - log pi no constant that is added to all classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.numerics import Array, Logits, row_blocks
-from decal.shift._bootstrap import Labelled
-from decal.shift._calibrated import Calibrated
+from decal.shift._calibrated import Calibrated, calibrate
+from decal.shift._likelihood import Likelihood, most_likely
 from decal.shift._observed import Observed
+
+Labelled = tuple[Logits, NDArray[np.intp], Array | None]
+"""Logits, labels and weights."""
 
 LEAST_CURVATURE = 4.0
 """Frequencies lie in [0, 1]: whatever is known, their standard deviation is at most a half."""
@@ -29,18 +32,10 @@ BLOCK_ELEMENTS = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """How statistics of the likelihood scatter, in units of what they would with the true model.
+    """How statistics of the likelihood scatter, in units of what they would with the true model."""
 
-    Attributes
-    ----------
-    variances : (K - 1,) array
-        The statistic of all frequencies is a sum of squares with these variances; at least 1.
-    single : (K,) array
-        The statistic of each frequency is a square with this variance; at least 1.
-    """
-
-    variances: Array
-    single: Array
+    variances: Array  # (K - 1,) of the squares that the statistic of all frequencies sums; >= 1
+    single: Array  # (K,) of the square that is the statistic of each frequency; >= 1
 
     def joint(self, confidence: float) -> float:
         """Factor of the quantile of the statistic of all frequencies; at least 1.
@@ -189,3 +184,62 @@ def _for_all_classes(V: Array, calibrated: Calibrated, present: NDArray[np.intp]
 def _finite(z: Logits) -> Array:
     """Logits with 0 where a class is masked, which weighs nothing there."""
     return np.where(np.isfinite(z), z, 0.0)
+
+
+# By drawing again
+
+
+def inflated(
+    calibrated: Calibrated,
+    observed: Observed,
+    labelled: Labelled,
+    *,
+    anew: bool,
+    confidence: float,
+    draws: int,
+    rng: np.random.Generator,
+) -> tuple[float, float]:
+    """Factors of the statistics of all frequencies, and of one; at least 1.
+
+    Infinite if a class has so few labels that it is often not drawn: nothing is excluded then.
+
+    Both data sets are drawn again. Each time the model is calibrated anew (if wanted), and the
+    likelihood that the frequencies found at first lose is compared with what theory says.
+    """
+    from scipy.stats import chi2
+
+    z, y, w = labelled
+    weights = np.ones(len(y)) if w is None else w
+    unlabelled, truth = observed.likelihood, observed.maximum.frequencies
+    logits = calibrated.logits(unlabelled.ratios)
+    present = np.flatnonzero(calibrated.frequencies)
+    given = calibrated.covariance is not None and not calibrated.covariance.any()
+    statistics: list[float] = []
+    singles: list[float] = []
+    for _ in range(draws):
+        again, drawn = (a * _counts(len(a), rng) for a in (weights, unlabelled.weights))
+        kept, here = again > 0, drawn > 0
+        new = calibrate(z[kept], y[kept], again[kept], None, anew)
+        if given:
+            new = replace(new, frequencies=calibrated.frequencies)
+        if np.any(new.frequencies[present] == 0):
+            statistics.append(np.inf)
+            singles.append(np.inf)
+            continue
+        likelihood = Likelihood(new.odds(logits[here]), drawn[here])
+        best = most_likely(likelihood).value
+        k = int(rng.choice(present))
+        rest = most_likely(likelihood.without(k, float(truth[k]))).value
+        statistics.append(2 * (best - float(likelihood.at(truth[None])[0])))
+        singles.append(2 * (best - rest))
+
+    def inflation(found: list[float], freedom: int) -> float:
+        quantile = np.quantile(found, confidence, method="higher")
+        return max(float(quantile / chi2.ppf(confidence, max(freedom, 1))), 1.0)
+
+    return inflation(statistics, calibrated.freedom), inflation(singles, 1)
+
+
+def _counts(n: int, rng: np.random.Generator) -> Array:
+    """How often each of n rows is drawn, in n draws."""
+    return rng.multinomial(n, np.full(n, 1 / n)).astype(np.float64)

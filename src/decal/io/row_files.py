@@ -11,12 +11,16 @@ What the files hold:
 
 A label is the name of a class or, where no class is called by a whole number, the number of its
 column counted from 0. Columns are matched to the classes of a model, or of another file, by name
-where both have names, by position otherwise. Which columns of a table are classes:
-`decal.io.columns`.
+where both have names, by position otherwise.
+
+All columns of a table that nobody says anything about are taken for classes, but for those that
+look like something else: the index of a data frame, row numbers, identifiers. To take such a column
+for a class moves the endpoints of all others, so it is refused and the user asked to choose.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,11 +32,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_probabilities, check_weights, label_numbers
-from decal._base.data_frames import Index, check_index
-from decal._base.errors import listing, require_all
+from decal._base.data_frames import INDEX, Index, check_index, row_numbers
+from decal._base.errors import InputError, is_whole_number, listing, require_all
 from decal._base.inputs import check_floor, read_logits, require_possible_labels
 from decal._base.numerics import Array, Logits
-from decal.io.columns import ALL, chosen_classes, without_row_numbers
 from decal.io.formats import (
     CHUNK_ELEMENTS,
     Block,
@@ -54,7 +57,8 @@ USUAL_KEYS = {
 }
 """The keys of an .npz, or columns of a table, that are tried when the user names none."""
 
-DISTRIBUTION_ADVICE = "Divide counts by their sum."
+ALL = "*"
+"""The choice of all columns, whatever they look like."""
 
 REMEDY = "Add --probabilities if they are, or export the logits that they were made from"
 
@@ -77,25 +81,9 @@ class Chunk:
 class LogitSource:
     """Logits and what belongs to their rows, read chunk by chunk from open files.
 
-    Attributes
-    ----------
-    files : tuple of DataFile
-        The open files. Leaving the context of the source closes them.
-    logits : Stream
-    labels, weights, truth : Stream or None
-        None if they were not asked for, or are not in the files.
-    classes : tuple of str or None
-        The names of the classes, if known.
-    probabilities : bool
-        Whether the file holds probabilities, whose logarithms are taken.
-    floor : float or None
-        For them, as for `decal.logits_from_probabilities`.
-    guessed : bool
-        Whether the classes are all columns of a table about which the user said nothing.
-    ids : mapping of str to Stream
-        Columns that name the inputs.
-    may_be_empty : bool
-        Whether no rows are fine.
+    What was not asked for, or is not in the files, is None. Of `probabilities` logarithms are
+    taken. The classes are `guessed` if they are all columns of a table about which the user said
+    nothing. Leaving the context closes the files.
     """
 
     files: tuple[DataFile, ...]
@@ -182,7 +170,12 @@ class LogitSource:
                 all_zero=True,
             )
         if self.truth is not None:
-            truth = _distributions(self.truth, start, others["truth"])
+            truth = check_probabilities(
+                others["truth"],
+                name=self.truth.name,
+                place=self.truth.place(start),
+                advice="Divide counts by their sum.",
+            )
         z = self._logits(start, logits)
         if self.labels is not None and labels is not None:
             require_possible_labels(
@@ -210,13 +203,8 @@ class LogitSource:
         )
 
 
-def _distributions(stream: Stream, start: int, block: Block) -> Array:
-    place = stream.place(start)
-    return check_probabilities(block, name=stream.name, place=place, advice=DISTRIBUTION_ADVICE)
-
-
 def _regrouped(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
-    """The same rows in blocks of equal length; the last may be shorter."""
+    """All rows in blocks of equal length; the last may be shorter."""
     held: list[Block] = []
     count = 0
     for block in blocks:
@@ -255,30 +243,20 @@ def open_source(
 
     Parameters
     ----------
-    path : path
-        The file of logits.
-    labels, weights, truth : path, optional
-        Files of their own; by default they are looked for in `path`.
+    path, labels, weights, truth : path
+        The file of logits, and files of what belongs to them if that is not in the same one.
     keys : mapping of str to str, optional
         For "logits", "labels", "weights" or "truth" the key of an .npz or the column of a table.
-    columns : sequence of str, optional
-        The columns of tables that are the classes; ("*",) for all but labels and those to ignore.
-        By default all of these, too, but none may look like an index or like row numbers.
-    ignore : collection of str
-        Columns of tables that are neither classes nor labels.
+    columns, ignore, ids : sequence of str
+        The columns of a table that are classes, ("*",) for all others; that are neither classes nor
+        labels; and those, or arrays of an .npz, that name the inputs.
     classes : sequence of str, optional
         The names of a model's classes, in its order.
-    wanted : collection of str
-        "labels" and "truth", each used if it is there. Weights are used if a file or a key is
-        given.
-    needed : collection of str
-        Those of them whose absence is an error.
-    probabilities : bool
-        Whether the file holds probabilities. The source then yields their logarithms.
-    floor : float, optional
-        For probabilities, as for `decal.logits_from_probabilities`.
-    ids : sequence of str
-        Columns of a table, or arrays of an .npz, that name the inputs.
+    wanted, needed : collection of str
+        "labels" and "truth" that are used if they are there, and those whose absence is an error.
+        Weights are used if a file or a key is given.
+    probabilities, floor
+        As for `decal.Decalibrator`: the source yields logarithms of probabilities.
     constants : mapping of str to str, optional
         Columns that are not in the file because all of its rows have the same value there.
     may_be_empty : bool
@@ -387,10 +365,10 @@ def _open_matrix(
         column = None if chosen else _list_column(name, file)
         if column is not None:
             return open_lists(name, file, column)
-        columns = chosen_classes(name, file, chosen, classes, skip)
+        columns = _chosen_classes(name, file, chosen, classes, skip)
         _require_names(name, file, columns, file.names)
         table = open_table(name, file, columns)
-        return table if classes or chosen else without_row_numbers(table, file)
+        return table if classes or chosen else _without_row_numbers(table, file)
     stream = open_array(name, file, _required_key(name, file, key), dimensions=2)
     if stream.columns is None or classes is None or stream.columns == tuple(classes):
         return stream
@@ -410,8 +388,7 @@ def _open_vector(name: str, file: DataFile, key: str | None) -> Stream:
     if not file.is_table:
         return open_array(name, file, key, dimensions=1)
     assert key is not None
-    table = open_table(name, file, (key,), text=name == "labels")
-    return replace(table, blocks=lambda start: (block[:, 0] for block in table.read(start)))
+    return _only_column(open_table(name, file, (key,), text=name == "labels"))
 
 
 def _open_ids(column: str, file: DataFile) -> Stream:
@@ -423,7 +400,10 @@ def _open_ids(column: str, file: DataFile) -> Stream:
         )
     if not file.is_table:
         return open_array("id", file, column, dimensions=1)
-    table = open_table("id", file, (column,), text=True)
+    return _only_column(open_table("id", file, (column,), text=True))
+
+
+def _only_column(table: Stream) -> Stream:
     return replace(table, blocks=lambda start: (block[:, 0] for block in table.read(start)))
 
 
@@ -437,7 +417,7 @@ def _constant_value(
 
 
 def _constant(name: str, value: str, matrix: Stream) -> Stream:
-    """The same value in every row of a matrix."""
+    """One value in every row of a matrix."""
     constant: Any = value if name == "labels" else float(value)
 
     def blocks(start: int) -> Iterator[Block]:
@@ -479,6 +459,105 @@ def _holds(name: str, file: DataFile, key: str | None) -> bool:
     return key is not None or any(usual in file.names for usual in USUAL_KEYS[name])
 
 
+# Which columns of a table are classes
+
+
+def _chosen_classes(
+    name: str,
+    file: DataFile,
+    columns: Sequence[str],
+    classes: Sequence[str] | None,
+    skip: Collection[str],
+) -> tuple[str, ...]:
+    """The columns of a table that hold the classes, in their order.
+
+    `columns` is the user's choice: names, ALL, or nothing. The names of a model's `classes`, if
+    known, are the columns. Those of `skip` are something else.
+    """
+    if columns and list(columns) != [ALL]:
+        _check_choice(columns, classes, skip)
+        return tuple(classes or columns)
+    if classes:
+        return tuple(classes)
+    # pandas reads a column without a name as "Unnamed: " and its number, and so do we.
+    called = [n or f"Unnamed: {i}" for i, n in enumerate(file.names)]
+    pairs = list(zip(file.names, called, strict=True))
+    kept = [(n, alias) for n, alias in pairs if n not in skip and alias not in skip]
+    found = tuple(n for n, _ in kept)
+    for n, alias in () if columns else kept:
+        if INDEX.fullmatch(n):
+            what = f"the column {n!r}" if n.strip() else "a column without a name"
+            raise _refusal(name, file, what, "which looks like an index", alias, found)
+    return found
+
+
+def _check_choice(
+    columns: Sequence[str], classes: Sequence[str] | None, skip: Collection[str]
+) -> None:
+    for column, times in Counter(columns).items():
+        if times > 1:
+            raise ValueError(f"columns must be distinct: got {column!r} more than once.")
+        if column in skip:
+            raise ValueError(f"columns must not be labels or ignored: got {column!r}.")
+    if classes and set(classes) != set(columns):
+        raise ValueError(
+            f"columns must be the model's classes {listing(classes)}: got {listing(columns)}. "
+            "Leave --columns out, as they are found by their names; rename them in the file if "
+            "they have others."
+        )
+
+
+def _without_row_numbers(stream: Stream, file: DataFile) -> Stream:
+    """A stream that refuses columns of row numbers when its first rows are read."""
+
+    def blocks(start: int) -> Iterator[Block]:
+        first = True
+        for block in stream.read(start):
+            numbers = row_numbers(stream.columns or (), block) if first else None
+            if numbers is not None:
+                reason = "whose whole numbers look like those of rows"
+                what, columns = f"the column {numbers!r}", stream.columns or ()
+                raise _refusal(stream.name, file, what, reason, numbers, columns)
+            first = False
+            yield block
+
+    return replace(stream, blocks=blocks)
+
+
+def _refusal(
+    name: str, file: DataFile, what: str, reason: str, column: str, found: Sequence[str]
+) -> ValueError:
+    others = [n for n in found if n != column and not INDEX.fullmatch(n)]
+    return ValueError(
+        f"{name} must be classes alone: got {what} in {file.path}, {reason}. "
+        f"Leave it out with --ignore {_typed([column])}, or name the classes with "
+        f"--columns {_typed(others)} ('{ALL}' takes all)."
+    )
+
+
+def _typed(names: Sequence[str]) -> str:
+    """Names as one types them after an option, not too many of them."""
+    shown = [f'"{n}"' if "," in n else n for n in names[:12]]
+    return shlex.quote(",".join(shown)) + (",…" if len(names) > len(shown) else "")
+
+
+def labels_are_names(labels: Stream, classes: Sequence[str] | None) -> bool:
+    """Whether labels are names of classes, not numbers of columns, as their first rows tell."""
+    if any(map(is_whole_number, classes or ())):
+        return True
+    first = next(labels.read(), np.empty(0))
+    return not all(is_whole_number(str(label)) for label in np.unique(first.astype(str)))
+
+
+def unlabelled_refusal(path: Any, never: Sequence[str], labelled: Sequence[str]) -> ValueError:
+    """The error about columns of a table that no label names."""
+    return ValueError(
+        f"logits must be classes alone: got {listing(never)} in {path}, which no label names. "
+        f"Leave columns that are no classes out with --ignore {_typed(never)}; if they are "
+        f"classes, name all with --columns {_typed([*labelled, *never])} ('{ALL}' takes all)."
+    )
+
+
 # What is wrong with a file
 
 
@@ -506,16 +585,14 @@ def _contents(file: DataFile) -> str:
     return f", which holds {listing(file.names)}" if file.names else ""
 
 
-def _no_rows(stream: Stream) -> ValueError:
-    return ValueError(f"{stream.name} must have at least one row: got none in {stream.path}.")
+def _no_rows(stream: Stream) -> InputError:
+    return InputError(stream.name, "have at least one row", f"none in {stream.path}")
 
 
-def _different_lengths(logits: Stream, other: Stream) -> ValueError:
+def _different_lengths(logits: Stream, other: Stream) -> InputError:
     def counted(stream: Stream) -> str:
         rows = stream.rows if stream.rows is not None else sum(map(len, stream.read()))
         return f"{rows:,} in {stream.path}"
 
-    return ValueError(
-        f"{other.name} must have as many rows as {logits.name}: "
-        f"got {counted(other)} and {counted(logits)}."
-    )
+    rule = f"have as many rows as {logits.name}"
+    return InputError(other.name, rule, f"{counted(other)} and {counted(logits)}")

@@ -1,0 +1,83 @@
+"""What NumPy, PyTorch and graphs of ONNX spell differently, for formulas over all three.
+
+Such a formula takes the namespace as `xp`, calls what they share, and calls this file for the
+rest. Arrays of NumPy are changed in place where that saves a copy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from decal._base import numerics
+
+Place = Any
+"""One entry of every row: an index of NumPy arrays, or whole numbers (..., 1)."""
+
+
+def fill(a: Any, mask: Any, value: float) -> Any:
+    """A copy of `a` with a value where the mask is true; `a` itself if there is no mask."""
+    if mask is None:
+        return a
+    return np.where(mask, value, a) if isinstance(a, np.ndarray) else a.masked_fill(mask, value)
+
+
+def place_of(a: Any, *, largest: bool) -> Place:
+    """Where the largest, or the smallest, entry of every row is."""
+    if isinstance(a, np.ndarray):
+        return np.arange(len(a)), a.argmax(axis=1) if largest else a.argmin(axis=1)
+    return a.argmax(-1, keepdim=True) if largest else a.argmin(-1, keepdim=True)
+
+
+def take(a: Any, place: Place) -> Any:
+    """(..., 1) the entry of every row at its place."""
+    return a[place][:, None] if isinstance(a, np.ndarray) else a.gather(-1, place)
+
+
+def put(xp: Any, a: Any, place: Place, value: Any) -> Any:
+    """The rows with a value, or with values (..., 1), at their places."""
+    if isinstance(a, np.ndarray):
+        a[place] = value[:, 0] if isinstance(value, np.ndarray) else value
+        return a
+    return xp.where(xp.arange(a.shape[-1], device=a.device) == place, value, a)
+
+
+def extreme(a: Any, *, largest: bool) -> Any:
+    """(..., 1) the largest, or the smallest, entry of every row."""
+    if isinstance(a, np.ndarray):
+        return (np.maximum if largest else np.minimum).reduce(a, axis=1, keepdims=True)
+    return a.amax(-1, keepdim=True) if largest else a.amin(-1, keepdim=True)
+
+
+def row_sum(a: Any) -> Any:
+    """(..., 1) the sum of every row."""
+    if isinstance(a, np.ndarray):
+        return np.add.reduce(a, axis=1, keepdims=True)
+    return a.sum(-1, keepdim=True)
+
+
+def sum_without(xp: Any, a: Any, place: Place) -> Any:
+    """(..., 1) the sum of every row but for the entry at its place."""
+    if not isinstance(a, np.ndarray):
+        return row_sum(put(xp, a, place, 0.0))
+    kept = a[place]
+    a[place] = 0.0
+    found = row_sum(a)
+    a[place] = kept
+    return found
+
+
+def sigmoid(xp: Any, x: Any) -> Any:
+    """1 / (1 + exp(-x)), exact at infinite x."""
+    return numerics.sigmoid(x) if isinstance(x, np.ndarray) else xp.sigmoid(x)
+
+
+def constant(a: Any) -> Any:
+    """The numbers alone, through which no gradient flows."""
+    return a if isinstance(a, np.ndarray) else a.detach()
+
+
+def at_most_one(a: Any) -> Any:
+    """No more than 1; of NumPy arrays, inf / inf is 1, too."""
+    return np.fmin(a, 1.0) if isinstance(a, np.ndarray) else a.clamp(max=1.0)

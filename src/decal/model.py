@@ -1,0 +1,507 @@
+"""Model: what all estimators of decal do in one way, and `load`, which opens a file of any kind.
+
+A kind of model supplies evidence and sets: what it lets in, what it learns from rows, what it
+predicts for rows, and what of it goes into a file.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any, BinaryIO, ClassVar, Generic, Self, TypeVar
+
+from decal._base.checks import check_alpha, check_labels, check_logits
+from decal._base.confidences import FEWEST_NEW_ROWS, Confidences
+from decal._base.data_frames import class_columns, is_frame, require_same_order
+from decal._base.errors import (
+    AnswerWarning,
+    InputError,
+    NotFittedError,
+    frames_within_decal,
+)
+from decal._base.inputs import asked_by_a_search
+from decal._base.markup import table
+from decal._base.settings import FrozenSettings
+from decal.credal import warn_of_width
+from decal.io import model_files
+from decal.io.model_files import Arrays
+from decal.rows import Rows, Schema, require_possible
+
+__all__ = ["Model", "NewInputs", "Saved", "load", "predict_rows", "read_inputs"]
+
+CLASSES_SHOWN = 20
+"""Classes that a notebook lists."""
+
+FAR_FROM_REFERENCE = 10.0
+"""Budgets between a model and its reference that are worth a warning."""
+
+UNLIKE = 1e-3
+"""New inputs are unlike the labelled ones if chance makes them differ so with this probability."""
+
+SAME_ROWS = 1e-9
+"""Distribution functions of confidences that differ by less are of the same rows."""
+
+FEWEST_SETS = 10
+"""Fewer sets say little about their mean width."""
+
+E = TypeVar("E")
+
+
+class Saved:
+    """Something that is kept in one small file (.npz, no pickle)."""
+
+    kind: ClassVar[str]
+    """What the header of its file calls it, see `decal.io.model_files.KINDS`."""
+
+    def packed(self) -> tuple[dict[str, Any], Arrays]:
+        """Plain settings, and arrays, that `unpacked` takes."""
+        raise NotImplementedError
+
+    @classmethod
+    def unpacked(cls, settings: dict[str, Any], arrays: Arrays) -> Self:
+        """From such settings and arrays, which it takes out; ValueError if they are damaged."""
+        raise NotImplementedError
+
+    @classmethod
+    def may_hold(cls, name: str, settings: dict[str, Any]) -> bool:
+        """Whether a file with these settings may hold an array of this name."""
+        raise NotImplementedError
+
+    def save(self, path: str | Path | BinaryIO, *, compressed: bool = True) -> None:
+        """Write all of it to one small file (.npz, no pickle).
+
+        Parameters
+        ----------
+        path : path or file
+            Where to; or a file open for writing bytes. A file that is there is replaced whole.
+        compressed : bool
+            To about three quarters of the size, which takes ten times as long.
+        """
+        model_files.write(path, *self.packed(), kind=self.kind, compressed=compressed)
+
+    @classmethod
+    def load(cls, path: str | Path | BinaryIO) -> Self:
+        """Read what `save` wrote. Runs no code from the file, so files of strangers are safe.
+
+        Parameters
+        ----------
+        path : path or file
+            What `save` wrote; or such a file open for reading bytes.
+        """
+        settings, arrays = model_files.read(path, cls.may_hold, kind=cls.kind)
+        with model_files.intact(path):
+            found = cls.unpacked(settings, arrays)
+        unknown = sorted([*settings, *arrays])
+        if unknown:
+            raise InputError("path", "hold nothing unknown", f"{path} with {unknown}")
+        return found
+
+
+class Model(Saved, FrozenSettings, ABC, Generic[E]):
+    """An estimator: it learns evidence from labelled rows, and predicts credal sets of new ones.
+
+    Settings are frozen. Evidence never changes: it is replaced, under a lock, and readers take it
+    once, so that models may be asked while they learn.
+    """
+
+    alpha: float
+
+    def __init__(self) -> None:
+        self._fitted: E | None = None
+        self._told: set[str] = set()
+        self._lock = threading.Lock()
+
+    # What a kind of model supplies, besides `packed` and `unpacked`
+
+    @abstractmethod
+    def schema(self, fitted: E | None) -> Schema:
+        """What it lets in, before and after it was fitted."""
+
+    @abstractmethod
+    def learn(self, rows: Rows, *, whole: bool = False) -> E:
+        """What labelled rows say; of the `whole` data it may keep them, and warn about them."""
+
+    @abstractmethod
+    def sets(self, rows: Rows, fitted: E, alpha: float) -> Any:
+        """The credal sets of rows."""
+
+    def require_mergeable(self) -> None:
+        """InputError if evidence of several data sets cannot be added."""
+        raise InputError(type(self).__name__, "be fitted on all the data at once")
+
+    @property
+    @abstractmethod
+    def classes(self) -> tuple[str, ...] | None:
+        """The names of the classes, if known."""
+
+    @abstractmethod
+    def described(self) -> tuple[str, str]:
+        """Its settings and, once it was fitted, on what; for `repr`."""
+
+    # Learning
+
+    def fit(
+        self,
+        logits: Any,
+        labels: Any,
+        *,
+        sample_weight: Any = None,
+        classes: Iterable[Any] | None = None,
+    ) -> Self:
+        """Learn from labelled data, forgetting what was learnt before.
+
+        Parameters
+        ----------
+        logits : (n, K) array
+            float32 or float64: log-probabilities up to a constant per row, of any size. -inf masks
+            a class in a row. Take held-out data if the model fits its training data much better
+            than others. Or a `decal.TopLogits`: only the most probable classes of every row. Or a
+            data frame (pandas, polars, PyArrow) with a column per class, named after it. Rows of
+            probabilities get a warning, unless probabilities=True.
+        labels : (n,) array
+            Integers 0..K-1; or names of classes, if these are known. Of a data frame, also the name
+            of a column; whole numbers are names there if a class is called by a whole number. A
+            warning tells if they seem to be of other rows, or the columns in another order. For
+            several labels per input (n, K): 1, 0, and -1 or NaN where nobody knows.
+        sample_weight : (n,) array, optional
+            A weight of 2 counts like two equal rows. Positive ones lie in 1e-100 to 1e100, and
+            span at most twelve decades. Of a data frame, also the name of a column.
+        classes : iterable, optional
+            K names, in the order of the columns, handed on to the credal sets. Of a data frame they
+            are the columns, in the order that you want; by default all that are not labels or
+            weights.
+
+        Returns
+        -------
+        self
+        """
+        return self.fit_rows(self._labelled(logits, labels, sample_weight, classes, None))
+
+    def partial_fit(
+        self,
+        logits: Any,
+        labels: Any,
+        *,
+        sample_weight: Any = None,
+        classes: Iterable[Any] | None = None,
+    ) -> Self:
+        """Learn from one more chunk of labelled data; the result is that of `fit` on all of them.
+
+        Only for reference="model": others need all the data at once. A chunk without rows changes
+        nothing. Parameters are those of `fit`.
+        """
+        self.require_mergeable()
+        known = self._fitted
+        rows = self._labelled(logits, labels, sample_weight, classes, known, whole=False)
+        return self.add(self.learn(rows)) if len(rows) else self
+
+    def merge(self, other: Self) -> Self:
+        """Add what another model has learnt; the result is that of `fit` on both data sets.
+
+        Only for reference="model": others need all the data at once.
+        """
+        kind = type(self).__name__
+        if not isinstance(other, type(self)):
+            raise InputError("other", f"be a {kind}", f"a {type(other).__name__}")
+        self.require_mergeable()
+        other.require_mergeable()
+        for name in ("directions", "probabilities"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise InputError("other", f"have {name}={mine}", f"{theirs}")
+        self._told |= other._told
+        return self.add(other.fitted)
+
+    def _labelled(
+        self,
+        logits: Any,
+        labels: Any,
+        sample_weight: Any,
+        classes: Iterable[Any] | None,
+        fitted: E | None,
+        *,
+        whole: bool = True,
+    ) -> Rows:
+        """Labelled rows after every check, of the classes that are known."""
+        schema = self.schema(fitted)
+        rows = Rows.read(
+            logits,
+            labels,
+            sample_weight=sample_weight,
+            classes=classes,
+            schema=schema,
+            empty=not whole,
+            whole=whole,
+        )
+        return require_possible(rows, schema)
+
+    def fit_rows(self, rows: Rows) -> Self:
+        """As `fit`, of rows that were read before."""
+        fitted = self.learn(rows, whole=True)
+        with self._lock:
+            self._fitted, self._told = fitted, set()
+        return self
+
+    def add(self, more: E) -> Self:
+        """Add evidence of other data."""
+        with self._lock:
+            self._fitted = more if self._fitted is None else self._fitted + more  # type: ignore[operator]
+        return self
+
+    def unfitted(self) -> Self:
+        """A model with these settings that has learnt nothing."""
+        model = self._with()
+        model._fitted = None
+        return model
+
+    @property
+    def fitted(self) -> E:
+        """All that was learnt. Readers take it once: it may be replaced, but never changes."""
+        fitted = self._fitted
+        if fitted is None:
+            kind = type(self).__name__
+            raise NotFittedError(
+                f"this {kind} must be fitted first: it has seen no data. Call fit."
+            )
+        return fitted
+
+    # Asking
+
+    def predict(self, logits: Any, *, alpha: Any = None, ids: Any = None) -> Any:
+        """The credal sets of new inputs.
+
+        Parameters
+        ----------
+        logits : (n, K) array
+            Of the same model, -inf where a class is masked; or a `decal.TopLogits`, or a
+            `decal.llm.LabelMasses`. The columns of a data frame are found by the names of the
+            classes, in whatever order they stand. No rows give no sets. A warning tells, once, if
+            the model is surer of 100 inputs or more than of the labelled ones, or less sure.
+        alpha : float, optional
+            Level in [0, 1]; by default the one given at construction.
+        ids : str, list of str, or (n,) array, optional
+            What names the inputs: columns of a data frame, or values. By default the index of a
+            pandas DataFrame. They stay with the sets, see `CredalSet.index`.
+
+        Returns
+        -------
+        CredalSet
+            With float64 bounds; its `point` is the reference model's prediction. O(n K) time.
+        """
+        fitted, level = self.fitted, self.level(alpha)
+        rows = self.read(logits, ids=ids)
+        sets = self.sets(rows, fitted, level)
+        if hasattr(rows.logits, "predicted_by"):  # as sure as their bounds, which differ
+            return sets if rows.ids is None else sets.with_index(rows.ids)
+        NewInputs(self, level).add(rows, sets).warn()
+        return sets if rows.ids is None else sets.with_index(rows.ids)
+
+    def read(self, logits: Any, labels: Any = None, *, ids: Any = None, empty: bool = True) -> Rows:
+        """New inputs, and labels if there are some, after every check: what `predict_rows` takes.
+
+        Parameters
+        ----------
+        logits, ids
+            As for `predict`.
+        labels : (n,) array, optional
+            As for `fit`.
+        empty : bool
+            Whether no rows are fine.
+        """
+        return Rows.read(logits, labels, ids=ids, schema=self.schema(self.fitted), empty=empty)
+
+    def predict_rows(self, rows: Rows, *, alpha: Any = None) -> Any:
+        """As `predict`, of rows that were read before; it warns of nothing."""
+        sets = self.sets(rows, self.fitted, self.level(alpha))
+        return sets if rows.ids is None else sets.with_index(rows.ids)
+
+    def level(self, alpha: Any) -> float:
+        """A level in [0, 1]; by default the one given at construction."""
+        return self.alpha if alpha is None else check_alpha(alpha)
+
+    def confidences(self) -> Confidences | None:
+        """How sure the classifier was of the labelled rows, if that was kept."""
+        return None
+
+    # Keeping
+
+    def __repr__(self) -> str:
+        settings, fitted = self.described()
+        return f"{type(self).__name__}({settings}), {fitted or 'not fitted'}"
+
+    def columns(self) -> dict[str, list[str]]:
+        """What a notebook lists of every class, by its heading."""
+        return {}
+
+    def _repr_html_(self) -> str:
+        columns = {} if self._fitted is None else self.columns()
+        rows = list(zip(*columns.values(), strict=True))
+        more = len(rows) - CLASSES_SHOWN
+        note = f"and {more:,} more" if more > 0 else ""
+        return table(repr(self), [*columns], rows[:CLASSES_SHOWN], note=note)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
+
+
+def require_model_reference(reference: str) -> None:
+    """InputError if evidence is measured from a reference that needs all the data at once."""
+    if reference != "model":
+        raise InputError(
+            "reference",
+            "be 'model' to merge or partial_fit",
+            f"{reference!r}, whose recentering needs all the data at once",
+            "Use fit.",
+        )
+
+
+def described_inputs(model: Any) -> str:
+    """What `repr` says of directions other than class shifts, and of probabilities."""
+    names = tuple(direction.name for direction in model.directions)
+    text = "" if names == ("class",) else f", directions={names}"
+    if model.probabilities:
+        text += ", probabilities=True"
+        text += "" if model.floor is None else f", floor={model.floor:g}"
+    return text
+
+
+def shift_columns(model: Any) -> dict[str, list[str]]:
+    """How far the logit of every class may move, if it may, for a notebook."""
+    if not any(direction.name == "class" for direction in model.directions):
+        return {}
+    shifts = model.shifts()
+    ends = {"least shift": shifts.lower, "greatest shift": shifts.upper}
+    return {heading: [f"{t:+.3f}" for t in values] for heading, values in ends.items()}
+
+
+class NewInputs:
+    """What is noticed of new inputs, over all chunks of them, and told once per model.
+
+    Parameters
+    ----------
+    model : Model
+        What predicts them.
+    alpha : float
+        The level.
+    """
+
+    def __init__(self, model: Model[Any], alpha: float) -> None:
+        self.model, self.alpha = model, alpha
+        self.rows, self._width = 0, 0.0
+        self._seen: Confidences | None = None
+
+    def add(self, rows: Rows, sets: Any) -> Self:
+        """Take note of some inputs and their sets."""
+        n = len(rows)
+        enough = n >= FEWEST_NEW_ROWS or self._seen is not None
+        if enough and self.model.confidences() is not None and "unlike" not in self.model._told:
+            more = Confidences.of(rows.logits)
+            self._seen = more if self._seen is None else self._seen + more
+        self.rows += n
+        self._width += float((sets.upper - sets.lower).mean()) * n if n else 0.0
+        return self
+
+    @property
+    def mean_width(self) -> float:
+        """Of all intervals."""
+        return self._width / self.rows
+
+    def warn(self) -> None:
+        """Tell, once each, of inputs unlike the labelled ones and of sets that exclude nothing."""
+        if asked_by_a_search():  # until searches call predict_rows
+            return
+        told = self.model._told
+        if self._seen is not None:
+            self._warn_if_unlike(self._seen, told)
+        if self.alpha > 0 and self.rows >= FEWEST_SETS and "vacuous" not in told:
+            warn_of_width(self.mean_width, self.alpha, told)
+
+    def _warn_if_unlike(self, new: Confidences, told: set[str]) -> None:
+        """The first inputs that are not the labelled ones settle it."""
+        fitted = self.model.confidences()
+        if fitted is None or new.rows < FEWEST_NEW_ROWS or fitted.distance(new) < SAME_ROWS:
+            return
+        told.add("unlike")
+        p = fitted.p_value(new)
+        if p < UNLIKE:
+            warnings.warn(
+                f"logits must come as those that fit was given: got a mean confidence of "
+                f"{new.mean:.2f} on {new.rows:,.0f} inputs, and {fitted.mean:.2f} on the labelled "
+                f"ones (p = {p:.1g}). If the model was trained on these, fit on held-out data; if "
+                "the inputs are of another kind, the labels say little about them.",
+                AnswerWarning,
+                stacklevel=frames_within_decal(),
+            )
+
+
+def read_inputs(
+    model: Any, logits: Any, labels: Any = None, *, name: str = "logits", **beside: Any
+) -> Rows:
+    """Inputs, and their labels if given, of any model that predicts credal sets from logits.
+
+    Of `beside`, which is what else there is of these rows, only the order is checked. A model that
+    is not decal's own reads its logits itself.
+    """
+    require_takes_logits(model)
+    if labels is not None:
+        require_classes(model)
+    require_same_order(**{name: logits}, labels=labels, **beside)
+    if isinstance(model, Model):
+        return model.read(logits, labels, empty=False)
+    classes = getattr(model, "classes", None)
+    if is_frame(logits):
+        logits, _ = class_columns(logits, classes, name=name)
+    z = check_logits(logits, name=name, masked=True)
+    if labels is not None:
+        labels = check_labels(labels, rows=len(z), classes=z.shape[1], names=classes)
+    return Rows(z, labels, classes=classes)
+
+
+def predict_rows(model: Any, rows: Rows, alpha: float) -> Any:
+    """The credal sets that any model predicts for rows that `read_inputs` read."""
+    if isinstance(model, Model):
+        return model.predict_rows(rows, alpha=alpha)
+    return model.predict(rows.logits, alpha=alpha)
+
+
+def require_takes_logits(model: Any) -> None:
+    """InputError about a model that predicts from features, as a CredalClassifier does."""
+    if hasattr(model, "predict_logits"):
+        fact = f"{type(model).__name__}, which takes features"
+        remedy = (
+            "Of a CredalClassifier pass clf.decalibrator_, and clf.predict_logits(X) as logits."
+        )
+        raise InputError("model", "be a Decalibrator", fact, remedy)
+
+
+def require_classes(model: Any) -> None:
+    """InputError about a model that does not predict one of several classes from logits."""
+    require_takes_logits(model)
+    if hasattr(type(model), "answers"):
+        raise InputError(
+            "model",
+            "tell classes that exclude each other",
+            f"a {type(model).__name__}, which answers a question per label",
+            "Fit a Decalibrator per label, on the logits [0, z].",
+        )
+
+
+def load(path: str | Path | BinaryIO) -> Any:
+    """The model, triage or classifier in a file that `save` wrote, of whatever kind.
+
+    Runs no code from the file, so files of strangers are safe.
+
+    Parameters
+    ----------
+    path : path or file
+        What `save` wrote; or such a file open for reading bytes.
+    """
+    module, _, name = model_files.KINDS[model_files.kind_of(path)].rpartition(".")
+    return resolve_name(f"{module}:{name}").load(path)

@@ -1,0 +1,612 @@
+"""MultiLabelDecalibrator: classifiers that answer a question per label, with a sigmoid each.
+
+The logit of a label is its log-odds against its absence. Shifting it is a decalibration of two
+classes, so every label has an interval of its own, learnt from the inputs whose answer is known.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.checks import (
+    DEFAULT_ALPHA,
+    check_alpha,
+    check_choice,
+    check_class_names,
+    check_count,
+    check_flag,
+)
+from decal._base.confidences import Confidences
+from decal._base.errors import FitWarning, InputError, frames_within_decal
+from decal._base.numerics import Array, Logits, budget, for_each_block, sigmoid
+from decal.credal import MultiLabelCredalSet
+from decal.directions import (
+    BUILT_IN,
+    REFERENCES,
+    RESIDUAL_TOLERANCE,
+    WEIGHT_ROUND_OFF,
+    Direction,
+    Endpoints,
+    Inputs,
+    LabelledLogits,
+    LabelMargins,
+    Local,
+    Reference,
+    ScaleSummary,
+    Temperature,
+    best_model,
+    direction_named,
+    local_box,
+    parse_directions,
+    plausible_shifts,
+    summarise_label_margins,
+)
+from decal.io.model_files import Arrays
+from decal.model import (
+    FAR_FROM_REFERENCE,
+    Model,
+    described_inputs,
+    require_model_reference,
+    shift_columns,
+)
+from decal.rows import Answers, Rows, Schema, check_floor
+
+__all__ = ["MultiLabelDecalibrator"]
+
+LABEL_ARRAYS = ("center", "scale", "distance", "present", "absent")
+"""Arrays (L,) of every model file."""
+
+KEPT_LEVELS = 16
+"""Levels whose endpoints are kept, so that they are not solved for again."""
+
+
+class MultiLabelDecalibrator(Model["LabelEvidence"]):
+    """Turns logits of labels that do not exclude each other into intervals of their probabilities.
+
+    For models with a sigmoid per label: tags of a photograph, topics of a text, findings of a scan.
+    A shift of one label's logit is plausible at level alpha if the likelihood of that label's
+    answers under the shifted model, relative to the reference model, is at least alpha.
+
+    Parameters
+    ----------
+    alpha : float
+        Level in [0, 1]. Smaller is more cautious. Every other alpha is available in `predict`.
+    likelihood : str
+        "mean" bounds the geometric-mean likelihood ratio per answer of a label, "sum" that of all
+        its answers, as for `Decalibrator`.
+    reference : str
+        "model", "best" or "halfway", as for `Decalibrator`, for each label by itself.
+    directions : iterable
+        What may move: "class", the logit of a label by a shift; "temperature", by a factor;
+        "local", anything close to the prediction. Also `decal.Temperature` and `decal.Local`.
+    probabilities : bool
+        Whether this model is given probabilities, each of its label, instead of logits.
+    floor : float, optional
+        With probabilities: these are kept so far from 0 and from 1. By default only 0 and 1
+        themselves change, by 2e-308, unless an answer contradicts them.
+
+    See Also
+    --------
+    Decalibrator : For inputs that belong to one of several classes.
+    MultiLabelCredalSet : What `predict` returns.
+
+    Notes
+    -----
+    Equal to a `Decalibrator` per label, on the logits [0, z], but shifts of all labels are learnt
+    and solved for at once: one pass over the data, O(n L) time, memory that does not grow with n.
+    Scales, and reference="best", take a pass per label.
+
+    Examples
+    --------
+    >>> import decal
+    >>> logits = [[2.0, -1.0], [1.5, 0.3], [-0.3, 0.9], [-1.0, -2.0]]
+    >>> answers = [[1, 0], [1, -1], [0, 1], [1, 0]]  # -1: nobody knows
+    >>> d = decal.MultiLabelDecalibrator(alpha=0.9).fit(logits, answers, classes=["dog", "cat"])
+    >>> d.predict([[0.5, 0.0]])
+    MultiLabelCredalSet: 1 input, 2 labels, mean width 0.492
+      0  dog [0.492, 0.958]  cat [0.197, 0.715]
+    """
+
+    def __init__(
+        self,
+        alpha: float = DEFAULT_ALPHA,
+        *,
+        likelihood: str = "mean",
+        reference: str = "model",
+        directions: Iterable[str | Direction] = ("class",),
+        probabilities: bool = False,
+        floor: float | None = None,
+    ) -> None:
+        self.alpha = check_alpha(alpha)
+        self.likelihood = check_choice(likelihood, "likelihood", ("mean", "sum"))
+        self.reference = check_choice(reference, "reference", tuple(REFERENCES))
+        self.directions = parse_directions(directions)
+        foreign = [d.name for d in self.directions if type(d) not in BUILT_IN.values()]
+        if foreign:
+            rule = f"be of {', '.join(BUILT_IN)} for labels"
+            raise InputError("directions", rule, ", ".join(foreign))
+        self.probabilities = check_flag(probabilities, "probabilities")
+        self.floor = check_floor(floor, self.probabilities)
+        super().__init__()
+
+    # Learning
+
+    def schema(self, fitted: LabelEvidence | None) -> Schema:
+        """What it lets in: a logit, or probability, and an answer per label."""
+        return Schema(
+            len(fitted.present) if fitted else None,
+            fitted.classes if fitted else None,
+            self.probabilities,
+            self.floor,
+            answers=True,
+            zeros_seen=fitted is not None and bool(fitted.absent.any()),
+        )
+
+    def learn(self, rows: Rows, *, whole: bool = False) -> LabelEvidence:
+        """What the answers of rows say, for each label by itself."""
+        rows = rows.counted()
+        if whole or self._fitted is None:
+            found = Confidences.of_answers(rows.logits, rows.labels, rows.weights)
+            found.warn_of_other_order(None)
+        learnt = LabelEvidence.of(self.directions, rows, reference=self.reference)
+        self._warn_if_far(learnt)
+        return learnt
+
+    def require_mergeable(self) -> None:
+        """InputError if the reference needs all the data at once."""
+        require_model_reference(self.reference)
+
+    def _warn_if_far(self, learnt: LabelEvidence) -> None:
+        """Warn if the reference of a label is much further away than anything may move."""
+        allowed = np.full(len(learnt.weight), budget(self.alpha))
+        if self.likelihood == "sum":
+            allowed /= np.where(learnt.weight > 0, learnt.weight, 1.0)
+        far = np.flatnonzero((allowed > 0) & (allowed < learnt.distance / FAR_FROM_REFERENCE))
+        if far.size:
+            k = int(far[0])
+            warnings.warn(
+                f"the model is {learnt.distance[k]:.3g} nats per answer from its reference for "
+                f"label {called(learnt.classes, k)!r}, and alpha = {self.alpha:g} allows "
+                f"{allowed[k]:.2g}: its own predictions are implausible for {far.size} of "
+                f"{len(allowed)} labels",
+                FitWarning,
+                stacklevel=frames_within_decal(),
+            )
+
+    # Asking
+
+    def shifts(self, alpha: Any = None) -> Endpoints:
+        """How far each label's logit may move, (L,); needs "class" among the directions.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level in [0, 1]; by default the one given at construction.
+        """
+        return self._steps("class", alpha)
+
+    def scales(self, alpha: Any = None) -> Endpoints:
+        """By how much each label's logit may be scaled, (L,); needs "temperature".
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level in [0, 1]; by default the one given at construction.
+        """
+        return self._steps("temperature", alpha)
+
+    def _steps(self, name: str, alpha: Any) -> Endpoints:
+        names = [direction.name for direction in self.directions]
+        if name not in names:
+            raise ValueError(f"directions must include {name!r}: got {', '.join(names)}.")
+        return self._solved(self.fitted, self.level(alpha))[names.index(name)]
+
+    def _solved(self, learnt: LabelEvidence, alpha: float) -> tuple[Endpoints, ...]:
+        """The endpoints of every direction, solved for once: (L,) each."""
+        key = self.likelihood, alpha
+        found = learnt.solved.get(key)
+        if found is None:
+            budgets = np.full(len(learnt.present), budget(alpha))
+            if self.likelihood == "mean":
+                known = learnt.weight > 0
+                budgets[known] *= learnt.weight[known]
+            found = tuple(
+                endpoints(d, learnt, budgets, alpha, self.reference) for d in self.directions
+            )
+            for oldest in [*learnt.solved][: max(0, len(learnt.solved) - KEPT_LEVELS + 1)]:
+                learnt.solved.pop(oldest, None)
+            learnt.solved[key] = found
+        return found
+
+    def sets(self, rows: Rows, fitted: LabelEvidence, alpha: float) -> MultiLabelCredalSet:
+        """The intervals of rows; that of a label without any answer is [0, 1]."""
+        z, steps = rows.logits, self._solved(fitted, alpha)
+        low, high, point = np.empty((3, *z.shape))
+        unknown = fitted.weight == 0
+
+        def block(some: slice) -> None:
+            r = fitted.recentered(z[some].astype(np.float64))
+            point[some] = sigmoid(r)
+            low[some], high[some] = point[some], point[some]
+            for direction, found in zip(self.directions, steps, strict=True):
+                least, greatest = probability_range(direction, r, found)
+                np.minimum(low[some], least, out=low[some])
+                np.maximum(high[some], greatest, out=high[some])
+            if unknown.any():
+                low[some, unknown], high[some, unknown] = 0.0, 1.0
+
+        for_each_block(block, *z.shape)
+        return MultiLabelCredalSet.unchecked(low, high, point, fitted.classes)
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The names of the labels, if known."""
+        return None if self._fitted is None else self._fitted.classes
+
+    @property
+    def examples(self) -> int:
+        """Number of inputs, of positive weight, learnt from."""
+        return self.fitted.rows
+
+    @property
+    def answers(self) -> tuple[Array, Array]:
+        """(absent, present), (L,) each: total weight of the answers 0 and 1 of each label."""
+        return self.fitted.absent.copy(), self.fitted.present.copy()
+
+    # Keeping
+
+    def described(self) -> tuple[str, str]:
+        """Its settings and, once it was fitted, on what; for `repr`."""
+        settings = (
+            f"alpha={self.alpha:g}, likelihood={self.likelihood!r}, reference={self.reference!r}"
+        ) + described_inputs(self)
+        if self._fitted is None:
+            return settings, ""
+        L = len(self._fitted.present)
+        return settings, f"fitted on {self.examples:,} examples of {L:,} label{'s' * (L != 1)}"
+
+    def columns(self) -> dict[str, list[str]]:
+        """What a notebook lists of every label."""
+        absent, present = self.answers
+        names = self.classes or tuple(str(k) for k in range(len(present)))
+        answers = {"yes": present, "no": absent}
+        columns = {heading: [f"{w:,.6g}" for w in found] for heading, found in answers.items()}
+        return {"label": list(names)} | columns | shift_columns(self)
+
+    kind = "multilabel"
+
+    @classmethod
+    def may_hold(cls, name: str, settings: dict[str, Any]) -> bool:  # noqa: ARG003
+        """Whether a file may hold an array of this name."""
+        return name in LABEL_ARRAYS or name.startswith(("class.", "temperature."))
+
+    def packed(self) -> tuple[dict[str, Any], Arrays]:
+        """Plain settings, and arrays, that `unpacked` takes."""
+        fitted = self.fitted
+        settings = {
+            "alpha": self.alpha,
+            "likelihood": self.likelihood,
+            "reference": self.reference,
+            "directions": [[d.name, d.settings()] for d in self.directions],
+            "probabilities": self.probabilities,
+            "floor": self.floor,
+            "rows": fitted.rows,
+            "classes": fitted.classes,
+        }
+        return settings, fitted.arrays()
+
+    @classmethod
+    def unpacked(cls, settings: dict[str, Any], arrays: Arrays) -> Self:
+        """From such settings and arrays, which it takes out; ValueError if they are damaged."""
+        version, rows = settings.pop("version"), settings.pop("rows")
+        names = settings.pop("classes" if version > 3 else "names")
+        directions = [direction_named(*d) for d in settings.pop("directions")]
+        given = {name: settings.pop(name) for name in [*settings]}
+        model = cls(given.pop("alpha"), directions=directions, **given)
+        told = model.reference, rows, names, arrays
+        model._fitted = LabelEvidence.restore(model.directions, *told)
+        return model
+
+
+@dataclass(frozen=True)
+class LabelEvidence:
+    """What answers say about L labels. Immutable: learning more makes a new one.
+
+    Attributes
+    ----------
+    rows : int
+        Inputs of positive weight.
+    present, absent : (L,) arrays
+        Weight of the inputs known to have, and known not to have, a label.
+    center, scale : (L,) arrays
+        The reference model: scale * logits + center.
+    distance : (L,) array
+        Nats per answer by which it is better than the model.
+    margins : LabelMargins or None
+        The evidence of shifts.
+    ladders : tuple of ScaleSummary or None
+        That of scales, per label; None of a label without an answer. Empty without a temperature.
+    classes : tuple of str, or None
+        The names of the labels.
+    """
+
+    rows: int
+    present: Array
+    absent: Array
+    center: Array
+    scale: Array
+    distance: Array
+    margins: LabelMargins | None
+    ladders: tuple[ScaleSummary | None, ...]
+    classes: tuple[str, ...] | None
+    solved: dict[tuple[str, float], tuple[Endpoints, ...]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    @classmethod
+    def of(cls, directions: Iterable[Direction], rows: Rows, *, reference: str) -> Self:
+        """What rows of positive weight say: logits and answers (n, L)."""
+        directions, (n, L) = tuple(directions), rows.shape
+        z, y, w, names = rows.logits, rows.labels, rows.weights, rows.classes
+        weights = np.ones(n) if w is None else w
+        present, absent = weights @ (y == 1), weights @ (y == 0)
+        center, scale, distance = np.zeros(L), np.ones(L), np.zeros(L)
+        if reference != "model":
+            _require_both_answers(present, absent, names, reference)
+            moves = any(direction.moves_scale for direction in directions)
+            for k in range(L):
+                found = _best(_one_label(z, y, w, k), moves, reference, called(names, k))
+                center[k], scale[k] = found.center[1] - found.center[0], found.scale
+                distance[k] = found.distance
+        known = cls(n, present, absent, center, scale, distance, None, (), names)
+        moved = z if reference == "model" else known.recentered(z)
+        margins, ladders = None, []
+        for direction in directions:
+            if isinstance(direction, Temperature):
+                for k in range(L):
+                    data = _one_label(moved, y, w, k)
+                    ladders.append(direction.summarise(data) if len(data.labels) else None)
+            elif not isinstance(direction, Local):
+                margins = summarise_label_margins(moved, y, w)
+        return replace(known, margins=margins, ladders=tuple(ladders))
+
+    @property
+    def weight(self) -> Array:
+        """(L,) weight of the inputs with an answer."""
+        return self.present + self.absent
+
+    def __add__(self, other: LabelEvidence) -> LabelEvidence:
+        """What both data sets say together."""
+        L = len(self.present)
+        if len(other.present) != L:
+            raise ValueError(f"other must have {L} labels: got {len(other.present)}.")
+        if self.classes and other.classes and self.classes != other.classes:
+            raise ValueError(f"other must have the labels {self.classes}: got {other.classes}.")
+        margins = None
+        if self.margins is not None and other.margins is not None:
+            margins = self.margins + other.margins
+        ladders = (
+            a if b is None else b if a is None else a + b
+            for a, b in zip(self.ladders, other.ladders, strict=True)
+        )
+        return replace(
+            self,
+            rows=self.rows + other.rows,
+            present=self.present + other.present,
+            absent=self.absent + other.absent,
+            margins=margins,
+            ladders=tuple(ladders),
+            classes=self.classes or other.classes,
+            solved={},
+        )
+
+    def recentered(self, logits: Logits) -> Array:
+        """(n, L) logits of the reference model."""
+        found: Array = logits * self.scale + self.center
+        return found
+
+    # Keeping
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Plain arrays; those of a direction's evidence begin with its name."""
+        found: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in LABEL_ARRAYS}
+        if self.margins is not None:
+            found |= {f"class.{name}": array for name, array in self.margins.arrays().items()}
+        for k, ladder in enumerate(self.ladders):
+            if ladder is not None:
+                found |= {f"temperature.{k}.{name}": a for name, a in ladder.arrays().items()}
+        return found
+
+    @classmethod
+    def restore(
+        cls,
+        directions: Iterable[Direction],
+        reference: str,
+        rows: Any,
+        names: Any,
+        arrays: dict[str, NDArray[Any]],
+    ) -> Self:
+        """Take what was learnt out of the arrays; ValueError if they are damaged."""
+        own = {name: arrays.pop(name) for name in LABEL_ARRAYS}
+        _require_sound(own, reference)
+        L, weights = len(own["center"]), np.concatenate([own["present"], own["absent"]])
+        margins, ladders = None, []
+        for direction in directions:
+            if isinstance(direction, Temperature):
+                parts = [_taken(arrays, f"temperature.{k}.") for k in range(L)]
+                ladders = [direction.restore(part) if part else None for part in parts]
+                totals = own["present"] + own["absent"]
+                for ladder, total in zip(ladders, totals, strict=True):
+                    found = 0.0 if ladder is None else ladder.weight
+                    if abs(found - total) > WEIGHT_ROUND_OFF * total or (
+                        ladder and len(ladder.seen) != 2
+                    ):
+                        raise ValueError("evidence and labels must be of the same data")
+            elif not isinstance(direction, Local):
+                margins = LabelMargins.from_arrays(_taken(arrays, "class."))
+                weight = np.concatenate([margins.label_weight, margins.other_weight])
+                if weight.shape != weights.shape or not np.allclose(
+                    weight, weights, rtol=WEIGHT_ROUND_OFF
+                ):
+                    raise ValueError("evidence and labels must be of the same data")
+                if reference == "best":
+                    margins.require_best()
+        return cls(
+            rows=check_count(rows, "rows"),
+            present=own["present"],
+            absent=own["absent"],
+            center=own["center"],
+            scale=own["scale"],
+            distance=own["distance"],
+            margins=margins,
+            ladders=tuple(ladders),
+            classes=check_class_names(names, L),
+        )
+
+
+def _require_sound(own: dict[str, NDArray[Any]], reference: str) -> None:
+    """ValueError if arrays of L numbers each cannot be those of a model."""
+    L = len(own["center"])
+    for name, array in own.items():
+        if array.shape != (L,) or array.dtype != np.float64 or not np.isfinite(array).all():
+            raise ValueError(f"{name} must be {L} finite numbers")
+    negative = (own["present"] < 0).any() or (own["absent"] < 0).any()
+    if L == 0 or (own["scale"] <= 0).any() or negative:
+        raise ValueError("weights must not be negative, and scales positive")
+    moved = own["center"].any() or own["distance"].any() or (own["scale"] != 1).any()
+    if reference == "model" and moved:
+        raise ValueError("center, scale and distance must be those of the model itself")
+    if (own["distance"] < -WEIGHT_ROUND_OFF).any():
+        raise ValueError("distance must not be negative")
+
+
+def _taken(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """The arrays whose names begin so, taken out of the dictionary."""
+    mine = [name for name in arrays if name.startswith(prefix)]
+    return {name.removeprefix(prefix): arrays.pop(name) for name in mine}
+
+
+# One label at a time
+
+
+def called(names: tuple[str, ...] | None, k: int) -> str:
+    """The name of a label, or its number."""
+    return names[k] if names else str(k)
+
+
+def two_classes(z: Array) -> Array:
+    """(..., 2) logits of the absence and the presence of a label, finite or -inf."""
+    sure = np.isposinf(z)
+    return np.stack([np.where(sure, -np.inf, 0.0), np.where(sure, 0.0, z)], axis=-1)
+
+
+def _one_label(z: Logits, y: Answers, w: Array | None, k: int) -> LabelledLogits:
+    """The inputs with an answer for one label, as a problem of two classes."""
+    known = y[:, k] >= 0
+    logits = two_classes(z[known, k].astype(np.float64))
+    weights = None if w is None else w[known]
+    return LabelledLogits(logits, np.zeros(2), y[known, k].astype(np.intp), weights)
+
+
+def _best(data: LabelledLogits, scale: bool, reference: str, name: str) -> Reference:
+    try:
+        return best_model(data.logits, data.labels, data.weights, scale=scale, name=reference)
+    except (ValueError, ArithmeticError) as error:
+        raise type(error)(f"label {name!r}: {error}") from error
+
+
+def _require_both_answers(
+    present: Array, absent: Array, names: tuple[str, ...] | None, reference: str
+) -> None:
+    one = np.flatnonzero((present == 0) | (absent == 0))
+    if one.size:
+        k = int(one[0])
+        raise ValueError(
+            f"labels must have both answers, 0 and 1, for reference={reference!r}: got one at most "
+            f"for label {called(names, k)!r}, one of {len(one)} such labels. Leave it out, or use "
+            "reference='model'."
+        )
+
+
+# How far every label may move, and where its probability gets to: two classes, in closed form
+
+
+def endpoints(
+    direction: Direction, learnt: LabelEvidence, budgets: Array, alpha: float, reference: str
+) -> Endpoints:
+    """(L,) how far a direction may move for every label, within budgets (L,) in nats."""
+    if isinstance(direction, Local):
+        weight = np.where(learnt.weight > 0, learnt.weight, 1.0)
+        return Endpoints(np.zeros_like(budgets), budgets / weight, 0.0, alpha, 0.0)
+    if isinstance(direction, Temperature):
+        return _scale_endpoints(direction, learnt, budgets, alpha)
+    assert learnt.margins is not None
+    found = plausible_shifts(
+        learnt.margins, budgets[None], Reference(learnt.center, name=reference)
+    )
+    _require_solved(found.residual)
+    return replace(found, lower=found.lower[0], upper=found.upper[0], alpha=alpha)
+
+
+def _require_solved(residual: float) -> None:
+    if residual > RESIDUAL_TOLERANCE:
+        raise ArithmeticError(
+            f"the endpoints miss their budget by {residual:.2g} nats per example. This should not "
+            "happen: please report it with your data."
+        )
+
+
+def _scale_endpoints(
+    direction: Temperature, learnt: LabelEvidence, budgets: Array, alpha: float
+) -> Endpoints:
+    """Plausible scales (L,), relative to those of the reference."""
+    lower, upper = np.zeros_like(budgets), np.full_like(budgets, np.inf)
+    residual = error = 0.0
+    for k, ladder in enumerate(learnt.ladders):
+        if ladder is None:
+            continue
+        reference = Reference(np.zeros(2), float(learnt.scale[k]))
+        one = direction.endpoints(ladder, budgets[k : k + 1], reference)
+        lower[k], upper[k] = one.lower[0], one.upper[0]
+        residual, error = max(residual, one.residual), max(error, one.error)
+    _require_solved(residual)
+    return Endpoints(lower, upper, learnt.scale, alpha, residual, error)
+
+
+def probability_range(direction: Direction, r: Array, found: Endpoints) -> tuple[Array, Array]:
+    """The least and greatest probability (n, L) while one direction moves."""
+    if isinstance(direction, Local):
+        return _local_range(direction, r, found)
+    # With two classes a probability is monotone in the scale, too: there is no peak in between.
+    scaled = isinstance(direction, Temperature)
+    still = np.isinf(r) | (scaled & (r == 0))
+    with np.errstate(invalid="ignore"):
+        moved = ((t * r if scaled else t + r) for t in (found.lower, found.upper))
+        ends = [sigmoid(np.where(still, r, m)) for m in moved]
+    return np.minimum(*ends), np.maximum(*ends)
+
+
+def _local_range(direction: Local, r: Array, found: Endpoints) -> tuple[Array, Array]:
+    """Those of the balls, a label at a time only if their radii differ."""
+    settings = direction.mix, direction.by_entropy
+
+    def box(z: Array, radius: float) -> tuple[Array, Array]:
+        inputs = Inputs(two_classes(z.ravel()), np.zeros(2), joint=False)
+        ends = Endpoints(0.0, radius, 0.0, None, 0.0)
+        bounds = local_box(inputs, ends, *settings)
+        return bounds.low[:, 1].reshape(z.shape), bounds.high[:, 1].reshape(z.shape)
+
+    radii = np.unique(found.upper)
+    if len(radii) == 1:
+        return box(r, float(radii[0]))
+    low, high = np.empty((2, *r.shape))
+    for radius in radii:
+        labels = found.upper == radius
+        low[:, labels], high[:, labels] = box(r[:, labels], float(radius))
+    return low, high
