@@ -79,7 +79,17 @@ def public_modules(package=decal):
             yield found.name
 
 
-ROOMS = {"cli", "coupled", "credal", "directions", "io", "multilabel", "shift"}
+ROOMS = {
+    "choose",
+    "cli",
+    "coupled",
+    "credal",
+    "directions",
+    "evaluate",
+    "io",
+    "multilabel",
+    "shift",
+}
 """Rooms that others import from: only what users need of them has a page."""
 
 

@@ -222,7 +222,7 @@ def choose(
       The true label is outside the kept classes for at most 1 new input in 10; guaranteed, by 200
       rows.
     >>> choice.decide([[2.0, 0.0, 0.0]])
-    array([[ True,  True,  True]])
+    array([[ True, False, False]])
     """
     wish, target = _one_wish(miss=miss, width=width, hold=hold, coverage=coverage)
     given = {
