@@ -11,6 +11,7 @@ import decal
 from decal._base.checks import check_choice
 from decal.choose import PER_CLASS, Choice
 from decal.cli import options
+from decal.cli.run import all_rows
 from decal.cli.terminal import output, progress_bar, say
 from decal.credal import SET_RULES
 from decal.io.folders import Layout, open_folder
@@ -132,9 +133,7 @@ def choose(
         **options.meaning(fitted, probabilities, floor),
     )
     layout = Layout(len(fitted.class_weights), fitted.classes)
-    part = folder.parts[0]
-    with part.reading(*folder.companions), folder.open(part, layout) as source:
-        data = source.all()
+    data, _ = all_rows(folder, layout)
     with progress_bar("Choosing"):
         choice = decal.choose(
             fitted._taking_logits(),
