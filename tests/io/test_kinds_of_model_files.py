@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import decal
+from decal.choose import Triage
 
 FORMAT_2 = Path(__file__).parents[1] / "fixtures" / "models_of_format_2"
 """Files without a checksum, and what the decal that wrote them predicted for "logits"."""
@@ -20,14 +21,14 @@ KINDS = {
     "multilabel": decal.MultiLabelDecalibrator,
     "coupled": decal.CoupledDecalibrator,
     "label_shift": decal.LabelShift,
-    "triage": decal.triage.Triage,
+    "triage": Triage,
 }
 LOADERS = {
     "class": ("Decalibrator", "decal.Decalibrator.load"),
     "multilabel": ("MultiLabelDecalibrator", "decal.MultiLabelDecalibrator.load"),
     "coupled": ("CoupledDecalibrator", "decal.CoupledDecalibrator.load"),
     "label_shift": ("LabelShift", "decal.LabelShift.load"),
-    "triage": ("Triage", "decal.triage.Triage.load"),
+    "triage": ("Triage", "decal.choose.Triage.load"),
     "classifier": ("CredalClassifier", "decal.sklearn.CredalClassifier.load"),
 }
 
@@ -40,7 +41,7 @@ def expected():
 
 def asked(model, new):
     """What a model of any kind says of inputs."""
-    if isinstance(model, decal.triage.Triage):
+    if isinstance(model, Triage):
         return model.doubt(new)
     sets = model.predict(new)
     return np.stack([sets.lower, sets.upper])

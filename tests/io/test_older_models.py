@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import decal
+from decal.choose import Triage
 from helpers.archives import read_npz
 
 FORMAT_2 = Path(__file__).parents[1] / "fixtures" / "models_of_format_2"
@@ -61,9 +62,9 @@ def test_other_estimators_predict_what_they_did(name, kind, expected, tmp_path):
 
 
 def test_triage_doubts_what_it_did(expected, tmp_path):
-    triage = decal.triage.Triage.load(FORMAT_2 / "triage.npz")
+    triage = Triage.load(FORMAT_2 / "triage.npz")
     triage.save(tmp_path / "again.npz")
-    for each in (triage, decal.triage.Triage.load(tmp_path / "again.npz")):
+    for each in (triage, Triage.load(tmp_path / "again.npz")):
         np.testing.assert_allclose(each.doubt(expected["logits"]), expected["triage"], atol=1e-12)
 
 
