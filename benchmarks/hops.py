@@ -30,8 +30,10 @@ from typing import Any
 import numpy as np
 
 import decal
+import decal_lab
 
 PACKAGE = str(Path(decal.__file__).parent) + os.sep
+LABORATORY = str(Path(decal_lab.__file__).parent) + os.sep
 ROWS, CLASSES, BLOCKS = 120, 4, 3
 
 # Functions that do the arithmetic, under all their names in the past; the first one found counts.
@@ -66,7 +68,8 @@ class Record:
 
 
 def is_ours(frame: FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(PACKAGE) and frame.f_code.co_name != "<module>"
+    code = frame.f_code
+    return code.co_filename.startswith((PACKAGE, LABORATORY)) and code.co_name != "<module>"
 
 
 def chain_of(frame: FrameType | None) -> tuple[str, ...]:

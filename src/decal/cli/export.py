@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import decal
-from decal.cli.options import ForceOption, ModelArgument
+from decal.cli import options
 from decal.cli.terminal import say
 from decal.io.writers import check_output
 
@@ -28,22 +28,20 @@ Without CLASSIFIER, a file that takes logits.
 
 
 def export(
-    model: ModelArgument,
+    model: options.ModelArgument,
     classifier: Annotated[
         Path | None,
         typer.Argument(metavar="[CLASSIFIER]", help="An .onnx file that gives the logits."),
     ] = None,
     out: Annotated[Path, typer.Option("--output", "-o", help="The .onnx file to write.")] = ...,  # type: ignore[assignment]
-    alpha: Annotated[
-        float | None, typer.Option(help="Level, 0 to 1. Default: the one given to fit.")
-    ] = None,
+    alpha: options.AlphaOption = None,
     output: Annotated[
         str | None,
         typer.Option(
             "--classifier-output", metavar="NAME", help="Its output, if several hold numbers."
         ),
     ] = None,
-    force: ForceOption = False,
+    force: options.ForceOption = False,
 ) -> None:
     """Write an ONNX file that returns lower and upper probabilities.
 

@@ -27,14 +27,14 @@ def _exists(path: Path | None) -> Path | None:
 
 
 def is_file(path: Path | None) -> Path | None:
-    """The same, but no folder."""
+    """The path of a file that exists, or the dash."""
     if path is not None and path.is_dir():
         raise typer.BadParameter(f"{path} is a folder. Name a file.")
     return _exists(path)
 
 
 def _is_model(path: Path) -> Path:
-    """The same, but no file of logits either."""
+    """The path of a file that may be a model."""
     if path.suffix.lower() in READABLE and path.suffix.lower() != ".npz":
         raise typer.BadParameter(f"{path} is no model, which ends in .npz. MODEL comes first.")
     if path == STREAM:
@@ -160,6 +160,13 @@ SkipBadOption = Annotated[
     bool,
     typer.Option("--skip-bad", help="Leave out, and list, the files of a folder that are bad."),
 ]
+AlphaOption = Annotated[
+    float | None, typer.Option(help="Level, 0 to 1. Default: the one given to fit.")
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option("--format", metavar="npz|npy|csv|parquet", help="If OUT's name does not say."),
+]
 ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Overwrite the output.")]
 
 
@@ -182,19 +189,11 @@ def reading(
     used: Collection[str] = (),
     named: bool = True,
 ) -> dict[str, Any]:
-    """Options of `open_folder` and `open_source` by what the user says of columns and arrays.
+    """Options of `open_folder` by the values of --columns, --ignore, --id-column and --…-key.
 
-    Parameters
-    ----------
-    columns, ignore, ids : str
-        The values of --columns, --ignore and --id-column.
-    keys : mapping of str to str
-        Those of --logits-key, --label-column, --truth-key and --weights-key, by what they hold.
-    used : collection of str
-        What the command takes from the file besides logits. Other columns that were named are left
-        out, and need not be there.
-    named : bool
-        Whether the command says something of every input, beside which its names go.
+    What the command takes from the file besides logits is `used`; other columns that the keys name
+    are left out, and need not be there. `named` tells whether the command says something of every
+    input, beside which its names go.
     """
     kept = {what: key for what, key in keys.items() if what in ("logits", *used)}
     others = [key for what, key in keys.items() if what not in kept and key]

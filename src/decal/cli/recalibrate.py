@@ -13,7 +13,8 @@ from decal._base.checks import check_choice
 from decal._base.numerics import Array, Logits, softmax
 from decal.cli import options
 from decal.cli.evaluate import PointScores
-from decal.cli.terminal import output, say, with_progress
+from decal.cli.run import rows_of
+from decal.cli.terminal import output, say
 from decal.io.folders import Layout, open_folder
 from decal.io.writers import check_output, matrix_writer
 
@@ -46,10 +47,7 @@ def recalibrate(
             metavar="|".join(KINDS), help="What to write.", autocompletion=lambda: list(KINDS)
         ),
     ] = "logits",
-    format_: Annotated[
-        str | None,
-        typer.Option("--format", metavar="npz|npy|csv|parquet", help="If OUT's name does not say."),
-    ] = None,
+    format_: options.FormatOption = None,
     labels: options.LabelsOption = None,
     logits_key: options.LogitsKeyOption = None,
     labels_key: options.LabelsKeyOption = None,
@@ -84,16 +82,15 @@ def recalibrate(
         **options.reading(columns, ignore, ids, keys, used=("labels",)),
         **options.meaning(fitted, probabilities, floor),
     )
-    part, classes = folder.parts[0], fitted.classes
+    classes = fitted.classes
     layout = Layout(len(fitted.class_weights), classes)
     names = np.array(classes or [str(k) for k in range(layout.width)])
     before, after = PointScores(), PointScores()
     with (
-        part.reading(*folder.companions),
-        folder.open(part, layout) as source,
+        rows_of(folder, layout, "Recalibrating") as chunks,
         matrix_writer(out, write, classes, file_format=format_) as append,
     ):
-        for chunk in with_progress(source, "Recalibrating"):
+        for chunk in chunks:
             moved = _recalibrated(fitted, chunk.logits)
             p = softmax(moved)
             named = None if chunk.labels is None else names[chunk.labels]

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("typer", reason="needs decal[cli]")
 
-from decal.cli.language_story import language_story, write_story
+from decal.cli.demo_results import language_story, write_story
 from decal.datasets import languages
 
 
