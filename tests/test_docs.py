@@ -79,7 +79,8 @@ def public_modules(package=decal):
             yield found.name
 
 
-ROOMS = {"cli", "coupled", "credal", "directions", "io", "multilabel", "refutation", "shift"}
+ROOMS = {"cli", "coupled", "credal", "directions", "io", "model", "multilabel"}
+ROOMS |= {"refutation", "rows", "shift"}
 """Rooms, and one file, that others import from: only what users need of them has a page."""
 
 
