@@ -22,10 +22,9 @@ PACKAGE = Package(Path(decal.__file__).parent)
 # within its layer, from rooms to its left.
 LAYERS = {
     "programs": "cli __main__",
-    "integrations": "torch onnx _pretrained zeroshot llm sklearn distributed "
-    "plot explorer datasets",
+    "integrations": "torch onnx llm zeroshot sklearn distributed plot explorer datasets",
     "public names": "__init__",
-    "questions": "evaluate selection triage coupled shift",
+    "questions": "evaluate choose coupled shift",
     "model": "directions model decalibrator multilabel",
     "files": "io",
     "sets": "credal",
@@ -52,6 +51,11 @@ TESTS_ELSEWHERE = {
     "_base.local_kernels": "directions/test_local.py",
     "_base.set_checks": "credal/test_credal_set.py",
     "_base.top_checks": "directions/test_top_logits.py",
+    "choose._order": "choose/test_thresholds.py",
+    "choose._path": "choose/test_choose.py",
+    "choose._plausibility": "choose/test_choose.py",
+    "choose._promises": "choose/test_choose.py",
+    "choose._surprises": "choose/test_hold.py",
     "cli": "cli/test_program.py",
     "cli.plugins": "cli/test_program.py",
     "cli.export": "test_onnx.py",
@@ -85,11 +89,6 @@ TESTS_ELSEWHERE = {
     "torch._head": "test_torch.py",
     "torch.batches": "test_torch_batches.py",
     "zeroshot._encoders": "test_zeroshot.py",
-    "selection._alpha_path": "test_selection.py",
-    "selection._betting": "selection/test_distributions.py",
-    "selection._choices": "test_selection.py",
-    "selection._plausibility": "test_selection.py",
-    "selection._surprises": "selection/test_distributions.py",
 }
 """Modules whose tests are not found by name, and the file in tests/ that tests them."""
 

@@ -31,7 +31,7 @@ def test_labels_are_missed_as_rarely_as_promised(n, epsilon, directions):
     missed = 0
     for _ in range(REPETITIONS):
         logits, labels = world(rng, n + 1, K, wrong)
-        choice = decal.selection.alpha_for_labels(model, logits[:n], labels[:n], epsilon)
+        choice = decal.choose(model, logits[:n], labels[:n], miss=epsilon)
         kept = model.predict(logits[n:], alpha=choice.alpha).decide("e_admissible")[0]
         missed += not kept[labels[n]]
     assert binom.sf(missed - 1, REPETITIONS, epsilon) > IMPLAUSIBLE, (missed, REPETITIONS)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import decal
+from decal.choose import triage
 from helpers.logit_files import NAMES, make_labelled
 
 pd = pytest.importorskip("pandas", reason="needs decal[pandas]")
@@ -322,12 +323,12 @@ def test_logits_of_a_pool_are_found_by_name(sets):
 
 def test_predicted_classes_come_back_by_name():
     table = pd.DataFrame(Z, columns=NAMES)
-    by_frame = decal.triage.choose(table, LABELS, cost=0.3)
-    by_array = decal.triage.choose(Z, Y, cost=0.3)
+    by_frame = triage(table, LABELS, cost=0.3)
+    by_array = triage(Z, Y, cost=0.3)
     expected = by_array.predict(Z)
     assert expected.dtype.kind == "i"
     assert by_frame.predict(table[BACK]).tolist() == [NAMES[k] for k in expected]
-    named = decal.triage.choose(Z, Y, cost=0.3, classes=NAMES)
+    named = triage(Z, Y, cost=0.3, classes=NAMES)
     assert named.predict(Z).tolist() == [NAMES[k] for k in expected]
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal import datasets, selection
+import decal
+from decal import datasets
 from decal._base.errors import needs
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator, decalibrate
@@ -156,7 +157,7 @@ def translated_into(test: datasets.LanguageSet, row: int) -> list[int]:
 
 
 def _alpha(model: Decalibrator, choose: datasets.LanguageSet, allowed: float) -> float:
-    return selection.alpha_for_labels(model, choose.logits, choose.labels, allowed).alpha
+    return decal.choose(model, choose.logits, choose.labels, miss=allowed).alpha
 
 
 def languages_kept(credal: IntervalCredalSet) -> Mask:

@@ -10,7 +10,8 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-import decal
+from decal.choose import FLOOR, Triage
+from decal.choose import triage as choose_rows
 from decal.cli import options
 from decal.cli.run import all_rows, rows_of
 from decal.cli.terminal import output, progress_bar, say
@@ -18,8 +19,6 @@ from decal.io.folders import Folder, Layout, open_folder
 from decal.io.formats import TABLES
 from decal.io.row_files import Chunk
 from decal.io.writers import check_output, column_writer
-from decal.triage import Triage
-from decal.triage._doubts import FLOOR
 
 TRIAGE_EXAMPLES = """[bold]Examples[/]
 
@@ -139,7 +138,7 @@ def triage(
             open_folder(labelled, labels=labels, needed=("labels",), **named, **reads)
         )
         with progress_bar("Choosing"):
-            chosen = decal.triage.choose(
+            chosen = choose_rows(
                 data.logits,
                 data.labels,
                 **wish,

@@ -6,7 +6,7 @@ intervals in grey as well: tests simulate both. They follow the axes' background
 dark figures both read well; sizes follow `font.size`, so that
 ``plt.rc_context({"font.size": 18})`` makes a figure for a slide.
 
-Imports from `_base`, `credal`, `decalibrator`, `evaluate`, `selection`, `shift` and `triage`.
+Imports from `_base`, `choose`, `credal`, `decalibrator`, `evaluate` and `shift`.
 """
 
 from decal._base.errors import needs

@@ -17,6 +17,7 @@ from decal._base.checks import check_alphas, check_count, check_scores, to_numpy
 from decal._base.data_frames import by_name, is_frame
 from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
+from decal.choose import AlphaPath, Predictor
 from decal.plot._fonts import beside, drawable, literal, unit, wrapped
 from decal.plot._one_input import class_names, one_row, true_row
 from decal.plot._style import (
@@ -33,8 +34,6 @@ from decal.plot._style import (
     line_handle,
     probability_axis,
 )
-from decal.selection import AlphaPath
-from decal.selection._plausibility import Predictor
 
 MARKERS = "osD^vPXh"
 
@@ -62,7 +61,7 @@ def tradeoff(
     Parameters
     ----------
     paths
-        What `decal.selection.path` returned, with coverage; or (alpha, coverage, efficiency), (A,)
+        What `decal.choose.path` returned, with coverage; or (alpha, coverage, efficiency), (A,)
         each; or several of these by name.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
@@ -384,8 +383,7 @@ def _curve(path: Curve, name: str) -> Array:
     if isinstance(path, AlphaPath):
         if path.coverage is None:
             raise ValueError(
-                f"paths must have coverage: got none{of}. "
-                "Pass distributions= to decal.selection.path."
+                f"paths must have coverage: got none{of}. Pass distributions= to decal.choose.path."
             )
         return np.stack([path.alpha, path.coverage, path.efficiency])
     alpha, coverage, efficiency = path

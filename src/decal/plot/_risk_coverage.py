@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
 from decal._base.checks import check_count
+from decal.choose import Triage
 from decal.evaluate.metrics import RiskCoverage
 from decal.plot._fonts import unit
 from decal.plot._style import DOTTED, Ink, axes_or_new, frame, legend_below, line_handle
-from decal.triage import Triage
 
 LEAST_SHARE = 0.05
 """Error rates of fewer rows than this jump; they do not set the height of the axes."""
@@ -32,7 +32,7 @@ def risk_coverage(
     ----------
     curves
         What `decal.metrics.risk_coverage` returned, or several of these by name; or what
-        `decal.triage.choose` returned: then its scores are drawn, and what was chosen is marked.
+        `decal.choose.triage` returned: then its scores are drawn, and what was chosen is marked.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
     top : int

@@ -13,7 +13,7 @@ from scipy.special import softmax
 from scipy.stats import chi2
 
 import decal
-from decal import selection
+from decal.choose import Choice, Promise, contour_levels, path, plausibility, shares
 from helpers.strategies import at_most, labelled_logits
 
 RULES = ("interval_dominance", "e_admissible")
@@ -56,7 +56,7 @@ class Rounded:
     """A model that rounds alpha down to one of 512 levels, so that searches share solutions."""
 
     def __init__(self, model):
-        self.model, self.levels = model, selection.contour_levels()[::-8]
+        self.model, self.levels = model, contour_levels()[::-8]
 
     def predict(self, logits, *, alpha):
         level = self.levels[np.searchsorted(self.levels, alpha, side="right") - 1]
@@ -108,49 +108,51 @@ def literally_covered(credal, truth, atol):
     )
 
 
-# For a wanted efficiency
+# For a wanted width
 
 
 @pytest.mark.parametrize("kind", SETTINGS[:3], ids=["class", "both", "own"])
-@pytest.mark.parametrize("target", [0.1, 0.5, 0.85])
-def test_efficiency_is_met_on_the_logits_given(kind, target):
+@pytest.mark.parametrize("width", [0.9, 0.5, 0.15])
+def test_a_mean_width_is_met_on_the_logits_given(kind, width):
     logits, _, labels = sample(1, 200)
     model = Counting(decal.decalibrate(logits, labels, alpha=0, **kind))
     new = sample(2, 100)[0]
-    choice = selection.alpha_for_efficiency(model, new, target)
+    choice = decal.choose(model, new, width=width)
     assert len(model.alphas) <= 28
     box = model.predict(new, alpha=choice.alpha)
-    assert 1 - (box.upper - box.lower).mean() == pytest.approx(target, abs=1e-6)
-    assert choice.achieved == pytest.approx(target, abs=1e-6)
-    assert (choice.target, choice.examples, choice.quantity) == (target, 100, "efficiency")
+    assert (box.upper - box.lower).mean() == pytest.approx(width, abs=1e-6)
+    assert choice.achieved == pytest.approx(width, abs=1e-6)
+    assert (choice.promise.target, choice.promise.rows, choice.promise.kind) == (
+        width, 100, "width",
+    )  # fmt: skip
 
 
-def test_efficiencies_close_to_a_point_are_resolved():
+def test_widths_close_to_a_point_are_resolved():
     logits, _, labels = sample(1, 200)
     model = decal.decalibrate(logits, labels, alpha=0, reference="best")
-    choice = selection.alpha_for_efficiency(model, logits, 0.997)
+    choice = decal.choose(model, logits, width=0.003)
     assert 0.999 < choice.alpha < 1
-    assert choice.achieved == pytest.approx(0.997, abs=1e-6)
-    with pytest.raises(ValueError, match="got 0.9999, between 0.99.* of alpha = 0.999999 and 1 of"):
-        selection.alpha_for_efficiency(model, logits, 0.9999)
-    assert selection.alpha_for_efficiency(model, logits, 1).alpha == 1
-    assert selection.alpha_for_efficiency(model, logits, 0).alpha == 0
+    assert choice.achieved == pytest.approx(0.003, abs=1e-6)
+    with pytest.raises(ValueError, match="got 0.0001, between .* of alpha = 0.999999 and 0 of"):
+        decal.choose(model, logits, width=0.0001)
+    assert decal.choose(model, logits, width=0).alpha == 1
+    assert decal.choose(model, logits, width=1).alpha == 0
 
 
-def test_an_efficiency_out_of_reach_is_refused_with_the_range(fitted):
+def test_a_width_out_of_reach_is_refused_with_the_range(fitted):
     logits = sample(3, 50)[0]
-    most = decal.metrics.efficiency(fitted.predict(logits, alpha=1))
-    assert most < 0.99
-    message = f"target must lie between 0, .* and {most:.6g}, .*: got 0.999. .*reference='best'"
+    least = 1 - decal.metrics.efficiency(fitted.predict(logits, alpha=1))
+    assert least > 0.01
+    message = f"width must lie between {least:.6g}, .* and 1, .*: got 0.001. .*reference='best'"
     with pytest.raises(ValueError, match=message):
-        selection.alpha_for_efficiency(fitted, logits, 0.999)
+        decal.choose(fitted, logits, width=0.001)
 
 
-def test_an_efficiency_between_the_last_float_and_zero_is_refused():
+def test_a_width_between_the_last_float_and_zero_is_refused():
     logits, _, labels = sample(4, 30_000)
     model = decal.decalibrate(logits, labels, alpha=0, likelihood="sum")
-    with pytest.raises(ValueError, match="got 0.2, between 0 of alpha = 0 and 0.[3-9].*'mean'"):
-        selection.alpha_for_efficiency(model, logits[:50], 0.2)
+    with pytest.raises(ValueError, match="got 0.8, between 1 of alpha = 0 and 0.[1-6].*'mean'"):
+        decal.choose(model, logits[:50], width=0.8)
 
 
 # For a wanted coverage
@@ -165,19 +167,20 @@ def test_coverage_agrees_with_brute_force_over_a_dense_grid(kind):
     grid = np.exp(-np.geomspace(1e-4, 20, 150))[::-1]
     counts = [literally_covered(model.predict(new, alpha=a), truth, 5e-4) for a in grid]
     for target in (0.3, 0.5, 0.725, 0.9):
-        choice = selection.alpha_for_coverage(model, new, truth, target)
+        choice = decal.choose(model, new, coverage=target, distributions=truth)
         enough = [c / 40 >= target for c in counts]
         assert enough == sorted(enough, reverse=True)
         last = max(i for i, yes in enumerate(enough) if yes)
         assert grid[last] <= choice.alpha < grid[last + 1]
         count = literally_covered(model.predict(new, alpha=choice.alpha), truth, 5e-4)
         assert choice.achieved == count / 40 >= target
-        assert (choice.target, choice.examples, choice.quantity) == (target, 40, "coverage")
+        assert (choice.promise.target, choice.promise.rows) == (target, 40)
+        assert choice.promise.kind == "coverage"
 
 
 def test_the_next_larger_alpha_covers_too_little(fitted):
     logits, truth, _ = sample(7, 60)
-    choice = selection.alpha_for_coverage(fitted, logits, truth, 0.9)
+    choice = decal.choose(fitted, logits, coverage=0.9, distributions=truth)
     larger = math.exp(math.log(choice.alpha) * (1 - 1e-5))
     assert decal.metrics.coverage(fitted.predict(logits, alpha=choice), truth) >= 0.9
     assert decal.metrics.coverage(fitted.predict(logits, alpha=larger), truth) < 0.9
@@ -186,7 +189,7 @@ def test_the_next_larger_alpha_covers_too_little(fitted):
 def test_rows_that_are_settled_are_not_asked_again(fitted):
     logits, truth, _ = sample(7, 1000)
     model = Counting(fitted)
-    selection.alpha_for_coverage(model, logits, truth, 0.9)
+    decal.choose(model, logits, coverage=0.9, distributions=truth)
     assert len(model.alphas) <= 28
     assert model.rows < 10 * len(logits)
 
@@ -200,56 +203,58 @@ def test_annotators_count_by_their_shares(fitted):
     for row, labels in enumerate(votes):
         for k in range(4):
             expected[row, k] = sum(v == k for v in labels) / sum(v >= 0 for v in labels)
-    np.testing.assert_allclose(selection.shares(votes, 4), expected, rtol=1e-15)
-    by_votes = selection.alpha_for_coverage(fitted, logits, annotations=votes, target=0.8)
-    assert by_votes == selection.alpha_for_coverage(fitted, logits, expected, 0.8)
+    np.testing.assert_allclose(shares(votes, 4), expected, rtol=1e-15)
+    by_votes = decal.choose(fitted, logits, annotations=votes, coverage=0.8)
+    assert by_votes == decal.choose(fitted, logits, coverage=0.8, distributions=expected)
 
 
 def test_a_coverage_that_only_a_vacuous_set_has_is_noted_and_one_out_of_reach_refused():
     logits, _, labels = sample(4, 30_000)
     model = decal.decalibrate(logits, labels, alpha=0, likelihood="sum")
     corners = np.eye(4)[logits[:20].argmin(axis=1)]
-    choice = selection.alpha_for_coverage(model, logits[:20], corners, 1.0)
+    choice = decal.choose(model, logits[:20], coverage=1.0, distributions=corners)
     assert (choice.alpha, choice.achieved) == (0, 1)
     assert "no positive alpha will do" in repr(choice)
-    with pytest.raises(ValueError, match="target must be at most 0, the coverage of alpha = 0"):
-        selection.alpha_for_coverage(OnlyScale(), logits[:20], corners, 0.5)
+    with pytest.raises(ValueError, match="coverage must be at most 0, that of alpha = 0"):
+        decal.choose(OnlyScale(), logits[:20], coverage=0.5, distributions=corners)
 
 
 @pytest.mark.parametrize("target", [0.5, 0.8, 0.95])
 def test_a_guaranteed_coverage_counts_the_new_row_as_missed(fitted, target):
     logits, truth, _ = sample(7, 60)
-    choice = selection.alpha_for_coverage(fitted, logits, truth, target, guaranteed=True)
+    choice = decal.choose(fitted, logits, coverage=target, distributions=truth, guaranteed=True)
     larger = math.exp(math.log(choice.alpha) * (1 - 1e-5))
     for alpha, enough in ((choice.alpha, True), (larger, False)):
         missed = 60 - literally_covered(fitted.predict(logits, alpha=alpha), truth, 5e-4)
         assert ((60 - missed) / 61 >= target) == enough
-    assert choice.alpha <= selection.alpha_for_coverage(fitted, logits, truth, target).alpha
+    assert choice.alpha <= decal.choose(fitted, logits, coverage=target, distributions=truth).alpha
 
 
 def test_too_few_rows_guarantee_only_vacuous_sets(fitted):
     logits, truth, _ = sample(7, 8)
-    choice = selection.alpha_for_coverage(fitted, logits, truth, 0.9, guaranteed=True)
+    choice = decal.choose(fitted, logits, coverage=0.9, distributions=truth, guaranteed=True)
     assert (choice.alpha, choice.achieved) == (0, 1)
     assert "8 are too few for 0.9, nothing is excluded" in repr(choice)
     corners = np.eye(4)[logits.argmin(axis=1)]
-    with pytest.raises(ValueError, match="target must be at most 0, the coverage of alpha = 0"):
-        selection.alpha_for_coverage(OnlyScale(), logits, corners, 0.5, guaranteed=True)
+    with pytest.raises(ValueError, match="coverage must be at most 0, that of alpha = 0"):
+        decal.choose(OnlyScale(), logits, coverage=0.5, distributions=corners, guaranteed=True)
 
 
 @pytest.mark.slow
 def test_new_distributions_are_covered_as_often_as_guaranteed(fitted):
     rounds, n = 300, 19
     pool, truth, _ = sample(23, rounds * (n + 1))
-    score = selection.plausibility(fitted, pool, distributions=truth).reshape(rounds, n + 1)
+    score = plausibility(fitted, pool, distributions=truth).reshape(rounds, n + 1)
     for target in (0.8, 0.9):
         threshold = np.sort(score[:, :n], axis=1)[:, round((1 - target) * (n + 1)) - 1]
         covered = (score[:, n] >= threshold).mean()
         assert covered >= target - 3 * math.sqrt(target * (1 - target) / rounds)
     for i in range(3):
         rows = slice(20 * i, 20 * i + 19)
-        choice = selection.alpha_for_coverage(fitted, pool[rows], truth[rows], 0.8, guaranteed=True)
-        levels = selection.contour_levels()
+        choice = decal.choose(
+            fitted, pool[rows], coverage=0.8, distributions=truth[rows], guaranteed=True
+        )
+        levels = contour_levels()
         fourth = np.sort(score[i, :n])[3]
         assert fourth <= choice.alpha <= levels[levels > fourth].min(initial=1.0)
 
@@ -261,16 +266,16 @@ def test_groups_of_inputs_have_an_alpha_each(fitted):
     logits, _, labels = sample(24, 120)
     groups = np.where(logits[:, 0] > 1, "sure", "not")
     groups[:3] = "few"
-    found = selection.alpha_for_labels(fitted, logits, labels, 0.1, groups=groups)
-    assert list(found) == ["few", "not", "sure"]
+    found = decal.choose(fitted, logits, labels, miss=0.1, groups=groups)
+    assert list(found.parts) == ["few", "not", "sure"]
     for group in ("not", "sure"):
         rows = groups == group
-        assert found[group] == selection.alpha_for_labels(fitted, logits[rows], labels[rows], 0.1)
-    assert found["few"].alpha == 0
+        assert found.parts[group] == decal.choose(fitted, logits[rows], labels[rows], miss=0.1)
+    assert found.parts["few"].alpha == 0
     assert "(3 are too few for 0.1, every class is kept)" in repr(found)
-    credal = found.predict(fitted, logits, groups)
+    credal = found.predict(logits, groups=groups)
     rows = groups == "sure"
-    alone = fitted.predict(logits[rows], alpha=found["sure"])
+    alone = fitted.predict(logits[rows], alpha=found.parts["sure"])
     np.testing.assert_array_equal(credal.lower[rows], alone.lower)
     assert (credal.upper[:3] == 1).all()
 
@@ -286,14 +291,18 @@ def test_labels_agree_with_brute_force_over_a_dense_grid(kind, rule):
     misses = [literally_missed(model.predict(new, alpha=a), y, rule) for a in grid]
     assert misses == sorted(misses)
     for epsilon in (0.05, 0.1, 0.2, 0.3):
-        choice = selection.alpha_for_labels(model, new, y, epsilon, rule=rule)
+        choice = decal.choose(model, new, y, miss=epsilon, rule=rule)
         allowed = [a for a, m in zip(grid, misses, strict=True) if (m + 1) / 31 <= epsilon]
         refused = [a for a, m in zip(grid, misses, strict=True) if (m + 1) / 31 > epsilon]
         assert max(allowed, default=0) <= choice.alpha <= min(refused, default=1)
         missed = literally_missed(model.predict(new, alpha=choice.alpha), y, rule)
         assert choice.achieved == missed / 30
         assert (missed + 1) / 31 <= epsilon
-        assert (choice.target, choice.examples, choice.quantity) == (epsilon, 30, "miss rate")
+        assert (choice.promise.target, choice.promise.rows, choice.promise.kind) == (
+            epsilon,
+            30,
+            "miss",
+        )
 
 
 @pytest.mark.slow
@@ -309,7 +318,7 @@ def test_new_labels_are_missed_as_rarely_as_promised(rule):
     for epsilon in (0.05, 0.1, 0.2):
         rates, sizes = np.empty(rounds), np.empty(rounds)
         for i, (z, labels) in enumerate(zip(pool, y, strict=True)):
-            choice = selection.alpha_for_labels(model, z[:n], labels[:n], epsilon, rule=rule)
+            choice = decal.choose(model, z[:n], labels[:n], miss=epsilon, rule=rule)
             kept = model.predict(z[n:], alpha=choice.alpha).decide(rule)
             rates[i] = 1 - kept[np.arange(fresh), labels[n:]].mean()
             sizes[i] = kept.sum(axis=1).mean()
@@ -327,15 +336,15 @@ def test_the_guarantee_is_that_of_the_order_statistics_of_the_plausibility(fitte
     # last is below the k-th smallest of the others, k = epsilon (n + 1), that rarely.
     rounds = 250
     logits, _, labels = sample(13, 20 * rounds)
-    scores = selection.plausibility(fitted, logits, labels=labels).reshape(rounds, 20)
+    scores = plausibility(fitted, logits, labels=labels).reshape(rounds, 20)
     for epsilon in (0.05, 0.1, 0.2):
         threshold = np.sort(scores[:, :19], axis=1)[:, round(20 * epsilon) - 1]
         missed = (scores[:, 19] < threshold).mean()
         assert missed <= epsilon + 3 * math.sqrt(epsilon * (1 - epsilon) / rounds)
-    levels = selection.contour_levels()
+    levels = contour_levels()
     for i in range(5):
         rows = slice(20 * i, 20 * i + 19)
-        choice = selection.alpha_for_labels(fitted, logits[rows], labels[rows], 0.2)
+        choice = decal.choose(fitted, logits[rows], labels[rows], miss=0.2)
         fourth = np.sort(scores[i, :19])[3]
         next_level = levels[levels > fourth].min(initial=1.0)
         assert fourth <= choice.alpha <= next_level
@@ -343,34 +352,34 @@ def test_the_guarantee_is_that_of_the_order_statistics_of_the_plausibility(fitte
 
 def test_too_few_examples_keep_every_class(fitted):
     logits, _, labels = sample(14, 18)
-    choice = selection.alpha_for_labels(fitted, logits, labels, 0.05)
+    choice = decal.choose(fitted, logits, labels, miss=0.05)
     assert (choice.alpha, choice.achieved) == (0, 0)
     assert "18 are too few for 0.05, every class is kept" in repr(choice)
     assert fitted.predict(logits, alpha=choice).decide("e_admissible").all()
     logits, _, labels = sample(14, 19)  # 1 / (19 + 1) = 0.05
-    assert selection.alpha_for_labels(fitted, logits, labels, 0.05).alpha > 0
+    assert decal.choose(fitted, logits, labels, miss=0.05).alpha > 0
 
 
 @pytest.mark.parametrize("n", [1, 5, 8])
 def test_too_few_examples_keep_every_class_even_if_none_is_missed(fitted, n):
     # Every label is inside already at alpha = 1, so no row is left to ask about at alpha = 0.
     logits = sample(14, n)[0]
-    choice = selection.alpha_for_labels(fitted, logits, logits.argmax(axis=1), 0.1)
+    choice = decal.choose(fitted, logits, logits.argmax(axis=1), miss=0.1)
     assert (choice.alpha, choice.achieved) == (0, 0)
-    assert f"on {n} example" in repr(choice)
+    assert f"on {n} row" in repr(choice)
     assert f"{n} are too few for 0.1, every class is kept" in repr(choice)
 
 
 def test_a_model_that_misses_less_than_asked_is_left_as_it_is(fitted):
     logits = sample(15, 50)[0]
-    choice = selection.alpha_for_labels(fitted, logits, logits.argmax(axis=1), 0.1)
+    choice = decal.choose(fitted, logits, logits.argmax(axis=1), miss=0.1)
     assert (choice.alpha, choice.achieved) == (1, 0)
 
 
 def test_a_model_that_cannot_keep_every_class_promises_nothing():
     logits = sample(15, 50)[0]
     with pytest.raises(ValueError, match="model must keep every class at alpha = 0: got class"):
-        selection.alpha_for_labels(OnlyScale(), logits, logits.argmin(axis=1), 0.1)
+        decal.choose(OnlyScale(), logits, logits.argmin(axis=1), miss=0.1)
 
 
 # The possibility contour
@@ -384,8 +393,8 @@ def test_plausibility_of_a_distribution_is_the_largest_level_that_holds_it(kind)
     new, truth, _ = sample(17, 6, K=3)
     truth[0] = softmax(new[0])
     truth[1] = np.eye(3)[new[1].argmin()]
-    levels = selection.contour_levels()
-    found = selection.plausibility(model, new, distributions=truth)
+    levels = contour_levels()
+    found = plausibility(model, new, distributions=truth)
 
     @cache
     def box(level):
@@ -413,10 +422,10 @@ def test_rows_at_least_as_plausible_as_alpha_are_those_inside(data, kind, rule, 
     rng = np.random.default_rng(draw.draw(st.integers(0, 99)))
     truth = rng.dirichlet(np.full(K, 0.5), size=n)
     asked = rng.integers(0, K, n)
-    of_truth = selection.plausibility(model, logits, distributions=truth)
-    of_label = selection.plausibility(model, logits, labels=asked, rule=rule)
+    of_truth = plausibility(model, logits, distributions=truth)
+    of_label = plausibility(model, logits, labels=asked, rule=rule)
     for step in draw.draw(st.lists(st.integers(0, 4096), min_size=5, max_size=5)):
-        alpha = selection.contour_levels()[step]
+        alpha = contour_levels()[step]
         credal = model.predict(logits, alpha=alpha)
         np.testing.assert_array_equal(of_truth >= alpha, credal.contains(truth))
         kept = credal.decide(rule)[np.arange(n), asked]
@@ -426,16 +435,16 @@ def test_rows_at_least_as_plausible_as_alpha_are_those_inside(data, kind, rule, 
 def test_the_most_probable_class_is_fully_plausible_and_every_row_is_asked_thirteen_times(fitted):
     logits, truth, _ = sample(18, 500)
     model = Counting(fitted)
-    found = selection.plausibility(model, logits, distributions=truth)
+    found = plausibility(model, logits, distributions=truth)
     assert model.rows <= 13 * len(logits)
     assert len(model.alphas) == len(set(model.alphas))
     assert ((found > 0) & (found < 1)).any()
-    top = selection.plausibility(fitted, logits, labels=logits.argmax(axis=1))
+    top = plausibility(fitted, logits, labels=logits.argmax(axis=1))
     np.testing.assert_array_equal(top, 1)
 
 
 def test_the_levels_are_as_fine_as_promised():
-    levels = selection.contour_levels()
+    levels = contour_levels()
     assert (len(levels), levels[0], levels[-1]) == (4097, 1, 0)
     assert (np.diff(levels) <= 0).all()
     np.testing.assert_allclose(-np.log(levels[[1, 2048, -2]]), [1e-6, 0.0272, 744], rtol=5e-3)
@@ -451,9 +460,7 @@ def test_the_path_holds_what_each_alpha_gives(fitted):
     logits, truth, labels = sample(19, 20)
     alphas = [0.5, 1, 0.9]
     for rule in RULES:
-        found = selection.path(
-            fitted, logits, distributions=truth, labels=labels, alphas=alphas, rule=rule
-        )
+        found = path(fitted, logits, distributions=truth, labels=labels, alphas=alphas, rule=rule)
         for a, alpha in enumerate(alphas):
             credal = fitted.predict(logits, alpha=alpha)
             assert found.alpha[a] == alpha
@@ -469,7 +476,7 @@ def test_the_path_holds_what_each_alpha_gives(fitted):
 
 def test_the_default_path_runs_from_one_to_zero_and_is_monotone(fitted):
     logits, truth, labels = sample(20, 100)
-    found = selection.path(fitted, logits, distributions=truth, labels=labels)
+    found = path(fitted, logits, distributions=truth, labels=labels)
     assert (found.alpha[0], found.alpha[-1], len(found.alpha)) == (1, 0, 41)
     assert np.sum(found.alpha > 0.9) > 20
     for falling in (found.alpha, found.efficiency, found.miss_rate):
@@ -478,7 +485,7 @@ def test_the_default_path_runs_from_one_to_zero_and_is_monotone(fitted):
         assert (np.diff(rising) >= 0).all()
     assert (found.efficiency[-1], found.coverage[-1], found.set_size[-1]) == (0, 1, 4)
     lines = repr(found).splitlines()
-    assert lines[0] == "AlphaPath: 41 alphas, 100 examples, decisions e_admissible"
+    assert lines[0] == "AlphaPath: 41 alphas, 100 rows, decisions e_admissible"
     assert lines[1].split("  ")[-1] == "set size"
     assert lines[-1] == "  … 12 of 41 shown"
 
@@ -486,10 +493,10 @@ def test_the_default_path_runs_from_one_to_zero_and_is_monotone(fitted):
 def test_a_path_becomes_a_data_frame_of_what_is_known(fitted):
     pytest.importorskip("pandas")
     logits, truth, labels = sample(20, 10)
-    table = selection.path(fitted, logits, alphas=[0.9, 0.8]).to_pandas()
+    table = path(fitted, logits, alphas=[0.9, 0.8]).to_pandas()
     assert list(table.columns) == ["alpha", "efficiency", "set_size"]
     assert len(table) == 2
-    table = selection.path(fitted, logits, distributions=truth, labels=labels).to_pandas()
+    table = path(fitted, logits, distributions=truth, labels=labels).to_pandas()
     assert list(table.columns) == ["alpha", "efficiency", "coverage", "miss_rate", "set_size"]
 
 
@@ -497,9 +504,12 @@ def test_a_path_becomes_a_data_frame_of_what_is_known(fitted):
 
 
 def test_a_choice_reads_as_a_sentence_and_serves_as_the_number(fitted):
-    choice = selection.Choice(0.95, 0.91, 0.9, 1200, "coverage")
+    promise = Promise("coverage", 0.9, 1200, guaranteed=False, notes=("rather few",))
+    choice = Choice(0.95, 0.91, promise, fitted)
     assert repr(choice) == (
-        "Choice: alpha 0.95, coverage 0.9100 on 1,200 examples, wanted at least 0.9"
+        "Choice: alpha 0.95, coverage 0.9100 on 1,200 rows, wanted at least 0.9\n"
+        "  The set holds the known distribution in 0.9 of these 1,200 rows, or more.\n"
+        "  (rather few)"
     )
     logits = sample(21, 5)[0]
     np.testing.assert_array_equal(
@@ -510,52 +520,152 @@ def test_a_choice_reads_as_a_sentence_and_serves_as_the_number(fitted):
 
 
 @pytest.mark.parametrize(
+    ("promise", "said"),
+    [
+        (
+            Promise("miss", 0.1, 200, "e_admissible"),
+            "The true label is outside the kept classes for at most 1 new input in 10; "
+            "guaranteed, by 200 rows.",
+        ),
+        (
+            Promise("miss", 0.07, 1, "e_admissible", "class"),
+            "For every class, the true label is outside the kept classes for at most 7 new inputs "
+            "in 100 of this class; guaranteed, by 1 row.",
+        ),
+        (
+            Promise("miss", 1 / 3, 9, "e_admissible", "group"),
+            "In every group, the true label is outside the kept classes for at most 1 new input "
+            "in 3; guaranteed, by 9 rows.",
+        ),
+        (Promise("width", 0.2, 50), "Intervals are 0.2 wide on average, as on these 50 rows."),
+        (
+            Promise("hold", 0.8, 1050, confidence=0.95),
+            "The set holds the whole true distribution for at least 8 new inputs in 10; "
+            "guaranteed with confidence 0.95, by 1,050 rows.",
+        ),
+        (
+            Promise("coverage", 0.12345, 40),
+            "The set holds the true distribution for at least 12.3450% of new inputs; "
+            "guaranteed, by 40 rows.",
+        ),
+        (
+            Promise("hold", 1.0, 40),
+            "The set holds the whole true distribution for every new input; "
+            "guaranteed, by 40 rows.",
+        ),
+    ],
+)
+def test_a_promise_is_one_plain_sentence(promise, said):
+    assert str(promise) == said
+
+
+def test_the_room_behind_the_function_can_be_imported():
+    import decal.choose
+    from decal.choose import Triage, choose, triage
+
+    assert decal.choose is choose
+    assert callable(triage)
+    assert Triage.__module__.startswith("decal.choose.")
+    assert {"choose", "Choice"} <= set(decal.__all__)
+
+
+def test_a_choice_predicts_and_decides(fitted):
+    logits, truth, labels = sample(24, 120)
+    new = sample(25, 7)[0]
+    choice = decal.choose(fitted, logits, labels, miss=0.1)
+    at_alpha = fitted.predict(new, alpha=choice.alpha)
+    np.testing.assert_array_equal(choice.predict(new).lower, at_alpha.lower)
+    np.testing.assert_array_equal(choice.decide(new), at_alpha.decide("e_admissible"))
+    groups = labels % 2
+    by_group = decal.choose(fitted, logits, labels, miss=0.2, groups=groups)
+    assert by_group.alpha == min(part.alpha for part in by_group.parts.values())
+    assert by_group.achieved == max(part.achieved for part in by_group.parts.values())
+    kept = by_group.predict(new, groups=[0] * 7).decide("e_admissible")
+    np.testing.assert_array_equal(by_group.decide(new, groups=[0] * 7), kept)
+    covered = decal.choose(fitted, logits, coverage=0.5, distributions=truth)
+    by_class = decal.choose(fitted, logits, labels, miss=0.2, per="class")
+    for call, message in (
+        (lambda: covered.decide(new), "a choice must be of miss, to decide: got coverage"),
+        (lambda: by_group.predict(new), "groups must be given, as alpha was chosen by groups"),
+        (lambda: choice.predict(new, groups=[0] * 7), "groups must be left out: got groups"),
+        (lambda: by_class.predict(new), "Call decide"),
+        (lambda: by_group.predict(new, groups=[5] * 7), "groups must be those .*: got 5"),
+        (lambda: float(by_class), "holds 4 alphas"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+@pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m, z: selection.alpha_for_efficiency(m, z, 1.5), "target must lie between 0 and 1"),
-        (lambda m, z: selection.alpha_for_efficiency(m, z[:, :3], 0.5), "logits must have 4 col"),
+        (lambda m, z: decal.choose(m, z, width=-0.5), "width must lie between 0 and 1"),
+        (lambda m, z: decal.choose(m, z[:, :3], width=0.5), "logits must have 4 col"),
         (
-            lambda m, z: selection.alpha_for_coverage(m, z, z.clip(0, 1), 0.5),
+            lambda m, z: decal.choose(m, z, coverage=0.5, distributions=z.clip(0, 1)),
             "distributions must sum to 1 in every row",
         ),
         (
-            lambda m, z: selection.alpha_for_coverage(m, z, softmax(z, axis=1)),
-            "target must be one number from 0 to 1: got None",
+            lambda m, z: decal.choose(m, z, distributions=softmax(z, axis=1)),
+            "the wish must be one of miss, width, hold, coverage: got none",
         ),
         (
-            lambda m, z: selection.alpha_for_coverage(m, z, target=0.5),
+            lambda m, z: decal.choose(m, z, coverage=0.5),
             "distributions or annotations must be given, one of them: got neither",
         ),
         (
-            lambda m, z: selection.alpha_for_coverage(m, z, z, 0.5, annotations=[[0]] * len(z)),
+            lambda m, z: decal.choose(
+                m, z, coverage=0.5, distributions=z, annotations=[[0]] * len(z)
+            ),
             "distributions or annotations must be given, one of them: got both",
         ),
         (
-            lambda m, z: selection.alpha_for_coverage(m, z, target=0.5, annotations=[[0]]),
+            lambda m, z: decal.choose(m, z, coverage=0.5, annotations=[[0]]),
             r"distributions must have shape \(6, 4\): got shape \(1, 4\)",
         ),
         (
-            lambda m, z: selection.alpha_for_labels(m, z, [0, 1, 2, 3, 4, 0], 0.1),
+            lambda m, z: decal.choose(m, z, [0, 1, 2, 3, 4, 0], miss=0.1),
             "labels must lie in 0 to 3, the columns of logits: got 4 at index 4",
         ),
         (
-            lambda m, z: selection.alpha_for_labels(m, z, [0] * 6, -0.1),
-            "epsilon must lie between 0 and 1: got -0.1",
+            lambda m, z: decal.choose(m, z, [0] * 6, miss=-0.1),
+            "miss must lie between 0 and 1: got -0.1",
         ),
         (
-            lambda m, z: selection.alpha_for_labels(m, z, [0] * 6, 0.1, rule="gamma_maximin"),
+            lambda m, z: decal.choose(m, z, [0] * 6, miss=0.1, rule="gamma_maximin"),
             "rule must be one of 'interval_dominance', 'maximality', 'e_admissible': got",
         ),
         (
-            lambda m, z: selection.plausibility(m, z),
+            lambda m, z: decal.choose(m, z, [0] * 6, miss=0.1, width=0.2),
+            "the wish must be one of miss, width, hold, coverage: got miss and width",
+        ),
+        (lambda m, z: decal.choose(m, z, miss=0.1), "labels must be given with miss: got None"),
+        (
+            lambda m, z: decal.choose(m, z, [0] * 6, miss=0.1, confidence=0.9),
+            "confidence must go with hold: got miss",
+        ),
+        (
+            lambda m, z: decal.choose(m, z, [0] * 6, hold=0.8, per="class"),
+            "per must go with miss: got hold",
+        ),
+        (
+            lambda m, z: decal.choose(m, z, [0] * 6, miss=0.1, per="row"),
+            "per must be one of 'class': got 'row'",
+        ),
+        (
+            lambda m, z: decal.choose(m, z, [0] * 6, miss=0.1, per="class", groups=[0] * 6),
+            "groups must be left out with per='class': got both",
+        ),
+        (
+            lambda m, z: plausibility(m, z),
             "distributions or labels must be given, one of them: got neither",
         ),
         (
-            lambda m, z: selection.path(m, z, alphas=[0.5, 2]),
+            lambda m, z: path(m, z, alphas=[0.5, 2]),
             "alphas must lie between 0 and 1: got 2.0 at index 1",
         ),
         (
-            lambda m, z: selection.path(m, z, alphas=[]),
+            lambda m, z: path(m, z, alphas=[]),
             "alphas must be a vector of numbers from 0 to 1, at least one",
         ),
     ],
@@ -577,12 +687,12 @@ def test_bad_input_is_named(fitted, call, message):
 )
 def test_bad_annotations_are_named(annotations, classes, message):
     with pytest.raises(ValueError, match=message):
-        selection.shares(annotations, classes)
+        shares(annotations, classes)
 
 
 def test_a_model_without_data_says_so():
     with pytest.raises(decal.NotFittedError, match="must be fitted first"):
-        selection.alpha_for_efficiency(decal.Decalibrator(), [[0.0, 1.0]], 0.5)
+        decal.choose(decal.Decalibrator(), [[0.0, 1.0]], width=0.5)
 
 
 # From a confidence level
@@ -613,26 +723,18 @@ def test_bad_levels_are_refused():
 # What takes one alpha, and one model
 
 
-@pytest.mark.parametrize(
-    ("several", "said"),
-    [
-        (decal.selection.ClassChoice, "got a ClassChoice, which holds 2 of them. Call its decide."),
-        (
-            decal.selection.GroupChoice,
-            "got a GroupChoice, which holds 2 of them. Call its predict.",
-        ),
-    ],
-)
-def test_a_choice_of_several_alphas_is_refused_in_one_sentence_where_one_is_taken(several, said):
-    one = decal.selection.Choice(0.9, 0.08, 0.1, 50, "miss rate")
-    by_name = several is decal.selection.GroupChoice
-    choice = several({"a": one, "b": one}) if by_name else several([one, one], "e_admissible")
+@pytest.mark.parametrize(("per", "call"), [("class", "decide"), ("group", "predict")])
+def test_a_choice_of_several_alphas_is_refused_in_one_sentence_where_one_is_taken(per, call):
+    said = f"got a Choice, which holds 2 of them. Call its {call}."
+    one = Choice(0.9, 0.08, Promise("miss", 0.1, 50, "e_admissible"), None)
+    promise = Promise("miss", 0.1, 100, "e_admissible", per)
+    choice = Choice.of_parts({"a": one, "b": one}, promise)
     d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9)
     calls = [
         lambda: d.predict([[0.5, 0.0]], alpha=choice),
         lambda: d.shifts(choice),
         lambda: decal.Decalibrator(choice),
-        lambda: decal.selection.path(d, [[0.5, 0.0]], alphas=choice),
+        lambda: path(d, [[0.5, 0.0]], alphas=choice),
         lambda: decal.MultiLabelDecalibrator(choice),
     ]
     for call in calls:
@@ -654,8 +756,8 @@ def test_what_is_no_alpha_is_told_in_one_short_line(alpha):
     assert len(str(refused.value)) < 120
 
 
-@pytest.mark.parametrize("choose", ["alpha_for_labels", "alpha_for_classes"])
-def test_a_model_of_several_labels_is_told_to_use_a_decalibrator_per_label(choose):
+@pytest.mark.parametrize("per", [None, "class"])
+def test_a_model_of_several_labels_is_told_to_use_a_decalibrator_per_label(per):
     rng = np.random.default_rng(0)
     z = rng.normal(size=(60, 3))
     y = (z + rng.normal(size=z.shape) > 0).astype(int)
@@ -663,4 +765,4 @@ def test_a_model_of_several_labels_is_told_to_use_a_decalibrator_per_label(choos
     with pytest.raises(
         ValueError, match="got a MultiLabelDecalibrator.*Fit a Decalibrator per label"
     ):
-        getattr(decal.selection, choose)(model, z, y, 0.1)
+        decal.choose(model, z, y, miss=0.1, per=per)

@@ -2,8 +2,7 @@
 
 Every function here takes a score that was fixed without looking at these rows. What each promises
 for new rows is said, and proved, in docs/triage.md. A row is kept if its score is *below* the
-threshold: inf keeps all rows, -inf none. An infinite score counts as the greatest finite number, so
-that there is a threshold above it.
+threshold: inf keeps all rows, -inf none. An infinite score counts as the greatest finite number.
 """
 
 from __future__ import annotations
@@ -12,16 +11,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decal._base.numerics import Array
+from decal.choose._order import GREATEST
+from decal.choose._plausibility import Mask
 
-Mask = NDArray[np.bool_]
-
-LEVELS = 100
+PLANNED = 100
 """Thresholds that are planned for an error rate with confidence."""
-
-GREATEST = float(np.finfo(np.float64).max)
 
 
 def below(scores: Array, threshold: float) -> Mask:
@@ -78,32 +74,6 @@ def cost_threshold(scores: Array, wrong: Mask, cost: float) -> float:
     return float(candidates[len(spent) - 1 - spent[::-1].argmin()])
 
 
-def share_threshold(scores: Array, share: float) -> float:
-    """The threshold that hands over a new row with probability `share` at most.
-
-    Handed over is what exceeds the k-th largest of n scores, k <= share (n + 1).
-    """
-    k = allowed(share, len(scores))
-    if k > len(scores):
-        return -math.inf
-    if k == 0:
-        return math.inf
-    return math.nextafter(min(float(np.sort(scores)[-k]), GREATEST), math.inf)
-
-
-def slip_threshold(scores: Array, wrong: Mask, rate: float) -> float:
-    """The threshold at which a new row is wrong and kept with probability `rate` at most.
-
-    The largest with (slips + 1) / (n + 1) <= rate: the k-th smallest score of a wrong row, with
-    k <= rate (n + 1).
-    """
-    k = allowed(rate, len(scores))
-    if k == 0:
-        return -math.inf
-    slips = np.sort(scores[wrong])
-    return min(float(slips[k - 1]), GREATEST) if k <= len(slips) else math.inf
-
-
 def rate_threshold(
     scores: Array,
     wrong: Mask,
@@ -116,21 +86,8 @@ def rate_threshold(
 
     Thresholds are planned on other rows. They are tested from the most promising one upwards, each
     by how unlikely so few errors among so many kept rows would be at an error rate above `rate`,
-    until one test fails.
-
-    Parameters
-    ----------
-    scores, wrong : (n,) arrays
-        Independent rows to test on.
-    rate, confidence : float
-        In (0, 1).
-    plan : (scores, wrong)
-        Of other rows.
-
-    Returns
-    -------
-    float
-        -inf if already the first test fails.
+    until one test fails: -inf if it is the first. Rows are independent, and those of the `plan`,
+    (scores, wrong), are others.
     """
     found = -math.inf
     for threshold in planned_thresholds(*plan, rate, len(scores)):
@@ -144,7 +101,7 @@ def rate_threshold(
 def planned_thresholds(scores: Array, wrong: Mask, rate: float, rows: int) -> Array:
     """Increasing thresholds to test on `rows` other rows; the first is the most promising."""
     candidates, errors, kept = _kept_below(scores, wrong)
-    some = np.unique(np.linspace(0, len(candidates) - 1, LEVELS).round().astype(np.intp))
+    some = np.unique(np.linspace(0, len(candidates) - 1, PLANNED).round().astype(np.intp))
     candidates, errors, kept = candidates[some], errors[some], kept[some]
     scale = rows / len(scores)
     expected = [
@@ -157,44 +114,24 @@ def planned_thresholds(scores: Array, wrong: Mask, rate: float, rows: int) -> Ar
 
 def tail(errors: int, rows: int, rate: float) -> float:
     """P(Binomial(rows, rate) <= errors)."""
-    from scipy.special import bdtr  # imported here because it doubles the time of `import decal`
+    from scipy.special import bdtr  # here: it doubles the time of `import decal`
 
     return 1.0 if errors >= rows else float(bdtr(errors, rows, rate))
 
 
 def kept_of_batch(scores: Array, slips: Array, rows: int, rate: float) -> Mask:
-    """Which rows of a batch to keep, so that on average at most `rate` of them are wrong.
+    """(m,) which rows of a batch to keep, so that on average at most `rate` of them are wrong.
 
-    Parameters
-    ----------
-    scores : (m,) array
-        Of the batch.
-    slips : (w,) array
-        Scores of labelled rows that are wrong.
-    rows : int
-        How many labelled rows there are, wrong or right.
-    rate : float
-        Wanted error rate of what is kept.
-
-    Notes
-    -----
-    Conformal selection (Jin and Candes, 2023): the p-value of "this row is wrong" is one plus the
-    number of wrong labelled rows with a score as low, over rows + 1; and Benjamini and Hochberg's
-    procedure (1995) rejects that for the rows that are kept.
+    `slips` are the scores of those of so many labelled rows that are wrong. Conformal selection
+    (Jin and Candes, 2023): the p-value of "this row is wrong" is one plus the number of wrong
+    labelled rows with a score as low, over rows + 1; and Benjamini and Hochberg's procedure (1995)
+    rejects that for the rows that are kept.
     """
     m = len(scores)
     p_values = (1 + np.searchsorted(np.sort(slips), scores, side="right")) / (rows + 1)
     order = np.sort(p_values)
     enough = np.flatnonzero(order <= rate * np.arange(1, m + 1) / m)
     return np.asarray(p_values <= (order[enough[-1]] if enough.size else -1.0))
-
-
-def allowed(rate: float, rows: int) -> int:
-    """The largest k with k / (rows + 1) <= rate."""
-    k = math.ceil(rate * (rows + 1))
-    while k / (rows + 1) > rate:  # at most twice
-        k -= 1
-    return k
 
 
 def _kept_below(scores: Array, wrong: Mask) -> tuple[Array, Array, Array]:

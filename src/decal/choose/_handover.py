@@ -1,15 +1,16 @@
 """Which rows should a person check? A score and a threshold, chosen by labels, with guarantees.
 
-`choose` takes labelled rows and one purpose: what a check costs, how many rows may be checked, or
+`triage` takes labelled rows and one purpose: what a check costs, how many rows may be checked, or
 how many errors may remain. One part of the rows chooses the score, the other sets the threshold, so
-that what is promised of the threshold holds whatever score was chosen. May import from `_base`,
-`io`, `credal`, `decalibrator`, `evaluate` and `selection`.
+that what is promised of the threshold holds whatever score was chosen.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -21,38 +22,55 @@ from decal._base.checks import (
     check_choice,
     check_class_names,
     check_count,
+    check_flag,
     check_labels,
     check_scores,
 )
 from decal._base.confidences import Confidences
 from decal._base.data_frames import class_columns, is_frame, require_same_order
-from decal._base.inputs import read_logits, require_classes
+from decal._base.errors import InputError
+from decal._base.inputs import check_floor, read_logits, require_classes
 from decal._base.numerics import Array
-from decal.decalibrator import Decalibrator
-from decal.evaluate.metrics import RiskCoverage
-from decal.io import model_files
-from decal.selection._plausibility import Predictor
-from decal.triage._choosing import Trial, best_of, cross_scored, trials
-from decal.triage._doubts import FLOOR, OWN, RECALIBRATED, Doubts
-from decal.triage._files import KIND, is_known, pack, unpack
-from decal.triage._thresholds import (
+from decal.choose._doubt_scores import (
+    CONFIDENCE,
+    FLOOR,
+    RECALIBRATED,
+    DoubtScores,
+    Labels,
+    Recalibration,
+    Trial,
+    best_of,
+    cross_scored,
+    trials,
+)
+from decal.choose._order import share_threshold, slip_threshold
+from decal.choose._plausibility import Mask, Predictor
+from decal.choose._thresholds import (
     SelectedOfBatch,
     Threshold,
     TopOfBatch,
     cost_threshold,
     rate_threshold,
-    share_threshold,
-    slip_threshold,
 )
+from decal.decalibrator import Decalibrator
+from decal.evaluate.metrics import RiskCoverage
+from decal.io import model_files
+from decal.io.model_files import Arrays
 
-__all__ = ["Triage", "TriageOutcome", "Trial", "choose"]
-
-Labels = NDArray[np.intp]
-Mask = NDArray[np.bool_]
+PURPOSES = ("cost", "budget", "error_rate", "slip_rate")
+Rule = Threshold | TopOfBatch | SelectedOfBatch
 
 LEAST_ROWS = 8
-SHOWN = 6
-"""Scores that `repr` lists."""
+SCORES_SHOWN = 6
+"""How many scores `repr` lists."""
+
+KIND = "triage"
+"""What the header of a file says that it is."""
+
+SCALARS = ("score", "purpose", "target", "confidence", "note")
+OUTCOME = ("rows", "handed_over", "error_rate", "slip_rate")
+CURVE = "curve "
+"""How names of arrays with the curves of scores begin; the number of the score follows."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +106,7 @@ class TriageOutcome:
 class Triage:
     """A score and a threshold: says of new rows which of them a person should check.
 
-    `choose` makes it.
+    `triage` makes it.
 
     Attributes
     ----------
@@ -118,8 +136,8 @@ class Triage:
     trials: dict[str, Trial]
     outcome: TriageOutcome
     note: str
-    _rule: Threshold | TopOfBatch | SelectedOfBatch
-    _doubts: Doubts
+    _rule: Rule
+    _doubts: DoubtScores
     _probabilities: bool
     _floor: float | None
     _names: tuple[str, ...] | None
@@ -136,9 +154,9 @@ class Triage:
         Parameters
         ----------
         logits : (n, K) array
-            New rows; probabilities if `choose` was given probabilities.
+            New rows; probabilities if `triage` was given probabilities.
         scores : mapping, optional
-            Your own scores of these rows, by name, if `choose` was given some.
+            Your own scores of these rows, by name, if `triage` was given some.
         """
         return self._rule.handed(self.doubt(logits, scores=scores))
 
@@ -156,8 +174,8 @@ class Triage:
         return predicted if self._names is None else np.array(self._names)[predicted]
 
     def _predicted(self, logits: Any) -> Labels:
-        """The same as numbers of columns."""
-        name = self.score if self.score in self._doubts.names else OWN
+        """(n,) the predicted classes as numbers of columns."""
+        name = self.score if self.score in self._doubts.names else CONFIDENCE
         return self._doubts.score(name, self._logits(logits))[1]
 
     def doubt(self, logits: Any, *, scores: Mapping[str, Any] | None = None) -> Array:
@@ -176,10 +194,8 @@ class Triage:
             return self._doubts.score(self.score, z)[0]
         given = _own_scores(scores, len(z))
         if self.score not in given:
-            raise ValueError(
-                f"scores must hold {self.score!r}, the score that was chosen: "
-                f"got {', '.join(given) or None}."
-            )
+            rule = f"hold {self.score!r}, the score that was chosen"
+            raise InputError("scores", rule, f"{', '.join(given) or None}")
         return given[self.score]
 
     def _logits(self, values: Any) -> Array:
@@ -187,7 +203,7 @@ class Triage:
         return _as_logits(values, self._probabilities, floor, self._classes, self._names)
 
     def _taking(self, *, probabilities: bool, floor: float | None = None) -> Triage:
-        """The same for rows that are probabilities, with this floor, or logits."""
+        """A triage of rows that are probabilities, with this floor, or logits."""
         return replace(self, _probabilities=probabilities, _floor=floor)
 
     def save(self, path: str | Path | BinaryIO) -> None:
@@ -198,7 +214,7 @@ class Triage:
         path : path or file
             Where to. A file that is there is replaced.
         """
-        settings, arrays = pack(self)
+        settings, arrays = _pack(self)
         file = Path(path) if isinstance(path, str) else path
         model_files.write(file, settings, arrays, kind=KIND, compressed=True)
 
@@ -212,13 +228,12 @@ class Triage:
             What `save` wrote.
         """
         file = Path(path) if isinstance(path, str) else path
-        settings, arrays = model_files.read(file, is_known, kind=KIND)
+        settings, arrays = model_files.read(file, _is_known, kind=KIND)
         with model_files.intact(file):
-            fields = unpack(settings, arrays)
-            return cls(**fields | {"outcome": TriageOutcome(*fields["outcome"])})
+            return cls(**_unpack(settings, arrays))
 
     def __repr__(self) -> str:
-        return self._described(SHOWN)
+        return self._described(SCORES_SHOWN)
 
     def _described(self, scores: int) -> str:
         """What was chosen and how it did, and so many of the scores."""
@@ -239,11 +254,11 @@ class Triage:
         ]
         if self.note:
             lines.append(f"  {self.note}")
-        if self.score == OWN != next(iter(self.trials)):
-            lines.append(f"  no score is clearly better than {OWN}, by two standard errors")
-        new = self.trials.get(f"{RECALIBRATED} {OWN}")
+        if self.score == CONFIDENCE != next(iter(self.trials)):
+            lines.append(f"  no score is clearly better than {CONFIDENCE}, by two standard errors")
+        new = self.trials.get(f"{RECALIBRATED} {CONFIDENCE}")
         if new is not None:
-            old = self.trials[OWN]
+            old = self.trials[CONFIDENCE]
             lines.append(
                 f"  recalibrating: {old.curve.risk[-1]:.2%} wrong becomes "
                 f"{new.curve.risk[-1]:.2%}, area {old.curve.area:.4f} becomes {new.curve.area:.4f}"
@@ -259,7 +274,7 @@ class Triage:
         return "\n".join(lines)
 
 
-def choose(
+def triage(
     logits: Any,
     labels: Any,
     *,
@@ -347,11 +362,12 @@ def choose(
 
     Examples
     --------
-    >>> import numpy as np, decal
+    >>> import numpy as np
+    >>> from decal.choose import triage
     >>> rng = np.random.default_rng(0)
     >>> logits = 4 * rng.normal(size=(2000, 3))
     >>> labels = (logits + rng.gumbel(size=(2000, 3))).argmax(axis=1)
-    >>> t = decal.triage.choose(logits[:1500], labels[:1500], error_rate=0.05)
+    >>> t = triage(logits[:1500], labels[:1500], error_rate=0.05)
     >>> t.score
     'confidence'
     >>> handed = t.hand_over(logits[1500:])
@@ -374,7 +390,7 @@ def choose(
     y = check_labels(labels, rows=len(z), classes=z.shape[1], names=names, in_table=framed)
     n = len(y)
     if n < LEAST_ROWS:
-        raise ValueError(f"logits must have {LEAST_ROWS} rows or more: got {n}. Label more.")
+        raise InputError("logits", f"have {LEAST_ROWS} rows or more", f"{n}", "Label more.")
     Confidences.of(z, y).warn_of_other_order(z.shape[1])
     purpose, target = _purpose(cost=cost, budget=budget, error_rate=error_rate, slip_rate=slip_rate)
     level = _level(confidence) if purpose == "error_rate" else None
@@ -388,14 +404,16 @@ def choose(
     scored = cross_scored(z[first], y[first], model)
     taken = sorted(scored.keys() & given.keys())
     if taken:
-        raise ValueError(f"scores must have names of their own: got {taken[0]!r}. Rename it.")
-    tried = trials(scored | {name: (values, scored[OWN][1]) for name, values in some.items()})
+        raise InputError("scores", "have names of their own", f"{taken[0]!r}", "Rename it.")
+    tried = trials(
+        scored | {name: (values, scored[CONFIDENCE][1]) for name, values in some.items()}
+    )
     if score is not None:
         check_choice(score, "score", list(tried))
     name = best_of(tried) if score is None else score
-    doubts = Doubts.of(z[first], y[first], model)
+    doubts = DoubtScores.of(z[first], y[first], model)
     if name not in given and name not in doubts.names:  # all rows together cannot be recalibrated
-        name = OWN
+        name = CONFIDENCE
 
     def ask(rows: Labels) -> tuple[Array, Mask]:
         if name in given:
@@ -404,7 +422,7 @@ def choose(
         return values, predicted != y[rows]
 
     values, wrong = ask(second)
-    rule = _rule(purpose, target, level, values, wrong, plan=ask(first))
+    rule = _rule_for(purpose, target, level, values, wrong, plan=ask(first))
     handed = rule.handed(values)
     note = f"{len(second)} rows are too few, or too often wrong: all are handed over"
     return Triage(
@@ -425,14 +443,14 @@ def choose(
     )
 
 
-def _rule(
+def _rule_for(
     purpose: str,
     target: float,
     level: float | None,
     scores: Array,
     wrong: Mask,
     plan: tuple[Array, Mask],
-) -> Threshold | TopOfBatch | SelectedOfBatch:
+) -> Rule:
     """How rows are handed over for a purpose, by labelled rows."""
     if purpose == "cost":
         return Threshold(cost_threshold(scores, wrong, target))
@@ -450,21 +468,21 @@ def _purpose(**given: float | None) -> tuple[str, float]:
     named = {name: value for name, value in given.items() if value is not None}
     if len(named) != 1:
         got = " and ".join(named) or "none"
-        raise ValueError(f"one of {', '.join(given)} must be given: got {got}.")
+        raise InputError(f"one of {', '.join(given)}", "be given", got)
     ((name, value),) = named.items()
     if name == "budget" and isinstance(value, int | np.integer):
         return name, check_count(value, name)
     number = check_alpha(value, name)
     if not 0 < number < 1:
-        advice = " A number of rows is a whole number, such as 1." if name == "budget" else ""
-        raise ValueError(f"{name} must lie between 0 and 1, and be neither: got {value}.{advice}")
+        advice = "A number of rows is a whole number, such as 1." if name == "budget" else ""
+        raise InputError(name, "lie between 0 and 1, and be neither", f"{value}", advice)
     return name, number
 
 
 def _level(confidence: float | None) -> float | None:
     level = None if confidence is None else check_alpha(confidence, "confidence")
     if level == 1:
-        raise ValueError("confidence must be less than 1: got 1. Nothing is certain.")
+        raise InputError("confidence", "be less than 1", "1", "Nothing is certain.")
     return level
 
 
@@ -478,9 +496,8 @@ def _own_scores(scores: Mapping[str, Any] | None, rows: int) -> dict[str, Array]
     found = {str(name): check_scores(values, str(name)) for name, values in (scores or {}).items()}
     for name, values in found.items():
         if len(values) != rows:
-            raise ValueError(
-                f"scores must have one number for each of {rows} rows: got {len(values)} of {name}."
-            )
+            rule = f"have one number for each of {rows} rows"
+            raise InputError("scores", rule, f"{len(values)} of {name}")
     return found
 
 
@@ -499,3 +516,117 @@ def _as_logits(
         classes=classes,
     )
     return z.astype(np.float64)
+
+
+# Files: settings and arrays, without pickle
+
+
+def _is_known(name: str, settings: dict[str, Any]) -> bool:
+    """Whether a file with these settings may hold an array of this name."""
+    curves = {f"{CURVE}{i}" for i in range(len(settings["trials"]))}
+    return name in curves or name in ("threshold", "slips", "shifts", "scale", "model")
+
+
+def _pack(triage: Triage) -> tuple[dict[str, Any], Arrays]:
+    """Settings and arrays of a Triage; InputError if its credal sets are not a Decalibrator's."""
+    doubts = triage._doubts
+    if not isinstance(doubts.model, Decalibrator):
+        fact = type(doubts.model).__name__
+        raise InputError("model", "be a Decalibrator to be saved", fact)
+    file = BytesIO()
+    doubts.model.save(file)
+    rule = triage._rule
+    arrays: Arrays = {"model": np.frombuffer(file.getvalue(), dtype=np.uint8)}
+    if doubts.best is not None:
+        arrays |= {"scale": np.array(doubts.best.scale), "shifts": doubts.best.shifts}
+    if isinstance(rule, SelectedOfBatch):
+        arrays["slips"] = rule.slips
+    elif isinstance(rule, Threshold):
+        arrays["threshold"] = np.array(rule.threshold)
+    trials = []
+    for i, (name, trial) in enumerate(triage.trials.items()):
+        arrays[f"{CURVE}{i}"] = np.stack([trial.curve.risk, trial.curve.best])
+        trials.append([name, trial.gain, trial.error])
+    settings = {
+        **{name: getattr(triage, name) for name in SCALARS},
+        "outcome": [getattr(triage.outcome, name) for name in OUTCOME],
+        "trials": trials,
+        "probabilities": triage._probabilities,
+        "floor": triage._floor,
+        "classes": triage._names,
+        "class_count": triage._classes,
+    }
+    return settings, arrays
+
+
+def _unpack(settings: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
+    """The arguments of Triage; ValueError if they are damaged."""
+    purpose = check_choice(settings["purpose"], "purpose", PURPOSES)
+    target, confidence = settings["target"], settings["confidence"]
+    check_count(target, "target") if isinstance(target, int) else check_alpha(target, "target")
+    if confidence is not None:
+        check_alpha(confidence, "confidence")
+    K = check_count(settings["class_count"], "class_count", least=2)
+    names = settings["classes"]
+    rows, *shares = settings["outcome"]
+    outcome = TriageOutcome(
+        check_count(rows, "rows"), *(check_alpha(share, "outcome") for share in shares)
+    )
+    doubts = _read_doubts(arrays, K)
+    trials = {
+        str(n): _read_trial(arrays[f"{CURVE}{i}"], *numbers)
+        for i, (n, *numbers) in enumerate(settings["trials"])
+    }
+    if settings["score"] not in trials:
+        raise ValueError("its score was never tried")
+    rule = _read_rule(purpose, target, rows, arrays)
+    return {
+        **{name: settings[name] for name in SCALARS},
+        "threshold": rule.threshold,
+        "trials": trials,
+        "outcome": outcome,
+        "_rule": rule,
+        "_doubts": doubts,
+        "_probabilities": check_flag(settings["probabilities"], "probabilities"),
+        "_floor": check_floor(settings.get("floor", FLOOR)),  # older files do not say
+        "_names": None if names is None else check_class_names(names, K),
+        "_classes": K,
+    }
+
+
+def _read_rule(purpose: str, target: float, rows: int, arrays: Arrays) -> Rule:
+    if "threshold" in arrays:
+        threshold = float(arrays["threshold"])
+        if math.isnan(threshold):
+            raise ValueError("its threshold is NaN")
+        return Threshold(threshold)
+    if "slips" in arrays:
+        slips = arrays["slips"].astype(np.float64)
+        if slips.ndim != 1 or len(slips) > rows or np.isnan(slips).any():
+            raise ValueError("its slips are damaged")
+        return SelectedOfBatch(np.sort(slips), rows, float(target))
+    if purpose != "budget" or not isinstance(target, int):
+        raise ValueError("it has no threshold")
+    return TopOfBatch(target)
+
+
+def _read_doubts(arrays: Arrays, classes: int) -> DoubtScores:
+    model = Decalibrator.load(BytesIO(arrays["model"].tobytes()))
+    if len(model.class_weights) != classes:
+        raise ValueError("its model has other classes")
+    if "shifts" not in arrays:
+        return DoubtScores(model, None)
+    scale, shifts = float(arrays["scale"]), arrays["shifts"].astype(np.float64)
+    if shifts.shape != (classes,) or not np.isfinite(shifts).all() or not 0 <= scale < math.inf:
+        raise ValueError("its recalibration is damaged")
+    return DoubtScores(model, Recalibration(scale, shifts))
+
+
+def _read_trial(curve: Any, gain: float, error: float) -> Trial:
+    risk, best = curve.astype(np.float64)
+    if risk.ndim != 1 or not len(risk) or not ((curve >= 0) & (curve <= 1)).all():
+        raise ValueError("its curves are damaged")
+    if not (math.isfinite(gain) and 0 <= error < math.inf):
+        raise ValueError("its gains are damaged")
+    coverage = np.arange(1, len(risk) + 1) / len(risk)
+    return Trial(RiskCoverage(coverage, risk, best), float(gain), float(error))

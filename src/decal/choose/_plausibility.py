@@ -1,21 +1,23 @@
 """Plausibility: the largest alpha at which a distribution, or a label, is still inside.
 
 A smaller alpha never removes a distribution from a credal set, nor a class from a decision set.
-"Still inside" is therefore monotone in alpha, and bisection finds where it ends: for every row
-(`plausibility`), or for a wanted number of rows (`largest_alpha`).
+"Still inside" is therefore monotone in alpha, and bisection finds where it ends for every row.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import (
+    check_alpha,
     check_choice,
+    check_count,
     check_distributions,
     check_labels,
     check_tolerance,
@@ -34,9 +36,6 @@ LEAST_BUDGET, GREATEST_BUDGET = 1e-6, 744.0
 """Range of budgets, -log alpha, in which alphas are searched besides 1 and 0: exp(-744) is about
 the smallest positive float, and nearer to 1 the losses of very confident models drown in round-off.
 """
-
-SEARCH_LEVELS = 1 << 26
-"""Steps from alpha = 1 to 0 that a search tells apart: 3e-7 of the budget each, 26 predictions."""
 
 CONTOUR_LEVELS = 1 << 12
 """Steps from 1 to 0 that a plausibility can take: 0.5 % of the budget each, 12 predictions."""
@@ -90,7 +89,7 @@ def plausibility(
     See Also
     --------
     contour_levels : The alphas that it tells apart.
-    alpha_for_coverage, alpha_for_labels : One alpha for all rows.
+    decal.choose : One alpha for all rows.
 
     Notes
     -----
@@ -100,9 +99,10 @@ def plausibility(
     Examples
     --------
     >>> import numpy as np, decal
+    >>> from decal.choose import plausibility
     >>> logits = np.array([[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]])
     >>> d = decal.decalibrate(logits, [0, 0, 1, 1], alpha=0.9, directions=("class",))
-    >>> decal.selection.plausibility(d, logits, labels=[0, 1, 0, 1]).round(2)
+    >>> plausibility(d, logits, labels=[0, 1, 0, 1]).round(2)
     array([1.  , 0.92, 0.95, 1.  ])
     """
     z = inputs_of(model, logits, labels=labels, distributions=distributions)
@@ -143,33 +143,9 @@ def alpha_at(step: int, steps: int) -> float:
     return math.exp(-LEAST_BUDGET * (GREATEST_BUDGET / LEAST_BUDGET) ** ((step - 1) / (steps - 2)))
 
 
-def largest_alpha(
-    inside: Inside, rows: int, enough: Callable[[int], bool]
-) -> tuple[float, int] | None:
-    """The largest alpha at which enough rows are inside, and how many are; None if there is none.
-
-    Sets are nested: a row inside at a narrow level is inside at all wider ones, and a row outside
-    at a wide level is outside at all narrower ones. Only the rows in between are asked again.
-    """
-    every = np.arange(rows)
-    now = inside(every, 1.0)
-    settled = int(now.sum())  # rows inside at the narrow level
-    if enough(settled):
-        return 1.0, settled
-    open_ = every[~now]
-    if open_.size:  # no model predicts no rows
-        open_ = open_[inside(open_, 0.0)]
-    if not enough(settled + len(open_)):
-        return None
-    narrow, wide = 0, SEARCH_LEVELS
-    while wide - narrow > 1:
-        middle = (narrow + wide) // 2
-        now = inside(open_, alpha_at(middle, SEARCH_LEVELS))
-        if enough(settled + int(now.sum())):
-            wide, open_ = middle, open_[now]
-        else:
-            narrow, settled, open_ = middle, settled + int(now.sum()), open_[~now]
-    return alpha_at(wide, SEARCH_LEVELS), settled + len(open_)
+def complement(share: float) -> float:
+    """1 - share in decimals, as one writes it: 0.2 for 0.8, not 0.19999999999999996."""
+    return float(1 - Decimal(repr(float(share))))
 
 
 def distributions_inside(model: Predictor, z: Any, distributions: Any, atol: float) -> Inside:
@@ -185,7 +161,7 @@ def distributions_inside(model: Predictor, z: Any, distributions: Any, atol: flo
 
 def labels_inside(model: Predictor, z: Any, labels: Any, rule: str) -> Inside:
     """The question whether the decision set of a row contains its label."""
-    y = check_labels(labels, rows=len(z), classes=z.shape[1], names=getattr(model, "classes", None))
+    y = label_numbers(model, labels, z)
     check_choice(rule, "rule", SET_RULES)
 
     def inside(rows: Indices, alpha: float) -> Mask:
@@ -193,6 +169,12 @@ def labels_inside(model: Predictor, z: Any, labels: Any, rule: str) -> Inside:
         return np.asarray(kept[np.arange(len(rows)), y[rows]])
 
     return inside
+
+
+def label_numbers(model: Predictor, labels: Any, z: Any) -> Indices:
+    """(n,) labels as numbers of columns."""
+    names = getattr(model, "classes", None)
+    return check_labels(labels, rows=len(z), classes=z.shape[1], names=names)
 
 
 def kept_classes(credal: CredalSet, rule: str) -> Mask:
@@ -203,3 +185,63 @@ def kept_classes(credal: CredalSet, rule: str) -> Mask:
 def shape_of(z: Any) -> tuple[int, int]:
     """(n, K) of checked logits."""
     return z.shape[0], z.shape[1]
+
+
+# By statistical theory
+
+
+def alpha_from_confidence(level: Any, df: int = 1) -> float:
+    """The alpha at which, with likelihood="sum", a region has a given asymptotic confidence.
+
+    By Wilks' theorem twice the log-likelihood lost at the truth is chi-square distributed with as
+    many degrees of freedom as the family has free parameters, so alpha = exp(-q / 2) with q the
+    chi-square quantile of the level.
+
+    Parameters
+    ----------
+    level : float
+        Confidence in [0, 1].
+    df : int
+        Free parameters: 1 for the shift of one class.
+
+    See Also
+    --------
+    confidence_from_alpha : The inverse.
+
+    Examples
+    --------
+    >>> import decal
+    >>> round(decal.alpha_from_confidence(0.95), 4)
+    0.1465
+    """
+    from scipy.special import gammaincinv  # here: it doubles the time of `import decal`
+
+    level = check_alpha(level, "level")
+    return math.exp(-float(gammaincinv(check_count(df, "df") / 2, level)))
+
+
+def confidence_from_alpha(alpha: Any, df: int = 1) -> float:
+    """The asymptotic confidence of the region of an alpha, with likelihood="sum".
+
+    Parameters
+    ----------
+    alpha : float
+        Level in [0, 1].
+    df : int
+        Free parameters: 1 for the shift of one class.
+
+    See Also
+    --------
+    alpha_from_confidence : The inverse, with the theory.
+
+    Examples
+    --------
+    >>> import decal
+    >>> round(decal.confidence_from_alpha(decal.alpha_from_confidence(0.95)), 10)
+    0.95
+    """
+    from scipy.special import gammainc
+
+    alpha = check_alpha(alpha)
+    budget = -math.log(alpha) if alpha > 0 else math.inf
+    return float(gammainc(check_count(df, "df") / 2, budget))

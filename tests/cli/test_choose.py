@@ -1,4 +1,4 @@
-"""decal choose-alpha, as a user runs it."""
+"""decal choose, as a user runs it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ pytest.importorskip("pyarrow", reason="needs decal[cli]")
 import pyarrow.csv as pc
 
 import decal
-from decal import selection
 from helpers.commands import refused, succeed
 
 pytestmark = pytest.mark.usefixtures("logit_files")
@@ -25,14 +24,14 @@ def choices(model):
     z, y, truth = data["logits"], data["labels"], np.load("people.npy")
     dominance = {"rule": "interval_dominance"}
     return {
-        ("--efficiency", 0.7): selection.alpha_for_efficiency(model, z, 0.7),
-        ("--coverage", 0.9): selection.alpha_for_coverage(model, z, truth, 0.9),
-        ("--coverage", 0.9, "--guaranteed"): selection.alpha_for_coverage(
-            model, z, truth, 0.9, guaranteed=True
+        ("--width", 0.3): decal.choose(model, z, width=0.3),
+        ("--coverage", 0.9): decal.choose(model, z, coverage=0.9, distributions=truth),
+        ("--coverage", 0.9, "--guaranteed"): decal.choose(
+            model, z, coverage=0.9, distributions=truth, guaranteed=True
         ),
-        ("--miss-rate", 0.1): selection.alpha_for_labels(model, z, y, 0.1),
-        ("--miss-rate", 0.1, "--rule", "interval_dominance"): selection.alpha_for_labels(
-            model, z, y, 0.1, **dominance
+        ("--miss", 0.1): decal.choose(model, z, y, miss=0.1),
+        ("--miss", 0.1, "--rule", "interval_dominance"): decal.choose(
+            model, z, y, miss=0.1, **dominance
         ),
     }
 
@@ -42,7 +41,7 @@ def test_it_chooses_what_the_functions_choose(model):
     np.save("people.npy", 0.9 * read_npz("logits.npz")["truth"] + 0.1 * rough)
     found = set()
     for options, choice in choices(decal.Decalibrator.load(model)).items():
-        result = succeed("choose-alpha", model, "logits.npz", "--truth", "people.npy", *options)
+        result = succeed("choose", model, "logits.npz", "--truth", "people.npy", *options)
         assert float(result.stdout) == choice.alpha
         assert result.stderr == f"{choice}\n"
         found.add(choice.alpha)
@@ -50,50 +49,48 @@ def test_it_chooses_what_the_functions_choose(model):
 
 
 def test_distributions_are_guaranteed_with_local_sets(model):
-    options = ("--distribution-miss-rate", 0.3, "--seed", 1)
-    message = refused("choose-alpha", model, "logits.csv", *options)
+    options = ("--hold", 0.7, "--seed", 1)
+    message = refused("choose", model, "logits.csv", *options)
     assert "got class. Fit it anew with --directions local --mix 0.001." in message
     succeed("fit", "logits.csv", "-o", "local.npz", "--directions", "local", "--mix", 0.001)
     data, local = read_npz("logits.npz"), decal.Decalibrator.load("local.npz")
     for more in ({}, {"confidence": 0.8}):
-        choice = selection.alpha_for_distribution(
-            local, data["logits"], data["labels"], 0.3, seed=1, **more
-        )
+        choice = decal.choose(local, data["logits"], data["labels"], hold=0.7, seed=1, **more)
         extra = [f"--confidence={more['confidence']}"] if more else []
-        result = succeed("choose-alpha", "local.npz", "logits.csv", *options, *extra)
+        result = succeed("choose", "local.npz", "logits.csv", *options, *extra)
         assert float(result.stdout) == pytest.approx(choice.alpha, rel=1e-9)
 
 
-def test_efficiency_needs_no_labels(model):
-    labelled = succeed("choose-alpha", model, "logits.npz", "--efficiency", 0.7).stdout
-    assert succeed("choose-alpha", model, "logits.npy", "--efficiency", 0.7).stdout == labelled
+def test_a_width_needs_no_labels(model):
+    labelled = succeed("choose", model, "logits.npz", "--width", 0.3).stdout
+    assert succeed("choose", model, "logits.npy", "--width", 0.3).stdout == labelled
 
 
 def test_the_choice_is_written(model):
-    options = ("--miss-rate", 0.1)
-    result = succeed("choose-alpha", model, "logits.csv", *options, "-o", "chosen.npz")
+    options = ("--miss", 0.1)
+    result = succeed("choose", model, "logits.csv", *options, "-o", "chosen.npz")
     alpha = float(result.stdout)
     chosen, before = decal.Decalibrator.load("chosen.npz"), decal.Decalibrator.load(model)
     assert chosen.alpha == alpha != before.alpha
     np.testing.assert_array_equal(chosen.shifts(0.5).upper, before.shifts(0.5).upper)
-    succeed("choose-alpha", model, "logits.csv", *options, "-o", "choice.csv")
+    succeed("choose", model, "logits.csv", *options, "-o", "choice.csv")
     row = pc.read_csv("choice.csv").to_pydict()
-    assert (row["alpha"], row["quantity"], row["target"]) == ([alpha], ["miss rate"], [0.1])
-    message = refused("choose-alpha", model, "logits.csv", *options, "-o", "choice.csv")
+    assert (row["alpha"], row["wish"], row["target"]) == ([alpha], ["miss"], [0.1])
+    message = refused("choose", model, "logits.csv", *options, "-o", "choice.csv")
     assert "Overwrite it with --force." in message
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "purpose must be one of --efficiency, --coverage, --miss-rate"),
-        (["--miss-rate", 0.1, "--coverage", 0.9], "got --coverage and --miss-rate."),
+        ([], "the wish must be one of --miss, --width, --hold, --coverage: got none."),
+        (["--miss", 0.1, "--coverage", 0.9], "got --miss and --coverage."),
         (["--coverage", 0.9], "truth must come with the logits: got none in logits.csv"),
-        (["--miss-rate", 2], "epsilon must lie between 0 and 1: got 2"),
-        (["--miss-rate", 0.1, "--guaranteed"], "guaranteed must go with --coverage"),
-        (["--miss-rate", 0.1, "--confidence", 0.9], "must go with --distribution-miss-rate"),
-        (["--miss-rate", 0.1, "--rule", "point"], "rule must be one of"),
+        (["--miss", 2], "miss must lie between 0 and 1: got 2"),
+        (["--miss", 0.1, "--guaranteed"], "guaranteed must go with --coverage"),
+        (["--miss", 0.1, "--confidence", 0.9], "must go with --hold"),
+        (["--miss", 0.1, "--rule", "point"], "rule must be one of"),
     ],
 )
 def test_bad_questions_are_refused(model, options, message):
-    assert message in refused("choose-alpha", model, "logits.csv", *options)
+    assert message in refused("choose", model, "logits.csv", *options)

@@ -11,15 +11,14 @@ from decal._base.checks import (
     check_alphas,
     check_choice,
     check_distributions,
-    check_labels,
 )
 from decal._base.errors import needs
 from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
+from decal.choose._plausibility import Predictor, kept_classes, label_numbers, shape_of
+from decal.choose._promises import rows_text
 from decal.credal import SET_RULES
 from decal.evaluate import metrics
-from decal.selection._choices import examples_text
-from decal.selection._plausibility import Predictor, kept_classes, shape_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,7 +79,7 @@ class AlphaPath:
     def __repr__(self) -> str:
         A, columns = len(self.alpha), self._columns()
         shown = np.unique(np.linspace(0, A - 1, min(A, ROWS_SHOWN)).round().astype(np.intp))
-        lines = [f"AlphaPath: {A} alphas, {examples_text(self.examples)}, decisions {self.rule}"]
+        lines = [f"AlphaPath: {A} alphas, {rows_text(self.examples)}, decisions {self.rule}"]
         lines.append("  " + "".join(f"{name.replace('_', ' '):>12}" for name in columns))
         for a in shown:
             numbers = (f"{values[a]:12.4f}" for name, values in columns.items() if name != "alpha")
@@ -103,7 +102,7 @@ def path(
     """What every alpha would give on these examples: efficiency, coverage, misses, set sizes.
 
     A table to look at, not to choose from: an alpha picked from it for its miss rate is not
-    guaranteed to keep it on new examples. `alpha_for_labels` gives that guarantee.
+    guaranteed to keep it on new examples. `decal.choose` gives that guarantee.
 
     Parameters
     ----------
@@ -134,10 +133,11 @@ def path(
     Examples
     --------
     >>> import numpy as np, decal
+    >>> from decal.choose import path
     >>> logits = np.array([[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]])
     >>> d = decal.decalibrate(logits, [0, 0, 1, 1], alpha=0.9, directions=("class",))
-    >>> decal.selection.path(d, logits, labels=[0, 0, 1, 1], alphas=[1, 0.99, 0.9])
-    AlphaPath: 3 alphas, 4 examples, decisions e_admissible
+    >>> path(d, logits, labels=[0, 0, 1, 1], alphas=[1, 0.99, 0.9])
+    AlphaPath: 3 alphas, 4 rows, decisions e_admissible
              alpha  efficiency   miss rate    set size
                  1      0.9297      0.0000      1.0000
               0.99      0.8686      0.0000      1.0000
@@ -150,17 +150,11 @@ def path(
         levels = np.concatenate([[1.0], np.exp(-budgets), [0.0]])
     else:
         levels = check_alphas(alphas)
-    names = getattr(model, "classes", None)
     p = None
     if distributions is not None:
+        names = getattr(model, "classes", None)
         p = check_distributions(distributions, shape=shape_of(z), names=names)
-    y = (
-        None
-        if labels is None
-        else check_labels(
-            labels, rows=len(z), classes=z.shape[1], names=getattr(model, "classes", None)
-        )
-    )
+    y = None if labels is None else label_numbers(model, labels, z)
     size, efficiency, coverage, missed = (np.empty(len(levels)) for _ in range(4))
     for a, alpha in enumerate(levels):
         credal = model.predict(z, alpha=alpha)

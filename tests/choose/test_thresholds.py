@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decal.triage import _thresholds as triage
+from decal.choose._order import allowed, needed, share_threshold, slip_threshold
+from decal.choose._thresholds import (
+    Threshold,
+    cost_threshold,
+    kept_of_batch,
+    rate_threshold,
+    tail,
+)
 from oracles import triage as oracle
 
 RATES = st.sampled_from([1 / 64, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4])
@@ -23,7 +30,7 @@ def labelled(draw):
 
 
 def kept_by(threshold, scores):
-    return ~triage.Threshold(threshold).handed(scores)
+    return ~Threshold(threshold).handed(scores)
 
 
 def ranks(scores):
@@ -35,7 +42,7 @@ def ranks(scores):
 @given(labelled(), RATES)
 def test_the_slip_threshold_keeps_the_most_that_its_definition_allows(rows, rate):
     scores, wrong = rows
-    found = triage.slip_threshold(scores, wrong, rate)
+    found = slip_threshold(scores, wrong, rate)
     wanted = oracle.largest_for_slips(ranks(scores).tolist(), wrong.tolist(), rate)
     assert (kept_by(found, scores) == (ranks(scores) < wanted)).all()
 
@@ -44,7 +51,7 @@ def test_the_slip_threshold_keeps_the_most_that_its_definition_allows(rows, rate
 @given(labelled(), RATES)
 def test_the_cost_threshold_costs_least(rows, cost):
     scores, wrong = rows
-    found = triage.cost_threshold(scores, wrong, cost)
+    found = cost_threshold(scores, wrong, cost)
     kept = kept_by(found, scores)
     spent = (wrong & kept).sum() + cost * (~kept).sum()
     assert spent == float(oracle.least_cost(ranks(scores).tolist(), wrong.tolist(), cost))
@@ -54,7 +61,7 @@ def test_the_cost_threshold_costs_least(rows, cost):
 @given(labelled(), RATES)
 def test_a_share_hands_over_no_more_than_it_may(rows, share):
     scores, _ = rows
-    found = triage.share_threshold(scores, share)
+    found = share_threshold(scores, share)
     handed = (~kept_by(found, scores)).sum()
     if found > -math.inf:
         assert handed + 1 <= max(1, share * (len(scores) + 1))
@@ -65,7 +72,7 @@ def test_a_share_hands_over_no_more_than_it_may(rows, share):
 @pytest.mark.parametrize("rate", [1 / 64, 0.5, 0.75])
 @pytest.mark.parametrize(("errors", "rows"), [(0, 0), (0, 7), (3, 7), (7, 7), (9, 7), (2, 30)])
 def test_the_tail_is_that_of_a_binomial(errors, rows, rate):
-    found = triage.tail(errors, rows, rate)
+    found = tail(errors, rows, rate)
     assert found == pytest.approx(oracle.binomial_tail(min(errors, rows), rows, rate), abs=1e-12)
 
 
@@ -73,29 +80,29 @@ def test_the_tail_is_that_of_a_binomial(errors, rows, rate):
 @given(labelled(), labelled(), RATES)
 def test_batches_are_selected_by_benjamini_and_hochberg(rows, batch, rate):
     scores, wrong = rows
-    found = triage.kept_of_batch(batch[0], scores[wrong], len(scores), rate)
+    found = kept_of_batch(batch[0], scores[wrong], len(scores), rate)
     assert found.tolist() == oracle.selected(batch[0], scores, wrong, rate)
 
 
 @settings(max_examples=100)
 @given(st.integers(1, 2000), st.floats(1e-6, 1, exclude_max=True))
 def test_as_many_are_allowed_as_the_rate_says(rows, rate):
-    k = triage.allowed(rate, rows)
+    k = allowed(rate, rows)
     assert k / (rows + 1) <= rate < (k + 1) / (rows + 1)
 
 
 def test_a_rate_that_no_count_can_show_hands_everything_over():
     scores, wrong = np.arange(100.0), np.zeros(100, dtype=bool)
-    found = triage.rate_threshold(scores, wrong, 0.01, 0.9, plan=(scores, wrong))
+    found = rate_threshold(scores, wrong, 0.01, 0.9, plan=(scores, wrong))
     assert found == -math.inf  # 0.99^100 is 0.37
 
 
 def test_a_rate_is_met_with_as_few_rows_as_theory_needs():
     scores, wrong = np.arange(230.0), np.zeros(230, dtype=bool)
-    found = triage.rate_threshold(scores, wrong, 0.01, 0.9, plan=(scores, wrong))
+    found = rate_threshold(scores, wrong, 0.01, 0.9, plan=(scores, wrong))
     assert found == math.inf  # 0.99^230 is 0.099
     scores[-50:] = math.inf  # which a threshold of inf keeps, too, and so does its test
-    found = triage.rate_threshold(scores, wrong, 0.01, 0.9, plan=(scores, wrong))
+    found = rate_threshold(scores, wrong, 0.01, 0.9, plan=(scores, wrong))
     assert kept_by(found, scores).all()
 
 
@@ -129,9 +136,7 @@ WORLDS = ["rising", "ties", "even", "backwards"]
 @pytest.mark.parametrize("kind", WORLDS)
 def test_new_rows_slip_as_rarely_as_promised(kind):
     rng = np.random.default_rng(1)
-    rates = [
-        risk(kind, triage.slip_threshold(*world(kind, rng, 59), 0.1), 20_001)[1] for _ in range(400)
-    ]
+    rates = [risk(kind, slip_threshold(*world(kind, rng, 59), 0.1), 20_001)[1] for _ in range(400)]
     assert np.mean(rates) <= 0.1 + 3 * np.std(rates) / 20
     if kind == "rising":  # and not for want of trying: 6 of 60 is just 0.1
         assert np.mean(rates) >= 0.1 - 4 * np.std(rates) / 20
@@ -143,7 +148,7 @@ def test_error_rates_hold_with_the_confidence_promised(kind):
     broken = 0
     for _ in range(300):
         plan, rows = world(kind, rng, 150), world(kind, rng, 150)
-        found = triage.rate_threshold(*rows, 0.15, 0.8, plan=plan)
+        found = rate_threshold(*rows, 0.15, 0.8, plan=plan)
         broken += risk(kind, found, 20_001)[0] > 0.15 if found > -math.inf else 0
     assert broken / 300 <= 0.2 + 3 * math.sqrt(0.2 * 0.8 / 300)
 
@@ -155,7 +160,7 @@ def test_batches_hold_no_more_errors_than_promised(kind):
     for _ in range(600):
         scores, wrong = world(kind, rng, 60)
         batch, bad = world(kind, rng, 25)
-        kept = triage.kept_of_batch(batch, scores[wrong], 60, 0.15)
+        kept = kept_of_batch(batch, scores[wrong], 60, 0.15)
         shares.append(bad[kept].mean() if kept.any() else 0.0)
     assert np.mean(shares) <= 0.15 + 3 * np.std(shares) / math.sqrt(600)
 
@@ -165,8 +170,17 @@ def test_new_rows_are_handed_over_no_more_often_than_the_budget(kind):
     rng = np.random.default_rng(4)
     handed = []
     for _ in range(400):
-        found = triage.share_threshold(world(kind, rng, 39)[0], 0.25)
+        found = share_threshold(world(kind, rng, 39)[0], 0.25)
         handed.append(1 - kept_by(found, world(kind, rng, 200)[0]).mean())
     assert np.mean(handed) <= 0.25 + 3 * np.std(handed) / 20
     if kind == "rising":
         assert np.mean(handed) >= 0.25 - 4 * np.std(handed) / 20
+
+
+@given(st.floats(0, 1), st.integers(1, 400))
+def test_whole_numbers_of_rows_are_the_last_allowed_and_the_first_enough(share, rows):
+    k = allowed(share, rows)
+    assert k / (rows + 1) <= share < (k + 1) / (rows + 1)
+    k = needed(share, rows)
+    assert k / rows >= share
+    assert k == 0 or (k - 1) / rows < share

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import decal
-from decal import triage
+from decal.choose import Triage, triage
 
 
 def skewed(rng, n):
@@ -30,7 +30,7 @@ def judged(t, z, y):
 
 def test_recalibration_is_chosen_where_it_helps(rows):
     z, y = rows
-    t = triage.choose(z[:1500], y[:1500], error_rate=0.1)
+    t = triage(z[:1500], y[:1500], error_rate=0.1)
     assert t.score == "recalibrated confidence"
     assert next(iter(t.trials)) in ("recalibrated confidence", "recalibrated entropy")
     handed, error_rate, wrong = judged(t, z[1500:], y[1500:])
@@ -42,11 +42,11 @@ def test_recalibration_is_chosen_where_it_helps(rows):
 
 def test_a_score_can_be_named_and_yours_can_win(rows):
     z, y = rows
-    named = triage.choose(z, y, budget=0.2, score="width, alpha 0.9")
+    named = triage(z, y, budget=0.2, score="width, alpha 0.9")
     assert named.score == "width, alpha 0.9"
     rng = np.random.default_rng(1)
     told = (z.argmax(axis=1) != y) + 0.1 * rng.random(len(y))
-    mine = triage.choose(z, y, slip_rate=0.02, scores={"oracle": told}, score="oracle")
+    mine = triage(z, y, slip_rate=0.02, scores={"oracle": told}, score="oracle")
     assert mine.score == "oracle"
     new = rng.random(len(z))
     assert (mine.hand_over(z, scores={"oracle": new}) == (new >= mine.threshold)).all()
@@ -54,19 +54,19 @@ def test_a_score_can_be_named_and_yours_can_win(rows):
     with pytest.raises(ValueError, match="scores must hold 'oracle', the score that was chosen"):
         mine.hand_over(z)
     with pytest.raises(ValueError, match="score must be one of 'confidence', "):
-        triage.choose(z, y, budget=0.2, score="luck")
+        triage(z, y, budget=0.2, score="luck")
 
 
 def test_a_cost_hands_over_what_is_likelier_wrong_than_that(rows):
     z, y = rows
-    few, many = (triage.choose(z, y, cost=cost).outcome.handed_over for cost in (0.6, 0.1))
+    few, many = (triage(z, y, cost=cost).outcome.handed_over for cost in (0.6, 0.1))
     assert few < many
-    assert triage.choose(z, y, cost=0.999).outcome.handed_over < 0.05
+    assert triage(z, y, cost=0.999).outcome.handed_over < 0.05
 
 
 def test_a_number_of_rows_is_handed_over_exactly(rows):
     z, y = rows
-    t = triage.choose(z, y, budget=7)
+    t = triage(z, y, budget=7)
     handed = t.hand_over(z[:50])
     assert handed.sum() == 7
     assert t.doubt(z[:50])[handed].min() >= t.doubt(z[:50])[~handed].max()
@@ -79,7 +79,7 @@ def test_a_budget_holds_where_many_scores_are_infinite_or_tie(rows):
     for most in (np.inf, 1.0):
         mine = np.where(np.arange(len(y)) % 5 < 2, most, np.random.default_rng(7).random(len(y)))
         for budget in (0.1, 100):
-            t = triage.choose(z, y, budget=budget, scores={"mine": mine}, score="mine")
+            t = triage(z, y, budget=budget, scores={"mine": mine}, score="mine")
             handed = t.hand_over(z, scores={"mine": mine})
             assert handed.sum() <= (100 if budget == 100 else 0.1 * len(y))
             assert t.outcome.handed_over <= 0.1
@@ -92,18 +92,18 @@ def test_probabilities_give_what_their_logits_give(rows):
     z = z / 4  # no probability is less than 1e-12, which is where they are cut off
     p = np.exp(z - z.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
-    by_logits = triage.choose(z, y, budget=0.25)
-    by_p = triage.choose(p, y, budget=0.25, probabilities=True)
+    by_logits = triage(z, y, budget=0.25)
+    by_p = triage(p, y, budget=0.25, probabilities=True)
     assert by_p.score == by_logits.score
     assert (by_p.hand_over(p) == by_logits.hand_over(z)).mean() > 0.999
     certain = np.eye(4)[y[:200]]
-    t = triage.choose(certain, y[:200], slip_rate=0.1, probabilities=True)
+    t = triage(certain, y[:200], slip_rate=0.1, probabilities=True)
     assert not t.hand_over(certain).any()
 
 
 def test_too_few_rows_hand_everything_over_and_say_so(rows):
     z, y = rows
-    t = triage.choose(z[:40], y[:40], error_rate=0.01)
+    t = triage(z[:40], y[:40], error_rate=0.01)
     assert t.hand_over(z).all()
     assert "20 rows are too few, or too often wrong: all are handed over" in repr(t)
 
@@ -128,25 +128,25 @@ def test_too_few_rows_hand_everything_over_and_say_so(rows):
 def test_bad_purposes_are_refused_by_name(rows, change, message):
     z, y = rows
     with pytest.raises(ValueError, match=re.escape(message)):
-        triage.choose(z[:30], y[:30], **change)
+        triage(z[:30], y[:30], **change)
 
 
 def test_bad_rows_are_refused_by_name(rows):
     z, y = rows
     with pytest.raises(ValueError, match="logits must have 8 rows or more: got 7"):
-        triage.choose(z[:7], y[:7], budget=0.1)
+        triage(z[:7], y[:7], budget=0.1)
     with pytest.raises(ValueError, match="logits must be finite"):
-        triage.choose(np.where(z == z[3, 1], np.nan, z), y, budget=0.1)
+        triage(np.where(z == z[3, 1], np.nan, z), y, budget=0.1)
     with pytest.raises(ValueError, match="labels must"):
-        triage.choose(z, y + 1, budget=0.1)
-    t = triage.choose(z, y, budget=0.1)
+        triage(z, y + 1, budget=0.1)
+    t = triage(z, y, budget=0.1)
     with pytest.raises(ValueError, match="logits"):
         t.hand_over(z[:, :3])
 
 
 def test_the_draw_decides_which_rows_choose_and_nothing_else(rows):
     z, y = rows
-    one, same, other = (triage.choose(z, y, slip_rate=0.1, seed=seed) for seed in (0, 0, 1))
+    one, same, other = (triage(z, y, slip_rate=0.1, seed=seed) for seed in (0, 0, 1))
     assert one.threshold == same.threshold != other.threshold
     assert one.outcome.rows == 1500
 
@@ -154,7 +154,7 @@ def test_the_draw_decides_which_rows_choose_and_nothing_else(rows):
 def test_the_fewest_rows_and_one_class_are_answered():
     z = np.random.default_rng(5).normal(size=(8, 2))
     for y in (np.zeros(8, dtype=int), z.argmax(axis=1), np.arange(8) % 2):
-        t = triage.choose(z, y, slip_rate=0.5)
+        t = triage(z, y, slip_rate=0.5)
         assert t.hand_over(z).shape == (8,)
 
 
@@ -168,9 +168,9 @@ def test_promises_hold_although_the_score_is_chosen(purpose):
         z, y = skewed(rng, 200)
         new, labels = skewed(rng, 40 if purpose == "batch" else 2000)
         if purpose == "batch":
-            t = triage.choose(z, y, error_rate=0.1, confidence=None)
+            t = triage(z, y, error_rate=0.1, confidence=None)
         else:
-            t = triage.choose(z, y, **{purpose: 0.1})
+            t = triage(z, y, **{purpose: 0.1})
         handed, error_rate, wrong = judged(t, new, labels)
         if purpose == "slip_rate":
             found.append((wrong & ~(t.hand_over(new))).mean())
@@ -185,7 +185,7 @@ def test_promises_hold_although_the_score_is_chosen(purpose):
 def test_a_decalibrator_that_was_fitted_elsewhere_is_asked(rows):
     z, y = rows
     model = decal.Decalibrator(0.9, directions=("temperature",)).fit(z[:500], y[:500])
-    t = triage.choose(z[500:], y[500:], budget=0.2, model=model, score="width, alpha 0.9")
+    t = triage(z[500:], y[500:], budget=0.2, model=model, score="width, alpha 0.9")
     width = model.predict(z[:500], alpha=0.9).epistemic("width")
     assert np.allclose(t.doubt(z[:500]), width)
 
@@ -201,11 +201,11 @@ def test_probabilities_are_read_as_the_model_reads_them(rows, floor):
         p[:500], y[:500], alpha=0.9, directions="temperature", probabilities=True, floor=floor
     )
     asked = {"model": model, "score": "width, alpha 0.9", "budget": 0.2}
-    by_model = triage.choose(p[500:], y[500:], **asked)
+    by_model = triage(p[500:], y[500:], **asked)
     with io.BytesIO() as file:
         by_model.save(file)
         file.seek(0)
-        loaded = triage.Triage.load(file)
+        loaded = Triage.load(file)
     own = model.predict(p[:500])
     for t in (by_model, loaded):
         width = (own.upper - own.lower).mean(axis=1)

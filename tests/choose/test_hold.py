@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 
 import decal
-from decal import selection
-from decal.selection._betting import mean_is_below
-from decal.selection._distributions import alpha_of_budget
-from decal.selection._surprises import Losses, Surprises, planned_threshold
+from decal.choose import Choice, Promise, entropy_from_annotations
+from decal.choose._hold import alpha_of_budget
+from decal.choose._surprises import Losses, Surprises, mean_is_below, planned_threshold
 from helpers.strategies import at_most, labelled_logits
 from oracles import surprises as oracle
 
@@ -196,7 +195,7 @@ def test_bets_that_need_no_playing():
 def test_the_budget_is_the_least_that_meets_the_definition(delta, by_entropy):
     z, _, y = sample(1, 120)
     model = model_of(z, y, by_entropy=by_entropy)
-    choice = selection.alpha_for_distribution(model, z, y, delta, threshold=0.8)
+    choice = decal.choose(model, z, y, hold=1 - delta, threshold=0.8)
     of_classes, factors = literal_losses(z, MIX, by_entropy)
     rows = list(zip(of_classes, y, factors, strict=True))
     largest = math.log(4 / MIX)
@@ -204,16 +203,20 @@ def test_the_budget_is_the_least_that_meets_the_definition(delta, by_entropy):
     budget = -math.log(choice.alpha)
     found = oracle.bound(rows, 0.8, budget, largest, least)
     assert found <= delta * (1 + 1e-9)
-    assert choice.achieved == pytest.approx(found, rel=1e-6)
+    assert 1 - choice.achieved == pytest.approx(found, rel=1e-6)
     assert oracle.bound(rows, 0.8, budget - 2**-14 * largest / least, largest, least) > delta
-    assert (choice.target, choice.examples, choice.quantity) == (delta, 120, "miss bound")
+    assert (choice.promise.target, choice.promise.rows, choice.promise.kind) == (
+        1 - delta,
+        120,
+        "hold",
+    )
 
 
 def test_with_confidence_every_larger_budget_was_won_too():
     z, _, y = sample(2, 400)
     model = model_of(z, y)
     settings = {"confidence": 0.9, "threshold": 0.8}
-    choice = selection.alpha_for_distribution(model, z, y, 0.3, **settings)
+    choice = decal.choose(model, z, y, hold=0.7, **settings)
     order = np.random.default_rng(0).permutation(400)
     losses = losses_of(z[order], y[order])
     high, largest = math.log(4 / MIX), math.log(4 / MIX)
@@ -231,7 +234,7 @@ def test_with_confidence_every_larger_budget_was_won_too():
 
     assert all(won(b) for b in budgets[max(chosen - 3, 0) : chosen + 1])
     assert not won(budgets[chosen + 1])
-    surer = selection.alpha_for_distribution(model, z, y, 0.3, confidence=0.99, threshold=0.8)
+    surer = decal.choose(model, z, y, hold=0.7, confidence=0.99, threshold=0.8)
     assert surer.alpha <= choice.alpha
 
 
@@ -247,7 +250,7 @@ def test_the_alpha_of_a_budget_never_stands_for_less(budget):
 def test_what_a_choice_promises_is_what_predict_gives():
     z, truth, y = sample(3, 600)
     model = model_of(z[:100], y[:100])
-    choice = selection.alpha_for_distribution(model, z[100:], y[100:], 0.25)
+    choice = decal.choose(model, z[100:], y[100:], hold=0.75)
     assert 0 < choice.alpha < 1
     credal = model.predict(z, alpha=choice)
     losses, _ = literal_losses(z, MIX)
@@ -262,8 +265,8 @@ def test_other_directions_only_widen_the_sets():
     local = decal.Local(mix=MIX)
     alone = model_of(z[:100], y[:100])
     both = model_of(z[:100], y[:100], directions=["class", local, "temperature"])
-    choice = selection.alpha_for_distribution(alone, z[100:], y[100:], 0.3)
-    assert choice == selection.alpha_for_distribution(both, z[100:], y[100:], 0.3)
+    choice = decal.choose(alone, z[100:], y[100:], hold=0.7)
+    assert choice == decal.choose(both, z[100:], y[100:], hold=0.7)
     wide, narrow = both.predict(z, alpha=choice), alone.predict(z, alpha=choice)
     assert (wide.lower <= narrow.lower).all()
     assert (wide.upper >= narrow.upper).all()
@@ -274,7 +277,7 @@ def test_the_losses_are_those_of_the_reference(reference):
     z, _, y = sample(5, 500, K=3)
     y[:100] %= 2  # the best reference leaves class 2 out: only the mix is left to it
     model = model_of(z[:100], y[:100], reference=reference)
-    choice = selection.alpha_for_distribution(model, z[100:], y[100:], 0.3, threshold=0.8)
+    choice = decal.choose(model, z[100:], y[100:], hold=0.7, threshold=0.8)
     reference = model.reference_model
     moved = z[100:] * reference.scale + reference.center
     p = np.exp(moved - moved.max(axis=1, keepdims=True))
@@ -284,22 +287,22 @@ def test_the_losses_are_those_of_the_reference(reference):
         assert oracle.bound(rows, 0.8, math.log(3 / MIX), math.log(3 / MIX), 1.0) > 0.3
         return
     bound = oracle.bound(rows, 0.8, -math.log(choice.alpha), math.log(3 / MIX), 1.0)
-    assert choice.achieved == pytest.approx(bound, rel=1e-6)
+    assert 1 - choice.achieved == pytest.approx(bound, rel=1e-6)
 
 
 def test_planning_uses_other_rows_and_the_seed_draws_them():
     z, _, y = sample(6, 1000)
     model = model_of(z, y)
-    choice = selection.alpha_for_distribution(model, z, y, 0.2)
-    assert choice.examples == 700
-    assert choice == selection.alpha_for_distribution(model, z, y, 0.2, seed=0)
-    assert choice != selection.alpha_for_distribution(model, z, y, 0.2, seed=1)
+    choice = decal.choose(model, z, y, hold=0.8)
+    assert choice.promise.rows == 700
+    assert choice == decal.choose(model, z, y, hold=0.8, seed=0)
+    assert choice != decal.choose(model, z, y, hold=0.8, seed=1)
     # The labels of the first 300 of a random order plan: they change the threshold, and only so
     # the choice, whose bound is that of the other 700.
     order = np.random.default_rng(0).permutation(1000)
     changed = y.copy()
     changed[order[:300]] = z[order[:300]].argsort(axis=1)[:, 1]
-    other = selection.alpha_for_distribution(model, z, changed, 0.2)
+    other = decal.choose(model, z, changed, hold=0.8)
     assert other.alpha != choice.alpha
     losses = losses_of(z[order[300:]], y[order[300:]])
     rows = [(row, label, 1.0) for row, label in zip(losses.of_classes, losses.labels, strict=True)]
@@ -308,7 +311,7 @@ def test_planning_uses_other_rows_and_the_seed_draws_them():
             losses_of(z[order[:300]], labels[order[:300]]), 0.2, examples=700
         )
         bound = oracle.bound(rows, planned, -math.log(found.alpha), math.log(4 / MIX), 1.0)
-        assert found.achieved == pytest.approx(bound, rel=1e-6)
+        assert 1 - found.achieved == pytest.approx(bound, rel=1e-6)
 
 
 # Too little to say
@@ -317,31 +320,29 @@ def test_planning_uses_other_rows_and_the_seed_draws_them():
 @pytest.mark.parametrize("n", [1, 3, 8])
 def test_too_few_examples_exclude_nothing(n):
     z, _, _ = sample(7, n)
-    choice = selection.alpha_for_distribution(model_of(z), z, z.argmax(axis=1), 0.1)
+    choice = decal.choose(model_of(z), z, z.argmax(axis=1), hold=0.9)
     assert choice.alpha == 0
-    assert f"{choice.examples} are too few for 0.1, nothing is excluded" in repr(choice)
+    assert f"{choice.promise.rows} are too few for 0.9, nothing is excluded" in repr(choice)
     credal = model_of(z).predict(z, alpha=choice)
     assert (credal.upper - credal.lower).min() == 1
 
 
 def test_labels_that_contradict_the_model_exclude_nothing():
     z, _, _ = sample(8, 200)
-    choice = selection.alpha_for_distribution(model_of(z), z, z.argmin(axis=1), 0.1)
+    choice = decal.choose(model_of(z), z, z.argmin(axis=1), hold=0.9)
     assert choice.alpha == 0
-    assert "labels are too surprising for 0.1, nothing is excluded" in repr(choice)
-    choice = selection.alpha_for_distribution(
-        model_of(z), z, z.argmin(axis=1), 0.1, confidence=0.9, entropy=0.1
-    )
+    assert "labels are too surprising for 0.9, nothing is excluded" in repr(choice)
+    choice = decal.choose(model_of(z), z, z.argmin(axis=1), hold=0.9, confidence=0.9, entropy=0.1)
     assert choice.alpha == 0
 
 
 def test_the_ends_of_delta_and_confidence():
     z, _, y = sample(9, 200)
     model = model_of(z, y)
-    assert selection.alpha_for_distribution(model, z, y, 0).alpha == 0
-    assert selection.alpha_for_distribution(model, z, y, 1).alpha == 1
-    assert selection.alpha_for_distribution(model, z, y, 0.3, confidence=1).alpha == 0
-    assert selection.alpha_for_distribution(model, z, y, 0.3, confidence=0).alpha > 0
+    assert decal.choose(model, z, y, hold=1).alpha == 0
+    assert decal.choose(model, z, y, hold=0).alpha == 1
+    assert decal.choose(model, z, y, hold=0.7, confidence=1).alpha == 0
+    assert decal.choose(model, z, y, hold=0.7, confidence=0).alpha > 0
 
 
 @at_most(25)
@@ -350,10 +351,10 @@ def test_any_data_give_an_alpha_or_none(data, delta, sure, by_entropy):
     logits, labels, _ = data
     model = model_of(logits, labels, by_entropy=by_entropy)
     confidence = 0.8 if sure else None
-    choice = selection.alpha_for_distribution(model, logits, labels, delta, confidence=confidence)
+    choice = decal.choose(model, logits, labels, hold=1 - delta, confidence=confidence)
     assert 0 <= choice.alpha <= 1
-    assert choice.achieved <= delta
-    assert (choice.alpha == 0) == bool(choice.note)
+    assert choice.achieved >= 1 - delta - 1e-12
+    assert (choice.alpha == 0) == bool(choice.promise.notes)
     assert not model.predict(logits, alpha=choice).is_empty.any()
 
 
@@ -362,10 +363,8 @@ def test_masked_classes_are_left_out():
     rest = z.copy()
     rest[:, 4] = -np.inf
     y[y == 4] = 0
-    with_mask = selection.alpha_for_distribution(model_of(rest, y), rest, y, 0.3, threshold=0.8)
-    without = selection.alpha_for_distribution(
-        model_of(rest[:, :4], y), rest[:, :4], y, 0.3, threshold=0.8
-    )
+    with_mask = decal.choose(model_of(rest, y), rest, y, hold=0.7, threshold=0.8)
+    without = decal.choose(model_of(rest[:, :4], y), rest[:, :4], y, hold=0.7, threshold=0.8)
     # Only the largest weight differs: one more class could have had a loss.
     assert with_mask.alpha <= without.alpha
     assert -math.log(with_mask.alpha) <= -math.log(without.alpha) * 1.1
@@ -378,21 +377,21 @@ def test_groups_are_chosen_for_one_by_one():
     z, _, y = sample(11, 900)
     groups = np.array(["low", "high"])[(z[:, 0] > 0.5).astype(int)]
     model = model_of(z, y)
-    found = selection.alpha_for_distribution(model, z, y, 0.3, groups=groups, threshold=0.7)
-    assert list(found) == ["high", "low"]
-    for group, choice in found.items():
+    found = decal.choose(model, z, y, hold=0.7, groups=groups, threshold=0.7)
+    assert list(found.parts) == ["high", "low"]
+    for group, choice in found.parts.items():
         rows = groups == group
-        alone = selection.alpha_for_distribution(model, z[rows], y[rows], 0.3, threshold=0.7)
-        assert (choice.alpha, choice.examples) == (alone.alpha, alone.examples)
+        alone = decal.choose(model, z[rows], y[rows], hold=0.7, threshold=0.7)
+        assert (choice.alpha, choice.promise.rows) == (alone.alpha, alone.promise.rows)
         assert choice.achieved == pytest.approx(alone.achieved)
-    credal = found.predict(model, z[:20], groups[:20])
+    credal = found.predict(z[:20], groups=groups[:20])
     for i in range(20):
-        one = model.predict(z[[i]], alpha=found[groups[i]])
+        one = model.predict(z[[i]], alpha=found.parts[groups[i]])
         np.testing.assert_array_equal(credal.lower[i], one.lower[0])
         np.testing.assert_array_equal(credal.upper[i], one.upper[0])
         np.testing.assert_array_equal(credal.point[i], one.point[0])
     np.testing.assert_array_equal(
-        found.alphas(groups[:5]), [found[group].alpha for group in groups[:5]]
+        found.alphas(groups[:5]), [found.parts[group].alpha for group in groups[:5]]
     )
 
 
@@ -400,16 +399,18 @@ def test_a_small_group_is_vacuous_and_says_so():
     z, _, y = sample(12, 300)
     groups = np.where(np.arange(300) < 5, 7, z.argmax(axis=1))
     model = model_of(z, y)
-    found = selection.alpha_for_distribution(model, z, y, 0.1, groups=groups)
-    assert found[7].alpha == 0
+    found = decal.choose(model, z, y, hold=0.9, groups=groups)
+    assert found.parts[7].alpha == 0
     text = repr(found)
-    assert text.startswith("GroupChoice: 5 groups, miss bound, wanted at most 0.1\n")
-    assert "4 are too few for 0.1, nothing is excluded" in text
+    assert text.startswith(
+        "Choice: 5 alphas by groups, hold wanted at least 0.9\n  In every group, "
+    )
+    assert "4 are too few for 0.9, nothing is excluded" in text
     with pytest.raises(ValueError, match=r"groups must be those .* chosen for: got 9\. Predict"):
-        found.predict(model, z[:2], [7, 9])
-    many = selection.GroupChoice(dict.fromkeys(range(20), found[7]))
+        found.predict(z[:2], groups=[7, 9])
+    parts = dict.fromkeys(range(20), found.parts[7])
+    many = Choice.of_parts(parts, Promise("hold", 0.9, 80, per="group"))
     assert repr(many).endswith("  … 12 of 20 shown")
-    assert repr(selection.GroupChoice({})) == "GroupChoice: no groups"
 
 
 # A known entropy
@@ -422,13 +423,15 @@ def test_a_known_entropy_narrows_the_sets_of_noisy_labels():
     p = np.exp(log_softmax(z, axis=1))
     entropy = np.mean([oracle.entropy(row) for row in p])
     model = model_of(z, y)
-    without = selection.alpha_for_distribution(model, z, y, 0.2, confidence=0.9)
-    known = selection.alpha_for_distribution(model, z, y, 0.2, confidence=0.9, entropy=entropy)
+    without = decal.choose(model, z, y, hold=0.8, confidence=0.9)
+    known = decal.choose(model, z, y, hold=0.8, confidence=0.9, entropy=entropy)
     assert known.alpha > without.alpha
     of_labels = losses_of(z, y).of_labels
     budget = -math.log(known.alpha)
     order = np.random.default_rng(0).permutation(4000)[1200:]
-    assert known.achieved == pytest.approx((of_labels[order].mean() - entropy) / budget, rel=1e-6)
+    assert 1 - known.achieved == pytest.approx(
+        (of_labels[order].mean() - entropy) / budget, rel=1e-6
+    )
     bound = 0.2 * budget + entropy
     assert oracle.wins(of_labels[order], bound, math.log(3 / MIX), 0.05)
 
@@ -439,9 +442,9 @@ def test_annotators_that_disagree_bound_the_entropy():
     votes = (p.cumsum(axis=1)[:, None] < rng.random((600, 4, 1))).sum(axis=2)
     votes[::3, 3] = -1
     truth = np.mean([oracle.entropy(row) for row in p])
-    found = selection.entropy_from_annotations(votes, confidence=0.9)
+    found = entropy_from_annotations(votes, confidence=0.9)
     assert 0.5 * truth < found < truth
-    assert selection.entropy_from_annotations(np.zeros((50, 2), dtype=int)) == 0
+    assert entropy_from_annotations(np.zeros((50, 2), dtype=int)) == 0
     # The rate of disagreement is the largest that is supported, pair by pair.
     agreeing = []
     for row in votes:
@@ -469,7 +472,7 @@ def test_the_bound_of_the_entropy_errs_as_rarely_as_it_says():
     rounds, wrong = 100, 0
     for _ in range(rounds):
         votes = rng.integers(0, 2, size=(60, 2))  # two equal probabilities: the line is exact
-        wrong += selection.entropy_from_annotations(votes, confidence=0.8) > math.log(2)
+        wrong += entropy_from_annotations(votes, confidence=0.8) > math.log(2)
     assert wrong / rounds <= 0.2 + 3 * math.sqrt(0.2 * 0.8 / rounds)
 
 
@@ -497,7 +500,7 @@ def miss_rates(world, delta, n, rounds, seed, by_entropy=None, **settings):
     rates, alphas = np.empty((2, rounds))
     for i in range(rounds):
         z = world.logits[kinds[i]]
-        choice = selection.alpha_for_distribution(model, z, labels[i], delta, **settings)
+        choice = decal.choose(model, z, labels[i], hold=1 - delta, **settings)
         budget = -math.log(choice.alpha) if choice.alpha > 0 else math.inf
         rates[i], alphas[i] = world.share @ (divergence > budget * factors), choice.alpha
     return rates, alphas
@@ -548,36 +551,59 @@ def test_in_the_hardest_world_the_promise_is_nearly_used_up():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda f, m, z, y: f(m, z, y, 1.5), "delta must lie between 0 and 1: got 1.5"),
-        (lambda f, m, z, y: f(m, z, y, np.nan), "delta must lie between 0 and 1: got nan"),
-        (lambda f, m, z, y: f(m, z * np.nan, y, 0.1), "logits must be finite or -inf: got nan"),
-        (lambda f, m, z, y: f(m, z[:, :3], y, 0.1), "logits must have 4 columns"),
-        (lambda f, m, z, y: f(m, z[:, :1], y, 0.1), "logits must have one column per class, two"),
-        (lambda f, m, z, y: f(m, z[:0], y[:0], 0.1), "logits must have at least one row"),
-        (lambda f, m, z, y: f(m, z, y[:-1], 0.1), "labels must be a vector with one label per row"),
-        (lambda f, m, z, y: f(m, z, y + 9, 0.1), "labels must lie in 0 to 3"),
-        (lambda f, m, z, y: f(m, z, y, 0.1, confidence=2), "confidence must lie between 0 and 1"),
-        (lambda f, m, z, y: f(m, z, y, 0.1, entropy=-1.0), "entropy must be a finite number, not"),
+        (lambda f, m, z, y: f(m, z, y, hold=1.5), "hold must lie between 0 and 1: got 1.5"),
+        (lambda f, m, z, y: f(m, z, y, hold=np.nan), "hold must lie between 0 and 1: got nan"),
         (
-            lambda f, m, z, y: f(m, z, y, 0.1, entropy=0.1),
+            lambda f, m, z, y: f(m, z * np.nan, y, hold=0.9),
+            "logits must be finite or -inf: got nan",
+        ),
+        (lambda f, m, z, y: f(m, z[:, :3], y, hold=0.9), "logits must have 4 columns"),
+        (
+            lambda f, m, z, y: f(m, z[:, :1], y, hold=0.9),
+            "logits must have one column per class, two",
+        ),
+        (lambda f, m, z, y: f(m, z[:0], y[:0], hold=0.9), "logits must have at least one row"),
+        (
+            lambda f, m, z, y: f(m, z, y[:-1], hold=0.9),
+            "labels must be a vector with one label per row",
+        ),
+        (lambda f, m, z, y: f(m, z, y + 9, hold=0.9), "labels must lie in 0 to 3"),
+        (
+            lambda f, m, z, y: f(m, z, y, hold=0.9, confidence=2),
+            "confidence must lie between 0 and 1",
+        ),
+        (
+            lambda f, m, z, y: f(m, z, y, hold=0.9, entropy=-1.0),
+            "entropy must be a finite number, not",
+        ),
+        (
+            lambda f, m, z, y: f(m, z, y, hold=0.9, entropy=0.1),
             "entropy must be 0 unless there is a confidence .*: got 0.1 with no confidence",
         ),
         (
-            lambda f, m, z, y: f(m, z, y, 0.1, threshold=99.0),
+            lambda f, m, z, y: f(m, z, y, hold=0.9, threshold=99.0),
             "threshold must be less than 5.99146, where nothing is excluded: got 99",
         ),
-        (lambda f, m, z, y: f(m, z, y, 0.1, threshold=-1.0), "threshold must be a finite number"),
-        (lambda f, m, z, y: f(m, z, y, 0.1, seed=-1), "seed must be a whole number, at least 0"),
         (
-            lambda f, m, z, y: f(m, z, y, 0.1, groups=y[:-1]),
+            lambda f, m, z, y: f(m, z, y, hold=0.9, threshold=-1.0),
+            "threshold must be a finite number",
+        ),
+        (
+            lambda f, m, z, y: f(m, z, y, hold=0.9, seed=-1),
+            "seed must be a whole number, at least 0",
+        ),
+        (
+            lambda f, m, z, y: f(m, z, y, hold=0.9, groups=y[:-1]),
             r"groups must be a vector with one group per row of logits, 30 in all: got shape \(29,",
         ),
         (
-            lambda f, m, z, y: f(m, z, y, 0.1, groups=y / 2),
+            lambda f, m, z, y: f(m, z, y, hold=0.9, groups=y / 2),
             "groups must be whole numbers or text: got dtype float64. Cut numbers into ranges",
         ),
         (
-            lambda f, m, z, y: f(m, z, y, 0.1, groups=np.array(["a", None] * 15, dtype=object)),
+            lambda f, m, z, y: f(
+                m, z, y, hold=0.9, groups=np.array(["a", None] * 15, dtype=object)
+            ),
             "groups must be text, or all whole numbers: got None at index 1",
         ),
     ],
@@ -585,7 +611,7 @@ def test_in_the_hardest_world_the_promise_is_nearly_used_up():
 def test_bad_input_is_named(call, message):
     z, _, y = sample(16, 30)
     with pytest.raises(ValueError, match=message):
-        call(selection.alpha_for_distribution, model_of(z, y), z, y)
+        call(decal.choose, model_of(z, y), z, y)
 
 
 @pytest.mark.parametrize(
@@ -599,11 +625,9 @@ def test_bad_input_is_named(call, message):
 def test_a_model_that_can_have_no_guarantee_is_refused(settings, message):
     z, _, y = sample(17, 30)
     with pytest.raises(ValueError, match=message):
-        selection.alpha_for_distribution(model_of(z, y, **settings), z, y, 0.1)
+        decal.choose(model_of(z, y, **settings), z, y, hold=0.9)
     with pytest.raises(ValueError, match="got 0.1 with by_entropy=0.2"):
-        selection.alpha_for_distribution(
-            model_of(z, y, by_entropy=0.2), z, y, 0.1, confidence=0.9, entropy=0.1
-        )
+        decal.choose(model_of(z, y, by_entropy=0.2), z, y, hold=0.9, confidence=0.9, entropy=0.1)
 
 
 def test_a_masked_label_and_lonely_annotators_are_refused():
@@ -611,10 +635,10 @@ def test_a_masked_label_and_lonely_annotators_are_refused():
     model = model_of(z, y)
     z[3, y[3]] = -np.inf
     with pytest.raises(ValueError, match="labels must be classes that are not masked: got"):
-        selection.alpha_for_distribution(model, z, y, 0.1)
+        decal.choose(model, z, y, hold=0.9)
     with pytest.raises(
         ValueError, match=r"two labels or more in every row: got 1 in row 1\. Leave"
     ):
-        selection.entropy_from_annotations([[0, 1], [1, -1]])
+        entropy_from_annotations([[0, 1], [1, -1]])
     with pytest.raises(ValueError, match="annotations must be integers"):
-        selection.entropy_from_annotations([[0.0, 1.0]])
+        entropy_from_annotations([[0.0, 1.0]])

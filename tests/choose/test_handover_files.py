@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import decal
-from decal.triage import Triage, choose
+from decal.choose import Triage
+from decal.choose import triage as choose
 from helpers.archives import read_npz
 from helpers.sealed_files import write_sealed
 

@@ -5,7 +5,14 @@ import pytest
 from scipy.special import softmax
 
 import decal
-from decal.triage._doubts import CREDAL_DOUBTS, OWN, Doubts, of_entropy, of_margin, recalibrated
+from decal.choose._doubt_scores import (
+    CONFIDENCE,
+    CREDAL_DOUBTS,
+    DoubtScores,
+    of_entropy,
+    of_margin,
+    recalibrated,
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +40,7 @@ def test_the_entropy_is_that_of_the_softmax(sample):
 
 def test_recalibration_finds_shifts_and_scale_and_predicts_with_them(sample):
     z, y = sample
-    doubts = Doubts.of(z, y, None)
+    doubts = DoubtScores.of(z, y, None)
     point = decal.decalibrate(
         z, y, alpha=1.0, reference="best", directions=("class", "temperature")
     ).predict(z, alpha=1.0)
@@ -45,7 +52,7 @@ def test_recalibration_finds_shifts_and_scale_and_predicts_with_them(sample):
 
 def test_credal_scores_are_those_of_the_sets(sample):
     z, y = sample
-    doubts = Doubts.of(z, y, None)
+    doubts = DoubtScores.of(z, y, None)
     credal = decal.Decalibrator(0.9).fit(z, y).predict(z)
     found, predicted = doubts.score("lower probability, alpha 0.9", z)
     assert np.allclose(-found, credal.lower[np.arange(400), z.argmax(axis=1)])
@@ -81,17 +88,17 @@ def test_without_a_best_scale_the_shifts_remain(sample, labels):
 
 def test_where_nothing_can_be_recalibrated_the_other_scores_remain(sample):
     z, _ = sample
-    doubts = Doubts.of(z, np.zeros(len(z), dtype=int), None)
+    doubts = DoubtScores.of(z, np.zeros(len(z), dtype=int), None)
     assert doubts.best is None
     assert not [name for name in doubts.names if name.startswith("recalibrated")]
-    assert doubts.names[0] == OWN
+    assert doubts.names[0] == CONFIDENCE
     assert np.isfinite(doubts.score("width, alpha 0.99", z)[0]).all()
 
 
 def test_a_model_that_is_given_is_asked_and_not_fitted_again(sample):
     z, y = sample
     model = decal.Decalibrator(0.5, directions=("temperature",)).fit(z[:100], y[:100])
-    doubts = Doubts.of(z, y, model)
+    doubts = DoubtScores.of(z, y, model)
     width = model.predict(z, alpha=0.9).epistemic("width")
     assert np.allclose(doubts.score("width, alpha 0.9", z)[0], width)
 

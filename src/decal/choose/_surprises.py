@@ -37,7 +37,6 @@ from numpy.typing import NDArray
 
 from decal._base.bernoulli import largest_log_odds
 from decal._base.numerics import Array, softplus
-from decal.selection._betting import mean_is_below
 
 BUDGETS_TESTED, LEAST_BUDGET_TESTED, TESTED_AT_ONCE = 256, 1e-3, 16
 """Budgets at which a statement with confidence is tested, in equal ratios, and the last as a share
@@ -46,36 +45,25 @@ of the first, which is the largest budget: each is 2.7 % below the one before.""
 BUDGET_TOLERANCE = 2.0**-14
 """How much larger than the least a budget may be, as a share of the largest: some 0.0005 nats."""
 
+LARGEST_STAKE = 0.75
+"""Share of its wealth that a bet may lose in one step."""
+
 PLANNING_TOLERANCE = 2.0**-9
 PLANNING_THRESHOLDS = 32
 LEAST_THRESHOLD = 2.0**-12
-"""When a threshold is planned: the same tolerance, how many are tried, and the first as a share of
-the last, which is the largest budget."""
+"""When a threshold is planned: the tolerance of its budget, how many are tried, and the first as a
+share of the last, which is the largest budget."""
 
 
 @dataclass(frozen=True)
 class Losses:
-    """What centers of balls lose on labels.
+    """What centers of balls lose on labels."""
 
-    Attributes
-    ----------
-    of_classes : (n, K) array
-        -log c_k, inf where a class is masked.
-    labels : (n,) array
-        Integers 0..K-1.
-    factor : (n,) array
-        What budget and threshold of each input are multiplied by.
-    largest : float
-        No loss of an unmasked class can be larger.
-    least_factor : float
-        No factor can be smaller.
-    """
-
-    of_classes: Array
-    labels: NDArray[np.intp]
-    factor: Array
-    largest: float
-    least_factor: float
+    of_classes: Array  # (n, K): -log c_k, inf where a class is masked
+    labels: NDArray[np.intp]  # (n,)
+    factor: Array  # (n,): what budget and threshold of each input are multiplied by
+    largest: float  # no loss of an unmasked class can be larger
+    least_factor: float  # no factor can be smaller
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -103,13 +91,8 @@ class Losses:
 class Surprises:
     """The weights of labels, as functions of the budget.
 
-    Parameters
-    ----------
-    losses : Losses
-        Of n examples.
-    threshold : float
-        Classes of at most this loss, times the factor of the input, are expected. It must not
-        depend on the labels of these examples.
+    Classes of at most `threshold` loss, times the factor of the input, are expected. It must not
+    depend on the labels of these examples.
     """
 
     def __init__(self, losses: Losses, threshold: float) -> None:
@@ -140,28 +123,19 @@ class Surprises:
         return found, unexpected[:, -1]
 
     def at_one(self, budget: float) -> tuple[Array, float]:
-        """The same at one budget: (n,) weights, and their bound."""
+        """(n,) the weights of the labels at one budget, and a bound of any weight."""
         weights, most = self.at(np.array([budget]))
         return weights[0], float(most[0])
 
 
 def weight(last: Array, loss: Array, budget: Array | float) -> Array:
-    """1 / m: how much a label counts that was not expected.
+    """1 / m: how much a label counts that was not expected, arrays of one shape.
 
-    Parameters
-    ----------
-    last : array
-        The largest loss of an expected class.
-    loss : array
-        That of the label: larger.
-    budget : array
-        What the divergence may be, if that is not less than `last`.
-
-    Notes
-    -----
-    With odds c_y to c_j of the label against the last expected class, of loss a, the divergence of
-    a mixture is kl(m || c_y / (c_y + c_j)) - log(c_y + c_j), and -log(c_y + c_j) is
-    a - softplus(a - l_y): a question about two outcomes.
+    `last` is the largest loss of an expected class, `loss` that of the label, which is larger, and
+    `budget` what the divergence may be, if that is not less than `last`. With odds c_y to c_j of
+    the label against the last expected class, of loss a, the divergence of a mixture is
+    kl(m || c_y / (c_y + c_j)) - log(c_y + c_j), and -log(c_y + c_j) is a - softplus(a - l_y): a
+    question about two outcomes.
     """
     log_odds = last - loss
     share = largest_log_odds(log_odds, np.maximum(budget - last, 0.0) + softplus(log_odds))
@@ -225,16 +199,8 @@ def planned_threshold(
 ) -> float:
     """The threshold that promises the least budget for so many other examples.
 
-    Parameters
-    ----------
-    losses : Losses
-        Of the examples to plan with; few will do.
-    delta : float
-        Accepted share of misses.
-    examples : int
-        Number of other examples, on which the budget will be chosen.
-    error : float, optional
-        One minus the confidence.
+    A few losses will do to plan with. `delta` is the accepted share of misses, `error` one minus
+    the confidence.
     """
     high = losses.vacuous_budget
     best = high, high / 4  # if nothing is promising
@@ -258,6 +224,37 @@ def planned_threshold(
         found = _least(bound, delta, best[0], PLANNING_TOLERANCE)
         best = best if found is None else min(best, (found, float(threshold)))
     return best[1]
+
+
+def mean_is_below(values: Array, bound: float, *, most: float, error: float) -> bool:
+    """Whether independent numbers show that their mean is below a bound, with confidence.
+
+    If the mean of numbers in [0, most] is at least the bound, the answer is True with probability
+    `error` at most, for any number of them. The (n,) values are independent draws, in an order that
+    does not depend on them.
+
+    A player starts with 1 and stakes a share of his wealth on every number being small: number x,
+    in units of `most`, multiplies his wealth by 1 - lambda (x - mu), where mu is the bound. If the
+    mean is mu or more, no choice of lambda >= 0 that looks only at earlier numbers makes his wealth
+    grow on average, and by Ville's inequality it ever reaches 1 / error with probability `error`
+    at most. Stakes are those of Waudby-Smith and Ramdas (2023, section 4.3): nearly the best ones
+    for n numbers of the variance seen so far. Variance counts from mu (1 - mu), the largest
+    that numbers of mean mu can have.
+    """
+    if bound >= most or error >= 1:
+        return True
+    if bound <= 0 or error <= 0 or not len(values):
+        return False
+    n, mu = len(values), bound / most
+    x = values / most
+    count = np.arange(2, n + 2)
+    mean = (mu + np.cumsum(x)) / count
+    variance = (mu * (1 - mu) + np.cumsum((x - mean) ** 2)) / count
+    before = np.concatenate([[mu * (1 - mu)], variance[:-1]])
+    wanted = math.log(1 / error)
+    stake = np.minimum(np.sqrt(2 * wanted / (n * before)), LARGEST_STAKE / (1 - mu))
+    wealth = np.cumsum(np.log1p(-stake * (x - mu)))
+    return bool(wealth.max() >= wanted)
 
 
 def _least(

@@ -1,13 +1,14 @@
 """Scores of doubt: what may be asked of a row to decide whether a person should check it.
 
 A score comes with the prediction that it doubts: that of the model as it is, or of the model after
-recalibration. Only the order of scores matters, so they have no common unit.
+recalibration. Only the order of scores matters, so they have no common unit. Labels tell which
+score to trust: all of them are judged on rows that none of them was fitted on.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,14 +16,21 @@ from numpy.typing import NDArray
 
 from decal._base.errors import AnswerWarning, FitWarning
 from decal._base.numerics import Array, log_sum_exp, margins
+from decal.choose._plausibility import Predictor
 from decal.credal import CredalSet
 from decal.decalibrator import Decalibrator
-from decal.selection._plausibility import Predictor
+from decal.evaluate.metrics import RiskCoverage, risk_coverage
 
 Labels = NDArray[np.intp]
 
-OWN = "confidence"
+Scored = dict[str, tuple[Array, NDArray[np.bool_]]]
+"""(n,) scores by name, and whether the prediction is wrong that each doubts."""
+
+CONFIDENCE = "confidence"
 """The score that needs no fitting: the model's own probability of its prediction."""
+
+STANDARD_ERRORS = 2.0
+"""By how many a score must beat the model's own confidence to take its place."""
 
 RECALIBRATED = "recalibrated"
 """How names of scores of the recalibrated model begin."""
@@ -67,29 +75,21 @@ CREDAL_DOUBTS: dict[str, Callable[[CredalSet, Labels], Array]] = {
 """Scores that a credal set offers, by name."""
 
 POINT_DOUBTS: dict[str, Callable[[Array], Array]] = {
-    OWN: of_margin,
+    CONFIDENCE: of_margin,
     "entropy": of_entropy,
 }
 """Scores that logits offer, by name."""
 
 
 @dataclass(frozen=True)
-class Doubts:
-    """All that scores of new rows need: credal sets at any alpha, and a recalibrated model.
-
-    Attributes
-    ----------
-    model : Predictor
-        Predicts credal sets.
-    best : Recalibration or None
-        None where labels do not allow it.
-    """
+class DoubtScores:
+    """All that scores of new rows need: credal sets at any alpha, and a recalibrated model."""
 
     model: Predictor
-    best: Recalibration | None
+    best: Recalibration | None  # None where labels do not allow it
 
     @classmethod
-    def of(cls, logits: Array, labels: Labels, model: Predictor | None) -> Doubts:
+    def of(cls, logits: Array, labels: Labels, model: Predictor | None) -> DoubtScores:
         """Fitted on labelled rows; a model that is given was fitted on others and stays."""
         if model is None:
             model = Decalibrator(0.9).fit(logits, labels)
@@ -150,3 +150,76 @@ def recalibrated(logits: Array, labels: Labels) -> Recalibration | None:
         shifts = np.where(known, found.center, found.center[known].mean())
         return Recalibration(float(found.scale), shifts)
     return None
+
+
+# Which score to trust
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How a score did on labelled rows: its risk-coverage curve, and how it compares.
+
+    Attributes
+    ----------
+    curve : RiskCoverage
+        Error rates of what is kept.
+    gain : float
+        By how much its area is below that of the model's own confidence.
+    error : float
+        Standard error of the gain.
+    """
+
+    curve: RiskCoverage
+    gain: float
+    error: float
+
+
+def cross_scored(logits: Array, labels: Labels, model: Predictor | None) -> Scored:
+    """Scores of every row by what was fitted on the other half of the rows."""
+    n = len(labels)
+    halves = np.arange(n) % 2 == 0, np.arange(n) % 2 == 1
+    fitted = [DoubtScores.of(logits[~half], labels[~half], model) for half in halves]
+    found: Scored = {}
+    for name in fitted[0].names:
+        if name not in fitted[1].names:  # one half cannot be recalibrated
+            continue
+        scores, wrong = np.empty(n), np.empty(n, dtype=bool)
+        for half, doubts in zip(halves, fitted, strict=True):
+            scores[half], predicted = doubts.score(name, logits[half])
+            wrong[half] = predicted != labels[half]
+        found[name] = scores, wrong
+    return found
+
+
+def trials(scored: Scored) -> dict[str, Trial]:
+    """How every score did, by name."""
+    base = contributions(*scored[CONFIDENCE])
+    found = {}
+    for name, (scores, wrong) in scored.items():
+        gain = base - contributions(scores, wrong)
+        error = float(gain.std() / np.sqrt(len(gain)))
+        found[name] = Trial(risk_coverage(scores, wrong), float(gain.mean()), error)
+    return found
+
+
+def best_of(tried: Mapping[str, Trial]) -> str:
+    """The score of the least area; the model's own confidence unless that is clearly better."""
+    name = min(tried, key=lambda name: tried[name].curve.area)
+    clearly = tried[name].gain > STANDARD_ERRORS * tried[name].error
+    return name if clearly else CONFIDENCE
+
+
+def contributions(scores: Array, wrong: NDArray[np.bool_]) -> Array:
+    """(n,) numbers whose mean is the area under the risk-coverage curve, one for each row.
+
+    A wrong row of rank r counts in the risks of the best r, r + 1, ..., n rows: as 1/r + ... + 1/n.
+    Rows of equal scores share the mean of theirs.
+    """
+    n = len(scores)
+    order = np.argsort(scores, kind="stable")
+    later = np.cumsum(1 / np.arange(n, 0, -1))[::-1]
+    _, group = np.unique(scores[order], return_inverse=True)
+    shared = np.bincount(group, later) / np.bincount(group)
+    found = np.empty(n)
+    found[order] = wrong[order] * shared[group]
+    return found
