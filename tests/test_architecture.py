@@ -22,8 +22,7 @@ PACKAGE = Package(Path(decal.__file__).parent)
 # within its layer, from rooms to its left.
 LAYERS = {
     "programs": "cli __main__",
-    "integrations": "torch onnx _pretrained zeroshot llm sklearn distributed "
-    "plot explorer datasets",
+    "integrations": "torch onnx llm zeroshot sklearn distributed plot explorer datasets",
     "public names": "__init__",
     "questions": "evaluate choose coupled shift",
     "model": "directions model decalibrator multilabel",

@@ -92,7 +92,8 @@ def test_a_file_that_was_packed_anew_is_read(kind, tmp_path, expected):
     path = rewritten(kind, tmp_path / "same.npz", nothing)
     found = asked(KINDS[kind].load(path), expected["logits"])
     wanted = expected[kind] if kind == "triage" else expected[kind][:2]
-    np.testing.assert_allclose(found, wanted, atol=2e-6)
+    error = 1e-3 if kind == "label_shift" else 2e-6  # bounds of label shift: LabelShift.error
+    np.testing.assert_allclose(found, wanted, atol=error)
 
 
 @pytest.mark.parametrize("change", [a_number, a_setting, a_shape, the_checksum])

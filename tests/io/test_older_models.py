@@ -54,9 +54,11 @@ def test_other_estimators_predict_what_they_did(name, kind, expected, tmp_path):
     for each in (model, kind.load(tmp_path / "again.npz")):
         credal = each.predict(expected["logits"])
         bounds = np.stack([credal.lower, credal.upper, credal.point])
-        # Coupled bounds and those of label shift are certified to 1e-6 and 1e-3; the search for
-        # them repeats its steps, up to round-off.
-        np.testing.assert_allclose(bounds, expected[name], rtol=0, atol=1e-6)
+        # Coupled bounds are certified to 1e-6. Those of label shift are to `error`, and another
+        # search may end elsewhere within it; the point has no error.
+        error = each.error if name == "label_shift" else 1e-6
+        np.testing.assert_allclose(bounds[:2], expected[name][:2], rtol=0, atol=error)
+        np.testing.assert_allclose(bounds[2], expected[name][2], rtol=0, atol=1e-6)
 
 
 def test_triage_doubts_what_it_did(expected, tmp_path):
