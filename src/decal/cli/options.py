@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Mapping
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from decal.credal import SET_RULES
 from decal.decalibrator import Decalibrator
+from decal.io.folders import COMPANIONS
 from decal.io.formats import READABLE
 from decal.shift import LabelShift
 
@@ -204,6 +208,63 @@ def reading(
         "ignore": [*split(ignore), *others, *([] if named else names)],
     }
     return found | ({"ids": names} if named and names else {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What the user says of a file: where its arrays and columns are, and what its numbers mean."""
+
+    logits_key: LogitsKeyOption = None
+    labels_key: LabelsKeyOption = None
+    truth_key: TruthKeyOption = None
+    weights_key: WeightsKeyOption = None
+    columns: ColumnsOption = ""
+    ignore: IgnoreOption = ""
+    ids: IdsOption = ""
+    probabilities: AsFittedOption = None
+    floor: FloorOption = None
+
+    def places(self, *used: str, named: bool = True, columns: str | None = None) -> dict[str, Any]:
+        """Options of `open_folder` about arrays and columns, see `reading`."""
+        keys = {what: getattr(self, f"{what}_key") for what in ("logits", *COMPANIONS)}
+        chosen = self.columns if columns is None else columns
+        return reading(chosen, self.ignore, self.ids, keys, used=used, named=named)
+
+    def meaning(self, model: Decalibrator | LabelShift) -> dict[str, Any]:
+        """Options of `open_folder` about what numbers mean, see `meaning`."""
+        return meaning(model, self.probabilities, self.floor)
+
+
+def with_reading(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator of commands: puts the options of `Reading` in the place of `reading`.
+
+    Commands that have no use for some of them, or their own, go `without`.
+    """
+    shared = [field for field in fields(Reading) if field.name not in without]
+    hints = get_type_hints(Reading, include_extras=True)
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def with_options(**arguments: Any) -> None:
+            said = Reading(**{field.name: arguments.pop(field.name) for field in shared})
+            command(**arguments, reading=said)
+
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters: list[inspect.Parameter] = []
+        for own in inspect.signature(command, eval_str=True).parameters.values():
+            if own.name != "reading":
+                parameters.append(own.replace(kind=keyword))
+                continue
+            for field in shared:
+                hint, default = hints[field.name], field.default
+                parameters.append(
+                    inspect.Parameter(field.name, keyword, default=default, annotation=hint)
+                )
+        with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        with_options.__annotations__ = {own.name: own.annotation for own in parameters}
+        return with_options
+
+    return decorated
 
 
 def require_room_for_ids(ids: str, out: Path, file_format: str | None) -> None:
