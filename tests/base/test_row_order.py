@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression  # noqa: E402
 
 from decal import explorer, plot  # noqa: E402
 from decal.choose import path, plausibility, triage  # noqa: E402
-from decal.evaluate import acquisition, calibration, metrics  # noqa: E402
+from decal.evaluate import calibration, metrics  # noqa: E402
 from decal.llm import LabelMasses, spread  # noqa: E402
 from decal.llm import decalibrate as decalibrate_answers  # noqa: E402
 from decal.sklearn import CredalClassifier, ShiftAdaptedClassifier  # noqa: E402
@@ -186,7 +186,6 @@ CASES = {
     "brier_scores": (lambda w, x: calibration.brier_scores(w.sets, x), "labels"),
     "discounted_utility": (lambda w, x: calibration.discounted_utility(w.sets, x), "labels"),
     "band_score": (lambda w, x: calibration.band_score(w.sets, x), "labels"),
-    "most_informative": (lambda w, x: acquisition.most_informative(w.sets, x, 3), "logits"),
     # choosing alpha
     "alpha_for_coverage": (
         lambda w, x: decal.choose(w.model, w.logits, coverage=0.5, distributions=x),
