@@ -73,8 +73,6 @@ TESTS_ELSEWHERE = {
     "distributed": "distributed/test_dask.py",
     "distributed._frames": "distributed/test_dask.py",
     "distributed._partitions": "distributed/test_dask.py",
-    "model": "io/test_kinds_of_model_files.py",
-    "rows": "base/test_inputs.py",
     "onnx._endings": "test_onnx.py",
     "onnx._heads": "test_onnx.py",
     "onnx._operations": "test_onnx.py",
