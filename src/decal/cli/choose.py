@@ -133,7 +133,7 @@ def choose(
         **options.meaning(fitted, probabilities, floor),
     )
     layout = Layout(len(fitted.class_weights), fitted.classes)
-    data, _ = all_rows(folder, layout)
+    data = all_rows(folder, layout)
     with progress_bar("Choosing"):
         choice = decal.choose(
             fitted._taking_logits(),
