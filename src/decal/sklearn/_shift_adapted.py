@@ -1,7 +1,4 @@
-"""ShiftAdaptedClassifier: an estimator whose predictions follow the class frequencies of new data.
-
-All the mathematics is in `decal.LabelShift`.
-"""
+"""ShiftAdaptedClassifier: `decal.LabelShift` around an estimator."""
 
 from __future__ import annotations
 
@@ -22,10 +19,10 @@ from decal.sklearn._held_out import HeldOutClassifier
 class ShiftAdaptedClassifier(HeldOutClassifier):
     """A classifier that adapts to other class frequencies, from inputs without labels.
 
-    `fit` calibrates the estimator's logits on rows it was not fitted to, and knows how frequent the
-    classes were. `observe` takes unlabelled inputs from where the classifier is to be used. From
-    then on `predict` and `predict_proba` are adapted to the most likely frequencies there, and
-    `predict_credal` gives the interval of every probability. See `decal.LabelShift`.
+    `fit` calibrates the estimator's logits on rows it was not fitted to. `observe` takes unlabelled
+    inputs from where the classifier is to be used. From then on `predict` and `predict_proba` are
+    adapted to the most likely frequencies there, and `predict_credal` gives the interval of every
+    probability. `fit` forgets what was observed, and so does `clone`.
 
     Parameters
     ----------
@@ -45,11 +42,6 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
         How frequent the classes are among the inputs observed, with intervals.
     estimator_, classes_, method_, floor_, n_features_in_, feature_names_in_
         As in `CredalClassifier`.
-
-    Notes
-    -----
-    Before anything is observed, predictions are those of the calibrated model. `fit` forgets what
-    was observed, and so does `clone`.
 
     Examples
     --------
@@ -159,12 +151,10 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
 
         Parameters
         ----------
-        X : (n, d) array
-            Features.
+        X, frequencies
+            As for `predict_credal`.
         rule : str
             As for `CredalClassifier.predict_set`.
-        frequencies
-            As for `predict_credal`.
         """
         check_choice(rule, "rule", SET_RULES)
         return np.asarray(self.predict_credal(X, frequencies).decide(rule))
