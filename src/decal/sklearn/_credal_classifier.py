@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.frozen import FrozenEstimator  # type: ignore[import-untyped]
-from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from decal._base.checks import DEFAULT_ALPHA, check_alpha, check_choice, check_share, to_numpy
 from decal._base.data_frames import index_of

@@ -9,35 +9,16 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
-from sklearn import get_config  # type: ignore[import-untyped]
-from sklearn.base import (  # type: ignore[import-untyped]
-    BaseEstimator,
-    ClassifierMixin,
-    MetaEstimatorMixin,
-    clone,
-)
-from sklearn.frozen import FrozenEstimator  # type: ignore[import-untyped]
-from sklearn.model_selection import (  # type: ignore[import-untyped]
-    StratifiedShuffleSplit,
-    check_cv,
-)
-from sklearn.utils import (  # type: ignore[import-untyped]
-    Bunch,
-    assert_all_finite,
-    get_tags,
-    indexable,
-)
-from sklearn.utils.metadata_routing import (  # type: ignore[import-untyped]
-    MetadataRouter,
-    MethodMapping,
-    process_routing,
-)
-from sklearn.utils.metaestimators import _safe_split  # type: ignore[import-untyped]
-from sklearn.utils.multiclass import (  # type: ignore[import-untyped]
-    check_classification_targets,
-)
-from sklearn.utils.parallel import Parallel, delayed  # type: ignore[import-untyped]
-from sklearn.utils.validation import (  # type: ignore[import-untyped]
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import StratifiedShuffleSplit, check_cv
+from sklearn.utils import Bunch, assert_all_finite, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import (
     _check_method_params,
     check_is_fitted,
     column_or_1d,

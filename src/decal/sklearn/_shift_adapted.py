@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted
 
 from decal._base.checks import check_choice
 from decal._base.data_frames import index_of, require_same_order
