@@ -187,35 +187,35 @@ CASES = {
     "discounted_utility": (lambda w, x: calibration.discounted_utility(w.sets, x), "labels"),
     "band_score": (lambda w, x: calibration.band_score(w.sets, x), "labels"),
     # choosing alpha
-    "alpha_for_coverage": (
+    "choose coverage": (
         lambda w, x: decal.choose(w.model, w.logits, coverage=0.5, distributions=x),
         "truth",
     ),
-    "alpha_for_coverage, annotations": (
+    "choose coverage, annotations": (
         lambda w, x: decal.choose(w.model, w.logits, annotations=x, coverage=0.1),
         lambda w: pd.DataFrame({"one": Y, "two": Y}, index=w.index),
     ),
-    "alpha_for_labels": (
+    "choose miss": (
         lambda w, x: decal.choose(w.model, w.logits, x, miss=0.3),
         "labels",
     ),
-    "alpha_for_labels, groups": (
+    "choose miss, groups": (
         lambda w, x: decal.choose(w.model, w.logits, Y, miss=0.3, groups=x),
         "groups",
     ),
-    "alpha_for_labels, an array": (
+    "choose miss, an array": (
         lambda w, x: decal.choose(w.model, Z, w.labels, miss=0.3, groups=x),
         "groups",
     ),
-    "alpha_for_classes": (
+    "choose miss per class": (
         lambda w, x: decal.choose(w.model, w.logits, x, miss=0.5, per="class"),
         "labels",
     ),
-    "alpha_for_distribution": (
+    "choose hold": (
         lambda w, x: decal.choose(w.local, w.logits, x, hold=0.5),
         "labels",
     ),
-    "alpha_for_distribution, groups": (
+    "choose hold, groups": (
         lambda w, x: decal.choose(w.local, w.logits, Y, hold=0.5, groups=x),
         "groups",
     ),

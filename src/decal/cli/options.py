@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -174,42 +174,6 @@ FormatOption = Annotated[
 ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Overwrite the output.")]
 
 
-def meaning(
-    model: Decalibrator | LabelShift, probabilities: bool | None, floor: float | None
-) -> dict[str, Any]:
-    """What the numbers of a file mean: what the options say or, without them, as in the fit."""
-    if probabilities is None:
-        probabilities = model.probabilities
-    own = model.floor if probabilities else None
-    return {"probabilities": probabilities, "floor": own if floor is None else floor}
-
-
-def reading(
-    columns: str,
-    ignore: str,
-    ids: str,
-    keys: Mapping[str, str | None],
-    *,
-    used: Collection[str] = (),
-    named: bool = True,
-) -> dict[str, Any]:
-    """Options of `open_folder` by the values of --columns, --ignore, --id-column and --…-key.
-
-    What the command takes from the file besides logits is `used`; other columns that the keys name
-    are left out, and need not be there. `named` tells whether the command says something of every
-    input, beside which its names go.
-    """
-    kept = {what: key for what, key in keys.items() if what in ("logits", *used)}
-    others = [key for what, key in keys.items() if what not in kept and key]
-    names = split(ids)
-    found = {
-        "keys": kept,
-        "columns": split(columns) or None,
-        "ignore": [*split(ignore), *others, *([] if named else names)],
-    }
-    return found | ({"ids": names} if named and names else {})
-
-
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """What the user says of a file: where its arrays and columns are, and what its numbers mean."""
@@ -225,14 +189,28 @@ class Reading:
     floor: FloorOption = None
 
     def places(self, *used: str, named: bool = True, columns: str | None = None) -> dict[str, Any]:
-        """Options of `open_folder` about arrays and columns, see `reading`."""
+        """Options of `open_folder` about arrays and columns, perhaps with other `columns`.
+
+        What the command takes from the file besides logits is `used`; other columns that the user
+        names are left out, and need not be there. `named` tells whether the command says something
+        of every input, beside which its names go.
+        """
         keys = {what: getattr(self, f"{what}_key") for what in ("logits", *COMPANIONS)}
-        chosen = self.columns if columns is None else columns
-        return reading(chosen, self.ignore, self.ids, keys, used=used, named=named)
+        kept = {what: key for what, key in keys.items() if what in ("logits", *used)}
+        others = [key for what, key in keys.items() if what not in kept and key]
+        names = split(self.ids)
+        found = {
+            "keys": kept,
+            "columns": split(self.columns if columns is None else columns) or None,
+            "ignore": [*split(self.ignore), *others, *([] if named else names)],
+        }
+        return found | ({"ids": names} if named and names else {})
 
     def meaning(self, model: Decalibrator | LabelShift) -> dict[str, Any]:
-        """Options of `open_folder` about what numbers mean, see `meaning`."""
-        return meaning(model, self.probabilities, self.floor)
+        """Options of `open_folder` about what numbers mean: as in the fit, unless they say it."""
+        given = model.probabilities if self.probabilities is None else self.probabilities
+        own = model.floor if given else None
+        return {"probabilities": given, "floor": own if self.floor is None else self.floor}
 
 
 def with_reading(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -281,10 +281,9 @@ def _require_kept(model: Any, weights: set[Path], out: Path) -> None:
 
 
 def _require_no_bound(proto: onnx.ModelProto, output: str) -> None:
-    present = [value.name for value in proto.graph.output]
-    bounds = head_outputs(present, (entry.key for entry in proto.metadata_props))
+    bounds = head_outputs(proto)
     if output in bounds:
-        others = [name for name in present if name not in bounds]
+        others = [value.name for value in proto.graph.output if value.name not in bounds]
         raise ValueError(
             f"output must be one of the classifier's, {listing(others) or 'of which none is left'}"
             f": got {output!r}, a bound that a head of decal gives."
