@@ -15,10 +15,11 @@ from matplotlib.colors import FuncNorm
 
 from decal._base.checks import check_alphas, check_count, check_scores, to_numpy
 from decal._base.data_frames import by_name, is_frame
-from decal._base.inputs import inputs_of
+from decal._base.errors import InputError
 from decal._base.numerics import Array
+from decal.model import predict_rows, read_inputs
 from decal.plot import style
-from decal.plot._fonts import beside, drawable, literal, unit, wrapped
+from decal.plot._fonts import beside, drawable, unit, wrapped
 from decal.plot._one_input import class_names, one_row, true_row
 from decal.plot.style import Ink, Panels
 from decal.selection import AlphaPath
@@ -68,7 +69,10 @@ def tradeoff(
     >>> ax.collections[0].get_offsets().tolist()
     [[0.9, 0.2], [0.7, 0.9], [0.0, 1.0]]
     """
-    curves = {name: _curve(path, name) for name, path in _named(paths).items()}
+    named = paths if isinstance(paths, Mapping) else {"": paths}
+    if not named:
+        raise ValueError("paths must hold at least one path: got an empty mapping.")
+    curves = {str(name): _curve(path, str(name)) for name, path in named.items()}
     several = len(curves) > 1
     if mark is None:
         mark = (0.5, 0.8, 0.9, 0.95) if several else ()
@@ -207,10 +211,9 @@ def alpha_path(
     ink = style.frame(ax)
     chosen = bands.most_probable(top)
     if len(chosen) > len(ink.models):
-        raise ValueError(
-            f"top must be at most {len(ink.models)}, a colour for each class: got {top}. "
-            "decal.plot.grid(decal.plot.alpha_path, ...) gives every class a panel."
-        )
+        rule = f"be at most {len(ink.models)}, a colour for each class"
+        remedy = "decal.plot.grid(decal.plot.alpha_path, ...) gives every class a panel."
+        raise InputError("top", rule, f"{top}", remedy)
     handles: list[Artist] = []
     for k, colour in zip(chosen, ink.colours(len(chosen), None), strict=True):
         _band(ax, bands, k, colour, ink)
@@ -236,29 +239,16 @@ def alpha_path_panels(
                 ax.plot(bands.levels, bound[:, other], color=ink.grid, lw=0.8 * unit(), zorder=1)
         _band(ax, bands, k, ink.models[0], ink)
         _alpha_axes(ax, sparse=True)
-        ax.set_title(
-            wrapped(label, 28, 2),
-            fontsize="small",
-            color=style.inks(ax)[1].text,
-            **literal(families),
-        )
+        style.write_title(ax, wrapped(label, 28, 2), families)
 
     def handles(ink: Ink) -> list[Artist]:
         colour = ink.models[0]
         interval = style.bar_handle("interval", ink.tint(colour))
-        return [
-            interval,
-            *_samples(bands, colour, ink),
-            style.line_handle("other classes", ink.grid),
-        ]
+        others = style.line_handle("other classes", ink.grid)
+        return [interval, *_samples(bands, colour, ink), others]
 
-    return Panels(
-        [partial(draw, k=k, label=label) for k, label in zip(chosen, labels, strict=True)],
-        columns=3,
-        size=(2.4, 1.9),
-        around=(0.0, 0.5),
-        handles=handles,
-    )
+    panels = [partial(draw, k=k, label=label) for k, label in zip(chosen, labels, strict=True)]
+    return Panels(panels, columns=3, size=(2.4, 1.9), around=(0.0, 0.5), handles=handles)
 
 
 @dataclass(frozen=True)
@@ -284,23 +274,17 @@ def _bands(model: Predictor, logits: Any, alphas: Any, truth: Any) -> Bands:
     if not is_frame(logits):
         given = by_name(logits, getattr(model, "classes", None), np.size(logits), "logits")
         logits = np.atleast_2d(to_numpy(given, "logits"))
-    z = inputs_of(model, logits)
-    if len(z) != 1:
-        raise ValueError(f"logits must be those of one input: got {len(z)} rows.")
-    found = [one_row(model.predict(z, alpha=float(level)), 0) for level in levels]
-    point = found[0].point
-    return Bands(
-        levels,
-        np.stack([one.lower[0] for one in found]),
-        np.stack([one.upper[0] for one in found]),
-        None if point is None else point[0],
-        true_row(truth, 0, found[0]),
-        class_names(found[0]),
-    )
+    rows = read_inputs(model, logits)
+    if len(rows) != 1:
+        raise ValueError(f"logits must be those of one input: got {len(rows)} rows.")
+    found = [one_row(predict_rows(model, rows, float(level)), 0) for level in levels]
+    lower, upper = (np.stack([getattr(one, end)[0] for one in found]) for end in ("lower", "upper"))
+    point = None if found[0].point is None else found[0].point[0]
+    return Bands(levels, lower, upper, point, true_row(truth, 0, found[0]), class_names(found[0]))
 
 
 def _band(ax: Axes, bands: Bands, k: int, colour: str, ink: Ink) -> None:
-    """Draw the band of one class, its prediction, and where the truth enters."""
+    """Draw the band of one class, its prediction, and the truth up to where the band holds it."""
     low, high = bands.lower[:, k], bands.upper[:, k]
     ax.fill_between(
         bands.levels, low, high, color=colour, alpha=0.14, linewidth=0, gid=bands.names[k]
@@ -309,8 +293,16 @@ def _band(ax: Axes, bands: Bands, k: int, colour: str, ink: Ink) -> None:
         ax.plot(bands.levels, bound, color=colour, lw=1.3 * unit(), clip_on=False)
     if bands.point is not None:
         ax.axhline(bands.point[k], color=colour, lw=0.9 * unit(), ls=style.DOTTED)
-    if bands.truth is not None:
-        _truth(ax, bands.levels, low, high, float(bands.truth[k]), colour, ink)
+    if bands.truth is None:
+        return
+    right = float(bands.truth[k])
+    inside = (low <= right) & (right <= high)
+    enters = bands.levels[inside.argmax()] if inside.any() else 0.0
+    ax.plot([1, enters], [right, right], color=colour, lw=0.9 * unit(), clip_on=False)
+    if inside.any():
+        ax.plot(
+            enters, right, "D", color=colour, ms=4.6 * unit(), clip_on=False, zorder=4, **ink.halo()
+        )
 
 
 def _samples(bands: Bands, colour: str, ink: Ink) -> list[Artist]:
@@ -342,27 +334,17 @@ def _unstretched(place: Any) -> Any:
     return 1 - (1 - np.clip(place, 0, 1)) ** 2
 
 
-def _named(paths: Curve | Mapping[str, Curve]) -> dict[str, Curve]:
-    if not isinstance(paths, Mapping):
-        return {"": paths}
-    if not paths:
-        raise ValueError("paths must hold at least one path: got an empty mapping.")
-    return {str(name): path for name, path in paths.items()}
-
-
 def _curve(path: Curve, name: str) -> Array:
     """(3, A): alpha, coverage, efficiency."""
     of = f" of {name!r}" if name else ""
     if isinstance(path, AlphaPath):
         if path.coverage is None:
-            raise ValueError(
-                f"paths must have coverage: got none{of}. "
-                "Pass distributions= to decal.selection.path."
-            )
+            remedy = "Pass distributions= to decal.selection.path."
+            raise InputError("paths", "have coverage", f"none{of}", remedy)
         return np.stack([path.alpha, path.coverage, path.efficiency])
     alpha, coverage, efficiency = path
-    columns = [check_alphas(alpha), check_scores(coverage, "coverage")]
-    columns.append(check_scores(efficiency, "efficiency"))
+    scores = check_scores(coverage, "coverage"), check_scores(efficiency, "efficiency")
+    columns = [check_alphas(alpha), *scores]
     lengths = {len(column) for column in columns}
     if len(lengths) > 1:
         raise ValueError(f"paths must have columns of one length: got {sorted(lengths)}{of}.")
@@ -385,16 +367,3 @@ def _colour_key(ax: Axes, colours: ScalarMappable, ink: Ink) -> None:
     inset.set_xticklabels(["0", "0.5", "0.9", "1"])
     inset.tick_params(length=0, pad=2 * unit(), labelsize="small", labelcolor=ink.muted)
     inset.set_title("alpha", fontsize="small", color=ink.muted, pad=3 * unit())
-
-
-def _truth(
-    ax: Axes, levels: Array, low: Array, high: Array, right: float, colour: str, ink: Ink
-) -> None:
-    """Draw the true probability, up to where the band holds it."""
-    inside = (low <= right) & (right <= high)
-    enters = levels[inside.argmax()] if inside.any() else 0.0
-    ax.plot([1, enters], [right, right], color=colour, lw=0.9 * unit(), clip_on=False)
-    if inside.any():
-        ax.plot(
-            enters, right, "D", color=colour, ms=4.6 * unit(), clip_on=False, zorder=4, **ink.halo()
-        )

@@ -180,7 +180,7 @@ def _along(points: Array) -> Array:
 
 
 def _apart(line: Array, others: Array) -> Array:
-    """Of 41 places along a curve, those where it is clear whose name it is: 8 points from others."""
+    """Of 41 places along a curve, those 8 points from others: clear whose name it is."""
     places = line[np.linspace(0, len(line) - 1, 41).astype(int)]
     away = [np.hypot(*(others - place).T).min(initial=np.inf) for place in places]
     return np.asarray(places[np.array(away) >= 8 * unit()])

@@ -8,6 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from decal._base.checks import check_count, check_keywords
+from decal._base.errors import InputError
 from decal.plot import style
 from decal.plot._alphas import alpha_path, alpha_path_panels
 from decal.plot._fonts import unit
@@ -61,7 +62,14 @@ def grid(
     """
     from matplotlib import pyplot as plt
 
-    panels = _panels(draw, data, options)
+    kinds: dict[Any, Callable[..., Panels]] = {
+        spider: spider_panels, alpha_path: alpha_path_panels, reliability: reliability_panels,
+    }  # fmt: skip
+    if draw not in kinds:
+        rule = "be decal.plot.spider, decal.plot.alpha_path or decal.plot.reliability"
+        raise InputError("draw", rule, repr(getattr(draw, "__name__", draw)))
+    check_keywords(options, "decal.plot.grid", grid, kinds[draw])
+    panels = kinds[draw](*data, **options)
     count = len(panels.draw)
     columns = min(count, panels.columns if ncols is None else check_count(ncols, "ncols"))
     lines = -(-count // columns)
@@ -77,8 +85,14 @@ def grid(
         ax.set_visible(False)
     for place, (ax, draw_panel) in enumerate(zip(axes.flat, panels.draw, strict=False)):
         draw_panel(ax)
-        if not panels.polar:
-            _label_outer(ax, lowest=place + columns >= count, first=place % columns == 0)
+        if panels.polar:
+            continue
+        lowest, first = place + columns >= count, place % columns == 0
+        ax.tick_params(labelbottom=lowest, labelleft=first)
+        if not lowest:
+            ax.set_xlabel("")
+        if not first:
+            ax.set_ylabel("")
     if panels.key is not None:
         panels.key(figure)
     ink, around = style.inks(axes[0, 0])
@@ -88,30 +102,3 @@ def grid(
         handlelength=1.1,
     )  # fmt: skip
     return axes
-
-
-def _panels(draw: Callable[..., Any], data: tuple[Any, ...], options: dict[str, Any]) -> Panels:
-    """The panels of one of the three kinds."""
-    made: Callable[..., Panels]
-    if draw is spider:
-        made = spider_panels
-    elif draw is alpha_path:
-        made = alpha_path_panels
-    elif draw is reliability:
-        made = reliability_panels
-    else:
-        raise ValueError(
-            "draw must be decal.plot.spider, decal.plot.alpha_path or decal.plot.reliability: got "
-            f"{getattr(draw, '__name__', draw)!r}."
-        )
-    check_keywords(options, "decal.plot.grid", grid, made)
-    return made(*data, **options)
-
-
-def _label_outer(ax: Any, *, lowest: bool, first: bool) -> None:
-    """Keep the labels of the lowest axes of each column, and of the first of each line."""
-    ax.tick_params(labelbottom=lowest, labelleft=first)
-    if not lowest:
-        ax.set_xlabel("")
-    if not first:
-        ax.set_ylabel("")

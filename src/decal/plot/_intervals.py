@@ -10,7 +10,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from decal.plot import style
-from decal.plot._fonts import LINE, SMALL, drawable, literal, text_width, unit, wrapped
+from decal.plot._fonts import LINE, SMALL, drawable, text_width, unit, wrapped
 from decal.plot._one_input import Sets, Shown, input_name, named, shown
 from decal.plot.style import Ink
 
@@ -69,8 +69,7 @@ def intervals(
     _name_classes(ax, drawn, room)
     if title is not None:
         (text,), families = drawable([title], [f"input {row}"])
-        ax.set_title(text, loc="left", fontsize="medium", color=style.inks(ax)[1].text,
-                     **literal(families))  # fmt: skip
+        style.write_title(ax, text, families, "medium", loc="left")
     if legend:
         style.legend_below(ax, handles)
     return ax

@@ -12,14 +12,12 @@ from matplotlib.lines import Line2D
 
 from decal._base.checks import check_choice, check_count
 from decal._base.data_frames import is_frame, require_same_order
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal.plot import style
 from decal.plot._fonts import drawable, literal, unit, wrapped
 from decal.plot._intervals import LABEL_WIDTH
 from decal.shift import Frequencies, LabelShift
-
-MOST_INPUTS = 8
-"""More curves than this are no longer told apart."""
 
 
 def frequencies(
@@ -62,9 +60,8 @@ def frequencies(
     S, left = len(chosen), len(found.classes) - len(chosen)
     labels, families = drawable([found.classes[k] for k in chosen], [f"class {k}" for k in chosen])
     lines = [wrapped(label, LABEL_WIDTH, 2 if S <= 12 else 1) for label in labels]
-    ax = style.axes_or_new(
-        ax, 4.8, 1.1 + (0.28 if any("\n" in line for line in lines) else 0.22) * S
-    )
+    inches = 0.28 if any("\n" in line for line in lines) else 0.22
+    ax = style.axes_or_new(ax, 4.8, 1.1 + inches * S)
     ink = style.frame(ax, grid=True)
     colour, y = ink.models[0], np.arange(S)
     lower, upper = found.lower[chosen], found.upper[chosen]
@@ -157,7 +154,9 @@ def prevalence(
     found = shift.frequencies if known.observed is not None else None
     before = float(known.calibrated.frequencies[k])
     reach = max(before, 0.0 if found is None else float(found.upper[k]))
-    end = _check_largest(largest) if largest is not None else min(1.0, max(1.6 * reach, 0.2))
+    end = min(1.0, max(1.6 * reach, 0.2)) if largest is None else float(largest)
+    if isinstance(largest, bool) or not 0 < end <= 1:
+        raise ValueError(f"largest must be above 0 and at most 1: got {largest!r}.")
     shown = np.linspace(0, end, 201)
     curves = _curves(shift, logits, k, shown)
     called = _called(names, logits, curves.shape[1])
@@ -167,10 +166,10 @@ def prevalence(
     palette = ink.colours(len(called), colors)
     for i, colour in enumerate(palette):
         ax.plot(shown, curves[:, i], color=colour, lw=1.8 * unit(), gid=called[i])
-    if found is not None:
-        ax.axvspan(found.lower[k], found.upper[k], color=ink.tint(ink.muted, 0.22), lw=0, zorder=0)
     ax.axvline(before, color=ink.muted, lw=1.1 * unit(), ls=style.DOTTED, zorder=1)
+    shade = ink.tint(ink.muted, 0.22)
     if found is not None:
+        ax.axvspan(found.lower[k], found.upper[k], color=shade, lw=0, zorder=0)
         sets = shift.predict(logits)
         _bars_beside(ax, sets.lower[:, k], sets.upper[:, k], palette)
     ax.set(xlim=(0, end), ylim=(0, 1), xlabel=f"frequency of {texts[-1]}")
@@ -185,7 +184,6 @@ def prevalence(
         ]
         handles.append(style.line_handle("before", ink.muted, dotted=True))
         if found is not None:
-            shade = ink.tint(ink.muted, 0.22)
             handles.append(style.bar_handle(f"plausible, {100 * found.confidence:g} %", shade))
         style.legend_below(ax, handles, drop=3.5)
     return ax
@@ -196,11 +194,9 @@ def _curves(shift: LabelShift, logits: Any, k: int, shown: Array) -> Array:
     curves = []
     for x in shown:
         sets = shift.predict(logits, frequencies={k: float(x)})
-        if not 1 <= len(sets) <= MOST_INPUTS:
-            raise ValueError(
-                f"logits must be of 1 to {MOST_INPUTS} inputs, for more curves are not told apart: "
-                f"got {len(sets)}. Choose some."
-            )
+        if not 1 <= len(sets) <= 8:
+            rule = "be of 1 to 8 inputs, for more curves are not told apart"
+            raise InputError("logits", rule, f"{len(sets)}", "Choose some.")
         assert sets.point is not None  # all sets of a LabelShift have one
         curves.append(sets.point[:, k])
     return np.array(curves)
@@ -215,12 +211,6 @@ def _called(names: Sequence[str] | None, logits: Any, count: int) -> list[str]:
         return [str(name) for name in names]
     index = getattr(logits, "index", None) if is_frame(logits) else None
     return [str(name) for name in (range(count) if index is None else index)]
-
-
-def _check_largest(largest: Any) -> float:
-    if isinstance(largest, bool) or not 0 < float(largest) <= 1:
-        raise ValueError(f"largest must be above 0 and at most 1: got {largest!r}.")
-    return float(largest)
 
 
 def _bars_beside(ax: Axes, lower: Array, upper: Array, palette: Sequence[str]) -> None:

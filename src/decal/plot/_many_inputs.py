@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
 from decal._base.checks import check_alpha
+from decal._base.errors import InputError
 from decal._base.numerics import Array, Indices, Mask
 from decal._base.set_checks import check_event
 from decal.credal import CredalSet
@@ -63,10 +64,8 @@ def binary(
     ['1: 1', 'undetermined: 1', '0: 1']
     """
     if credal.shape[1] != 2:
-        raise ValueError(
-            f"credal must have two classes: got {credal.shape[1]}. "
-            "Use decal.plot.decomposition for many inputs of more classes."
-        )
+        remedy = "Use decal.plot.decomposition for many inputs of more classes."
+        raise InputError("credal", "have two classes", f"{credal.shape[1]}", remedy)
     threshold = check_alpha(threshold, "threshold")
     inside = check_event([positive], 2, credal.classes)
     k = int(inside.argmax())
@@ -80,32 +79,24 @@ def binary(
     ax = style.axes_or_new(ax, 4.8, 3.2)
     ink = style.frame(ax)
     names = class_names(credal)
-    colours = {
-        "for": ink.models[0],
-        "undetermined": ink.tint(ink.muted, 0.6),
-        "against": ink.models[1],
-    }
+    yes, no = ink.models[:2]
+    colours = {"for": yes, "undetermined": ink.tint(ink.muted, 0.6), "against": no}
     kinds = {"for": low >= threshold, "against": high < threshold}
     kinds["undetermined"] = ~(kinds["for"] | kinds["against"])
     fills = dict(zip(colours, ink.tints(list(colours.values())), strict=True))
     titles = {"for": names[k], "undetermined": "undetermined", "against": names[1 - k]}
     handles: list[Artist] = []
     for kind, title in titles.items():
-        chosen = kinds[kind]
-        fill = fills[kind]
+        chosen, fill = kinds[kind], fills[kind]
         _spans(ax, np.flatnonzero(chosen), low[chosen], high[chosen], fill, kind, n)
         handles.append(style.bar_handle(f"{title}: {chosen.sum():,}", fill))
     _predictions(ax, middle, ink)
-    handles.append(
-        style.line_handle("prediction" if credal.point is not None else "middle", ink.text)
-    )
+    line = "prediction" if credal.point is not None else "middle"
+    handles.append(style.line_handle(line, ink.text))
     ax.axhline(threshold, color=ink.text, lw=0.8 * unit(), ls=style.DASHED, zorder=3)
     if right is not None:
-        for of, colour, heights in (
-            (right[order], colours["for"], (1.02, 1.06)),
-            (~right[order], colours["against"], (-0.06, -0.02)),
-        ):
-            _labels(ax, of, heights, colour, ink)
+        _labels(ax, right[order], (1.02, 1.06), yes, ink)
+        _labels(ax, ~right[order], (-0.06, -0.02), no, ink)
     edge = 0.0 if right is None else 0.07
     ax.set(xlim=(-0.5, max(n, 1) - 0.5), ylim=(-edge, 1 + edge))
     style.probability_axis(ax.yaxis)
@@ -123,11 +114,7 @@ def binary(
 
 
 def decomposition(
-    credal: CredalSet,
-    *,
-    ax: Axes | None = None,
-    labels: Any = None,
-    legend: bool = True,
+    credal: CredalSet, *, ax: Axes | None = None, labels: Any = None, legend: bool = True
 ) -> Axes:
     """Aleatoric against epistemic uncertainty, a mark per input.
 

@@ -9,11 +9,12 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from decal._base.checks import check_count
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal._base.set_checks import check_event
 from decal.evaluate.calibration import Refutation
 from decal.plot import style
-from decal.plot._fonts import drawable, literal, unit, wrapped
+from decal.plot._fonts import drawable, unit, wrapped
 from decal.plot._intervals import LABEL_WIDTH
 from decal.plot._one_input import Indices
 from decal.plot.style import Ink, Panels
@@ -56,8 +57,7 @@ def reliability(
     ax = style.axes_or_new(ax, 3.8, 3.6)
     ink = style.frame(ax)
     _panel(ax, refutation, chosen, ink)
-    ax.set_xlabel("predicted probability")
-    ax.set_ylabel("share of labels")
+    ax.set(xlabel="predicted probability", ylabel="share of labels")
     if of is not None:
         _title(ax, refutation.names()[int(chosen[0])])
     if legend:
@@ -74,19 +74,14 @@ def reliability_panels(refutation: Refutation, *, top: int = 12) -> Panels:
     def draw(ax: Axes, k: int) -> None:
         chosen = np.flatnonzero(refutation.column == k)
         _panel(ax, refutation, chosen, style.frame(ax))
-        p_value = refutation.p_values[chosen].min()
-        refuted = p_value <= refutation.level
-        note = f" (p {p_value:.0e})".replace("e-0", "e-") if refuted else ""
+        p = refutation.p_values[chosen].min()
+        note = f" (p {p:.0e})".replace("e-0", "e-") if p <= refutation.level else ""
         _title(ax, refutation.names()[int(chosen[0])], note)
         ax.set(xlabel="prediction", ylabel="share of labels")
 
-    return Panels(
-        [partial(draw, k=int(k)) for k in worst],
-        columns=4,
-        size=(2.0, 2.35),
-        around=(0.0, 0.6),
-        handles=partial(_handles, refuted=refutation.refuted),
-    )
+    panels = [partial(draw, k=int(k)) for k in worst]
+    handles = partial(_handles, refuted=refutation.refuted)
+    return Panels(panels, columns=4, size=(2.0, 2.35), around=(0.0, 0.6), handles=handles)
 
 
 def _cells(refutation: Refutation, of: int | str | None) -> Indices:
@@ -96,10 +91,8 @@ def _cells(refutation: Refutation, of: int | str | None) -> Indices:
     inside = check_event([of], len(refutation.classes), refutation.classes)
     found = np.flatnonzero(refutation.column == int(inside.argmax()))
     if not found.size:
-        raise ValueError(
-            f"of must be a class that the refutation has cells of: got {of!r}. "
-            'Use by="class" in decal.calibration.refute.'
-        )
+        rule = "be a class that the refutation has cells of"
+        raise InputError("of", rule, repr(of), 'Use by="class" in decal.calibration.refute.')
     return found
 
 
@@ -110,23 +103,16 @@ def _panel(ax: Axes, cells: Refutation, chosen: Indices, ink: Ink) -> None:
     lower, upper = cells.lower[chosen], cells.upper[chosen]
     tint = ink.tint(ink.models[0], 0.4)
     ax.plot([0, 1], [0, 1], color=ink.muted, lw=0.8 * unit(), ls=style.DASHED, zorder=2.5)
-    if len(np.unique(cells.column[chosen])) == 1 and len(chosen) > 1:
+    banded = len(np.unique(cells.column[chosen])) == 1 and len(chosen) > 1
+    if banded:
         ax.fill_between(x, lower, upper, color=tint, linewidth=0, zorder=1.5)
-        bar = 1.2
-    else:
-        bar = 4.0
-    ax.vlines(x, lower, upper, colors=tint, linewidth=bar * unit(), zorder=2)
+    ax.vlines(x, lower, upper, colors=tint, linewidth=(1.2 if banded else 4) * unit(), zorder=2)
     low, high = _chance(frequency, cells.rows[chosen])
     refuted = cells.cells[chosen]
-    for name, which, colour in (
-        ("frequency", ~refuted, ink.text),
-        ("refuted", refuted, ink.truth),
-    ):
+    for name, which, colour in (("frequency", ~refuted, ink.text), ("refuted", refuted, ink.truth)):
         if not which.any():  # an empty line without clipping would have no place in the layout
             continue
-        ax.vlines(
-            x[which], low[which], high[which], colors=colour, linewidth=0.8 * unit(), zorder=3
-        )
+        ax.vlines(x[which], low[which], high[which], colors=colour, lw=0.8 * unit(), zorder=3)
         ax.plot(
             x[which], frequency[which], "o", color=colour, ms=4.6 * unit(), clip_on=False, gid=name,
             zorder=3.5, **ink.halo(),
@@ -146,10 +132,7 @@ def _chance(frequency: Array, rows: Indices) -> tuple[Array, Array]:
 
 def _title(ax: Axes, name: str, note: str = "") -> None:
     (text,), families = drawable([name], ["this class"])
-    ax.set_title(
-        wrapped(text, 22, 2) + note, fontsize="small", color=style.inks(ax)[1].text,
-        **literal(families),
-    )  # fmt: skip
+    style.write_title(ax, wrapped(text, 22, 2) + note, families)
 
 
 def _handles(ink: Ink, refuted: bool) -> list[Artist]:
@@ -164,11 +147,7 @@ def _handles(ink: Ink, refuted: bool) -> list[Artist]:
 
 
 def calibration_test(
-    refutation: Refutation,
-    *,
-    ax: Axes | None = None,
-    top: int = 12,
-    legend: bool = True,
+    refutation: Refutation, *, ax: Axes | None = None, top: int = 12, legend: bool = True
 ) -> Axes:
     """The cells of a test with labels, worst first: bars that the sets allow, and frequencies.
 
@@ -238,6 +217,11 @@ def _words(
     ax: Axes, refutation: Refutation, chosen: Indices, names: list[str], families: list[str]
 ) -> None:
     """Name every cell at the left, write its p-value at the right, and the outcome above."""
+
+    def p_value(p: float) -> str:
+        digit, power = f"{p:.0e}".split("e")
+        return f"p = {p:.2g}" if p >= 0.001 else f"p = {digit}e{int(power)}"
+
     around = style.inks(ax)[1]
     lines = [
         f"{wrapped(name, LABEL_WIDTH, 1)}  n = {refutation.rows[c]:,}"
@@ -246,7 +230,7 @@ def _words(
     style.name_lines(ax, lines, families)
     for place, c in enumerate(chosen):
         ax.annotate(
-            _p_value(refutation.p_values[c]), (1, place), (6 * unit(), 0),
+            p_value(refutation.p_values[c]), (1, place), (6 * unit(), 0),
             xycoords=("axes fraction", "data"), textcoords="offset points", va="center",
             fontsize="small", color=around.text if refutation.cells[c] else around.muted,
             fontweight="bold" if refutation.cells[c] else "normal",
@@ -258,10 +242,3 @@ def _words(
     if len(chosen) < C:
         outcome += f"\nshown: the {len(chosen)} smallest p-values"
     ax.set_title(outcome, loc="left", fontsize="medium", color=around.text)
-
-
-def _p_value(p: float) -> str:
-    if p >= 0.001:
-        return f"p = {p:.2g}"
-    digit, power = f"{p:.0e}".split("e")
-    return f"p = {digit}e{int(power)}"

@@ -10,6 +10,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.patches import Polygon
 
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, KLCredalSet, extreme_member
 from decal.plot import style
@@ -100,10 +101,8 @@ def _three_classes(
     sets = named(credal)
     K = next(iter(sets.values())).shape[1]
     if K != 3:
-        raise ValueError(
-            f"credal must have three classes for a triangle: got {K}. "
-            "Use decal.plot.spider or decal.plot.intervals."
-        )
+        remedy = "Use decal.plot.spider or decal.plot.intervals."
+        raise InputError("credal", "have three classes for a triangle", f"{K}", remedy)
     return sets
 
 

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.projections.polar import PolarAxes
 
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal.credal import CredalSet
 from decal.plot import style
@@ -111,10 +112,8 @@ def _polar_or_new(ax: Axes | None, width: float, height: float) -> PolarAxes:
         figure = plt.figure(figsize=(width * unit(), height * unit()), layout="constrained")
         ax = figure.add_subplot(projection="polar")
     if not isinstance(ax, PolarAxes):
-        raise ValueError(
-            f"ax must be polar axes for a spider: got {type(ax).__name__}. "
-            'Make them with plt.subplots(subplot_kw={"projection": "polar"}).'
-        )
+        remedy = 'Make them with plt.subplots(subplot_kw={"projection": "polar"}).'
+        raise InputError("ax", "be polar axes for a spider", type(ax).__name__, remedy)
     return ax
 
 
@@ -144,10 +143,8 @@ def spider_panels(
         _bars(ax, drawn, joined=joined, colors=None)
         parts, families = drawable([name, title], [f"model {m + 1}", f"input {row}"])
         above = ax.texts[0].get_text().count("\n") + 1
-        ax.set_title(
-            " · ".join(filter(None, parts)), color=style.inks(ax)[1].text, fontsize="medium",
-            pad=(9 + 10 * above) * unit(), **literal(families),
-        )  # fmt: skip
+        title = " · ".join(filter(None, parts))
+        style.write_title(ax, title, families, "medium", pad=(9 + 10 * above) * unit())
 
     return Panels(
         [

@@ -213,6 +213,13 @@ def horizontal_bars(
     )  # fmt: skip
 
 
+def write_title(
+    ax: Axes, text: str, families: Sequence[str], size: str = "small", **where: Any
+) -> None:
+    """Write a name above the axes."""
+    ax.set_title(text, fontsize=size, color=inks(ax)[1].text, **where, **literal(families))
+
+
 def name_lines(ax: Axes, names: Sequence[str], families: Sequence[str]) -> None:
     """Give every line 0, 1, ... of a figure its name at the left, the first at the top."""
     ax.set_ylim(len(names) - 0.5, -0.5)
