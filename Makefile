@@ -17,13 +17,13 @@ endif
 
 # The core: what decal itself computes, reads and writes. One smoke test per integration comes with it.
 CORE := $(addprefix tests/,base coupled credal directions io helpers test_architecture.py test_decalibrator.py \
-	evaluate/test_metrics.py test_selection.py test_smoke.py)
+	evaluate/test_metrics.py choose/test_choose.py test_smoke.py)
 PYTEST := $(BIN)/python -m pytest -q --numprocesses
 
 # Another Python than PYTHON: from the path, or one of pyenv's.
 OTHER_PYTHON ?= $(firstword $(foreach v,3.13 3.12 3.11,$(foreach p,python$(v) $(wildcard $(HOME)/.pyenv/versions/$(v).*/bin/python$(v)),$(shell $(p) -c 'import venv; print("$(p)")' 2>/dev/null))))
 OTHER := .venv-other/bin
-PORTABLE := $(CORE) $(addprefix tests/,evaluate llm selection shift triage test_multilabel.py test_sklearn.py test_sklearn_shift.py test_docs.py test_docstrings.py)
+PORTABLE := $(CORE) $(addprefix tests/,evaluate llm choose shift test_multilabel.py test_sklearn.py test_sklearn_shift.py test_docs.py test_docstrings.py)
 
 FLOORS := .venv-floors/bin
 ENVIRONMENT := .venv-uv/bin/python tests/helpers/environments.py

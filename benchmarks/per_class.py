@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 import decal
-from decal import selection
 from labelled_rows import Array, Labels, sets
 
 try:
@@ -130,9 +129,9 @@ def by_decal(z: Array, y: Labels, *, per_class: bool, **settings: object) -> Set
 
     def predict(new: Array, epsilon: float) -> Mask:
         if per_class:
-            chosen = selection.alpha_for_classes(model, z[half:], y[half:], epsilon)
-            return chosen.decide(model, new)
-        choice = selection.alpha_for_labels(model, z[half:], y[half:], epsilon)
+            chosen = decal.choose(model, z[half:], y[half:], miss=epsilon, per="class")
+            return chosen.decide(new)
+        choice = decal.choose(model, z[half:], y[half:], miss=epsilon)
         return model.predict(new, alpha=choice).decide("e_admissible").astype(bool)
 
     return predict

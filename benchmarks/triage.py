@@ -2,7 +2,7 @@
 
 Run with: python benchmarks/triage.py [names] [--repetitions 10] [--tables FOLDER]
 
-Rows are cut in two at random, again and again. One half goes to `decal.triage.choose`, the other is
+Rows are cut in two at random, again and again. One half goes to `triage`, the other is
 new.
 `areas`: the area under the risk-coverage curve of new rows, for every score. `promises`: what was
 asked for, and what happened. Needs scikit-learn, and DECAL_DATA for all but two sets. With --tables
@@ -22,9 +22,10 @@ from pathlib import Path
 
 import numpy as np
 
-from decal import metrics, triage
-from decal.triage._doubts import Doubts
-from decal.triage._thresholds import kept_of_batch, rate_threshold, slip_threshold
+from decal import metrics
+from decal.choose import DoubtScores, TriageOutcome, triage
+from decal.choose._order import slip_threshold
+from decal.choose._thresholds import kept_of_batch, rate_threshold
 from labelled_rows import Array, Labels, sets
 
 SCORES = {
@@ -59,10 +60,8 @@ def one(z: Array, y: Labels, seed: int, rate: float) -> dict[str, dict[str, floa
         "slip rate": {"slip_rate": rate},
         "budget": {"budget": 0.2},
     }
-    made = {
-        name: triage.choose(z[old], y[old], seed=seed, **purpose) for name, purpose in asked.items()
-    }
-    doubts: Doubts = made["budget"]._doubts
+    made = {name: triage(z[old], y[old], seed=seed, **purpose) for name, purpose in asked.items()}
+    doubts: DoubtScores = made["budget"]._doubts
     areas = {}
     for name in doubts.names:
         scores, predicted = doubts.score(name, z[new])
@@ -73,7 +72,7 @@ def one(z: Array, y: Labels, seed: int, rate: float) -> dict[str, dict[str, floa
     found = {"areas": areas, "chosen": {t.score: 1.0}}
     for name, t in made.items():
         handed = t.hand_over(z[new])
-        done = triage.TriageOutcome.of(~handed, wrong)
+        done = TriageOutcome.of(~handed, wrong)
         found[name] = {
             "handed": done.handed_over,
             "error": done.error_rate,
@@ -87,7 +86,7 @@ def one(z: Array, y: Labels, seed: int, rate: float) -> dict[str, dict[str, floa
 
 def many_cuts(z: Array, y: Labels, rate: float, cuts: int) -> str:
     """What is promised of the model's own confidence, over so many cuts that chance is small."""
-    scores, predicted = Doubts.of(z, y, None).score("confidence", z)
+    scores, predicted = DoubtScores.of(z, y, None).score("confidence", z)
     wrong = predicted != y
     slips, errors, broken = [], [], []
     for seed in range(cuts):

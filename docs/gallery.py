@@ -26,6 +26,8 @@ from sklearn.preprocessing import StandardScaler
 
 import decal
 from decal import plot
+from decal.choose import AlphaPath, triage
+from decal.choose import path as path_of
 
 FOLDER = Path(__file__).parent / "_static" / "gallery"
 DPI = 130
@@ -159,10 +161,8 @@ def pictures() -> dict[str, Callable[[], Figure]]:
     pair = int(triples.contested[20])
     shown = min(len(images.logits), 2000)
 
-    def path(example: Example) -> decal.selection.AlphaPath:
-        return decal.selection.path(
-            example.model, example.logits[:shown], distributions=example.truth[:shown]
-        )
+    def path(example: Example) -> AlphaPath:
+        return path_of(example.model, example.logits[:shown], distributions=example.truth[:shown])
 
     def spiders(**shape: float) -> Figure:
         axes = plot.grid(
@@ -192,7 +192,7 @@ def pictures() -> dict[str, Callable[[], Figure]]:
     tumour, kind = tumours()
     clinic, chosen = patients()
     tested = decal.calibration.refute(near.predict(0.95), near.labels)
-    checks = decal.triage.choose(images.logits, images.labels, error_rate=0.02 if folder else 0.1)
+    checks = triage(images.logits, images.labels, error_rate=0.02 if folder else 0.1)
     return {
         "spider": lambda: plot.spider(images.predict(), row, truth=images.truth).figure,
         "spider_two": lambda: plot.spider(two, row, truth=images.truth).figure,

@@ -17,7 +17,7 @@ SHORT = 30
 
 
 class LinkedNames(SphinxPostTransform):
-    """`decal.triage.choose(…)`, `triage.choose` and `IntervalCredalSet`, wherever they stand."""
+    """`triage(…)`, `triage.choose` and `IntervalCredalSet`, wherever they stand."""
 
     default_priority = 5
 

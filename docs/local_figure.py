@@ -13,7 +13,6 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import decal
-from decal.selection import alpha_for_efficiency
 
 STATIC = Path(__file__).parent / "_static" / "local"
 DIGITS = (3, 5, 8)
@@ -99,7 +98,7 @@ def main() -> None:
     sets, budgets = [], []
     for directions in ("local", "class"):
         d = decal.Decalibrator(directions=[directions]).fit(logits[:half], labels[:half])
-        alpha = alpha_for_efficiency(d, logits[half:], EFFICIENCY)
+        alpha = decal.choose(d, logits[half:], width=1 - EFFICIENCY)
         sets.append(d.predict(logits[half:], alpha=alpha))
         budgets.append(-np.log(alpha.alpha))
     confidence = sets[0].point.max(axis=1)

@@ -19,10 +19,15 @@ from helpers.sessions import (  # noqa: F401
 BROWSER = "tests/explorer/browser/"
 
 LONGEST = (
-    *(BROWSER, "tests/test_torch.py", "tests/test_selection.py", "tests/test_sklearn_tabpfn.py"),
+    *(
+        BROWSER,
+        "tests/test_torch.py",
+        "tests/choose/test_choose.py",
+        "tests/test_sklearn_tabpfn.py",
+    ),
     *("tests/io/test_checkpoints.py", "tests/distributed/test_spark.py"),
     *("tests/coupled/test_coupled.py", "tests/test_sklearn.py", "tests/io/test_formats.py"),
-    *("tests/selection/test_distributions.py", "tests/test_docs.py"),
+    *("tests/choose/test_hold.py", "tests/test_docs.py"),
 )
 """What takes some twenty seconds of a processor or more, about in this order.
 

@@ -13,6 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import decal
+from decal.choose import path, triage
 from helpers.archives import read_npz
 from helpers.sealed_files import write_sealed
 from helpers.strategies import alphas, at_most, endpoints, labelled_logits
@@ -579,12 +580,12 @@ def test_models_of_another_kind_are_refused_by_name_where_a_decalibrator_is_take
     calls = [
         lambda: d.merge(other),
         lambda: decal.LabelShift.of(other),
-        lambda: decal.selection.alpha_for_distribution(other, logits, labels, 0.1),
+        lambda: decal.choose(other, logits, labels, hold=0.9),
     ]
     if several:
         calls += [
             lambda: other.merge(d),
-            lambda: decal.triage.choose(logits, labels, budget=0.1, model=other),
+            lambda: triage(logits, labels, budget=0.1, model=other),
             lambda: decal.explorer.explore(other, logits),
         ]
     for call in calls:
@@ -637,7 +638,7 @@ def test_searches_that_try_small_alphas_say_nothing_of_them():
     z = 2 * rng.normal(size=(300, 5))
     y = np.argmax(z + rng.gumbel(size=z.shape), axis=1)
     d = decal.decalibrate(z, y)
-    decal.selection.alpha_for_efficiency(d, z, 0.02)
-    decal.selection.path(d, z)
-    decal.triage.choose(z, y, budget=0.2)
+    decal.choose(d, z, width=0.98)
+    path(d, z)
+    triage(z, y, budget=0.2)
     assert not d._said

@@ -50,7 +50,7 @@ def test_a_command_runs_where_the_files_that_it_reads_are():
     assert missing("decal demo  # no file.csv") is None
     assert missing("decal fit page.md -o model.npz") is None
     assert missing("decal fit logits.npz -o model.npz") == "no logits.npz"
-    assert missing("decal choose-alpha page.md --miss-rate 0.05") is None
+    assert missing("decal choose page.md --miss 0.05") is None
     assert missing("decal reproduce local --data logits") == "no logits"
     assert missing("decal explore page.md") == "opens a browser"
     assert missing("decal explore page.md --export out.html") is None

@@ -40,6 +40,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 import decal
+from decal.choose import Promise, path, plausibility, triage
 from decal.sklearn import CredalClassifier, ShiftAdaptedClassifier
 from helpers.sealed_files import write_sealed
 
@@ -749,10 +750,10 @@ def test_choosing_alpha_says_to_pass_the_decalibrator_and_its_logits():
     clf = CredalClassifier(GaussianNB(), cv=2).fit(X, y)
     message = "got CredalClassifier.* pass clf.decalibrator_, and clf.predict_logits"
     with pytest.raises(ValueError, match=message):
-        decal.selection.alpha_for_labels(clf, X, y, 0.1)
+        decal.choose(clf, X, y, miss=0.1)
     with pytest.raises(ValueError, match=message):
-        decal.selection.alpha_for_efficiency(clf, X, 0.5)
-    decal.selection.alpha_for_labels(clf.decalibrator_, clf.predict_logits(X), y, 0.1)
+        decal.choose(clf, X, width=0.5)
+    decal.choose(clf.decalibrator_, clf.predict_logits(X), y, miss=0.1)
 
 
 # Where a model of logits is taken
@@ -762,16 +763,15 @@ def test_a_classifier_of_features_is_refused_by_name_where_logits_are_taken():
     X, y = data()
     clf = CredalClassifier(GaussianNB(), cv=2).fit(X, y)
     z, labels = clf.predict_logits(X), np.searchsorted(clf.classes_, y)
-    selection = decal.selection
     calls = [
-        lambda: decal.triage.choose(z, labels, budget=0.1, model=clf),
-        lambda: selection.alpha_for_labels(clf, z, labels, 0.1),
-        lambda: selection.alpha_for_classes(clf, z, labels, 0.1),
-        lambda: selection.alpha_for_efficiency(clf, z, 0.5),
-        lambda: selection.alpha_for_coverage(clf, z, softmax(z, axis=1), 0.5),
-        lambda: selection.alpha_for_distribution(clf, z, labels, 0.1),
-        lambda: selection.plausibility(clf, z, labels=labels),
-        lambda: selection.path(clf, z),
+        lambda: triage(z, labels, budget=0.1, model=clf),
+        lambda: decal.choose(clf, z, labels, miss=0.1),
+        lambda: decal.choose(clf, z, labels, miss=0.1, per="class"),
+        lambda: decal.choose(clf, z, width=0.5),
+        lambda: decal.choose(clf, z, coverage=0.5, distributions=softmax(z, axis=1)),
+        lambda: decal.choose(clf, z, labels, hold=0.9),
+        lambda: plausibility(clf, z, labels=labels),
+        lambda: path(clf, z),
         lambda: decal.LabelShift.of(clf),
     ]
     for call in calls:
@@ -784,16 +784,15 @@ def test_a_classifier_of_features_is_refused_by_name_where_logits_are_taken():
 def test_a_choice_for_every_class_is_refused_in_one_sentence():
     X, y = data()
     clf = CredalClassifier(GaussianNB(), cv=2).fit(X, y)
-    one = decal.selection.Choice(0.9, 0.08, 0.1, 50, "miss rate")
-    choice = decal.selection.ClassChoice([one, one, one], "e_admissible", clf.decalibrator_.classes)
+    one = decal.Choice(0.9, 0.08, Promise("miss", 0.1, 50, "e_admissible"), clf.decalibrator_)
+    promise = Promise("miss", 0.1, 150, "e_admissible", "class")
+    choice = decal.Choice.of_parts(dict.fromkeys("abc", one), promise)
     for ask in (clf.predict_set, clf.predict_credal):
-        with pytest.raises(ValueError, match="got a ClassChoice, which holds 3 of them. Call its"):
+        with pytest.raises(ValueError, match="got a Choice, which holds 3 of them. Call its"):
             ask(X[:2], alpha=choice)
         assert len(ask(X[:2], alpha=one)) == 2
     z = clf.predict_logits(X[:2])
-    assert (
-        choice.decide(clf.decalibrator_, z).tolist() == clf.predict_set(X[:2], alpha=0.9).tolist()
-    )
+    assert choice.decide(z).tolist() == clf.predict_set(X[:2], alpha=0.9).tolist()
 
 
 @pytest.mark.parametrize("train", [np.arange(200), np.arange(240) < 200, np.arange(-240, -40)])

@@ -147,7 +147,7 @@ def from_votes(path: Path, limit: int, seed: int) -> dict[str, Any]:
         key = kind.replace(" + ", "_").replace(" ", "_")
         results[f"{key}_coverage"] = [decal.metrics.coverage(s, share[new]) for s in sets]
         results[f"{key}_efficiency"] = [decal.metrics.efficiency(s) for s in sets]
-        choice = decal.selection.alpha_for_coverage(model, logits[old], share[old], COVERAGE)
+        choice = decal.choose(model, logits[old], coverage=COVERAGE, distributions=share[old])
         chosen = model.predict(logits[new], alpha=choice.alpha)
         covered, efficiency = (
             decal.metrics.coverage(chosen, share[new]),

@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 import decal
+from decal.choose import plausibility, triage
 from shared import (
     NARROW,
     Balls,
@@ -203,17 +204,17 @@ def main() -> None:
     old, new = cut(len(files), 2, given.seed)
     # Around the model as it is: a recalibrated one would rule out the types that no label names.
     model = Balls(decal.decalibrate(logits[old], labels[old], directions=("local",), classes=types))
-    choice = decal.selection.alpha_for_labels(model, logits[old], labels[old], EPSILON)
+    choice = decal.choose(model, logits[old], labels[old], miss=EPSILON)
     balls = model.predict(logits[new], alpha=choice.alpha)
     kept, truth = balls.decide("e_admissible"), labels[new]
-    triage = decal.triage.choose(logits[old], labels[old], error_rate=KEPT_WRONG)
-    handed, wrong = triage.hand_over(logits[new]), triage.predict(logits[new]) != truth
-    plausible = decal.selection.plausibility(model, logits[new], labels=truth)
+    checks = triage(logits[old], labels[old], error_rate=KEPT_WRONG)
+    handed, wrong = checks.hand_over(logits[new]), checks.predict(logits[new]) != truth
+    plausible = plausibility(model, logits[new], labels=truth)
     decided = time.perf_counter() - begun
 
     sizes, right = kept.sum(axis=1), float((logits[new].argmax(axis=1) == truth).mean())
     slipped = float((wrong & ~handed).sum() / max(1, (~handed).sum()))
-    areas = {name: triage.curves[name].area for name in ("confidence", triage.score)}
+    areas = {name: checks.curves[name].area for name in ("confidence", checks.score)}
     print(
         f"{len(files):,} files of {len(found)} types, of {sum(map(len, found.values())):,} found:"
     )
@@ -224,7 +225,7 @@ def main() -> None:
             "extensions missed on new files": f"{missed(kept, truth):.1%}",
             "types kept of 214": f"{tell_sets(sizes)}, at most {sizes.max()}",
             f"kept and wrong {KEPT_WRONG:.0%}": f"a person gets {handed.mean():.1%}, by "
-            f"{triage.score}; of the rest {slipped:.1%} disagree",
+            f"{checks.score}; of the rest {slipped:.1%} disagree",
             "areas under the curve": ", ".join(f"{name} {a:.4f}" for name, a in areas.items()),
             "seconds": f"{walked:.0f} to walk, {ran:.0f} to run, {decided:.0f} to decide",
         }
@@ -246,7 +247,7 @@ def main() -> None:
         given.out, "file_types", classes=types, paths=[str(files[i][0]) for i in new],
         labels=truth, logits=logits[new], kept=kept, plausibility=plausible, handed_over=handed,
         alpha=choice.alpha, agreement=right, miss_rate=missed(kept, truth), error_rate=slipped,
-        score=triage.score,
+        score=checks.score,
     )  # fmt: skip
 
 

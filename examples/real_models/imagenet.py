@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 import decal
+from decal.choose import plausibility, triage
 from shared import (
     NARROW,
     Balls,
@@ -138,17 +139,17 @@ def from_labels(path: Path, limit: int, seed: int, names: list[str]) -> dict[str
         logits, labels = data["logits"][rows].astype(float), data["labels"][rows].astype(int)
     (old, new), begun = cut(len(rows), 2, seed), time.perf_counter()
     model = Balls(decal.decalibrate(logits[old], labels[old], directions=("local",), classes=names))
-    choice = decal.selection.alpha_for_labels(model, logits[old], labels[old], EPSILON)
+    choice = decal.choose(model, logits[old], labels[old], miss=EPSILON)
     kept = model.predict(logits[new], alpha=choice.alpha).decide("e_admissible")
     seconds, sizes = time.perf_counter() - begun, kept.sum(axis=1)
-    rates = miss_rates(decal.selection.plausibility(model, logits, labels=labels), seed)
+    rates = miss_rates(plausibility(model, logits, labels=labels), seed)
     mixed = decal.decalibrate(logits[old], labels[old], directions=[decal.Local(mix=0.001)])
-    whole = decal.selection.alpha_for_distribution(mixed, logits[old], labels[old], 0.2)
+    whole = decal.choose(mixed, logits[old], labels[old], hold=0.8)
     held = mixed.predict(logits[new], alpha=whole.alpha)
     shifts = decal.decalibrate(logits[old], labels[old], alpha=0.9, directions=("class",))
     shifted = shifts.predict(logits[new]).decide("e_admissible").sum(axis=1)
-    triage = decal.triage.choose(logits[old], labels[old], slip_rate=SLIP_RATE)
-    handed, wrong = triage.hand_over(logits[new]), triage.predict(logits[new]) != labels[new]
+    checks = triage(logits[old], labels[old], slip_rate=SLIP_RATE)
+    handed, wrong = checks.hand_over(logits[new]), checks.predict(logits[new]) != labels[new]
     slips, right = (wrong & ~handed).mean(), (logits.argmax(axis=1) == labels).mean()
     print(f"EfficientNet-Lite0 on {len(rows):,} images, fitted on one half, asked on the other:")
     table(
@@ -160,7 +161,7 @@ def from_labels(path: Path, limit: int, seed: int, names: list[str]) -> dict[str
             "classes kept of 1,000": f"{tell_sets(sizes)}, at most {sizes.max()}",
             "classes kept by class shifts at alpha 0.9": f"mean {shifted.mean():.0f}",
             f"triage, {SLIP_RATE:.0%} may slip": f"{handed.mean():.1%} handed over by "
-            f"{triage.score}, {slips:.1%} slip",
+            f"{checks.score}, {slips:.1%} slip",
             "alpha that holds 80 % of true distributions": f"{whole.alpha:.4f}, whose intervals "
             f"add up to {(held.upper - held.lower).sum(axis=1).mean():.0f}",
         }
@@ -168,7 +169,7 @@ def from_labels(path: Path, limit: int, seed: int, names: list[str]) -> dict[str
     return {
         "alpha": choice.alpha, "accuracy": right, "miss_rate": missed(kept, labels[new]),
         "miss_rates": rates, "set_sizes": sizes, "handed_over": handed.mean(), "slip_rate": slips,
-        "alpha_for_distribution": whole.alpha, "class_shift_sizes": shifted,
+        "alpha_for_hold": whole.alpha, "class_shift_sizes": shifted,
     }  # fmt: skip
 
 

@@ -216,13 +216,11 @@ def main() -> None:
 
     old, new = cut(len(texts), 2, given.seed)
     model = Balls(decal.decalibrate(logits[old], labels[old], directions=("local",), classes=names))
-    choices = decal.selection.alpha_for_labels(
-        model, logits[old], labels[old], EPSILON, groups=lengths[old]
-    )
+    choices = decal.choose(model, logits[old], labels[old], miss=EPSILON, groups=lengths[old])
     groups = {g: np.flatnonzero(lengths[new] == g) for g in range(len(LENGTHS))}
     kept = np.zeros((len(new), len(names)), bool)
     for g, rows in groups.items():
-        balls = model.predict(logits[new][rows], alpha=choices[g].alpha)
+        balls = model.predict(logits[new][rows], alpha=choices.parts[g].alpha)
         kept[rows] = balls.decide("e_admissible")
     sizes, right = kept.sum(axis=1), logits[new].argmax(axis=1) == labels[new]
     took = f"{ran:.0f} s to read and to run, {time.perf_counter() - begun:.0f} s to decide"
@@ -231,13 +229,14 @@ def main() -> None:
     print(f"{len(texts):,} texts in {len(set(languages))} languages; {took}:")
     for g, rows in groups.items():
         print(
-            f"  {LENGTHS[g]:2}+ characters  alpha {choices[g].alpha:.3f}  right {accuracy[g]:.0%}"
-            f"  missed {missed(kept[rows], labels[new][rows]):.1%}  kept {tell_sets(sizes[rows])}"
+            f"  {LENGTHS[g]:2}+ characters  alpha {choices.parts[g].alpha:.3f}"
+            f"  right {accuracy[g]:.0%}  missed {missed(kept[rows], labels[new][rows]):.1%}"
+            f"  kept {tell_sets(sizes[rows])}"
         )
     report(kept, labels[new], right, names)
     shown = {n: messages[n][m] for n, (_, m) in SHOWN.items() if m in messages.get(n, {})}
     asked = [*shown.values(), *given.text]
-    alphas = [choices[g].alpha for g in length_groups(asked)]
+    alphas = [choices.parts[g].alpha for g in length_groups(asked)]
     sets = [
         balls_around(z[None], a, names) for z, a in zip(detector.logits(asked), alphas, strict=True)
     ]
@@ -249,7 +248,7 @@ def main() -> None:
     save(
         given.out, "languages", languages=names, texts=[texts[i] for i in new], labels=labels[new],
         lengths=lengths[new], kept=kept, accuracy=accuracy, miss_rate=missed(kept, labels[new]),
-        alphas=[choices[g].alpha for g in groups], shown=asked,
+        alphas=[choices.parts[g].alpha for g in groups], shown=asked,
         shown_lower=[ball.lower[0] for ball in sets], shown_upper=[ball.upper[0] for ball in sets],
     )  # fmt: skip
 

@@ -17,9 +17,7 @@ from decal import (
     directions,
     evaluate,
     multilabel,
-    selection,
     shift,
-    triage,
 )
 from decal._base.errors import (
     AnswerWarning,
@@ -29,6 +27,7 @@ from decal._base.errors import (
     InputWarning,
     NotFittedError,
 )
+from decal.choose import Choice, alpha_from_confidence, choose, confidence_from_alpha
 from decal.coupled import CoupledCredalSet, CoupledDecalibrator
 from decal.credal import (
     HullCredalSet,
@@ -51,13 +50,13 @@ from decal.evaluate import calibration, metrics
 from decal.model import load
 from decal.multilabel import MultiLabelDecalibrator
 from decal.rows import Rows, logits_from_probabilities
-from decal.selection import alpha_from_confidence, confidence_from_alpha
 from decal.shift import LabelShift
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AnswerWarning",
+    "Choice",
     "CoupledCredalSet",
     "CoupledDecalibrator",
     "DecalWarning",
@@ -82,6 +81,7 @@ __all__ = [
     "TopLogits",
     "abstention_utility",
     "alpha_from_confidence",
+    "choose",
     "confidence_from_alpha",
     "coupled",
     "credal",
@@ -91,9 +91,7 @@ __all__ = [
     "load",
     "logits_from_probabilities",
     "multilabel",
-    "selection",
     "shift",
-    "triage",
 ]
 
 # Short names of two modules of decal.evaluate, also for `import decal.metrics`.

@@ -1,4 +1,4 @@
-"""alpha_for_labels keeps its promise: over repetitions, labels are missed as rarely as it says."""
+"""A choice of miss keeps its promise: over repetitions, labels are missed as rarely as it says."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_labels_are_missed_as_rarely_as_promised(n, epsilon, directions):
     missed = 0
     for _ in range(REPETITIONS):
         logits, labels = world(rng, n + 1, K, wrong)
-        choice = decal.selection.alpha_for_labels(model, logits[:n], labels[:n], epsilon)
+        choice = decal.choose(model, logits[:n], labels[:n], miss=epsilon)
         kept = model.predict(logits[n:], alpha=choice.alpha).decide("e_admissible")[0]
         missed += not kept[labels[n]]
     assert binom.sf(missed - 1, REPETITIONS, epsilon) > IMPLAUSIBLE, (missed, REPETITIONS)

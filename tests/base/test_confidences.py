@@ -11,6 +11,7 @@ from scipy.stats import ks_2samp
 
 import decal
 from decal._base.confidences import ROWS_COMPARED, Confidences
+from decal.choose import triage
 from helpers.sealed_files import write_sealed
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -55,7 +56,7 @@ FITS = {
     "merge": lambda z, y: stream(z, y, 20, merged=True),
     "LabelShift": lambda z, y: decal.LabelShift(calibrate=False).fit(z, y),
     "coupled": lambda z, y: decal.CoupledDecalibrator(likelihood="mean").fit(z, y),
-    "triage": lambda z, y: decal.triage.choose(z, y, budget=0.2),
+    "triage": lambda z, y: triage(z, y, budget=0.2),
 }
 
 

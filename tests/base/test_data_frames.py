@@ -9,6 +9,7 @@ import pytest
 
 import decal
 from decal._base.data_frames import class_columns, index_of, require_same_order
+from decal.choose import path, plausibility, triage
 from helpers.logit_files import NAMES, make_labelled
 
 pd = pytest.importorskip("pandas", reason="needs decal[pandas]")
@@ -186,15 +187,12 @@ def test_questions_of_a_model_take_frames_by_name(model):
     mixed = pd.DataFrame(columns(order=(1, 2, 0)))
     truth = np.exp(Z) / np.exp(Z).sum(axis=1, keepdims=True)
     said = pd.DataFrame(truth, columns=NAMES)[["eel", "dog", "cat"]]
-    choose = decal.selection
-    assert choose.alpha_for_labels(model, mixed, LABELS, 0.2) == choose.alpha_for_labels(
-        model, Z, Y, 0.2
+    assert decal.choose(model, mixed, LABELS, miss=0.2) == decal.choose(model, Z, Y, miss=0.2)
+    assert decal.choose(model, mixed, coverage=0.8, distributions=said) == decal.choose(
+        model, Z, coverage=0.8, distributions=truth
     )
-    assert choose.alpha_for_coverage(model, mixed, said, 0.8) == choose.alpha_for_coverage(
-        model, Z, truth, 0.8
-    )
-    by_name = choose.path(model, mixed, distributions=said, labels=LABELS, alphas=[0.9])
-    by_number = choose.path(model, Z, distributions=truth, labels=Y, alphas=[0.9])
+    by_name = path(model, mixed, distributions=said, labels=LABELS, alphas=[0.9])
+    by_number = path(model, Z, distributions=truth, labels=Y, alphas=[0.9])
     assert by_name.coverage == by_number.coverage
     assert by_name.miss_rate == by_number.miss_rate
     credal = model.predict(Z)
@@ -304,18 +302,18 @@ def test_triage_and_guarantees_per_class_take_frames_by_name():
     labels = np.array(NAMES)[np.argmax(z + rng.gumbel(size=z.shape), axis=1)]
     numbers = np.searchsorted(NAMES, labels)
     table, mixed = pd.DataFrame(z, columns=NAMES), [2, 0, 1]
-    found = decal.triage.choose(table, labels, cost=0.3)
-    expected = decal.triage.choose(z, numbers, cost=0.3)
+    found = triage(table, labels, cost=0.3)
+    expected = triage(z, numbers, cost=0.3)
     assert found.threshold == expected.threshold
     handed = found.hand_over(table.iloc[:, mixed])
     np.testing.assert_array_equal(handed, expected.hand_over(z))
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
     d = decal.decalibrate(p, labels, alpha=0.9, classes=NAMES, probabilities=True)
-    by_model = decal.triage.choose(p, numbers, cost=0.3, model=d)
+    by_model = triage(p, numbers, cost=0.3, model=d)
     assert by_model.hand_over(p).shape == (300,)
-    by_class = decal.selection.alpha_for_classes(d, p, labels, 0.2)
+    by_class = decal.choose(d, p, labels, miss=0.2, per="class")
     frame = pd.DataFrame(p, columns=NAMES).iloc[:, mixed]
-    np.testing.assert_array_equal(by_class.decide(d, frame), by_class.decide(d, p))
+    np.testing.assert_array_equal(by_class.decide(frame), by_class.decide(p))
 
 
 # Rows by position
@@ -333,10 +331,10 @@ def test_labels_with_the_index_of_the_logits_must_be_in_its_order(model):
         lambda y: decal.decalibrate(table, y),
         lambda y: decal.Decalibrator().partial_fit(table, y),
         lambda y: decal.CoupledDecalibrator(0.9, likelihood="mean").fit(table, y),
-        lambda y: decal.selection.alpha_for_labels(model, table, y, 0.2),
-        lambda y: decal.selection.plausibility(model, table, labels=y),
-        lambda y: decal.selection.path(model, table, labels=y, alphas=[0.9]),
-        lambda y: decal.triage.choose(table, y, cost=0.3),
+        lambda y: decal.choose(model, table, y, miss=0.2),
+        lambda y: plausibility(model, table, labels=y),
+        lambda y: path(model, table, labels=y, alphas=[0.9]),
+        lambda y: triage(table, y, cost=0.3),
         lambda y: model.explore(table, labels=y),
     ):
         with pytest.raises(ValueError, match=message):

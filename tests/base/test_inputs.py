@@ -176,7 +176,7 @@ def test_questions_of_a_model_notice_them_too():
     z, y = make_labelled()
     d = decal.decalibrate(z, y, alpha=0.9)
     with pytest.warns(decal.InputWarning, match="must be logits") as found:
-        decal.selection.alpha_for_efficiency(d, softmax(z), 0.5)
+        decal.choose(d, softmax(z), width=0.5)
     assert {(w.filename, str(w.message)) for w in found} == {(__file__, str(found[0].message))}
     with pytest.warns(decal.InputWarning, match="Pass probabilities=True, convert them"):
         decal.CoupledDecalibrator(0.9, likelihood="mean").fit(softmax(z), y)

@@ -20,8 +20,9 @@ pytest.importorskip("matplotlib", reason="needs decal[plot]").use("Agg")
 from matplotlib import pyplot as plt  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 
-from decal import explorer, plot, selection, triage  # noqa: E402
-from decal.evaluate import acquisition, calibration, metrics  # noqa: E402
+from decal import explorer, plot  # noqa: E402
+from decal.choose import path, plausibility, triage  # noqa: E402
+from decal.evaluate import calibration, metrics  # noqa: E402
 from decal.llm import LabelMasses, spread  # noqa: E402
 from decal.llm import decalibrate as decalibrate_answers  # noqa: E402
 from decal.sklearn import CredalClassifier, ShiftAdaptedClassifier  # noqa: E402
@@ -77,15 +78,15 @@ class World:
 
 
 def chooses(w, **options):
-    return triage.choose(w.logits, w.labels, cost=0.3, **options)
+    return triage(w.logits, w.labels, cost=0.3, **options)
 
 
 def own_triage():
-    return triage.choose(Z, Y, cost=0.3, scores={"own": DOUBT}, score="own", classes=NAMES)
+    return triage(Z, Y, cost=0.3, scores={"own": DOUBT}, score="own", classes=NAMES)
 
 
 def by_groups(w):
-    return selection.alpha_for_labels(w.model, Z, Y, 0.3, groups=w.groups.to_numpy())
+    return decal.choose(w.model, Z, Y, miss=0.3, groups=w.groups.to_numpy())
 
 
 def refits(estimator, w):
@@ -185,60 +186,59 @@ CASES = {
     "brier_scores": (lambda w, x: calibration.brier_scores(w.sets, x), "labels"),
     "discounted_utility": (lambda w, x: calibration.discounted_utility(w.sets, x), "labels"),
     "band_score": (lambda w, x: calibration.band_score(w.sets, x), "labels"),
-    "most_informative": (lambda w, x: acquisition.most_informative(w.sets, x, 3), "logits"),
     # choosing alpha
-    "alpha_for_coverage": (
-        lambda w, x: selection.alpha_for_coverage(w.model, w.logits, x, 0.5),
+    "choose coverage": (
+        lambda w, x: decal.choose(w.model, w.logits, coverage=0.5, distributions=x),
         "truth",
     ),
-    "alpha_for_coverage, annotations": (
-        lambda w, x: selection.alpha_for_coverage(w.model, w.logits, annotations=x, target=0.1),
+    "choose coverage, annotations": (
+        lambda w, x: decal.choose(w.model, w.logits, annotations=x, coverage=0.1),
         lambda w: pd.DataFrame({"one": Y, "two": Y}, index=w.index),
     ),
-    "alpha_for_labels": (
-        lambda w, x: selection.alpha_for_labels(w.model, w.logits, x, 0.3),
+    "choose miss": (
+        lambda w, x: decal.choose(w.model, w.logits, x, miss=0.3),
         "labels",
     ),
-    "alpha_for_labels, groups": (
-        lambda w, x: selection.alpha_for_labels(w.model, w.logits, Y, 0.3, groups=x),
+    "choose miss, groups": (
+        lambda w, x: decal.choose(w.model, w.logits, Y, miss=0.3, groups=x),
         "groups",
     ),
-    "alpha_for_labels, an array": (
-        lambda w, x: selection.alpha_for_labels(w.model, Z, w.labels, 0.3, groups=x),
+    "choose miss, an array": (
+        lambda w, x: decal.choose(w.model, Z, w.labels, miss=0.3, groups=x),
         "groups",
     ),
-    "alpha_for_classes": (
-        lambda w, x: selection.alpha_for_classes(w.model, w.logits, x, 0.5),
+    "choose miss per class": (
+        lambda w, x: decal.choose(w.model, w.logits, x, miss=0.5, per="class"),
         "labels",
     ),
-    "alpha_for_distribution": (
-        lambda w, x: selection.alpha_for_distribution(w.local, w.logits, x, 0.5),
+    "choose hold": (
+        lambda w, x: decal.choose(w.local, w.logits, x, hold=0.5),
         "labels",
     ),
-    "alpha_for_distribution, groups": (
-        lambda w, x: selection.alpha_for_distribution(w.local, w.logits, Y, 0.5, groups=x),
+    "choose hold, groups": (
+        lambda w, x: decal.choose(w.local, w.logits, Y, hold=0.5, groups=x),
         "groups",
     ),
     "plausibility": (
-        lambda w, x: selection.plausibility(w.model, w.logits, distributions=x),
+        lambda w, x: plausibility(w.model, w.logits, distributions=x),
         "truth",
     ),
     "plausibility of labels": (
-        lambda w, x: selection.plausibility(w.model, w.logits, labels=x),
+        lambda w, x: plausibility(w.model, w.logits, labels=x),
         "labels",
     ),
     "path": (
-        lambda w, x: selection.path(w.model, w.logits, distributions=x, alphas=[0.9]),
+        lambda w, x: path(w.model, w.logits, distributions=x, alphas=[0.9]),
         "truth",
     ),
     "path, labels": (
-        lambda w, x: selection.path(w.model, w.logits, labels=x, alphas=[0.9]),
+        lambda w, x: path(w.model, w.logits, labels=x, alphas=[0.9]),
         "labels",
     ),
-    "GroupChoice.predict": (lambda w, x: by_groups(w).predict(w.model, w.logits, x), "groups"),
+    "Choice.predict": (lambda w, x: by_groups(w).predict(w.logits, groups=x), "groups"),
     # triage
-    "triage.choose": (lambda w, x: triage.choose(w.logits, x, cost=0.3), "labels"),
-    "triage.choose, scores": (lambda w, x: chooses(w, scores={"own": x}), "scores"),
+    "triage": (lambda w, x: triage(w.logits, x, cost=0.3), "labels"),
+    "triage, scores": (lambda w, x: chooses(w, scores={"own": x}), "scores"),
     "hand_over": (lambda w, x: own_triage().hand_over(w.logits, scores={"own": x}), "scores"),
     "doubt": (lambda w, x: own_triage().doubt(w.logits, scores={"own": x}), "scores"),
     # pictures
@@ -414,7 +414,7 @@ def test_labels_of_answers_may_be_a_mapping_by_id():
 
 def test_texts_and_labels_of_a_pretrained_model_must_be_in_one_order():
     pytest.importorskip("transformers", reason="needs decal[zeroshot]")
-    from decal._pretrained import PretrainedClassifier
+    from decal.llm.pretrained import PretrainedClassifier
 
     class Lengths(PretrainedClassifier):
         classes = ("long", "short")

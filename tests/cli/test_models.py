@@ -114,8 +114,8 @@ def test_a_model_remembers_that_it_was_fitted_on_probabilities():
     succeed("evaluate", "model.npz", "p.npz")
     succeed("explore", "model.npz", "p.npz", "--export", "page.html")
     succeed("decide", "model.npz", "p.npz", "-o", "actions.csv")
-    chosen = succeed("choose-alpha", "model.npz", "p.npz", "--efficiency", 0.5).stdout
-    expected = decal.selection.alpha_for_efficiency(model, p, 0.5)
+    chosen = succeed("choose", "model.npz", "p.npz", "--width", 0.5).stdout
+    expected = decal.choose(model, p, width=0.5)
     assert float(chosen) == pytest.approx(expected.alpha, abs=1e-9)
     # Logits of the same model still serve, if one says that they are.
     succeed("predict", "model.npz", "logits.npz", "--logits", "-o", "same.npz")
@@ -143,7 +143,7 @@ def test_probabilities_passed_as_logits_get_one_line(model):
     for command, out in (
         (["fit", "p.csv"], "out.npz"),
         (["predict", model, "p.csv"], "out.npz"),
-        (["choose-alpha", model, "p.csv", "--miss-rate", 0.1], "out.csv"),
+        (["choose", model, "p.csv", "--miss", 0.1], "out.csv"),
         (["explore", model, "p.csv"], "out.html"),
         (["triage", "p.csv", "p.csv", "--budget", 0.1], "out.csv"),
     ):

@@ -61,8 +61,8 @@ def test_names_stand_beside_what_is_written_and_outcomes_are_no_classes(command,
     ("command", "files"),
     [
         ("evaluate", ["model.npz", "rows.csv"]),
-        ("choose-alpha", ["model.npz", "rows.csv", "--miss-rate", "0.2"]),
-        ("choose-alpha", ["model.npz", "new.csv", "--efficiency", "0.5"]),
+        ("choose", ["model.npz", "rows.csv", "--miss", "0.2"]),
+        ("choose", ["model.npz", "new.csv", "--width", "0.5"]),
         ("explore", ["model.npz", "rows.csv", "--compare", "best.npz", "-o", "page.html"]),
     ],
 )
@@ -71,8 +71,8 @@ def test_commands_that_write_no_rows_take_them_too(command, files):
 
 
 def test_labels_that_a_command_is_to_use_must_be_there():
-    for command, *files in (["evaluate", "model.npz"], ["choose-alpha", "model.npz"], ["triage"]):
-        purpose = {"choose-alpha": ["--miss-rate", "0.2"], "triage": ["--cost", "0.1"]}
+    for command, *files in (["evaluate", "model.npz"], ["choose", "model.npz"], ["triage"]):
+        purpose = {"choose": ["--miss", "0.2"], "triage": ["--cost", "0.1"]}
         asked = purpose.get(command, [])
         message = refused(command, *files, "new.csv", *asked, *COLUMNS)
         assert "labels must be found in new.csv: got no outcome" in message

@@ -28,7 +28,7 @@ def test_the_version_is_printed():
     assert succeed("--version").stdout == f"decal {decal.__version__}\n"
 
 
-COMMANDS = ["fit", "predict", "evaluate", "choose-alpha", "decide", "recalibrate", "explore"]
+COMMANDS = ["fit", "predict", "evaluate", "choose", "decide", "recalibrate", "explore"]
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "demo"])
@@ -47,7 +47,7 @@ def test_flags_of_the_program_show_no_type():
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("root choo", "choose-alpha"),
+        ("root choo", "choose"),
         ("root decide m.npz x.csv --rule minimax", "minimax_regret"),
         ("root evaluate m.npz x.csv --rule e_", "e_admissible"),
         ("root recalibrate m.npz x.csv --write prob", "probabilities"),

@@ -111,18 +111,18 @@ predict local.npz masked.npz -o new.npz
 evaluate model.npz logits.npy
 evaluate model.npz logits.npz --alpha 0.5,2
 evaluate model.npz logits.npz --rule best
-choose-alpha model.npz logits.npz
-choose-alpha model.npz logits.npz --efficiency 0.999
-choose-alpha sum.npz logits.npz --efficiency 0.1
-choose-alpha model.npz logits.npz --coverage 1
-choose-alpha model.npz logits.npz --coverage 0.9 --guaranteed
-choose-alpha model.npz few.npz --miss-rate 0.05
-choose-alpha model.npz logits.npz --miss-rate 0.2
-choose-alpha scale.npz logits.npz --miss-rate 0.001
-choose-alpha scale.npz worst.npz --miss-rate 0.2
-choose-alpha model.npz logits.npz --distribution-miss-rate 0.1
-choose-alpha local.npz logits.npz --distribution-miss-rate 0.1
-choose-alpha model.npz neglected.npz --miss-rate 0.2
+choose model.npz logits.npz
+choose model.npz logits.npz --width 0.001
+choose sum.npz logits.npz --width 0.9
+choose model.npz logits.npz --coverage 1
+choose model.npz logits.npz --coverage 0.9 --guaranteed
+choose model.npz few.npz --miss 0.05
+choose model.npz logits.npz --miss 0.2
+choose scale.npz logits.npz --miss 0.001
+choose scale.npz worst.npz --miss 0.2
+choose model.npz logits.npz --hold 0.9
+choose local.npz logits.npz --hold 0.9
+choose model.npz neglected.npz --miss 0.2
 decide model.npz logits.npz --rule best
 decide model.npz logits.npz --utility utility.npy
 decide model.npz logits.npz --optimism 2 --rule hurwicz

@@ -13,7 +13,7 @@ pytest.importorskip("pyarrow", reason="needs decal[cli]")
 
 import pyarrow.csv as pc
 
-import decal
+from decal.choose import Triage, triage
 from helpers.archives import read_npz
 from helpers.commands import refused, succeed
 from helpers.logit_files import NAMES
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("logit_files")
 
 def choose(**wish):
     data = read_npz("logits.npz")
-    return decal.triage.choose(data["logits"], data["labels"], **wish)
+    return triage(data["logits"], data["labels"], **wish)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_score_and_threshold_can_be_kept_for_other_rows():
         "anew.csv",
     )
     assert pc.read_csv("kept.csv").equals(pc.read_csv("anew.csv"))
-    assert decal.triage.Triage.load("t.npz").score == "entropy"
+    assert Triage.load("t.npz").score == "entropy"
 
 
 def test_probabilities_names_and_pipes():
@@ -90,7 +90,7 @@ def test_probabilities_names_and_pipes():
     succeed(*rows)
     assert pc.read_csv("rows.csv")["id"].to_pylist() == table["id"].to_pylist()
     succeed("triage", "p.csv", *options, "--budget", "0.1", "--save", "t.npz")
-    saved = decal.triage.Triage.load("t.npz")
+    saved = Triage.load("t.npz")
     np.testing.assert_array_equal(saved.hand_over(p), table["hand_over"].to_numpy() == 1)
 
 

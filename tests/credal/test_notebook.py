@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import decal
-from decal.selection import Choice, GroupChoice
+from decal.choose import Choice, Promise
 
 
 def cells(thing):
@@ -59,16 +59,19 @@ def test_a_model_lists_its_classes():
 
 
 def test_choices_are_tables():
-    choice = Choice(0.9, 0.08, 0.1, 50, "miss rate")
+    promise = Promise("miss", 0.1, 50, "e_admissible")
+    choice = Choice(0.9, 0.08, promise, None)
     rows, text = cells(choice)
     assert rows[1] == ["0.9", "0.0800", "50"]
-    assert text.startswith("Choice: miss rate, wanted at most 0.1")
-    few = Choice(0.0, 0.0, 0.1, 5, "miss rate", "5 are too few")
-    rows, _ = cells(GroupChoice({"<day>": choice, "night": few}))
+    assert text.startswith("Choice: alpha 0.9, miss 0.0800 on 50 rows, wanted at most 0.1")
+    assert text.endswith(str(promise))
+    few = Choice(0.0, 0.0, Promise("miss", 0.1, 5, notes=("5 are too few",)), None)
+    both = Promise("miss", 0.1, 55, "e_admissible", "group")
+    rows, _ = cells(Choice.of_parts({"<day>": choice, "night": few}, both))
     assert rows[1] == ["<day>", "0.9", "0.0800", "50", ""]
     assert rows[2] == ["night", "0", "0.0000", "5", "5 are too few"]
-    assert "no groups" in cells(GroupChoice({}))[1]
-    assert cells(GroupChoice(dict.fromkeys(range(20), choice)))[1].endswith("and 8 more groups")
+    many = Choice.of_parts(dict.fromkeys(range(20), choice), both)
+    assert cells(many)[1].endswith(" 8 more groups")
 
 
 def test_inputs_with_names_are_called_by_them():

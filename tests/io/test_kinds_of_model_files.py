@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import decal
+from decal.choose import Triage
 
 FORMAT_2 = Path(__file__).parents[1] / "fixtures" / "models_of_format_2"
 """Files without a checksum, and what the decal that wrote them predicted for "logits"."""
@@ -20,14 +21,14 @@ KINDS = {
     "multilabel": decal.MultiLabelDecalibrator,
     "coupled": decal.CoupledDecalibrator,
     "label_shift": decal.LabelShift,
-    "triage": decal.triage.Triage,
+    "triage": Triage,
 }
 LOADERS = {
     "class": ("Decalibrator", "decal.Decalibrator.load"),
     "multilabel": ("MultiLabelDecalibrator", "decal.MultiLabelDecalibrator.load"),
     "coupled": ("CoupledDecalibrator", "decal.CoupledDecalibrator.load"),
     "label_shift": ("LabelShift", "decal.LabelShift.load"),
-    "triage": ("Triage", "decal.triage.Triage.load"),
+    "triage": ("Triage", "decal.choose.Triage.load"),
     "classifier": ("CredalClassifier", "decal.sklearn.CredalClassifier.load"),
 }
 
@@ -40,7 +41,7 @@ def expected():
 
 def asked(model, new):
     """What a model of any kind says of inputs."""
-    if isinstance(model, decal.triage.Triage):
+    if isinstance(model, Triage):
         return model.doubt(new)
     sets = model.predict(new)
     return np.stack([sets.lower, sets.upper])
@@ -91,7 +92,8 @@ def test_a_file_that_was_packed_anew_is_read(kind, tmp_path, expected):
     path = rewritten(kind, tmp_path / "same.npz", nothing)
     found = asked(KINDS[kind].load(path), expected["logits"])
     wanted = expected[kind] if kind == "triage" else expected[kind][:2]
-    np.testing.assert_allclose(found, wanted, atol=2e-6)
+    error = 1e-3 if kind == "label_shift" else 2e-6  # bounds of label shift: LabelShift.error
+    np.testing.assert_allclose(found, wanted, atol=error)
 
 
 @pytest.mark.parametrize("change", [a_number, a_setting, a_shape, the_checksum])

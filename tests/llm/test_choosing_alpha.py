@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import decal
+from decal.choose import path, plausibility
 from decal.llm import Verbaliser, label_masses, predict, vocabulary_masses
 from decal.llm import decalibrate as decalibrate_masses
 
@@ -39,11 +40,11 @@ def missed(model, masses, labels, alpha):
     return np.array(found)
 
 
-def test_alpha_for_labels_is_the_largest_that_misses_few_enough(fitted):
+def test_the_alpha_of_a_miss_rate_is_the_largest_that_misses_few_enough(fitted):
     rng = np.random.default_rng(1)
     z, labels = drawn(rng, 300)
     masses = vocabulary_masses(z, TOKENS, ABC, top=7)
-    choice = decal.selection.alpha_for_labels(fitted, masses, labels, 0.1)
+    choice = decal.choose(fitted, masses, labels, miss=0.1)
     assert 0 < choice.alpha < 1
     misses = missed(fitted, masses, labels, choice.alpha).sum()
     assert misses / 300 == pytest.approx(choice.achieved)
@@ -58,7 +59,7 @@ def test_the_guarantee_holds_for_lists_of_tokens(fitted):
     for _ in range(60):
         z, labels = drawn(rng, 60)
         masses = vocabulary_masses(z, TOKENS, ABC, top=6)
-        alpha = decal.selection.alpha_for_labels(fitted, masses[:40], labels[:40], 0.2).alpha
+        alpha = decal.choose(fitted, masses[:40], labels[:40], miss=0.2).alpha
         share.append(missed(fitted, masses[40:], labels[40:], alpha).mean())
     assert np.mean(share) <= 0.2 + 3 * np.std(share) / np.sqrt(len(share))
 
@@ -67,30 +68,35 @@ def test_every_choice_takes_label_masses(fitted):
     rng = np.random.default_rng(3)
     z, labels = drawn(rng, 150)
     p = np.exp(z[:, :3]) / np.exp(z[:, :3]).sum(axis=1, keepdims=True)
-    masses, chosen = vocabulary_masses(z, TOKENS, ABC, top=7), decal.selection
-    by_class = chosen.alpha_for_classes(fitted, masses, labels, 0.2)
-    kept = by_class.decide(fitted, masses)
+    masses = vocabulary_masses(z, TOKENS, ABC, top=7)
+    by_class = decal.choose(fitted, masses, labels, miss=0.2, per="class")
+    kept = by_class.decide(masses)
     for k in range(3):
         rows = labels == k
-        n, misses = rows.sum(), missed(fitted, masses[rows], labels[rows], by_class[k].alpha).sum()
+        n, misses = (
+            rows.sum(),
+            missed(
+                fitted, masses[rows], labels[rows], list(by_class.parts.values())[k].alpha
+            ).sum(),
+        )
         assert (misses + 1) / (n + 1) <= 0.2
         assert (~kept[rows, k]).sum() == misses
-    covered = chosen.alpha_for_coverage(fitted, masses, p, 0.9)
+    covered = decal.choose(fitted, masses, coverage=0.9, distributions=p)
     sets = predict(fitted, masses, alpha=covered.alpha)
     inside = ((sets.lower - 5e-4 <= p) & (p <= sets.upper + 5e-4)).all(axis=1)
     assert inside.mean() == pytest.approx(covered.achieved)
     assert covered.achieved >= 0.9
-    wide = chosen.alpha_for_efficiency(fitted, masses, 0.2)
+    wide = decal.choose(fitted, masses, width=0.8)
     sets = predict(fitted, masses, alpha=wide.alpha)
     assert 1 - (sets.upper - sets.lower).mean() == pytest.approx(0.2, abs=1e-5)
     groups = np.arange(150) % 2
-    by_group = chosen.alpha_for_labels(fitted, masses, labels, 0.2, groups=groups)
-    both = by_group.predict(fitted, masses, groups)
-    odd = predict(fitted, masses[groups == 1], alpha=by_group[1].alpha)
+    by_group = decal.choose(fitted, masses, labels, miss=0.2, groups=groups)
+    both = by_group.predict(masses, groups=groups)
+    odd = predict(fitted, masses[groups == 1], alpha=by_group.parts[1].alpha)
     np.testing.assert_array_equal(both.lower[groups == 1], odd.lower)
-    contour = chosen.plausibility(fitted, masses, labels=labels)
+    contour = plausibility(fitted, masses, labels=labels)
     assert (missed(fitted, masses, labels, 0.9) == (contour < 0.9)).mean() > 0.99
-    assert chosen.path(fitted, masses, labels=labels, alphas=[0.9]).miss_rate[0] == pytest.approx(
+    assert path(fitted, masses, labels=labels, alphas=[0.9]).miss_rate[0] == pytest.approx(
         missed(fitted, masses, labels, 0.9).mean()
     )
 
@@ -114,8 +120,8 @@ def test_labels_of_the_same_ids_in_another_order_are_refused():
     message = "labels must be in the order of .*'q3' in row 0, where .* 'q0'"
     for ask in (
         lambda y: decalibrate_masses(masses, y, unlisted="bounds"),
-        lambda y: decal.selection.alpha_for_labels(d, masses, y, 0.5),
-        lambda y: decal.selection.plausibility(d, masses, labels=y),
+        lambda y: decal.choose(d, masses, y, miss=0.5),
+        lambda y: plausibility(d, masses, labels=y),
     ):
         with pytest.raises(ValueError, match=message):
             ask(shuffled)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import decal
+from decal.choose import path as path_of
 
 pytest.importorskip("matplotlib")
 
@@ -16,7 +17,7 @@ from helpers.plotted import legend_of
 def path(sample):
     logits, _, model = sample
     truth = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    return decal.selection.path(model, logits, distributions=truth)
+    return path_of(model, logits, distributions=truth)
 
 
 def written(ax):
@@ -97,7 +98,7 @@ def test_the_front_holds_what_no_other_point_beats():
 
 def test_paths_without_coverage_or_of_unequal_length_are_refused(sample):
     logits, labels, model = sample
-    path = decal.selection.path(model, logits, labels=labels, alphas=[1, 0])
+    path = path_of(model, logits, labels=labels, alphas=[1, 0])
     with pytest.raises(ValueError, match=r"paths must have coverage: got none of 'mine'.*distrib"):
         plot.tradeoff({"mine": path})
     with pytest.raises(ValueError, match=r"columns of one length: got \[1, 2\]"):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import decal
+from decal.choose import triage
 
 pytest.importorskip("matplotlib")
 
@@ -44,7 +45,7 @@ def test_the_best_curves_are_drawn_and_the_models_own_confidence(rows):
 
 def test_what_triage_chose_is_marked(sample):
     logits, labels, _ = sample
-    t = decal.triage.choose(logits, labels, budget=0.3)
+    t = triage(logits, labels, budget=0.3)
     ax = plot.risk_coverage(t)
     mark = drawn(ax)["chosen"]
     assert mark.get_xdata()[0] == pytest.approx(1 - t.outcome.handed_over)

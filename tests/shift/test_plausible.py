@@ -124,3 +124,73 @@ def test_weights_count_like_rows():
     assert np.allclose(
         joint_box(once.region(depth), odds), joint_box(repeated.region(depth), odds), atol=1e-7
     )
+
+
+# Bounds to an error
+
+ERROR = 1e-3
+
+
+def region_of(ratios, weights, confidence=0.95):
+    observed = Observed(Likelihood(ratios / ratios.max(axis=1, keepdims=True), weights))
+    return observed.region(chi2.ppf(confidence, ratios.shape[1] - 1) / 2)
+
+
+REGIONS = {
+    "many inputs": (4, 400, 1.5, 10.0),
+    "few inputs": (5, 30, 2.0, 1.0),
+    "one input": (3, 1, 3.0, 1.0),
+    "sharp inputs": (6, 200, 5.0, 1.0),
+}
+
+
+@pytest.fixture(params=REGIONS)
+def region(request):
+    K, N, sharpness, times = REGIONS[request.param]
+    ratios = np.exp(sharpness * np.random.default_rng([K, N]).normal(size=(N, K)))
+    return region_of(ratios, np.full(N, times))
+
+
+@pytest.mark.parametrize("kind", ["as observed", "others", "some are impossible"])
+def test_bounds_of_many_kinds_of_inputs_are_never_inside_and_at_most_so_wide(region, kind):
+    rng = np.random.default_rng(3)
+    K = len(region.middle)
+    odds = np.exp(2 * rng.normal(size=(4, K)))
+    if kind == "as observed":
+        odds = region.likelihood.ratios[:4]
+    elif kind == "some are impossible":
+        odds[:, 1] = 0.0
+        odds[0, 2:] = 0.0  # one class alone
+    low, high = joint_box(region, odds, ERROR)
+    exact_low, exact_high = joint_box(region, odds)
+    assert np.all(low <= exact_low + 1e-8)
+    assert np.all(high >= exact_high - 1e-8)
+    assert np.all(np.maximum(exact_low - low, high - exact_high) <= ERROR + 1e-7)
+
+
+def test_an_input_has_the_same_bounds_among_any_others():
+    rng = np.random.default_rng(4)
+    region = region_of(np.exp(2 * rng.normal(size=(300, 4))), np.ones(300))
+    odds = np.exp(2 * rng.normal(size=(60, 4)))
+    together = joint_box(region, odds, ERROR)
+    alone = joint_box(region, odds[:7], ERROR)
+    assert np.allclose(np.array(together)[:, :7], alone, atol=1e-9)
+
+
+def test_a_class_that_never_occurs_has_no_probability():
+    ratios = np.exp(np.random.default_rng(5).normal(size=(50, 3))) * [0.0, 1.0, 1.0]
+    region = region_of(ratios, np.ones(50))
+    low, high = joint_box(region, np.ones((1, 3)) * [0.0, 1.0, 1.0], ERROR)
+    assert low[0, 0] == high[0, 0] == 0
+    assert np.all(high[0, 1:] > low[0, 1:])
+
+
+@pytest.mark.parametrize("classes", [12, 13])
+def test_bounds_of_more_classes_are_never_inside_either(classes):
+    rng = np.random.default_rng(6)
+    region = region_of(np.exp(2 * rng.normal(size=(200, classes))), np.ones(200))
+    odds = np.exp(rng.normal(size=(2, classes)))
+    low, high = joint_box(region, odds, ERROR)
+    exact_low, exact_high = joint_box(region, odds)
+    assert np.all((low <= exact_low + 1e-8) & (exact_low - low <= ERROR + 1e-7))
+    assert np.all((high >= exact_high - 1e-8) & (high - exact_high <= ERROR + 1e-7))

@@ -87,11 +87,3 @@ def test_inverse_roots_of_singular_forms_are_numbers():
     roots = inverse_roots(forms)
     assert np.isfinite(roots).all()
     assert roots[1] == pytest.approx(np.diag([1 / 2, 1 / 3]))
-
-
-def test_the_lowest_share_is_that_of_the_input_that_loses_most(large):
-    z = np.array([[0.5, -1.0, 0.3], [0.0, 0.0, 0.0]])
-    v = large.middle + z @ large.geometry.U.T
-    ratios = large.likelihood.ratios
-    expected = [min(1.0, min((a @ row) / (a @ large.middle) for a in ratios)) for row in v]
-    assert large.whole.lowest(z) == pytest.approx(expected)

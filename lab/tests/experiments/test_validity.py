@@ -65,7 +65,7 @@ def test_rows_are_what_the_library_computes(quick, every_family):
         if r["data"] == "cnn_vgg_15_BN_64"
     }
     for delta in (0.1, 0.3):
-        choice = decal.selection.alpha_for_distribution(model, z[choose], y[choose], delta)
+        choice = decal.choose(model, z[choose], y[choose], hold=1 - delta)
         row = rows["local", "given", "on average", delta]
         budget = -math.log(choice.alpha) if choice.alpha else math.inf
         credal = model.predict(z[new], alpha=choice)
@@ -74,8 +74,8 @@ def test_rows_are_what_the_library_computes(quick, every_family):
         assert float(row["efficiency"]) == pytest.approx(decal.metrics.efficiency(credal))
         assert (int(row["examples"]), int(row["new"])) == (24, 19)
         local = decal.decalibrate(z[fit], y[fit], alpha=0, directions="local")
-        choice = decal.selection.alpha_for_coverage(
-            local, z[choose], p[choose], 1 - delta, guaranteed=True
+        choice = decal.choose(
+            local, z[choose], coverage=1 - delta, distributions=p[choose], guaranteed=True
         )
         row = rows["local box", "known", "on average", delta]
         credal = local.predict(z[new], alpha=choice)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -390,7 +390,7 @@ def check_groups(groups: Any, rows: int) -> NDArray[Any]:
 
 def check_alpha(alpha: Any, name: str = "alpha") -> float:
     """One number in [0, 1]."""
-    _require_no_mapping(alpha, name, "one number")
+    _require_no_parts(alpha, name, "one number")
     try:
         value = float("" if isinstance(alpha, bool | str) or np.ndim(alpha) else alpha)
     except (TypeError, ValueError) as error:
@@ -403,13 +403,14 @@ def check_alpha(alpha: Any, name: str = "alpha") -> float:
     return value
 
 
-def _require_no_mapping(given: Any, name: str, wanted: str) -> None:
-    """ValueError about a choice for every class, or for every group: NumPy would read its keys."""
-    if isinstance(given, Mapping):
-        verb = "decide" if hasattr(given, "decide") else "predict"
+def _require_no_parts(given: Any, name: str, wanted: str) -> None:
+    """ValueError about a choice for every class, or for every group."""
+    parts = getattr(given, "parts", None)
+    if parts:
+        verb = "decide" if given.promise.per == "class" else "predict"
         raise ValueError(
             f"{name} must be {wanted} from 0 to 1: got a {type(given).__name__}, which holds "
-            f"{len(given)} of them. Call its {verb}."
+            f"{len(parts)} of them. Call its {verb}."
         )
 
 
@@ -424,7 +425,7 @@ def check_share(value: Any, name: str, *, positive: bool = False) -> float:
 
 def check_alphas(alphas: Any) -> Array:
     """(A,) numbers in [0, 1], at least one."""
-    _require_no_mapping(alphas, "alphas", "a vector of numbers")
+    _require_no_parts(alphas, "alphas", "a vector of numbers")
     array = to_numpy(alphas, "alphas")
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
         raise ValueError(

@@ -50,7 +50,7 @@ LEAST_ROWS = 10
 LEAST_UNCERTAIN_ROWS = 3
 """...and so many are enough if they are not 1 for one class and 0 for the others."""
 
-SEARCHES = ("selection", "triage", "plot", "explorer")
+SEARCHES = ("choose", "plot", "explorer")
 """Rooms that predict at levels nobody chose, to find or to show one."""
 
 CONVERT = "Convert them with decal.logits_from_probabilities, or pass the logits behind them"

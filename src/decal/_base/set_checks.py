@@ -6,7 +6,7 @@ Messages and rules are those of `decal._base.checks`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from decal._base.data_frames import (
     column_names,
     index_of,
     is_frame,
+    native_index,
     require_same_order,
     row_labels,
 )
@@ -147,6 +148,9 @@ def check_center_and_radius(center: Any, radius: Any) -> tuple[Array, Array]:
 # Questions
 
 
+ANSWERS = "yes", "no"
+"""What costs of wrong answers are called, in their order."""
+
 ACTION = "action"
 """The column of a table of utilities that names the actions."""
 
@@ -240,3 +244,66 @@ def check_event(
             known = f" or one of {', '.join(names)}" if names else ""
             raise ValueError(f"{name} must hold {of} 0 to {count - 1}{known}: got {member!r}.")
     return mask
+
+
+# Labels that do not exclude each other
+
+
+def check_label_bounds(lower: Any, upper: Any, point: Any) -> tuple[Array, Array, Array | None]:
+    """Matching (n, L) bounds within [0, 1], lower <= upper, and a point or None."""
+    low, high, middle = check_bounds(lower, upper, point)
+    require_all(low <= high, low, "lower", "be at most upper")
+    return low, high, middle
+
+
+def check_label_probabilities(
+    probabilities: Any, shape: tuple[int, int], names: Sequence[str] | None = None
+) -> Array:
+    """(n, L) numbers in [0, 1]; the columns of a frame are found by the names of labels."""
+    if is_frame(probabilities):
+        probabilities, _ = class_columns(probabilities, names, name="probabilities")
+    array = probability_matrix(probabilities, "probabilities")
+    if array.shape != shape:
+        raise ValueError(f"probabilities must have shape {shape}: got shape {array.shape}.")
+    return array
+
+
+def check_thresholds(threshold: Any, labels: int, names: Sequence[str] | None = None) -> Array:
+    """() or (L,) numbers in [0, 1]; those of a mapping or a Series by the names of labels."""
+    threshold = by_name(threshold, names, labels, "threshold", of="labels")
+    array = _per_label(threshold, "threshold", (), labels)
+    each = np.atleast_1d(array)
+    require_all((each >= 0) & (each <= 1), each, "threshold", "lie between 0 and 1")
+    return array
+
+
+def check_costs(costs: Any, labels: int, names: Sequence[str] | None = None) -> Array:
+    """The thresholds, () or (L,), of costs (2,) or (L, 2) of a wrong yes and of a wrong no.
+
+    Those of mappings, Series and frames by the names of labels, and by `ANSWERS`.
+    """
+    if is_frame(costs):
+        rows = native_index(costs)
+        costs, _ = class_columns(costs, ANSWERS, name="costs", advice="")
+        costs = by_name(costs, names, labels, "costs", of="labels", keys=rows)
+    elif isinstance(costs, Mapping) and set(costs) != set(ANSWERS):
+        costs = by_name(costs, names, labels, "costs", of="labels")
+        costs = [by_name(pair, ANSWERS, 2, "costs", of="answers") for pair in costs]
+    else:
+        costs = by_name(costs, ANSWERS, 2, "costs", of="answers")
+    array = _per_label(costs, "costs", (2,), labels)
+    require_all(np.isfinite(array) & (array >= 0), array, "costs", "be finite and not negative")
+    total = array.sum(axis=-1)
+    if not np.all(total > 0):
+        raise ValueError("costs must be positive for one kind of error or both: got 0 and 0.")
+    return np.asarray(array[..., 0] / total)
+
+
+def _per_label(values: Any, name: str, each: tuple[int, ...], labels: int) -> NDArray[Any]:
+    array = to_numpy(values, name)
+    if array.shape not in (each, (labels, *each)) or array.dtype.kind not in "iufb":
+        raise ValueError(
+            f"{name} must have shape {each}, or {(labels, *each)} with one per label: got shape "
+            f"{array.shape}, dtype {array.dtype}."
+        )
+    return array.astype(np.float64)

@@ -15,7 +15,7 @@ import typer
 
 import decal
 from decal.cli import plugins
-from decal.cli.choose_alpha import CHOOSE_ALPHA_EXAMPLES, choose_alpha
+from decal.cli.choose import CHOOSE_EXAMPLES, choose
 from decal.cli.decide import DECIDE_EXAMPLES, decide
 from decal.cli.demo import DEMO_EXAMPLES, demo
 from decal.cli.evaluate import EVALUATE_EXAMPLES, evaluate
@@ -126,7 +126,7 @@ command = partial(app.command, cls=_Command)
 command(epilog=FIT_EXAMPLES)(with_pipes(fit))
 command(epilog=PREDICT_EXAMPLES)(with_pipes(predict))
 command(epilog=EVALUATE_EXAMPLES)(with_pipes(evaluate))
-command(epilog=CHOOSE_ALPHA_EXAMPLES)(with_pipes(choose_alpha))
+command(epilog=CHOOSE_EXAMPLES)(with_pipes(choose))
 command(epilog=DECIDE_EXAMPLES)(with_pipes(decide))
 command(epilog=TRIAGE_EXAMPLES)(with_pipes(triage))
 command(epilog=RECALIBRATE_EXAMPLES)(with_pipes(recalibrate))

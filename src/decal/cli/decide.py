@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,21 +17,9 @@ from decal._base.checks import check_alpha, check_choice
 from decal._base.errors import listing
 from decal._base.numerics import Array
 from decal._base.set_checks import ACTION
-from decal.cli.options import (
-    AsFittedOption,
-    ColumnsOption,
-    FloorOption,
-    ForceOption,
-    IdsOption,
-    IgnoreOption,
-    LabelsKeyOption,
-    LogitsArgument,
-    LogitsKeyOption,
-    ModelArgument,
-    meaning,
-    reading,
-)
-from decal.cli.terminal import output, say, with_progress
+from decal.cli import options
+from decal.cli.run import rows_of
+from decal.cli.terminal import output, say
 from decal.credal import RULES, SET_RULES, abstention_utility
 from decal.io.folders import Layout, open_folder
 from decal.io.formats import TABLES, load_array, open_file, open_table
@@ -68,9 +56,10 @@ action, and the lower and upper bound of what it earns on average; .npz: arrays 
     """
 
 
+@options.with_reading("truth_key", "weights_key")
 def decide(
-    model: ModelArgument,
-    logits: LogitsArgument,
+    model: options.ModelArgument,
+    logits: options.LogitsArgument,
     rule: Annotated[
         str,
         typer.Option(
@@ -92,9 +81,7 @@ def decide(
     optimism: Annotated[
         float, typer.Option(help="Weight of the best case, 0 to 1, for hurwicz.")
     ] = 0.5,
-    alpha: Annotated[
-        float | None, typer.Option(help="Level, 0 to 1. Default: the one given to fit.")
-    ] = None,
+    alpha: options.AlphaOption = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -103,14 +90,9 @@ def decide(
             help="Write the decisions: .csv, .parquet or .npz; - for standard output.",
         ),
     ] = None,
-    logits_key: LogitsKeyOption = None,
-    labels_key: LabelsKeyOption = None,
-    columns: ColumnsOption = "",
-    ignore: IgnoreOption = "",
-    ids: IdsOption = "",
-    probabilities: AsFittedOption = None,
-    floor: FloorOption = None,
-    force: ForceOption = False,
+    *,
+    reading: options.Reading,
+    force: options.ForceOption = False,
 ) -> None:
     """Decide for every input: which classes to keep, which one to name, or what to do.
 
@@ -129,18 +111,17 @@ def decide(
         logits,
         classes=fitted.classes,
         wanted=(),
-        **reading(columns, ignore, ids, {"logits": logits_key, "labels": labels_key}),
-        **meaning(fitted, probabilities, floor),
+        **reading.places(),
+        **reading.meaning(fitted),
     )
     kept = np.zeros(len(actions), dtype=np.intp)
     alone = np.zeros(len(actions), dtype=np.intp)
     rows = 0
-    part = folder.parts[0]
-    with ExitStack() as stack:
-        stack.enter_context(part.reading())
-        source = stack.enter_context(folder.open(part, Layout(K, fitted.classes)))
-        append = None if out is None else stack.enter_context(column_writer(out))
-        for chunk in with_progress(source, "Deciding"):
+    with (
+        rows_of(folder, Layout(K, fitted.classes), "Deciding") as chunks,
+        nullcontext() if out is None else column_writer(out) as append,
+    ):
+        for chunk in chunks:
             credal = fitted._predict_checked(chunk.logits, level).with_index(chunk.ids)
             mask = _mask(credal.decide(rule, utility=table, optimism=optimism), len(actions))
             if append is not None:

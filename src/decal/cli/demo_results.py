@@ -13,17 +13,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal import datasets, selection
+import decal
+from decal import datasets
 from decal._base.errors import needs
-from decal.cli.language_story import write_story
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator, decalibrate
-from decal.evaluate.acquisition import most_uncertain
+from decal.explorer import Story, story, telling_row
 from decal.io.whole_files import replacing
 from decal.io.writers import write_columns
 
 ALLOWED = (0.1, 0.05, 0.02)
 """Shares of languages that may be missed. The first sets the level of all that is shown."""
+
+RELATIVES = ("Danish", "Norwegian", "Swedish")
+STORY_ALPHA = 0.95
 
 NAMED = 3
 """So many languages are named; more are counted."""
@@ -38,21 +41,9 @@ Mask = NDArray[np.bool_]
 class Level:
     """How many languages are left of the test texts, and how often the true one is not.
 
-    Attributes
-    ----------
-    allowed : float
-        Share of languages that may be missed, by which alpha was chosen; NaN for the network alone,
-        which always names one.
-    alpha : float
-        The level; NaN for the network alone.
-    languages : float
-        Mean number of languages left.
-    decided : float
-        Share of texts with one language left.
-    wrong : float
-        Share of these whose language is another.
-    missed : float
-        Share of all texts whose language is not among those left.
+    `allowed` is the share of languages that may be missed, by which alpha was chosen; both are NaN
+    for the network alone, which always names one. A mean number of `languages` is left, a share of
+    texts is `decided` with one left, of which a share is `wrong`; of all, a share is `missed`.
     """
 
     allowed: float
@@ -69,12 +60,6 @@ class Demo:
 
     Attributes
     ----------
-    model : Decalibrator
-        At the level shown.
-    test : LanguageSet
-        The n texts.
-    credal : IntervalCredalSet
-        (n, 20) their sets.
     kept : (n, 20) array
         The languages left: those that can be the most probable one.
     levels : tuple of Level
@@ -86,10 +71,6 @@ class Demo:
         Number of texts that chose alpha.
     shown : dict
         Rows of test texts, by what they are an example of.
-    folder : path
-        Where the files are.
-    pictures : tuple of path
-        The figures, the story and the explorer's page among them.
     notes : tuple of str
         What could not be drawn, and why.
     """
@@ -175,7 +156,7 @@ def translated_into(test: datasets.LanguageSet, row: int) -> list[int]:
 
 
 def _alpha(model: Decalibrator, choose: datasets.LanguageSet, allowed: float) -> float:
-    return selection.alpha_for_labels(model, choose.logits, choose.labels, allowed).alpha
+    return decal.choose(model, choose.logits, choose.labels, miss=allowed).alpha
 
 
 def languages_kept(credal: IntervalCredalSet) -> Mask:
@@ -203,7 +184,7 @@ def _examples(credal: IntervalCredalSet, kept: Mask, test: datasets.LanguageSet)
     A tie is a text with two languages left, if possible those in which it is written the same; the
     surest has the greatest lower probability of the less probable one.
     """
-    order = most_uncertain(credal).tolist()
+    order = credal.most_uncertain().tolist()
     tied = [row for row in order if kept[row].sum() == 2]
     same = [row for row in tied if translated_into(test, row) == np.flatnonzero(kept[row]).tolist()]
     missed = [row for row in order if not kept[row, test.labels[row]]]
@@ -347,3 +328,45 @@ def _write_explorer(demo: Demo, path: Path) -> None:
         title="Which language is this?",
     )
     page.save(path)
+
+
+# The story on the first page of the documentation
+
+
+def write_story(path: str | Path, *, link: tuple[str, str] | None = None) -> None:
+    """Write an .html page; the link on its last step has words and an address."""
+    language_story(link=link).save(path)
+
+
+def language_story(*, link: tuple[str, str] | None = None) -> Story:
+    """Texts in Danish, Norwegian and Swedish, given that they are in one of the three.
+
+    The text told about first is a whole sentence, as its last character shows, and among these the
+    one that `decal.explorer.story` would choose.
+    """
+    fit, new = _among(datasets.languages("fit")), _among(datasets.languages("test"))
+    model = decalibrate(
+        fit.logits, fit.labels, alpha=STORY_ALPHA, reference="best", classes=RELATIVES
+    )
+    sentences = np.flatnonzero([text.endswith(".") for text in new.texts])
+    first = telling_row(model.predict(new.logits[sentences]), new.labels[sentences])
+    return story(
+        model,
+        new.logits,
+        labels=new.labels,
+        texts=new.texts,
+        names=new.meanings,
+        row=int(sentences[first]),
+        title="Which language is it?",
+        link=link,
+    )
+
+
+def _among(texts: datasets.LanguageSet) -> datasets.LanguageSet:
+    """The texts in one of the three languages, with their logits given that."""
+    columns = [texts.classes.index(name) for name in RELATIVES]
+    some = texts[np.isin(texts.labels, columns)]
+    labels = np.searchsorted(columns, some.labels)
+    return datasets.LanguageSet(
+        some.texts, some.meanings, some.logits[:, columns], labels, RELATIVES
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,31 +14,12 @@ from rich.text import Text
 
 import decal
 from decal._base.checks import check_choice
-from decal._base.errors import InputError
 from decal._base.numerics import Array
-from decal.cli.options import (
-    AsFittedOption,
-    ColumnsOption,
-    FilesArgument,
-    FloorOption,
-    ForceOption,
-    IdsOption,
-    IgnoreOption,
-    LabelsKeyOption,
-    LabelsOption,
-    LogitsKeyOption,
-    ModelArgument,
-    TruthKeyOption,
-    TruthOption,
-    levels,
-    meaning,
-    reading,
-    rule_option,
-)
+from decal.cli import options
+from decal.cli.run import chunks_of_all
 from decal.cli.terminal import output, say
-from decal.cli.watching import watched
 from decal.credal import SET_RULES
-from decal.io.folders import Folder, Layout, open_folder
+from decal.io.folders import Layout, open_folder
 from decal.io.formats import TABLES
 from decal.io.row_files import Chunk
 from decal.io.writers import check_output, write_columns
@@ -70,11 +50,12 @@ that --rule keeps, and the mean number of classes in it
     """
 
 
+@options.with_reading("weights_key")
 def evaluate(
-    model: ModelArgument,
-    logits: FilesArgument,
-    labels: LabelsOption = None,
-    truth: TruthOption = None,
+    model: options.ModelArgument,
+    logits: options.FilesArgument,
+    labels: options.LabelsOption = None,
+    truth: options.TruthOption = None,
     alpha: Annotated[
         str | None,
         typer.Option(
@@ -83,22 +64,18 @@ def evaluate(
             show_default=f"{PAPER_LEVELS} and MODEL's own",
         ),
     ] = None,
-    rule: Annotated[str, rule_option("Which classes a decision set keeps")] = "e_admissible",
+    rule: Annotated[
+        str, options.rule_option("Which classes a decision set keeps")
+    ] = "e_admissible",
     out: Annotated[
         Path | None,
         typer.Option(
             "--output", "-o", help="Also write the table: .csv or .parquet; - for standard output."
         ),
     ] = None,
-    labels_key: LabelsKeyOption = None,
-    truth_key: TruthKeyOption = None,
-    logits_key: LogitsKeyOption = None,
-    columns: ColumnsOption = "",
-    ignore: IgnoreOption = "",
-    ids: IdsOption = "",
-    probabilities: AsFittedOption = None,
-    floor: FloorOption = None,
-    force: ForceOption = False,
+    *,
+    reading: options.Reading,
+    force: options.ForceOption = False,
 ) -> None:
     """Measure how good predictions are, at several levels.
 
@@ -108,22 +85,22 @@ def evaluate(
     """
     if out is not None:
         check_output(out, force=force, formats=TABLES)
-    asked = None if alpha is None else levels(alpha)
+    asked = None if alpha is None else options.levels(alpha)
     check_choice(rule, "rule", SET_RULES)
     fitted = decal.Decalibrator.load(model)
-    keys = {"logits": logits_key, "labels": labels_key, "truth": truth_key}
     folder = open_folder(
         logits,
         labels=labels,
         truth=truth,
         classes=fitted.classes,
         wanted=("labels", "truth"),
-        **reading(columns, ignore, ids, keys, used=("labels", "truth"), named=False),
-        **meaning(fitted, probabilities, floor),
+        **reading.places("labels", "truth", named=False),
+        **reading.meaning(fitted),
     )
     alphas = asked or sorted({*PAPER_ALPHAS, fitted.alpha})
     scores = _Scores(fitted, alphas, rule)
-    for chunk in _all_chunks(fitted, folder):
+    layout = Layout(len(fitted.class_weights), fitted.classes)
+    for chunk in chunks_of_all(folder, layout, "Evaluating"):
         if chunk.labels is None and chunk.truth is None:
             raise ValueError(
                 f"labels or truth must come with the logits: got neither in {folder.path}. Give "
@@ -218,23 +195,6 @@ class _Scores:
             "set_size": self.point.rows,
         }
         return {k: (self.sums[k] / rows).tolist() for k, rows in counts.items() if rows}
-
-
-def _all_chunks(model: decal.Decalibrator, folder: Folder) -> Iterator[Chunk]:
-    """The chunks of all files, with a bar on the terminal."""
-    layout = Layout(len(model.class_weights), model.classes)
-    survey = folder.survey(folder.parts, layout)
-    for fault in survey.faults.values():
-        raise InputError(fault)
-    with watched("Evaluating") as monitor:
-        monitor.start(survey.total, 0)
-        for part in folder.parts:
-            with survey.open(part) as source:
-                for chunk in part.chunks(source):
-                    yield chunk
-                    monitor.advance(len(chunk))
-                    if monitor.stopping():
-                        raise KeyboardInterrupt
 
 
 def _table(alphas: list[float], scores: dict[str, list[float]], own: str) -> Table:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,25 +12,7 @@ import typer
 import decal
 from decal import explorer
 from decal._base.errors import listing
-from decal.cli.options import (
-    AsFittedOption,
-    ColumnsOption,
-    FloorOption,
-    ForceOption,
-    IdsOption,
-    IgnoreOption,
-    LabelsKeyOption,
-    LabelsOption,
-    LogitsArgument,
-    LogitsKeyOption,
-    SavedArgument,
-    TruthKeyOption,
-    TruthOption,
-    levels,
-    meaning,
-    reading,
-    split,
-)
+from decal.cli import options
 from decal.cli.terminal import progress_bar, say
 from decal.io import model_files
 from decal.io.formats import TABLES, load_array, open_file, open_table
@@ -67,11 +48,12 @@ USUAL_KEYS = {
 LISTS = (".txt", ".jsonl", ".csv", ".parquet", ".npz", ".npy")
 
 
+@options.with_reading("weights_key")
 def explore(
-    model: SavedArgument,
-    logits: LogitsArgument,
-    labels: LabelsOption = None,
-    truth: TruthOption = None,
+    model: options.SavedArgument,
+    logits: options.LogitsArgument,
+    labels: options.LabelsOption = None,
+    truth: options.TruthOption = None,
     texts: Annotated[
         Path | None,
         typer.Option(
@@ -174,15 +156,9 @@ def explore(
         bool, typer.Option("--no-browser", help="Print the address, open nothing.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Draws the inputs to show.")] = 0,
-    logits_key: LogitsKeyOption = None,
-    labels_key: LabelsKeyOption = None,
-    truth_key: TruthKeyOption = None,
-    columns: ColumnsOption = "",
-    ignore: IgnoreOption = "",
-    ids: IdsOption = "",
-    probabilities: AsFittedOption = None,
-    floor: FloorOption = None,
-    force: ForceOption = False,
+    *,
+    reading: options.Reading,
+    force: options.ForceOption = False,
 ) -> None:
     """Look at a model's predictions in a browser: every input, at every level.
 
@@ -194,7 +170,7 @@ def explore(
         check_output(out, force=force, formats=(".html",))
     if compare is None and (compare_logits or compare_name):
         raise ValueError("compare must be given with compare-logits or compare-name: got none.")
-    slider = None if alphas is None else levels(alphas)
+    slider = None if alphas is None else options.levels(alphas)
     fitted = _load(model, one_level=not alphas and start is None and compare is None)
     other = None if compare is None else decal.Decalibrator.load(compare)
 
@@ -202,18 +178,17 @@ def explore(
         path: Path, model: decal.Decalibrator | decal.LabelShift, **companions: Any
     ) -> LogitSource:
         # A model that knows its classes finds them by name, also in logits of another model.
-        chosen = "" if path != logits and model.classes else columns
+        chosen = "" if path != logits and model.classes else reading.columns
         first = bool(companions)
         return open_source(
             path,
             classes=model.classes,
             wanted=tuple(companions),
-            **reading(chosen, ignore, ids, keys, used=tuple(companions), named=first),
-            **meaning(model, probabilities, floor),
+            **reading.places(*companions, named=first, columns=chosen),
+            **reading.meaning(model),
             **companions,
         )
 
-    keys = {"logits": logits_key, "labels": labels_key, "truth": truth_key}
     with open_logits(logits, fitted, labels=labels, truth=truth) as source:
         data = source.all()
     second = None
@@ -263,29 +238,12 @@ def _page(
 ) -> explorer.Exploration:
     if isinstance(model, decal.LabelShift):
         return explorer.explore_shift(model, logits, **shown)
-    with _bar() as progress:
-        return explorer.explore(model, logits, progress=progress, **at_levels, **shown)
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[int, int], None]]:
-    """A function that moves a bar to where the work is."""
     with progress_bar("Exploring") as bar:
-        yield bar.update
+        return explorer.explore(model, logits, progress=bar.update, **at_levels, **shown)
 
 
 def read_list(path: Path, key: str | None, what: str) -> list[Any]:
-    """Texts or names, one for every input; with a key A,B pairs of them.
-
-    Parameters
-    ----------
-    path : path
-        .txt with one a line, .jsonl, .csv, .parquet, .npz or .npy.
-    key : str, optional
-        Column, key or field, where the file has several.
-    what : str
-        "texts" or "names".
-    """
+    """Texts or names, one for every input; with a key A,B pairs of them."""
     kind = path.suffix.lower()
     if kind not in LISTS:
         raise ValueError(f"{what} must be in a file that ends in {listing(LISTS)}: got {path}.")
@@ -316,7 +274,7 @@ def read_groups(path: Path, key: str | None) -> dict[str, list[Any]]:
         raise ValueError(
             f"groups-key must name the columns of {path}: got none. Pass --groups-key A,B."
         )
-    return {name: read_list(path, name, "groups") for name in split(key)}
+    return {name: read_list(path, name, "groups") for name in options.split(key)}
 
 
 def read_images(path: Path, key: str | None) -> Any:
@@ -353,7 +311,7 @@ def _json_lines(path: Path, key: str | None, what: str) -> list[Any]:
                 f"{what} must be JSON in every line: got line {number} of {path} ({error})."
             ) from error
         if isinstance(entry, dict):
-            fields = _fields(entry, split(key) if key is not None else ())
+            fields = _fields(entry, options.split(key) if key is not None else ())
             keys = _keys(path, key, what, tuple(fields))
             entry = fields[keys[0]] if len(keys) == 1 else [fields[k] for k in keys]
         found.append(entry)
@@ -374,7 +332,9 @@ def _fields(entry: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
 
 def _keys(path: Path, key: str | None, what: str, present: tuple[str, ...]) -> tuple[str, ...]:
     """The columns, keys or fields asked for; else the usual one, or the only one."""
-    wanted = split(key) if key is not None else [k for k in USUAL_KEYS[what] if k in present]
+    wanted = (
+        options.split(key) if key is not None else [k for k in USUAL_KEYS[what] if k in present]
+    )
     if key is None and not wanted and len(present) == 1:
         wanted = [present[0]]
     missing = [k for k in wanted if k not in present]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import decal
-from decal.cli.options import ForceOption, ModelArgument
+from decal.cli import options
 from decal.cli.terminal import say
 from decal.io.writers import check_output
 
@@ -28,22 +28,20 @@ Without CLASSIFIER, a file that takes logits.
 
 
 def export(
-    model: ModelArgument,
+    model: options.ModelArgument,
     classifier: Annotated[
         Path | None,
         typer.Argument(metavar="[CLASSIFIER]", help="An .onnx file that gives the logits."),
     ] = None,
     out: Annotated[Path, typer.Option("--output", "-o", help="The .onnx file to write.")] = ...,  # type: ignore[assignment]
-    alpha: Annotated[
-        float | None, typer.Option(help="Level, 0 to 1. Default: the one given to fit.")
-    ] = None,
+    alpha: options.AlphaOption = None,
     output: Annotated[
         str | None,
         typer.Option(
             "--classifier-output", metavar="NAME", help="Its output, if several hold numbers."
         ),
     ] = None,
-    force: ForceOption = False,
+    force: options.ForceOption = False,
 ) -> None:
     """Write an ONNX file that returns lower and upper probabilities.
 
@@ -65,11 +63,9 @@ def export(
 
 
 def _require_no_head(classifier: Path) -> None:
-    from decal.onnx._endings import head_outputs, read_model
+    from decal.onnx import head_outputs
 
-    net = read_model(classifier, weights=False)
-    present = [value.name for value in net.graph.output]
-    bounds = head_outputs(present, (entry.key for entry in net.metadata_props))
+    bounds = head_outputs(classifier)
     if {"lower", "upper"} & set(bounds):
         raise ValueError(
             f"CLASSIFIER must have no head yet: got {classifier} with {', '.join(bounds)}. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,35 +15,14 @@ import decal
 from decal._base.checks import DEFAULT_ALPHA, check_alpha
 from decal._base.confidences import Confidences
 from decal._base.errors import Words, listing
-from decal.cli.options import (
-    AsFittedOption,
-    ColumnsOption,
-    FilesArgument,
-    FloorOption,
-    ForceOption,
-    IdsOption,
-    IgnoreOption,
-    LabelsKeyOption,
-    LabelsOption,
-    LogitsKeyOption,
-    ModelArgument,
-    ProbabilitiesOption,
-    SkipBadOption,
-    WeightsKeyOption,
-    WeightsOption,
-    meaning,
-    reading,
-    require_room_for_ids,
-    split,
-)
-from decal.cli.terminal import OPTIONS, output, say, with_progress
-from decal.cli.watching import watched
+from decal.cli import options
+from decal.cli.run import Predictions, all_rows, check_intervals, list_skipped, watched
+from decal.cli.terminal import output, say
 from decal.credal import warn_of_width
 from decal.io.checkpoints import EVERY, FitCheckpoint, learn
 from decal.io.folders import Folder, Layout, open_folder
-from decal.io.predictions import predict_folder
 from decal.io.row_files import labels_are_names, unlabelled_refusal
-from decal.io.writers import check_output, credal_writer
+from decal.io.writers import check_output
 
 CLASSES_SHOWN = 20
 """Classes listed after fitting."""
@@ -87,10 +67,11 @@ PREDICT_EXAMPLES = """[bold]Examples[/]
     """
 
 
+@options.with_reading("truth_key", "probabilities")
 def fit(
-    logits: FilesArgument,
+    logits: options.FilesArgument,
     model: Annotated[Path, typer.Option("--output", "-o", help="The model file to write, .npz.")],
-    labels: LabelsOption = None,
+    labels: options.LabelsOption = None,
     alpha: Annotated[
         float, typer.Option(help="Default level for predictions, 0 to 1; smaller is wider.")
     ] = DEFAULT_ALPHA,
@@ -118,16 +99,9 @@ def fit(
             help="Of equal probabilities mixed into local sets, as some guarantees need: 0.001.",
         ),
     ] = 0.0,
-    weights: WeightsOption = None,
-    weights_key: WeightsKeyOption = None,
-    logits_key: LogitsKeyOption = None,
-    labels_key: LabelsKeyOption = None,
-    columns: ColumnsOption = "",
-    ignore: IgnoreOption = "",
-    ids: IdsOption = "",
-    probabilities: ProbabilitiesOption = False,
-    floor: FloorOption = None,
-    skip_bad: SkipBadOption = False,
+    weights: options.WeightsOption = None,
+    probabilities: options.ProbabilitiesOption = False,
+    skip_bad: options.SkipBadOption = False,
     checkpoint_every: Annotated[
         float,
         typer.Option(metavar="SECONDS", min=0, help="How often to keep what was learnt so far."),
@@ -135,7 +109,9 @@ def fit(
     restart: Annotated[
         bool, typer.Option("--restart", help="Forget what an interrupted fit has learnt.")
     ] = False,
-    force: ForceOption = False,
+    *,
+    reading: options.Reading,
+    force: options.ForceOption = False,
 ) -> None:
     """Learn from labelled logits how far each class's logit may move.
 
@@ -149,22 +125,21 @@ def fit(
         box=box,
         directions=_directions(directions, mix),
         probabilities=probabilities,
-        floor=floor,
+        floor=reading.floor,
     )
     if reference != "model" and logits.is_dir():
         raise ValueError(
             f"reference must be 'model' for a folder: got {reference!r}, whose recentering needs "
             "all the data in memory at once. Leave --reference out, or fit one file."
         )
-    keys = {"logits": logits_key, "labels": labels_key, "weights": weights_key}
     folder = open_folder(
         logits,
         labels=labels,
         weights=weights,
         needed=("labels",),
         probabilities=probabilities,
-        floor=floor,
-        **reading(columns, ignore, ids, keys, used=("labels", "weights"), named=False),
+        floor=reading.floor,
+        **reading.places("labels", "weights", named=False),
     )
     checkpoint = FitCheckpoint.next_to(model)
     with checkpoint.exclusive():
@@ -172,12 +147,10 @@ def fit(
             checkpoint.remove()
         faults: dict[str, Words] = {}
         if reference != "model":
-            with folder.open(folder.parts[0]) as source:
-                data = source.all()
+            data, names = all_rows(folder)
             assert data.labels is not None
             counts = np.bincount(data.labels, data.weights, minlength=data.logits.shape[1])
-            warning = _about_labels(counts, source.classes, folder, faults)
-            names = source.classes
+            warning = _about_labels(counts, names, folder, faults)
             fitted._fit_checked(data.logits, data.labels, data.weights, names)
         else:
             with watched("Fitting") as monitor:
@@ -198,7 +171,7 @@ def fit(
     if warning:
         say(warning, style="bold red")
     if faults:
-        _list_skipped(faults)
+        list_skipped(faults)
         say(
             f"{checkpoint.path} keeps the evidence of the others: repair these files and run the "
             "same command with --force to add them.",
@@ -206,9 +179,10 @@ def fit(
         )
 
 
+@options.with_reading("truth_key", "weights_key")
 def predict(
-    model: ModelArgument,
-    logits: FilesArgument,
+    model: options.ModelArgument,
+    logits: options.FilesArgument,
     out: Annotated[
         Path,
         typer.Option(
@@ -217,83 +191,46 @@ def predict(
             help="The file of intervals to write, - for standard output; a folder for a folder.",
         ),
     ],
-    alpha: Annotated[
-        float | None, typer.Option(help="Level, 0 to 1. Default: the one given to fit.")
-    ] = None,
-    format_: Annotated[
-        str | None,
-        typer.Option("--format", metavar="npz|npy|csv|parquet", help="If OUT's name does not say."),
-    ] = None,
-    logits_key: LogitsKeyOption = None,
-    labels_key: LabelsKeyOption = None,
-    columns: ColumnsOption = "",
-    ignore: IgnoreOption = "",
-    ids: IdsOption = "",
-    probabilities: AsFittedOption = None,
-    floor: FloorOption = None,
-    skip_bad: SkipBadOption = False,
-    force: ForceOption = False,
+    alpha: options.AlphaOption = None,
+    format_: options.FormatOption = None,
+    skip_bad: options.SkipBadOption = False,
+    *,
+    reading: options.Reading,
+    force: options.ForceOption = False,
 ) -> None:
     """Turn logits into intervals of probabilities, one per input and class."""
-    if not logits.is_dir():
-        check_output(out, force=force, file_format=format_)
-        require_room_for_ids(ids, out, format_)
-    elif format_ not in (None, "parquet"):
-        raise ValueError(f"format must be parquet for a folder: got {format_}.")
+    check_intervals(logits, out, format_, reading.ids, force=force)
     fitted = decal.Decalibrator.load(model)
     level = fitted.alpha if alpha is None else check_alpha(alpha)
     folder = open_folder(
         logits,
         classes=fitted.classes,
         wanted=(),
-        **reading(columns, ignore, ids, {"logits": logits_key, "labels": labels_key}),
-        **meaning(fitted, probabilities, floor),
+        **reading.places(),
+        **reading.meaning(fitted),
+    )
+    layout = Layout(len(fitted.class_weights), fitted.classes)
+    run = Predictions(
+        lambda z: fitted._predict_checked(z, level), layout, folder, f" at alpha {level:g}"
     )
     if logits.is_dir():
-        with watched("Predicting") as monitor:
-            written = predict_folder(
-                fitted,
-                model,
-                folder,
-                out,
-                alpha=level,
-                overwrite=force,
-                skip_bad=skip_bad,
-                monitor=monitor,
-            )
-        _list_skipped(written["skipped"])
-        say(
-            f"Wrote {out}: {len(written['parts']):,} files, {written['rows']:,} inputs at alpha "
-            f"{level:g}",
-            style="green",
-        )
+        digest = hashlib.sha256(model.read_bytes()).hexdigest()
+        origin = {"model": digest, "alpha": level}
+        run.to_folder(out, origin, overwrite=force, skip_bad=skip_bad)
         return
-    rows, width, seen = 0, 0.0, None
-    layout = Layout(len(fitted.class_weights), fitted.classes)
-    with (
-        folder.open(folder.parts[0], layout) as source,
-        credal_writer(out, file_format=format_) as append,
-    ):
-        for chunk in with_progress(source, "Predicting"):
-            credal = fitted._predict_checked(chunk.logits, level)
-            append(credal.with_index(chunk.ids))
-            rows += len(credal)
-            width += len(credal) * (1 - decal.metrics.efficiency(credal))
-            confidences = Confidences.of(chunk.logits)
-            seen = confidences if seen is None else seen + confidences
-    if seen is not None:
-        fitted._warn_if_unlike(seen)
+    seen: list[Confidences] = []
+
+    def warn(width: float) -> None:
+        fitted._warn_if_unlike(sum(seen[1:], seen[0]))
         if level > 0:
-            warn_of_width(width / rows, level, fitted._said)
-    say(
-        f"Wrote {out}: {rows:,} inputs at alpha {level:g}, mean width {width / rows:.3f}",
-        style="green",
-    )
+            warn_of_width(width, level, fitted._said)
+
+    run.to_file(out, format_, lambda chunk: seen.append(Confidences.of(chunk.logits)), warn)
 
 
 def _directions(names: str, mix: float) -> list[str | decal.Direction]:
     """The directions named, with this share of equal probabilities mixed into local sets."""
-    found: list[str | decal.Direction] = list(split(names))
+    found: list[str | decal.Direction] = list(options.split(names))
     if not mix:
         return found
     if "local" not in found:
@@ -304,19 +241,7 @@ def _directions(names: str, mix: float) -> list[str | decal.Direction]:
 def _about_labels(
     weights: Any, classes: tuple[str, ...] | None, folder: Folder, faults: dict[str, Words]
 ) -> str:
-    """A warning of classes that no label names; ValueError if the columns may be no classes.
-
-    Parameters
-    ----------
-    weights : (K,) array
-        Weight of the labels of every class.
-    classes : tuple of str or None
-        Their names.
-    folder : Folder
-        The files that were read.
-    faults : dict of str to Words
-        Those of its files, by name, that could not be read.
-    """
+    """A warning of classes without labels; ValueError if these columns may be no classes."""
     names = classes or tuple(str(k) for k in range(len(weights)))
     labelled = [name for name, weight in zip(names, weights, strict=True) if weight > 0]
     never = [name for name, weight in zip(names, weights, strict=True) if weight == 0]
@@ -341,11 +266,6 @@ def _about_labels(
         f"never labelled in {folder.path}: {listing(never)}. Nothing bounds how far their logits "
         "may fall. If columns are no classes, leave them out with --ignore."
     )
-
-
-def _list_skipped(faults: dict[str, Words]) -> None:
-    for name, fault in faults.items():
-        say(f"Left out {name}: {OPTIONS.say(fault)}", style="yellow")
 
 
 def _learnt_table(model: decal.Decalibrator) -> Table:

@@ -28,27 +28,9 @@ def observe_folder(
     """Let a LabelShift observe all files of a folder, each of them whole or not at all.
 
     It keeps K numbers of each input: a likelihood has no smaller summary that serves all
-    frequencies. What must not grow with the files is bounded by a sample.
-
-    Parameters
-    ----------
-    shift : LabelShift
-        Fitted; observes.
-    folder : Folder
-        Files, which need no labels.
-    layout : Layout
-        The classes of the model.
-    sample : int, optional
-        Observe so many inputs, drawn evenly from all files in one pass.
-    skip_bad : bool
-        Leave out files that cannot be read or hold impossible numbers.
-
-    Returns
-    -------
-    int
-        How many rows the files have.
-    dict of str to Words
-        What is wrong with the files left out, by name.
+    frequencies. What must not grow with the files is bounded by a `sample` of so many inputs, drawn
+    evenly from all files in one pass. Returns how many rows the files have, and what is wrong with
+    those left out, by name.
     """
     survey = folder.survey(folder.parts, layout)
     faults = dict(survey.faults)
@@ -101,13 +83,7 @@ def _refusal(fault: Words, folder: Folder) -> InputError:
 
 
 class Reservoir:
-    """A random sample of rows that arrive in pieces, each with the same chance.
-
-    Parameters
-    ----------
-    size : int
-        Rows to keep.
-    """
+    """A random sample of `size` rows that arrive in pieces, each with the same chance."""
 
     def __init__(self, size: int) -> None:
         self.size = size

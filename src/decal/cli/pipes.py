@@ -35,14 +35,9 @@ FIRST_BYTES = {
 
 
 def with_pipes(command: Callable[..., None], written: str = ".csv") -> Callable[..., None]:
-    """The same command, which also takes `-` for files.
+    """A command that also takes `-` for files; the one that it writes is called `out`.
 
-    Parameters
-    ----------
-    command : callable
-        It has paths among its arguments, and the file that it writes is called `out`.
-    written : str
-        The format on standard output, unless the argument `format_` names another.
+    What is `written` on standard output has this format, unless the argument `format_` names one.
     """
 
     @functools.wraps(command)

@@ -13,7 +13,8 @@ from decal._base.checks import check_choice
 from decal._base.numerics import Array, Logits, softmax
 from decal.cli import options
 from decal.cli.evaluate import PointScores
-from decal.cli.terminal import output, say, with_progress
+from decal.cli.run import rows_of
+from decal.cli.terminal import output, say
 from decal.io.folders import Layout, open_folder
 from decal.io.writers import check_output, matrix_writer
 
@@ -34,6 +35,7 @@ labels, if there are any, and the columns of --id-column; .npz, .npy, .csv or .p
     """
 
 
+@options.with_reading("truth_key", "weights_key")
 def recalibrate(
     model: options.ModelArgument,
     logits: options.LogitsArgument,
@@ -46,18 +48,10 @@ def recalibrate(
             metavar="|".join(KINDS), help="What to write.", autocompletion=lambda: list(KINDS)
         ),
     ] = "logits",
-    format_: Annotated[
-        str | None,
-        typer.Option("--format", metavar="npz|npy|csv|parquet", help="If OUT's name does not say."),
-    ] = None,
+    format_: options.FormatOption = None,
     labels: options.LabelsOption = None,
-    logits_key: options.LogitsKeyOption = None,
-    labels_key: options.LabelsKeyOption = None,
-    columns: options.ColumnsOption = "",
-    ignore: options.IgnoreOption = "",
-    ids: options.IdsOption = "",
-    probabilities: options.AsFittedOption = None,
-    floor: options.FloorOption = None,
+    *,
+    reading: options.Reading,
     force: options.ForceOption = False,
 ) -> None:
     """Write recalibrated logits: shifted by class, and scaled, as the labelled data like best.
@@ -68,32 +62,30 @@ def recalibrate(
     """
     check_choice(write, "write", KINDS)
     check_output(out, force=force, file_format=format_)
-    options.require_room_for_ids(ids, out, format_)
+    options.require_room_for_ids(reading.ids, out, format_)
     fitted = decal.Decalibrator.load(model)
     if fitted.reference != "best":
         raise ValueError(
             f"model must be fitted with --reference best: got {model} with {fitted.reference!r}. "
             f"Fit it again: {options.calibrating_fit(fitted)}"
         )
-    keys = {"logits": logits_key, "labels": labels_key}
     folder = open_folder(
         logits,
         labels=labels,
         classes=fitted.classes,
         wanted=("labels",),
-        **options.reading(columns, ignore, ids, keys, used=("labels",)),
-        **options.meaning(fitted, probabilities, floor),
+        **reading.places("labels"),
+        **reading.meaning(fitted),
     )
-    part, classes = folder.parts[0], fitted.classes
+    classes = fitted.classes
     layout = Layout(len(fitted.class_weights), classes)
     names = np.array(classes or [str(k) for k in range(layout.width)])
     before, after = PointScores(), PointScores()
     with (
-        part.reading(*folder.companions),
-        folder.open(part, layout) as source,
+        rows_of(folder, layout, "Recalibrating") as chunks,
         matrix_writer(out, write, classes, file_format=format_) as append,
     ):
-        for chunk in with_progress(source, "Recalibrating"):
+        for chunk in chunks:
             moved = _recalibrated(fitted, chunk.logits)
             p = softmax(moved)
             named = None if chunk.labels is None else names[chunk.labels]

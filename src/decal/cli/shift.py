@@ -15,32 +15,13 @@ from rich.text import Text
 
 import decal
 from decal._base.checks import check_choice, check_share
+from decal.cli import options
 from decal.cli.observing import observe_folder
-from decal.cli.options import (
-    AsFittedOption,
-    ColumnsOption,
-    FilesArgument,
-    FloorOption,
-    ForceOption,
-    IdsOption,
-    IgnoreOption,
-    LabelledOption,
-    LabelsKeyOption,
-    LogitsKeyOption,
-    SavedArgument,
-    SkipBadOption,
-    calibrating_fit,
-    meaning,
-    reading,
-    require_room_for_ids,
-    split,
-)
-from decal.cli.terminal import OPTIONS, output, say, with_progress
-from decal.cli.watching import watched
+from decal.cli.run import Predictions, all_rows, check_intervals, list_skipped
+from decal.cli.terminal import output, say
 from decal.io import model_files
 from decal.io.folders import Folder, Layout, open_folder
-from decal.io.predictions import predict_files
-from decal.io.writers import check_output, credal_writer, write_columns
+from decal.io.writers import check_output, write_columns
 from decal.shift import KIND, REGIONS, Frequencies, Near, ShiftTest, is_calibrated, p_text
 
 CONFIDENCE = 0.95
@@ -78,9 +59,10 @@ SHIFT_EXAMPLES = """[bold]Examples[/]
     """
 
 
+@options.with_reading("truth_key", "weights_key")
 def shift(
-    model: SavedArgument,
-    logits: FilesArgument,
+    model: options.SavedArgument,
+    logits: options.FilesArgument,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -90,10 +72,7 @@ def shift(
             "folder.",
         ),
     ] = None,
-    format_: Annotated[
-        str | None,
-        typer.Option("--format", metavar="npz|npy|csv|parquet", help="If OUT's name does not say."),
-    ] = None,
+    format_: options.FormatOption = None,
     observe: Annotated[
         bool,
         typer.Option(
@@ -175,16 +154,11 @@ def shift(
             "will do.",
         ),
     ] = None,
-    labelled: LabelledOption = None,
-    logits_key: LogitsKeyOption = None,
-    labels_key: LabelsKeyOption = None,
-    columns: ColumnsOption = "",
-    ignore: IgnoreOption = "",
-    ids: IdsOption = "",
-    probabilities: AsFittedOption = None,
-    floor: FloorOption = None,
-    skip_bad: SkipBadOption = False,
-    force: ForceOption = False,
+    labelled: options.LabelledOption = None,
+    skip_bad: options.SkipBadOption = False,
+    *,
+    reading: options.Reading,
+    force: options.ForceOption = False,
 ) -> None:
     """Estimate class frequencies from unlabelled logits, and adapt predictions to them.
 
@@ -195,25 +169,25 @@ def shift(
     supposed = _supposed(what_if or [], ratio=ratio, kl=kl, chi2=chi2, around=around)
     observes = observe and supposed is None
     _check_request(supposed is not None, observes, out, save, table, bootstrap, labelled)
-    _check_outputs(logits, out, format_, save, table, ids, force)
+    _check_outputs(logits, out, format_, save, table, reading.ids, force)
     adapted = load_shift(model, confidence, region, corrected)
-    keys = {"logits": logits_key, "labels": labels_key}
-    options = {"classes": adapted.classes, **meaning(adapted, probabilities, floor)}
-    folder = open_folder(logits, wanted=(), **reading(columns, ignore, ids, keys), **options)
+    reads = {"classes": adapted.classes, **reading.meaning(adapted)}
+    folder = open_folder(logits, wanted=(), **reading.places(), **reads)
     layout = Layout(len(adapted._fitted.calibrated.frequencies), adapted.classes)
     if observes:
         _observe(adapted, folder, layout, sample, skip_bad)
     if bootstrap is not None:
         assert labelled is not None
-        named = reading(columns, ignore, ids, keys, used=("labels",), named=False)
-        adapted = _bootstrapped(adapted, bootstrap, labelled, options | named)
+        named = reading.places("labels", named=False)
+        adapted = _bootstrapped(adapted, bootstrap, labelled, reads | named)
     if save is not None:
         adapted.save(save)
         say(f"Wrote {save}: {adapted!r}", style="green")
     if out is not None:
-        run = _Predictions(adapted, supposed, folder, layout)
+        run = Predictions(lambda z: adapted._predict_checked(z, supposed), layout, folder)
         if logits.is_dir():
-            run.to_folder(out, overwrite=force, skip_bad=skip_bad)
+            origin = _origin(adapted, supposed)
+            run.to_folder(out, origin, overwrite=force, skip_bad=skip_bad)
         else:
             run.to_file(out, format_)
     if supposed is None:
@@ -230,9 +204,8 @@ def _check_outputs(
     force: bool,
 ) -> None:
     """Refuse what cannot be written, before anything is read."""
-    if out is not None and not logits.is_dir():
-        check_output(out, force=force, file_format=file_format)
-        require_room_for_ids(ids, out, file_format)
+    if out is not None:
+        check_intervals(logits, out, file_format, ids, force=force)
     elif file_format not in (None, "parquet"):
         raise ValueError(f"format must be parquet for a folder: got {file_format}.")
     for path, formats in ((save, (".npz",)), (table, TABLES)):
@@ -245,8 +218,7 @@ def _observe(
 ) -> None:
     """Observe the files, and say what was left out."""
     rows, faults = observe_folder(adapted, folder, layout, sample=sample, skip_bad=skip_bad)
-    for name, fault in faults.items():
-        say(f"Left out {name}: {OPTIONS.say(fault)}", style="yellow")
+    list_skipped(faults)
     if sample is not None and rows > sample:
         say(f"Observed a random sample of {sample:,} of {rows:,} inputs.", style="yellow")
 
@@ -267,7 +239,8 @@ def load_shift(
             names = ",".join(direction.name for direction in model.directions)
             raise ValueError(
                 f"MODEL must be calibrated, in shifts and scale: got {path} with --reference "
-                f"{model.reference} --directions {names}. Fit it again: {calibrating_fit(model)}"
+                f"{model.reference} --directions {names}. Fit it again: "
+                f"{options.calibrating_fit(model)}"
             )
         found = decal.LabelShift.of(model, CONFIDENCE)
     asked = {"confidence": confidence, "region": region, "corrected": corrected}
@@ -306,11 +279,10 @@ def _bootstrapped(
     adapted: decal.LabelShift,
     draws: int,
     labelled: Path,
-    options: dict[str, Any],
+    reads: dict[str, Any],
 ) -> decal.LabelShift:
-    folder = open_folder(labelled, needed=("labels",), **options)
-    with folder.open(folder.parts[0]) as source:
-        data = source.all()
+    folder = open_folder(labelled, needed=("labels",), **reads)
+    data, _ = all_rows(folder)
     assert data.labels is not None
     return adapted._bootstrapped_checked(draws, 0, (data.logits, data.labels, data.weights))
 
@@ -357,56 +329,13 @@ def frequency_table(found: Frequencies, test: ShiftTest) -> Table:
     return table
 
 
-class _Predictions:
-    """Intervals of files, with what was observed, or supposed."""
-
-    def __init__(
-        self, adapted: decal.LabelShift, supposed: Any, folder: Folder, layout: Layout
-    ) -> None:
-        self.adapted, self.supposed, self.folder, self.layout = adapted, supposed, folder, layout
-
-    def predict(self, logits: Any) -> decal.IntervalCredalSet:
-        return self.adapted._predict_checked(logits, self.supposed)
-
-    def to_file(self, out: Path, file_format: str | None) -> None:
-        rows, width = 0, 0.0
-        with (
-            self.folder.open(self.folder.parts[0], self.layout) as source,
-            credal_writer(out, file_format=file_format) as append,
-        ):
-            for chunk in with_progress(source, "Predicting"):
-                credal = self.predict(chunk.logits)
-                append(credal.with_index(chunk.ids))
-                rows += len(credal)
-                width += len(credal) * (1 - decal.metrics.efficiency(credal))
-        say(f"Wrote {out}: {rows:,} inputs, mean width {width / rows:.3f}", style="green")
-
-    def to_folder(self, out: Path, *, overwrite: bool, skip_bad: bool) -> None:
-        with watched("Predicting") as monitor:
-            written = predict_files(
-                self.predict,
-                self.layout,
-                self.origin,
-                self.folder,
-                out,
-                overwrite=overwrite,
-                skip_bad=skip_bad,
-                monitor=monitor,
-            )
-        say(
-            f"Wrote {out}: {len(written['parts']):,} files, {written['rows']:,} inputs",
-            style="green",
-        )
-
-    @property
-    def origin(self) -> dict[str, Any]:
-        """What predictions depend on: the model and what it observed, or what is supposed."""
-        file = io.BytesIO()
-        self.adapted.save(file)
-        supposed = self.supposed
-        if isinstance(supposed, Near):
-            supposed = asdict(supposed)
-        return {"shift": hashlib.sha256(file.getvalue()).hexdigest(), "supposed": supposed}
+def _origin(adapted: decal.LabelShift, supposed: Any) -> dict[str, Any]:
+    """What predictions depend on: the model and what it observed, or what is supposed."""
+    file = io.BytesIO()
+    adapted.save(file)
+    if isinstance(supposed, Near):
+        supposed = asdict(supposed)
+    return {"shift": hashlib.sha256(file.getvalue()).hexdigest(), "supposed": supposed}
 
 
 def _supposed(
@@ -423,7 +352,7 @@ def _supposed(
         raise ValueError("--around must go with --ratio, --kl or --chi2: got none of them.")
     if near:
         return Near(around, **sizes)
-    return dict(_interval(text) for texts in what_if for text in split(texts)) or None
+    return dict(_interval(text) for texts in what_if for text in options.split(texts)) or None
 
 
 def _interval(text: str) -> tuple[str, tuple[float, float]]:

@@ -13,7 +13,6 @@ from rich.console import Console
 from decal._base.errors import DecalWarning, Dialect, InputError
 from decal.io import model_files, progress
 from decal.io.progress import ProgressBar
-from decal.io.row_files import Chunk, LogitSource
 
 __all__ = [
     "OPTIONS",
@@ -24,7 +23,6 @@ __all__ = [
     "say",
     "stand_in",
     "told",
-    "with_progress",
 ]
 
 output = Console()
@@ -134,11 +132,3 @@ def progress_bar(
     return progress.progress_bar(
         title, total, unit=unit, show=messages.is_terminal, console=messages, transient=True
     )
-
-
-def with_progress(source: LogitSource, title: str) -> Iterator[Chunk]:
-    """The chunks of a source, with a bar on the terminal."""
-    with progress_bar(title, source.rows) as bar:
-        for chunk in source.chunks():
-            yield chunk
-            bar.advance(len(chunk))

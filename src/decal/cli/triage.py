@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,26 +10,15 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-import decal
-from decal.cli.options import (
-    AsFittedOption,
-    ColumnsOption,
-    ForceOption,
-    IdsOption,
-    IgnoreOption,
-    LabelsKeyOption,
-    LabelsOption,
-    LogitsKeyOption,
-    is_file,
-    reading,
-)
-from decal.cli.terminal import output, progress_bar, say, with_progress
+from decal.choose import FLOOR, Triage
+from decal.choose import triage as choose_rows
+from decal.cli import options
+from decal.cli.run import all_rows, rows_of
+from decal.cli.terminal import output, progress_bar, say
 from decal.io.folders import Folder, Layout, open_folder
 from decal.io.formats import TABLES
 from decal.io.row_files import Chunk
 from decal.io.writers import check_output, column_writer
-from decal.triage import Triage
-from decal.triage._doubts import FLOOR
 
 TRIAGE_EXAMPLES = """[bold]Examples[/]
 
@@ -60,19 +48,22 @@ score, higher where a check is needed more) and hand_over (1 for a person, 0 for
     """
 
 
+@options.with_reading("truth_key", "weights_key", "floor")
 def triage(
     labelled: Annotated[
         Path,
         typer.Argument(
             metavar="LABELLED",
-            callback=is_file,
+            callback=options.is_file,
             help="Logits with labels that are new to the classifier; or what --save wrote.",
         ),
     ],
     new: Annotated[
         Path | None,
         typer.Argument(
-            metavar="NEW", callback=is_file, help="Logits of the rows to hand over, or to keep."
+            metavar="NEW",
+            callback=options.is_file,
+            help="Logits of the rows to hand over, or to keep.",
         ),
     ] = None,
     cost: Annotated[
@@ -107,20 +98,16 @@ def triage(
     save: Annotated[
         Path | None, typer.Option(help="Also keep score and threshold, .npz, for other rows.")
     ] = None,
-    labels: LabelsOption = None,
-    logits_key: LogitsKeyOption = None,
-    labels_key: LabelsKeyOption = None,
-    columns: ColumnsOption = "",
-    ignore: IgnoreOption = "",
-    ids: IdsOption = "",
-    probabilities: AsFittedOption = None,
+    labels: options.LabelsOption = None,
     floor: Annotated[
         float | None,
         typer.Option(
             help="Raise smaller probabilities to this.", show_default="1e-12, or what --save kept"
         ),
     ] = None,
-    force: ForceOption = False,
+    *,
+    reading: options.Reading,
+    force: options.ForceOption = False,
 ) -> None:
     """Say which rows a person should check, by labelled rows and one wish.
 
@@ -140,13 +127,14 @@ def triage(
         "error_rate": error_rate,
         "slip_rate": slip_rate,
     }
-    keys = {"logits": logits_key, "labels": labels_key}
     if any(value is not None for value in wish.values()):
-        reads = _meaning(bool(probabilities), FLOOR, floor)
-        named = reading(columns, ignore, ids, keys, used=("labels",), named=False)
-        data, names = _labelled_rows(labelled, labels, named | reads)
+        reads = _meaning(bool(reading.probabilities), FLOOR, floor)
+        named = reading.places("labels", named=False)
+        data, names = all_rows(
+            open_folder(labelled, labels=labels, needed=("labels",), **named, **reads)
+        )
         with progress_bar("Choosing"):
-            chosen = decal.triage.choose(
+            chosen = choose_rows(
                 data.logits,
                 data.labels,
                 **wish,
@@ -157,7 +145,7 @@ def triage(
             )
     else:
         chosen = _saved(labelled)
-        given = chosen._probabilities if probabilities is None else probabilities
+        given = chosen._probabilities if reading.probabilities is None else reading.probabilities
         reads = _meaning(given, chosen._floor if chosen._probabilities else FLOOR, floor)
     described = chosen._described(len(chosen.trials))
     output.print(described, highlight=False, markup=False, soft_wrap=True)
@@ -169,7 +157,7 @@ def triage(
             new,
             wanted=(),
             classes=chosen._names,
-            **reading(columns, ignore, ids, keys),
+            **reading.places(),
             **reads,
         )
         handed, rows = _write(out, chosen._taking(probabilities=False), folder)
@@ -192,16 +180,6 @@ def _meaning(probabilities: bool, own: float | None, floor: float | None) -> dic
     return {"probabilities": probabilities, "floor": default if floor is None else floor}
 
 
-def _labelled_rows(
-    path: Path, labels: Path | None, options: dict[str, Any]
-) -> tuple[Chunk, tuple[str, ...] | None]:
-    """All rows of a file, and the names of the classes."""
-    folder = open_folder(path, labels=labels, needed=("labels",), **options)
-    part = folder.parts[0]
-    with part.reading(*folder.companions), folder.open(part) as source:
-        return source.all(), source.classes
-
-
 def _saved(path: Path) -> Triage:
     try:
         return Triage.load(path)
@@ -214,15 +192,12 @@ def _saved(path: Path) -> Triage:
 
 def _write(out: Path, chosen: Triage, folder: Folder) -> tuple[int, int]:
     """Write a line per row; how many go to a person, and how many there are."""
-    part = folder.parts[0]
     handed = rows = 0
     names = np.array(chosen._names or [str(k) for k in range(chosen._classes)])
-    with ExitStack() as stack:
-        stack.enter_context(part.reading())
-        source = stack.enter_context(folder.open(part, Layout(chosen._classes, chosen._names)))
-        append = stack.enter_context(column_writer(out))
+    layout = Layout(chosen._classes, chosen._names)
+    with rows_of(folder, layout, "Handing over") as chunks, column_writer(out) as append:
         by_batch = math.isnan(chosen.threshold)  # then all rows together decide
-        for chunk in [source.all()] if by_batch else with_progress(source, "Handing over"):
+        for chunk in [all_rows(folder, layout)[0]] if by_batch else chunks:
             lines = _lines(chosen, chunk, names, rows)
             append(lines)
             handed += int(lines["hand_over"].sum())

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_alpha, check_choice, check_distributions, check_labels
+from decal._base.checks import (
+    check_alpha,
+    check_choice,
+    check_count,
+    check_distributions,
+    check_labels,
+)
 from decal._base.data_frames import require_same_order
 from decal._base.numerics import Array, Indices, Mask
 from decal._base.set_checks import check_event, check_utility, check_values
@@ -235,6 +241,29 @@ class CredalSet(IntervalRows):
         sets = self.with_members(empty)
         predicted = sets._actions(rule, None, optimism=0.5)
         return self._at_their_rows(sets._reachable[0][np.arange(len(sets)), predicted])
+
+    def most_uncertain(self, count: int | None = None) -> Indices:
+        """(count,) the rows that are most in doubt, the most uncertain one first; by default all.
+
+        More classes in the decision set (E-admissible) come first; of rows with equally many, the
+        larger upper entropy; then the larger lower entropy; then the first. Rows without members
+        come last. The explorer lists inputs in this order, because it finds errors; the entropy
+        difference does not: where sets reach the cap, it is largest for the surest inputs.
+
+        Examples
+        --------
+        >>> import decal
+        >>> lower = [[0.0, 0.0, 0.9], [0.0, 0.3, 0.3], [0.1, 0.3, 0.2]]
+        >>> upper = [[0.1, 0.1, 1.0], [0.4, 0.6, 0.6], [0.2, 0.6, 0.6]]
+        >>> decal.IntervalCredalSet(lower, upper).most_uncertain()
+        array([1, 2, 0])
+        """
+        size = np.asarray(self.decide("e_admissible", empty="nan"), dtype=bool).sum(axis=1)
+        least, greatest = (
+            np.where(self.is_empty, np.inf, -bound) for bound in self.entropy(empty="nan")
+        )
+        order = np.lexsort((least, greatest, -size))
+        return order if count is None else order[: check_count(count, "count")]
 
     # What to do
 

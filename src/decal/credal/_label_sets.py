@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 from decal._base.checks import check_class_names, check_count, check_tolerance
 from decal._base.data_frames import require_same_order
-from decal._base.label_checks import (
+from decal._base.numerics import Array, Mask
+from decal._base.set_checks import (
     check_costs,
+    check_event,
     check_label_bounds,
     check_label_probabilities,
     check_thresholds,
+    read_frames,
 )
-from decal._base.numerics import Array, Mask
-from decal._base.set_checks import check_event, read_frames
 from decal.credal._box_entropy import entropy_terms
 from decal.credal._boxes import IntervalCredalSet
 from decal.credal._interval_rows import IntervalRows

@@ -43,7 +43,7 @@ def warn_of_width(width: float, alpha: float, said: set[str]) -> None:
         f"credal sets exclude next to nothing: their mean width is {width:.2f} at alpha = "
         f"{alpha:g}. alpha is no rate of errors, as in conformal prediction, but how likely labels "
         "must remain, per example: larger is narrower. Take a larger alpha, or choose one with "
-        "decal.selection.",
+        "decal.choose.",
         AnswerWarning,
         stacklevel=frames_within_decal(),
     )

@@ -74,7 +74,7 @@ class Local(Direction):
     ----------
     mix : float
         Share in [0, 1) of equal probabilities mixed into c, which bounds its log-loss. Guarantees
-        for finite samples need it, see `decal.selection.alpha_for_distribution`.
+        for finite samples need it, see `decal.choose` with `hold`.
     by_entropy : float, optional
         Make the budget of an input -log alpha times H(c) + by_entropy, in nats, rather than the
         same for all: inputs of which the model is sure get narrower sets.

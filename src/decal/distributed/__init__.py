@@ -1,4 +1,4 @@
-"""The same fit and predict on a cluster: Dask arrays, Dask DataFrames and Spark DataFrames.
+"""Fit and predict on a cluster: Dask arrays, Dask DataFrames and Spark DataFrames.
 
 Every partition is summarised where it lies, summaries are merged in a tree, and what reaches the
 caller is an ordinary `Decalibrator`, equal to the one-machine fit. No rows are collected. Only
@@ -55,7 +55,7 @@ def fit(
 
     See Also
     --------
-    decal.decalibrate : The same for data in memory.
+    decal.decalibrate : For data in memory.
     decal.distributed.predict : The credal sets of new inputs.
 
     Notes
@@ -79,19 +79,13 @@ def fit(
     names = None if classes is None else tuple(str(name) for name in classes)
     check_keywords(settings, "decal.distributed.fit", fit, Decalibrator)
     recipe = Recipe(Decalibrator(alpha, **settings), names)
-    match _engine(data):
-        case "dask.array":
-            from decal.distributed.dask import fit_array
+    if _is_spark(data):
+        from decal.distributed.spark import fit_spark
 
-            return fit_array(data, labels, sample_weight, recipe)
-        case "dask.dataframe":
-            from decal.distributed.dask import fit_dataframe
+        return fit_spark(data, logits, labels, sample_weight, recipe)
+    from decal.distributed.dask import fit_dask
 
-            return fit_dataframe(data, logits, labels, sample_weight, recipe)
-        case _:
-            from decal.distributed.spark import fit_spark
-
-            return fit_spark(data, logits, labels, sample_weight, recipe)
+    return fit_dask(data, logits, labels, sample_weight, recipe)
 
 
 def observe(
@@ -113,11 +107,11 @@ def observe(
     Returns
     -------
     LabelShift
-        The same.
+        `shift` itself.
 
     See Also
     --------
-    decal.LabelShift.observe : The same for data in memory.
+    decal.LabelShift.observe : For data in memory.
 
     Notes
     -----
@@ -136,19 +130,13 @@ def observe(
     >>> decal.distributed.observe(shift, da.from_array(scores, chunks=2)).frequencies.inputs
     4.0
     """
-    match _engine(data):
-        case "dask.array":
-            from decal.distributed.dask import observe_array
+    if _is_spark(data):
+        from decal.distributed.spark import observe_spark
 
-            return observe_array(shift, data, sample_weight)
-        case "dask.dataframe":
-            from decal.distributed.dask import observe_dataframe
+        return observe_spark(shift, data, logits, sample_weight)
+    from decal.distributed.dask import observe_dask
 
-            return observe_dataframe(shift, data, logits, sample_weight)
-        case _:
-            from decal.distributed.spark import observe_spark
-
-            return observe_spark(shift, data, logits, sample_weight)
+    return observe_dask(shift, data, logits, sample_weight)
 
 
 def predict(
@@ -179,7 +167,7 @@ def predict(
 
     See Also
     --------
-    decal.Decalibrator.predict : The same for data in memory.
+    decal.Decalibrator.predict : For data in memory.
 
     Examples
     --------
@@ -193,31 +181,25 @@ def predict(
     IntervalCredalSet: 1 input, 2 classes, mean width 0.576
       0  1 [0.245, 0.821]  0 [0.179, 0.755]
     """
-    match _engine(data):
-        case "dask.array":
-            from decal.distributed.dask import predict_array
+    if _is_spark(data):
+        from decal.distributed.spark import predict_spark
 
-            return predict_array(model, data, alpha)
-        case "dask.dataframe":
-            from decal.distributed.dask import predict_dataframe
+        return predict_spark(model, data, logits, alpha)
+    from decal.distributed.dask import predict_dask
 
-            return predict_dataframe(model, data, logits, alpha)
-        case _:
-            from decal.distributed.spark import predict_spark
-
-            return predict_spark(model, data, logits, alpha)
+    return predict_dask(model, data, logits, alpha)
 
 
-def _engine(data: Any) -> str:
-    """The engine of a collection, found without importing an engine that is not in use."""
+def _is_spark(data: Any) -> bool:
+    """Whether data are of Spark, not of Dask, found without importing either; ValueError if not."""
     for kind in type(data).__mro__:
-        path = f"{kind.__module__}.{kind.__name__}"
-        if path.startswith("dask.array.") and kind.__name__ == "Array":
-            return "dask.array"
-        if path.startswith(("dask.dataframe.", "dask_expr.")) and kind.__name__ == "DataFrame":
-            return "dask.dataframe"
-        if path.startswith("pyspark.sql.") and kind.__name__ == "DataFrame":
-            return "pyspark"
+        module, name = f"{kind.__module__}.", kind.__name__
+        if module.startswith("pyspark.sql.") and name == "DataFrame":
+            return True
+        if module.startswith(("dask.dataframe.", "dask_expr.")) and name == "DataFrame":
+            return False
+        if module.startswith("dask.array.") and name == "Array":
+            return False
     found = f"{type(data).__module__}.{type(data).__name__}"
     raise ValueError(
         "data must be a Dask array, a Dask DataFrame or a Spark DataFrame: "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.errors import listing, needs
+from decal._base.errors import InputError, listing, needs
 from decal._base.numerics import Array, Logits
 from decal.credal import IntervalCredalSet
 from decal.distributed._partitions import (
@@ -17,12 +17,12 @@ from decal.distributed._partitions import (
     Batch,
     PartitionPlace,
     Recipe,
+    Unlabelled,
     checked,
     class_count,
     loaded,
     predicted,
 )
-from decal.distributed._unlabelled import Unlabelled
 
 with needs(
     "pyarrow",
@@ -34,21 +34,10 @@ with needs(
 ADDED = ("lower", "upper", "point")
 """The columns that predictions add."""
 
-LISTS = pa.list_(pa.float64())
-"""Their type."""
-
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns hold what.
-
-    Attributes
-    ----------
-    logits : str or tuple of str
-        The column of lists, or the K columns of numbers.
-    label, weight : str or None
-        Columns, or None.
-    """
+    """Which columns hold what: logits are one column of lists, or K columns of numbers."""
 
     logits: str | tuple[str, ...]
     label: str | None = None
@@ -60,10 +49,8 @@ class Columns:
         names = logits if isinstance(logits, str) else tuple(logits)
         for argument, value in (("labels", label), ("sample_weight", weight)):
             if value is not None and not isinstance(value, str):
-                raise ValueError(
-                    f"{argument} must be the name of a column of the DataFrame: "
-                    f"got a {type(value).__name__}."
-                )
+                rule = "be the name of a column of the DataFrame"
+                raise InputError(argument, rule, f"a {type(value).__name__}")
         if not isinstance(names, str):
             if not all(isinstance(name, str) for name in names):
                 raise ValueError(f"logits must be the names of columns: got {names!r:.80}.")
@@ -85,10 +72,8 @@ class Columns:
         missing = [name for name in classes if name not in named]
         besides = [name for name in self.per_class if name not in named]
         if missing or besides:
-            raise ValueError(
-                f"logits must be the columns of the classes {listing(classes)}: got "
-                f"{listing(self.per_class)}."
-            )
+            rule = f"be the columns of the classes {listing(classes)}"
+            raise InputError("logits", rule, listing(self.per_class))
         return replace(self, logits=classes)
 
     @property
@@ -133,8 +118,22 @@ def batches(
     tables: Iterable[Any], columns: Columns, partition: int, recipe: Recipe
 ) -> Iterator[Batch]:
     """The checked rows of a partition that arrives as Arrow tables."""
-    names = recipe.classes
-    start, K = 0, None if names is None else len(names)
+    K = None if recipe.classes is None else len(recipe.classes)
+    for table, (z, weights, place) in _rows(tables, columns, partition, K):
+        labels = _labels(table.column(columns.label), place)
+        yield checked(z, labels, weights, place=place, classes=z.shape[1], recipe=recipe)
+
+
+def unlabelled(tables: Iterable[Any], columns: Columns, partition: int) -> Iterator[Unlabelled]:
+    """The rows of a partition without labels that arrives as Arrow tables."""
+    return (rows for _, rows in _rows(tables, columns, partition, None))
+
+
+def _rows(
+    tables: Iterable[Any], columns: Columns, partition: int, K: int | None
+) -> Iterator[tuple[Any, Unlabelled]]:
+    """The tables of a partition that have rows, and their logits (n, K) and weights."""
+    start = 0
     for table in tables:
         place = PartitionPlace(start, partition=partition, columns=columns.per_class)
         columns.require_in(table.column_names, place.within)
@@ -144,14 +143,7 @@ def batches(
             weights = None
             if columns.weight is not None:
                 weights = _numbers(table.column(columns.weight), "sample_weight", place)
-            yield checked(
-                z,
-                _labels(table.column(columns.label), place),
-                weights,
-                place=place,
-                classes=K,
-                recipe=recipe,
-            )
+            yield table, Unlabelled(z, weights, place)
             start += table.num_rows
 
 
@@ -212,28 +204,14 @@ def matrix(table: Any, columns: Columns, place: PartitionPlace, K: int | None) -
     return values.reshape(len(lists), K)
 
 
-def unlabelled(tables: Iterable[Any], columns: Columns, partition: int) -> Iterator[Unlabelled]:
-    """The rows of a partition without labels that arrives as Arrow tables."""
-    start, K = 0, None
-    for table in tables:
-        place = PartitionPlace(start, partition=partition, columns=columns.per_class)
-        columns.require_in(table.column_names, place.within)
-        if table.num_rows:
-            z = matrix(table, columns, place, K)
-            K = z.shape[1]
-            weights = None
-            if columns.weight is not None:
-                weights = _numbers(table.column(columns.weight), "sample_weight", place)
-            yield Unlabelled(z, weights, place)
-        start += table.num_rows
-
-
 def lists_of(values: Array) -> Any:
     """An Arrow array of n lists, from (n, K)."""
     n, K = values.shape
     offsets = np.arange(0, (n + 1) * K, K) if K else np.zeros(n + 1)
     flat = pa.array(np.ascontiguousarray(values).ravel())
-    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), flat).cast(LISTS)
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), flat).cast(
+        pa.list_(pa.float64())
+    )
 
 
 def _labels(column: Any, place: PartitionPlace) -> NDArray[Any]:

@@ -6,7 +6,7 @@ Nothing here knows an engine. Every function is pure: an engine may run it again
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import BytesIO
 from typing import Any, ClassVar, NamedTuple
@@ -26,18 +26,13 @@ from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.directions import FitState, require_capability
 from decal.io import model_files
-from decal.shift import KIND, LabelShift
+from decal.shift import KIND, LabelShift, Likelihood
 
 FAN_IN = 8
 """Summaries merged by one task."""
 
 CHUNK_ELEMENTS = 1 << 22
 """Logits learnt from at once, where a partition arrives in batches: 16 MB of float32."""
-
-LISTED = 10
-"""How many bad partitions a message lists."""
-
-LABEL_ADVICE = "Turn names into column numbers first, or give them as classes."
 
 
 class BadPartitionError(InputError):
@@ -64,15 +59,7 @@ class PartitionPlace(TablePlace):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How every partition is learnt from.
-
-    Attributes
-    ----------
-    model : Decalibrator
-        One that has learnt nothing: its settings.
-    classes : tuple of str, or None
-        Names of the classes.
-    """
+    """How every partition is learnt from: by the settings of a model that has learnt nothing."""
 
     model: Decalibrator
     classes: tuple[str, ...] | None = None
@@ -88,6 +75,13 @@ class Recipe:
         require_capability(self.model.directions, "streams", "a cluster", advice)
         if self.classes is not None:
             check_class_names(self.classes, len(self.classes))
+
+    def naming(self, columns: tuple[str, ...] | None) -> Recipe:
+        """A recipe with the classes called like their columns unless they have names."""
+        if columns is None:
+            return self
+        check_class_names(self.classes, len(columns))
+        return replace(self, classes=self.classes or columns)
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         """What tells recipes apart; without it, Dask would pickle and load each one to find out."""
@@ -105,20 +99,10 @@ class Batch(NamedTuple):
 
 
 class PartitionEvidence(NamedTuple):
-    """What some partitions say.
+    """What some partitions say: nothing is learnt without a row of positive weight.
 
-    Attributes
-    ----------
-    learnt : FitState or None
-        None without a row of positive weight.
-    first : int
-        The first partition that has such rows.
-    rows : int
-        How many rows were seen, of any weight.
-    problems : tuple
-        (partition, message) for everything that is wrong.
-    suspect : bool
-        Whether all rows, of which there are enough to tell, look like probabilities.
+    `first` is the first partition that has such rows; `rows` are counted of any weight, and are
+    `suspect` if all look like probabilities. Every problem is a (partition, message).
     """
 
     learnt: FitState | None = None
@@ -155,31 +139,18 @@ def checked(
     classes: int | None,
     recipe: Recipe,
 ) -> Batch:
-    """Rows of a partition as arrays, after every check.
-
-    Parameters
-    ----------
-    logits : (n, K) array
-    labels : (n,) array
-        Numbers, or text if there are names.
-    weights : (n,) array or None
-    place : PartitionPlace
-        Where these rows stand, for messages.
-    classes : int or None
-        K if it is known.
-    recipe : Recipe
-        What they mean, and the names of the classes.
-    """
+    """Logits (n, K), labels (n,) and weights (n,) or None, after every check; K may be known."""
     model, names = recipe.model, recipe.classes
     z = model._read(logits, classes, place=place, empty=True, warn=False)
     n, K = z.shape
-    y = check_labels(labels, rows=n, classes=K, names=names, place=place, advice=LABEL_ADVICE)
+    advice = "Turn names into column numbers first, or give them as classes."
+    y = check_labels(labels, rows=n, classes=K, names=names, place=place, advice=advice)
     require_possible_labels(z, y, place, probabilities=model.probabilities, floor=model.floor)
     return Batch(z, y, check_weights(weights, rows=n, place=place, all_zero=True))
 
 
 def _gathered(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The same rows in chunks of some CHUNK_ELEMENTS logits, without empty ones."""
+    """All rows in chunks of some CHUNK_ELEMENTS logits, without empty ones."""
     held: list[Batch] = []
     for batch in batches:
         held.append(batch)
@@ -230,13 +201,18 @@ def merged(parts: Iterable[PartitionEvidence]) -> PartitionEvidence:
 def finished(evidence: PartitionEvidence, recipe: Recipe) -> Decalibrator:
     """The Decalibrator of all partitions together; ValueError if something is wrong with them."""
     raise_problems(evidence.problems)
-    if evidence.learnt is None and evidence.rows:
-        raise ValueError("sample_weight must be positive somewhere: got only zeros.")
     if evidence.learnt is None:
-        raise ValueError("data must have at least one row: got only empty partitions.")
+        raise _silent(evidence.rows)
     if evidence.suspect:
         warn_of_probabilities()
     return recipe.model._unfitted()._add_and_look(evidence.learnt)
+
+
+def _silent(rows: int) -> InputError:
+    """The error about partitions of which none says anything, though they may have rows."""
+    if rows:
+        return InputError("sample_weight", "be positive somewhere", "only zeros")
+    return InputError("data", "have at least one row", "only empty partitions")
 
 
 def raise_problems(problems: Sequence[tuple[int, str]]) -> None:
@@ -245,9 +221,9 @@ def raise_problems(problems: Sequence[tuple[int, str]]) -> None:
         return
     (_, message), *others = problems
     if others:
-        bad = ", ".join(str(partition) for partition, _ in others[:LISTED])
+        bad = ", ".join(str(partition) for partition, _ in others[:10])
         more = "s" if len(others) > 1 else ""
-        message += f" Bad, too: partition{more} {bad}{', …' if len(others) > LISTED else ''}."
+        message += f" Bad, too: partition{more} {bad}{', …' if len(others) > 10 else ''}."
     raise ValueError(message)
 
 
@@ -278,8 +254,12 @@ def to_bytes(model: Model, alpha: float | None) -> bytes:
         model.predict(np.full((1, K), 1 / K))
     else:
         model.predict(np.full((1, K), 1 / K), alpha=alpha)
+    return _saved(model, compressed=False)
+
+
+def _saved(model: Model, *, compressed: bool) -> bytes:
     file = BytesIO()
-    model.save(file, compressed=False)
+    model.save(file, compressed=compressed)
     return file.getvalue()
 
 
@@ -292,11 +272,7 @@ def loaded(saved: bytes) -> Model:
 
 
 def predicted(
-    saved: bytes,
-    logits: Any,
-    alpha: float | None,
-    *,
-    place: PartitionPlace,
+    saved: bytes, logits: Any, alpha: float | None, *, place: PartitionPlace
 ) -> IntervalCredalSet:
     """The credal sets of the rows of one partition, n >= 0."""
     model = loaded(saved)
@@ -310,3 +286,72 @@ def predicted(
     if isinstance(model, LabelShift):
         return model._predict_checked(z)
     return model._predict_checked(z, model.alpha if alpha is None else alpha)
+
+
+# Unlabelled partitions, for a LabelShift: K numbers of each input
+
+
+class Unlabelled(NamedTuple):
+    """Rows as they arrive: logits, weights or None, and where they stand."""
+
+    logits: Any
+    weights: Any
+    place: PartitionPlace
+
+
+class PartitionInputs(NamedTuple):
+    """What the inputs of one partition say: no likelihood without a row of positive weight.
+
+    `rows` are counted of any weight; they are `suspect` if all look like probabilities.
+    """
+
+    partition: int
+    likelihood: Likelihood | None = None
+    rows: int = 0
+    problem: str | None = None
+    suspect: bool = False
+
+
+def as_bytes(shift: LabelShift) -> bytes:
+    """A LabelShift that has observed nothing, as `LabelShift.save` writes it."""
+    return _saved(shift._unobserved(), compressed=True)
+
+
+def observed(rows: Iterable[Unlabelled], partition: int, saved: bytes) -> PartitionInputs:
+    """What the rows of one partition say; a ValueError about them becomes a problem."""
+    shift = loaded(saved)
+    assert isinstance(shift, LabelShift)
+    calibrated = shift._fitted.calibrated
+    pieces: list[Likelihood] = []
+    count, suspect = 0, True
+    try:
+        for logits, weights, place in rows:
+            z = shift._read(logits, calibrated, place=place, empty=True, warn=False)
+            w = check_weights(weights, rows=len(z), place=place, all_zero=True)
+            count += len(z)
+            suspect = suspect and look_like_probabilities(z)
+            kept = slice(None) if w is None else w > 0
+            if len(z[kept]):
+                pieces.append(shift._observed_checked(z[kept], None if w is None else w[kept]))
+    except ValueError as error:
+        text = str(error)
+        where = "" if "partition" in text else f" This is in partition {partition}."
+        return PartitionInputs(partition, rows=count, problem=text + where)
+    suspect = suspect and not shift.probabilities
+    return PartitionInputs(
+        partition, Likelihood.joined(pieces) if pieces else None, count, None, suspect
+    )
+
+
+def add(shift: LabelShift, parts: Iterable[PartitionInputs]) -> LabelShift:
+    """The LabelShift after it has observed all partitions; ValueError if one of them is bad."""
+    ordered = sorted(parts, key=lambda part: part.partition)
+    raise_problems([(p.partition, p.problem) for p in ordered if p.problem is not None])
+    speaking = [part for part in ordered if part.likelihood is not None]
+    if not speaking:
+        raise _silent(sum(part.rows for part in ordered))
+    if all(part.suspect for part in speaking):
+        warn_of_probabilities()
+    return shift._add(
+        Likelihood.joined([p.likelihood for p in speaking if p.likelihood is not None])
+    )

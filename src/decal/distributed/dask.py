@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,20 +17,22 @@ from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.distributed._partitions import (
     FAN_IN,
-    Batch,
     Model,
     PartitionEvidence,
     PartitionPlace,
     Recipe,
+    Unlabelled,
+    add,
+    as_bytes,
     checked,
     class_count,
     finished,
     merged,
+    observed,
     predicted,
     summarise,
     to_bytes,
 )
-from decal.distributed._unlabelled import Unlabelled, add, as_bytes, observed
 from decal.shift import LabelShift
 
 with needs(
@@ -42,28 +44,12 @@ with needs(
     from dask.base import compute, tokenize
     from dask.delayed import delayed
 
-__all__ = [
-    "LazyCredalSet",
-    "fit_array",
-    "fit_dataframe",
-    "observe_array",
-    "observe_dataframe",
-    "predict_array",
-    "predict_dataframe",
-]
+__all__ = ["LazyCredalSet", "fit_dask", "observe_dask", "predict_dask"]
 
 
 @dataclass(frozen=True)
 class LazyCredalSet:
-    """Credal sets still to be computed.
-
-    Attributes
-    ----------
-    lower, upper, point
-        Dask arrays (n, K). Computed together, they cost one prediction.
-    classes : tuple of str or None
-        K names, or None.
-    """
+    """Credal sets still to be computed: Dask arrays (n, K) that together cost one prediction."""
 
     lower: Any
     upper: Any
@@ -77,11 +63,33 @@ class LazyCredalSet:
         return IntervalCredalSet(lower, upper, point=point, classes=self.classes)
 
 
+def fit_dask(
+    data: Any, logits: Any, labels: Any, sample_weight: Any, recipe: Recipe
+) -> Decalibrator:
+    """As `decal.distributed.fit`, on a Dask array (n, K) or a Dask DataFrame."""
+    if isinstance(data, da.Array):
+        return _fit_array(data, labels, sample_weight, recipe)
+    return _fit_dataframe(data, logits, labels, sample_weight, recipe)
+
+
+def observe_dask(shift: LabelShift, data: Any, logits: Any, sample_weight: Any) -> LabelShift:
+    """As `decal.distributed.observe`, on a Dask array (n, K) or a Dask DataFrame."""
+    if isinstance(data, da.Array):
+        return _observe_array(shift, data, sample_weight)
+    return _observe_dataframe(shift, data, logits, sample_weight)
+
+
+def predict_dask(model: Model, data: Any, logits: Any, alpha: float | None) -> Any:
+    """As `decal.distributed.predict`, on a Dask array (n, K) or a Dask DataFrame."""
+    if isinstance(data, da.Array):
+        return _predict_array(model, data, alpha)
+    return _predict_dataframe(model, data, logits, alpha)
+
+
 # Arrays
 
 
-def fit_array(logits: Any, labels: Any, sample_weight: Any, recipe: Recipe) -> Decalibrator:
-    """As `decal.distributed.fit`, on a Dask array (n, K)."""
+def _fit_array(logits: Any, labels: Any, sample_weight: Any, recipe: Recipe) -> Decalibrator:
     z = _whole_rows(logits)
     K = z.shape[1]
     check_class_names(recipe.classes, K)
@@ -99,15 +107,15 @@ def fit_array(logits: Any, labels: Any, sample_weight: Any, recipe: Recipe) -> D
 def _summarise_block(
     logits: Any, labels: Any, weights: Any = None, *, partition: int, classes: int, recipe: Recipe
 ) -> PartitionEvidence:
-    def batches() -> Iterator[Batch]:
-        place = PartitionPlace(partition=partition)
-        yield checked(logits, labels, weights, place=place, classes=classes, recipe=recipe)
+    place = PartitionPlace(partition=partition)
+    rows = (
+        checked(logits, labels, weights, place=place, classes=classes, recipe=recipe)
+        for _ in range(1)  # lazily, so that an error becomes a problem of this partition
+    )
+    return summarise(rows, partition, recipe)
 
-    return summarise(batches(), partition, recipe)
 
-
-def predict_array(model: Model, logits: Any, alpha: float | None) -> LazyCredalSet:
-    """As `decal.distributed.predict`, on a Dask array (n, K)."""
+def _predict_array(model: Model, logits: Any, alpha: float | None) -> LazyCredalSet:
     z = _whole_rows(logits)
     _require_width(z, model)
     saved = delayed(to_bytes(model, alpha), pure=True)
@@ -124,8 +132,7 @@ def predict_array(model: Model, logits: Any, alpha: float | None) -> LazyCredalS
     return LazyCredalSet(sets[0], sets[1], sets[2], model.classes)
 
 
-def observe_array(shift: LabelShift, logits: Any, sample_weight: Any) -> LabelShift:
-    """As `decal.distributed.observe`, on a Dask array (n, K)."""
+def _observe_array(shift: LabelShift, logits: Any, sample_weight: Any) -> LabelShift:
     z = _whole_rows(logits)
     _require_width(z, shift)
     w = None if sample_weight is None else _in_partitions_of(sample_weight, z, "sample_weight")
@@ -193,17 +200,14 @@ def _in_partitions_of(values: Any, logits: Any, name: str) -> Any:
 # DataFrames
 
 
-def fit_dataframe(
+def _fit_dataframe(
     data: Any, logits: Any, label: Any, sample_weight: Any, recipe: Recipe
 ) -> Decalibrator:
-    """As `decal.distributed.fit`, on a Dask DataFrame."""
     from decal.distributed._frames import Columns
 
     columns = Columns.named(logits, label, sample_weight)
     columns.require_in(data.columns)
-    if columns.per_class is not None:
-        check_class_names(recipe.classes, len(columns.per_class))
-        recipe = replace(recipe, classes=recipe.classes or columns.per_class)
+    recipe = recipe.naming(columns.per_class)
     try:
         return _fit_partitions(data[columns.needed], columns, recipe)
     except KeyError:  # a partition without the column: its own task can say which
@@ -235,8 +239,7 @@ def _summarise_frame(frame: Any, partition: int, columns: Any, recipe: Recipe) -
     return summarise(batches(tables(), columns, partition, recipe), partition, recipe)
 
 
-def predict_dataframe(model: Model, data: Any, logits: Any, alpha: float | None) -> Any:
-    """As `decal.distributed.predict`, on a Dask DataFrame."""
+def _predict_dataframe(model: Model, data: Any, logits: Any, alpha: float | None) -> Any:
     from decal.distributed._frames import ADDED, Columns
 
     columns = Columns.named(logits).ordered(model.classes)
@@ -272,8 +275,7 @@ def _objects(values: Array) -> NDArray[Any]:
     return cells
 
 
-def observe_dataframe(shift: LabelShift, data: Any, logits: Any, sample_weight: Any) -> LabelShift:
-    """As `decal.distributed.observe`, on a Dask DataFrame."""
+def _observe_dataframe(shift: LabelShift, data: Any, logits: Any, sample_weight: Any) -> LabelShift:
     from decal.distributed._frames import Columns
 
     columns = Columns.named(logits, weight=sample_weight).ordered(shift.classes)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
-from decal._base.checks import check_class_names
 from decal._base.errors import needs
 from decal.decalibrator import Decalibrator
 from decal.distributed._partitions import (
@@ -16,12 +14,14 @@ from decal.distributed._partitions import (
     PartitionEvidence,
     PartitionPlace,
     Recipe,
+    add,
+    as_bytes,
     finished,
     merged,
+    observed,
     summarise,
     to_bytes,
 )
-from decal.distributed._unlabelled import add, as_bytes, observed
 from decal.shift import LabelShift
 
 with needs(
@@ -73,23 +73,17 @@ def fit_spark(
         )
     columns = Columns.named(logits, label, sample_weight)
     columns.require_in(data.columns)
-    if columns.per_class is not None:
-        check_class_names(recipe.classes, len(columns.per_class))
-        recipe = replace(recipe, classes=recipe.classes or columns.per_class)
+    recipe = recipe.naming(columns.per_class)
 
     def summarise_partition(received: Iterator[Any]) -> Iterator[Any]:
         partition = _partition_number()
         tables = (_renamed(batch, columns.needed) for batch in received)
         found = summarise(batches(tables, columns, partition, recipe), partition, recipe)
         problem = found.problems[0][1] if found.problems else None
-        row = {
-            "learnt": pickle.dumps(found.learnt),
-            "first": partition,
-            "rows": found.rows,
-            "problem": problem,
-            "suspect": found.suspect,
-        }
-        yield pa.RecordBatch.from_pylist([row], schema=ARROW_SCHEMA)
+        learnt = pickle.dumps(found.learnt)
+        row = learnt, partition, found.rows, problem, found.suspect
+        named = dict(zip(ARROW_SCHEMA.names, row, strict=True))
+        yield pa.RecordBatch.from_pylist([named], schema=ARROW_SCHEMA)
 
     needed = _numbered(data.select(*map(_quoted, columns.needed)))
     summaries = needed.mapInArrow(summarise_partition, SCHEMA)

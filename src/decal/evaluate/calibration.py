@@ -125,7 +125,7 @@ def discounted_utility(
 
     See Also
     --------
-    decal.selection.alpha_for_labels : Decision sets that rarely miss the label, guaranteed.
+    decal.choose : Decision sets that rarely miss the label, guaranteed.
 
     Examples
     --------

@@ -58,7 +58,7 @@ def coverage(credal: CredalSet, distributions: Any, *, atol: float = 5e-4) -> fl
     See Also
     --------
     efficiency : What coverage is traded for.
-    decal.selection.alpha_for_coverage : The alpha that reaches a wanted coverage.
+    decal.choose : The alpha that reaches a wanted coverage.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def efficiency(credal: CredalSet, *, empty: str = "raise") -> float:
     See Also
     --------
     coverage : What efficiency is traded for.
-    decal.selection.alpha_for_efficiency : The alpha that reaches a wanted efficiency.
+    decal.choose : The alpha that reaches a wanted mean width.
     """
     _require_inputs(credal)
     sets = credal.with_members(empty) if isinstance(credal, CredalSet) else credal
@@ -265,7 +265,7 @@ def risk_coverage(scores: Any, losses: Any) -> RiskCoverage:
     See Also
     --------
     aurc, excess_aurc : The area alone.
-    decal.triage.choose : Which rows to hand over.
+    decal.choose.triage : Which rows to hand over.
     decal.plot.risk_coverage : Draws it.
 
     Notes

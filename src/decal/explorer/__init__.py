@@ -11,7 +11,7 @@ uncertainties and decisions of every input at each level, which decal has comput
 Exploration: Cats and dogs, 4 inputs, 2 classes, 20 levels
   .save("page.html") writes it as a file, .serve() opens it in a browser
 
-Imports from `_base`, `credal`, `io`, `directions`, `decalibrator`, `evaluate`, `selection` and
+Imports from `_base`, `choose`, `credal`, `io`, `directions`, `decalibrator`, `evaluate` and
 `shift`.
 """
 
@@ -36,6 +36,7 @@ from decal._base.data_frames import (
 )
 from decal._base.inputs import inputs_of, require_classes
 from decal._base.numerics import Logits
+from decal.choose import Predictor
 from decal.credal import CredalSet
 from decal.explorer._evidence import likelihood_curves
 from decal.explorer._levels import levels_of, opening
@@ -43,7 +44,6 @@ from decal.explorer._media import open_groups, open_media, rows_of_groups
 from decal.explorer._page import OfflinePage, notebook_widget
 from decal.explorer._payload import Payload, Side, collect, fold_columns
 from decal.explorer._story import Story, story, telling_row
-from decal.selection._plausibility import Predictor
 from decal.shift import LabelShift, p_text
 
 __all__ = [

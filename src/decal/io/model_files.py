@@ -29,7 +29,7 @@ KINDS = {
     "multilabel": "decal.MultiLabelDecalibrator",
     "coupled": "decal.CoupledDecalibrator",
     "label shift": "decal.LabelShift",
-    "triage": "decal.triage.Triage",
+    "triage": "decal.choose.Triage",
     "classifier": "decal.sklearn.CredalClassifier",
 }
 """What files of every kind hold; its `load` reads them."""

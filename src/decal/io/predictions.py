@@ -6,7 +6,6 @@ finished. Files take their names in one step when they are complete, so none is 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.checks import check_alpha
 from decal._base.errors import PYTHON, InputError, Words
 from decal.credal import IntervalCredalSet
 from decal.io.checkpoints import Monitor, Stopped
@@ -32,13 +30,13 @@ MANIFEST = "_SUCCESS.json"
 """The file whose presence tells that a folder of predictions is complete."""
 
 
-def predict_folder(
-    model: Any,
-    model_file: Path,
+def predict_files(
+    predict: Predict,
+    layout: Layout,
+    origin: Mapping[str, Any],
     folder: Folder,
     out: Path,
     *,
-    alpha: float | None = None,
     overwrite: bool = False,
     skip_bad: bool = False,
     monitor: Monitor | None = None,
@@ -51,20 +49,16 @@ def predict_folder(
 
     Parameters
     ----------
-    model : Decalibrator
-        The fitted model.
-    model_file : path
-        The file it came from.
-    folder : Folder
-        Its options must hold the model's classes.
-    out : path
-        The folder to write; made if it does not exist.
-    alpha : float, optional
-        The level; by default the model's.
-    overwrite : bool
-        Replace files that come from another model, level or input.
-    skip_bad : bool
-        Leave out files that cannot be read or hold impossible numbers.
+    predict : callable
+        From checked logits (n, K) to credal sets.
+    layout : Layout
+        The classes of the model.
+    origin : mapping
+        What predictions depend on besides the folder and the classes, as plain data.
+    folder, out : Folder, and path
+        The files to read, and the folder to write; made if it does not exist.
+    overwrite, skip_bad : bool
+        Replace files of another origin; leave out files that cannot be read.
     monitor : Monitor, optional
         Receives the progress, and may stop the work, which raises `Stopped`.
 
@@ -73,35 +67,6 @@ def predict_folder(
     dict
         What is also written to ``_SUCCESS.json`` when all is done: the settings, the "parts" and
         their "rows", and those "skipped" with the reason.
-    """
-    level = model.alpha if alpha is None else check_alpha(alpha)
-    digest = hashlib.sha256(model_file.read_bytes()).hexdigest()
-    return predict_files(
-        lambda logits: model._predict_checked(logits, level),
-        Layout(len(model.class_weights), model.classes),
-        {"model": digest, "alpha": level},
-        folder,
-        out,
-        overwrite=overwrite,
-        skip_bad=skip_bad,
-        monitor=monitor,
-    )
-
-
-def predict_files(
-    predict: Predict,
-    layout: Layout,
-    origin: Mapping[str, Any],
-    folder: Folder,
-    out: Path,
-    *,
-    overwrite: bool = False,
-    skip_bad: bool = False,
-    monitor: Monitor | None = None,
-) -> dict[str, Any]:
-    """Predict all files by a function, as `predict_folder` does by a model.
-
-    `layout` tells the classes; `origin` what predictions depend on besides these and the folder.
     """
     run = _Run(folder, out, _origin(origin, layout, folder))
     run.require_no_strangers()

@@ -16,8 +16,7 @@ Arguments that mean the same in all of them:
 `legend`
     Whether there is one.
 
-Imports from `_base`, `credal`, `decalibrator`, `evaluate`, `model`, `selection`, `shift` and
-`triage`.
+Imports from `_base`, `choose`, `credal`, `decalibrator`, `evaluate`, `model` and `shift`.
 """
 
 from decal._base.errors import needs

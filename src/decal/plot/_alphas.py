@@ -17,13 +17,12 @@ from decal._base.checks import check_alphas, check_count, check_scores, to_numpy
 from decal._base.data_frames import by_name, is_frame
 from decal._base.errors import InputError
 from decal._base.numerics import Array
+from decal.choose import AlphaPath, Predictor
 from decal.model import predict_rows, read_inputs
 from decal.plot import style
 from decal.plot._fonts import beside, drawable, unit, wrapped
 from decal.plot._one_input import class_names, one_row, true_row
 from decal.plot.style import Ink, Panels
-from decal.selection import AlphaPath
-from decal.selection._plausibility import Predictor
 
 MARKERS = "osD^vPXh"
 
@@ -49,7 +48,7 @@ def tradeoff(
     Parameters
     ----------
     paths
-        What `decal.selection.path` returned, with coverage; or (alpha, coverage, efficiency), (A,)
+        What `decal.choose.path` returned, with coverage; or (alpha, coverage, efficiency), (A,)
         each; or several of these by name.
     mark : sequence of float, optional
         Alphas to write next to their points; of each path, the nearest that it has. By default none
@@ -339,7 +338,7 @@ def _curve(path: Curve, name: str) -> Array:
     of = f" of {name!r}" if name else ""
     if isinstance(path, AlphaPath):
         if path.coverage is None:
-            remedy = "Pass distributions= to decal.selection.path."
+            remedy = "Pass distributions= to decal.choose.path."
             raise InputError("paths", "have coverage", f"none{of}", remedy)
         return np.stack([path.alpha, path.coverage, path.efficiency])
     alpha, coverage, efficiency = path

@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
 from decal._base.checks import check_count
+from decal.choose import Triage
 from decal.evaluate.metrics import RiskCoverage
 from decal.plot import style
 from decal.plot._fonts import unit
 from decal.plot.style import Ink
-from decal.triage import Triage
 
 LEAST_SHARE = 0.05
 """Error rates of fewer rows than this jump; they do not set the height of the axes."""
@@ -36,7 +36,7 @@ def risk_coverage(
     ----------
     curves
         What `decal.metrics.risk_coverage` returned, or several of these by name; or what
-        `decal.triage.choose` returned: then its scores are drawn, and what was chosen is marked.
+        `decal.choose.triage` returned: then its scores are drawn, and what was chosen is marked.
     top : int
         Curves drawn, at most: those of the least area, and that of "confidence".
     ax, legend

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +10,6 @@ from numpy.typing import NDArray
 
 from decal._base.numerics import Array, for_each_block, row_blocks
 from decal.shift._exact import LikelihoodRegion, Problems
-from decal.shift._signposts import MOST_CLASSES, Signposts
 from decal.shift._surrogate import Geometry, Surrogate
 from decal.shift._tangents import LEAST_WEIGHT, FirstBounds, Move, Tangents, event_of
 
@@ -55,8 +53,7 @@ class PlausibleFrequencies(LikelihoodRegion):
     what is returned never lies inside of the exact bound.
 
     Where an error is allowed, ellipsoids that hold the region and touch it near the maximum solve
-    most problems (`Tangents`), at a cost that hardly grows with observed inputs (`Surrogate`); and
-    for few classes, problems of a few observed inputs are solved first (`Signposts`).
+    most problems (`Tangents`), at a cost that hardly grows with observed inputs (`Surrogate`).
     """
 
     gap: float = 0.0  # no frequencies are likelier than the middle by more nats
@@ -100,11 +97,6 @@ class PlausibleFrequencies(LikelihoodRegion):
         N = len(self.likelihood.weights)
         return self.finer if self.finer.exact else Surrogate.of(self.geometry, N)
 
-    @cached_property
-    def signposts(self) -> Signposts:
-        """Solved problems of some observed inputs."""
-        return Signposts.of(self.geometry, self.likelihood, self.surrogate, self.finer)
-
     def largest_probability(self, event: Array, rest: Array) -> tuple[Array, Array]:
         """(P,) the largest <c, v> / (<c, v> + <d, v>), and how far it may be from exact.
 
@@ -124,15 +116,14 @@ class PlausibleFrequencies(LikelihoodRegion):
 
         v makes an input of class k with probability odds_k v_k / <odds, v>. Error >= COARSE.
         """
-        K = odds.shape[1]
         odds = odds / np.maximum(odds.max(axis=1, keepdims=True), TINY)
         first = FirstBounds.of(self.geometry, odds)
         upper, unsolved = first.upper, first.upper - first.reached > error
         asked = unsolved & (first.least > LEAST_WEIGHT)[:, None]
-        side, k, row = np.nonzero(asked.transpose(0, 2, 1))  # in the order of their kinds
+        side, row, k = np.nonzero(asked)
         if len(row):
             tangents = Tangents(self.geometry, odds, first, (side, row, k))
-            self._touch(tangents, side * K + k, error)
+            self._touch(tangents, error)
             upper[side, row, k] = tangents.upper
             unsolved[side, row, k] = ~(tangents.errors <= error)
         side, row, k = np.nonzero(unsolved)
@@ -147,15 +138,12 @@ class PlausibleFrequencies(LikelihoodRegion):
             upper[side, row, k] = np.fmin(upper[side, row, k], bound)
         return np.clip(1 - upper[1], 0.0, 1.0), np.clip(upper[0], 0.0, 1.0)
 
-    def _touch(self, tangents: Tangents, kinds: Indices, error: float) -> None:
+    def _touch(self, tangents: Tangents, error: float) -> None:
         """Solve problems by ellipsoids: with the surrogate, a finer one, then all inputs."""
         bent = tangents.bent(self.surrogate)
-        if len(self.middle) <= MOST_CLASSES and self.surrogate.bends:
-            self._near(tangents, self.signposts.nearest(tangents.e, kinds), error)
-        else:
-            self._stage(tangents, error, self.surrogate, TOUCHES, tangents.plain)
-            if len(tangents.open(error)) and not self.surrogate.exact:
-                self._stage(tangents, error, self.finer, TOUCHES, tangents.plain)
+        self._stage(tangents, error, self.surrogate, TOUCHES, tangents.plain)
+        if len(tangents.open(error)) and not self.surrogate.exact:
+            self._stage(tangents, error, self.finer, TOUCHES, tangents.plain)
         if len(tangents.open(error)) and self.surrogate.bends:
             self._stage(tangents, error, self.finer, BENT_TOUCHES, bent)
         if len(tangents.open(error)) and not self.finer.exact:
@@ -177,39 +165,16 @@ class PlausibleFrequencies(LikelihoodRegion):
         size = len(self.likelihood.weights) + len(self.middle) ** 2
         for_each_block(work, len(asked), size, BLOCK_ELEMENTS)
 
-    def _near(self, tangents: Tangents, near: Indices, error: float) -> None:
-        """Solve problems by what was found at signposts near them; -1 where there are none."""
-        signposts = self.signposts
-        asked = np.flatnonzero(near >= 0)
-
-        def work(block: slice) -> None:
-            signposts.teach(tangents, asked[block], near[asked[block]], error)
-
-        self._blocks(work, len(asked))
-        for surrogate in (self.finer if self.finer.exact else self.surrogate, self.finer):
-            which = tangents.open(error)
-            which = which[near[which] >= 0]
-            self._stage(tangents, error, surrogate, 1, signposts.move(tangents, near), which)
-
     def _stage(
-        self,
-        tangents: Tangents,
-        error: float,
-        surrogate: Surrogate,
-        touches: int,
-        move: Move,
-        which: Indices | None = None,
+        self, tangents: Tangents, error: float, surrogate: Surrogate, touches: int, move: Move
     ) -> None:
-        """Touch the region for problems, by default all that are open, on all cores."""
-        asked = tangents.open(error) if which is None else which
+        """Touch the region for all problems that are open, on all cores."""
+        asked = tangents.open(error)
 
         def work(block: slice) -> None:
             tangents.solve(surrogate, asked[block], error, touches=touches, move=move)
 
-        self._blocks(work, len(asked))
-
-    def _blocks(self, work: Callable[[slice], None], problems: int) -> None:
-        for_each_block(work, problems, len(self.middle) ** 2 + KEPT, TOUCH_ELEMENTS)
+        for_each_block(work, len(asked), len(self.middle) ** 2 + KEPT, TOUCH_ELEMENTS)
 
     def _exactly(
         self, event: Array, rest: Array, least: Array, precision: float

@@ -204,13 +204,6 @@ class Surrogate:
                 bend += 3 * np.tensordot(_pairs(z), self.fourth, 1)
         return np.asarray(bend)
 
-    def lowest(self, z: Array) -> Array:
-        """(P,) the least share of its likelihood that an input kept has at coordinates z."""
-        low = np.ones(len(z))
-        for part in row_blocks(len(z), len(self.rows), elements=CACHED):
-            low[part] += (z[part] @ self.rows.T).min(axis=1, initial=0.0)
-        return low
-
     def damped(self, z: Array, step: Array) -> Array:
         """(P,) how much of a step leaves each input kept a share of its likelihood."""
         fall = -(step @ self.rows.T) / np.maximum(z @ self.rows.T + 1, TINY)

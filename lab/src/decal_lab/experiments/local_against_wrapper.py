@@ -183,7 +183,7 @@ def rows(cell: Cell, members: Members) -> Iterator[Row]:
         row = dict.fromkeys(("alpha", "coverage", "efficiency"), math.nan)
         try:
             model = decal.Decalibrator(**METHODS[cell.method]).fit(split.logits, split.labels)
-            choice = decal.selection.alpha_for_efficiency(model, split.new_logits, efficiency)
+            choice = decal.choose(model, split.new_logits, width=1 - efficiency)
         except ValueError:
             yield {"level": float(member), **row}
             continue

@@ -138,7 +138,7 @@ class Networks:
             row = dict.fromkeys(("alpha", "coverage", "coverage_hull", "efficiency"), math.nan)
             row["discarded"] = share
             try:
-                choice = decal.selection.alpha_for_efficiency(model, logits[judged], efficiency)
+                choice = decal.choose(model, logits[judged], width=1 - efficiency)
             except ValueError:  # no alpha is that narrow
                 yield row
                 continue

@@ -204,11 +204,11 @@ def from_labels(
                 if cell.method == MARKOV:
                     alpha = alpha_by_markov(model, held_out, delta, rng)
                 else:
-                    alpha = decal.selection.alpha_for_distribution(
+                    alpha = decal.choose(
                         model,
                         held_out.logits,
                         held_out.labels,
-                        delta,
+                        hold=1 - delta,
                         confidence=CONFIDENCES[form],
                         seed=cell.seed,
                     ).alpha
@@ -227,8 +227,12 @@ def from_distributions(
         if cell.method in SCORES:
             outcome = of_conformal_balls(model, choose, new, cell.method, delta)
         else:
-            choice = decal.selection.alpha_for_coverage(
-                model, choose.logits, choose.truth, 1 - delta, guaranteed=True
+            choice = decal.choose(
+                model,
+                choose.logits,
+                coverage=1 - delta,
+                distributions=choose.truth,
+                guaranteed=True,
             )
             credal = model.predict(new.logits, alpha=choice)
             covered = decal.metrics.coverage(credal, new.truth)
@@ -256,11 +260,11 @@ def simulate(cell: Cell, sizes: Sequence[int], rounds: int) -> Iterator[Row]:
         kinds, drawn = world.draw((rounds, n), rng)
         missed, alphas = np.empty(rounds), np.empty(rounds)
         for i in range(rounds):
-            alphas[i] = decal.selection.alpha_for_distribution(
+            alphas[i] = decal.choose(
                 model,
                 world.logits[kinds[i]],
                 drawn[i],
-                delta,
+                hold=1 - delta,
                 confidence=confidence,
                 threshold=world.threshold,
             ).alpha

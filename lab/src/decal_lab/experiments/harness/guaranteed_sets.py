@@ -1,6 +1,6 @@
 """Credal sets with a guarantee, each as coverage and efficiency on new inputs.
 
-From labels, by `alpha_for_distribution` or by the simpler bound of Markov and Jensen; from known
+From labels, by `decal.choose` or by the simpler bound of Markov and Jensen; from known
 distributions, by split conformal prediction with several scores, among them the balls of Javanmardi
 et al. (2024).
 """
@@ -103,7 +103,7 @@ def alpha_by_markov(
 ) -> float:
     """The alpha of Markov's and Jensen's inequalities: weights (l - s)+ / (b - s), on average.
 
-    The threshold s is planned on three tenths of the rows, as in `alpha_for_distribution`.
+    The threshold s is planned on three tenths of the rows, as for `hold`.
     """
     (local,) = (d for d in model.directions if isinstance(d, decal.Local))
     center, _ = centers(model, held_out.logits)

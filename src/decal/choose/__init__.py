@@ -1,0 +1,347 @@
+"""A wish in, a promise out: alpha for a reason, and which rows a person should check.
+
+`choose` finds the alpha that grants a wish, and says what it promises; `triage` finds the rows to
+hand over. Both rest on one property: predictions are nested, that is, a smaller alpha never removes
+a distribution from a credal set, nor a class from a decision set. As `decal.choose` is the
+function, import what else is here by ``from decal.choose import …``. May import from `_base`, `io`,
+`credal`, `directions`, `decalibrator` and `evaluate`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from decal._base.checks import check_alpha, check_choice, require_one
+from decal._base.errors import InputError, Setting, Words
+from decal._base.inputs import inputs_of
+from decal.choose._doubt_scores import FLOOR, DoubtScores, Trial
+from decal.choose._handover import Triage, TriageOutcome, triage
+from decal.choose._hold import entropy_from_annotations, for_hold, shares
+from decal.choose._miss import NOTHING_EXCLUDED, PER_CLASS, for_miss, for_miss_per_class
+from decal.choose._order import SEARCH_LEVELS, largest_alpha, needed
+from decal.choose._path import AlphaPath, path
+from decal.choose._plausibility import (
+    Predictor,
+    alpha_at,
+    alpha_from_confidence,
+    complement,
+    confidence_from_alpha,
+    contour_levels,
+    distributions_inside,
+    plausibility,
+)
+from decal.choose._promises import Choice, Promise, one_wish
+from decal.evaluate import metrics
+
+__all__ = [
+    "FLOOR",
+    "PER_CLASS",
+    "AlphaPath",
+    "Choice",
+    "DoubtScores",
+    "Predictor",
+    "Promise",
+    "Triage",
+    "TriageOutcome",
+    "Trial",
+    "alpha_from_confidence",
+    "choose",
+    "confidence_from_alpha",
+    "contour_levels",
+    "entropy_from_annotations",
+    "path",
+    "plausibility",
+    "shares",
+    "triage",
+]
+
+WIDTH_TOLERANCE = 1e-6
+"""How far the mean width found may be from the one wanted."""
+
+WISHES_OF = {
+    "per": ("miss",),
+    "groups": ("miss", "hold"),
+    "distributions": ("coverage",),
+    "annotations": ("coverage",),
+    "guaranteed": ("coverage",),
+    "confidence": ("hold",),
+    "entropy": ("hold",),
+    "threshold": ("hold",),
+}
+"""The wishes that each option goes with."""
+
+
+def choose(
+    model: Predictor,
+    logits: Any,
+    labels: Any = None,
+    *,
+    miss: float | None = None,
+    width: float | None = None,
+    hold: float | None = None,
+    coverage: float | None = None,
+    per: str | None = None,
+    groups: Any = None,
+    rule: str = "e_admissible",
+    distributions: Any = None,
+    annotations: Any = None,
+    guaranteed: bool = False,
+    atol: float = 5e-4,
+    confidence: float | None = None,
+    entropy: float = 0.0,
+    threshold: float | None = None,
+    seed: int = 0,
+) -> Choice:
+    """The alpha that grants one wish: a miss rate, a width, or a share of distributions held.
+
+    **miss**: the true label of a new input is outside the kept classes with probability `miss` at
+    most, guaranteed. The alpha is the largest at which (misses + 1) / (n + 1) <= miss on n held-out
+    rows; a miss is a label outside the decision set of its credal set. With `groups`, in each group
+    of inputs; with per="class", for the inputs of each class, which then has an alpha of its own.
+
+    **width**: the intervals of these rows have this mean width. Labels are not needed.
+
+    **hold**: the local set of a new input, KL(q || c) <= -log alpha, holds the whole distribution
+    that its label is drawn from with probability `hold` at least, guaranteed by one label for each
+    of n held-out rows. With `confidence`, so large a share of new inputs with that probability over
+    the rows. The true distributions are never seen.
+
+    **coverage**: the largest alpha at which the sets of this share of rows hold their known
+    distributions. With `guaranteed`, the set of a new input with this probability.
+
+    Parameters
+    ----------
+    model : Decalibrator
+        Fitted on other rows. For `hold`, with likelihood="mean" and `decal.Local` with a positive
+        `mix` among its directions; others only widen the box.
+    logits : (n, K) array
+        Held-out inputs, used neither for training nor to fit the model; or, but for `hold`, a
+        `decal.llm.LabelMasses`.
+    labels : (n,) integers
+        Their labels, for `miss` and `hold`.
+    miss, width, hold, coverage : float
+        The wish, in [0, 1]: exactly one of them.
+    per : str, optional
+        "class": `miss` holds for every class. Sets are larger, and a class with fewer than
+        1 / miss - 1 rows is in every set: nothing less can be guaranteed.
+    groups : (n,) integers or text, optional
+        A group for every input: any function of the *input*, such as the predicted class. An alpha
+        is chosen for each, and the promise (`miss` or `hold`) holds within each.
+    rule : str
+        Which classes are kept, for `miss`: "e_admissible" those that can be the most probable,
+        "interval_dominance" those not dominated ("maximality" is that here). The former's sets are
+        smaller, so what it promises holds for the latter too.
+    distributions : (n, K) array, optional
+        The true distributions, for `coverage`.
+    annotations : (n, A) integers, optional
+        Labels by up to A annotators, -1 where one gave none: their `shares` instead of
+        distributions, for `coverage`. Shares of a few vary more than the distribution that they are
+        drawn from, so that the sets are wider than they need to be.
+    guaranteed : bool
+        Whether `coverage` is to hold for new inputs, on average over such rows, rather than for
+        these.
+    atol : float
+        Tolerance of `coverage` on every bound, as in `decal.metrics.coverage`.
+    confidence : float, optional
+        In [0, 1], for `hold`: wanted for the rows at hand rather than on average over such rows.
+    entropy : float
+        For `hold`: a lower bound, known beforehand, of the mean entropy of the true distributions,
+        in nats, for instance by `entropy_from_annotations`. Needs `confidence`, and constant
+        budgets (no `by_entropy`). The better of two bounds is taken, each with half the error.
+    threshold : float, optional
+        For `hold`: losses in nats, times the factor of the input with `by_entropy`, up to which a
+        class counts as expected. By default it is planned on three tenths of the rows (at most
+        2000), drawn at random, and alpha is chosen on the rest. A number fixed beforehand saves
+        these.
+    seed : int
+        Of the random order of the rows, for `hold`.
+
+    Returns
+    -------
+    Choice
+        Stands for its alpha, predicts and decides, and prints its promise. Where rows are too few,
+        or labels too surprising, nothing can be excluded: alpha is 0, and a note says so. If even
+        alpha = 1 misses few enough, it is 1: the sets cannot be made smaller.
+
+    Raises
+    ------
+    InputError
+        If no alpha grants the wish; the message tells the range. With reference="model" even
+        alpha = 1 may leave intervals; with likelihood="sum" and many examples, the smallest
+        positive alpha is still far from vacuous.
+
+    Warns
+    -----
+    FitWarning
+        With per="class", if classes have too few rows, or none; it names them.
+
+    See Also
+    --------
+    decal.choose.path : What every alpha would give, without a guarantee.
+    decal.choose.plausibility : The score that `miss` and `coverage` are order statistics of.
+    decal.choose.triage : Which rows a person should check.
+
+    Notes
+    -----
+    *Why it holds.* If the n rows and a new one are exchangeable (for instance independent draws
+    from one distribution), given the fitted model: sets are nested, so misses only grow with alpha.
+    Take the largest alpha with at most miss (n + 1) misses among all n + 1 rows: it is no smaller
+    than the one chosen, it does not depend on which of them is the new one, and so each is equally
+    likely to be a miss. This is conformal risk control (Angelopoulos, Bates, Fisch, Lei and
+    Schuster, 2022, theorem 1), or split conformal prediction (Papadopoulos, Proedrou, Vovk and
+    Gammerman, 2002) with the plausibility as the score. No assumption on the model, for every n.
+    Within a class whose own rows choose its alpha, the argument is the same. For `hold`, the page
+    "Choosing alpha" has the proof.
+
+    *What it does not say.* The probability is over both the n rows and the new one: for the n given
+    ones, the miss rate of new inputs varies around it by about sqrt(miss / n). It is an average
+    over all inputs, not a promise for a class, a group or one input, unless asked for; a note names
+    a class that is missed much more often. `miss` is about labels in decision sets, not about
+    distributions in credal sets. `hold` is about the distribution that *these labels* are drawn
+    from: if people would disagree where one source of labels does not, it is not about people; and
+    one label cannot tell a wrong prediction from an unlikely label, so that sets are wide where
+    labels are noisy. All of it is void if the model was fitted (or trained) on these rows, or if
+    the wish is picked after looking.
+
+    *Time.* At most 29 predictions for each alpha, most of them of few rows: rows that are inside at
+    an alpha known to be too large, or outside at one known to be small enough, are not predicted
+    again. Widths are met within 1e-6. `hold` takes O(n K) and some forty evaluations of weights.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> rng = np.random.default_rng(0)
+    >>> logits = rng.normal(size=(400, 3))
+    >>> labels = (logits + rng.gumbel(size=(400, 3))).argmax(axis=1)
+    >>> d = decal.decalibrate(logits[:200], labels[:200], alpha=0.9, directions=("class",))
+    >>> choice = decal.choose(d, logits[200:], labels[200:], miss=0.1)
+    >>> choice
+    Choice: alpha 0.930..., miss 0.0950 on 200 rows, wanted at most 0.1
+      The true label is outside the kept classes for at most 1 new input in 10; guaranteed, by 200
+      rows.
+    >>> choice.decide([[2.0, 0.0, 0.0]])
+    array([[ True, False, False]])
+    """
+    wish, wanted = one_wish(miss=miss, width=width, hold=hold, coverage=coverage)
+    target = check_alpha(wanted, wish)
+    given = {
+        "per": per,
+        "groups": groups,
+        "distributions": distributions,
+        "annotations": annotations,
+        "guaranteed": guaranteed or None,
+        "confidence": confidence,
+        "entropy": entropy or None,
+        "threshold": threshold,
+    }
+    for name, value in given.items():
+        if value is not None and wish not in WISHES_OF[name]:
+            raise InputError(name, f"go with {' or '.join(WISHES_OF[name])}", wish)
+    if wish in ("miss", "hold") and labels is None:
+        raise InputError("labels", f"be given with {wish}", "None")
+    if wish == "width":
+        return _for_width(model, logits, target)
+    if wish == "coverage":
+        known = {"distributions": distributions, "annotations": annotations}
+        return _for_coverage(model, logits, target, known, atol=atol, guaranteed=guaranteed)
+    if wish == "hold":
+        return for_hold(
+            model,
+            logits,
+            labels,
+            target,
+            confidence=confidence,
+            entropy=entropy,
+            threshold=threshold,
+            groups=groups,
+            seed=seed,
+        )
+    if per is None:
+        return for_miss(model, logits, labels, target, rule, groups)
+    check_choice(per, "per", ("class",))
+    if groups is not None:
+        raise InputError("groups", "be left out with per='class'", "both")
+    return for_miss_per_class(model, logits, labels, target, rule)
+
+
+def _for_width(model: Predictor, logits: Any, width: float) -> Choice:
+    """The alpha at which the mean width on these logits is the one wanted, by bisection."""
+    z, wanted = inputs_of(model, logits), complement(width)
+
+    def efficiency(alpha: float) -> float:
+        return metrics.efficiency(model.predict(z, alpha=alpha))
+
+    def choice(alpha: float, found: float) -> Choice:
+        return Choice(alpha, 1 - found, Promise("width", width, len(z), guaranteed=False), model)
+
+    narrow, wide = 0, SEARCH_LEVELS
+    most, least = efficiency(1.0), efficiency(0.0)
+    for alpha, found in ((1.0, most), (0.0, least)):
+        if abs(found - wanted) <= WIDTH_TOLERANCE:
+            return choice(alpha, found)
+    if not least < wanted < most:
+        rule = (
+            f"lie between {1 - most:.6g}, the mean width of alpha = 1, and {1 - least:.6g}, "
+            "that of alpha = 0"
+        )
+        reaches: Words = ("A model with ", Setting("reference", "best"), " reaches 0.")
+        raise InputError("width", rule, f"{width:g}", reaches if wanted > most else "")
+    while wide - narrow > 1:
+        middle = (narrow + wide) // 2
+        alpha = alpha_at(middle, SEARCH_LEVELS)
+        found = efficiency(alpha)
+        if abs(found - wanted) <= WIDTH_TOLERANCE:
+            return choice(alpha, found)
+        if found > wanted:
+            narrow, most = middle, found
+        else:
+            wide, least = middle, found
+    below, above = alpha_at(wide, SEARCH_LEVELS), alpha_at(narrow, SEARCH_LEVELS)
+    fact = (
+        f"{width:g}, between {1 - least:.6g} of alpha = {below:.6g} and {1 - most:.6g} of the next "
+        f"level, {above:.6g}"
+    )
+    smooth: Words = ("A model with ", Setting("likelihood", "mean"), " has no such gap.")
+    raise InputError("width", "be that of some alpha", fact, smooth if below == 0 else "")
+
+
+def _for_coverage(
+    model: Predictor,
+    logits: Any,
+    coverage: float,
+    known: dict[str, Any],
+    *,
+    atol: float,
+    guaranteed: bool,
+) -> Choice:
+    """The largest alpha at which the sets of enough rows hold their distributions.
+
+    Guaranteed, they are enough if a new row is counted as one that is not covered.
+    """
+    z = inputs_of(model, logits, **known)
+    require_one(**known)
+    distributions = known["distributions"]
+    if distributions is None:
+        distributions = shares(known["annotations"], z.shape[1])
+    inside = distributions_inside(model, z, distributions, atol)
+    n = len(z)
+    rows = np.arange(n)
+
+    def choice(alpha: float, missed: int, *notes: str) -> Choice:
+        promise = Promise("coverage", coverage, n, notes=notes, guaranteed=guaranteed)
+        return Choice(alpha, (n - missed) / n, promise, model)
+
+    found = largest_alpha(inside, rows, n - needed(coverage, n + 1 if guaranteed else n))
+    if found is not None:
+        return choice(*found, *([NOTHING_EXCLUDED] if found[0] == 0 else []))
+    most = float(inside(rows, 0.0).mean())
+    if guaranteed and most == 1:
+        return choice(0.0, 0, f"{n} are too few for {coverage:g}, nothing is excluded")
+    raise InputError(
+        "coverage",
+        f"be at most {most:.6g}, that of alpha = 0",
+        f"{coverage:g}",
+        "What this model may move cannot reach the other distributions.",
+    )

@@ -1,0 +1,269 @@
+"""A guarantee for whole distributions, from labels alone: local sets that hold the truth.
+
+Every label gets a weight w_b, which falls with the budget b = -log alpha, such that
+KL(p || c) > b implies E[w_b | input] >= 1, whatever p is (`_surprises`). So a new input is missed
+with probability E[w_b] at most, for every fixed b. The budget taken is the least with
+w_b(1) + ... + w_b(n) + W_b <= delta (n + 1), where W_b is the largest possible weight. The least
+budget with w_b(1) + ... + w_b(n + 1) <= delta (n + 1) is no larger and treats all n + 1 examples
+alike, so there the mean of w_b(n + 1) is delta at most; and weights fall with b. This is conformal
+risk control (Angelopoulos, Bates, Fisch, Lei and Schuster, 2022). The budget taken does not depend
+on the new label, so the implication above may be used at it. With confidence, budgets are tested
+from large to small, each by a bet against a mean weight of delta or more, until one fails.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.checks import (
+    check_alpha,
+    check_annotations,
+    check_count,
+    check_labels,
+    check_tolerance,
+)
+from decal._base.data_frames import require_same_order
+from decal._base.errors import InputError, Setting
+from decal._base.inputs import require_possible_labels
+from decal._base.numerics import Array, Logits
+from decal.choose._plausibility import Indices, complement
+from decal.choose._promises import Choice, Promise, in_groups
+from decal.choose._surprises import (
+    Losses,
+    least_budget,
+    least_budget_of_mean,
+    least_budget_with_confidence,
+    mean_is_below,
+    planned_threshold,
+)
+from decal.decalibrator import Decalibrator, require_decalibrator
+from decal.directions import Inputs, Local
+
+PLANNING_SHARE = 0.3
+PLANNING_ROWS = 2000
+"""Share of the examples that a threshold is chosen on, and how many at most."""
+
+ROUNDING = 1e-12
+"""By how much a budget is rounded up, so that the rounded alpha never stands for less."""
+
+ENTROPIES_TESTED = 1000
+"""Rates of disagreement that are tested, in equal steps from 0 to 1."""
+
+
+def for_hold(
+    model: Any,
+    logits: Any,
+    labels: Any,
+    hold: float,
+    *,
+    confidence: Any,
+    entropy: float,
+    threshold: float | None,
+    groups: Any,
+    seed: int,
+) -> Choice:
+    """A large alpha whose local sets hold the true distributions of this share of new inputs."""
+    require_decalibrator(model)
+    local = _local_of(model)
+    require_same_order(logits=logits, labels=labels, groups=groups)
+    z = model._new_inputs(logits, empty=False)
+    y = check_labels(labels, rows=len(z), classes=z.shape[1], names=model.classes)
+    require_possible_labels(z, y, probabilities=model.probabilities, floor=model.floor)
+    if confidence is not None:
+        confidence = check_alpha(confidence, "confidence")
+    delta, error = complement(hold), None if confidence is None else 1 - confidence
+    entropy = check_tolerance(entropy, "entropy")
+    if entropy and (error is None or local.by_entropy is not None):
+        fact = "no confidence" if error is None else f"by_entropy={local.by_entropy:g}"
+        rule = "be 0 unless there is a confidence and no by_entropy"
+        raise InputError("entropy", rule, f"{entropy:g} with {fact}")
+    losses = _losses(model, local, z, y)
+    if threshold is not None:
+        threshold = check_tolerance(threshold, "threshold")
+        if threshold >= losses.vacuous_budget:
+            rule = f"be less than {losses.vacuous_budget:.6g}, where nothing is excluded"
+            raise InputError("threshold", rule, f"{threshold:g}")
+    rng = np.random.default_rng(check_count(seed, "seed", least=0))
+
+    def choose(rows: Indices) -> Choice:
+        rows = rng.permutation(rows)
+        if threshold is None:
+            used = min(int(PLANNING_SHARE * len(rows)), PLANNING_ROWS)
+            planning, rest = losses[rows[:used]], losses[rows[used:]]
+            planned = _planned(planning, delta, len(rest), error)
+        else:
+            planned, rest = threshold, losses[rows]
+        budget, bound, note = _least_budget(rest, planned, delta, error, entropy)
+        promise = Promise(
+            "hold", hold, len(rest), notes=(note,) if note else (), confidence=confidence
+        )
+        return Choice(alpha_of_budget(budget), complement(bound), promise, model)
+
+    return in_groups(choose, groups, len(z))
+
+
+def _planned(losses: Losses, delta: float, examples: int, error: float | None) -> float:
+    if not len(losses):
+        return losses.vacuous_budget / 4
+    return planned_threshold(losses, delta, examples=examples, error=error)
+
+
+def _least_budget(
+    losses: Losses, threshold: float, delta: float, error: float | None, entropy: float
+) -> tuple[float, float, str]:
+    """The budget, the bound of the share of misses there, and a note if nothing is excluded.
+
+    On examples that neither the model nor the threshold has seen.
+    """
+    if delta == 1:
+        return 0.0, 1.0, ""
+    if error is None:
+        found = least_budget(losses, threshold, delta)
+    elif not entropy:
+        found = least_budget_with_confidence(losses, threshold, delta, error)
+    else:
+        both = (
+            least_budget_with_confidence(losses, threshold, delta, error / 2),
+            least_budget_of_mean(losses, entropy, delta, error / 2),
+        )
+        found = min((bound for bound in both if bound is not None), default=None)
+    if found is None or found[0] >= losses.vacuous_budget:
+        n = len(losses)
+        few = delta * (n + 1) < 1 or error is not None
+        why = f"{n} are too few" if few else "labels are too surprising"
+        return math.inf, 0.0, f"{why} for {complement(delta):g}, nothing is excluded"
+    return *found, ""
+
+
+def alpha_of_budget(budget: float) -> float:
+    """The largest alpha we can write whose budget, -log alpha, is at least this one."""
+    wanted = budget * (1 + ROUNDING)
+    alpha = math.exp(-wanted)
+    while alpha > 0 and -math.log(alpha) < wanted:
+        alpha = math.nextafter(alpha, 0.0)
+    return alpha
+
+
+def _local_of(model: Decalibrator) -> Local:
+    """The local direction of a model; InputError if its sets can have no guarantee."""
+    local = next((d for d in model.directions if isinstance(d, Local)), None)
+    remedy = "Fit it with directions=[decal.Local(mix=0.001)]."
+    if local is None:
+        names = ", ".join(repr(d.name) for d in model.directions)
+        raise InputError("model", "have local sets", f"the directions {names}", remedy)
+    if not local.mix:
+        rule = "mix equal probabilities into its predictions, so that losses are bounded"
+        raise InputError("model", rule, "mix=0", remedy)
+    if model.likelihood != "mean":
+        fact = f"{model.likelihood!r}, whose budgets are for all examples together"
+        raise InputError("model", ("have ", Setting("likelihood", "mean")), fact)
+    return local
+
+
+def _losses(model: Decalibrator, local: Local, z: Logits, y: NDArray[np.intp]) -> Losses:
+    reference = model.reference_model
+    reference.require_rivals(z)
+    inputs = Inputs(reference.scaled(z), reference.center, joint=False)
+    of_classes, factor = local.losses(inputs)
+    largest, least = local.largest_loss(z.shape[1]), local.least_factor()
+    # Round-off must not lift a loss above the largest one.
+    return Losses(
+        np.where(of_classes < np.inf, np.minimum(of_classes, largest), np.inf),
+        y,
+        factor,
+        largest,
+        least,
+    )
+
+
+# What people said
+
+
+def shares(annotations: Any, classes: int) -> Array:
+    """(n, K) the share of each class among every row's labels.
+
+    Parameters
+    ----------
+    annotations : (n, A) integers
+        Labels 0..K-1 by up to A annotators; -1 where one gave none.
+    classes : int
+        Their number K.
+
+    Examples
+    --------
+    >>> from decal.choose import shares
+    >>> shares([[0, 0, 1, 2], [1, 1, -1, -1]], 3)
+    array([[0.5 , 0.25, 0.25],
+           [0.  , 1.  , 0.  ]])
+    """
+    votes, K = check_annotations(annotations, check_count(classes, "classes", least=2))
+    given = votes >= 0
+    cells = (np.arange(len(votes))[:, None] * K + votes)[given]
+    counts = np.bincount(cells, minlength=len(votes) * K).reshape(-1, K)
+    return np.asarray(counts / given.sum(axis=1, keepdims=True))
+
+
+def entropy_from_annotations(annotations: Any, *, confidence: Any = 0.95, seed: int = 0) -> float:
+    """A lower bound of the mean entropy of the distributions that annotators draw labels from.
+
+    With probability `confidence` over the annotated inputs, the mean entropy of the true
+    distributions is at least this. For `decal.choose` with `hold` and `entropy`, whose promise then
+    holds unless one of the two errs: the probabilities of that add up.
+
+    *Why.* Two annotators of an input disagree with probability g = 1 - sum_k p_k^2, and the entropy
+    is at least the broken line in g through the points (1 - 1/k, log k) of k equal probabilities
+    (Harremoës and Topsøe, 2001). The line is convex, so the bound holds for the means of both, and
+    it rises, so a lower bound of the mean disagreement will do: the largest one, in steps of 0.001,
+    that a bet supports, as for `hold`.
+
+    Parameters
+    ----------
+    annotations : (n, A) integers
+        Labels 0..K-1 by up to A annotators, -1 where one gave none; two or more in every row. They
+        must be independent draws given the input.
+    confidence : float
+        In [0, 1].
+    seed : int
+        Of the random order of the examples.
+
+    Returns
+    -------
+    float
+        In nats. 0 if nothing can be said.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decal.choose import entropy_from_annotations
+    >>> votes = np.random.default_rng(0).integers(0, 2, size=(500, 2))  # entropy log 2 = 0.693
+    >>> entropy_from_annotations(votes)
+    0.61...
+    """
+    array = np.asarray(annotations)
+    classes = int(array.max(initial=1)) + 1 if array.dtype.kind in "iu" else 2
+    votes, _ = check_annotations(annotations, max(classes, 2))
+    error = 1 - check_alpha(confidence, "confidence")
+    given = (votes >= 0).sum(axis=1)
+    if (given < 2).any():
+        row = int((given < 2).argmax())
+        raise InputError(
+            "annotations",
+            "have two labels or more in every row",
+            f"{given[row]} in row {row}",
+            "Leave such rows out.",
+        )
+    counts = np.stack([(votes == k).sum(axis=1) for k in range(max(classes, 2))], axis=1)
+    agreeing = (counts * (counts - 1)).sum(axis=1) / (given * (given - 1))
+    agreeing = np.random.default_rng(check_count(seed, "seed", least=0)).permutation(agreeing)
+    rate = 0.0
+    for step in range(1, ENTROPIES_TESTED):
+        if not mean_is_below(agreeing, 1 - step / ENTROPIES_TESTED, most=1.0, error=error):
+            break
+        rate = step / ENTROPIES_TESTED
+    k = np.arange(1, max(classes, 2))
+    rise = k * (k + 1) * np.log1p(1 / k)  # of the line between k and k + 1 equal probabilities
+    return float(np.max(np.log(k) + rise * (rate - (1 - 1 / k)), initial=0.0))

@@ -1,0 +1,94 @@
+"""Order statistics: the alpha, or the threshold, that leaves out so many of n rows and no more.
+
+If n rows and a new one are exchangeable, the score of the new one is among the k smallest of all
+n + 1 with probability k / (n + 1), which is at most a rate if k = `allowed(rate, n)`. Miss rates,
+guaranteed coverages, budgets and slip rates are this one statement about different scores: the
+plausibility of a label or a distribution (`largest_alpha`), or the doubt about a prediction
+(`share_threshold`, `slip_threshold`).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from decal._base.numerics import Array
+from decal.choose._plausibility import Indices, Inside, Mask, alpha_at
+
+SEARCH_LEVELS = 1 << 26
+"""Steps from alpha = 1 to 0 that a search tells apart: 3e-7 of the budget each, 26 predictions."""
+
+GREATEST = float(np.finfo(np.float64).max)
+"""What an infinite doubt counts as, so that there is a threshold above it."""
+
+
+def allowed(rate: float, rows: int) -> int:
+    """The largest k with k / (rows + 1) <= rate."""
+    k = math.ceil(rate * (rows + 1))
+    while k / (rows + 1) > rate:  # at most twice
+        k -= 1
+    return k
+
+
+def needed(share: float, rows: int) -> int:
+    """The smallest k with k / rows >= share."""
+    k = math.floor(share * rows)
+    while k / rows < share:  # at most twice
+        k += 1
+    return k
+
+
+def largest_alpha(inside: Inside, rows: Indices, outside: int) -> tuple[float, int] | None:
+    """The largest alpha at which at most so many rows are outside, and how many are.
+
+    It is the order statistic number `outside` + 1 of their plausibilities. None if there is none.
+
+    Sets are nested: a row inside at a narrow level is inside at all wider ones, and a row outside
+    at a wide level is outside at all narrower ones. Only the rows in between are asked again.
+    """
+    if outside < 0:
+        return None
+    undecided = rows[~inside(rows, 1.0)]
+    if len(undecided) <= outside:
+        return 1.0, len(undecided)
+    now = inside(undecided, 0.0)
+    lost, undecided = int((~now).sum()), undecided[now]  # outside at the wide level
+    if lost > outside:
+        return None
+    narrow, wide = 0, SEARCH_LEVELS
+    while wide - narrow > 1:
+        middle = (narrow + wide) // 2
+        now = inside(undecided, alpha_at(middle, SEARCH_LEVELS))
+        missed = lost + int((~now).sum())
+        if missed <= outside:
+            wide, lost, undecided = middle, missed, undecided[now]
+        else:
+            narrow, undecided = middle, undecided[~now]
+    return alpha_at(wide, SEARCH_LEVELS), lost
+
+
+def share_threshold(doubts: Array, share: float) -> float:
+    """The threshold that a new row's doubt reaches with probability `share` at most.
+
+    Reached by what exceeds the k-th largest of n doubts, k <= share (n + 1).
+    """
+    k = allowed(share, len(doubts))
+    if k > len(doubts):
+        return -math.inf
+    if k == 0:
+        return math.inf
+    return math.nextafter(min(float(np.sort(doubts)[-k]), GREATEST), math.inf)
+
+
+def slip_threshold(doubts: Array, wrong: Mask, rate: float) -> float:
+    """The threshold below which a new row is wrong with probability `rate` at most.
+
+    The largest with (slips + 1) / (n + 1) <= rate: the k-th smallest doubt about a wrong row, with
+    k <= rate (n + 1).
+    """
+    k = allowed(rate, len(doubts))
+    if k == 0:
+        return -math.inf
+    slips = np.sort(doubts[wrong])
+    return min(float(slips[k - 1]), GREATEST) if k <= len(slips) else math.inf

@@ -1,0 +1,247 @@
+"""Plausibility: the largest alpha at which a distribution, or a label, is still inside.
+
+A smaller alpha never removes a distribution from a credal set, nor a class from a decision set.
+"Still inside" is therefore monotone in alpha, and bisection finds where it ends for every row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.checks import (
+    check_alpha,
+    check_choice,
+    check_count,
+    check_distributions,
+    check_labels,
+    check_tolerance,
+    require_one,
+)
+from decal._base.inputs import inputs_of
+from decal._base.numerics import Array
+from decal.credal import SET_RULES, CredalSet
+
+Mask = NDArray[np.bool_]
+Indices = NDArray[np.intp]
+Inside = Callable[[Indices, float], Mask]
+"""Which of the given rows are inside their set at a given alpha."""
+
+LEAST_BUDGET, GREATEST_BUDGET = 1e-6, 744.0
+"""Range of budgets, -log alpha, in which alphas are searched besides 1 and 0: exp(-744) is about
+the smallest positive float, and nearer to 1 the losses of very confident models drown in round-off.
+"""
+
+CONTOUR_LEVELS = 1 << 12
+"""Steps from 1 to 0 that a plausibility can take: 0.5 % of the budget each, 12 predictions."""
+
+
+class Predictor(Protocol):
+    """A model that predicts credal sets at any alpha, wider ones for smaller alphas."""
+
+    def predict(self, logits: Any, *, alpha: Any = None) -> CredalSet:
+        """The credal sets of (n, K) logits."""
+
+
+def plausibility(
+    model: Predictor,
+    logits: Any,
+    *,
+    distributions: Any = None,
+    labels: Any = None,
+    rule: str = "e_admissible",
+    atol: float = 5e-4,
+) -> Array:
+    """(n,) the largest alpha at which a distribution, or a label, is still inside: 1 to 0.
+
+    The credal sets of an input are nested, so they are the level sets of a function: the
+    possibility contour. For every alpha in `contour_levels()`, a row's distribution is in its
+    credal set (or its label in its decision set) exactly if its plausibility is at least alpha.
+
+    Parameters
+    ----------
+    model : Decalibrator
+        A fitted one.
+    logits : (n, K) array
+        Inputs.
+    distributions : (n, K) array, optional
+        One for each row: how plausible is it?
+    labels : (n,) integers, optional
+        One class for each row, instead of distributions: how plausible is it that this is the most
+        probable class (or with another rule, that it is not dominated)?
+    rule : str
+        "e_admissible", "interval_dominance" or "maximality"; for labels only.
+    atol : float
+        Tolerance on every bound; for distributions only.
+
+    Returns
+    -------
+    (n,) array
+        Rounded down to one of the 4097 alphas of `contour_levels()`: the next one has a budget,
+        -log alpha, that is 0.5 % less, so the alpha returned is less than 0.0019 too small. 1 if
+        inside at alpha = 1; 0 if outside at every positive alpha.
+
+    See Also
+    --------
+    contour_levels : The alphas that it tells apart.
+    decal.choose : One alpha for all rows.
+
+    Notes
+    -----
+    Bisection of all rows at once, in which rows that ask for the same alpha share a prediction:
+    every row is predicted at most 13 times, and no alpha is solved for twice.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> from decal.choose import plausibility
+    >>> logits = np.array([[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]])
+    >>> d = decal.decalibrate(logits, [0, 0, 1, 1], alpha=0.9, directions=("class",))
+    >>> plausibility(d, logits, labels=[0, 1, 0, 1]).round(2)
+    array([1.  , 0.92, 0.95, 1.  ])
+    """
+    z = inputs_of(model, logits, labels=labels, distributions=distributions)
+    require_one(distributions=distributions, labels=labels)
+    if labels is None:
+        inside = distributions_inside(model, z, distributions, atol)
+    else:
+        inside = labels_inside(model, z, labels, rule)
+    every = np.arange(len(z))
+    # A row is outside at level `narrow` and taken to be inside at level `wide`.
+    narrow, wide = np.zeros(len(z), dtype=np.intp), np.full(len(z), CONTOUR_LEVELS)
+    wide[inside(every, 1.0)] = 0
+    while (wide - narrow > 1).any():
+        middle = (narrow + wide) // 2
+        rows = every[wide - narrow > 1]
+        rows = rows[np.argsort(middle[rows], kind="stable")]
+        for group in np.split(rows, np.flatnonzero(np.diff(middle[rows])) + 1):
+            now = inside(group, alpha_at(middle[group[0]], CONTOUR_LEVELS))
+            wide[group[now]] = middle[group[0]]
+            narrow[group[~now]] = middle[group[0]]
+    return np.asarray(contour_levels()[wide])
+
+
+def contour_levels() -> Array:
+    """(4097,) the alphas that `plausibility` tells apart, from 1 down to 0.
+
+    Between these two, the budget -log alpha runs from 1e-6 to 744 in equal ratios.
+    """
+    return np.array([alpha_at(step, CONTOUR_LEVELS) for step in range(CONTOUR_LEVELS + 1)])
+
+
+def alpha_at(step: int, steps: int) -> float:
+    """Alpha after `step` of `steps` steps from 1 to 0; in between, budgets grow in equal ratios."""
+    if step == 0:
+        return 1.0
+    if step == steps:
+        return 0.0
+    return math.exp(-LEAST_BUDGET * (GREATEST_BUDGET / LEAST_BUDGET) ** ((step - 1) / (steps - 2)))
+
+
+def complement(share: float) -> float:
+    """1 - share in decimals, as one writes it: 0.2 for 0.8, not 0.19999999999999996."""
+    return float(1 - Decimal(repr(float(share))))
+
+
+def distributions_inside(model: Predictor, z: Any, distributions: Any, atol: float) -> Inside:
+    """The question whether the credal set of a row contains its distribution."""
+    names, atol = getattr(model, "classes", None), check_tolerance(atol, "atol")
+    p = check_distributions(distributions, shape=shape_of(z), names=names)
+
+    def inside(rows: Indices, alpha: float) -> Mask:
+        return model.predict(z[rows], alpha=alpha).contains(p[rows], atol=atol)
+
+    return inside
+
+
+def labels_inside(model: Predictor, z: Any, labels: Any, rule: str) -> Inside:
+    """The question whether the decision set of a row contains its label."""
+    y = label_numbers(model, labels, z)
+    check_choice(rule, "rule", SET_RULES)
+
+    def inside(rows: Indices, alpha: float) -> Mask:
+        kept = kept_classes(model.predict(z[rows], alpha=alpha), rule)
+        return np.asarray(kept[np.arange(len(rows)), y[rows]])
+
+    return inside
+
+
+def label_numbers(model: Predictor, labels: Any, z: Any) -> Indices:
+    """(n,) labels as numbers of columns."""
+    names = getattr(model, "classes", None)
+    return check_labels(labels, rows=len(z), classes=z.shape[1], names=names)
+
+
+def kept_classes(credal: CredalSet, rule: str) -> Mask:
+    """(n, K) the classes in every decision set."""
+    return credal.decide(rule).astype(bool, copy=False)
+
+
+def shape_of(z: Any) -> tuple[int, int]:
+    """(n, K) of checked logits."""
+    return z.shape[0], z.shape[1]
+
+
+# By statistical theory
+
+
+def alpha_from_confidence(level: Any, df: int = 1) -> float:
+    """The alpha at which, with likelihood="sum", a region has a given asymptotic confidence.
+
+    By Wilks' theorem twice the log-likelihood lost at the truth is chi-square distributed with as
+    many degrees of freedom as the family has free parameters, so alpha = exp(-q / 2) with q the
+    chi-square quantile of the level.
+
+    Parameters
+    ----------
+    level : float
+        Confidence in [0, 1].
+    df : int
+        Free parameters: 1 for the shift of one class.
+
+    See Also
+    --------
+    confidence_from_alpha : The inverse.
+
+    Examples
+    --------
+    >>> import decal
+    >>> round(decal.alpha_from_confidence(0.95), 4)
+    0.1465
+    """
+    from scipy.special import gammaincinv  # here: it doubles the time of `import decal`
+
+    level = check_alpha(level, "level")
+    return math.exp(-float(gammaincinv(check_count(df, "df") / 2, level)))
+
+
+def confidence_from_alpha(alpha: Any, df: int = 1) -> float:
+    """The asymptotic confidence of the region of an alpha, with likelihood="sum".
+
+    Parameters
+    ----------
+    alpha : float
+        Level in [0, 1].
+    df : int
+        Free parameters: 1 for the shift of one class.
+
+    See Also
+    --------
+    alpha_from_confidence : The inverse, with the theory.
+
+    Examples
+    --------
+    >>> import decal
+    >>> round(decal.confidence_from_alpha(decal.alpha_from_confidence(0.95)), 10)
+    0.95
+    """
+    from scipy.special import gammainc
+
+    alpha = check_alpha(alpha)
+    budget = -math.log(alpha) if alpha > 0 else math.inf
+    return float(gammainc(check_count(df, "df") / 2, budget))

@@ -1,0 +1,302 @@
+"""How much a label says against a ball: weights whose mean bounds how often balls miss the truth.
+
+Let c be the center of the ball of an input, a distribution, and l_k = -log c_k the loss of class k.
+Class k is *expected* if l_k <= s; let a be the largest loss of an expected class. A label y weighs
+
+    w(y) = 0      if it is expected and a <= b,
+           1      if it is expected and a > b, or if no class is expected,
+           1 / m  else: m is the largest share of y in a mixture of two classes, y and one of
+                  loss a, whose divergence from c is at most the budget b, or a if that is larger.
+
+**For every distribution p: if KL(p || c) > b, then sum_k p_k w(k) >= 1.** *Proof.* If a > b,
+or if no class is expected, no weight is below 1. Else consider P = { p : sum_k p_k w(k) <= 1 },
+the part of the simplex on one side of a hyperplane. It is the convex hull of its corners, and these
+lie on edges of the simplex: an expected class alone, whose divergence is l_k <= a <= b; a class of
+weight exactly 1, for which m = 1, so that it is within the budget alone; or a mixture of an
+expected class j and an unexpected one k with share 1 / w(k) = m of k. Its divergence is
+m l_k + (1 - m) l_j - H(m), and l_j <= a: at most that of the mixture with loss a, which is b.
+KL(p || c) is convex in p, so it is at most b on all of P. Outside of P the sum is above 1. QED.
+
+So for labels drawn from the truth p, P(KL(p || c) > b) <= E w(y), averaged over inputs, and labels
+are all it takes to estimate the right-hand side. For these expected classes it is the best bound
+of its kind: on the edge to loss a, a truth just outside the ball makes the sum 1. (Markov's
+inequality with Jensen's gives the weights (l_y - s)+ / (b - s); they ignore the entropy H(m).)
+
+The weights fall with b, since m grows with it; they grow with l_y, and with a up to a = b. All of
+this holds with budgets b h and thresholds s h for a factor h that depends on the input.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.bernoulli import largest_log_odds
+from decal._base.numerics import Array, softplus
+
+BUDGETS_TESTED, LEAST_BUDGET_TESTED, TESTED_AT_ONCE = 256, 1e-3, 16
+"""Budgets at which a statement with confidence is tested, in equal ratios, and the last as a share
+of the first, which is the largest budget: each is 2.7 % below the one before."""
+
+BUDGET_TOLERANCE = 2.0**-14
+"""How much larger than the least a budget may be, as a share of the largest: some 0.0005 nats."""
+
+LARGEST_STAKE = 0.75
+"""Share of its wealth that a bet may lose in one step."""
+
+PLANNING_TOLERANCE = 2.0**-9
+PLANNING_THRESHOLDS = 32
+LEAST_THRESHOLD = 2.0**-12
+"""When a threshold is planned: the tolerance of its budget, how many are tried, and the first as a
+share of the last, which is the largest budget."""
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What centers of balls lose on labels."""
+
+    of_classes: Array  # (n, K): -log c_k, inf where a class is masked
+    labels: NDArray[np.intp]  # (n,)
+    factor: Array  # (n,): what budget and threshold of each input are multiplied by
+    largest: float  # no loss of an unmasked class can be larger
+    least_factor: float  # no factor can be smaller
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> Losses:
+        return Losses(
+            self.of_classes[rows],
+            self.labels[rows],
+            self.factor[rows],
+            self.largest,
+            self.least_factor,
+        )
+
+    @property
+    def vacuous_budget(self) -> float:
+        """From this budget on, every ball is the whole simplex."""
+        return self.largest / self.least_factor
+
+    @property
+    def of_labels(self) -> Array:
+        """(n,) losses of the labels."""
+        return np.asarray(self.of_classes[np.arange(len(self)), self.labels])
+
+
+class Surprises:
+    """The weights of labels, as functions of the budget.
+
+    Classes of at most `threshold` loss, times the factor of the input, are expected. It must not
+    depend on the labels of these examples.
+    """
+
+    def __init__(self, losses: Losses, threshold: float) -> None:
+        self.threshold = threshold
+        limit = (threshold * losses.factor)[:, None]
+        expected = np.where(losses.of_classes <= limit, losses.of_classes, -np.inf)
+        last, loss = expected.max(axis=1), losses.of_labels
+        # The largest loss expected in units of the budget; without any, no budget reaches it.
+        self._reached = np.where(np.isneginf(last), np.inf, last / losses.factor)
+        self._rows = np.flatnonzero(np.isfinite(last) & (loss > limit[:, 0]))
+        # The last entry is the worst that could happen, see `at`.
+        self._last = np.append(last[self._rows], 0.0)
+        self._loss = np.append(loss[self._rows], losses.largest)
+        self._factor = np.append(losses.factor[self._rows], losses.least_factor)
+
+    def at(self, budgets: Array) -> tuple[Array, Array]:
+        """(B, n) the weights of the labels at several budgets, and (B,) bounds of any weight.
+
+        The largest weight is that of the largest loss with the least factor: budget and expected
+        losses shrink in proportion with the factor, and with them the share m.
+        """
+        b = np.asarray(budgets, dtype=np.float64)[:, None]
+        last = np.broadcast_to(self._last, (len(b), len(self._last))).copy()
+        last[:, -1] = np.minimum(self.threshold, b[:, 0]) * self._factor[-1]
+        unexpected = weight(last, self._loss, b * self._factor)
+        found = np.where(self._reached > b, 1.0, 0.0)
+        found[:, self._rows] = unexpected[:, :-1]
+        return found, unexpected[:, -1]
+
+    def at_one(self, budget: float) -> tuple[Array, float]:
+        """(n,) the weights of the labels at one budget, and a bound of any weight."""
+        weights, most = self.at(np.array([budget]))
+        return weights[0], float(most[0])
+
+
+def weight(last: Array, loss: Array, budget: Array | float) -> Array:
+    """1 / m: how much a label counts that was not expected, arrays of one shape.
+
+    `last` is the largest loss of an expected class, `loss` that of the label, which is larger, and
+    `budget` what the divergence may be, if that is not less than `last`. With odds c_y to c_j of
+    the label against the last expected class, of loss a, the divergence of a mixture is
+    kl(m || c_y / (c_y + c_j)) - log(c_y + c_j), and -log(c_y + c_j) is a - softplus(a - l_y): a
+    question about two outcomes.
+    """
+    log_odds = last - loss
+    share = largest_log_odds(log_odds, np.maximum(budget - last, 0.0) + softplus(log_odds))
+    return 1.0 + np.exp(-share)
+
+
+Found = tuple[float, float]
+"""A budget, and the bound of the share of misses there."""
+
+
+def least_budget(losses: Losses, threshold: float, delta: float) -> Found | None:
+    """The least budget at which weights, and the largest one, sum to at most delta (n + 1).
+
+    None if there is none up to that at which balls are vacuous.
+    """
+    surprises, n = Surprises(losses, threshold), len(losses)
+
+    def bound(budget: float) -> float:
+        weights, most = surprises.at_one(budget)
+        return float((weights.sum() + most) / (n + 1))
+
+    found = _least(bound, delta, losses.vacuous_budget, BUDGET_TOLERANCE)
+    return None if found is None else (found, bound(found))
+
+
+def least_budget_with_confidence(
+    losses: Losses, threshold: float, delta: float, error: float
+) -> Found | None:
+    """The least budget down to which every test shows that the mean weight is at most delta."""
+    surprises = Surprises(losses, threshold)
+
+    def shown(budgets: Array) -> Iterator[bool]:
+        for weights, most in zip(*surprises.at(budgets), strict=True):
+            yield mean_is_below(weights, delta, most=float(most), error=error)
+
+    budget = _last_shown(shown, losses.vacuous_budget)
+    return None if budget is None else (budget, float(surprises.at_one(budget)[0].mean()))
+
+
+def least_budget_of_mean(
+    losses: Losses, entropy: float, delta: float, error: float
+) -> Found | None:
+    """The least budget down to which the mean loss is shown to be at most b delta + entropy.
+
+    The mean divergence is the mean loss less the mean entropy of the truth, and Markov's inequality
+    does the rest.
+    """
+    values = losses.of_labels
+
+    def shown(budgets: Array) -> Iterator[bool]:
+        for budget in budgets:
+            bound = delta * float(budget) + entropy
+            yield mean_is_below(values, bound, most=losses.largest, error=error)
+
+    budget = _last_shown(shown, losses.vacuous_budget)
+    return None if budget is None else (budget, float(values.mean() - entropy) / budget)
+
+
+def planned_threshold(
+    losses: Losses, delta: float, *, examples: int, error: float | None = None
+) -> float:
+    """The threshold that promises the least budget for so many other examples.
+
+    A few losses will do to plan with. `delta` is the accepted share of misses, `error` one minus
+    the confidence.
+    """
+    high = losses.vacuous_budget
+    best = high, high / 4  # if nothing is promising
+    # Plan with caution: labels that are not expected weigh 1 or more at every budget, so that a
+    # threshold that turns out too low spoils everything, and one too high does not.
+    error_of_mean = math.sqrt(1 / len(losses) + 1 / examples)
+    for threshold in high * np.geomspace(LEAST_THRESHOLD, 1.0, PLANNING_THRESHOLDS + 1)[:-1]:
+        surprises = Surprises(losses, float(threshold))
+
+        def bound(budget: float, surprises: Surprises = surprises) -> float:
+            w, most = surprises.at_one(budget)
+            mean, deviation = float(w.mean()), float(w.std())
+            mean += error_of_mean * deviation
+            if error is None:
+                return mean + most / examples
+            if error == 0:
+                return math.inf
+            steps = math.log(1 / error) / examples
+            return mean + math.sqrt(2 * steps) * deviation + steps * most / 3
+
+        found = _least(bound, delta, best[0], PLANNING_TOLERANCE)
+        best = best if found is None else min(best, (found, float(threshold)))
+    return best[1]
+
+
+def mean_is_below(values: Array, bound: float, *, most: float, error: float) -> bool:
+    """Whether independent numbers show that their mean is below a bound, with confidence.
+
+    If the mean of numbers in [0, most] is at least the bound, the answer is True with probability
+    `error` at most, for any number of them. The (n,) values are independent draws, in an order that
+    does not depend on them.
+
+    A player starts with 1 and stakes a share of his wealth on every number being small: number x,
+    in units of `most`, multiplies his wealth by 1 - lambda (x - mu), where mu is the bound. If the
+    mean is mu or more, no choice of lambda >= 0 that looks only at earlier numbers makes his wealth
+    grow on average, and by Ville's inequality it ever reaches 1 / error with probability `error`
+    at most. Stakes are those of Waudby-Smith and Ramdas (2023, section 4.3): nearly the best ones
+    for n numbers of the variance seen so far. Variance counts from mu (1 - mu), the largest
+    that numbers of mean mu can have.
+    """
+    if bound >= most or error >= 1:
+        return True
+    if bound <= 0 or error <= 0 or not len(values):
+        return False
+    n, mu = len(values), bound / most
+    x = values / most
+    count = np.arange(2, n + 2)
+    mean = (mu + np.cumsum(x)) / count
+    variance = (mu * (1 - mu) + np.cumsum((x - mean) ** 2)) / count
+    before = np.concatenate([[mu * (1 - mu)], variance[:-1]])
+    wanted = math.log(1 / error)
+    stake = np.minimum(np.sqrt(2 * wanted / (n * before)), LARGEST_STAKE / (1 - mu))
+    wealth = np.cumsum(np.log1p(-stake * (x - mu)))
+    return bool(wealth.max() >= wanted)
+
+
+def _least(
+    bound: Callable[[float], float], target: float, high: float, tolerance: float
+) -> float | None:
+    """The least budget whose bound, a falling function, meets the target; None if `high` does not.
+
+    By interpolation between a budget that meets it and one that does not, with halvings in between:
+    bounds may jump. It is at most tolerance * high too large.
+    """
+    reached = bound(high)
+    if not reached <= target:
+        return None
+    room = tolerance * high
+    low, missed, halve = 0.0, bound(0.0), False
+    if missed <= target:
+        return low
+    while high - low > room:
+        part = 0.5 if halve else (missed - target) / (missed - reached)
+        width = high - low
+        # A little beyond the estimate, so that both ends move.
+        middle = low + min(max(part * width + room / 2, room / 4), width - room / 4)
+        found = bound(middle)
+        if found <= target:
+            high, reached = middle, found
+        else:
+            low, missed = middle, found
+        halve = high - low > width / 2
+    return high
+
+
+def _last_shown(shown: Callable[[Array], Iterator[bool]], high: float) -> float | None:
+    """The last of falling budgets that are shown to be enough one after the other, or None.
+
+    Their steps are fixed beforehand. A budget that is not enough is accepted only if the first one
+    like it is, so that the probability of a mistake is that of a single test.
+    """
+    budgets = high * np.geomspace(1.0, LEAST_BUDGET_TESTED, BUDGETS_TESTED)
+    found = None
+    for some in np.split(budgets, BUDGETS_TESTED // TESTED_AT_ONCE):
+        for budget, enough in zip(some, shown(some), strict=True):
+            if not enough:
+                return found
+            found = float(budget)
+    return found

@@ -1,0 +1,182 @@
+"""decal choose: the alpha that grants a wish, as a number, a table or a model file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import decal
+from decal._base.checks import check_choice
+from decal.choose import PER_CLASS, Choice
+from decal.cli import options
+from decal.cli.run import all_rows
+from decal.cli.terminal import output, progress_bar, say
+from decal.credal import SET_RULES
+from decal.io.folders import Layout, open_folder
+from decal.io.formats import TABLES
+from decal.io.writers import check_output, write_columns
+
+CHOOSE_EXAMPLES = """[bold]Examples[/]
+
+    decal choose model.npz heldout.csv --miss 0.05
+
+    decal choose model.npz heldout.npz --coverage 0.9 --guaranteed -o chosen.npz
+
+    decal choose model.npz logits.npy --width 0.2 -o choice.csv
+
+    decal predict model.npz new.csv -o sets.csv --alpha $(decal choose model.npz heldout.csv \
+--miss 0.05)
+
+    [bold]Which wish needs what[/]
+
+    --miss: labels that neither trained nor fitted the model. The kept classes of new inputs miss \
+the label at most so often, guaranteed.
+
+    --width: logits alone. The intervals have this mean width.
+
+    --hold: such labels, and a model of local sets (decal fit --directions local --mix 0.001). \
+The sets of new inputs hold the whole true distribution at least so often, guaranteed.
+
+    --coverage: true distributions. So many of them lie in their sets; with --guaranteed, those of \
+new inputs do, with this probability.
+
+    [bold]Output[/]
+
+    The number alone on standard output, what it promises on standard error. With -o also a file: \
+.npz is the same model with this alpha as its default, .csv and .parquet hold the choice.
+    """
+
+
+@options.with_reading("weights_key")
+def choose(
+    model: options.ModelArgument,
+    logits: options.LogitsArgument,
+    miss: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Accepted share of labels missed, 0 to 1."),
+    ] = None,
+    width: Annotated[
+        float | None, typer.Option(metavar="WIDTH", help="Wanted mean width, 0 to 1.")
+    ] = None,
+    hold: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Wanted share of true distributions held, 0 to 1."),
+    ] = None,
+    coverage: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Wanted share of known distributions inside, 0 to 1."),
+    ] = None,
+    guaranteed: Annotated[
+        bool, typer.Option("--guaranteed", help="With --coverage: of new inputs, not of these.")
+    ] = False,
+    rule: Annotated[
+        str, options.rule_option("With --miss, the classes that a set keeps")
+    ] = "e_admissible",
+    confidence: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="With --hold: over the draw of these labels, not on average.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="With --hold: orders the labels.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Also write the model with this alpha, .npz; or the choice, .csv or .parquet.",
+        ),
+    ] = None,
+    labels: options.LabelsOption = None,
+    truth: options.TruthOption = None,
+    *,
+    reading: options.Reading,
+    force: options.ForceOption = False,
+) -> None:
+    """Find the alpha that grants a wish: how often to be wrong, a width, or what sets hold.
+
+    Name one wish. Take inputs that the model was not fitted on.
+    """
+    wishes = {"miss": miss, "width": width, "hold": hold, "coverage": coverage}
+    given = [name for name, target in wishes.items() if target is not None]
+    if len(given) != 1:
+        got = " and ".join(f"--{name}" for name in given) or "none"
+        listed = ", ".join(f"--{name}" for name in wishes)
+        raise ValueError(f"the wish must be one of {listed}: got {got}.")
+    (wish,) = given
+    _require_wish("guaranteed", guaranteed, wish, "coverage")
+    _require_wish("confidence", confidence is not None, wish, "hold")
+    check_choice(rule, "rule", SET_RULES)
+    if out is not None:
+        check_output(out, force=force, formats=(".npz", *TABLES))
+    fitted = decal.Decalibrator.load(model)
+    if wish == "hold":
+        _require_local(fitted)
+    needed = {"width": (), "coverage": ("truth",)}.get(wish, ("labels",))
+    folder = open_folder(
+        logits,
+        labels=labels if "labels" in needed else None,
+        truth=truth if "truth" in needed else None,
+        classes=fitted.classes,
+        wanted=(),
+        needed=needed,
+        **reading.places(*needed, named=False),
+        **reading.meaning(fitted),
+    )
+    layout = Layout(len(fitted.class_weights), fitted.classes)
+    data, _ = all_rows(folder, layout)
+    with progress_bar("Choosing"):
+        choice = decal.choose(
+            fitted._taking_logits(),
+            data.logits,
+            data.labels,
+            miss=miss,
+            width=width,
+            hold=hold,
+            coverage=coverage,
+            rule=rule,
+            distributions=data.truth if wish == "coverage" else None,
+            guaranteed=guaranteed,
+            confidence=confidence,
+            seed=seed,
+        )
+    said = str(choice).replace(PER_CLASS, "the guarantee is for all classes together")
+    say(said, style="yellow" if choice.promise.notes else "green")
+    output.print(repr(choice.alpha), highlight=False)
+    if out is not None:
+        _write(out, fitted, choice)
+        say(f"Wrote {out}", style="green")
+
+
+def _require_wish(option: str, given: bool, wish: str, wanted: str) -> None:
+    if given and wish != wanted:
+        raise ValueError(f"{option} must go with --{wanted}: got --{wish}.")
+
+
+def _require_local(model: decal.Decalibrator) -> None:
+    if not any(isinstance(d, decal.Local) and d.mix for d in model.directions):
+        raise ValueError(
+            "model must have local sets with a positive mix for --hold: got "
+            f"{', '.join(d.name for d in model.directions)}. Fit it anew with "
+            "--directions local --mix 0.001."
+        )
+
+
+def _write(out: Path, model: decal.Decalibrator, choice: Choice) -> None:
+    if out.suffix.lower() == ".npz":
+        model._with(alpha=choice.alpha).save(out)
+        return
+    promise = choice.promise
+    found = {
+        "alpha": choice.alpha,
+        "wish": promise.kind,
+        "target": promise.target,
+        "achieved": choice.achieved,
+        "rows": promise.rows,
+        "promise": str(promise),
+        "notes": "; ".join(promise.notes),
+    }
+    write_columns(out, {name: [value] for name, value in found.items()})

@@ -1,0 +1,199 @@
+"""Runs over files of logits: a bar, a stop on Ctrl-C that loses no finished work, and intervals."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from decal._base.errors import InputError, Words
+from decal.cli.options import require_room_for_ids
+from decal.cli.terminal import OPTIONS, progress_bar, say
+from decal.evaluate import metrics
+from decal.io.checkpoints import Monitor, Stopped
+from decal.io.folders import Folder, Layout
+from decal.io.predictions import Predict, predict_files
+from decal.io.progress import ProgressBar
+from decal.io.row_files import Chunk
+from decal.io.writers import check_output, credal_writer
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""Ctrl-C, and what the scheduler of a cluster sends before it ends a process."""
+
+
+class StoppableProgress(Monitor):
+    """Moves a bar, and stops the work at the first chunk boundary after a signal."""
+
+    def __init__(self, bar: ProgressBar) -> None:
+        self.bar = bar
+        self.signal: int | None = None
+
+    def start(self, rows: int | None, done: int) -> None:
+        """Show the number of rows in total, and of those finished by an earlier run."""
+        if done:
+            say(f"Continuing after {done:,} rows done before.", style="yellow")
+        self.bar.update(done, rows)
+
+    def advance(self, rows: int) -> None:
+        """Move the bar."""
+        self.bar.advance(rows)
+
+    def stopping(self) -> bool:
+        """Whether a signal has arrived."""
+        return self.signal is not None
+
+    def catch(self, number: int, _frame: Any) -> None:
+        """Remember the first signal; a second one ends the work at once."""
+        if self.signal is not None:
+            raise KeyboardInterrupt
+        self.signal = number
+
+
+@contextmanager
+def watched(title: str) -> Iterator[StoppableProgress]:
+    """A bar for work that a signal may stop.
+
+    If a signal does stop it, the user reads what is kept, and the command exits with the status
+    that shells expect after a signal.
+    """
+    with progress_bar(title) as bar:
+        progress = StoppableProgress(bar)
+        before = {}
+        if threading.current_thread() is threading.main_thread():
+            before = {number: signal.signal(number, progress.catch) for number in SIGNALS}
+        try:
+            yield progress
+        except Stopped as stopped:
+            say(f"Stopped. {stopped}. Run the same command again to continue.", style="yellow")
+            raise typer.Exit(128 + (progress.signal or signal.SIGINT)) from None
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+# One file
+
+
+@contextmanager
+def rows_of(folder: Folder, layout: Layout, title: str) -> Iterator[Iterator[Chunk]]:
+    """The chunks of the only file of a folder, with a bar on the terminal."""
+    part = folder.parts[0]
+    with part.reading(*folder.companions):
+        source = folder.open(part, layout)
+
+    def chunks() -> Iterator[Chunk]:
+        with progress_bar(title, source.rows) as bar:
+            for chunk in part.chunks(source):
+                yield chunk
+                bar.advance(len(chunk))
+
+    with source:
+        yield chunks()
+
+
+def all_rows(folder: Folder, layout: Layout | None = None) -> tuple[Chunk, tuple[str, ...] | None]:
+    """All rows of the only file of a folder, in memory, and the names of the classes."""
+    part = folder.parts[0]
+    with part.reading(*folder.companions), folder.open(part, layout) as source:
+        return source.all(), source.classes
+
+
+# All files
+
+
+def chunks_of_all(folder: Folder, layout: Layout, title: str) -> Iterator[Chunk]:
+    """The chunks of all files, with a bar on the terminal; InputError if one is bad."""
+    survey = folder.survey(folder.parts, layout)
+    for fault in survey.faults.values():
+        raise InputError(fault)
+    with watched(title) as monitor:
+        monitor.start(survey.total, 0)
+        for part in folder.parts:
+            with survey.open(part) as source:
+                for chunk in part.chunks(source):
+                    yield chunk
+                    monitor.advance(len(chunk))
+                    if monitor.stopping():
+                        raise KeyboardInterrupt
+
+
+def list_skipped(faults: Mapping[str, Words]) -> None:
+    """Say which files were left out, and why."""
+    for name, fault in faults.items():
+        say(f"Left out {name}: {OPTIONS.say(fault)}", style="yellow")
+
+
+# Intervals
+
+
+def check_intervals(
+    logits: Path, out: Path, file_format: str | None, ids: str, *, force: bool
+) -> None:
+    """Refuse intervals that cannot be written, before anything is read."""
+    if not logits.is_dir():
+        check_output(out, force=force, file_format=file_format)
+        require_room_for_ids(ids, out, file_format)
+    elif file_format not in (None, "parquet"):
+        raise ValueError(f"format must be parquet for a folder: got {file_format}.")
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Intervals of one file, or of all files of a folder; `level` is told at the end."""
+
+    predict: Predict
+    layout: Layout
+    folder: Folder
+    level: str = ""
+
+    def to_file(
+        self,
+        out: Path,
+        file_format: str | None,
+        look: Callable[[Chunk], object] = id,
+        warn: Callable[[float], object] = id,
+    ) -> None:
+        """Write a file of intervals; `look` sees every chunk, and `warn` their mean width."""
+        rows, width = 0, 0.0
+        with (
+            rows_of(self.folder, self.layout, "Predicting") as chunks,
+            credal_writer(out, file_format=file_format) as append,
+        ):
+            for chunk in chunks:
+                credal = self.predict(chunk.logits)
+                append(credal.with_index(chunk.ids))
+                rows += len(credal)
+                width += len(credal) * (1 - metrics.efficiency(credal))
+                look(chunk)
+        warn(width / rows)
+        say(
+            f"Wrote {out}: {rows:,} inputs{self.level}, mean width {width / rows:.3f}",
+            style="green",
+        )
+
+    def to_folder(
+        self, out: Path, origin: Mapping[str, Any], *, overwrite: bool, skip_bad: bool
+    ) -> None:
+        """Write a folder of intervals; `origin` is what they depend on besides the files."""
+        with watched("Predicting") as monitor:
+            written = predict_files(
+                self.predict,
+                self.layout,
+                origin,
+                self.folder,
+                out,
+                overwrite=overwrite,
+                skip_bad=skip_bad,
+                monitor=monitor,
+            )
+        list_skipped(written["skipped"])
+        say(
+            f"Wrote {out}: {len(written['parts']):,} files, {written['rows']:,} inputs{self.level}",
+            style="green",
+        )

@@ -1,0 +1,151 @@
+"""An alpha for every class: against the definition, and what it promises."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import decal
+from decal.choose import plausibility
+
+
+def imbalanced(seed, n, offset=(2.5, 1.0, -1.0)):
+    """Logits of a model that knows nothing of how rare its last class is."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, 3))
+    labels = (z + offset + rng.gumbel(size=z.shape)).argmax(axis=1)
+    return z + np.array([2.5, 1.0, -4.0]), labels
+
+
+@pytest.fixture(scope="module")
+def model():
+    return decal.decalibrate(*imbalanced(0, 600), alpha=0.9)
+
+
+def test_every_class_is_held_to_the_miss_rate_on_its_own_examples(model):
+    z, y = imbalanced(1, 2000)
+    found = decal.choose(model, z, y, miss=0.1, per="class")
+    assert list(found.parts) == [0, 1, 2]
+    for k, choice in found.parts.items():
+        rows = y == k
+        alone = decal.choose(model, z[rows], y[rows], miss=0.1)
+        assert (choice.alpha, choice.achieved, choice.promise.rows) == (
+            alone.alpha, alone.achieved, rows.sum(),
+        )  # fmt: skip
+
+
+def test_a_class_is_kept_where_it_is_plausible_at_its_own_alpha(model):
+    z, y = imbalanced(1, 1000)
+    found = decal.choose(model, z, y, miss=0.1, per="class")
+    new, _ = imbalanced(2, 60)
+    kept = found.decide(new)
+    for row in range(60):
+        for k in range(3):
+            alone = model.predict(new[row : row + 1], alpha=found.parts[k]).decide("e_admissible")
+            assert kept[row, k] == alone[0, k]
+    assert kept.any(axis=1).all()
+    assert (kept[np.arange(60), new.argmax(axis=1)]).all()
+
+
+def test_the_rare_class_is_missed_without_and_not_with_its_own_alpha(model):
+    z, y = imbalanced(1, 3000)
+    new, labels = imbalanced(3, 6000)
+    rare = labels == 2
+    one = decal.choose(model, z, y, miss=0.1)
+    missed = ~model.predict(new, alpha=one).decide("e_admissible")[rare, 2]
+    assert missed.mean() > 0.3
+    assert "class 2 is missed in" in one.promise.notes[0]
+    assert "per='class' guarantees every class" in repr(one)
+    sets = decal.choose(model, z, y, miss=0.1, per="class").decide(new)
+    for k in range(3):
+        assert (~sets[labels == k, k]).mean() < 0.14
+
+
+def test_a_class_that_is_missed_by_chance_is_not_noted():
+    rng = np.random.default_rng(4)
+    z = rng.normal(size=(500, 3))
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    fair = decal.decalibrate(z, y, alpha=0.9)
+    new = rng.normal(size=(500, 3))
+    labels = (new + rng.gumbel(size=z.shape)).argmax(axis=1)
+    assert decal.choose(fair, new, labels, miss=0.1).promise.notes == ()
+
+
+def test_where_nothing_is_missed_nothing_is_noted():
+    z = np.array([[8.0, 0.0], [0.0, 8.0]] * 60)
+    sure = decal.decalibrate(z, np.arange(120) % 2, alpha=0.9)
+    found = decal.choose(sure, z, np.arange(120) % 2, miss=0.01)
+    assert (found.achieved, found.promise.notes) == (0, ())
+
+
+def test_classes_are_called_by_their_names():
+    z, y = imbalanced(0, 3000)
+    model = decal.decalibrate(z, y, alpha=0.9, classes=["often", "now and then", "rarely"])
+    z, y = imbalanced(1, 3000)
+    assert "rarely is missed in" in decal.choose(model, z, y, miss=0.1).promise.notes[0]
+    lines = repr(decal.choose(model, z, y, miss=0.1, per="class")).splitlines()
+    assert [line.split("  ")[1] for line in lines[3:]] == ["often", "now and then", "rarely"]
+
+
+def test_absent_and_rare_classes_are_kept_always_and_named(model):
+    z, y = imbalanced(1, 200)
+    few = np.flatnonzero(y == 1)[:5]
+    rows = np.concatenate([np.flatnonzero(y == 0), few])
+    with pytest.warns(
+        decal.FitWarning,
+        match=r"2 of 3 classes have too few rows for miss = 0.1 and are in every set: "
+        r"class 2 with 0, class 1 with 5\. Label more of them, or accept more misses",
+    ):
+        found = decal.choose(model, z[rows], y[rows], miss=0.1, per="class")
+    assert found.parts[1].alpha == found.parts[2].alpha == 0
+    assert found.decide(z)[:, 1:].all()
+    assert "(5 are too few, always kept)" in repr(found)
+    with pytest.raises(KeyError):
+        found.parts[3]
+
+
+class Certain:
+    """A model whose sets are points at every alpha."""
+
+    def predict(self, logits, *, alpha=None):  # noqa: ARG002
+        p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        return decal.IntervalCredalSet(p, p, point=p)
+
+
+def test_a_model_that_cannot_lift_a_class_keeps_it_always():
+    z = np.random.default_rng(6).normal(size=(90, 3))
+    found = decal.choose(Certain(), z, z.argmin(axis=1), miss=0.1, per="class")
+    assert [choice.alpha for choice in found.parts.values()] == [0, 0, 0]
+    assert "no positive alpha will do, always kept" in repr(found)
+    assert found.decide(z).all()
+
+
+def test_new_labels_of_every_class_are_missed_as_rarely_as_promised(model):
+    # Many sets of 19 examples of a class, of which one may be missed at 0.1: the alpha is the
+    # second smallest plausibility.
+    z, y = imbalanced(5, 6_000)
+    for k in range(3):
+        rows = z[y == k][:900]
+        score = plausibility(model, rows, labels=np.full(len(rows), k))
+        cut = len(rows) // 2 // 19
+        held_out, new = score[: 19 * cut].reshape(cut, 19), score[19 * cut :]
+        alphas = np.sort(held_out, axis=1)[:, 1]
+        rates = (new < alphas[:, None]).mean(axis=1)
+        assert rates.mean() <= 0.1 + 3 * rates.std() / np.sqrt(cut)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", decal.FitWarning)
+            chosen = decal.choose(model, rows[:19], np.full(19, k), miss=0.1, per="class")
+        assert chosen.parts[k].alpha == pytest.approx(alphas[0], abs=0.002)
+
+
+def test_bad_input_is_refused_by_name(model):
+    z, y = imbalanced(1, 50)
+    with pytest.raises(ValueError, match="miss must lie between 0 and 1: got 2"):
+        decal.choose(model, z, y, miss=2, per="class")
+    with pytest.raises(ValueError, match="rule must be one of"):
+        decal.choose(model, z, y, miss=0.1, per="class", rule="point")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", decal.FitWarning)
+        found = decal.choose(model, z, y, miss=0.1, per="class")
+    with pytest.raises(ValueError, match="logits must have 3 columns"):
+        found.decide(z[:, :2])

@@ -1,0 +1,96 @@
+"""decal choose, as a user runs it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers.archives import read_npz
+
+pytest.importorskip("typer", reason="needs decal[cli]")
+pytest.importorskip("pyarrow", reason="needs decal[cli]")
+
+import pyarrow.csv as pc
+
+import decal
+from helpers.commands import refused, succeed
+
+pytestmark = pytest.mark.usefixtures("logit_files")
+
+
+def choices(model):
+    """What the functions choose, by the options that ask for the same."""
+    data = read_npz("logits.npz")
+    z, y, truth = data["logits"], data["labels"], np.load("people.npy")
+    dominance = {"rule": "interval_dominance"}
+    return {
+        ("--width", 0.3): decal.choose(model, z, width=0.3),
+        ("--coverage", 0.9): decal.choose(model, z, coverage=0.9, distributions=truth),
+        ("--coverage", 0.9, "--guaranteed"): decal.choose(
+            model, z, coverage=0.9, distributions=truth, guaranteed=True
+        ),
+        ("--miss", 0.1): decal.choose(model, z, y, miss=0.1),
+        ("--miss", 0.1, "--rule", "interval_dominance"): decal.choose(
+            model, z, y, miss=0.1, **dominance
+        ),
+    }
+
+
+def test_it_chooses_what_the_functions_choose(model):
+    rough = np.random.default_rng(1).dirichlet([1, 1, 1], 200)
+    np.save("people.npy", 0.9 * read_npz("logits.npz")["truth"] + 0.1 * rough)
+    found = set()
+    for options, choice in choices(decal.Decalibrator.load(model)).items():
+        result = succeed("choose", model, "logits.npz", "--truth", "people.npy", *options)
+        assert float(result.stdout) == choice.alpha
+        assert result.stderr == f"{choice}\n"
+        found.add(choice.alpha)
+    assert len(found) == 5  # each option counts
+
+
+def test_distributions_are_guaranteed_with_local_sets(model):
+    options = ("--hold", 0.7, "--seed", 1)
+    message = refused("choose", model, "logits.csv", *options)
+    assert "got class. Fit it anew with --directions local --mix 0.001." in message
+    succeed("fit", "logits.csv", "-o", "local.npz", "--directions", "local", "--mix", 0.001)
+    data, local = read_npz("logits.npz"), decal.Decalibrator.load("local.npz")
+    for more in ({}, {"confidence": 0.8}):
+        choice = decal.choose(local, data["logits"], data["labels"], hold=0.7, seed=1, **more)
+        extra = [f"--confidence={more['confidence']}"] if more else []
+        result = succeed("choose", "local.npz", "logits.csv", *options, *extra)
+        assert float(result.stdout) == pytest.approx(choice.alpha, rel=1e-9)
+
+
+def test_a_width_needs_no_labels(model):
+    labelled = succeed("choose", model, "logits.npz", "--width", 0.3).stdout
+    assert succeed("choose", model, "logits.npy", "--width", 0.3).stdout == labelled
+
+
+def test_the_choice_is_written(model):
+    options = ("--miss", 0.1)
+    result = succeed("choose", model, "logits.csv", *options, "-o", "chosen.npz")
+    alpha = float(result.stdout)
+    chosen, before = decal.Decalibrator.load("chosen.npz"), decal.Decalibrator.load(model)
+    assert chosen.alpha == alpha != before.alpha
+    np.testing.assert_array_equal(chosen.shifts(0.5).upper, before.shifts(0.5).upper)
+    succeed("choose", model, "logits.csv", *options, "-o", "choice.csv")
+    row = pc.read_csv("choice.csv").to_pydict()
+    assert (row["alpha"], row["wish"], row["target"]) == ([alpha], ["miss"], [0.1])
+    message = refused("choose", model, "logits.csv", *options, "-o", "choice.csv")
+    assert "Overwrite it with --force." in message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "the wish must be one of --miss, --width, --hold, --coverage: got none."),
+        (["--miss", 0.1, "--coverage", 0.9], "got --miss and --coverage."),
+        (["--coverage", 0.9], "truth must come with the logits: got none in logits.csv"),
+        (["--miss", 2], "miss must lie between 0 and 1: got 2"),
+        (["--miss", 0.1, "--guaranteed"], "guaranteed must go with --coverage"),
+        (["--miss", 0.1, "--confidence", 0.9], "must go with --hold"),
+        (["--miss", 0.1, "--rule", "point"], "rule must be one of"),
+    ],
+)
+def test_bad_questions_are_refused(model, options, message):
+    assert message in refused("choose", model, "logits.csv", *options)

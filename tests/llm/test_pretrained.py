@@ -1,0 +1,84 @@
+"""What text and zero-shot classifiers share: batches, labels by name, and messages of loading."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from decal.llm.pretrained import (  # noqa: E402
+    PretrainedClassifier,
+    batches,
+    choose_device,
+    loading,
+)
+from decal.llm.text import TextClassifier  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+class Echo(PretrainedClassifier):
+    """Inputs are logits."""
+
+    classes = ("cat", "dog")
+
+    def logits(self, inputs, *, batch_size=32, progress=False):
+        found = [
+            row
+            for _, rows in batches(inputs, batch_size, unit="rows", progress=progress)
+            for row in rows
+        ]
+        return np.array(found, dtype=np.float32)
+
+
+def test_logits_are_all_that_a_classifier_must_have():
+    z = [[2.0, 0.0], [0.0, 1.0], [1.0, 0.5]]
+    odds = np.exp(z)
+    p = Echo().probabilities(z, batch_size=2)
+    np.testing.assert_allclose(p, odds / odds.sum(axis=1, keepdims=True), rtol=1e-6)
+    fitted = Echo().decalibrate(z, ["cat", "dog", "dog"], alpha=0.9)
+    assert fitted.classes == Echo.classes
+    credal = Echo().predict_credal(fitted, z)
+    assert credal.contains(p).all()
+    assert credal.classes == Echo.classes
+
+
+def test_batches_know_the_index_of_their_first_item():
+    assert list(batches(iter("abcde"), 2, unit="letters")) == [
+        (0, ["a", "b"]),
+        (2, ["c", "d"]),
+        (4, ["e"]),
+    ]
+
+
+def test_a_device_may_be_chosen():
+    assert choose_device("meta") == torch.device("meta")
+    assert choose_device(None).type in ("cpu", "cuda")
+
+
+def test_a_missing_package_and_other_shapes_keep_their_own_errors():
+    with pytest.raises(ImportError, match="m needs a package that is not installed: No timm. Try"):
+        raise_while_loading(ImportError("No timm. Install it."))
+    with pytest.raises(ValueError, match="weights that fit the model of its config: got 'm'"):
+        raise_while_loading(RuntimeError("size mismatch for weight"))
+
+
+def raise_while_loading(error):
+    with loading("m", "config.json", {}):
+        raise error
+
+
+def test_without_the_hub_the_message_says_what_to_download_and_where_to_put_it(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught:
+        TextClassifier.from_pretrained("owner/name", cache_dir=tmp_path, local_files_only=True)
+    message = str(caught.value)
+    assert f"'owner/name', which is not in the cache {tmp_path}" in message
+    assert "`hf download owner/name --local-dir name`" in message
+    assert "config.json, model.safetensors, tokenizer_config.json and tokenizer.json" in message
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_a_path_to_nowhere_is_named():
+    with pytest.raises(FileNotFoundError, match="'/no/such/place', which is no folder here"):
+        TextClassifier.from_pretrained("/no/such/place")
