@@ -341,7 +341,8 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         columns = {} if self._fitted is None else self.columns()
         rows = list(zip(*columns.values(), strict=True))
         more = len(rows) - CLASSES_SHOWN
-        note = f"and {more:,} more" if more > 0 else ""
+        each = "labels" if "label" in columns else "classes"
+        note = f"and {more:,} more {each}" if more > 0 else ""
         return table(repr(self), [*columns], rows[:CLASSES_SHOWN], note=note)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from decal._base.checks import (
     check_labels,
 )
 from decal._base.data_frames import require_same_order
+from decal._base.errors import InputError
 from decal._base.numerics import Array, Indices, Mask
 from decal._base.set_checks import check_event, check_utility, check_values
 from decal.credal import decisions
@@ -49,8 +50,6 @@ class CredalSet(IntervalRows):
     distribution satisfies. "raise" (the default) names the first of them; "nan" answers NaN there,
     or no action (False, or -1) where actions are asked for.
     """
-
-    classes: tuple[str, ...] | None
 
     # What a kind provides
 
@@ -387,10 +386,6 @@ class CredalSet(IntervalRows):
         least, greatest = decisions.as_probabilities(*bounds)
         return self._at_their_rows(least), self._at_their_rows(greatest)
 
-    @property
-    def _names(self) -> tuple[str, ...] | None:
-        return self.classes
-
     def explore(self, **options: Any) -> Exploration:
         """An interactive page about these sets, see `decal.explorer.explore_credal`.
 
@@ -423,10 +418,9 @@ class CredalSet(IntervalRows):
         if not without.any():
             return self
         if empty == "raise":
-            raise ValueError(
-                "credal set must have members: got bounds that no distribution satisfies in row "
-                f"{without.argmax()} ({without.sum()} rows in all). Use empty='nan' to pass over."
-            )
+            rows = f"row {without.argmax()} ({without.sum()} rows in all)"
+            fact = f"bounds that no distribution satisfies in {rows}"
+            raise InputError("credal set", "have members", fact, "Use empty='nan' to pass over.")
         return self[~without]
 
     def _at_their_rows(self, answers: NDArray[Any], missing: float = np.nan) -> NDArray[Any]:
@@ -461,9 +455,7 @@ class CredalSet(IntervalRows):
 
     def _best_at_point(self, utility: Array | None) -> Indices:
         if self.point is None:
-            raise ValueError(
-                "rule must not be 'point' for a credal set without one: got point=None. "
-                "Pass point= when building it."
-            )
+            rule = "not be 'point' for a credal set without one"
+            raise InputError("rule", rule, "point=None", "Pass point= when building it.")
         expected = self.point if utility is None else self.point @ utility.T
         return np.asarray(expected.argmax(axis=1))
