@@ -184,7 +184,11 @@ def shift(
         adapted.save(save)
         say(f"Wrote {save}: {adapted!r}", style="green")
     if out is not None:
-        run = Predictions(lambda z: adapted._predict_checked(z, supposed), layout, folder)
+        run = Predictions(
+            lambda rows: adapted._predict_checked(rows.logits, supposed).with_index(rows.ids),
+            layout,
+            folder,
+        )
         if logits.is_dir():
             origin = _origin(adapted, supposed)
             run.to_folder(out, origin, overwrite=force, skip_bad=skip_bad)
@@ -282,7 +286,7 @@ def _bootstrapped(
     reads: dict[str, Any],
 ) -> decal.LabelShift:
     folder = open_folder(labelled, needed=("labels",), **reads)
-    data, _ = all_rows(folder)
+    data = all_rows(folder)
     assert data.labels is not None
     return adapted._bootstrapped_checked(draws, 0, (data.logits, data.labels, data.weights))
 
