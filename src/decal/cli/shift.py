@@ -22,7 +22,8 @@ from decal.cli.terminal import output, say
 from decal.io import model_files
 from decal.io.folders import Folder, Layout, open_folder
 from decal.io.writers import check_output, write_columns
-from decal.shift import KIND, REGIONS, Frequencies, Near, ShiftTest, is_calibrated, p_text
+from decal.rows import Rows
+from decal.shift import REGIONS, Frequencies, Near, ShiftTest, is_calibrated, p_text
 
 CONFIDENCE = 0.95
 CLASSES_SHOWN = 20
@@ -178,7 +179,7 @@ def shift(
     keys = {"logits": logits_key, "labels": labels_key}
     reads = {"classes": adapted.classes, **options.meaning(adapted, probabilities, floor)}
     folder = open_folder(logits, wanted=(), **options.reading(columns, ignore, ids, keys), **reads)
-    layout = Layout(len(adapted._fitted.calibrated.frequencies), adapted.classes)
+    layout = Layout(len(adapted.calibrated.frequencies), adapted.classes)
     if observes:
         _observe(adapted, folder, layout, sample, skip_bad)
     if bootstrap is not None:
@@ -189,7 +190,11 @@ def shift(
         adapted.save(save)
         say(f"Wrote {save}: {adapted!r}", style="green")
     if out is not None:
-        run = Predictions(lambda z: adapted._predict_checked(z, supposed), layout, folder)
+
+        def predict(z: Any) -> decal.IntervalCredalSet:
+            return adapted.predict_rows(Rows(z), frequencies=supposed)
+
+        run = Predictions(predict, layout, folder)
         if logits.is_dir():
             origin = _origin(adapted, supposed)
             run.to_folder(out, origin, overwrite=force, skip_bad=skip_bad)
@@ -236,7 +241,7 @@ def load_shift(
         check_choice(region, "region", REGIONS)
     if confidence is not None:
         check_share(confidence, "confidence", positive=True)
-    if model_files.kind_of(path) == KIND:
+    if model_files.kind_of(path) == decal.LabelShift.kind:
         found = decal.LabelShift.load(path)
     else:
         model = decal.Decalibrator.load(path)
@@ -289,7 +294,7 @@ def _bootstrapped(
     folder = open_folder(labelled, needed=("labels",), **reads)
     data, _ = all_rows(folder)
     assert data.labels is not None
-    return adapted._bootstrapped_checked(draws, 0, (data.logits, data.labels, data.weights))
+    return adapted.bootstrapped(draws, labelled=Rows(data.logits, data.labels, data.weights))
 
 
 def _report(adapted: decal.LabelShift, path: Path | None) -> None:

@@ -27,7 +27,7 @@ from decal.plot._style import (
     name_lines,
     probability_axis,
 )
-from decal.shift import Frequencies, LabelShift
+from decal.shift import Frequencies, LabelShift, class_number
 
 MOST_INPUTS = 8
 """More curves than this are no longer told apart."""
@@ -182,10 +182,10 @@ def prevalence(
     """
     if not isinstance(shift, LabelShift):
         raise ValueError(f"shift must be a LabelShift: got {type(shift).__name__}.")
-    k, label = shift._class(of)
-    known = shift._known
-    found = shift.frequencies if known.observed is not None else None
-    before = float(known.calibrated.frequencies[k])
+    fitted, classes = shift.fitted, shift.calibrated.classes
+    k = len(classes) - 1 if of is None else class_number(of, classes, "of")
+    label, before = classes[k], float(fitted.calibrated.frequencies[k])
+    found = shift.frequencies if fitted.observed is not None else None
     reach = max(before, 0.0 if found is None else float(found.upper[k]))
     end = _check_largest(largest) if largest is not None else min(1.0, max(1.6 * reach, 0.2))
     shown = np.linspace(0, end, 201)
