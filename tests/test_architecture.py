@@ -22,8 +22,7 @@ PACKAGE = Package(Path(decal.__file__).parent)
 # within its layer, from rooms to its left.
 LAYERS = {
     "programs": "cli __main__",
-    "integrations": "torch onnx _pretrained zeroshot llm sklearn distributed "
-    "plot explorer datasets",
+    "integrations": "torch onnx llm zeroshot sklearn distributed plot explorer datasets",
     "public names": "__init__",
     "questions": "evaluate choose coupled shift",
     "model": "directions model decalibrator multilabel",
@@ -74,8 +73,6 @@ TESTS_ELSEWHERE = {
     "distributed": "distributed/test_dask.py",
     "distributed._frames": "distributed/test_dask.py",
     "distributed._partitions": "distributed/test_dask.py",
-    "model": "io/test_kinds_of_model_files.py",
-    "rows": "base/test_inputs.py",
     "onnx._endings": "test_onnx.py",
     "onnx._heads": "test_onnx.py",
     "onnx._operations": "test_onnx.py",

@@ -87,8 +87,11 @@ ROOMS = {
     "directions",
     "evaluate",
     "io",
+    "model",
     "multilabel",
+    "pretrained",
     "refutation",
+    "rows",
     "shift",
 }
 """Rooms that others import from: only what users need of them has a page."""

@@ -24,7 +24,7 @@ pytest.importorskip("PIL")
 from PIL import Image  # noqa: E402
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors  # noqa: E402
 
-from decal._pretrained import NEW_TRANSFORMERS  # noqa: E402
+from decal.llm.pretrained import NEW_TRANSFORMERS  # noqa: E402
 from decal.zeroshot import (  # noqa: E402
     TEMPLATES,
     OpenClipEncoder,

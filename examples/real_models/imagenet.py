@@ -169,7 +169,7 @@ def from_labels(path: Path, limit: int, seed: int, names: list[str]) -> dict[str
     return {
         "alpha": choice.alpha, "accuracy": right, "miss_rate": missed(kept, labels[new]),
         "miss_rates": rates, "set_sizes": sizes, "handed_over": handed.mean(), "slip_rate": slips,
-        "alpha_for_distribution": whole.alpha, "class_shift_sizes": shifted,
+        "alpha_for_hold": whole.alpha, "class_shift_sizes": shifted,
     }  # fmt: skip
 
 

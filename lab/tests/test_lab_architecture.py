@@ -18,7 +18,7 @@ PACKAGE = Package(Path(decal_lab.__file__).parent)
 LAYERS = {
     "program": "command",
     "experiments": "experiments",
-    "methods and data": "data baselines members",
+    "methods and data": "data baselines members acquisition",
     "checks": "checks",
     "package": "__init__",
 }

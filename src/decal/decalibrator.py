@@ -257,7 +257,7 @@ class Decalibrator(Model[FitState]):
             Level in [0, 1], or a sequence of levels; by default the one given at construction.
         """
         fitted = self.fitted
-        which = fitted.named(name)
+        which = fitted.position_of(name)
         if np.ndim(alpha) == 1 and not isinstance(alpha, Mapping):
             levels = np.array([check_alpha(a) for a in alpha])
             return fitted.solve(which, self.likelihood, levels)
@@ -313,7 +313,7 @@ class Decalibrator(Model[FitState]):
     def _measured(self, name: str) -> tuple[Any, Any, float]:
         """A direction whose gain is known, its evidence, and the weight that gains are per."""
         fitted = self.fitted
-        which = fitted.named(name)
+        which = fitted.position_of(name)
         direction = fitted.directions[which]
         if not hasattr(direction, "gains"):
             raise ValueError(f"name must be 'class' or 'temperature': got {name!r}.")

@@ -341,7 +341,8 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         columns = {} if self._fitted is None else self.columns()
         rows = list(zip(*columns.values(), strict=True))
         more = len(rows) - CLASSES_SHOWN
-        note = f"and {more:,} more" if more > 0 else ""
+        each = "labels" if "label" in columns else "classes"
+        note = f"and {more:,} more {each}" if more > 0 else ""
         return table(repr(self), [*columns], rows[:CLASSES_SHOWN], note=note)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -418,7 +419,7 @@ class NewInputs:
         if asked_by_a_search():  # until searches call predict_rows
             return
         told = self.model._told
-        if self._seen is not None:
+        if self._seen is not None and "unlike" not in told:
             self._warn_if_unlike(self._seen, told)
         if self.alpha > 0 and self.rows >= FEWEST_SETS and "vacuous" not in told:
             warn_of_width(self.mean_width, self.alpha, told)
@@ -493,7 +494,7 @@ def require_classes(model: Any) -> None:
         )
 
 
-def load(path: str | Path | BinaryIO) -> Any:
+def load(path: str | Path | BinaryIO, *, estimator: Any = None) -> Any:
     """The model, triage or classifier in a file that `save` wrote, of whatever kind.
 
     Runs no code from the file, so files of strangers are safe.
@@ -502,6 +503,13 @@ def load(path: str | Path | BinaryIO) -> Any:
     ----------
     path : path or file
         What `save` wrote; or such a file open for reading bytes.
+    estimator : object, optional
+        For a `decal.sklearn.CredalClassifier`: the one that it was saved with.
     """
-    module, _, name = model_files.KINDS[model_files.kind_of(path)].rpartition(".")
-    return resolve_name(f"{module}:{name}").load(path)
+    kind = model_files.kind_of(path)
+    if (kind == "classifier") != (estimator is not None):
+        rule = "go with a CredalClassifier, which is saved without it"
+        fact = "none" if estimator is None else f"one for a {kind}"
+        raise InputError("estimator", rule, fact)
+    module, _, name = model_files.KINDS[kind].rpartition(".")
+    return resolve_name(f"{module}:{name}").load(path, *([] if estimator is None else [estimator]))

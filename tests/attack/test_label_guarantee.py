@@ -1,4 +1,4 @@
-"""alpha_for_labels keeps its promise: over repetitions, labels are missed as rarely as it says."""
+"""A choice of miss keeps its promise: over repetitions, labels are missed as rarely as it says."""
 
 import numpy as np
 import pytest

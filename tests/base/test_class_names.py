@@ -312,15 +312,6 @@ def test_ratings_go_by_name():
         Ratings(sets, {"cat": 1, "dog": 2})
 
 
-def test_logits_of_a_pool_are_found_by_name(sets):
-    table = pd.DataFrame(Z, columns=NAMES, index=PATIENTS)
-    most = decal.evaluate.acquisition.most_informative
-    # Distances do not depend on the order of columns; what has no such column is another model's.
-    np.testing.assert_array_equal(most(sets, table[BACK], 5), most(sets, Z, 5))
-    with pytest.raises(ValueError, match="logits must have a column for each of the 3 classes"):
-        most(sets, table.rename(columns={"cat": "hat"}), 5)
-
-
 def test_predicted_classes_come_back_by_name():
     table = pd.DataFrame(Z, columns=NAMES)
     by_frame = triage(table, LABELS, cost=0.3)

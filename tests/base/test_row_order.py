@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression  # noqa: E402
 
 from decal import explorer, plot  # noqa: E402
 from decal.choose import path, plausibility, triage  # noqa: E402
-from decal.evaluate import acquisition, calibration, metrics  # noqa: E402
+from decal.evaluate import calibration, metrics  # noqa: E402
 from decal.llm import LabelMasses, spread  # noqa: E402
 from decal.llm import decalibrate as decalibrate_answers  # noqa: E402
 from decal.sklearn import CredalClassifier, ShiftAdaptedClassifier  # noqa: E402
@@ -186,37 +186,36 @@ CASES = {
     "brier_scores": (lambda w, x: calibration.brier_scores(w.sets, x), "labels"),
     "discounted_utility": (lambda w, x: calibration.discounted_utility(w.sets, x), "labels"),
     "band_score": (lambda w, x: calibration.band_score(w.sets, x), "labels"),
-    "most_informative": (lambda w, x: acquisition.most_informative(w.sets, x, 3), "logits"),
     # choosing alpha
-    "alpha_for_coverage": (
+    "choose coverage": (
         lambda w, x: decal.choose(w.model, w.logits, coverage=0.5, distributions=x),
         "truth",
     ),
-    "alpha_for_coverage, annotations": (
+    "choose coverage, annotations": (
         lambda w, x: decal.choose(w.model, w.logits, annotations=x, coverage=0.1),
         lambda w: pd.DataFrame({"one": Y, "two": Y}, index=w.index),
     ),
-    "alpha_for_labels": (
+    "choose miss": (
         lambda w, x: decal.choose(w.model, w.logits, x, miss=0.3),
         "labels",
     ),
-    "alpha_for_labels, groups": (
+    "choose miss, groups": (
         lambda w, x: decal.choose(w.model, w.logits, Y, miss=0.3, groups=x),
         "groups",
     ),
-    "alpha_for_labels, an array": (
+    "choose miss, an array": (
         lambda w, x: decal.choose(w.model, Z, w.labels, miss=0.3, groups=x),
         "groups",
     ),
-    "alpha_for_classes": (
+    "choose miss per class": (
         lambda w, x: decal.choose(w.model, w.logits, x, miss=0.5, per="class"),
         "labels",
     ),
-    "alpha_for_distribution": (
+    "choose hold": (
         lambda w, x: decal.choose(w.local, w.logits, x, hold=0.5),
         "labels",
     ),
-    "alpha_for_distribution, groups": (
+    "choose hold, groups": (
         lambda w, x: decal.choose(w.local, w.logits, Y, hold=0.5, groups=x),
         "groups",
     ),
@@ -415,7 +414,7 @@ def test_labels_of_answers_may_be_a_mapping_by_id():
 
 def test_texts_and_labels_of_a_pretrained_model_must_be_in_one_order():
     pytest.importorskip("transformers", reason="needs decal[zeroshot]")
-    from decal._pretrained import PretrainedClassifier
+    from decal.llm.pretrained import PretrainedClassifier
 
     class Lengths(PretrainedClassifier):
         classes = ("long", "short")

@@ -607,7 +607,7 @@ def test_a_choice_predicts_and_decides(fitted):
         ),
         (
             lambda m, z: decal.choose(m, z, distributions=softmax(z, axis=1)),
-            "the wish must be one of miss, width, hold, coverage: got none",
+            "one of miss, width, hold, coverage must be given: got none",
         ),
         (
             lambda m, z: decal.choose(m, z, coverage=0.5),
@@ -637,7 +637,7 @@ def test_a_choice_predicts_and_decides(fitted):
         ),
         (
             lambda m, z: decal.choose(m, z, [0] * 6, miss=0.1, width=0.2),
-            "the wish must be one of miss, width, hold, coverage: got miss and width",
+            "one of miss, width, hold, coverage must be given: got miss and width",
         ),
         (lambda m, z: decal.choose(m, z, miss=0.1), "labels must be given with miss: got None"),
         (

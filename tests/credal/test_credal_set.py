@@ -420,3 +420,16 @@ def test_rows_are_picked_as_rows_or_refused(kind):
     for rows in (4, np.array(4), -5):
         with pytest.raises(IndexError, match=f"row {int(rows)} is out of range for 4 inputs"):
             sets[rows]
+
+
+def test_the_most_uncertain_rows_have_the_largest_sets_then_the_largest_upper_entropy():
+    lower = [[0.0, 0.0, 0.9], [0.0, 0.3, 0.3], [0.1, 0.3, 0.2], [0.6, 0.6, 0.0], [0.0, 0.3, 0.3]]
+    upper = [[0.1, 0.1, 1.0], [0.4, 0.6, 0.6], [0.2, 0.6, 0.6], [0.7, 0.7, 0.1], [0.4, 0.6, 0.6]]
+    sets = decal.IntervalCredalSet(lower, upper)
+    assert sets.most_uncertain().tolist() == [1, 4, 2, 0, 3]
+    # At the cap, where upper entropies are all ln K, the larger lower entropy comes first.
+    wide = decal.IntervalCredalSet([[0.0, 0.0, 0.0], [0.2, 0.2, 0.2]], [[1.0] * 3, [0.6] * 3])
+    assert wide.most_uncertain().tolist() == [1, 0]
+    assert sets.most_uncertain(2).tolist() == [1, 4]
+    with pytest.raises(ValueError, match="count must be a whole number, at least 1: got 0"):
+        sets.most_uncertain(0)

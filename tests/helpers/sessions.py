@@ -22,6 +22,7 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 # A loaded machine must not fail a test for being slow.
 PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("quick", max_examples=10, **PATIENT)
+settings.register_profile("test", max_examples=25, **PATIENT)
 settings.register_profile("ci", max_examples=100, **PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

@@ -1,4 +1,4 @@
-"""Model files of an earlier format predict what they did; `fixtures/write_models.py` wrote them."""
+"""Model files of earlier formats predict what they did; `fixtures/write_models.py` wrote them."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import decal
 from decal.choose import Triage
 from helpers.archives import read_npz
 
-FORMAT_2 = Path(__file__).parents[1] / "fixtures" / "models_of_format_2"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 DECALIBRATORS = [
     "class",
     "temperature_halfway",
@@ -21,9 +21,14 @@ DECALIBRATORS = [
 ]
 
 
+@pytest.fixture(scope="module", params=[2, 3])
+def folder(request):
+    return FIXTURES / f"models_of_format_{request.param}"
+
+
 @pytest.fixture(scope="module")
-def expected():
-    return read_npz(FORMAT_2 / "expected.npz")
+def expected(folder):
+    return read_npz(folder / "expected.npz")
 
 
 def same(credal, found):
@@ -32,8 +37,8 @@ def same(credal, found):
 
 
 @pytest.mark.parametrize("name", DECALIBRATORS)
-def test_a_decalibrator_predicts_what_it_did(name, expected, tmp_path):
-    model = decal.Decalibrator.load(FORMAT_2 / f"{name}.npz")
+def test_a_decalibrator_predicts_what_it_did(name, folder, expected, tmp_path):
+    model = decal.Decalibrator.load(folder / f"{name}.npz")
     model.save(tmp_path / "again.npz")
     inputs = expected["probabilities" if model.probabilities else "logits"]
     for each in (model, decal.Decalibrator.load(tmp_path / "again.npz")):
@@ -48,8 +53,8 @@ def test_a_decalibrator_predicts_what_it_did(name, expected, tmp_path):
         ("label_shift", decal.LabelShift),
     ],
 )
-def test_other_estimators_predict_what_they_did(name, kind, expected, tmp_path):
-    model = kind.load(FORMAT_2 / f"{name}.npz")
+def test_other_estimators_predict_what_they_did(name, kind, folder, expected, tmp_path):
+    model = kind.load(folder / f"{name}.npz")
     model.save(tmp_path / "again.npz")
     for each in (model, kind.load(tmp_path / "again.npz")):
         credal = each.predict(expected["logits"])
@@ -61,14 +66,14 @@ def test_other_estimators_predict_what_they_did(name, kind, expected, tmp_path):
         np.testing.assert_allclose(bounds[2], expected[name][2], rtol=0, atol=1e-6)
 
 
-def test_triage_doubts_what_it_did(expected, tmp_path):
-    triage = Triage.load(FORMAT_2 / "triage.npz")
+def test_triage_doubts_what_it_did(folder, expected, tmp_path):
+    triage = Triage.load(folder / "triage.npz")
     triage.save(tmp_path / "again.npz")
     for each in (triage, Triage.load(tmp_path / "again.npz")):
         np.testing.assert_allclose(each.doubt(expected["logits"]), expected["triage"], atol=1e-12)
 
 
-def test_a_classifier_predicts_what_it_did(expected):
+def test_a_classifier_predicts_what_it_did(folder, expected):
     pytest.importorskip("sklearn")
     from sklearn.linear_model import LogisticRegression
 
@@ -77,5 +82,5 @@ def test_a_classifier_predicts_what_it_did(expected):
     estimator = LogisticRegression()
     estimator.classes_ = np.arange(3)
     estimator.coef_, estimator.intercept_ = expected["coef"], expected["intercept"]
-    clf = CredalClassifier.load(FORMAT_2 / "classifier.npz", estimator)
+    clf = CredalClassifier.load(folder / "classifier.npz", estimator)
     same(clf.predict_credal(expected["logits"]), expected["classifier"])

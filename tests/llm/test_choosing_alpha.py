@@ -40,7 +40,7 @@ def missed(model, masses, labels, alpha):
     return np.array(found)
 
 
-def test_alpha_for_labels_is_the_largest_that_misses_few_enough(fitted):
+def test_the_alpha_of_a_miss_rate_is_the_largest_that_misses_few_enough(fitted):
     rng = np.random.default_rng(1)
     z, labels = drawn(rng, 300)
     masses = vocabulary_masses(z, TOKENS, ABC, top=7)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import decal
+from decal_lab.acquisition import most_informative
 from decal_lab.experiments import (
     active_learning,
 )
@@ -88,7 +89,7 @@ def test_other_rules_take_small_margins_or_uncertain_rows_that_differ():
     for measure, name in (("zero_one", "zero-one"), ("width", "width")):
         strategy = by_name[f"{name}, 0.98, spread out"]
         credal = decal.decalibrate(logits, labels, alpha=0.98).predict(pool)
-        wanted = decal.evaluate.acquisition.most_informative(credal, pool, 5, measure=measure)
+        wanted = most_informative(credal, pool, 5, measure=measure)
         found = active_learning.choose(strategy, logits, labels, pool, 5)
         assert found.tolist() == wanted.tolist()
 

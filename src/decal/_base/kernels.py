@@ -285,7 +285,7 @@ def boxes(
     """Bounds and points of rows z (n, K) into the rows of low, high, point from `first` on.
 
     Returns the rows left out: those whose exponentials below the largest sum to less than
-    `deepest`. See `_class_shifts.shift_box`.
+    `deepest`. See `_ranges.shift_box`.
     """
     n, K = z.shape
     e, after = np.empty(K), np.empty((2, K))

@@ -22,7 +22,7 @@ HALLEY_STEPS = 4
 """Steps to an endpoint of a local interval: their last one changes nothing."""
 
 STEPS_FROM_TABLE = 1
-"""The same from where a table of endpoints leads."""
+"""Steps from where a table of endpoints leads."""
 
 FURTHEST_MARGIN = 600.0
 """Rows with larger margins are left to NumPy."""

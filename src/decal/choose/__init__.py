@@ -32,7 +32,7 @@ from decal.choose._plausibility import (
     distributions_inside,
     plausibility,
 )
-from decal.choose._promises import Choice, Promise
+from decal.choose._promises import Choice, Promise, one_wish
 from decal.evaluate import metrics
 
 __all__ = [
@@ -224,7 +224,8 @@ def choose(
     >>> choice.decide([[2.0, 0.0, 0.0]])
     array([[ True, False, False]])
     """
-    wish, target = _one_wish(miss=miss, width=width, hold=hold, coverage=coverage)
+    wish, wanted = one_wish(miss=miss, width=width, hold=hold, coverage=coverage)
+    target = check_alpha(wanted, wish)
     given = {
         "per": per,
         "groups": groups,
@@ -263,15 +264,6 @@ def choose(
     if groups is not None:
         raise InputError("groups", "be left out with per='class'", "both")
     return for_miss_per_class(model, logits, labels, target, rule)
-
-
-def _one_wish(**wishes: Any) -> tuple[str, float]:
-    """The one wish that is given, and its number."""
-    given = [name for name, value in wishes.items() if value is not None]
-    if len(given) != 1:
-        got = " and ".join(given) or "none"
-        raise InputError("the wish", f"be one of {', '.join(wishes)}", got)
-    return given[0], check_alpha(wishes[given[0]], given[0])
 
 
 def _for_width(model: Predictor, logits: Any, width: float) -> Choice:

@@ -43,22 +43,15 @@ from decal.choose._doubt_scores import (
     cross_scored,
     trials,
 )
-from decal.choose._order import share_threshold, slip_threshold
 from decal.choose._plausibility import Mask, Predictor
-from decal.choose._thresholds import (
-    SelectedOfBatch,
-    Threshold,
-    TopOfBatch,
-    cost_threshold,
-    rate_threshold,
-)
+from decal.choose._promises import one_wish
+from decal.choose._thresholds import Rule, read_rule, rule_for
 from decal.decalibrator import Decalibrator
 from decal.evaluate.metrics import RiskCoverage
 from decal.io import model_files
 from decal.io.model_files import Arrays
 
 PURPOSES = ("cost", "budget", "error_rate", "slip_rate")
-Rule = Threshold | TopOfBatch | SelectedOfBatch
 
 LEAST_ROWS = 8
 SCORES_SHOWN = 6
@@ -422,7 +415,7 @@ def triage(
         return values, predicted != y[rows]
 
     values, wrong = ask(second)
-    rule = _rule_for(purpose, target, level, values, wrong, plan=ask(first))
+    rule = rule_for(purpose, target, level, values, wrong, plan=ask(first))
     handed = rule.handed(values)
     note = f"{len(second)} rows are too few, or too often wrong: all are handed over"
     return Triage(
@@ -443,33 +436,9 @@ def triage(
     )
 
 
-def _rule_for(
-    purpose: str,
-    target: float,
-    level: float | None,
-    scores: Array,
-    wrong: Mask,
-    plan: tuple[Array, Mask],
-) -> Rule:
-    """How rows are handed over for a purpose, by labelled rows."""
-    if purpose == "cost":
-        return Threshold(cost_threshold(scores, wrong, target))
-    if purpose == "slip_rate":
-        return Threshold(slip_threshold(scores, wrong, target))
-    if purpose == "budget":
-        return Threshold(share_threshold(scores, target)) if target < 1 else TopOfBatch(int(target))
-    if level is None:
-        return SelectedOfBatch(np.sort(scores[wrong]), len(scores), target)
-    return Threshold(rate_threshold(scores, wrong, target, level, plan=plan))
-
-
 def _purpose(**given: float | None) -> tuple[str, float]:
     """The one purpose that is given, and its number."""
-    named = {name: value for name, value in given.items() if value is not None}
-    if len(named) != 1:
-        got = " and ".join(named) or "none"
-        raise InputError(f"one of {', '.join(given)}", "be given", got)
-    ((name, value),) = named.items()
+    name, value = one_wish(**given)
     if name == "budget" and isinstance(value, int | np.integer):
         return name, check_count(value, name)
     number = check_alpha(value, name)
@@ -508,13 +477,7 @@ def _as_logits(
     classes: int | None,
     names: tuple[str, ...] | None,
 ) -> Array:
-    z = read_logits(
-        values,
-        probabilities=probabilities,
-        floor=floor,
-        names=names,
-        classes=classes,
-    )
+    z = read_logits(values, probabilities=probabilities, floor=floor, names=names, classes=classes)
     return z.astype(np.float64)
 
 
@@ -535,14 +498,10 @@ def _pack(triage: Triage) -> tuple[dict[str, Any], Arrays]:
         raise InputError("model", "be a Decalibrator to be saved", fact)
     file = BytesIO()
     doubts.model.save(file)
-    rule = triage._rule
     arrays: Arrays = {"model": np.frombuffer(file.getvalue(), dtype=np.uint8)}
+    arrays |= triage._rule.arrays()
     if doubts.best is not None:
         arrays |= {"scale": np.array(doubts.best.scale), "shifts": doubts.best.shifts}
-    if isinstance(rule, SelectedOfBatch):
-        arrays["slips"] = rule.slips
-    elif isinstance(rule, Threshold):
-        arrays["threshold"] = np.array(rule.threshold)
     trials = []
     for i, (name, trial) in enumerate(triage.trials.items()):
         arrays[f"{CURVE}{i}"] = np.stack([trial.curve.risk, trial.curve.best])
@@ -579,7 +538,7 @@ def _unpack(settings: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
     }
     if settings["score"] not in trials:
         raise ValueError("its score was never tried")
-    rule = _read_rule(purpose, target, rows, arrays)
+    rule = read_rule(purpose, target, rows, arrays)
     return {
         **{name: settings[name] for name in SCALARS},
         "threshold": rule.threshold,
@@ -592,22 +551,6 @@ def _unpack(settings: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
         "_names": None if names is None else check_class_names(names, K),
         "_classes": K,
     }
-
-
-def _read_rule(purpose: str, target: float, rows: int, arrays: Arrays) -> Rule:
-    if "threshold" in arrays:
-        threshold = float(arrays["threshold"])
-        if math.isnan(threshold):
-            raise ValueError("its threshold is NaN")
-        return Threshold(threshold)
-    if "slips" in arrays:
-        slips = arrays["slips"].astype(np.float64)
-        if slips.ndim != 1 or len(slips) > rows or np.isnan(slips).any():
-            raise ValueError("its slips are damaged")
-        return SelectedOfBatch(np.sort(slips), rows, float(target))
-    if purpose != "budget" or not isinstance(target, int):
-        raise ValueError("it has no threshold")
-    return TopOfBatch(target)
 
 
 def _read_doubts(arrays: Arrays, classes: int) -> DoubtScores:

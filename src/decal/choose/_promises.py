@@ -293,6 +293,15 @@ def in_groups(choose: Callable[[Indices], Choice], groups: Any, rows: int) -> Ch
     return Choice.of_parts(parts, promise)
 
 
+def one_wish(**wishes: Any) -> tuple[str, Any]:
+    """The one wish that is given, and its value; InputError if there are none or several."""
+    given = [name for name, value in wishes.items() if value is not None]
+    if len(given) != 1:
+        got = " and ".join(given) or "none"
+        raise InputError(f"one of {', '.join(wishes)}", "be given", got)
+    return given[0], wishes[given[0]]
+
+
 def class_name(k: int, names: Sequence[str] | None) -> str:
     """A class, by its name if it has one."""
     return f"class {k}" if names is None else names[k]

@@ -8,12 +8,14 @@ threshold: inf keeps all rows, -inf none. An infinite score counts as the greate
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from decal._base.numerics import Array
-from decal.choose._order import GREATEST
+from decal.choose._order import GREATEST, share_threshold, slip_threshold
 from decal.choose._plausibility import Mask
 
 PLANNED = 100
@@ -35,6 +37,10 @@ class Threshold:
         """(n,) which rows to hand over."""
         return ~below(scores, self.threshold)
 
+    def arrays(self) -> dict[str, Array]:
+        """What a file holds of it."""
+        return {"threshold": np.array(self.threshold)}
+
 
 @dataclass(frozen=True)
 class TopOfBatch:
@@ -49,6 +55,10 @@ class TopOfBatch:
         found[np.argsort(-scores, kind="stable")[: self.rows]] = True
         return found
 
+    def arrays(self) -> dict[str, Array]:
+        """What a file holds of it: its number of rows is the target of the triage."""
+        return {}
+
 
 @dataclass(frozen=True)
 class SelectedOfBatch:
@@ -62,6 +72,13 @@ class SelectedOfBatch:
     def handed(self, scores: Array) -> Mask:
         """(n,) which rows of a batch to hand over."""
         return ~kept_of_batch(scores, self.slips, self.rows, self.rate)
+
+    def arrays(self) -> dict[str, Array]:
+        """What a file holds of it."""
+        return {"slips": self.slips}
+
+
+Rule = Threshold | TopOfBatch | SelectedOfBatch
 
 
 def cost_threshold(scores: Array, wrong: Mask, cost: float) -> float:
@@ -142,3 +159,40 @@ def _kept_below(scores: Array, wrong: Mask) -> tuple[Array, Array, Array]:
     kept = np.append(first, len(scores)).astype(np.float64)
     errors = np.append(0.0, np.cumsum(wrong[order]))[kept.astype(np.intp)]
     return np.append(values, math.inf), errors, kept
+
+
+def rule_for(
+    purpose: str,
+    target: float,
+    level: float | None,
+    scores: Array,
+    wrong: Mask,
+    plan: tuple[Array, Mask],
+) -> Rule:
+    """How rows are handed over for a purpose, by labelled rows."""
+    if purpose == "cost":
+        return Threshold(cost_threshold(scores, wrong, target))
+    if purpose == "slip_rate":
+        return Threshold(slip_threshold(scores, wrong, target))
+    if purpose == "budget":
+        return Threshold(share_threshold(scores, target)) if target < 1 else TopOfBatch(int(target))
+    if level is None:
+        return SelectedOfBatch(np.sort(scores[wrong]), len(scores), target)
+    return Threshold(rate_threshold(scores, wrong, target, level, plan=plan))
+
+
+def read_rule(purpose: str, target: float, rows: int, arrays: Mapping[str, Any]) -> Rule:
+    """The rule that a file holds; ValueError if it is damaged."""
+    if "threshold" in arrays:
+        threshold = float(arrays["threshold"])
+        if math.isnan(threshold):
+            raise ValueError("its threshold is NaN")
+        return Threshold(threshold)
+    if "slips" in arrays:
+        slips = arrays["slips"].astype(np.float64)
+        if slips.ndim != 1 or len(slips) > rows or np.isnan(slips).any():
+            raise ValueError("its slips are damaged")
+        return SelectedOfBatch(np.sort(slips), rows, float(target))
+    if purpose != "budget" or not isinstance(target, int):
+        raise ValueError("it has no threshold")
+    return TopOfBatch(target)

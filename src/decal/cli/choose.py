@@ -49,6 +49,7 @@ new inputs do, with this probability.
     """
 
 
+@options.with_reading("weights_key")
 def choose(
     model: options.ModelArgument,
     logits: options.LogitsArgument,
@@ -91,14 +92,8 @@ def choose(
     ] = None,
     labels: options.LabelsOption = None,
     truth: options.TruthOption = None,
-    logits_key: options.LogitsKeyOption = None,
-    labels_key: options.LabelsKeyOption = None,
-    truth_key: options.TruthKeyOption = None,
-    columns: options.ColumnsOption = "",
-    ignore: options.IgnoreOption = "",
-    ids: options.IdsOption = "",
-    probabilities: options.AsFittedOption = None,
-    floor: options.FloorOption = None,
+    *,
+    reading: options.Reading,
     force: options.ForceOption = False,
 ) -> None:
     """Find the alpha that grants a wish: how often to be wrong, a width, or what sets hold.
@@ -121,7 +116,6 @@ def choose(
     if wish == "hold":
         _require_local(fitted)
     needed = {"width": (), "coverage": ("truth",)}.get(wish, ("labels",))
-    keys = {"logits": logits_key, "labels": labels_key, "truth": truth_key}
     folder = open_folder(
         logits,
         labels=labels if "labels" in needed else None,
@@ -129,8 +123,8 @@ def choose(
         classes=fitted.classes,
         wanted=(),
         needed=needed,
-        **options.reading(columns, ignore, ids, keys, used=needed, named=False),
-        **options.meaning(fitted, probabilities, floor),
+        **reading.places(*needed, named=False),
+        **reading.meaning(fitted),
     )
     layout = Layout(len(fitted.class_weights), fitted.classes)
     data, _ = all_rows(folder, layout)

@@ -56,6 +56,7 @@ action, and the lower and upper bound of what it earns on average; .npz: arrays 
     """
 
 
+@options.with_reading("truth_key", "weights_key")
 def decide(
     model: options.ModelArgument,
     logits: options.LogitsArgument,
@@ -89,13 +90,8 @@ def decide(
             help="Write the decisions: .csv, .parquet or .npz; - for standard output.",
         ),
     ] = None,
-    logits_key: options.LogitsKeyOption = None,
-    labels_key: options.LabelsKeyOption = None,
-    columns: options.ColumnsOption = "",
-    ignore: options.IgnoreOption = "",
-    ids: options.IdsOption = "",
-    probabilities: options.AsFittedOption = None,
-    floor: options.FloorOption = None,
+    *,
+    reading: options.Reading,
     force: options.ForceOption = False,
 ) -> None:
     """Decide for every input: which classes to keep, which one to name, or what to do.
@@ -115,8 +111,8 @@ def decide(
         logits,
         classes=fitted.classes,
         wanted=(),
-        **options.reading(columns, ignore, ids, {"logits": logits_key, "labels": labels_key}),
-        **options.meaning(fitted, probabilities, floor),
+        **reading.places(),
+        **reading.meaning(fitted),
     )
     kept = np.zeros(len(actions), dtype=np.intp)
     alone = np.zeros(len(actions), dtype=np.intp)

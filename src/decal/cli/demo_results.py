@@ -18,7 +18,6 @@ from decal import datasets
 from decal._base.errors import needs
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator, decalibrate
-from decal.evaluate.acquisition import most_uncertain
 from decal.explorer import Story, story, telling_row
 from decal.io.whole_files import replacing
 from decal.io.writers import write_columns
@@ -185,7 +184,7 @@ def _examples(credal: IntervalCredalSet, kept: Mask, test: datasets.LanguageSet)
     A tie is a text with two languages left, if possible those in which it is written the same; the
     surest has the greatest lower probability of the less probable one.
     """
-    order = most_uncertain(credal).tolist()
+    order = credal.most_uncertain().tolist()
     tied = [row for row in order if kept[row].sum() == 2]
     same = [row for row in tied if translated_into(test, row) == np.flatnonzero(kept[row]).tolist()]
     missed = [row for row in order if not kept[row, test.labels[row]]]

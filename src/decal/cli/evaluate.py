@@ -25,7 +25,7 @@ from decal.io.row_files import Chunk
 from decal.io.writers import check_output, write_columns
 
 PAPER_ALPHAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0)
-"""The options.levels of the paper's tables of coverage and efficiency."""
+"""The levels of the paper's tables of coverage and efficiency."""
 
 PAPER_LEVELS = ",".join(f"{alpha:g}" for alpha in PAPER_ALPHAS)
 
@@ -50,6 +50,7 @@ that --rule keeps, and the mean number of classes in it
     """
 
 
+@options.with_reading("weights_key")
 def evaluate(
     model: options.ModelArgument,
     logits: options.FilesArgument,
@@ -72,17 +73,11 @@ def evaluate(
             "--output", "-o", help="Also write the table: .csv or .parquet; - for standard output."
         ),
     ] = None,
-    labels_key: options.LabelsKeyOption = None,
-    truth_key: options.TruthKeyOption = None,
-    logits_key: options.LogitsKeyOption = None,
-    columns: options.ColumnsOption = "",
-    ignore: options.IgnoreOption = "",
-    ids: options.IdsOption = "",
-    probabilities: options.AsFittedOption = None,
-    floor: options.FloorOption = None,
+    *,
+    reading: options.Reading,
     force: options.ForceOption = False,
 ) -> None:
-    """Measure how good predictions are, at several options.levels.
+    """Measure how good predictions are, at several levels.
 
     With labels: how often the decision set misses the label and how large it is, and the
     accuracy, calibration error and log-loss of the point prediction. With true distributions:
@@ -93,15 +88,14 @@ def evaluate(
     asked = None if alpha is None else options.levels(alpha)
     check_choice(rule, "rule", SET_RULES)
     fitted = decal.Decalibrator.load(model)
-    keys = {"logits": logits_key, "labels": labels_key, "truth": truth_key}
     folder = open_folder(
         logits,
         labels=labels,
         truth=truth,
         classes=fitted.classes,
         wanted=("labels", "truth"),
-        **options.reading(columns, ignore, ids, keys, used=("labels", "truth"), named=False),
-        **options.meaning(fitted, probabilities, floor),
+        **reading.places("labels", "truth", named=False),
+        **reading.meaning(fitted),
     )
     alphas = asked or sorted({*PAPER_ALPHAS, fitted.alpha})
     scores = _Scores(fitted, alphas, rule)

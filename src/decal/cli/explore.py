@@ -47,6 +47,7 @@ USUAL_KEYS = {
 LISTS = (".txt", ".jsonl", ".csv", ".parquet", ".npz", ".npy")
 
 
+@options.with_reading("weights_key")
 def explore(
     model: options.SavedArgument,
     logits: options.LogitsArgument,
@@ -154,14 +155,8 @@ def explore(
         bool, typer.Option("--no-browser", help="Print the address, open nothing.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Draws the inputs to show.")] = 0,
-    logits_key: options.LogitsKeyOption = None,
-    labels_key: options.LabelsKeyOption = None,
-    truth_key: options.TruthKeyOption = None,
-    columns: options.ColumnsOption = "",
-    ignore: options.IgnoreOption = "",
-    ids: options.IdsOption = "",
-    probabilities: options.AsFittedOption = None,
-    floor: options.FloorOption = None,
+    *,
+    reading: options.Reading,
     force: options.ForceOption = False,
 ) -> None:
     """Look at a model's predictions in a browser: every input, at every level.
@@ -182,18 +177,17 @@ def explore(
         path: Path, model: decal.Decalibrator | decal.LabelShift, **companions: Any
     ) -> LogitSource:
         # A model that knows its classes finds them by name, also in logits of another model.
-        chosen = "" if path != logits and model.classes else columns
+        chosen = "" if path != logits and model.classes else reading.columns
         first = bool(companions)
         return open_source(
             path,
             classes=model.classes,
             wanted=tuple(companions),
-            **options.reading(chosen, ignore, ids, keys, used=tuple(companions), named=first),
-            **options.meaning(model, probabilities, floor),
+            **reading.places(*companions, named=first, columns=chosen),
+            **reading.meaning(model),
             **companions,
         )
 
-    keys = {"logits": logits_key, "labels": labels_key, "truth": truth_key}
     with open_logits(logits, fitted, labels=labels, truth=truth) as source:
         data = source.all()
     second = None

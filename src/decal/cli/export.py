@@ -63,11 +63,9 @@ def export(
 
 
 def _require_no_head(classifier: Path) -> None:
-    from decal.onnx._endings import head_outputs, read_model
+    from decal.onnx import head_outputs
 
-    net = read_model(classifier, weights=False)
-    present = [value.name for value in net.graph.output]
-    bounds = head_outputs(present, (entry.key for entry in net.metadata_props))
+    bounds = head_outputs(classifier)
     if {"lower", "upper"} & set(bounds):
         raise ValueError(
             f"CLASSIFIER must have no head yet: got {classifier} with {', '.join(bounds)}. "

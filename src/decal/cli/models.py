@@ -67,6 +67,7 @@ PREDICT_EXAMPLES = """[bold]Examples[/]
     """
 
 
+@options.with_reading("truth_key", "probabilities")
 def fit(
     logits: options.FilesArgument,
     model: Annotated[Path, typer.Option("--output", "-o", help="The model file to write, .npz.")],
@@ -99,14 +100,7 @@ def fit(
         ),
     ] = 0.0,
     weights: options.WeightsOption = None,
-    weights_key: options.WeightsKeyOption = None,
-    logits_key: options.LogitsKeyOption = None,
-    labels_key: options.LabelsKeyOption = None,
-    columns: options.ColumnsOption = "",
-    ignore: options.IgnoreOption = "",
-    ids: options.IdsOption = "",
     probabilities: options.ProbabilitiesOption = False,
-    floor: options.FloorOption = None,
     skip_bad: options.SkipBadOption = False,
     checkpoint_every: Annotated[
         float,
@@ -115,6 +109,8 @@ def fit(
     restart: Annotated[
         bool, typer.Option("--restart", help="Forget what an interrupted fit has learnt.")
     ] = False,
+    *,
+    reading: options.Reading,
     force: options.ForceOption = False,
 ) -> None:
     """Learn from labelled logits how far each class's logit may move.
@@ -129,22 +125,21 @@ def fit(
         box=box,
         directions=_directions(directions, mix),
         probabilities=probabilities,
-        floor=floor,
+        floor=reading.floor,
     )
     if reference != "model" and logits.is_dir():
         raise ValueError(
             f"reference must be 'model' for a folder: got {reference!r}, whose recentering needs "
             "all the data in memory at once. Leave --reference out, or fit one file."
         )
-    keys = {"logits": logits_key, "labels": labels_key, "weights": weights_key}
     folder = open_folder(
         logits,
         labels=labels,
         weights=weights,
         needed=("labels",),
         probabilities=probabilities,
-        floor=floor,
-        **options.reading(columns, ignore, ids, keys, used=("labels", "weights"), named=False),
+        floor=reading.floor,
+        **reading.places("labels", "weights", named=False),
     )
     checkpoint = FitCheckpoint.next_to(model)
     with checkpoint.exclusive():
@@ -184,6 +179,7 @@ def fit(
         )
 
 
+@options.with_reading("truth_key", "weights_key")
 def predict(
     model: options.ModelArgument,
     logits: options.FilesArgument,
@@ -197,26 +193,21 @@ def predict(
     ],
     alpha: options.AlphaOption = None,
     format_: options.FormatOption = None,
-    logits_key: options.LogitsKeyOption = None,
-    labels_key: options.LabelsKeyOption = None,
-    columns: options.ColumnsOption = "",
-    ignore: options.IgnoreOption = "",
-    ids: options.IdsOption = "",
-    probabilities: options.AsFittedOption = None,
-    floor: options.FloorOption = None,
     skip_bad: options.SkipBadOption = False,
+    *,
+    reading: options.Reading,
     force: options.ForceOption = False,
 ) -> None:
     """Turn logits into intervals of probabilities, one per input and class."""
-    check_intervals(logits, out, format_, ids, force=force)
+    check_intervals(logits, out, format_, reading.ids, force=force)
     fitted = decal.Decalibrator.load(model)
     level = fitted.alpha if alpha is None else check_alpha(alpha)
     folder = open_folder(
         logits,
         classes=fitted.classes,
         wanted=(),
-        **options.reading(columns, ignore, ids, {"logits": logits_key, "labels": labels_key}),
-        **options.meaning(fitted, probabilities, floor),
+        **reading.places(),
+        **reading.meaning(fitted),
     )
     layout = Layout(len(fitted.class_weights), fitted.classes)
     run = Predictions(

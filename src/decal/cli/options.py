@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Mapping
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from decal.credal import SET_RULES
 from decal.decalibrator import Decalibrator
+from decal.io.folders import COMPANIONS
 from decal.io.formats import READABLE
 from decal.shift import LabelShift
 
@@ -170,40 +174,75 @@ FormatOption = Annotated[
 ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Overwrite the output.")]
 
 
-def meaning(
-    model: Decalibrator | LabelShift, probabilities: bool | None, floor: float | None
-) -> dict[str, Any]:
-    """What the numbers of a file mean: what the options say or, without them, as in the fit."""
-    if probabilities is None:
-        probabilities = model.probabilities
-    own = model.floor if probabilities else None
-    return {"probabilities": probabilities, "floor": own if floor is None else floor}
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What the user says of a file: where its arrays and columns are, and what its numbers mean."""
+
+    logits_key: LogitsKeyOption = None
+    labels_key: LabelsKeyOption = None
+    truth_key: TruthKeyOption = None
+    weights_key: WeightsKeyOption = None
+    columns: ColumnsOption = ""
+    ignore: IgnoreOption = ""
+    ids: IdsOption = ""
+    probabilities: AsFittedOption = None
+    floor: FloorOption = None
+
+    def places(self, *used: str, named: bool = True, columns: str | None = None) -> dict[str, Any]:
+        """Options of `open_folder` about arrays and columns, perhaps with other `columns`.
+
+        What the command takes from the file besides logits is `used`; other columns that the user
+        names are left out, and need not be there. `named` tells whether the command says something
+        of every input, beside which its names go.
+        """
+        keys = {what: getattr(self, f"{what}_key") for what in ("logits", *COMPANIONS)}
+        kept = {what: key for what, key in keys.items() if what in ("logits", *used)}
+        others = [key for what, key in keys.items() if what not in kept and key]
+        names = split(self.ids)
+        found = {
+            "keys": kept,
+            "columns": split(self.columns if columns is None else columns) or None,
+            "ignore": [*split(self.ignore), *others, *([] if named else names)],
+        }
+        return found | ({"ids": names} if named and names else {})
+
+    def meaning(self, model: Decalibrator | LabelShift) -> dict[str, Any]:
+        """Options of `open_folder` about what numbers mean: as in the fit, unless they say it."""
+        given = model.probabilities if self.probabilities is None else self.probabilities
+        own = model.floor if given else None
+        return {"probabilities": given, "floor": own if self.floor is None else self.floor}
 
 
-def reading(
-    columns: str,
-    ignore: str,
-    ids: str,
-    keys: Mapping[str, str | None],
-    *,
-    used: Collection[str] = (),
-    named: bool = True,
-) -> dict[str, Any]:
-    """Options of `open_folder` by the values of --columns, --ignore, --id-column and --…-key.
+def with_reading(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator of commands: puts the options of `Reading` in the place of `reading`.
 
-    What the command takes from the file besides logits is `used`; other columns that the keys name
-    are left out, and need not be there. `named` tells whether the command says something of every
-    input, beside which its names go.
+    Commands that have no use for some of them, or their own, go `without`.
     """
-    kept = {what: key for what, key in keys.items() if what in ("logits", *used)}
-    others = [key for what, key in keys.items() if what not in kept and key]
-    names = split(ids)
-    found = {
-        "keys": kept,
-        "columns": split(columns) or None,
-        "ignore": [*split(ignore), *others, *([] if named else names)],
-    }
-    return found | ({"ids": names} if named and names else {})
+    shared = [field for field in fields(Reading) if field.name not in without]
+    hints = get_type_hints(Reading, include_extras=True)
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def with_options(**arguments: Any) -> None:
+            said = Reading(**{field.name: arguments.pop(field.name) for field in shared})
+            command(**arguments, reading=said)
+
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters: list[inspect.Parameter] = []
+        for own in inspect.signature(command, eval_str=True).parameters.values():
+            if own.name != "reading":
+                parameters.append(own.replace(kind=keyword))
+                continue
+            for field in shared:
+                hint, default = hints[field.name], field.default
+                parameters.append(
+                    inspect.Parameter(field.name, keyword, default=default, annotation=hint)
+                )
+        with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        with_options.__annotations__ = {own.name: own.annotation for own in parameters}
+        return with_options
+
+    return decorated
 
 
 def require_room_for_ids(ids: str, out: Path, file_format: str | None) -> None:

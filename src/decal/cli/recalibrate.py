@@ -35,6 +35,7 @@ labels, if there are any, and the columns of --id-column; .npz, .npy, .csv or .p
     """
 
 
+@options.with_reading("truth_key", "weights_key")
 def recalibrate(
     model: options.ModelArgument,
     logits: options.LogitsArgument,
@@ -49,13 +50,8 @@ def recalibrate(
     ] = "logits",
     format_: options.FormatOption = None,
     labels: options.LabelsOption = None,
-    logits_key: options.LogitsKeyOption = None,
-    labels_key: options.LabelsKeyOption = None,
-    columns: options.ColumnsOption = "",
-    ignore: options.IgnoreOption = "",
-    ids: options.IdsOption = "",
-    probabilities: options.AsFittedOption = None,
-    floor: options.FloorOption = None,
+    *,
+    reading: options.Reading,
     force: options.ForceOption = False,
 ) -> None:
     """Write recalibrated logits: shifted by class, and scaled, as the labelled data like best.
@@ -66,21 +62,20 @@ def recalibrate(
     """
     check_choice(write, "write", KINDS)
     check_output(out, force=force, file_format=format_)
-    options.require_room_for_ids(ids, out, format_)
+    options.require_room_for_ids(reading.ids, out, format_)
     fitted = decal.Decalibrator.load(model)
     if fitted.reference != "best":
         raise ValueError(
             f"model must be fitted with --reference best: got {model} with {fitted.reference!r}. "
             f"Fit it again: {options.calibrating_fit(fitted)}"
         )
-    keys = {"logits": logits_key, "labels": labels_key}
     folder = open_folder(
         logits,
         labels=labels,
         classes=fitted.classes,
         wanted=("labels",),
-        **options.reading(columns, ignore, ids, keys, used=("labels",)),
-        **options.meaning(fitted, probabilities, floor),
+        **reading.places("labels"),
+        **reading.meaning(fitted),
     )
     classes = fitted.classes
     layout = Layout(len(fitted.class_weights), classes)

@@ -60,6 +60,7 @@ SHIFT_EXAMPLES = """[bold]Examples[/]
     """
 
 
+@options.with_reading("truth_key", "weights_key")
 def shift(
     model: options.SavedArgument,
     logits: options.FilesArgument,
@@ -155,14 +156,9 @@ def shift(
         ),
     ] = None,
     labelled: options.LabelledOption = None,
-    logits_key: options.LogitsKeyOption = None,
-    labels_key: options.LabelsKeyOption = None,
-    columns: options.ColumnsOption = "",
-    ignore: options.IgnoreOption = "",
-    ids: options.IdsOption = "",
-    probabilities: options.AsFittedOption = None,
-    floor: options.FloorOption = None,
     skip_bad: options.SkipBadOption = False,
+    *,
+    reading: options.Reading,
     force: options.ForceOption = False,
 ) -> None:
     """Estimate class frequencies from unlabelled logits, and adapt predictions to them.
@@ -174,17 +170,16 @@ def shift(
     supposed = _supposed(what_if or [], ratio=ratio, kl=kl, chi2=chi2, around=around)
     observes = observe and supposed is None
     _check_request(supposed is not None, observes, out, save, table, bootstrap, labelled)
-    _check_outputs(logits, out, format_, save, table, ids, force)
+    _check_outputs(logits, out, format_, save, table, reading.ids, force)
     adapted = load_shift(model, confidence, region, corrected)
-    keys = {"logits": logits_key, "labels": labels_key}
-    reads = {"classes": adapted.classes, **options.meaning(adapted, probabilities, floor)}
-    folder = open_folder(logits, wanted=(), **options.reading(columns, ignore, ids, keys), **reads)
+    reads = {"classes": adapted.classes, **reading.meaning(adapted)}
+    folder = open_folder(logits, wanted=(), **reading.places(), **reads)
     layout = Layout(len(adapted.calibrated.frequencies), adapted.classes)
     if observes:
         _observe(adapted, folder, layout, sample, skip_bad)
     if bootstrap is not None:
         assert labelled is not None
-        named = options.reading(columns, ignore, ids, keys, used=("labels",), named=False)
+        named = reading.places("labels", named=False)
         adapted = _bootstrapped(adapted, bootstrap, labelled, reads | named)
     if save is not None:
         adapted.save(save)

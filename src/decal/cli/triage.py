@@ -48,6 +48,7 @@ score, higher where a check is needed more) and hand_over (1 for a person, 0 for
     """
 
 
+@options.with_reading("truth_key", "weights_key", "floor")
 def triage(
     labelled: Annotated[
         Path,
@@ -98,18 +99,14 @@ def triage(
         Path | None, typer.Option(help="Also keep score and threshold, .npz, for other rows.")
     ] = None,
     labels: options.LabelsOption = None,
-    logits_key: options.LogitsKeyOption = None,
-    labels_key: options.LabelsKeyOption = None,
-    columns: options.ColumnsOption = "",
-    ignore: options.IgnoreOption = "",
-    ids: options.IdsOption = "",
-    probabilities: options.AsFittedOption = None,
     floor: Annotated[
         float | None,
         typer.Option(
             help="Raise smaller probabilities to this.", show_default="1e-12, or what --save kept"
         ),
     ] = None,
+    *,
+    reading: options.Reading,
     force: options.ForceOption = False,
 ) -> None:
     """Say which rows a person should check, by labelled rows and one wish.
@@ -130,10 +127,9 @@ def triage(
         "error_rate": error_rate,
         "slip_rate": slip_rate,
     }
-    keys = {"logits": logits_key, "labels": labels_key}
     if any(value is not None for value in wish.values()):
-        reads = _meaning(bool(probabilities), FLOOR, floor)
-        named = options.reading(columns, ignore, ids, keys, used=("labels",), named=False)
+        reads = _meaning(bool(reading.probabilities), FLOOR, floor)
+        named = reading.places("labels", named=False)
         data, names = all_rows(
             open_folder(labelled, labels=labels, needed=("labels",), **named, **reads)
         )
@@ -149,7 +145,7 @@ def triage(
             )
     else:
         chosen = _saved(labelled)
-        given = chosen._probabilities if probabilities is None else probabilities
+        given = chosen._probabilities if reading.probabilities is None else reading.probabilities
         reads = _meaning(given, chosen._floor if chosen._probabilities else FLOOR, floor)
     described = chosen._described(len(chosen.trials))
     output.print(described, highlight=False, markup=False, soft_wrap=True)
@@ -161,7 +157,7 @@ def triage(
             new,
             wanted=(),
             classes=chosen._names,
-            **options.reading(columns, ignore, ids, keys),
+            **reading.places(),
             **reads,
         )
         handed, rows = _write(out, chosen._taking(probabilities=False), folder)

@@ -6,6 +6,7 @@ rules. `_label_sets` has sets of another sort: probabilities of labels that do n
 other.
 """
 
+from decal._base.data_frames import require_same_order as require_same_order
 from decal.credal import decisions
 from decal.credal._ball_support import extreme_member as extreme_member
 from decal.credal._balls import KLCredalSet

@@ -34,13 +34,12 @@ from decal._base.numerics import Array, Indices, Mask, read_only, softplus
 from decal._base.set_checks import check_center_and_radius, read_frames
 from decal.credal import _ball_decisions as ball_decisions
 from decal.credal import _ball_support as ball_support
-from decal.credal._boxes import IntervalCredalSet
-from decal.credal._credal_set import CredalSet
+from decal.credal._boxes import NonemptySet
 from decal.credal._total_variation import TotalVariation, ball_total_variation
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class KLCredalSet(CredalSet):
+class KLCredalSet(NonemptySet):
     """Balls of distributions: for every input, all q with KL(q || center) <= radius.
 
     What `Decalibrator.predict_ball` returns for local sets, whose `predict` returns the smallest
@@ -157,20 +156,6 @@ class KLCredalSet(CredalSet):
     def __len__(self) -> int:
         return len(self.radius)
 
-    @property
-    def is_empty(self) -> Mask:
-        """(n,) False: a ball holds at least its center."""
-        return np.zeros(len(self), dtype=bool)
-
-    def box(self) -> IntervalCredalSet:
-        """The smallest intervals around each ball, and its center."""
-        box = IntervalCredalSet.unchecked(self.lower, self.upper, self.center, self.classes)
-        return box.with_index(self)
-
-    def tighten(self) -> Self:
-        """The set itself: the bounds of a ball are attained."""
-        return self
-
     def contains(self, distributions: Any, *, atol: float = 5e-4) -> Mask:
         """(n,) True where some member of the ball is within `atol` in every class.
 
@@ -214,10 +199,6 @@ class KLCredalSet(CredalSet):
         p = self.check_distributions(distributions)
         return ball_support.divergence(p / p.sum(axis=1, keepdims=True), self.log_center)
 
-    def intersection_probability(self, *, empty: str = "raise") -> Array:
-        """(n, K) that of the box around the ball; it may lie outside the ball."""
-        return self.box().intersection_probability(empty=empty)
-
     def total_variation(self) -> TotalVariation:
         """The greatest total variation distance as a bracket: lower, upper and exact, (n,) each."""
         return ball_total_variation(self.log_center, self.radius)
@@ -231,10 +212,6 @@ class KLCredalSet(CredalSet):
     @property
     def _arrays(self) -> tuple[Array, Array]:
         return self.log_center, self.radius
-
-    @property
-    def _reachable(self) -> tuple[Array, Array]:
-        return self._bounds
 
     def _lower_entropy(self) -> Array:
         z, b = self._arrays

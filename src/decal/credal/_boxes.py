@@ -12,7 +12,7 @@ import numpy as np
 
 from decal._base.checks import check_class_names, check_tolerance
 from decal._base.data_frames import order_of, require_same_order
-from decal._base.errors import AnswerWarning
+from decal._base.errors import AnswerWarning, InputError
 from decal._base.numerics import Array, Indices, Mask
 from decal._base.set_checks import check_bounds, read_frames
 from decal.credal import _box_entropy as box_entropy
@@ -199,6 +199,32 @@ class IntervalCredalSet(CredalSet):
         return decisions.expectation(*self._reachable, values)
 
 
+class NonemptySet(CredalSet):
+    """What hulls and balls share: every row has members, and these attain its bounds."""
+
+    @property
+    def is_empty(self) -> Mask:
+        """(n,) False: every row has members."""
+        return np.zeros(len(self), dtype=bool)
+
+    def tighten(self) -> Self:
+        """The set itself: its bounds are attained."""
+        return self
+
+    def box(self) -> IntervalCredalSet:
+        """The smallest intervals around each set, and its point."""
+        box = IntervalCredalSet.unchecked(self.lower, self.upper, self.point, self.classes)
+        return box.with_index(self)
+
+    def intersection_probability(self, *, empty: str = "raise") -> Array:
+        """(n, K) that of the box; it may lie outside the set."""
+        return self.box().intersection_probability(empty=empty)
+
+    @property
+    def _reachable(self) -> tuple[Array, Array]:
+        return self.lower, self.upper
+
+
 def union(sets: Iterable[CredalSet]) -> IntervalCredalSet:
     """The smallest intervals that hold several credal sets of the same inputs.
 
@@ -228,28 +254,22 @@ def union(sets: Iterable[CredalSet]) -> IntervalCredalSet:
     """
     found = list(sets)
     if not found:
-        raise ValueError("sets must be one or more: got none.")
+        raise InputError("sets", "be one or more", "none")
     first = found[0]
     for index, credal in enumerate(found):
         if not isinstance(credal, CredalSet):
-            raise ValueError(
-                f"sets must be credal sets: got {type(credal).__name__} at index {index}."
+            raise InputError(
+                "sets", "be credal sets", f"{type(credal).__name__} at index {index}"
             )
         if credal.shape != first.shape:
-            raise ValueError(
-                f"sets must be of the same inputs and classes: got {credal.shape} at index {index} "
-                f"and {first.shape} before."
-            )
+            fact = f"{credal.shape} at index {index} and {first.shape} before"
+            raise InputError("sets", "be of the same inputs and classes", fact)
         if credal.classes != first.classes:
-            raise ValueError(
-                f"sets must have the classes {first.classes}: got {credal.classes} at index "
-                f"{index}."
-            )
+            fact = f"{credal.classes} at index {index}"
+            raise InputError("sets", f"have the classes {first.classes}", fact)
         if credal.is_empty.any():
-            raise ValueError(
-                f"sets must have members: got an empty one at index {index}, row "
-                f"{int(credal.is_empty.argmax())}."
-            )
+            fact = f"an empty one at index {index}, row {credal.is_empty.argmax()}"
+            raise InputError("sets", "have members", fact)
         order = order_of(first, credal)
         found[index] = credal if order is None else credal[order]
         require_same_order(**{"sets[0]": first, f"sets[{index}]": found[index]})

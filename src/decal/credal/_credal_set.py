@@ -16,8 +16,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_alpha, check_choice, check_distributions, check_labels
+from decal._base.checks import (
+    check_alpha,
+    check_choice,
+    check_count,
+    check_distributions,
+    check_labels,
+)
 from decal._base.data_frames import require_same_order
+from decal._base.errors import InputError
 from decal._base.numerics import Array, Indices, Mask
 from decal._base.set_checks import check_event, check_utility, check_values
 from decal.credal import decisions
@@ -43,8 +50,6 @@ class CredalSet(IntervalRows):
     distribution satisfies. "raise" (the default) names the first of them; "nan" answers NaN there,
     or no action (False, or -1) where actions are asked for.
     """
-
-    classes: tuple[str, ...] | None
 
     # What a kind provides
 
@@ -236,6 +241,29 @@ class CredalSet(IntervalRows):
         predicted = sets._actions(rule, None, optimism=0.5)
         return self._at_their_rows(sets._reachable[0][np.arange(len(sets)), predicted])
 
+    def most_uncertain(self, count: int | None = None) -> Indices:
+        """(count,) the rows that are most in doubt, the most uncertain one first; by default all.
+
+        More classes in the decision set (E-admissible) come first; of rows with equally many, the
+        larger upper entropy; then the larger lower entropy; then the first. Rows without members
+        come last. The explorer lists inputs in this order, because it finds errors; the entropy
+        difference does not: where sets reach the cap, it is largest for the surest inputs.
+
+        Examples
+        --------
+        >>> import decal
+        >>> lower = [[0.0, 0.0, 0.9], [0.0, 0.3, 0.3], [0.1, 0.3, 0.2]]
+        >>> upper = [[0.1, 0.1, 1.0], [0.4, 0.6, 0.6], [0.2, 0.6, 0.6]]
+        >>> decal.IntervalCredalSet(lower, upper).most_uncertain()
+        array([1, 2, 0])
+        """
+        size = np.asarray(self.decide("e_admissible", empty="nan"), dtype=bool).sum(axis=1)
+        least, greatest = (
+            np.where(self.is_empty, np.inf, -bound) for bound in self.entropy(empty="nan")
+        )
+        order = np.lexsort((least, greatest, -size))
+        return order if count is None else order[: check_count(count, "count")]
+
     # What to do
 
     @overload
@@ -358,10 +386,6 @@ class CredalSet(IntervalRows):
         least, greatest = decisions.as_probabilities(*bounds)
         return self._at_their_rows(least), self._at_their_rows(greatest)
 
-    @property
-    def _names(self) -> tuple[str, ...] | None:
-        return self.classes
-
     def explore(self, **options: Any) -> Exploration:
         """An interactive page about these sets, see `decal.explorer.explore_credal`.
 
@@ -394,10 +418,9 @@ class CredalSet(IntervalRows):
         if not without.any():
             return self
         if empty == "raise":
-            raise ValueError(
-                "credal set must have members: got bounds that no distribution satisfies in row "
-                f"{without.argmax()} ({without.sum()} rows in all). Use empty='nan' to pass over."
-            )
+            rows = f"row {without.argmax()} ({without.sum()} rows in all)"
+            fact = f"bounds that no distribution satisfies in {rows}"
+            raise InputError("credal set", "have members", fact, "Use empty='nan' to pass over.")
         return self[~without]
 
     def _at_their_rows(self, answers: NDArray[Any], missing: float = np.nan) -> NDArray[Any]:
@@ -432,9 +455,7 @@ class CredalSet(IntervalRows):
 
     def _best_at_point(self, utility: Array | None) -> Indices:
         if self.point is None:
-            raise ValueError(
-                "rule must not be 'point' for a credal set without one: got point=None. "
-                "Pass point= when building it."
-            )
+            rule = "not be 'point' for a credal set without one"
+            raise InputError("rule", rule, "point=None", "Pass point= when building it.")
         expected = self.point if utility is None else self.point @ utility.T
         return np.asarray(expected.argmax(axis=1))

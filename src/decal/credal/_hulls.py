@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,13 +15,12 @@ from decal._base.numerics import Array, Indices, Mask
 from decal._base.set_checks import check_vertices, read_frames
 from decal.credal import _hull_decisions as hull_decisions
 from decal.credal import _hull_entropy as hull_entropy
-from decal.credal._boxes import IntervalCredalSet
-from decal.credal._credal_set import CredalSet
+from decal.credal._boxes import NonemptySet
 from decal.credal._total_variation import hull_total_variation
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class HullCredalSet(CredalSet):
+class HullCredalSet(NonemptySet):
     """Convex hulls of probability vectors: for every input, all mixtures of M predictions.
 
     What an ensemble says: every member's prediction is a vertex.
@@ -106,20 +105,6 @@ class HullCredalSet(CredalSet):
         """(n, K) the mean of the vertices."""
         return np.asarray(self.vertices.mean(axis=1))
 
-    @property
-    def is_empty(self) -> Mask:
-        """(n,) False: a hull holds at least its vertices."""
-        return np.zeros(len(self), dtype=bool)
-
-    def box(self) -> IntervalCredalSet:
-        """The smallest intervals around each hull, and the mean of its vertices."""
-        box = IntervalCredalSet.unchecked(self.lower, self.upper, self.point, self.classes)
-        return box.with_index(self)
-
-    def tighten(self) -> Self:
-        """The set itself: the bounds of a hull are attained."""
-        return self
-
     def contains(self, distributions: Any, *, atol: float = 5e-4) -> Mask:
         """(n,) True where some mixture of the vertices is within `atol` in every class.
 
@@ -133,10 +118,6 @@ class HullCredalSet(CredalSet):
         p = self.check_distributions(distributions)
         return hull_decisions.contains(self.vertices, p, atol=check_tolerance(atol, "atol"))
 
-    def intersection_probability(self, *, empty: str = "raise") -> Array:
-        """(n, K) that of the box around the hull; it may lie outside the hull."""
-        return self.box().intersection_probability(empty=empty)
-
     def upper_entropy(self) -> hull_entropy.UpperEntropy:
         """The upper entropy with its certificate: value, bound, weights and gap."""
         return hull_entropy.upper_entropy(self.vertices)
@@ -147,10 +128,6 @@ class HullCredalSet(CredalSet):
     @property
     def _arrays(self) -> tuple[Array]:
         return (self.vertices,)
-
-    @property
-    def _reachable(self) -> tuple[Array, Array]:
-        return self.lower, self.upper
 
     def _lower_entropy(self) -> Array:
         return hull_entropy.lower_entropy(self.vertices)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Iterator
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.data_frames import (
-    ROW,
-    Index,
-    Numbers,
-    check_index,
-    name_of,
-    require_same_order,
-)
+from decal._base.data_frames import ROW, Index, Numbers, check_index, name_of, require_same_order
 from decal._base.errors import needs
 from decal._base.markup import bar, table
 from decal._base.numerics import Array, read_only
@@ -27,15 +20,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-ROWS_SHOWN = 5
-CLASSES_SHOWN = 4
-LETTERS_SHOWN = 40
-"""Of the name of an input, which may be a text."""
-
+ROWS_SHOWN, CLASSES_SHOWN = 5, 4
 LINE_WIDTH = 88
 """Columns of a terminal, or of a page, that a line may take: of long names, fewer are shown."""
-
-MORE = "  …"
 
 
 class IntervalRows(ABC):
@@ -47,17 +34,13 @@ class IntervalRows(ABC):
     lower: Array
     upper: Array
     point: Array | None
+    classes: tuple[str, ...] | None
 
     _of: ClassVar[str] = "class"
     """What the columns are, in the singular."""
 
     _index: Index | None = None
     """`index`, or the numbers of rows in the frame that the sets come from."""
-
-    @property
-    @abstractmethod
-    def _names(self) -> tuple[str, ...] | None:
-        """The names of the columns."""
 
     def _hold(self, **parts: Any) -> None:
         """Keep arrays, which become read-only, and whatever else the sets are made of."""
@@ -154,7 +137,7 @@ class IntervalRows(ABC):
         """Names and bounds of every input and class, (n K,) each."""
         n, K = self.shape
         names = {k: np.repeat(v, K) for k, v in (self.index or {ROW: np.arange(n)}).items()}
-        each = np.array(self._names, dtype=object) if self._names else np.arange(K)
+        each = np.array(self.classes, dtype=object) if self.classes else np.arange(K)
         names[self._of] = np.tile(each, n)
         bounds = {"lower": self.lower.ravel(), "upper": self.upper.ravel()}
         if self.point is not None:
@@ -164,20 +147,21 @@ class IntervalRows(ABC):
     def __repr__(self) -> str:
         n, K = self.shape
         width = f", mean width {np.mean(self.upper - self.lower):.3f}" if n else ""
-        names = self._names or tuple(str(k) for k in range(K))
+        names = self.classes or tuple(map(str, range(K)))
         size = f"{_counted(n, 'input')}, {self._size()}{_counted(K, self._of)}{width}"
         lines = [f"{type(self).__name__}: {size}"]
-        called = [_cut(self.input_name(row)) for row in range(min(n, ROWS_SHOWN))]
+        called = [self.input_name(row) for row in range(min(n, ROWS_SHOWN))]
+        called = [name if len(name) <= 40 else f"{name[:39]}…" for name in called]
         longest = max(map(len, called), default=0)
         for row, name in enumerate(called):
             line, shown = f"  {name:{longest}}", 0
             for k in np.argsort(-self.upper[row], kind="stable")[:CLASSES_SHOWN]:
                 span = f"  {names[k]} [{self.lower[row, k]:.3f}, {self.upper[row, k]:.3f}]"
-                more = MORE if shown + 1 < K else ""
+                more = "  …" if shown + 1 < K else ""
                 if shown and len(line + span + more) > LINE_WIDTH:
                     break
                 line, shown = line + span, shown + 1
-            lines.append(line + (MORE if shown < K else ""))
+            lines.append(line + ("  …" if shown < K else ""))
         if n > ROWS_SHOWN:
             lines.append(f"  … {n - ROWS_SHOWN:,} more")
         return "\n".join(lines)
@@ -198,7 +182,7 @@ class IntervalRows(ABC):
 
     def _bars(self) -> Iterator[tuple[object, ...]]:
         """Lines of the table: those classes of each input that have the greatest upper bounds."""
-        names = self._names or range(self.shape[1])
+        names = self.classes or range(self.shape[1])
         for row in range(min(len(self), ROWS_SHOWN)):
             first = self.input_name(row)
             for k in np.argsort(-self.upper[row], kind="stable")[:CLASSES_SHOWN]:
@@ -210,11 +194,6 @@ class IntervalRows(ABC):
     def input_name(self, row: int) -> str:
         """The name of an input: that of the index, or its number."""
         return str(row) if self.index is None else name_of(self.index, row)
-
-
-def _cut(name: str) -> str:
-    """The name of an input, or its beginning."""
-    return name if len(name) <= LETTERS_SHOWN else f"{name[: LETTERS_SHOWN - 1]}…"
 
 
 def _several(thing: str) -> str:

@@ -86,10 +86,6 @@ class MultiLabelCredalSet(IntervalRows):
         found._hold(lower=lower, upper=upper, point=point, classes=classes)
         return found
 
-    @property
-    def _names(self) -> tuple[str, ...] | None:
-        return self.classes
-
     # One label
 
     def label(self, label: str | int) -> IntervalCredalSet:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.errors import AnswerWarning
-from decal._base.inputs import asked_by_a_search, frames_within_decal
+from decal._base.errors import AnswerWarning, frames_within_decal
+from decal._base.inputs import asked_by_a_search
 from decal._base.numerics import Array
 
 VACUOUS_WIDTH = 0.9

@@ -114,7 +114,7 @@ class FitState:
         """Sum of all sample weights."""
         return float(self.label_weight.sum())
 
-    def named(self, name: str) -> int:
+    def position_of(self, name: str) -> int:
         """The position of a direction; ValueError if there is none of this name."""
         names = [direction.name for direction in self.directions]
         if name not in names:

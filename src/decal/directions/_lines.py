@@ -9,7 +9,7 @@ theta where the expectation of D equals D_j.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -130,33 +130,32 @@ def plausible_steps(data: LabelledLogits, move: Move, budgets: Array) -> Endpoin
     b = -np.concatenate([budgets, budgets])
     side = np.repeat([-1.0, 1.0], A)
 
-    def gain(theta: Array) -> tuple[Array, Array]:
-        value, slope = np.zeros(len(theta)), np.zeros(len(theta))
+    def blocks() -> Iterator[tuple[Any, ...]]:
+        """Logits, what moves them, weights, places of the labels and their log-probabilities."""
         for rows in row_blocks(*logits.shape):
             z = logits[rows].astype(np.float64)
-            D, w, y = move(z), weights[rows], labels[rows]
-            each = np.arange(len(z))
-            base = z[each, y] - log_sum_exp(z)
+            label = np.arange(len(z)), labels[rows]
+            yield z, move(z), weights[rows], label, z[label] - log_sum_exp(z)
+
+    def gain(theta: Array) -> tuple[Array, Array]:
+        value, slope = np.zeros(len(theta)), np.zeros(len(theta))
+        for z, D, w, label, base in blocks():
             for i, t in enumerate(theta):
                 moved = z + t * D
                 total = log_sum_exp(moved)
-                value[i] += w @ (moved[each, y] - total - base)
+                value[i] += w @ (moved[label] - total - base)
                 p = np.exp(moved - total[:, None])
-                slope[i] += w @ (D[each, y] - (p * D).sum(axis=1))
+                slope[i] += w @ (D[label] - (p * D).sum(axis=1))
         return value, slope
 
     # logsumexp is at least the term moved furthest: a line above the gain, whose root lies outside.
     height, rate = np.zeros(2), np.zeros(2)
-    for rows in row_blocks(*logits.shape):
-        z = logits[rows].astype(np.float64)
-        D, w, y = move(z), weights[rows], labels[rows]
-        each = np.arange(len(z))
-        base = z[each, y] - log_sum_exp(z)
+    for z, D, w, label, base in blocks():
         for i, sign in enumerate((-1.0, 1.0)):
             furthest = (sign * D).max(axis=1)
-            rate[i] += w @ (sign * D[each, y] - furthest)
+            rate[i] += w @ (sign * D[label] - furthest)
             highest = np.where(sign * D == furthest[:, None], z, -np.inf).max(axis=1)
-            height[i] += w @ (z[each, y] - highest - base)
+            height[i] += w @ (z[label] - highest - base)
     height, rate = np.repeat(height, A), np.repeat(rate, A)
     infinite = np.isneginf(b) | (rate == 0)
     _, slope_at_zero = gain(np.zeros(1))

@@ -193,7 +193,7 @@ class MarginSummary:
 
     @cached_property
     def far_remainder(self) -> Array:
-        """(K,) the same of the bins beyond FAR, in which margins count as their mean."""
+        """(K,) bound of what bins beyond FAR leave out, in which margins count as their mean."""
         # The mean of a function whose slope rises by 1 in all exceeds its value at the mean of its
         # arguments by at most half their standard deviation.
         weight, first, second = self.moments[:3, self.far]
@@ -204,7 +204,7 @@ class MarginSummary:
         return found.astype(np.float64)
 
     def coarsened(self, factor: int = 2) -> Self:
-        """The same evidence in bins `factor` times as wide (a power of two)."""
+        """Evidence of the same data, in bins `factor` times as wide (a power of two)."""
         bins, width = self.bins // factor, self.bin_width * factor
         (old, old_unit), (new, unit) = places(self.bins, self.bin_width), places(bins, width)
         offset = (old - new) / unit  # the old middle seen from the new one
@@ -219,7 +219,7 @@ class MarginSummary:
 
     @cached_property
     def coarse(self) -> Self | None:
-        """The same in bins of COARSE_WIDTH, for a quick start; None if these are as wide."""
+        """Evidence in bins of COARSE_WIDTH, for a quick start; None if its own are as wide."""
         factor = int(COARSE_WIDTH / self.bin_width)
         return self.coarsened(factor) if factor > 1 else None
 

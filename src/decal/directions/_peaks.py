@@ -196,7 +196,7 @@ def _read(low: Nodes, high: Nodes, at: NDArray[np.intp], target: Array) -> Array
 def _near_zero(
     d: Array, masked: NDArray[np.bool_], row: NDArray[np.intp], target: Array, first: float
 ) -> Array:
-    """The same where the peak lies at a scale so small that four cumulants tell everything."""
+    """The largest s d - A(s) at scales so small that four cumulants tell everything."""
     possible = np.count_nonzero(~masked, axis=1)
     d = np.where(masked, 0.0, d)
     mean = d.sum(axis=1) / possible

@@ -1,10 +1,9 @@
-"""How good credal sets are: metrics, tests and scores with labels, and what to label next.
+"""How good credal sets are. May import from `_base` and `credal`.
 
 Coverage, efficiency and errors are in metrics; tests with labels alone, and scores that compare
-methods, in calibration; which inputs to label next, in acquisition. May import from `_base` and
-`credal`.
+methods, in calibration.
 """
 
-from decal.evaluate import acquisition, calibration, metrics
+from decal.evaluate import calibration, metrics
 
-__all__ = ["acquisition", "calibration", "metrics"]
+__all__ = ["calibration", "metrics"]

@@ -22,14 +22,8 @@ def at_least(count: int, probabilities: Array) -> float:
     S has a Poisson-binomial distribution. Its mass is moved to the count by exponential tilting,
     computed there, and moved back, so that tails of any size keep their leading digits:
     P(S >= s) = E exp(K(t) - t S) 1{S >= s} under tilted events, K the log moment generating
-    function. O(n log² n) for n events.
-
-    Parameters
-    ----------
-    count : int
-        How many events at least.
-    probabilities : (n,) array
-        Of the events; below 0 or above 1, which round-off may make them, is 0 or 1.
+    function. O(n log² n) for n events. A probability below 0 or above 1, which round-off may make
+    it, is 0 or 1.
     """
     p = np.clip(probabilities, 0.0, 1.0)
     s = count - int(np.count_nonzero(p == 1))

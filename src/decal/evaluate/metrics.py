@@ -293,10 +293,8 @@ def aurc(scores: Any, losses: Any) -> float:
 
     Parameters
     ----------
-    scores : (n,) array
-        Doubt about every row; higher is handed over sooner.
-    losses : (n,) array
-        True or 1 where the prediction is wrong, or any number that is not negative.
+    scores, losses : (n,) arrays
+        Doubt about every row, and what it costs to keep it, as for `risk_coverage`.
 
     See Also
     --------
@@ -317,10 +315,8 @@ def excess_aurc(scores: Any, losses: Any) -> float:
 
     Parameters
     ----------
-    scores : (n,) array
-        Doubt about every row; higher is handed over sooner.
-    losses : (n,) array
-        True or 1 where the prediction is wrong, or any number that is not negative.
+    scores, losses : (n,) arrays
+        Doubt about every row, and what it costs to keep it, as for `risk_coverage`.
 
     See Also
     --------

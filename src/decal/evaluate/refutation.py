@@ -37,21 +37,12 @@ CELLS_SHOWN = 10
 
 @dataclass(frozen=True)
 class LabelledSets:
-    """Bounds that members attain, the prediction they surround, and the labels.
+    """Bounds that members attain, the prediction they surround, and the labels."""
 
-    Attributes
-    ----------
-    lower, upper : (n, K) arrays
-        Reachable bounds.
-    point : (n, K) array
-        The prediction of the set; without one, its intersection probability.
-    labels : (n,) integers
-    """
-
-    lower: Array
+    lower: Array  # (n, K), reachable
     upper: Array
-    point: Array
-    labels: Indices
+    point: Array  # (n, K); without a prediction, the intersection probability
+    labels: Indices  # (n,)
 
     @classmethod
     def of(cls, credal: CredalSet, labels: Any) -> LabelledSets:

@@ -4,7 +4,7 @@ Responses of servers (OpenAI, vLLM, llama.cpp, ollama) list a few tokens; what t
 interval, not a guess. Models of transformers tell the whole vocabulary. Responses need NumPy and
 SciPy only. `decal.llm.text` has classifiers that were trained for texts.
 
-Imports from `_base`, `io`, `credal`, `directions`, `decalibrator` and `_pretrained`.
+Imports from `_base`, `rows`, `io`, `credal`, `directions` and `decalibrator`.
 """
 
 from decal.credal import union

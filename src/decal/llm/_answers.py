@@ -22,13 +22,12 @@ from pathlib import Path
 from typing import Any, Self, TypeGuard
 
 from decal._base.checks import check_choice
-from decal._base.errors import InputWarning, frames_within_decal, listing
+from decal._base.errors import InputError, InputWarning, frames_within_decal, listing
 
 ASK = "Ask for them: logprobs=True, top_logprobs=20 (completions: logprobs=5; llama.cpp: n_probs)."
-"""What to do if a response has no log-probabilities."""
 
 UNLIKELY = -9999.0
-"""What OpenAI and vLLM write for a token that is too improbable to be listed, or for -inf."""
+"""What OpenAI and vLLM write for -inf, or for a token too improbable to be listed."""
 
 ROUNDING = 1e-4
 """Servers round: probabilities may sum to this more than 1, and their logarithms exceed 0 by it."""
@@ -107,10 +106,9 @@ def read_answers(responses: Any, *, errors: str = "raise") -> Answers:
         Responses as `read_answer` takes them; or a file of JSON lines (.jsonl), one response per
         line, such as the output of a batch.
     errors : str
-        What to do about a response that holds no answer, as of a request that met a limit (429).
-        "raise": a ValueError that names the response, or the line, and what is wrong with it.
-        "skip": leave it out, with an InputWarning; the `skipped` of the answers lists it. Leave
-        out the labels of such rows, too.
+        About a response without an answer, as of a request that met a limit (429). "raise": an
+        InputError names it, or its line. "skip": leave it out, with an InputWarning, and list it in
+        `skipped`; leave out its label, too.
 
     Examples
     --------
@@ -132,10 +130,8 @@ def read_answers(responses: Any, *, errors: str = "raise") -> Answers:
             )
         return _read_each(_lines(path), errors)
     if not is_list(responses):
-        raise ValueError(
-            f"responses must be a list of responses: got one {type(responses).__name__}. Put it in "
-            "a list, or use read_answer."
-        )
+        fact, remedy = f"one {type(responses).__name__}", "Put it in a list, or use read_answer."
+        raise InputError("responses", "be a list of responses", fact, remedy)
     return _read_each(((f"response {i}", item) for i, item in enumerate(responses)), errors)
 
 
@@ -149,17 +145,15 @@ def _read_each(named: Iterable[tuple[str, Any]], errors: str) -> Answers:
             answers.append(read_answer(item))
         except ValueError as error:
             if errors == "raise":
-                raise ValueError(f"{where}: {error}") from error
+                raise InputError(f"{where}: {error}") from error
             skipped.append(Skipped(index, _name_of(item), str(error)))
             called.append(skipped[-1].name or where)
     total = len(answers) + len(skipped)
     if not total:
-        raise ValueError("responses must hold at least one response: got none.")
+        raise InputError("responses", "hold at least one response", "none")
     if not answers:
-        raise ValueError(
-            f"responses must hold at least one answer: got none among {total}. The first: "
-            f"{skipped[0].reason}"
-        )
+        remedy = f"The first: {skipped[0].reason}"
+        raise InputError("responses", "hold at least one answer", f"none among {total}", remedy)
     if skipped:
         warnings.warn(
             f"{len(skipped)} of {total} responses hold no answer and are left out: "
@@ -170,15 +164,12 @@ def _read_each(named: Iterable[tuple[str, Any]], errors: str) -> Answers:
     return Answers(answers, skipped)
 
 
-def _name_of(item: Any) -> str | None:
-    """The name of a response that could not be read, if that much can be."""
+def _name_of(response: Any) -> str | None:
+    """The `custom_id` of a response, if it has one and that much of it can be read."""
     try:
-        return _custom_id(_parsed(item))
+        body = _parsed(response)
     except ValueError:
         return None
-
-
-def _custom_id(body: Any) -> str | None:
     name = body.get("custom_id") if isinstance(body, Mapping) else None
     return None if name is None else str(name)
 
@@ -197,7 +188,7 @@ def read_answer(response: Any) -> Answer:
     ----------
     response : dict, str or object
         Of OpenAI, vLLM, llama.cpp or ollama: chat, completion or their own form; or a line of a
-        batch's output. An object has attributes instead of keys, or a method `model_dump`.
+        batch's output.
 
     Examples
     --------
@@ -212,11 +203,9 @@ def read_answer(response: Any) -> Answer:
         return response
     body = _parsed(response)
     if not isinstance(body, Mapping):
-        raise ValueError(
-            f"response must be a response of a language model: got {_kind(body)}. "
-            "Pass the whole response as a dict, as JSON text, or as the client's object."
-        )
-    name = _custom_id(body)
+        remedy = "Pass the whole response as a dict, as JSON text, or as the client's object."
+        raise InputError("response", "be a response of a language model", _kind(body), remedy)
+    name = _name_of(body)
     inner = _plain(body.get("response"))
     if isinstance(inner, Mapping):
         _require_success(body)
@@ -225,14 +214,14 @@ def read_answer(response: Any) -> Answer:
     _require_success(body)
     entries = _entries(body)
     if not entries:
-        raise ValueError(f"response must have log-probabilities: got an empty list. {ASK}")
+        raise InputError("response", "have log-probabilities", "an empty list", ASK)
     positions = tuple(_position(entry, i) for i, entry in enumerate(entries))
     text = "".join(_token_of(entry) for entry in entries)
     return Answer(positions, text, name)
 
 
 def _require_success(body: Mapping[str, Any]) -> None:
-    """ValueError if a response, or the line of a batch that holds it, tells of an error."""
+    """InputError if a response, or the line of a batch that holds it, tells of an error."""
     status = body.get("status_code")
     failed = isinstance(status, int) and not 200 <= status < 300
     if not (failed or body.get("error") or body.get("object") == "error"):
@@ -241,7 +230,7 @@ def _require_success(body: Mapping[str, Any]) -> None:
     told = _plain(told.get("error")) or told if isinstance(told, Mapping) else told
     words = str(told.get("message") or dict(told)) if isinstance(told, Mapping) else str(told)
     got = f"status {status}" if failed else "an error"
-    raise ValueError(f"response must be an answer: got {got}, {words[:200]}.")
+    raise InputError("response", "be an answer", f"{got}, {words[:200]}")
 
 
 # Finding the log-probabilities
@@ -258,47 +247,46 @@ def _entries(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if body.get("logprobs") is not None:
         return _listed(body, "logprobs")
     if {"message", "response", "content", "logprobs"} & set(body):
-        raise ValueError(f"response must have log-probabilities: got none. {ASK}")
-    raise ValueError(
-        "response must have choices (OpenAI, vLLM, llama.cpp), completion_probabilities "
-        f"(llama.cpp), output (OpenAI) or logprobs (ollama): got the keys {sorted(body)[:8]}. "
-        "Pass the whole response."
+        raise InputError("response", "have log-probabilities", "none", ASK)
+    raise InputError(
+        "response",
+        "have choices (OpenAI, vLLM, llama.cpp), completion_probabilities (llama.cpp), output "
+        "(OpenAI) or logprobs (ollama)",
+        f"the keys {sorted(body)[:8]}",
+        "Pass the whole response.",
     )
 
 
 def _of_choices(choices: Any) -> list[Mapping[str, Any]]:
     if not is_list(choices) or len(choices) != 1:
         count = len(choices) if is_list(choices) else _kind(choices)
-        raise ValueError(f"response must have one choice: got {count}. Ask for n=1.")
+        raise InputError("response", "have one choice", f"{count}", "Ask for n=1.")
     choice = _object(choices[0], "choices[0]")
     if choice.get("logprobs") is None:
-        raise ValueError(f"response must have log-probabilities: got logprobs=None. {ASK}")
+        raise InputError("response", "have log-probabilities", "logprobs=None", ASK)
     logprobs = _object(choice["logprobs"], "logprobs")
     if logprobs.get("content") is not None:
         return _listed(logprobs, "content")
     if "top_logprobs" not in logprobs:
-        raise ValueError(
-            f"logprobs must have content (chat) or top_logprobs (completions): got the keys "
-            f"{sorted(logprobs)}. {ASK}"
-        )
+        rule = "have content (chat) or top_logprobs (completions)"
+        raise InputError("logprobs", rule, f"the keys {sorted(logprobs)}", ASK)
     return _of_mappings(logprobs)
 
 
 def _of_mappings(logprobs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The form of completions: parallel lists, and a mapping from tokens to numbers."""
     tops = _listed(logprobs, "top_logprobs")
-    unknown = {"tokens": [None] * len(tops), "token_logprobs": [None] * len(tops)}
-    given = {**unknown, **{key: logprobs[key] for key in unknown if logprobs.get(key)}}
-    tokens, values = (_listed(given, key) for key in unknown)
+    tokens, values = (
+        _listed(logprobs, key) if logprobs.get(key) else [None] * len(tops)
+        for key in ("tokens", "token_logprobs")
+    )
     if not len(tokens) == len(values) == len(tops):
-        raise ValueError(
-            "logprobs must have as many tokens as top_logprobs: got "
-            f"{len(tokens)} tokens, {len(values)} token_logprobs and {len(tops)} top_logprobs."
-        )
+        counts = f"{len(tokens)} tokens, {len(values)} token_logprobs and {len(tops)} top_logprobs"
+        raise InputError("logprobs", "have as many tokens as top_logprobs", counts)
     found: list[Mapping[str, Any]] = []
     for token, value, top in zip(tokens, values, tops, strict=True):
         if not isinstance(top, Mapping):
-            raise ValueError(f"top_logprobs must map tokens to numbers: got {_kind(top)}. {ASK}")
+            raise InputError("top_logprobs", "map tokens to numbers", _kind(top), ASK)
         listed = [{"token": name, "logprob": number} for name, number in top.items()]
         found.append({"token": token, "logprob": value, "top_logprobs": listed})
     return found
@@ -312,28 +300,25 @@ def _of_outputs(outputs: Any) -> list[Mapping[str, Any]]:
             said = _object(part, "content")
             if said.get("logprobs"):
                 return _listed(said, "logprobs")
-    raise ValueError(
-        "response must have log-probabilities: got none. Ask for them: top_logprobs=20, "
-        "include=['message.output_text.logprobs']."
-    )
+    remedy = "Ask for them: top_logprobs=20, include=['message.output_text.logprobs']."
+    raise InputError("response", "have log-probabilities", "none", remedy)
 
 
 # Reading one position
 
 
 def _position(entry: Any, index: int) -> Position:
-    """What an entry tells of its token; ValueError if that is no log-probability."""
+    """What an entry tells of its token; InputError if that is no log-probability."""
+    where = f"position {index}"
     if not isinstance(entry, Mapping):
-        raise ValueError(f"position {index} must be an object: got {_kind(entry)}.")
+        raise InputError(where, "be an object", _kind(entry))
     if "top_probs" in entry or "probs" in entry:
-        raise ValueError(
-            f"position {index} must have top_logprobs: got probabilities after sampling. Leave "
-            "post_sampling_probs out, and use a llama.cpp of 2025 or later."
-        )
+        remedy = "Leave post_sampling_probs out, and use a llama.cpp of 2025 or later."
+        raise InputError(where, "have top_logprobs", "probabilities after sampling", remedy)
     top = entry.get("top_logprobs")
     if not is_list(top) or not len(top):
         got = "an empty list" if is_list(top) else _kind(top)
-        raise ValueError(f"position {index} must have top_logprobs: got {got}. {ASK}")
+        raise InputError(where, "have top_logprobs", got, ASK)
     listed = [_pair(_plain(item), index) for item in top]
     sampled = _token_of(entry) if entry.get("token") is not None else None
     return _bounded(listed, sampled, entry.get("logprob"), index)
@@ -345,7 +330,7 @@ def _bounded(
     """A position of what is listed, and of the token that was sampled, which may not be listed."""
     listed = sorted(((t, v) for t, v in listed if v > UNLIKELY), key=lambda pair: -pair[1])
     if not listed:
-        raise ValueError(f"position {index} must list a possible token: got -inf only.")
+        raise InputError(f"position {index}", "list a possible token", "-inf only")
     # Some servers list the sampled token although it is not among the most probable: it then
     # bounds nothing, and the one before it does.
     bounding = listed[:-1] if listed[-1][0] == sampled else listed
@@ -356,10 +341,9 @@ def _bounded(
             listed.append((token, number))
     total = math.fsum(math.exp(number) for _, number in listed)
     if total > 1 + ROUNDING * len(listed):
-        raise ValueError(
-            f"top_logprobs must be logarithms of probabilities: got a sum of {total:.4g} at "
-            f"position {index}. Ask for the model's own, not those after sampling."
-        )
+        fact = f"a sum of {total:.4g} at position {index}"
+        remedy = "Ask for the model's own, not those after sampling."
+        raise InputError("top_logprobs", "be logarithms of probabilities", fact, remedy)
     return Position(tuple(listed), cap)
 
 
@@ -367,25 +351,19 @@ def _pair(item: Any, index: int) -> tuple[str, float]:
     """A token and its log-probability."""
     if not isinstance(item, Mapping) or "logprob" not in item or item.get("token") is None:
         keys = sorted(item) if isinstance(item, Mapping) else _kind(item)
-        raise ValueError(
-            f"top_logprobs must hold tokens with their logprob: got {keys} at position {index}."
-        )
+        fact = f"{keys} at position {index}"
+        raise InputError("top_logprobs", "hold tokens with their logprob", fact)
     token, value = _token_of(item), item["logprob"]
+    where = f"for {token!r} at position {index}"
     if isinstance(value, bool) or not isinstance(value, int | float) or value > 1e300:
-        raise ValueError(
-            f"logprob must be a number: got {_short(value)} for {token!r} at position {index}."
-        )
+        raise InputError("logprob", "be a number", f"{_short(value)} {where}")
     value = max(value, -1e300)  # whole numbers may be too large for a float
     if math.isnan(value):
-        raise ValueError(
-            f"logprob must be a number: got NaN for {token!r} at position {index}. The server's "
-            "model overflows; another precision may help."
-        )
+        remedy = "The server's model overflows; another precision may help."
+        raise InputError("logprob", "be a number", f"NaN {where}", remedy)
     if value > ROUNDING:
-        raise ValueError(
-            f"logprob must be at most 0: got {value:g} for {token!r} at position {index}. These "
-            "may be logits or probabilities: ask for log-probabilities."
-        )
+        remedy = "These may be logits or probabilities: ask for log-probabilities."
+        raise InputError("logprob", "be at most 0", f"{value:g} {where}", remedy)
     return token, min(float(value), 0.0)
 
 
@@ -401,9 +379,8 @@ def _token_of(entry: Mapping[str, Any]) -> str:
     if token is None:
         return ""
     if not isinstance(token, str) or re.fullmatch(r"token_id:\d+", token):  # vLLM's numbers
-        raise ValueError(
-            f"token must be text: got {_kind(token)}. Leave return_tokens_as_token_ids out."
-        )
+        remedy = "Leave return_tokens_as_token_ids out."
+        raise InputError("token", "be text", _kind(token), remedy)
     return token
 
 
@@ -417,9 +394,8 @@ def _parsed(response: Any) -> Any:
     try:
         return json.loads(response)
     except ValueError as error:
-        raise ValueError(
-            f"response must be JSON: got {_short(response)}, which is not ({error})."
-        ) from error
+        fact = f"{_short(response)}, which is not ({error})"
+        raise InputError("response", "be JSON", fact) from error
 
 
 def _plain(value: Any) -> Any:
@@ -434,14 +410,14 @@ def _plain(value: Any) -> Any:
 def _object(value: Any, name: str) -> Mapping[str, Any]:
     found = _plain(value)
     if not isinstance(found, Mapping):
-        raise ValueError(f"{name} must be an object: got {_kind(found)}. Pass the whole response.")
+        raise InputError(name, "be an object", _kind(found), "Pass the whole response.")
     return found
 
 
 def _listed(body: Mapping[str, Any], key: str) -> list[Any]:
     listed = body[key]
     if not is_list(listed):
-        raise ValueError(f"{key} must be a list: got {_kind(listed)}. {ASK}")
+        raise InputError(key, "be a list", _kind(listed), ASK)
     return [_plain(item) for item in listed]
 
 

@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_count, check_flag
-from decal._base.errors import needs
+from decal._base.errors import InputError, needs
 from decal._base.numerics import Array
 from decal.io.progress import progress_bar
 from decal.llm._verbaliser import Verbaliser
 
 Ids = tuple[int, ...]
-
-NEEDED = "decal.llm needs transformers and PyTorch for models: pip install 'decal[llm]'"
 
 
 def next_token_log_probabilities(
@@ -34,23 +32,20 @@ def next_token_log_probabilities(
 ) -> NDArray[np.float32]:
     """(n, V) log-probabilities of the next token, over the whole vocabulary, as float32.
 
+    Takes 4 n V bytes; `label_logits` keeps the labels only.
+
     Parameters
     ----------
     model, tokenizer
         A causal language model of transformers and its tokenizer.
     prompts : iterable of str, or of lists of messages
-        A text is taken as it is; a list of messages, {"role": "user", "content": "..."}, goes
-        through the tokenizer's chat template.
+        Texts as they are; messages, {"role": "user", "content": "..."}, for the chat template.
     chat : bool
         Take each text as the message of a user.
     batch_size : int
         The number of prompts per pass through the model.
     progress : bool
         Whether to show a bar.
-
-    Notes
-    -----
-    Takes 4 n V bytes; `label_logits` keeps the labels only.
     """
     reader = Reader.of(model, tokenizer)
     rows = [reader.encode(prompt, i, chat) for i, prompt in enumerate(_several(prompts))]
@@ -73,21 +68,18 @@ def label_logits(
 ) -> Array:
     """(n, K) logits of the labels: logarithms of the probability that the model says each.
 
+    They are not normalised: the rest is the probability of saying something else.
+
     Parameters
     ----------
     model, tokenizer, prompts, chat, batch_size, progress
         As for `next_token_log_probabilities`.
     verbaliser : Verbaliser
-        The spellings of the labels. One of several tokens has the product of their conditional
-        probabilities, so labels may share their first tokens.
+        The spellings of the labels, of one token or several. No label's tokens may begin those of
+        another, or they would count twice.
     templates : str or sequence of str, optional
-        Texts with {} where the prompt goes, or with {name} where its value goes if prompts are
-        mappings. A sequence of M gives (M, n, K): see `decal.llm.spread`.
-
-    Notes
-    -----
-    Logits are not normalised: the rest is the probability of saying something else. Labels whose
-    tokens begin those of another, so that they would count twice, are refused.
+        Texts with {} for the prompt, or with {name} for its values if prompts are mappings. A
+        sequence of M gives (M, n, K): see `decal.llm.spread`.
     """
     versions = [_several(prompts)]
     if templates is not None:
@@ -106,8 +98,7 @@ def label_logits(
 def vocabulary_tokens(tokenizer: Any, size: int | None = None) -> list[str]:
     """The tokens of a tokenizer of transformers by number, for `decal.llm.vocabulary_masses`.
 
-    `size` is the number of columns of the model. If the tokenizer has fewer tokens, the others are
-    called "".
+    `size` is the number of columns of the model; those without a token are called "".
     """
     count = len(tokenizer)
     size = count if size is None else check_count(size, "size")
@@ -121,10 +112,10 @@ def vocabulary_tokens(tokenizer: Any, size: int | None = None) -> list[str]:
 def _several(prompts: Any) -> list[Any]:
     """A list of prompts, of which there must be one or more."""
     if isinstance(prompts, str | Mapping):
-        raise ValueError("prompts must be a list of prompts: got one prompt. Put it in a list.")
+        raise InputError("prompts", "be a list of prompts", "one prompt", "Put it in a list.")
     found = list(prompts)
     if not found:
-        raise ValueError("prompts must hold at least one prompt: got none.")
+        raise InputError("prompts", "hold at least one prompt", "none")
     return found
 
 
@@ -133,11 +124,10 @@ def check_templates(templates: Iterable[Any]) -> tuple[str, ...]:
     found = tuple(templates)
     for template in found:
         if not isinstance(template, str) or not _fields(template):
-            raise ValueError(
-                f"templates must hold {{}} or {{name}}, where the prompt goes: got {template!r}."
-            )
+            rule = "hold {} or {name}, where the prompt goes"
+            raise InputError("templates", rule, f"{template!r}")
     if not found:
-        raise ValueError("templates must be one text or more: got none.")
+        raise InputError("templates", "be one text or more", "none")
     return found
 
 
@@ -146,27 +136,21 @@ def _fields(template: str) -> list[str]:
     try:
         return [field for _, field, *_ in string.Formatter().parse(template) if field is not None]
     except ValueError as error:
-        raise ValueError(
-            f"templates must hold {{}} or {{name}}: got {template!r} ({error}). "
-            "Write {{ and }} for braces."
-        ) from error
+        fact, remedy = f"{template!r} ({error})", "Write {{ and }} for braces."
+        raise InputError("templates", "hold {} or {name}", fact, remedy) from error
 
 
 def fill(template: str, item: Any, index: int = 0) -> str:
     """A template with a text at {}, or with the values of a mapping at {name}."""
     if isinstance(item, str):
         if any(_fields(template)):
-            raise ValueError(
-                f"prompts must be mappings for the template {template!r}: got a text at index "
-                f"{index}."
-            )
+            rule = f"be mappings for the template {template!r}"
+            raise InputError("prompts", rule, f"a text at index {index}")
         return template.format(*[item] * len(_fields(template)))
     missing = [name for name in _fields(template) if name not in item]
     if missing:
-        raise ValueError(
-            f"prompts must have what the template names: got none called {missing[0]!r} at index "
-            f"{index}, but {sorted(item)}."
-        )
+        fact = f"none called {missing[0]!r} at index {index}, but {sorted(item)}"
+        raise InputError("prompts", "have what the template names", fact)
     return template.format(**item)
 
 
@@ -181,19 +165,17 @@ def _sequences(tokenizer: Any, spellings: Iterable[str]) -> list[Ids]:
 
 
 def _require_apart(spellings: list[list[Ids]], verbaliser: Verbaliser, tokenizer: Any) -> None:
-    """ValueError if a label has no tokens, or if its tokens begin those of another."""
+    """InputError if a label has no tokens, or if its tokens begin those of another."""
     labelled = list(zip(verbaliser.classes, spellings, strict=True))
     for name, own in labelled:
         if not own:
-            raise ValueError(f"labels must be spelled by tokens: got none for {name!r}.")
+            raise InputError("labels", "be spelled by tokens", f"none for {name!r}")
     pairs = [(name, ids) for name, own in labelled for ids in own]
     for (first, a), (second, b) in permutations(pairs, 2):
         if first != second and b[: len(a)] == a:
-            raise ValueError(
-                f"labels must not begin each other: got {tokenizer.decode(list(a))!r} for "
-                f"{first!r} and {tokenizer.decode(list(b))!r} for {second!r}. Spell them in other "
-                "ways."
-            )
+            one, other = (repr(tokenizer.decode(list(ids))) for ids in (a, b))
+            fact = f"{one} for {first!r} and {other} for {second!r}"
+            raise InputError("labels", "not begin each other", fact, "Spell them in other ways.")
 
 
 def _scored(
@@ -234,16 +216,15 @@ class Reader:
 
     @classmethod
     def of(cls, model: Any, tokenizer: Any) -> Reader:
-        """Of a model and its tokenizer; ValueError if it is no causal language model."""
-        with needs("torch", "transformers", message=NEEDED):
+        """Of a model and its tokenizer; InputError if it is no causal language model."""
+        message = "decal.llm needs transformers and PyTorch for models: pip install 'decal[llm]'"
+        with needs("torch", "transformers", message=message):
             import torch  # noqa: F401
             import transformers  # noqa: F401
         config = model.config
         if not (getattr(model, "can_generate", lambda: False)() and not config.is_encoder_decoder):
-            raise ValueError(
-                f"model must be a causal language model: got {type(model).__name__}. "
-                "Load it with AutoModelForCausalLM."
-            )
+            fact, remedy = type(model).__name__, "Load it with AutoModelForCausalLM."
+            raise InputError("model", "be a causal language model", fact, remedy)
         size = int(model.get_output_embeddings().weight.shape[0])
         takes = frozenset(inspect.signature(model.forward).parameters)
         return cls(model.eval(), tokenizer, size, token_limit(config, tokenizer), takes)
@@ -253,19 +234,15 @@ class Reader:
         messages = prompt
         if isinstance(prompt, str):
             if not check_flag(chat, "chat"):
-                ids = self.tokenizer(prompt)["input_ids"]
-                return self._fitting(ids, index)
+                return self._fitting(self.tokenizer(prompt)["input_ids"], index)
             messages = [{"role": "user", "content": prompt}]
         if not _are_messages(messages):
-            raise ValueError(
-                "prompts must be texts, or lists of messages with role and content: got "
-                f"{prompt!r} at index {index}."
-            )
+            rule = "be texts, or lists of messages with role and content"
+            raise InputError("prompts", rule, f"{prompt!r} at index {index}")
         if not self.tokenizer.chat_template:
-            raise ValueError(
-                "prompts must be texts for a tokenizer without a chat template: got messages at "
-                f"index {index}. Leave chat=True out, and write the whole prompt."
-            )
+            rule = "be texts for a tokenizer without a chat template"
+            remedy = "Leave chat=True out, and write the whole prompt."
+            raise InputError("prompts", rule, f"messages at index {index}", remedy)
         text = self.tokenizer.apply_chat_template(
             list(messages), tokenize=False, add_generation_prompt=True
         )
@@ -274,19 +251,17 @@ class Reader:
     def _fitting(self, ids: Sequence[int], index: int) -> Ids:
         """The tokens of a prompt, of which the model takes so many."""
         if not len(ids):
-            raise ValueError(f"prompts must hold a token each: got none at index {index}.")
+            raise InputError("prompts", "hold a token each", f"none at index {index}")
         found = tuple(ids)
         self.require_room([found], index)
         return found
 
     def require_room(self, rows: Iterable[Ids], start: int = 0) -> None:
-        """ValueError if a row has more tokens than the model takes."""
+        """InputError if a row has more tokens than the model takes."""
         for index, ids in enumerate(rows, start):
             if self.limit is not None and len(ids) > self.limit:
-                raise ValueError(
-                    f"prompts must have at most {self.limit} tokens each: got {len(ids)} at index "
-                    f"{index}. Shorten it."
-                )
+                rule = f"have at most {self.limit} tokens each"
+                raise InputError("prompts", rule, f"{len(ids)} at index {index}", "Shorten it.")
 
     def log_probabilities(
         self, rows: list[Ids], last: int, batch_size: int, progress: bool
@@ -309,10 +284,8 @@ class Reader:
                     logits = self._run([rows[i] for i in where], last)
                     found = logits[:, -last:].float().log_softmax(dim=-1).cpu().numpy()
                 if not np.isfinite(found).any(axis=-1).all():
-                    raise ValueError(
-                        "model must give finite logits: got NaN. Load it in single precision, "
-                        "dtype=torch.float32."
-                    )
+                    remedy = "Load it in single precision, dtype=torch.float32."
+                    raise InputError("model", "give finite logits", "NaN", remedy)
                 yield where, found
                 start += len(where)
                 bar.advance(len(where))
@@ -320,10 +293,8 @@ class Reader:
     def _run(self, rows: list[Ids], last: int) -> Any:
         import torch
 
-        width = max(len(ids) for ids in rows)
-        shape = len(rows), width
-        tokens = torch.zeros(shape, dtype=torch.long)
-        mask = torch.zeros(shape, dtype=torch.long)
+        width = max(map(len, rows))
+        tokens, mask = torch.zeros((2, len(rows), width), dtype=torch.long)
         for i, ids in enumerate(rows):
             tokens[i, width - len(ids) :] = torch.tensor(ids)
             mask[i, width - len(ids) :] = 1

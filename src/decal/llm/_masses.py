@@ -15,19 +15,17 @@ from typing import Any
 import numpy as np
 
 from decal._base.checks import check_count, check_logits
+from decal._base.errors import InputError
 from decal._base.numerics import Array, row_blocks
-from decal.llm._answers import Answer, Answers, is_list, is_path, read_answer, read_answers
+from decal.llm._answers import Answer, is_list, is_path, read_answer, read_answers
 from decal.llm._unlisted import Counts, LabelMasses
 from decal.llm._verbaliser import Verbaliser, plain_text
 
 REMAINDER_ROUNDING = 1e-6
 """Probability that the remainder is given in addition: servers compute in single precision."""
 
-NORMALISED = 1e-3
-"""How far from one the probabilities of a row may sum."""
-
-LOW_PRECISION = 0.01
-"""How far from one they sum if bfloat16 has rounded their logarithms."""
+NORMALISED, LOW_PRECISION = 1e-3, 0.01
+"""How far from one probabilities may sum; and do, if bfloat16 has rounded their logarithms."""
 
 
 def label_masses(
@@ -37,14 +35,12 @@ def label_masses(
 
     Parameters
     ----------
-    answers : list, or path
+    answers, errors
         Responses, as for `decal.llm.read_answers`; or a single one.
     verbaliser : Verbaliser
         What spells which label. Every spelling is taken to be one token.
     position : int
         The token of the answer that is to be the label; the first by default.
-    errors : str
-        What to do about responses that hold no answer, as for `decal.llm.read_answers`.
 
     Examples
     --------
@@ -53,35 +49,24 @@ def label_masses(
     >>> entry = {"token": "Yes", "logprob": -0.4, "top_logprobs": top}
     >>> response = {"choices": [{"logprobs": {"content": [entry]}}]}
     >>> masses = decal.llm.label_masses([response], decal.llm.Verbaliser(["Yes", "No"]))
-    >>> masses
-    LabelMasses: 1 answers, 2 labels, 0 known exactly
-    >>> import numpy as np
-    >>> np.exp(masses.lower).round(3), np.exp(masses.upper).round(3)
-    (array([[0.67, 0.  ]]), array([[0.806, 0.194]]))
+    >>> masses.lower.round(3), masses.upper.round(3)
+    (array([[-0.4, -inf]]), array([[-0.216, -1.638]]))
     """
-    read = _read(answers, errors)
-    rows = [_row(answer, i, verbaliser, position) for i, answer in enumerate(read)]
-    names = tuple(str(answer.name) for answer in read)
-    named = all(answer.name is not None for answer in read)
-    listed, doubtful, most, unlisted, cap, rest, tokens = map(np.array, zip(*rows, strict=True))
-    known = names if named else None
-    found = _bounded(listed, doubtful, most, unlisted, cap, rest, tokens, verbaliser, known)
-    return replace(found, skipped=read.skipped)
-
-
-def _read(answers: Any, errors: str) -> Answers:
-    """Those of a list or a file; or of a single response."""
     one = isinstance(answers, Answer) or not (is_path(answers) or is_list(answers))
-    return read_answers([read_answer(answers)] if one else answers, errors=errors)
+    read = read_answers([read_answer(answers)] if one else answers, errors=errors)
+    rows = [_row(answer, i, verbaliser, position) for i, answer in enumerate(read)]
+    named = all(answer.name is not None for answer in read)
+    names = tuple(str(answer.name) for answer in read) if named else None
+    columns = map(np.array, zip(*rows, strict=True))
+    return replace(_bounded(verbaliser, *columns), names=names, skipped=read.skipped)
 
 
 def _row(answer: Answer, index: int, verbaliser: Verbaliser, position: int) -> tuple[Any, ...]:
     """Listed and doubtful masses; tokens and spellings not listed; cap, remainder and tokens."""
     if not 0 <= position < len(answer.positions):
-        raise ValueError(
-            f"position must be that of a token in every answer: got {position} for answer {index}, "
-            f"which has {len(answer.positions)}. Ask for more tokens."
-        )
+        fact = f"{position} for answer {index}, which has {len(answer.positions)}"
+        rule = "be that of a token in every answer"
+        raise InputError("position", rule, fact, "Ask for more tokens.")
     K = len(verbaliser)
     listed, doubtful = np.zeros(K), np.zeros(K)
     begins: dict[str, float] = {}
@@ -113,17 +98,19 @@ def _row(answer: Answer, index: int, verbaliser: Verbaliser, position: int) -> t
 def _refuse_partial(
     begins: dict[str, float], listed: Array, verbaliser: Verbaliser, index: int
 ) -> None:
-    """ValueError if tokens that only begin labels outweigh the labels themselves."""
+    """InputError if tokens that only begin labels outweigh the labels themselves."""
     if sum(begins.values()) <= listed.sum():
         return
     token = max(begins, key=lambda text: begins[text])
     labels = [repr(verbaliser.classes[k]) for k in verbaliser.begun_by(token)]
     whose = f"labels {' and '.join(labels)} share" if len(labels) > 1 else f"label {labels[0]} has"
-    raise ValueError(
-        f"labels must be single tokens in a response: got {token!r} with probability "
-        f"{begins[token]:.3g} in answer {index}, of which {whose} only the beginning, and all "
-        f"labels together {listed.sum():.3g}. Spell labels by words or letters that are one token, "
-        "score them with label_logits, or pass partial='bound' to the Verbaliser."
+    raise InputError(
+        "labels",
+        "be single tokens in a response",
+        f"{token!r} with probability {begins[token]:.3g} in answer {index}, of which {whose} only "
+        f"the beginning, and all labels together {listed.sum():.3g}",
+        "Spell labels by words or letters that are one token, score them with label_logits, or "
+        "pass partial='bound' to the Verbaliser.",
     )
 
 
@@ -145,25 +132,22 @@ def vocabulary_masses(
     verbaliser : Verbaliser
         What spells which label: every token that is a spelling counts, and nothing else.
     top : int, optional
-        See only this many of the most probable tokens of every row, as a server would list them.
-        By default all are seen, and masses are exact.
+        See only this many of the most probable tokens, as a server would list them; by default
+        all, so that masses are exact.
 
     Examples
     --------
     >>> import numpy as np, decal
     >>> z = np.log([[0.5, 0.3, 0.15, 0.05]])
     >>> v = decal.llm.Verbaliser(["yes", "no"])
-    >>> decal.llm.vocabulary_masses(z, ["yes", "the", "no", "a"], v)
-    LabelMasses: 1 answers, 2 labels, 1 known exactly
     >>> decal.llm.vocabulary_masses(z, ["yes", "the", "no", "a"], v, top=2)
     LabelMasses: 1 answers, 2 labels, 0 known exactly
     """
     z = check_logits(log_probabilities, name="log_probabilities", masked=True)
     n, V = z.shape
     if len(tokens) != V:
-        raise ValueError(
-            f"tokens must be as many as columns of log_probabilities: got {len(tokens)} for {V}."
-        )
+        rule = "be as many as columns of log_probabilities"
+        raise InputError("tokens", rule, f"{len(tokens)} for {V}")
     columns: list[list[int]] = [[] for _ in verbaliser.classes]
     for column, token in enumerate(tokens):
         k = verbaliser.label_of(token)
@@ -171,10 +155,9 @@ def vocabulary_masses(
             columns[k].append(column)
     for name, own in zip(verbaliser.classes, columns, strict=True):
         if not own:
-            raise ValueError(
-                f"labels must each have a spelling among the tokens: got none for {name!r}. "
-                "Spell it in another way, or score it with label_logits."
-            )
+            remedy = "Spell it in another way, or score it with label_logits."
+            rule = "each have a spelling among the tokens"
+            raise InputError("labels", rule, f"none for {name!r}", remedy)
     m = V if top is None else check_count(top, "top")
     listed, doubtful = np.zeros((n, len(columns))), np.zeros((n, len(columns)))
     unlisted = np.zeros(listed.shape, dtype=np.intp)
@@ -192,26 +175,25 @@ def vocabulary_masses(
             listed[rows, k] = np.where(kept[:, own], p[:, own], 0.0).sum(axis=1)
             unlisted[rows, k] = (~kept[:, own]).sum(axis=1)
     count = np.full(n, min(m, V))
-    return _bounded(listed, doubtful, unlisted, unlisted, cap, remainder, count, verbaliser, None)
+    return _bounded(verbaliser, listed, doubtful, unlisted, unlisted, cap, remainder, count)
 
 
 def _require_normalised(p: Array, start: int) -> None:
     total = p.sum(axis=1)
     off = np.flatnonzero(np.abs(total - 1) > NORMALISED)
     if off.size:
-        sum_ = float(total[off[0]])
-        advice = (
+        first = float(total[off[0]])
+        remedy = (
             "Low precision is the likely cause: take log_softmax in float32."
-            if abs(sum_ - 1) <= LOW_PRECISION
+            if abs(first - 1) <= LOW_PRECISION
             else "Take log_softmax of logits over the whole vocabulary first."
         )
-        raise ValueError(
-            f"log_probabilities must be normalised: got a sum of {sum_:.4g} in row "
-            f"{start + off[0]}. {advice}"
-        )
+        fact = f"a sum of {first:.4g} in row {start + off[0]}"
+        raise InputError("log_probabilities", "be normalised", fact, remedy)
 
 
 def _bounded(
+    verbaliser: Verbaliser,
     listed: Array,
     doubtful: Array,
     most: Array | Counts,
@@ -219,8 +201,6 @@ def _bounded(
     cap: Array,
     remainder: Array,
     tokens: Counts,
-    verbaliser: Verbaliser,
-    names: tuple[str, ...] | None,
 ) -> LabelMasses:
     """Masses of what is listed, what is `doubtful`, and at `most` so many tokens not listed."""
     room = (remainder + REMAINDER_ROUNDING)[:, None]
@@ -233,8 +213,7 @@ def _bounded(
         upper = np.where(extra > 0, np.log(listed + extra), lower)
     hopeless = np.flatnonzero(np.isneginf(upper).all(axis=1))
     if hopeless.size:
-        raise ValueError(
-            f"answers must leave a label some probability: got none in answer {hopeless[0]}, which "
-            "lists every token that spells one with probability 0."
-        )
-    return LabelMasses(lower, upper, unlisted, remainder, tokens, verbaliser.classes, names)
+        why = "which lists every token that spells one with probability 0"
+        fact = f"none in answer {hopeless[0]}, {why}"
+        raise InputError("answers", "leave a label some probability", fact)
+    return LabelMasses(lower, upper, unlisted, remainder, tokens, verbaliser.classes)

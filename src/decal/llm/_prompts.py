@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from decal._base.checks import check_choice, check_count
+from decal._base.errors import InputError
 from decal._base.numerics import softmax
 from decal._base.set_checks import read_frames
 from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, union
@@ -22,8 +23,8 @@ def spread(
     Parameters
     ----------
     predictions : (M, n, K) array, or list of CredalSet
-        Logits of M templates, as `label_logits` returns; or the credal sets of each template. Sets
-        that name their inputs are brought into the order of the first.
+        Logits of M templates, as `label_logits` returns; or the credal sets of each template, whose
+        names of inputs, if any, bring them into the order of the first.
     how : str
         "hull": all mixtures of the M predictions, for logits. "union": the smallest intervals
         that hold all of them; the only choice for credal sets.
@@ -42,18 +43,14 @@ def spread(
     sets = list(predictions)
     if sets and all(isinstance(one, CredalSet) for one in sets):
         if how == "hull":
-            raise ValueError(
-                "how must be 'union' for credal sets: got 'hull', which is for logits."
-            )
+            raise InputError("how", "be 'union' for credal sets", "'hull', which is for logits")
         return union(sets)
     frames = {f"predictions[{m}]": one for m, one in enumerate(sets)}
     matrices, classes, index = read_frames(classes, **frames)
     logits = np.asarray(matrices, dtype=np.float64)
     if logits.ndim != 3 or not logits.size or np.isnan(logits).any():
-        raise ValueError(
-            "predictions must be logits (templates, inputs, labels) without NaN, or a list of "
-            f"credal sets: got shape {logits.shape}."
-        )
+        rule = "be logits (templates, inputs, labels) without NaN, or a list of credal sets"
+        raise InputError("predictions", rule, f"shape {logits.shape}")
     M, n, K = logits.shape
     p = softmax(logits.reshape(M * n, K)).reshape(M, n, K)
     hull = HullCredalSet(p.transpose(1, 0, 2), axis=1, classes=classes).with_index(index)
@@ -83,10 +80,10 @@ def option_orders(
     ['{} Answer yes or no.', '{} Answer no or yes.']
     """
     if "{options}" not in template:
-        raise ValueError(f"template must hold {{options}}, where they go: got {template!r}.")
+        raise InputError("template", "hold {options}, where they go", f"{template!r}")
     given = list(options)
     if len(set(given)) != len(given) or len(given) < 2:
-        raise ValueError(f"options must be two or more, and distinct: got {given!r}.")
+        raise InputError("options", "be two or more, and distinct", f"{given!r}")
     count = check_count(most, "most")
     orders = [tuple(given[i:] + given[:i]) for i in range(len(given))]
     for order in permutations(given):

@@ -10,6 +10,7 @@ from scipy.special import ndtri
 
 from decal._base.checks import check_share
 from decal._base.data_frames import by_name
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal.credal import CredalSet
 
@@ -75,24 +76,21 @@ class Ratings:
     def mean(self, *, confidence: float | None = None) -> Interval:
         """The mean expected rating of all items: everything between two numbers is plausible.
 
+        All items may be at their lower endpoints at once, or at their upper ones, so these do not
+        come closer as items are added. What `confidence` adds does shrink.
+
         Parameters
         ----------
         confidence : float, optional
-            Widen the interval for items that were drawn at random, by a normal approximation of
-            the mean of each endpoint: an interval for the mean over all items there are.
-
-        Notes
-        -----
-        All items may be at their lower endpoints at once, or at their upper ones; so the mean has
-        the means of the endpoints. These do not come closer as items are added: doubt about each
-        item is not sampling error. What `confidence` adds does shrink.
+            Widen the interval, by a normal approximation for each endpoint, to one for the mean
+            over all items that these were drawn from at random.
         """
         ends = self.expected()
         room = [0.0, 0.0]
         if confidence is not None:
             level = check_share(confidence, "confidence", positive=True)
             if len(self) < 2:
-                raise ValueError("confidence must be asked of two items or more: got one.")
+                raise InputError("confidence", "be asked of two items or more", "one")
             z = float(ndtri((1 + level) / 2))
             room = [z * float(e.std(ddof=1)) / len(self) ** 0.5 for e in ends]
         least, most = float(self.values.min()), float(self.values.max())
@@ -109,11 +107,10 @@ def _check_values(credal: CredalSet, values: Any) -> Array:
         except ValueError:
             values = None
         if not values:
-            raise ValueError(
-                f"values must say what the classes are worth: got classes called {credal.classes}. "
-                "Pass values=[1, 2, ...]."
-            )
+            fact = f"classes called {credal.classes}"
+            rule, remedy = "say what the classes are worth", "Pass values=[1, 2, ...]."
+            raise InputError("values", rule, fact, remedy)
     found = np.asarray(by_name(values, credal.classes, K, "values"), dtype=np.float64)
     if found.shape != (K,) or not np.isfinite(found).all():
-        raise ValueError(f"values must be {K} finite numbers: got {values!r}.")
+        raise InputError("values", f"be {K} finite numbers", f"{values!r}")
     return found

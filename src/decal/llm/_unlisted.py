@@ -29,6 +29,7 @@ from decal._base.checks import (
     check_labels,
 )
 from decal._base.data_frames import ROW, by_name, require_same_order
+from decal._base.errors import InputError
 from decal._base.numerics import Array, softmax
 from decal.credal import IntervalCredalSet, row_index
 from decal.decalibrator import Decalibrator
@@ -44,6 +45,7 @@ from decal.directions import (
     Temperature,
 )
 from decal.llm._answers import Skipped
+from decal.rows import Rows
 
 Counts = NDArray[np.intp]
 
@@ -52,28 +54,21 @@ Counts = NDArray[np.intp]
 class LabelMasses:
     """Lower and upper log-masses of K labels in n answers.
 
+    `label_masses` reads them from responses, `vocabulary_masses` from log-probabilities of all
+    tokens; `decal.llm.predict` makes credal sets of them.
+
     Attributes
     ----------
     lower, upper : (n, K) arrays
         Logarithms of the least and the greatest mass of each label; -inf for none.
     unlisted : (n, K) array
         The number of spellings of a label that are not listed.
-    remainder : (n,) array
-        The probability of all tokens that are not listed.
-    tokens : (n,) array
-        The number of tokens listed.
-    classes : tuple of str
-        The names of the labels.
-    names : tuple of str, or None
-        The names of the answers, if they have any.
+    remainder, tokens : (n,) arrays
+        The probability of all tokens that are not listed, and the number of those that are.
+    classes, names : tuples of str
+        The names of the labels, and those of the answers or, if they have none, None.
     skipped : tuple of Skipped
         The responses that were left out when these were read.
-
-    See Also
-    --------
-    label_masses : From responses.
-    vocabulary_masses : From log-probabilities of all tokens.
-    decal.llm.predict : Credal sets of them.
     """
 
     lower: Array
@@ -102,20 +97,17 @@ class LabelMasses:
         require_monotone(decalibrator.directions)
         K = len(decalibrator.class_weights)
         if (decalibrator.classes or self.classes) != self.classes or self.shape[1] != K:
-            raise ValueError(
-                f"decalibrator must be fitted on the labels {self.classes}: got "
-                f"{decalibrator.classes or K}."
-            )
-        model = decalibrator._taking_logits()
-        present = np.isfinite(decalibrator.reference_model.center)
-        return outer_boxes(self, lambda logits: model.predict(logits, alpha=alpha), present)
+            rule = f"be fitted on the labels {self.classes}"
+            raise InputError("decalibrator", rule, f"{decalibrator.classes or K}")
+
+        def box(logits: Array) -> IntervalCredalSet:
+            found: IntervalCredalSet = decalibrator.predict_rows(Rows(logits), alpha=alpha)
+            return found
+
+        return outer_boxes(self, box, np.isfinite(decalibrator.reference_model.center))
 
     def require_order_of(self, labels: Any) -> None:
-        """ValueError if labels (n,) are of these answers in another order.
-
-        An index of pandas says which answers labels are of, unless it has none of these names, or
-        counts other rows.
-        """
+        """InputError if labels (n,) have an index of pandas with these names in another order."""
         index: Any = getattr(labels, "index", None)
         if self.names is None or not hasattr(index, "nlevels"):
             return
@@ -125,10 +117,12 @@ class LabelMasses:
             return
         differ = enumerate(zip_longest(ids, self.names))
         row, (found, wanted) = next((i, pair) for i, pair in differ if pair[0] != pair[1])
-        raise ValueError(
-            f"labels must be in the order of the answers: got {len(ids)} labels, and {found!r} in "
-            f"row {row}, where the answers have {wanted!r}. Reorder them with "
-            "labels.loc[list(masses.names)], or pass labels.to_numpy() to go by position."
+        raise InputError(
+            "labels",
+            "be in the order of the answers",
+            f"{len(ids)} labels, and {found!r} in row {row}, where the answers have {wanted!r}",
+            "Reorder them with labels.loc[list(masses.names)], or pass labels.to_numpy() to go by "
+            "position.",
         )
 
     @property
@@ -174,8 +168,8 @@ class LabelMasses:
         Parameters
         ----------
         unlisted : str
-            "refuse": an error unless all masses are known. "even": a model, not a bound, that of
-            `decal.TopLogits`: tokens not listed share the remainder evenly.
+            "refuse": an error unless all masses are known. "even": a model, not a bound: tokens not
+            listed share the remainder evenly, as in `decal.TopLogits`.
         vocabulary : int, optional
             The number of all tokens, for "even".
         """
@@ -183,23 +177,23 @@ class LabelMasses:
         if unlisted == "refuse":
             rows = np.flatnonzero(~self.exact)
             if rows.size:
-                raise ValueError(
-                    f"masses must be known exactly for logits: got {rows.size} of {len(self)} "
-                    f"answers with labels that are not listed, the first at index {rows[0]}. Ask "
-                    "for more tokens; or pass unlisted='even' with vocabulary=, which is a model "
-                    "of the rest, or unlisted='bounds' to decal.llm.decalibrate."
+                raise InputError(
+                    "masses",
+                    "be known exactly for logits",
+                    f"{rows.size} of {len(self)} answers with labels that are not listed, the "
+                    f"first at index {rows[0]}",
+                    "Ask for more tokens; or pass unlisted='even' with vocabulary=, which is a "
+                    "model of the rest, or unlisted='bounds' to decal.llm.decalibrate.",
                 )
             return self.lower
         if vocabulary is None:
-            raise ValueError(
-                "vocabulary must be the number of all tokens for unlisted='even': got None."
-            )
+            rule = "be the number of all tokens for unlisted='even'"
+            raise InputError("vocabulary", rule, "None")
         others = check_count(vocabulary, "vocabulary", least=2) - self.tokens
         if (others < self.unlisted.sum(axis=1)).any():
-            raise ValueError(
-                f"vocabulary must be larger than the tokens listed: got {vocabulary} for "
-                f"{int(self.tokens.max())} listed tokens and the spellings not listed."
-            )
+            listed = f"{int(self.tokens.max())} listed tokens and the spellings not listed"
+            rule = "be larger than the tokens listed"
+            raise InputError("vocabulary", rule, f"{vocabulary} for {listed}")
         share = self.remainder / np.maximum(others, 1)
         with np.errstate(divide="ignore"):
             return np.log(np.exp(self.lower) + self.unlisted * share[:, None])
@@ -223,27 +217,21 @@ def decalibrate(
     labels : (n,) array
         Names of labels, or their numbers; or a mapping from the names of answers to these. With
         an index of pandas, in the order of `masses.names`.
-    alpha : float
-        The level, as for `decal.decalibrate`.
+    alpha, **settings
+        As for `decal.decalibrate`.
     unlisted : str
-        What to do if some masses are known as intervals only. "refuse": an error. "bounds": learn
-        the shifts that some completion makes plausible, which contain those of the true one; for
-        class shifts and local sets with reference="model". "even": see `LabelMasses.logits`.
+        If some masses are intervals, "refuse": an error. "bounds": learn the shifts that some
+        completion makes plausible, which contain those of the true one; for class shifts and local
+        sets with reference="model". "even", with a `vocabulary`: see `LabelMasses.logits`.
     vocabulary : int, optional
-        The number of all tokens, for "even".
-    **settings
-        Further settings of `decal.decalibrate`.
+        The number of all tokens.
 
     Examples
     --------
     >>> import numpy as np, decal
     >>> z = np.log([[0.5, 0.3, 0.15, 0.05], [0.1, 0.3, 0.55, 0.05]])
     >>> v = decal.llm.Verbaliser({"yes": ["yes", "yep"], "no": "no"})
-    >>> tokens = ["yes", "the", "no", "yep"]
-    >>> full = decal.llm.vocabulary_masses(z, tokens, v)
-    >>> decal.llm.decalibrate(full, ["yes", "no"], alpha=0.9).shifts().upper.round(2)
-    array([1.12, 1.12])
-    >>> cut = decal.llm.vocabulary_masses(z, tokens, v, top=3)
+    >>> cut = decal.llm.vocabulary_masses(z, ["yes", "the", "no", "yep"], v, top=3)
     >>> d = decal.llm.decalibrate(cut, ["yes", "no"], alpha=0.9, unlisted="bounds")
     >>> d.shifts().upper.round(2)
     array([1.45, 1.12])
@@ -270,7 +258,7 @@ def decalibrate(
             data = LabelledLogits(masses.middle, np.zeros(K), columns, None)
             evidence.append(direction.summarise(data))
     at = Reference(np.zeros(K))
-    return model._add(FitState(model.directions, at, n, weight, tuple(evidence), masses.classes))
+    return model.add(FitState(model.directions, at, n, weight, tuple(evidence), masses.classes))
 
 
 def predict(
@@ -281,8 +269,8 @@ def predict(
     Parameters
     ----------
     decalibrator : Decalibrator
-        Fitted on the same labels, by `decal.llm.decalibrate` or otherwise, in class shifts,
-        temperature and local sets; nothing is proved for lines and `decal.Local(by_entropy=...)`.
+        Fitted on these labels, in class shifts, temperature and local sets; nothing is proved for
+        lines and `decal.Local(by_entropy=...)`.
     masses : LabelMasses
         Of the answers.
     alpha : float, optional
@@ -292,8 +280,7 @@ def predict(
     -------
     IntervalCredalSet
         Each box contains the one that the whole vocabulary would give, and is that one where all
-        masses are known. The point is the prediction for the masses halfway between their bounds.
-        Takes 2 K + 1 predictions.
+        masses are known. The point is that of masses halfway. Takes 2 K + 1 predictions.
 
     Examples
     --------
@@ -301,11 +288,8 @@ def predict(
     >>> d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9, classes=["yes", "no"])
     >>> z = np.log([[0.5, 0.3, 0.15, 0.05]])
     >>> v = decal.llm.Verbaliser(["yes", "no"])
-    >>> tokens = ["yes", "the", "no", "a"]
-    >>> for top in (None, 2):
-    ...     print(decal.llm.predict(d, decal.llm.vocabulary_masses(z, tokens, v, top=top)))
-    IntervalCredalSet: 1 input, 2 classes, mean width 0.556
-      0  yes [0.306, 0.861]  no [0.139, 0.694]
+    >>> cut = decal.llm.vocabulary_masses(z, ["yes", "the", "no", "a"], v, top=2)
+    >>> decal.llm.predict(d, cut)
     IntervalCredalSet: 1 input, 2 classes, mean width 0.752
       0  yes [0.248, 1.000]  no [0.000, 0.752]
     """
@@ -334,19 +318,16 @@ def label_probabilities(masses: LabelMasses) -> IntervalCredalSet:
 
 
 def _require_bounds_taken(model: Decalibrator) -> None:
-    """ValueError if nothing is proved about what this model learns from intervals."""
+    """InputError if nothing is proved about what this model learns from intervals."""
+    needs = "which needs logits to learn from"
     if model.reference != "model":
-        raise ValueError(
-            "reference must be 'model' for unlisted='bounds': got "
-            f"{model.reference!r}, which needs logits to learn from."
-        )
+        rule = "be 'model' for unlisted='bounds'"
+        raise InputError("reference", rule, f"{model.reference!r}, {needs}")
     for direction in model.directions:
         if not isinstance(direction, ClassShifts | Local):
-            raise ValueError(
-                "directions must be class shifts or local sets for unlisted='bounds': got "
-                f"{direction}, which needs logits to learn from. Ask for more tokens, or pass "
-                "unlisted='even'."
-            )
+            rule = "be class shifts or local sets for unlisted='bounds'"
+            remedy = "Ask for more tokens, or pass unlisted='even'."
+            raise InputError("directions", rule, f"{direction}, {needs}", remedy)
 
 
 def margin_bounds(masses: LabelMasses) -> tuple[Array, Array]:
@@ -363,15 +344,9 @@ def margin_bounds(masses: LabelMasses) -> tuple[Array, Array]:
 
 
 def outer_boxes(
-    masses: LabelMasses,
-    box: Callable[[Array], IntervalCredalSet],
-    present: NDArray[np.bool_],
+    masses: LabelMasses, box: Callable[[Array], IntervalCredalSet], present: NDArray[np.bool_]
 ) -> IntervalCredalSet:
-    """The boxes that hold `box(logits)`, (n, K), of all masses between their bounds.
-
-    Its bounds of label j grow with logit j and fall with the others. `present`, (K,), are the
-    labels that its reference does not leave out.
-    """
+    """The boxes that hold `box(logits)`, (n, K), of all masses; (K,) `present` to its reference."""
     inside = box(masses.middle)
     low, high = np.array(inside.lower), np.array(inside.upper)
     rows = np.flatnonzero(~masses.exact)
@@ -407,12 +382,11 @@ def _bound(
 
 
 def require_monotone(directions: Iterable[Direction]) -> None:
-    """ValueError if a direction's bounds are not known to be monotone in the logits."""
+    """InputError if a direction's bounds are not known to be monotone in the logits."""
     for direction in directions:
         local = isinstance(direction, Local) and direction.by_entropy is None
         if not (local or isinstance(direction, ClassShifts | Temperature)):
-            raise ValueError(
-                "directions must be class shifts, temperature or local sets for intervals of label "
-                f"masses: got {direction}, whose bounds are not known to be monotone in the "
-                "logits. Choose other directions, or ask for all tokens."
-            )
+            rule = "be class shifts, temperature or local sets for intervals of label masses"
+            fact = f"{direction}, whose bounds are not known to be monotone in the logits"
+            remedy = "Choose other directions, or ask for all tokens."
+            raise InputError("directions", rule, fact, remedy)

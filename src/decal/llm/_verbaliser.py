@@ -6,10 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from decal._base.checks import check_choice, check_flag
+from decal._base.errors import InputError
 from decal._base.settings import FrozenSettings
-
-PART = "�"
-"""How servers write a token that is a part of a character: some of its bytes."""
 
 Labels = Sequence[str] | Mapping[str, str | Sequence[str]]
 
@@ -20,18 +18,15 @@ class Verbaliser(FrozenSettings):
     Parameters
     ----------
     labels : sequence of str, or mapping
-        The names of two or more classes, which are their own spellings; or a mapping from names to
-        one spelling or several.
+        Names of two or more classes, which spell themselves; or names with one spelling or several.
     space : bool
         Add every spelling with a space before it: most vocabularies have a token for either.
     case : bool
         Add every spelling in lower case, in upper case, and with a capital.
     partial : str
-        What to do with a token of a response that only begins a spelling, as "ent" begins
-        "entailment". "refuse": an error where such tokens have more probability than all labels
-        together. "bound": their probability, and that of tokens not listed, may or may not belong
-        to the labels that they begin, which widens the intervals. "ignore": a label is its own
-        tokens and nothing else.
+        What a token means that only begins a spelling, as "ent" begins "entailment". "refuse": an
+        error where such tokens outweigh all labels. "bound": they, and tokens not listed, may or
+        may not belong to the labels that they begin: wider intervals. "ignore": nothing.
 
     Attributes
     ----------
@@ -42,10 +37,9 @@ class Verbaliser(FrozenSettings):
 
     Notes
     -----
-    Tokens are compared as text. "Ġyes" and "▁yes", the forms of byte-level and SentencePiece
-    vocabularies, are " yes". White space begins every label that may stand after a space, and "�",
-    a part of a character, every one that goes on with a character outside ASCII.
-    `decal.llm.label_logits` scores labels of several tokens, and needs no `partial`.
+    Tokens are compared as text: "Ġyes" and "▁yes" are " yes". White space begins every label that
+    may stand after a space, and "�", a part of a character, every one that goes on with a
+    character outside ASCII. `decal.llm.label_logits` scores labels of several tokens.
 
     Examples
     --------
@@ -76,10 +70,8 @@ class Verbaliser(FrozenSettings):
             for text in map(plain_text, own):
                 other = self._label_of.setdefault(text, k)
                 if other != k:
-                    raise ValueError(
-                        f"labels must have spellings of their own: got {text!r} for "
-                        f"{self.classes[other]!r} and for {self.classes[k]!r}."
-                    )
+                    fact = f"{text!r} for {self.classes[other]!r} and for {self.classes[k]!r}"
+                    raise InputError("labels", "have spellings of their own", fact)
 
     def __repr__(self) -> str:
         labels = (
@@ -96,10 +88,10 @@ class Verbaliser(FrozenSettings):
         return self._label_of.get(plain_text(token))
 
     def among(self, tokens: Iterable[str]) -> Verbaliser:
-        """These labels without the spellings that are no token of a vocabulary.
+        """These labels without spellings that are no token, see `decal.llm.vocabulary_tokens`.
 
         Such a spelling cannot be listed, so that intervals are narrower without it. Tokens may
-        still begin it. `decal.llm.vocabulary_tokens` gives the tokens of a tokenizer.
+        still begin it.
         """
         known = {plain_text(token) for token in tokens}
         kept = {
@@ -108,10 +100,9 @@ class Verbaliser(FrozenSettings):
         }
         for name, own in kept.items():
             if not own:
-                raise ValueError(
-                    f"tokens must hold a spelling of every label: got none of {name!r}. Spell it "
-                    "by a word that is one token, or score it with label_logits."
-                )
+                remedy = "Spell it by a word that is one token, or score it with label_logits."
+                rule = "hold a spelling of every label"
+                raise InputError("tokens", rule, f"none of {name!r}", remedy)
         found = Verbaliser(kept, space=False, partial=self.partial)
         found._begun = self._begun
         return found
@@ -134,7 +125,7 @@ def _begins(text: str, spelling: str) -> bool:
     """Whether more tokens can make a spelling, or that after other white space, of a text."""
     if text.isspace() and spelling[:1].isspace():
         return True
-    head = text.rstrip(PART)
+    head = text.rstrip("�")  # how servers write a part of a character: some of its bytes
     if head == text:
         return spelling.startswith(text) and spelling != text
     return spelling.startswith(head) and not spelling[len(head) :][:1].isascii()
@@ -157,22 +148,25 @@ def _variants(spelling: str, space: bool, case: bool) -> Iterable[str]:
             yield " " + form
 
 
-def check_spellings(labels: Any) -> dict[str, tuple[str, ...]]:
-    """The spellings of each class, by its name; at least two classes."""
+def check_spellings(labels: Any, *, several: bool = True) -> dict[str, tuple[str, ...]]:
+    """The spellings of each class, perhaps `several`, by its name; two classes or more."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
-        raise ValueError(f"labels must be a list of words: got {labels!r}.")
+        raise InputError("labels", "be a list of words", f"{labels!r}")
     pairs = list(labels.items()) if isinstance(labels, Mapping) else [(w, w) for w in labels]
     found: dict[str, tuple[str, ...]] = {}
     for index, (name, own) in enumerate(pairs):
-        spellings = (own,) if isinstance(own, str) else tuple(own)
+        listed = several and isinstance(own, Iterable) and not isinstance(own, str)
+        spellings = tuple(own) if listed else (own,)
         for spelling in (name, *spellings):
             if not isinstance(spelling, str) or not spelling.strip():
-                raise ValueError(f"labels must be words: got {spelling!r} at index {index}.")
+                raise InputError("labels", "be words", f"{spelling!r} at index {index}")
         if not spellings:
-            raise ValueError(f"labels must each have a spelling: got none for {name!r}.")
+            raise InputError("labels", "each have a spelling", f"none for {name!r}")
         if name in found:
-            raise ValueError(f"labels must be distinct: got {name!r} more than once.")
+            shared = f"labels={{'one': {name!r}, 'other': {name!r}, …}}."
+            remedy = "" if several else f"For classes that share a word name them: {shared}"
+            raise InputError("labels", "be distinct", f"{name!r} more than once", remedy)
         found[name] = spellings
     if len(found) < 2:
-        raise ValueError(f"labels must be two or more: got {len(found)}.")
+        raise InputError("labels", "be two or more", f"{len(found)}")
     return found

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from decal._base.checks import check_flag
-from decal._base.errors import needs
+from decal._base.errors import InputError, needs
 
 with needs(
     "torch",
@@ -19,7 +19,8 @@ with needs(
     import torch
     import transformers
 
-from decal._pretrained import (
+from decal.llm._causal import token_limit
+from decal.llm.pretrained import (
     SINGLE_PRECISION,
     PretrainedClassifier,
     Scores,
@@ -28,7 +29,6 @@ from decal._pretrained import (
     loading,
     require_weights,
 )
-from decal.llm._causal import token_limit
 
 __all__ = ["TextClassifier"]
 
@@ -40,10 +40,9 @@ class TextClassifier(PretrainedClassifier):
 
     Parameters
     ----------
-    model : transformers model
-        For sequence classification, with two or more classes. It is put into evaluation mode.
-    tokenizer : transformers tokenizer
-        That of the model.
+    model, tokenizer
+        Of transformers, for sequence classification into two or more classes; `from_pretrained`
+        loads both. The model is put into evaluation mode.
     truncate : bool, optional
         Whether to cut texts of more tokens than the model takes; by default they are refused.
 
@@ -57,25 +56,18 @@ class TextClassifier(PretrainedClassifier):
     See Also
     --------
     decal.zeroshot.ZeroShotClassifier : Classifies images.
-
-    Notes
-    -----
-    `from_pretrained` loads both parts. Numbers are computed in float32.
     """
 
     def __init__(self, model: Any, tokenizer: Any, *, truncate: bool = False) -> None:
         config = model.config
         if config.problem_type == "multi_label_classification":
-            raise ValueError(
-                "model must choose one class per text: got problem_type "
-                "'multi_label_classification', whose logits are answers to separate questions. "
-                "Pass its logits to decal.MultiLabelDecalibrator."
-            )
+            why = "whose logits are answers to separate questions"
+            fact = f"problem_type {config.problem_type!r}, {why}"
+            remedy = "Pass its logits to decal.MultiLabelDecalibrator."
+            raise InputError("model", "choose one class per text", fact, remedy)
         if config.num_labels < 2:
-            raise ValueError(
-                f"model must have two classes or more: got {config.num_labels}. A model with one "
-                "output is a regression."
-            )
+            remedy = "A model with one output is a regression."
+            raise InputError("model", "have two classes or more", f"{config.num_labels}", remedy)
         self.classes = tuple(str(config.id2label[k]) for k in range(config.num_labels))
         self.truncate = check_flag(truncate, "truncate")
         self.limit = token_limit(config, tokenizer)
@@ -90,7 +82,7 @@ class TextClassifier(PretrainedClassifier):
         device: Any = None,
         **options: Any,
     ) -> Self:
-        """Load a model and its tokenizer.
+        """Load a model and its tokenizer, to compute in float32.
 
         Parameters
         ----------
@@ -131,13 +123,13 @@ class TextClassifier(PretrainedClassifier):
             Whether to show a bar.
         """
         if isinstance(texts, str):
-            raise ValueError("texts must be a list of texts: got one text. Put it in a list.")
+            raise InputError("texts", "be a list of texts", "one text", "Put it in a list.")
         rows = [
             self._encode(batch, start)
             for start, batch in batches(texts, batch_size, progress=progress, unit="texts")
         ]
         if not rows:
-            raise ValueError("texts must hold at least one text: got none.")
+            raise InputError("texts", "hold at least one text", "none")
         return np.concatenate(rows)
 
     def _encode(self, batch: list[Text], start: int) -> Scores:
@@ -145,19 +137,12 @@ class TextClassifier(PretrainedClassifier):
         if self.limit is not None and not self.truncate:
             lengths = [len(ids) for ids in self._tokenizer(first, second)["input_ids"]]
             if max(lengths) > self.limit:
-                raise ValueError(
-                    f"texts must have at most {self.limit} tokens each: got {max(lengths)} at "
-                    f"index {start + int(np.argmax(lengths))}. Shorten them, or load the model "
-                    "with truncate=True."
-                )
-        tokens = self._tokenizer(
-            first,
-            second,
-            padding=True,
-            truncation=self.truncate,
-            max_length=self.limit if self.truncate else None,
-            return_tensors="pt",
-        )
+                rule = f"have at most {self.limit} tokens each"
+                fact = f"{max(lengths)} at index {start + int(np.argmax(lengths))}"
+                remedy = "Shorten them, or load the model with truncate=True."
+                raise InputError("texts", rule, fact, remedy)
+        cut = {"truncation": True, "max_length": self.limit} if self.truncate else {}
+        tokens = self._tokenizer(first, second, padding=True, return_tensors="pt", **cut)
         with torch.inference_mode():
             logits = self._model(**tokens.to(self._model.device)).logits
         return np.asarray(logits.float().cpu().numpy(), dtype=np.float32)
@@ -169,14 +154,11 @@ def _first_and_second(batch: Sequence[Text], start: int) -> tuple[list[str], lis
     for index, item in enumerate(batch, start):
         single = isinstance(item, str)
         if not single and (len(item) != 2 or not all(isinstance(part, str) for part in item)):
-            raise ValueError(
-                f"texts must be strings or pairs of strings: got {item!r} at index {index}."
-            )
+            fact = f"{item!r} at index {index}"
+            raise InputError("texts", "be strings or pairs of strings", fact)
         if single == pairs:
-            raise ValueError(
-                "texts must all be strings or all be pairs: got both, the first of the other kind "
-                f"at index {index}."
-            )
+            fact = f"both, the first of the other kind at index {index}"
+            raise InputError("texts", "all be strings or all be pairs", fact)
     if pairs:
         return [item[0] for item in batch], [item[1] for item in batch]
     return [str(item) for item in batch], None

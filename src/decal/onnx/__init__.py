@@ -10,7 +10,8 @@ from decal._base.errors import needs
 with needs("onnx", message="decal.onnx needs the package onnx: pip install 'decal[onnx]'"):
     import onnx  # noqa: F401
 
+from decal.onnx._endings import head_outputs
 from decal.onnx._heads import append_head, export_head
 from decal.onnx._running import run
 
-__all__ = ["append_head", "export_head", "run"]
+__all__ = ["append_head", "export_head", "head_outputs", "run"]

@@ -74,7 +74,7 @@ def choose_output(
             rule = f"be one of the model's, {listing(present)}"
             raise InputError(Setting("output"), rule, repr(output))
         return output
-    bounds = head_outputs(present, told)
+    bounds = _bounds_of_heads(present, told)
     found = [name for name in scores if name not in bounds]
     if len(found) != 1:
         but = f", where {listing(bounds)} are bounds of a head" if bounds else ""
@@ -92,8 +92,15 @@ def head_key(names: tuple[str, str]) -> str:
     return f"decal.{names[0]}.{names[1]}"
 
 
-def head_outputs(present: list[str], told: Iterable[str]) -> list[str]:
-    """The outputs that are bounds of heads, of which the metadata tell."""
+def head_outputs(model: Any) -> list[str]:
+    """The outputs of a model (path, bytes or ModelProto) that are bounds of heads of decal."""
+    proto = model if isinstance(model, onnx.ModelProto) else read_model(model, weights=False)
+    present = [str(value.name) for value in proto.graph.output]
+    return _bounds_of_heads(present, (entry.key for entry in proto.metadata_props))
+
+
+def _bounds_of_heads(present: list[str], told: Iterable[str]) -> list[str]:
+    """The outputs that are bounds of heads, of which the keys of the metadata tell."""
     keys = set(told)
     heads = [pair for pair in permutations(present, 2) if head_key(pair) in keys]
     return [name for pair in heads for name in pair]

@@ -90,7 +90,7 @@ def append_head(
     See Also
     --------
     run : The logits to fit the decalibrator on.
-    decal.torch.CredalHead : The same as a layer of a PyTorch network.
+    decal.torch.CredalHead : A head as a layer of a PyTorch network.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def export_head(
 
     See Also
     --------
-    append_head : The same behind a classifier that is an ONNX file already.
+    append_head : Writes a head behind a classifier that is an ONNX file already.
 
     Examples
     --------
@@ -281,10 +281,9 @@ def _require_kept(model: Any, weights: set[Path], out: Path) -> None:
 
 
 def _require_no_bound(proto: onnx.ModelProto, output: str) -> None:
-    present = [value.name for value in proto.graph.output]
-    bounds = head_outputs(present, (entry.key for entry in proto.metadata_props))
+    bounds = head_outputs(proto)
     if output in bounds:
-        others = [name for name in present if name not in bounds]
+        others = [value.name for value in proto.graph.output if value.name not in bounds]
         raise ValueError(
             f"output must be one of the classifier's, {listing(others) or 'of which none is left'}"
             f": got {output!r}, a bound that a head of decal gives."
@@ -336,7 +335,7 @@ def _require_classes_last(declared: Any, K: int, output: str) -> None:
 
 
 def _recent(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The same model with operators of OLDEST_OPSET or later."""
+    """A model with its operators in version OLDEST_OPSET or later."""
     versions = [entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx")]
     if not versions:
         proto.opset_import.append(helper.make_opsetid("", OLDEST_OPSET))

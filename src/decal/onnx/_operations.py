@@ -103,7 +103,7 @@ class GraphTensor:
         return self
 
     def to(self, dtype: Any) -> GraphTensor:
-        """The same numbers, of another type."""
+        """These numbers in another type."""
         kind = KINDS[np.dtype(dtype)]
         return self.xp.node("Cast", self, dtype=dtype, last=self.last, to=kind)
 

@@ -95,7 +95,7 @@ class CredalHead(nn.Module):
                 "has no CredalHead. Use its predict."
             )
         reference = decalibrator.reference_model
-        self._settle(decalibrator, decalibrator.alpha if alpha is None else check_alpha(alpha))
+        self._adopt(decalibrator, decalibrator.alpha if alpha is None else check_alpha(alpha))
         self.register_buffer("center", torch.tensor(reference.center))
         self.register_buffer("scale", torch.tensor(reference.scale, dtype=torch.float64))
         for direction in self.directions:
@@ -158,7 +158,7 @@ class CredalHead(nn.Module):
 
     # The state: numbers and the settings they belong to
 
-    def _settle(self, settings: Decalibrator, alpha: float) -> None:
+    def _adopt(self, settings: Decalibrator, alpha: float) -> None:
         """Take over settings; those of a decalibrator, which has checked them."""
         require_capability(
             settings.directions, "exports", "a CredalHead", "Use Decalibrator.predict."
@@ -225,7 +225,7 @@ class CredalHead(nn.Module):
             settings = Decalibrator(**(found | {"directions": directions}))
             buffers = ["center", *(f"{d.name}_{end}" for d in directions for end in ENDS)]
             shapes = {name: state_dict[prefix + name].shape for name in buffers}
-            self._settle(settings, settings.alpha)
+            self._adopt(settings, settings.alpha)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"a state that cannot be read ({error}).") from error
         for name, shape in shapes.items():

@@ -176,7 +176,7 @@ def move(inputs: Any, device: torch.device | None) -> Any:
 
 
 def at_least_float32(tensor: Tensor) -> Tensor:
-    """The same numbers, half precision as float32."""
+    """A tensor as it is, but half precision as float32."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 

@@ -1,22 +1,19 @@
 """Vision-language models as zero-shot classifiers: CLIP, SigLIP, SigLIP-2, and open_clip's.
 
-A label is turned into a text ("This is a photo of a cat"), text and image into vectors of length
-one, and the logit of the label is
+A label becomes a text ("This is a photo of a cat"), and its logit for an image is
 
     z = scale * cos(image, text) + bias,
 
 with the scale, and for SigLIP the bias, that the model has learnt. CLIP was trained with a softmax
-over such logits. SigLIP was trained with a sigmoid for each of them; the softmax over a set of
-labels is then a choice of one of them, and ignores the bias, which all labels share. These are the
-logits that the paper published for either.
+over such logits, SigLIP with a sigmoid for each; the softmax over a set of labels then chooses one
+of them, and ignores the bias. These are the logits that the paper published for either.
 
-Imports from `_base`, `credal` and `_pretrained`.
+Imports from `_base`, `credal` and `llm`.
 """
 
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -25,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_logits
-from decal._base.errors import needs
+from decal._base.errors import InputError, needs
 from decal._base.numerics import Array, sigmoid, softmax
 from decal.credal import HullCredalSet
 
@@ -37,7 +34,7 @@ with needs(
 ):
     import torch
 
-    from decal._pretrained import PretrainedClassifier, Scores, batches
+    from decal.llm.pretrained import PretrainedClassifier, Scores, batches, check_spellings
     from decal.zeroshot._encoders import (
         Encoder,
         ImageLike,
@@ -79,10 +76,10 @@ class ZeroShotClassifier(PretrainedClassifier):
         The model; `from_pretrained` and `from_open_clip` load one. `TransformersEncoder` and
         `OpenClipEncoder` make one of a model in memory.
     labels : sequence of str, or mapping
-        The words for two or more classes; or a mapping from class names to words, which may repeat
-        (Swahili "ndege" is both airplane and bird).
+        The words for two or more classes; or names of classes with words, which may repeat (Swahili
+        "ndege" is both airplane and bird).
     templates : str or sequence of str, optional
-        A text with {} where the word goes; or several, whose text vectors are averaged (`spread`
+        A text with {} where the word goes; or several, whose unit vectors are averaged (`spread`
         keeps what each says); or a language of `TEMPLATES`, "en", "fr", "zh" or "sw".
 
     Attributes
@@ -100,8 +97,7 @@ class ZeroShotClassifier(PretrainedClassifier):
 
     Notes
     -----
-    Every text is encoded only once: classifiers made by `subset` and `replace` share the vectors of
-    texts. The vector of a class is the mean of its texts' unit vectors, scaled to length one.
+    Every text is encoded once: classifiers made by `subset` and `replace` share its vector.
     """
 
     def __init__(self, encoder: Encoder, labels: Labels, *, templates: Templates = "en") -> None:
@@ -136,9 +132,8 @@ class ZeroShotClassifier(PretrainedClassifier):
 
         Notes
         -----
-        The model's config states its kind, and so the meaning of its logits. Numbers are computed
-        in float32. Pillow prepares the images, even where torchvision, whose interpolation gives
-        other numbers, is installed.
+        Computes in float32. Pillow prepares the images, even where torchvision is installed, whose
+        interpolation gives other numbers.
         """
         words, texts = check_words(labels), check_templates(templates)
         encoder = load_transformers(str(name_or_path), device, options)
@@ -181,12 +176,10 @@ class ZeroShotClassifier(PretrainedClassifier):
         chosen = list(classes)
         for index, name in enumerate(chosen):
             if name not in self._words:
-                raise ValueError(
-                    f"classes must be among {', '.join(self.classes)}: got {name!r} at index "
-                    f"{index}. For other labels use replace."
-                )
+                rule, fact = f"be among {', '.join(self.classes)}", f"{name!r} at index {index}"
+                raise InputError("classes", rule, fact, "For other labels use replace.")
         if len(set(chosen)) != len(chosen):
-            raise ValueError("classes must be distinct: got one more than once.")
+            raise InputError("classes", "be distinct", "one more than once")
         return self.replace({name: self._words[name] for name in chosen})
 
     def replace(self, labels: Labels | None = None, *, templates: Templates | None = None) -> Self:
@@ -224,11 +217,10 @@ class ZeroShotClassifier(PretrainedClassifier):
     def logits_from_embeddings(self, embeddings: Any) -> Scores:
         """(n, K) logits of images already embedded: scale * cos + bias."""
         vectors = _unit(check_logits(embeddings, name="embeddings"))
-        if vectors.shape[1] != self._class_vectors.shape[1]:
-            raise ValueError(
-                f"embeddings must have {self._class_vectors.shape[1]} columns, as this model's: "
-                f"got {vectors.shape[1]}."
-            )
+        width = self._class_vectors.shape[1]
+        if vectors.shape[1] != width:
+            rule = f"have {width} columns, as this model's"
+            raise InputError("embeddings", rule, f"{vectors.shape[1]}")
         cosines = vectors @ self._class_vectors.T
         return np.asarray(self._encoder.scale * cosines + self._encoder.bias, dtype=np.float32)
 
@@ -254,16 +246,15 @@ class ZeroShotClassifier(PretrainedClassifier):
         images, batch_size, progress
             As for `embeddings`. Every image is encoded once.
         others : iterable of ZeroShotClassifier, optional
-            This model with other words for the same classes, as in other languages, made by
-            `replace`. Each of their templates counts, too.
+            This model with other words for the classes, made by `replace`. Each of their templates
+            counts, too.
         """
         each = [single for one in (self, *others) for single in one.apart()]
         for single in each:
             if single.classes != self.classes or single._encoder is not self._encoder:
-                raise ValueError(
-                    f"others must be this model for the classes {self.classes}: got {single}. Make "
-                    "them with replace(labels={class: word, …})."
-                )
+                rule = f"be this model for the classes {self.classes}"
+                remedy = "Make them with replace(labels={class: word, …})."
+                raise InputError("others", rule, f"{single}", remedy)
         vectors = self.embeddings(images, batch_size=batch_size, progress=progress)
         logits = [single.logits_from_embeddings(vectors).astype(np.float64) for single in each]
         vertices = np.stack([softmax(z) for z in logits], axis=1)
@@ -277,10 +268,9 @@ class ZeroShotClassifier(PretrainedClassifier):
         Only for a sigmoid head (SigLIP). Rows do not sum to one, and are no input for decal.
         """
         if self.head != "sigmoid":
-            raise ValueError(
-                "match_probabilities must be asked of a model with a sigmoid head: got a softmax "
-                "head (CLIP), whose logits compare labels with each other. Use probabilities."
-            )
+            fact = "a softmax head (CLIP), whose logits compare labels with each other"
+            rule = "be asked of a model with a sigmoid head"
+            raise InputError("match_probabilities", rule, fact, "Use probabilities.")
         logits = self.logits(images, batch_size=batch_size, progress=progress)
         return sigmoid(logits.astype(np.float64))
 
@@ -308,45 +298,28 @@ class ZeroShotClassifier(PretrainedClassifier):
                 vectors = self._encoder.encode_images(opened).float().cpu().numpy()
             yield _unit(vectors).astype(np.float32)
         if start is None:
-            raise ValueError("images must hold at least one image: got none.")
+            raise InputError("images", "hold at least one image", "none")
 
 
 def check_words(labels: Labels) -> dict[str, str]:
-    """The word of each class, by the name of the class; at least two classes."""
-    if isinstance(labels, str) or not isinstance(labels, Iterable):
-        raise ValueError(f"labels must be a list of words: got {labels!r}.")
-    pairs = list(labels.items()) if isinstance(labels, Mapping) else [(w, w) for w in labels]
-    for index, (name, word) in enumerate(pairs):
-        if not isinstance(name, str) or not isinstance(word, str) or not word.strip():
-            raise ValueError(f"labels must be words: got {word!r} at index {index}.")
-    words = dict(pairs)
-    if len(words) != len(pairs):
-        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
-        raise ValueError(
-            f"labels must be distinct: got {twice!r} more than once. For classes that share a word "
-            f"name them: labels={{'one': {twice!r}, 'other': {twice!r}, …}}."
-        )
-    if len(words) < 2:
-        raise ValueError(f"labels must be two or more: got {len(words)}.")
-    return words
+    """The word of each class, by its name; two classes or more."""
+    return {name: word for name, (word,) in check_spellings(labels, several=False).items()}
 
 
 def check_templates(templates: Templates) -> tuple[str, ...]:
     """Texts with one {} each; the name of a language selects the paper's template."""
     texts = (templates,) if isinstance(templates, str) else tuple(templates)
     if not texts:
-        raise ValueError("templates must be one text or more: got none.")
+        raise InputError("templates", "be one text or more", "none")
     for text in texts:
         if text not in TEMPLATES and text.count("{}") != 1:
-            languages = ", ".join(repr(name) for name in TEMPLATES)
-            raise ValueError(
-                f"templates must hold {{}} once, where the label goes: got {text!r}. The paper's "
-                f"templates go by {languages}."
-            )
+            remedy = f"The paper's templates go by {', '.join(map(repr, TEMPLATES))}."
+            rule = "hold {} once, where the label goes"
+            raise InputError("templates", rule, f"{text!r}", remedy)
     return tuple(TEMPLATES.get(text, text) for text in texts)
 
 
 def _unit(vectors: NDArray[Any]) -> Array:
-    """(n, d) vectors scaled to length one, in float64: a logit may be a hundred times a cosine."""
+    """(n, d) unit vectors in float64: a logit may be a hundred times a cosine."""
     rows = vectors.astype(np.float64)
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))

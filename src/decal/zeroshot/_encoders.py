@@ -13,8 +13,8 @@ import transformers
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from decal._base.errors import needs
-from decal._pretrained import (
+from decal._base.errors import InputError, needs
+from decal.llm.pretrained import (
     NEW_TRANSFORMERS,
     SINGLE_PRECISION,
     choose_device,
@@ -23,7 +23,6 @@ from decal._pretrained import (
 )
 
 HEADS = {"clip": "softmax", "siglip": "sigmoid", "siglip2": "sigmoid"}
-"""How a model was trained to read its logits, by the model type that its own config states."""
 
 EIGHT_BITS = ("1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr")
 """Pillow's modes of at most eight bits per channel, whose conversion to RGB loses no range."""
@@ -33,10 +32,7 @@ ImageLike = Any
 
 
 class Encoder(Protocol):
-    """A model with one tower for texts and one for images.
-
-    Its logits are scale * cos(image, text) + bias.
-    """
+    """A tower for texts and one for images, whose logits are scale * cos(image, text) + bias."""
 
     head: str  # "softmax" or "sigmoid", as the model itself states
     scale: float
@@ -63,10 +59,9 @@ class TransformersEncoder:
     def __init__(self, model: Any, tokenizer: Any, image_processor: Any) -> None:
         self.head = head_of(model.config)
         if hasattr(model, "logit_bias") != (self.head == "sigmoid"):
-            raise ValueError(
-                "model must have a logit_bias if and only if its head is a sigmoid: got model type "
-                f"{model.config.model_type!r} for a {type(model).__name__}."
-            )
+            fact = f"model type {model.config.model_type!r} for a {type(model).__name__}"
+            rule = "have a logit_bias if and only if its head is a sigmoid"
+            raise InputError("model", rule, fact)
         self.scale = float(model.logit_scale.detach().exp())
         self.bias = float(model.logit_bias.detach()) if self.head == "sigmoid" else 0.0
         self._limit = int(model.config.text_config.max_position_embeddings)
@@ -82,10 +77,9 @@ class TransformersEncoder:
         """(n, d) vectors of texts, each within the model's number of tokens."""
         for text, ids in zip(texts, self._tokenizer(texts)["input_ids"], strict=True):
             if len(ids) > self._limit:
-                raise ValueError(
-                    f"labels and templates must give texts of at most {self._limit} tokens: got "
-                    f"{len(ids)} for {text!r}. Shorten them."
-                )
+                rule = f"give texts of at most {self._limit} tokens"
+                fact = f"{len(ids)} for {text!r}"
+                raise InputError("labels and templates", rule, fact, "Shorten them.")
         tokens = self._tokenizer(texts, return_tensors="pt", **self._padding)
         return _pooled(self._model.get_text_features(**tokens.to(self._model.device)))
 
@@ -103,10 +97,8 @@ class OpenClipEncoder:
     model : open_clip model
         With encode_image, encode_text, logit_scale, and a logit_bias if it is a SigLIP. It is put
         into evaluation mode.
-    preprocess : callable
-        Turns an image into a tensor.
-    tokenizer : callable
-        Turns texts into a tensor of tokens, padded and cut to the model's length.
+    preprocess, tokenizer : callables
+        Turn an image into a tensor, and texts into one of tokens, cut to the model's length.
     """
 
     def __init__(self, model: Any, preprocess: Any, tokenizer: Any) -> None:
@@ -130,14 +122,12 @@ class OpenClipEncoder:
 
 
 def head_of(config: Any) -> str:
-    """The head of a model by its config; refuses models of other kinds."""
-    head = HEADS.get(config.model_type)
-    if head is None:
-        raise ValueError(
-            f"model type must be one of {', '.join(HEADS)}: got {config.model_type!r} from the "
-            "model's config. For models of open_clip (BiomedCLIP) use from_open_clip."
-        )
-    return head
+    """The head of a model by its config; InputError about models of other kinds."""
+    if config.model_type not in HEADS:
+        fact = f"{config.model_type!r} from the model's config"
+        remedy = "For models of open_clip (BiomedCLIP) use from_open_clip."
+        raise InputError("model type", f"be one of {', '.join(HEADS)}", fact, remedy)
+    return HEADS[config.model_type]
 
 
 def check_encoder(encoder: Encoder) -> Encoder:
@@ -224,14 +214,13 @@ def load_open_clip(name: str, device: Any) -> OpenClipEncoder:
 
 
 def require_several(images: Any) -> None:
-    """Refuse what looks like a single image."""
+    """InputError about what looks like a single image."""
     if isinstance(images, str | os.PathLike | Image.Image):
-        raise ValueError("images must be a list of images: got one image. Put it in a list.")
+        raise InputError("images", "be a list of images", "one image", "Put it in a list.")
     if hasattr(images, "ndim") and images.ndim not in (1, 4):
-        raise ValueError(
-            f"images must be a list of images or an array (n, height, width, 3): got shape "
-            f"{tuple(images.shape)}. Put a single image in a list."
-        )
+        rule = "be a list of images or an array (n, height, width, 3)"
+        fact = f"shape {tuple(images.shape)}"
+        raise InputError("images", rule, fact, "Put a single image in a list.")
 
 
 def to_rgb(image: ImageLike, index: int) -> Image.Image:
@@ -245,21 +234,16 @@ def to_rgb(image: ImageLike, index: int) -> Image.Image:
                 f"images must be files that exist: got {os.fspath(image)!r} at index {index}."
             ) from error
         except UnidentifiedImageError as error:
-            raise ValueError(
-                f"images must be files of images: got {os.fspath(image)!r} at index {index}."
-            ) from error
+            fact = f"{os.fspath(image)!r} at index {index}"
+            raise InputError("images", "be files of images", fact) from error
     if isinstance(image, np.ndarray):
         image = Image.fromarray(_pixels(image, index))
     if not isinstance(image, Image.Image):
-        raise ValueError(
-            "images must be Pillow images, paths, or uint8 arrays (height, width, 3): got "
-            f"{type(image).__name__} at index {index}."
-        )
+        rule = "be Pillow images, paths, or uint8 arrays (height, width, 3)"
+        raise InputError("images", rule, f"{type(image).__name__} at index {index}")
     if image.mode not in EIGHT_BITS:
-        raise ValueError(
-            f"images must have eight bits per channel: got mode {image.mode!r} at index {index}. "
-            "Scale it to 0..255 first."
-        )
+        rule, fact = "have eight bits per channel", f"mode {image.mode!r} at index {index}"
+        raise InputError("images", rule, fact, "Scale it to 0..255 first.")
     return ImageOps.exif_transpose(image).convert("RGB")
 
 
@@ -267,9 +251,7 @@ def _pixels(image: NDArray[Any], index: int) -> NDArray[np.uint8]:
     flat = image.ndim == 3 and image.shape[2] == 1
     shaped = image.ndim == 2 or (image.ndim == 3 and image.shape[2] in (1, 3, 4))
     if image.dtype != np.uint8 or not shaped:
-        raise ValueError(
-            "images must be uint8 arrays (height, width) or (height, width, 3): got "
-            f"{image.dtype} of shape {image.shape} at index {index}. Scale it to 0..255, with "
-            "channels last."
-        )
+        rule = "be uint8 arrays (height, width) or (height, width, 3)"
+        fact = f"{image.dtype} of shape {image.shape} at index {index}"
+        raise InputError("images", rule, fact, "Scale it to 0..255, with channels last.")
     return image[:, :, 0] if flat else image

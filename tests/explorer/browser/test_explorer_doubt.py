@@ -44,7 +44,7 @@ def test_inputs_are_listed_in_the_order_of_decals_most_uncertain(open_page, one)
     page = open_page(one.path)
     for level in (1, 3, 5):
         set_level(page, level)
-        expected = decal.evaluate.acquisition.most_uncertain(one.sets[0][level])
+        expected = one.sets[0][level].most_uncertain()
         total = one.sets[0][level].total().astype(np.float32)
         size = one.sets[0][level].decide("e_admissible").sum(axis=1)
         found = order(page)

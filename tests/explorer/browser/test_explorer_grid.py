@@ -81,9 +81,7 @@ def test_tiles_are_in_the_order_of_most_uncertain_with_what_decal_says(open_page
         credal = sets[level]
         predicted, kept = credal.point.argmax(axis=1), credal.decide("e_admissible")
         found = tiles(page)
-        assert [tile["row"] for tile in found] == decal.evaluate.acquisition.most_uncertain(
-            credal
-        ).tolist()
+        assert [tile["row"] for tile in found] == credal.most_uncertain().tolist()
         for tile in found:
             i = tile["row"]
             wrong = predicted[i] != labels[i]
@@ -106,7 +104,7 @@ def test_tiles_follow_filters_and_another_order(open_page, many):
     page.get_by_test_id("filter-cases").select_option("errors")
     page.get_by_test_id("search").fill("odd")
     page.evaluate(SETTLED)
-    listed = [i for i in decal.evaluate.acquisition.most_uncertain(credal) if wrong[i] and odd[i]]
+    listed = [i for i in credal.most_uncertain() if wrong[i] and odd[i]]
     assert [tile["row"] for tile in tiles(page)] == listed
     page.get_by_test_id("order").select_option("aleatoric")
     page.evaluate(SETTLED)
@@ -125,7 +123,7 @@ def test_tiles_follow_filters_and_another_order(open_page, many):
 def test_inputs_are_chosen_in_the_grid_by_click_and_keys(open_page, many):
     path, sets, _, _, _ = many
     page = opened(open_page, path)
-    listed = decal.evaluate.acquisition.most_uncertain(sets[1]).tolist()
+    listed = sets[1].most_uncertain().tolist()
     left = "(grid) => [...grid.children].map((tile) => tile.getBoundingClientRect().top)"
     tops = page.get_by_test_id("grid").evaluate(left)
     across = sum(top == tops[0] for top in tops)
@@ -172,7 +170,7 @@ def test_the_grid_is_in_the_address_and_its_tips_show_texts_as_they_are(open_pag
     tile = page.locator(".tile").nth(2)
     tile.hover()
     i = int(tile.get_attribute("data-row"))
-    assert i == decal.evaluate.acquisition.most_uncertain(sets[1])[2]
+    assert i == sets[1].most_uncertain()[2]
     tip = page.get_by_test_id("list").locator(".tip")
     least, most = (entropy[i] for entropy in sets[1].entropy())
     expect(tip).to_contain_text(f"aleatoric {least:.3f} · epistemic {most - least:.3f}")

@@ -46,7 +46,7 @@ def test_a_saved_page_opens_at_the_level_asked_for_and_the_most_uncertain_input(
     check_opened(page, "Five animals")
     expect(page.get_by_test_id("alpha-value")).to_have_text("0.8")
     expect(page.get_by_test_id("listed")).to_have_text("26 inputs")
-    most = decal.evaluate.acquisition.most_uncertain(one.sets[0][3])[0]
+    most = one.sets[0][3].most_uncertain()[0]
     expect(page.get_by_test_id("detail-title")).to_have_text(f"Input {most}")
     assert page.locator("tr[aria-selected=true]").get_attribute("data-row") == str(most)
 

@@ -4,7 +4,7 @@ Learning starts with two labels per class. Every round adds 2 K more, chosen fro
 is empty. As in the paper's code, the model is decalibrated on the labelled rows that it has learnt
 from, and accuracy is that of the model's own predictions on 30 % of the rows. The paper's rules
 take the most uncertain rows; others take uncertain rows that differ, by
-`decal.evaluate.acquisition`, the smallest margins, or any rows.
+`decal_lab.acquisition`, the smallest margins, or any rows.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 import decal
+from decal_lab.acquisition import most_informative
 from decal_lab.data import TableSet
 from decal_lab.experiments.harness.experiment import Experiment, Findings, Request
 from decal_lab.experiments.harness.logit_sets import check_folder, require_some
@@ -267,7 +268,7 @@ def choose(
     with warnings.catch_warnings():
         # That the paper's rules choose badly at the cap is what this experiment shows.
         warnings.filterwarnings("ignore", r"credal sets exclude|epistemic\(", decal.AnswerWarning)
-        return decal.evaluate.acquisition.most_informative(
+        return most_informative(
             d.predict(pool), pool, count, measure=strategy.measure, shortlist=strategy.shortlist
         )
 

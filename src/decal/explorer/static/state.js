@@ -91,7 +91,7 @@ export function firstState(payload) {
   };
 }
 
-/** The most classes in the decision set, then the largest upper entropy, then the largest lower one: decal.evaluate.acquisition.most_uncertain. */
+/** The most classes in the decision set, then the largest upper entropy, then the largest lower one: credal.most_uncertain(). */
 function mostUncertain(payload) {
   const first = payload.start * payload.count;
   const { aleatoric, total, size } = payload.models[0];

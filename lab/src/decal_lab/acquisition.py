@@ -5,54 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from decal._base.checks import check_count, check_logits
-from decal._base.data_frames import class_columns, is_frame, require_same_order
-from decal._base.numerics import Array
-from decal.credal import CredalSet
+from decal.credal import CredalSet, require_same_order
+from decal.rows import Rows, Schema
+from decal_lab.checks import Array, Indices, check_count
 
-__all__ = ["most_informative", "most_uncertain", "spread_out"]
-
-Indices = NDArray[np.intp]
-
-
-def most_uncertain(credal: CredalSet, count: int | None = None) -> Indices:
-    """The rows that are most in doubt, the most uncertain one first: (count,) indices.
-
-    More classes in the decision set (E-admissible) come first; of rows with equally many, the
-    larger upper entropy; of rows that share it, as those at the cap do, the larger lower entropy;
-    then the first. This is the order in which the explorer, the demo and its
-    pictures list inputs, because it finds errors. The entropy difference does not: most wide sets
-    reach the cap, an upper entropy of ln K, where it is largest for the inputs that a model is
-    surest of.
-
-    Parameters
-    ----------
-    credal : CredalSet
-        The sets of n rows. Rows without members come last.
-    count : int, optional
-        How many rows to list; by default all.
-
-    See Also
-    --------
-    most_informative : Uncertain rows that differ from each other, to label next.
-
-    Examples
-    --------
-    >>> import decal
-    >>> lower = [[0.0, 0.0, 0.9], [0.0, 0.3, 0.3], [0.1, 0.3, 0.2]]
-    >>> upper = [[0.1, 0.1, 1.0], [0.4, 0.6, 0.6], [0.2, 0.6, 0.6]]
-    >>> decal.evaluate.acquisition.most_uncertain(decal.IntervalCredalSet(lower, upper))
-    array([1, 2, 0])
-    """
-    size = np.asarray(credal.decide("e_admissible", empty="nan"), dtype=bool).sum(axis=1)
-    least, total = credal.entropy(empty="nan")
-    missing = credal.is_empty
-    order = np.lexsort(
-        (np.where(missing, np.inf, -least), np.where(missing, np.inf, -total), -size)
-    )
-    return order if count is None else order[: check_count(count, "count")]
+__all__ = ["most_informative", "spread_out"]
 
 
 def most_informative(
@@ -91,15 +49,14 @@ def most_informative(
     Examples
     --------
     >>> import decal
+    >>> from decal_lab.acquisition import most_informative
     >>> logits = [[0.1, 0.0], [0.1, 0.01], [0.0, 0.3], [4.0, 0.0]]
     >>> d = decal.decalibrate(logits, [0, 1, 1, 0], alpha=0.98)
-    >>> decal.evaluate.acquisition.most_informative(d.predict(logits), logits, 2, shortlist=2)
+    >>> most_informative(d.predict(logits), logits, 2, shortlist=2)
     array([0, 3])
     """
     require_same_order(credal=credal, logits=logits)
-    if is_frame(logits):
-        logits, _ = class_columns(logits, credal.classes)
-    z = check_logits(logits, masked=True)
+    z = Rows.read(logits, schema=Schema(classes=credal.classes)).logits
     n = len(credal)
     if z.shape != credal.shape:
         raise ValueError(

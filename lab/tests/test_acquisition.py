@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import decal
-from decal.evaluate.acquisition import most_informative, spread_out, standardised
+from decal_lab.acquisition import most_informative, spread_out, standardised
 from helpers.strategies import at_most
 
 
@@ -121,14 +121,16 @@ def test_bad_input_is_named(pool, arguments, message):
         most_informative(*pool, 2, measure="surprise")
 
 
-def test_the_most_uncertain_rows_have_the_largest_sets_then_the_largest_upper_entropy():
-    lower = [[0.0, 0.0, 0.9], [0.0, 0.3, 0.3], [0.1, 0.3, 0.2], [0.6, 0.6, 0.0], [0.0, 0.3, 0.3]]
-    upper = [[0.1, 0.1, 1.0], [0.4, 0.6, 0.6], [0.2, 0.6, 0.6], [0.7, 0.7, 0.1], [0.4, 0.6, 0.6]]
-    sets = decal.IntervalCredalSet(lower, upper)
-    assert decal.evaluate.acquisition.most_uncertain(sets).tolist() == [1, 4, 2, 0, 3]
-    # At the cap, where upper entropies are all ln K, the larger lower entropy comes first.
-    wide = decal.IntervalCredalSet([[0.0, 0.0, 0.0], [0.2, 0.2, 0.2]], [[1.0] * 3, [0.6] * 3])
-    assert decal.evaluate.acquisition.most_uncertain(wide).tolist() == [1, 0]
-    assert decal.evaluate.acquisition.most_uncertain(sets, 2).tolist() == [1, 4]
-    with pytest.raises(ValueError, match="count must be a whole number, at least 1: got 0"):
-        decal.evaluate.acquisition.most_uncertain(sets, 0)
+def test_logits_of_a_frame_are_found_by_name_and_must_be_in_the_order_of_the_sets(pool):
+    pandas = pytest.importorskip("pandas")
+    credal, logits = pool
+    names, rows = ["a", "b", "c", "d"], [f"P-{i}" for i in range(50)]
+    sets = decal.IntervalCredalSet(credal.lower, credal.upper, classes=names).with_index(rows)
+    table = pandas.DataFrame(logits, columns=names, index=rows)
+    # Distances do not depend on the order of columns; what has no such column is another model's.
+    wanted = most_informative(sets, logits, 5).tolist()
+    assert most_informative(sets, table[names[::-1]], 5).tolist() == wanted
+    with pytest.raises(ValueError, match="logits must have a column for each of the 4 classes"):
+        most_informative(sets, table.rename(columns={"a": "hat"}), 5)
+    with pytest.raises(ValueError, match=r"must be in the order of .*: got .* in row 0, where"):
+        most_informative(sets, table.iloc[::-1], 5)

@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from decal._pretrained import (  # noqa: E402
+from decal.llm.pretrained import (  # noqa: E402
     PretrainedClassifier,
     batches,
     choose_device,

@@ -19,10 +19,24 @@ from scipy.special import softmax
 
 from decal._base.checks import check_count, check_keywords, check_labels, check_logits
 from decal._base.data_frames import require_same_order
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator, decalibrate
 from decal.io.progress import progress_bar
+from decal.llm._verbaliser import check_spellings
+
+__all__ = [
+    "NEW_TRANSFORMERS",
+    "SINGLE_PRECISION",
+    "PretrainedClassifier",
+    "Scores",
+    "batches",
+    "check_spellings",
+    "choose_device",
+    "loading",
+    "require_weights",
+]
 
 Scores = NDArray[np.float32]
 
@@ -30,7 +44,6 @@ NEW_TRANSFORMERS = int(transformers.__version__.partition(".")[0]) >= 5
 """Version 5 has other names for some options than version 4."""
 
 SINGLE_PRECISION: dict[str, Any] = {"dtype" if NEW_TRANSFORMERS else "torch_dtype": torch.float32}
-"""The option that loads weights as float32."""
 
 
 class PretrainedClassifier(ABC):
@@ -101,10 +114,8 @@ class PretrainedClassifier(ABC):
             The level; by default the decalibrator's.
         """
         if decalibrator.classes is not None and decalibrator.classes != self.classes:
-            raise ValueError(
-                f"decalibrator must be fitted on the classes {self.classes}: "
-                f"got {decalibrator.classes}."
-            )
+            rule = f"be fitted on the classes {self.classes}"
+            raise InputError("decalibrator", rule, f"{decalibrator.classes}")
         logits = self.logits(inputs, batch_size=batch_size, progress=progress)
         return decalibrator.predict(logits, alpha=alpha)
 
@@ -139,15 +150,16 @@ def loading(name: str, files: str, options: dict[str, Any]) -> Iterator[None]:
     except (OSError, ValueError, RuntimeError, SafetensorError, AttributeError) as error:
         # An AttributeError is how transformers 4.57 says that there is no tokenizer.json.
         if "mismatch" in str(error):
-            raise ValueError(
-                "name_or_path must hold weights that fit the model of its config: got "
-                f"{name!r}, whose weights have other shapes. Is it the config of another model?"
-            ) from error
+            fact = f"{name!r}, whose weights have other shapes"
+            remedy = "Is it the config of another model?"
+            rule = "hold weights that fit the model of its config"
+            raise InputError("name_or_path", rule, fact, remedy) from error
         # The traceback of the hub's client would add nothing to the message.
         raise FileNotFoundError(_missing(name, files, options, error)) from None
 
 
 def _missing(name: str, files: str, options: dict[str, Any], error: BaseException) -> str:
+    """What to say of `name`, which cannot be loaded."""
     wanted = "name_or_path must be a folder with a saved model, or a model on the Hugging Face hub"
     if Path(name).is_dir():
         return (
@@ -193,18 +205,16 @@ def _first_sentence(error: BaseException) -> str:
 
 
 def require_weights(model: Any, found: dict[str, Any], name: str) -> None:
-    """Refuse a model if its file lacks some weights: transformers would draw them at random."""
+    """InputError if a file lacks some weights of its model: they would be drawn at random."""
     if found["missing_keys"]:
         first, *others = sorted(found["missing_keys"])
         more = f" and {len(others)} more" if others else ""
-        raise ValueError(
-            f"name_or_path must hold all weights of a {type(model).__name__}: got {name!r} without "
-            f"{first}{more}, which would be random numbers. Take a model trained for this task."
-        )
+        fact = f"{name!r} without {first}{more}, which would be random numbers"
+        rule = f"hold all weights of a {type(model).__name__}"
+        raise InputError("name_or_path", rule, fact, "Take a model trained for this task.")
 
 
 def choose_device(device: Any) -> Any:
     """The device asked for; by default a GPU if PyTorch has one, else the CPU."""
-    if device is not None:
-        return torch.device(device)
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    default = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(default if device is None else device)
