@@ -164,8 +164,8 @@ def plausible(shift, v, lost):
     A frequency lies in its interval if its statistic is below the quantile.
     """
     known = shift.fitted
-    nats = known.seen.maximum.value - known.seen.likelihood.at(v[None])[0]
-    depths = shift._depths(known)
+    nats = known.observed.maximum.value - known.observed.likelihood.at(v[None])[0]
+    depths = shift._quantile(1) / 2 * shift._factors(known)[1]
     single = np.mean([statistic / 2 <= depths[k] for k, statistic in lost.items()])
     return [single, float(nats <= shift.depth(known))]
 
@@ -192,7 +192,7 @@ def factors(bootstraps=200):
         unlabelled, _ = draw(N, rng.dirichlet(np.ones(K)), rng)
         shift = decal.LabelShift().fit(*labelled).observe(unlabelled)
         models = shift, without_rows(shift), shift.bootstrapped(bootstraps)
-        found = " | ".join(f"{model._inflation(model.fitted):.1f}" for model in models)
+        found = " | ".join(f"{model._factors(model.fitted)[0]:.1f}" for model in models)
         print(f"| {K} | {labels:,} | {N:,} | {found} |", flush=True)
 
 
