@@ -258,9 +258,7 @@ def union(sets: Iterable[CredalSet]) -> IntervalCredalSet:
     first = found[0]
     for index, credal in enumerate(found):
         if not isinstance(credal, CredalSet):
-            raise InputError(
-                "sets", "be credal sets", f"{type(credal).__name__} at index {index}"
-            )
+            raise InputError("sets", "be credal sets", f"{type(credal).__name__} at index {index}")
         if credal.shape != first.shape:
             fact = f"{credal.shape} at index {index} and {first.shape} before"
             raise InputError("sets", "be of the same inputs and classes", fact)
