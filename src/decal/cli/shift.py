@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,6 @@ from decal.cli.terminal import output, say
 from decal.io import model_files
 from decal.io.folders import Folder, Layout, open_folder
 from decal.io.writers import check_output, write_columns
-from decal.rows import Rows
 from decal.shift import REGIONS, Frequencies, Near, ShiftTest, is_calibrated, p_text
 
 CONFIDENCE = 0.95
@@ -180,15 +180,13 @@ def shift(
     if bootstrap is not None:
         assert labelled is not None
         named = reading.places("labels", named=False)
-        adapted = _bootstrapped(adapted, bootstrap, labelled, reads | named)
+        data = all_rows(open_folder(labelled, needed=("labels",), **reads | named))
+        adapted = adapted.bootstrapped(bootstrap, labelled=data)
     if save is not None:
         adapted.save(save)
         say(f"Wrote {save}: {adapted!r}", style="green")
     if out is not None:
-
-        def predict(z: Any) -> decal.IntervalCredalSet:
-            return adapted.predict_rows(Rows(z), frequencies=supposed)
-
+        predict = partial(adapted.predict_rows, frequencies=supposed)
         run = Predictions(predict, layout, folder)
         if logits.is_dir():
             origin = _origin(adapted, supposed)
@@ -278,18 +276,6 @@ def _check_request(
             "--bootstrap and --labelled must be given together: the labelled data are drawn again, "
             "and MODEL does not hold them."
         )
-
-
-def _bootstrapped(
-    adapted: decal.LabelShift,
-    draws: int,
-    labelled: Path,
-    reads: dict[str, Any],
-) -> decal.LabelShift:
-    folder = open_folder(labelled, needed=("labels",), **reads)
-    data, _ = all_rows(folder)
-    assert data.labels is not None
-    return adapted.bootstrapped(draws, labelled=Rows(data.logits, data.labels, data.weights))
 
 
 def _report(adapted: decal.LabelShift, path: Path | None) -> None:
