@@ -16,7 +16,7 @@ from matplotlib.patches import FancyBboxPatch
 import decal
 from decal import datasets
 from decal.cli.demo_results import fitted_model
-from decal.plot._style import Ink, ink_on
+from decal.plot.style import Ink, ink_on
 
 STATIC = Path(__file__).parent / "_static"
 THEMES = {"light": "white", "dark": "#0d1117"}  # GitHub's backgrounds

@@ -22,7 +22,7 @@ from scipy.special import softmax
 
 import decal
 from decal.coupled import CoupledDecalibrator
-from decal.plot._style import Ink, ink_on, probability_axis
+from decal.plot.style import Ink, ink_on, probability_axis
 
 STATIC = Path(__file__).parent / "_static" / "theory"
 THEMES = {"light": "white", "dark": "#131416"}

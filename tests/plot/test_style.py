@@ -9,7 +9,7 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.colors import to_rgb
 
-from decal.plot._style import EIGHT_ON_DARK, EIGHT_ON_LIGHT, ink_on
+from decal.plot.style import EIGHT_ON_DARK, EIGHT_ON_LIGHT, ink_on
 
 # Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB.
 DEUTERANOPIA = np.array(

@@ -1,12 +1,22 @@
 """Figures of credal sets: spiders, triangles and intervals of one input, and figures of many.
 
-Every function draws on the axes it is given (`ax`), or on those of a new figure, and returns the
-axes. No global setting changes. Colours can be told apart without seeing green, and those of
-intervals in grey as well: tests simulate both. They follow the axes' background, so that light and
-dark figures both read well; sizes follow `font.size`, so that
+Every function returns the axes that it drew on. No global setting changes. Colours can be told
+apart without seeing green, and those of intervals in grey as well: tests simulate both. They follow
+the axes' background, light or dark; sizes follow `font.size`, so that
 ``plt.rc_context({"font.size": 18})`` makes a figure for a slide.
 
-Imports from `_base`, `choose`, `credal`, `decalibrator`, `evaluate` and `shift`.
+Arguments that mean the same in all of them:
+
+`ax`
+    matplotlib axes to draw on, of a spider polar ones; by default those of a new figure.
+`truth`
+    (K,) the true distribution of the input, or (n, K) those of all inputs: drawn as diamonds.
+`colors`
+    A sequence of colors, of models or of what else is told apart, instead of decal's.
+`legend`
+    Whether there is one.
+
+Imports from `_base`, `choose`, `credal`, `decalibrator`, `evaluate`, `model` and `shift`.
 """
 
 from decal._base.errors import needs

@@ -15,30 +15,16 @@ from matplotlib.colors import FuncNorm
 
 from decal._base.checks import check_alphas, check_count, check_scores, to_numpy
 from decal._base.data_frames import by_name, is_frame
-from decal._base.inputs import inputs_of
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal.choose import AlphaPath, Predictor
-from decal.plot._fonts import beside, drawable, literal, unit, wrapped
+from decal.model import predict_rows, read_inputs
+from decal.plot import style
+from decal.plot._fonts import beside, drawable, unit, wrapped
 from decal.plot._one_input import class_names, one_row, true_row
-from decal.plot._style import (
-    DOTTED,
-    EIGHT_ON_DARK,
-    EIGHT_ON_LIGHT,
-    Ink,
-    Panels,
-    axes_or_new,
-    bar_handle,
-    frame,
-    inks,
-    legend_below,
-    line_handle,
-    probability_axis,
-)
+from decal.plot.style import Ink, Panels
 
 MARKERS = "osD^vPXh"
-
-SAME_ALPHA = 0.011
-"""How far a path's nearest alpha may be from that of a line that joins several paths."""
 
 Curve = AlphaPath | tuple[Any, Any, Any]
 
@@ -56,33 +42,24 @@ def tradeoff(
     """Coverage against efficiency, at many alphas, for one or several methods.
 
     One path is coloured by alpha. Several have a colour and a mark each; their names stand beside
-    them, or in a legend where there is no room, and dotted lines join points of one alpha.
+    them, or in a legend where there is no room, and dotted lines join points of one alpha. Points
+    are a path collection per method, with its name as gid.
 
     Parameters
     ----------
     paths
         What `decal.choose.path` returned, with coverage; or (alpha, coverage, efficiency), (A,)
         each; or several of these by name.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw on; by default those of a new figure.
     mark : sequence of float, optional
-        Alphas to write next to their points; of each path, the nearest that it has. By default
-        none for one path, and 0.5, 0.8, 0.9 and 0.95 for several.
+        Alphas to write next to their points; of each path, the nearest that it has. By default none
+        for one path, and 0.5, 0.8, 0.9 and 0.95 for several.
     front : bool
         Whether a line joins the points, of all methods, that no other beats in both respects.
     direct : bool
         Whether names of methods stand beside them, if there is room, instead of in the legend.
-    colors : sequence of str, optional
-        Colors of several methods, instead of decal's.
-    legend : bool
-        Whether there are names of methods; or, for one path, a scale of its colours in the corner
-        that is empty.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes. Points are a path collection per method, with its name as gid; of a single path,
-        the array of the collection is alpha.
+    ax, colors, legend
+        As for all figures: see `decal.plot`. The legend of one path is a scale of its colours, in
+        the corner that is empty.
 
     Examples
     --------
@@ -91,13 +68,16 @@ def tradeoff(
     >>> ax.collections[0].get_offsets().tolist()
     [[0.9, 0.2], [0.7, 0.9], [0.0, 1.0]]
     """
-    curves = {name: _curve(path, name) for name, path in _named(paths).items()}
+    named = paths if isinstance(paths, Mapping) else {"": paths}
+    if not named:
+        raise ValueError("paths must hold at least one path: got an empty mapping.")
+    curves = {str(name): _curve(path, str(name)) for name, path in named.items()}
     several = len(curves) > 1
     if mark is None:
         mark = (0.5, 0.8, 0.9, 0.95) if several else ()
     levels = [float(a) for a in check_alphas(list(mark))] if len(mark) else []
-    ax = axes_or_new(ax, *((5.2, 4.8) if several else (4.2, 3.6)))
-    ink = frame(ax)
+    ax = style.axes_or_new(ax, *((5.2, 4.8) if several else (4.2, 3.6)))
+    ink = style.frame(ax)
     if front:
         best = _front(np.concatenate([c[1:] for c in curves.values()], axis=1))
         ax.plot(
@@ -106,11 +86,10 @@ def tradeoff(
         )  # fmt: skip
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     ax.set(xlabel="efficiency (1 − mean width)", ylabel="coverage")
-    probability_axis(ax.xaxis)
-    probability_axis(ax.yaxis)
+    style.probability_axis(ax.xaxis, ax.yaxis)
     handles: list[Artist] = []
     if several:
-        eight = EIGHT_ON_DARK if ink.dark else EIGHT_ON_LIGHT
+        eight = style.EIGHT_ON_DARK if ink.dark else style.EIGHT_ON_LIGHT
         palette = ink.colours(len(curves), eight if colors is None else colors)
         handles = _methods(ax, curves, palette, ink)
         _equal_alphas(ax, list(curves.values()), levels, ink)
@@ -120,9 +99,9 @@ def tradeoff(
     else:
         _one_path(ax, curves, levels, ink, key=legend)
     if front:
-        handles.append(line_handle("best of all", ink.grid, width=6))
+        handles.append(style.line_handle("best of all", ink.grid, width=6))
     if legend and isinstance(paths, Mapping) and handles:
-        legend_below(ax, handles)
+        style.legend_below(ax, handles)
     return ax
 
 
@@ -152,12 +131,12 @@ def _equal_alphas(ax: Axes, curves: Sequence[Array], levels: Sequence[float], in
         points = []
         for alpha, coverage, efficiency in curves:
             near = int(np.abs(alpha - level).argmin())
-            if abs(alpha[near] - level) <= SAME_ALPHA:
+            if abs(alpha[near] - level) <= 0.011:  # near enough
                 points.append((efficiency[near], coverage[near]))
         if not points:
             continue
         x, y = np.array(sorted(points, key=lambda p: p[0] + p[1])).T
-        ax.plot(x, y, color=ink.muted, lw=0.8 * unit(), ls=DOTTED, zorder=1.5)
+        ax.plot(x, y, color=ink.muted, lw=0.8 * unit(), ls=style.DOTTED, zorder=1.5)
         ax.annotate(
             f"{level:g}", (x[-1], y[-1]), (4 * unit(), 3 * unit()), textcoords="offset points",
             fontsize="small", color=ink.muted, zorder=4,
@@ -201,7 +180,8 @@ def alpha_path(
     """One input's intervals as alpha falls from 1 to 0: a widening band per class.
 
     Where the bands of two classes begin to overlap, it is no longer certain which class is the more
-    probable. A diamond is where the true probability of a class enters its band.
+    probable. A diamond is where the true probability of a class enters its band. Bands are a
+    `PolyCollection` per class, with its name as gid.
 
     Parameters
     ----------
@@ -209,49 +189,37 @@ def alpha_path(
         A fitted Decalibrator.
     logits : (K,) array
         Logits of one input.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw on; by default those of a new figure.
     alphas
         Levels; by default 101 from 1 to 0, closest near 1.
-    truth : (K,) array, optional
-        The input's true distribution.
     top : int
-        Number of classes, at most five: the most probable by prediction, at alpha = 1. For more,
+        Classes, at most five: the most probable by prediction, at alpha = 1. For more,
         ``plot.grid(plot.alpha_path, model, logits)`` gives every class a panel.
-    legend : bool
-        Whether there is one.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes. Bands are a `PolyCollection` per class, with its name as gid.
+    ax, truth, legend
+        As for all figures: see `decal.plot`.
 
     Examples
     --------
     >>> import decal
-    >>> from decal import plot
     >>> d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9, classes=["no", "yes"])
-    >>> ax = plot.alpha_path(d, [0.5, 0.0])
-    >>> [band.get_gid() for band in ax.collections]
+    >>> [band.get_gid() for band in decal.plot.alpha_path(d, [0.5, 0.0]).collections]
     ['no', 'yes']
     """
     check_count(top, "top")
     bands = _bands(model, logits, alphas, truth)
-    ax = axes_or_new(ax, 4.6, 3.3)
-    ink = frame(ax)
+    ax = style.axes_or_new(ax, 4.6, 3.3)
+    ink = style.frame(ax)
     chosen = bands.most_probable(top)
     if len(chosen) > len(ink.models):
-        raise ValueError(
-            f"top must be at most {len(ink.models)}, a colour for each class: got {top}. "
-            "decal.plot.grid(decal.plot.alpha_path, ...) gives every class a panel."
-        )
+        rule = f"be at most {len(ink.models)}, a colour for each class"
+        remedy = "decal.plot.grid(decal.plot.alpha_path, ...) gives every class a panel."
+        raise InputError("top", rule, f"{top}", remedy)
     handles: list[Artist] = []
     for k, colour in zip(chosen, ink.colours(len(chosen), None), strict=True):
         _band(ax, bands, k, colour, ink)
-        handles.append(bar_handle(bands.names[k], ink.tint(colour)))
+        handles.append(style.bar_handle(bands.names[k], ink.tint(colour)))
     _alpha_axes(ax)
     if legend:
-        legend_below(ax, handles + _samples(bands, ink.muted, ink))
+        style.legend_below(ax, handles + _samples(bands, ink.muted, ink))
     return ax
 
 
@@ -264,28 +232,22 @@ def alpha_path_panels(
     labels, families = drawable([bands.names[k] for k in chosen], [f"class {k}" for k in chosen])
 
     def draw(ax: Axes, k: int, label: str) -> None:
-        ink = frame(ax)
+        ink = style.frame(ax)
         for other in chosen:
             for bound in (bands.lower, bands.upper):
                 ax.plot(bands.levels, bound[:, other], color=ink.grid, lw=0.8 * unit(), zorder=1)
         _band(ax, bands, k, ink.models[0], ink)
         _alpha_axes(ax, sparse=True)
-        ax.set_title(
-            wrapped(label, 28, 2), fontsize="small", color=inks(ax)[1].text, **literal(families)
-        )
+        style.write_title(ax, wrapped(label, 28, 2), families)
 
     def handles(ink: Ink) -> list[Artist]:
         colour = ink.models[0]
-        interval = bar_handle("interval", ink.tint(colour))
-        return [interval, *_samples(bands, colour, ink), line_handle("other classes", ink.grid)]
+        interval = style.bar_handle("interval", ink.tint(colour))
+        others = style.line_handle("other classes", ink.grid)
+        return [interval, *_samples(bands, colour, ink), others]
 
-    return Panels(
-        [partial(draw, k=k, label=label) for k, label in zip(chosen, labels, strict=True)],
-        columns=3,
-        size=(2.4, 1.9),
-        around=(0.0, 0.5),
-        handles=handles,
-    )
+    panels = [partial(draw, k=k, label=label) for k, label in zip(chosen, labels, strict=True)]
+    return Panels(panels, columns=3, size=(2.4, 1.9), around=(0.0, 0.5), handles=handles)
 
 
 @dataclass(frozen=True)
@@ -311,23 +273,17 @@ def _bands(model: Predictor, logits: Any, alphas: Any, truth: Any) -> Bands:
     if not is_frame(logits):
         given = by_name(logits, getattr(model, "classes", None), np.size(logits), "logits")
         logits = np.atleast_2d(to_numpy(given, "logits"))
-    z = inputs_of(model, logits)
-    if len(z) != 1:
-        raise ValueError(f"logits must be those of one input: got {len(z)} rows.")
-    found = [one_row(model.predict(z, alpha=float(level)), 0) for level in levels]
-    point = found[0].point
-    return Bands(
-        levels,
-        np.stack([one.lower[0] for one in found]),
-        np.stack([one.upper[0] for one in found]),
-        None if point is None else point[0],
-        true_row(truth, 0, found[0]),
-        class_names(found[0]),
-    )
+    rows = read_inputs(model, logits)
+    if len(rows) != 1:
+        raise ValueError(f"logits must be those of one input: got {len(rows)} rows.")
+    found = [one_row(predict_rows(model, rows, float(level)), 0) for level in levels]
+    lower, upper = (np.stack([getattr(one, end)[0] for one in found]) for end in ("lower", "upper"))
+    point = None if found[0].point is None else found[0].point[0]
+    return Bands(levels, lower, upper, point, true_row(truth, 0, found[0]), class_names(found[0]))
 
 
 def _band(ax: Axes, bands: Bands, k: int, colour: str, ink: Ink) -> None:
-    """Draw the band of one class, its prediction, and where the truth enters."""
+    """Draw the band of one class, its prediction, and the truth up to where the band holds it."""
     low, high = bands.lower[:, k], bands.upper[:, k]
     ax.fill_between(
         bands.levels, low, high, color=colour, alpha=0.14, linewidth=0, gid=bands.names[k]
@@ -335,16 +291,24 @@ def _band(ax: Axes, bands: Bands, k: int, colour: str, ink: Ink) -> None:
     for bound in (low, high):
         ax.plot(bands.levels, bound, color=colour, lw=1.3 * unit(), clip_on=False)
     if bands.point is not None:
-        ax.axhline(bands.point[k], color=colour, lw=0.9 * unit(), ls=DOTTED)
-    if bands.truth is not None:
-        _truth(ax, bands.levels, low, high, float(bands.truth[k]), colour, ink)
+        ax.axhline(bands.point[k], color=colour, lw=0.9 * unit(), ls=style.DOTTED)
+    if bands.truth is None:
+        return
+    right = float(bands.truth[k])
+    inside = (low <= right) & (right <= high)
+    enters = bands.levels[inside.argmax()] if inside.any() else 0.0
+    ax.plot([1, enters], [right, right], color=colour, lw=0.9 * unit(), clip_on=False)
+    if inside.any():
+        ax.plot(
+            enters, right, "D", color=colour, ms=4.6 * unit(), clip_on=False, zorder=4, **ink.halo()
+        )
 
 
 def _samples(bands: Bands, colour: str, ink: Ink) -> list[Artist]:
     """The legend's samples of prediction and truth."""
     handles: list[Artist] = []
     if bands.point is not None:
-        handles.append(line_handle("prediction", colour, dotted=True))
+        handles.append(style.line_handle("prediction", colour, dotted=True))
     if bands.truth is not None:
         handles.append(ink.mark_handle("truth enters", colour, "D", size=4.6))
     return handles
@@ -357,7 +321,7 @@ def _alpha_axes(ax: Axes, *, sparse: bool = False) -> None:
     ticks = (1, 0.9, 0.5, 0) if sparse else (1, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0)
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.set_xticks([], minor=True)
-    probability_axis(ax.yaxis)
+    style.probability_axis(ax.yaxis)
 
 
 def _stretched(alpha: Any) -> Any:
@@ -369,26 +333,17 @@ def _unstretched(place: Any) -> Any:
     return 1 - (1 - np.clip(place, 0, 1)) ** 2
 
 
-def _named(paths: Curve | Mapping[str, Curve]) -> dict[str, Curve]:
-    if not isinstance(paths, Mapping):
-        return {"": paths}
-    if not paths:
-        raise ValueError("paths must hold at least one path: got an empty mapping.")
-    return {str(name): path for name, path in paths.items()}
-
-
 def _curve(path: Curve, name: str) -> Array:
     """(3, A): alpha, coverage, efficiency."""
     of = f" of {name!r}" if name else ""
     if isinstance(path, AlphaPath):
         if path.coverage is None:
-            raise ValueError(
-                f"paths must have coverage: got none{of}. Pass distributions= to decal.choose.path."
-            )
+            remedy = "Pass distributions= to decal.choose.path."
+            raise InputError("paths", "have coverage", f"none{of}", remedy)
         return np.stack([path.alpha, path.coverage, path.efficiency])
     alpha, coverage, efficiency = path
-    columns = [check_alphas(alpha), check_scores(coverage, "coverage")]
-    columns.append(check_scores(efficiency, "efficiency"))
+    scores = check_scores(coverage, "coverage"), check_scores(efficiency, "efficiency")
+    columns = [check_alphas(alpha), *scores]
     lengths = {len(column) for column in columns}
     if len(lengths) > 1:
         raise ValueError(f"paths must have columns of one length: got {sorted(lengths)}{of}.")
@@ -411,16 +366,3 @@ def _colour_key(ax: Axes, colours: ScalarMappable, ink: Ink) -> None:
     inset.set_xticklabels(["0", "0.5", "0.9", "1"])
     inset.tick_params(length=0, pad=2 * unit(), labelsize="small", labelcolor=ink.muted)
     inset.set_title("alpha", fontsize="small", color=ink.muted, pad=3 * unit())
-
-
-def _truth(
-    ax: Axes, levels: Array, low: Array, high: Array, right: float, colour: str, ink: Ink
-) -> None:
-    """Draw the true probability, up to where the band holds it."""
-    inside = (low <= right) & (right <= high)
-    enters = levels[inside.argmax()] if inside.any() else 0.0
-    ax.plot([1, enters], [right, right], color=colour, lw=0.9 * unit(), clip_on=False)
-    if inside.any():
-        ax.plot(
-            enters, right, "D", color=colour, ms=4.6 * unit(), clip_on=False, zorder=4, **ink.halo()
-        )

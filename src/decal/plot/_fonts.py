@@ -19,19 +19,10 @@ from matplotlib.ft2font import FT2Font
 from decal._base.numerics import Array
 
 PREFERRED = (
-    "Noto Sans CJK SC",
-    "Noto Sans SC",
-    "Source Han Sans SC",
-    "Source Han Sans CN",
-    "PingFang SC",
-    "Hiragino Sans GB",
-    "Microsoft YaHei",
-    "WenQuanYi Micro Hei",
-    "WenQuanYi Zen Hei",
-    "SimHei",
-    "Noto Sans",
-    "Arial Unicode MS",
-)
+    "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "Source Han Sans CN", "PingFang SC",
+    "Hiragino Sans GB", "Microsoft YaHei", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "SimHei",
+    "Noto Sans", "Arial Unicode MS",
+)  # fmt: skip
 """Fonts tried first for a character that the figure's own font lacks; then all installed fonts."""
 
 SMALL = 8.33
@@ -40,31 +31,14 @@ SMALL = 8.33
 ADVANCE, LINE = 0.58, 1.15
 """Width of an average character and height of a line, in font sizes."""
 
-PLACES, AWAY, APART = 41, 5.0, 8.0
-"""Places along a curve that are tried for its name; in points, how far from the curve the name
-stands, and how far another curve must be from there."""
-
-SAMPLES = 400
-"""Points of each curve that a name must not cover."""
-
-CORNERS = ((1, 1), (-1, -1), (1, -1), (-1, 1), (1, 0), (-1, 0))
-"""Where a name stands, seen from its place: right or left, above or below."""
-
 
 def unit() -> float:
-    """The unit of line widths and marker sizes, in points: 1 at matplotlib's usual font size.
-
-    A figure for a slide has a larger font; its lines and its default size grow with it.
-    """
+    """The unit of line widths, marker sizes and figures: 1 at matplotlib's usual font size."""
     return float(mpl.rcParams["font.size"]) / 10
 
 
 def drawable(names: Sequence[str], stand_ins: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Names as they can be drawn, and the font families to draw them with.
-
-    If no installed font has a character of a name, the name is replaced by its stand-in, and one
-    warning says which characters are missing and what to install.
-    """
+    """Names, or stand-ins for those that no installed font can draw, and the families of fonts."""
     names = ["".join(" " if unicodedata.category(c) == "Cc" else c for c in n) for n in names]
     families = [str(family) for family in mpl.rcParams["font.family"]]
     characters = {c for name in names for c in name if unicodedata.category(c) not in ("Cf", "Zs")}
@@ -91,11 +65,7 @@ def drawable(names: Sequence[str], stand_ins: Sequence[str]) -> tuple[list[str],
 
 
 def _learn_of_new_fonts(characters: set[str]) -> bool:
-    """Tell matplotlib of installed fonts that hold characters and that its cache does not list.
-
-    Matplotlib lists the fonts of a machine once and keeps the list in a file: a font installed
-    later is unknown to it, also after a restart.
-    """
+    """Tell matplotlib of fonts with these characters that were installed after it listed all."""
     listed = {font.fname for font in fontManager.ttflist}
     new = [path for path in sorted(findSystemFonts()) if path not in listed]
     found = [path for path in new if _held(path, characters)]
@@ -110,13 +80,10 @@ def literal(families: Sequence[str]) -> dict[str, Any]:
 
 
 def wrapped(name: str, width: int, lines: int = 3) -> str:
-    """A name on at most `lines` lines of `width` characters; wide characters count twice.
-
-    On one line a long name keeps its beginning and its end: many names differ in the latter only.
-    """
+    """A name on at most `lines` lines of `width` characters; wide characters count twice."""
     if any(map(_is_wide, name)):
         width //= 2
-    if lines == 1 and len(name) > width:
+    if lines == 1 and len(name) > width:  # keep the end: many names differ in it only
         end = textwrap.wrap(name[::-1], width // 3)[0][::-1]
         return f"{textwrap.wrap(name, width - len(end) - 3)[0]} … {end}"
     return "\n".join(textwrap.wrap(name, width, max_lines=lines, placeholder=" …")) or name
@@ -205,18 +172,18 @@ def beside(ax: Axes, curves: Mapping[str, Array], colours: Sequence[str]) -> boo
 
 
 def _along(points: Array) -> Array:
-    """(SAMPLES, 2) evenly spaced points on the line through the points, or the one point."""
+    """(400, 2) evenly spaced points on the line through the points, or the one point."""
     order = points[np.lexsort((-points[:, 1], points[:, 0]))]
     steps = np.append(0.0, np.cumsum(np.hypot(*np.diff(order, axis=0).T)))
-    at = np.linspace(0, steps[-1], SAMPLES)
+    at = np.linspace(0, steps[-1], 400)
     return np.column_stack([np.interp(at, steps, order[:, i]) for i in range(2)])
 
 
 def _apart(line: Array, others: Array) -> Array:
-    """The places along a curve at which it is clear whose name it is."""
-    places = line[np.linspace(0, len(line) - 1, PLACES).astype(int)]
+    """Of 41 places along a curve, those 8 points from others: clear whose name it is."""
+    places = line[np.linspace(0, len(line) - 1, 41).astype(int)]
     away = [np.hypot(*(others - place).T).min(initial=np.inf) for place in places]
-    return np.asarray(places[np.array(away) >= APART * unit()])
+    return np.asarray(places[np.array(away) >= 8 * unit()])
 
 
 def _spot(
@@ -225,8 +192,8 @@ def _spot(
     """The free rectangle (2, 2) beside one of the places that is furthest from all curves."""
     best: tuple[float, Array, str] | None = None
     for place in places:
-        for right, up in CORNERS:
-            away = AWAY * unit() * np.array([right, up])
+        for right, up in ((1, 1), (-1, -1), (1, -1), (-1, 1), (1, 0), (-1, 0)):
+            away = 5 * unit() * np.array([right, up])  # points
             low = place + away - extent * np.array([right < 0, (1 - up) / 2])
             box = np.array([low, low + extent])
             if not _free(box, taken, placed, whole):

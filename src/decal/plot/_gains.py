@@ -13,14 +13,12 @@ from decal._base.checks import check_alpha, check_choice
 from decal._base.numerics import Array
 from decal._base.set_checks import check_event
 from decal.decalibrator import Decalibrator, require_decalibrator
+from decal.plot import style
 from decal.plot._fonts import unit
-from decal.plot._style import DASHED, Ink, axes_or_new, frame, legend_below, line_handle
+from decal.plot.style import Ink
 
 MOST = 5
 """Curves that can be told apart by their colours."""
-
-UNBOUNDED, LARGEST = 6.0, 4.0
-"""How far a curve is drawn where nothing bounds it: nats of a shift, and the factor."""
 
 
 def likelihood(
@@ -36,7 +34,7 @@ def likelihood(
 
     A curve is the gain in log-likelihood g_k(t) of adding t to the logit of class k, concave and 0
     at t = 0. All shifts above the cut are plausible: dots are the endpoints of the interval, which
-    is drawn once more at the bottom.
+    is drawn once more at the bottom. Curves have the name of the class as gid, or "scale".
 
     Parameters
     ----------
@@ -51,23 +49,14 @@ def likelihood(
         multiple of that of class shifts: see `decal.Temperature`.
     alpha : float, optional
         Level of the cut; by default the model's.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw on; by default those of a new figure.
-    legend : bool
-        Whether there is one: what each curve is, and the level of the cut.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes. Curves are lines with the name of the class as gid, or "scale".
+    ax, legend
+        As for all figures: see `decal.plot`.
 
     Examples
     --------
     >>> import decal
-    >>> from decal import plot
     >>> d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9], [1.0, 0.0]], [0, 1, 1], alpha=0.8)
-    >>> ax = plot.likelihood(d)
-    >>> [line.get_gid() for line in ax.lines if line.get_gid()]
+    >>> [line.get_gid() for line in decal.plot.likelihood(d).lines if line.get_gid()]
     ['0', '1', 'cut']
     """
     check_choice(direction, "direction", ("class", "temperature"))
@@ -75,11 +64,11 @@ def likelihood(
     level = model.alpha if alpha is None else check_alpha(alpha)
     if level == 0:
         raise ValueError("alpha must be greater than 0: got 0. There is no cut: all is plausible.")
-    found = model.steps(direction, level)
-    names, lower, upper = _intervals(model, of, direction, found)
+    steps = model.steps(direction, level)
+    names, lower, upper = _intervals(model, of, direction, steps)
     cut = model.least_gain(direction, level)
-    ax = axes_or_new(ax, 4.6, 3.3)
-    ink = frame(ax)
+    ax = style.axes_or_new(ax, 4.6, 3.3)
+    ink = style.frame(ax)
     handles: list[Artist] = []
     reach = _reach(lower, upper, direction)
     rest = 0.0 if direction == "class" else 1.0
@@ -87,18 +76,29 @@ def likelihood(
         zip(names.items(), ink.colours(len(names), None), lower, upper, strict=True)
     ):
         at = np.union1d(np.linspace(*reach, 400), [rest])
-        gain = _gains(model, direction, at, k)
-        ax.plot(at, gain, color=colour, lw=1.8 * unit(), gid=name, zorder=3)
-        ends = np.array([end for end in (low, high) if _on_the_cut(end, direction)])
-        _interval(ax, (low, high), reach, colour, 0.02 + 0.035 * i)
+        found = model.gains(direction, at)
+        ax.plot(
+            at,
+            found if k is None else found[:, k],
+            color=colour,
+            lw=1.8 * unit(),
+            gid=name,
+            zorder=3,
+        )
+        ax.plot(
+            np.clip([low, high], *reach), [0.02 + 0.035 * i] * 2, color=colour, lw=4 * unit(),
+            zorder=2, transform=ax.get_xaxis_transform(), solid_capstyle="butt",
+        )  # fmt: skip
+        # A scale of 0 is the end of the axis, not where the curve meets the cut.
+        ends = [end for end in (low, high) if np.isfinite(end) and (k is not None or end > 0)]
         at_cut = np.full(len(ends), cut)
         ax.plot(ends, at_cut, "o", color=colour, ms=5.5 * unit(), zorder=5, **ink.halo())
-        handles.append(line_handle(name, colour, width=1.8))
+        handles.append(style.line_handle(name, colour, width=1.8))
     _finish(ax, ink, model, direction, cut, reach)
     if legend:
-        sample = line_handle(f"alpha = {level:g}", ink.text, width=0.9)
-        sample.set_linestyle(DASHED)
-        legend_below(ax, [*handles, sample])
+        sample = style.line_handle(f"alpha = {level:g}", ink.text, width=0.9)
+        sample.set_linestyle(style.DASHED)
+        style.legend_below(ax, [*handles, sample])
     return ax
 
 
@@ -124,45 +124,25 @@ def _intervals(
     return {names[k]: int(k) for k in chosen}, found.lower[chosen], found.upper[chosen]
 
 
-def _gains(model: Decalibrator, direction: str, at: Array, k: int | None) -> Array:
-    found = model.gains(direction, at)
-    return found if k is None else np.asarray(found[:, k])
-
-
 def _reach(lower: Array, upper: Array, direction: str) -> tuple[float, float]:
-    """What the axis shows: every finite endpoint, and some room."""
+    """What the axis shows: finite endpoints, and some room; 6 nats where nothing bounds it."""
     if direction == "temperature":
-        high = float(upper[0]) if np.isfinite(upper[0]) else LARGEST
+        high = float(upper[0]) if np.isfinite(upper[0]) else 4.0
         return max(0.0, 1 - 1.25 * (1 - float(lower[0]))), 1 + 1.25 * max(high - 1, 0.05)
     ends = np.concatenate([lower, upper])
     ends = ends[np.isfinite(ends)]
     low, high = (ends.min(), ends.max()) if len(ends) else (0.0, 0.0)
     room = 0.15 * (high - low) if high > low else 1.0
-    left = low - room if np.isfinite(lower).all() else min(low - room, -UNBOUNDED)
-    right = high + room if np.isfinite(upper).all() else max(high + room, UNBOUNDED)
+    left = low - room if np.isfinite(lower).all() else min(low - room, -6.0)
+    right = high + room if np.isfinite(upper).all() else max(high + room, 6.0)
     return float(left), float(right)
-
-
-def _on_the_cut(end: float, direction: str) -> bool:
-    """Whether an endpoint is where the curve meets the cut; a scale of 0 is the end of the axis."""
-    return bool(np.isfinite(end)) and (direction == "class" or end > 0)
-
-
-def _interval(
-    ax: Axes, ends: tuple[float, float], reach: tuple[float, float], colour: str, height: float
-) -> None:
-    """Draw the plausible interval near the bottom, to the edge of the axes where it is infinite."""
-    ax.plot(
-        np.clip(ends, *reach), [height, height], color=colour, lw=4 * unit(), zorder=2,
-        transform=ax.get_xaxis_transform(), solid_capstyle="butt",
-    )  # fmt: skip
 
 
 def _finish(
     ax: Axes, ink: Ink, model: Decalibrator, direction: str, cut: float, reach: tuple[float, float]
 ) -> None:
     """Draw the cut and the reference, and name the axes."""
-    ax.axhline(cut, color=ink.text, lw=0.9 * unit(), ls=DASHED, zorder=1, gid="cut")
+    ax.axhline(cut, color=ink.text, lw=0.9 * unit(), ls=style.DASHED, zorder=1, gid="cut")
     ax.axvline(0.0 if direction == "class" else 1.0, color=ink.grid, lw=0.9 * unit(), zorder=0)
     tops = [float(np.max(line.get_ydata())) for line in ax.lines if line.get_gid()]
     high = max(*tops, 0.0)

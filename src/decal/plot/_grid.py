@@ -8,11 +8,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from decal._base.checks import check_count, check_keywords
+from decal._base.errors import InputError
+from decal.plot import style
 from decal.plot._alphas import alpha_path, alpha_path_panels
 from decal.plot._fonts import unit
 from decal.plot._reliability import reliability, reliability_panels
 from decal.plot._spider import spider, spider_panels
-from decal.plot._style import Panels, inks
+from decal.plot.style import Panels
 
 
 def grid(
@@ -22,13 +24,10 @@ def grid(
 
     ``grid(spider, credal, rows)`` draws a column per model and a line per input; inputs of a single
     model fill one line after the other. Where names of classes are long and every spider has the
-    same spokes, these are numbered, and a key at the right has the names.
-
-    ``grid(alpha_path, model, logits)`` draws a panel per class, the most probable first, with the
-    bounds of the other classes as grey lines.
-
-    ``grid(reliability, refutation)`` draws a panel per class, those with the smallest p-values, in
-    the order of classes.
+    same spokes, these are numbered, and a key at the right has the names. ``grid(alpha_path, model,
+    logits)`` draws a panel per class, the most probable first, with the bounds of the others in
+    grey. ``grid(reliability, refutation)`` draws a panel per class, those with the smallest
+    p-values.
 
     Parameters
     ----------
@@ -41,10 +40,9 @@ def grid(
         Panels in a line. By default a spider for each of several models, or at most six inputs of
         one; at most three alpha paths; at most four reliability diagrams.
     options
-        As for `draw`: `truth`, `top` and `joined` of spiders; `truth`, `alphas` and `top`, by
-        default 9 classes, of alpha paths; `top`, by default 12 classes, of reliability diagrams.
-        Spiders also have `titles`, one per row, by default the names or numbers of inputs; and
-        `size`, inches per spider, by default 2.9, or more where long names surround each.
+        As for `draw`: `truth`, `top` and `joined` of spiders; `truth`, `alphas` and `top` (9) of
+        alpha paths; `top` (12) of reliability diagrams. Spiders also have `titles`, one per row, by
+        default the names or numbers of inputs, and `size`, inches per spider.
 
     Returns
     -------
@@ -61,13 +59,17 @@ def grid(
     >>> axes = plot.grid(plot.reliability, decal.calibration.refute(c, [0] * 20))
     >>> [ax.get_title() for ax in axes.flat]
     ['no (p 4e-8)', 'yes (p 4e-8)']
-    >>> d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9, classes=["no", "yes"])
-    >>> [ax.get_title() for ax in plot.grid(plot.alpha_path, d, [0.5, 0.0]).flat]
-    ['no', 'yes']
     """
     from matplotlib import pyplot as plt
 
-    panels = _panels(draw, data, options)
+    kinds: dict[Any, Callable[..., Panels]] = {
+        spider: spider_panels, alpha_path: alpha_path_panels, reliability: reliability_panels,
+    }  # fmt: skip
+    if draw not in kinds:
+        rule = "be decal.plot.spider, decal.plot.alpha_path or decal.plot.reliability"
+        raise InputError("draw", rule, repr(getattr(draw, "__name__", draw)))
+    check_keywords(options, "decal.plot.grid", grid, kinds[draw])
+    panels = kinds[draw](*data, **options)
     count = len(panels.draw)
     columns = min(count, panels.columns if ncols is None else check_count(ncols, "ncols"))
     lines = -(-count // columns)
@@ -83,41 +85,20 @@ def grid(
         ax.set_visible(False)
     for place, (ax, draw_panel) in enumerate(zip(axes.flat, panels.draw, strict=False)):
         draw_panel(ax)
-        if not panels.polar:
-            _label_outer(ax, lowest=place + columns >= count, first=place % columns == 0)
+        if panels.polar:
+            continue
+        lowest, first = place + columns >= count, place % columns == 0
+        ax.tick_params(labelbottom=lowest, labelleft=first)
+        if not lowest:
+            ax.set_xlabel("")
+        if not first:
+            ax.set_ylabel("")
     if panels.key is not None:
         panels.key(figure)
-    ink, around = inks(axes[0, 0])
+    ink, around = style.inks(axes[0, 0])
     figure.legend(
         handles=panels.handles(ink), ncols=3 if panels.polar else 4 if columns > 2 else 2,
         loc="outside lower center", frameon=False, fontsize="small", labelcolor=around.text,
         handlelength=1.1,
     )  # fmt: skip
     return axes
-
-
-def _panels(draw: Callable[..., Any], data: tuple[Any, ...], options: dict[str, Any]) -> Panels:
-    """The panels of one of the three kinds."""
-    made: Callable[..., Panels]
-    if draw is spider:
-        made = spider_panels
-    elif draw is alpha_path:
-        made = alpha_path_panels
-    elif draw is reliability:
-        made = reliability_panels
-    else:
-        raise ValueError(
-            "draw must be decal.plot.spider, decal.plot.alpha_path or decal.plot.reliability: got "
-            f"{getattr(draw, '__name__', draw)!r}."
-        )
-    check_keywords(options, "decal.plot.grid", grid, made)
-    return made(*data, **options)
-
-
-def _label_outer(ax: Any, *, lowest: bool, first: bool) -> None:
-    """Keep the labels of the lowest axes of each column, and of the first of each line."""
-    ax.tick_params(labelbottom=lowest, labelleft=first)
-    if not lowest:
-        ax.set_xlabel("")
-    if not first:
-        ax.set_ylabel("")

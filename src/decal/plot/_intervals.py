@@ -9,19 +9,10 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from decal.plot._fonts import LINE, SMALL, drawable, literal, text_width, unit, wrapped
+from decal.plot import style
+from decal.plot._fonts import LINE, SMALL, drawable, text_width, unit, wrapped
 from decal.plot._one_input import Sets, Shown, input_name, named, shown
-from decal.plot._style import (
-    Ink,
-    axes_or_new,
-    bar_handle,
-    frame,
-    horizontal_bars,
-    inks,
-    legend_below,
-    name_lines,
-    probability_axis,
-)
+from decal.plot.style import Ink
 
 LABEL_WIDTH, ONE_LINE = 26, 36
 """Longest line of a class name in characters: of two, and of one."""
@@ -45,52 +36,42 @@ def intervals(
     credal
         A credal set; or several by name, of the same classes, whose bars lie below each other.
     row : int
-        The input.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw on; by default those of a new figure, as high as the bars need, with the
-        name of the input as title, if it has one.
-    truth : (K,) array, optional
-        The input's true distribution, or (n, K) those of all inputs.
+        The input. Its name, if it has one, is the title of a new figure.
     top : int, optional
-        Number of classes shown, by default 40, or as many as fit the axes. All others share one
-        bar, the exact lower and upper probability of their union.
+        Classes shown, by default 40, or as many as fit the axes. All others share one bar, the
+        exact lower and upper probability of their union.
     sort : str
         "upper", "lower" or "point": by that probability, greatest first; "class": as they come.
-    colors : sequence of str, optional
-        Colors of the models, instead of decal's.
-    legend : bool
-        Whether there is one.
+    ax, truth, colors, legend
+        As for all figures: see `decal.plot`.
 
     Examples
     --------
     >>> import decal
-    >>> from decal import plot
     >>> c = decal.IntervalCredalSet([[0.1, 0.5, 0.0]], [[0.3, 0.8, 0.2]], classes=["a", "b", "c"])
-    >>> ax = plot.intervals(c)
-    >>> [label.get_text() for label in ax.get_yticklabels()]
+    >>> [label.get_text() for label in decal.plot.intervals(c).get_yticklabels()]
     ['b', 'a', 'c']
     """
     sets = named(credal)
     title = input_name(sets, row) if ax is None else None
     most = 40 if ax is None else min(40, int(_points_high(ax) / (LINE * SMALL * unit())) - 1)
     drawn = shown(sets, row, truth=truth, top=max(most, 1) if top is None else top, sort=sort)
-    ax = axes_or_new(ax, 4.4, 0.9 + len(drawn.labels) * _inches_per_class(drawn))
+    ax = style.axes_or_new(ax, 4.4, 0.9 + len(drawn.labels) * _inches_per_class(drawn))
     room = _points_high(ax) / len(drawn.labels)
-    ink = frame(ax, grid=True)
+    ink = style.frame(ax, grid=True)
     handles = _draw_bars(ax, drawn, ink, ink.colours(len(drawn.models), colors))
     if drawn.truth is not None:
         y = np.arange(len(drawn.labels))
         ax.plot(drawn.truth, y, linestyle="", clip_on=False, zorder=4, **ink.truth_mark())
         handles.append(ink.truth_handle())
     ax.set(xlim=(0, 1), xlabel="probability")
-    probability_axis(ax.xaxis)
+    style.probability_axis(ax.xaxis)
     _name_classes(ax, drawn, room)
     if title is not None:
         (text,), families = drawable([title], [f"input {row}"])
-        ax.set_title(text, loc="left", fontsize="medium", color=inks(ax)[1].text,
-                     **literal(families))  # fmt: skip
+        style.write_title(ax, text, families, "medium", loc="left")
     if legend:
-        legend_below(ax, handles)
+        style.legend_below(ax, handles)
     return ax
 
 
@@ -103,8 +84,8 @@ def _draw_bars(ax: Axes, drawn: Shown, ink: Ink, palette: Sequence[str]) -> list
     models = zip(ink.tints(palette), drawn.models.items(), strict=True)
     for m, (tint, (name, bars)) in enumerate(models):
         y = np.arange(len(drawn.labels)) + (m - (count - 1) / 2) * height
-        horizontal_bars(ax, y, bars.lower, bars.upper, filled, tint)
-        handles.append(bar_handle(name or "interval", tint))
+        style.horizontal_bars(ax, y, bars.lower, bars.upper, filled, tint)
+        handles.append(style.bar_handle(name or "interval", tint))
         if bars.point is not None:
             ends = y - filled / 2, y + filled / 2
             ax.vlines(bars.point, *ends, ink.prediction(palette), lw=1.8 * unit())
@@ -126,7 +107,7 @@ def _name_classes(ax: Axes, drawn: Shown, room: float) -> None:
     small = SMALL * unit()
     lines = 2 if room >= 2 * LINE * small else 1
     width = LABEL_WIDTH if lines == 2 else ONE_LINE
-    name_lines(ax, [wrapped(label, width, lines) for label in drawn.labels], drawn.families)
+    style.name_lines(ax, [wrapped(label, width, lines) for label in drawn.labels], drawn.families)
     beyond = 0 if drawn.truth is None else 4  # half of the mark of a probability of 0
     pad = (3.5 + beyond) * unit()
     ax.tick_params(axis="y", labelsize=min(small, room / LINE), pad=pad)

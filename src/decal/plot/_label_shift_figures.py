@@ -12,28 +12,12 @@ from matplotlib.lines import Line2D
 
 from decal._base.checks import check_choice, check_count
 from decal._base.data_frames import is_frame, require_same_order
+from decal._base.errors import InputError
 from decal._base.numerics import Array
+from decal.plot import style
 from decal.plot._fonts import drawable, literal, unit, wrapped
 from decal.plot._intervals import LABEL_WIDTH
-from decal.plot._style import (
-    DOTTED,
-    axes_or_new,
-    bar_handle,
-    frame,
-    horizontal_bars,
-    inks,
-    legend_below,
-    line_handle,
-    name_lines,
-    probability_axis,
-)
-from decal.shift import Frequencies, LabelShift
-
-MOST_INPUTS = 8
-"""More curves than this are no longer told apart."""
-
-BAR_WIDTH, BAR_STEP = 0.028, 0.062
-"""Of the bars beside a figure of prevalences, in widths of the axes."""
+from decal.shift import Frequencies, LabelShift, class_number
 
 
 def frequencies(
@@ -50,28 +34,20 @@ def frequencies(
     ----------
     found : Frequencies
         The `frequencies` of a `decal.LabelShift`.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw on; by default those of a new figure, as high as the classes need.
     top : int, optional
-        Number of classes shown, those that changed most; 40 by default.
+        Classes shown, those that changed most; 40 by default. A line of text counts the others.
     sort : str
         "change", the largest change first; "now" or "before", by that frequency, greatest first;
         "class", as they come.
-    legend : bool
-        Whether there is one.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes. A line of text says how many classes are not shown.
+    ax, legend
+        As for all figures: see `decal.plot`.
 
     Examples
     --------
     >>> import decal
-    >>> from decal import plot
     >>> logits, labels = [[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [0.9, 0.8]], [0, 0, 1, 1]
     >>> shift = decal.LabelShift(calibrate=False).fit(logits, labels, classes=["no", "yes"])
-    >>> ax = plot.frequencies(shift.observe([[0.0, 1.0]] * 5).frequencies)
+    >>> ax = decal.plot.frequencies(shift.observe([[0.0, 1.0]] * 5).frequencies)
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['no', 'yes']
     """
@@ -84,12 +60,13 @@ def frequencies(
     S, left = len(chosen), len(found.classes) - len(chosen)
     labels, families = drawable([found.classes[k] for k in chosen], [f"class {k}" for k in chosen])
     lines = [wrapped(label, LABEL_WIDTH, 2 if S <= 12 else 1) for label in labels]
-    ax = axes_or_new(ax, 4.8, 1.1 + (0.28 if any("\n" in line for line in lines) else 0.22) * S)
-    ink = frame(ax, grid=True)
+    inches = 0.28 if any("\n" in line for line in lines) else 0.22
+    ax = style.axes_or_new(ax, 4.8, 1.1 + inches * S)
+    ink = style.frame(ax, grid=True)
     colour, y = ink.models[0], np.arange(S)
     lower, upper = found.lower[chosen], found.upper[chosen]
     before, now = found.before[chosen], found.estimate[chosen]
-    horizontal_bars(ax, y, lower, upper, 0.56, ink.tint(colour))
+    style.horizontal_bars(ax, y, lower, upper, 0.56, ink.tint(colour))
     ax.hlines(y, before, now, ink.muted, lw=0.8 * unit(), zorder=2.5)
     open_dot: dict[str, Any] = {
         "marker": "o", "markersize": 4.6 * unit(), "markerfacecolor": ink.face,
@@ -102,16 +79,16 @@ def frequencies(
     )  # fmt: skip
     reach = max(float(upper.max()), float(before.max()))
     ax.set(xlim=(0, min(1.06 * reach, 1.0)), xlabel="frequency")
-    name_lines(ax, lines, families)
+    style.name_lines(ax, lines, families)
     if left:
         ax.set_ylabel(f"and {left:,} classes that changed less", fontsize="small")
     if legend:
         handles: list[Artist] = [
             Line2D([], [], label="before", **open_dot),
             ink.mark_handle("now", colour, "o"),
-            bar_handle(f"interval, {100 * found.confidence:g} %", ink.tint(colour)),
+            style.bar_handle(f"interval, {100 * found.confidence:g} %", ink.tint(colour)),
         ]
-        legend_below(ax, handles, drop=3.5)
+        style.legend_below(ax, handles, drop=3.5)
     return ax
 
 
@@ -140,9 +117,9 @@ def prevalence(
 ) -> Axes:
     """The probability of a class, for some inputs, against how frequent the class is.
 
-    A curve per input: what the model says about it at every prevalence, while the other classes
-    keep their proportions. Shaded are the prevalences that the inputs observed leave plausible; the
-    bars at the right are the credal sets that follow.
+    A curve per input, with its name as gid: what the model says about it at every prevalence, while
+    the other classes keep their proportions. Shaded are the prevalences that the inputs observed
+    leave plausible; the bars at the right are the credal sets that follow.
 
     Parameters
     ----------
@@ -152,72 +129,63 @@ def prevalence(
         The inputs, at most eight.
     of : str or int, optional
         The class; by default the last one.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw on; by default those of a new figure. The bars need room at their right, which
-        a constrained layout leaves.
     names : sequence of str, optional
         What the inputs are called; by default their numbers, or their index in a frame.
     largest : float, optional
         Where the axis of prevalences ends; by default well beyond all that is marked.
-    colors : sequence of str, optional
-        Colors of the inputs, instead of decal's.
-    legend : bool
-        Whether there is one.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes. Curves have the names of inputs as gid.
+    ax, colors, legend
+        As for all figures: see `decal.plot`. The bars need room at the right of the axes, which a
+        constrained layout leaves.
 
     Examples
     --------
     >>> import decal
-    >>> from decal import plot
     >>> logits, labels = [[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [0.9, 0.8]], [0, 0, 1, 1]
     >>> shift = decal.LabelShift(calibrate=False).fit(logits, labels, classes=["no", "yes"])
     >>> shift = shift.observe([[2.0, 0.0]] * 20)
-    >>> ax = plot.prevalence(shift, [[0.0, 1.0], [1.0, 0.0]], "yes")
+    >>> ax = decal.plot.prevalence(shift, [[0.0, 1.0], [1.0, 0.0]], "yes")
     >>> [line.get_gid() for line in ax.lines[:2]], ax.get_xlabel()
     (['0', '1'], 'frequency of yes')
     """
     if not isinstance(shift, LabelShift):
         raise ValueError(f"shift must be a LabelShift: got {type(shift).__name__}.")
-    k, label = shift._class(of)
-    known = shift._known
-    found = shift.frequencies if known.observed is not None else None
-    before = float(known.calibrated.frequencies[k])
+    fitted, classes = shift.fitted, shift.calibrated.classes
+    k = len(classes) - 1 if of is None else class_number(of, classes, "of")
+    label, before = classes[k], float(fitted.calibrated.frequencies[k])
+    found = shift.frequencies if fitted.observed is not None else None
     reach = max(before, 0.0 if found is None else float(found.upper[k]))
-    end = _check_largest(largest) if largest is not None else min(1.0, max(1.6 * reach, 0.2))
+    end = min(1.0, max(1.6 * reach, 0.2)) if largest is None else float(largest)
+    if isinstance(largest, bool) or not 0 < end <= 1:
+        raise ValueError(f"largest must be above 0 and at most 1: got {largest!r}.")
     shown = np.linspace(0, end, 201)
     curves = _curves(shift, logits, k, shown)
     called = _called(names, logits, curves.shape[1])
     texts, families = drawable([*called, label], [*called, f"class {k}"])
-    ax = axes_or_new(ax, 5.4, 3.6)
-    ink = frame(ax)
+    ax = style.axes_or_new(ax, 5.4, 3.6)
+    ink = style.frame(ax)
     palette = ink.colours(len(called), colors)
     for i, colour in enumerate(palette):
         ax.plot(shown, curves[:, i], color=colour, lw=1.8 * unit(), gid=called[i])
+    ax.axvline(before, color=ink.muted, lw=1.1 * unit(), ls=style.DOTTED, zorder=1)
+    shade = ink.tint(ink.muted, 0.22)
     if found is not None:
-        ax.axvspan(found.lower[k], found.upper[k], color=ink.tint(ink.muted, 0.22), lw=0, zorder=0)
-    ax.axvline(before, color=ink.muted, lw=1.1 * unit(), ls=DOTTED, zorder=1)
-    if found is not None:
+        ax.axvspan(found.lower[k], found.upper[k], color=shade, lw=0, zorder=0)
         sets = shift.predict(logits)
         _bars_beside(ax, sets.lower[:, k], sets.upper[:, k], palette)
     ax.set(xlim=(0, end), ylim=(0, 1), xlabel=f"frequency of {texts[-1]}")
     ax.set_ylabel(f"probability of {texts[-1]}")
     for axis in (ax.xaxis, ax.yaxis):
         axis.label.set(**literal(families))
-    probability_axis(ax.yaxis)
+    style.probability_axis(ax.yaxis)
     if legend:
         handles: list[Artist] = [
-            line_handle(name, colour, width=1.8)
+            style.line_handle(name, colour, width=1.8)
             for name, colour in zip(texts, palette, strict=False)
         ]
-        handles.append(line_handle("before", ink.muted, dotted=True))
+        handles.append(style.line_handle("before", ink.muted, dotted=True))
         if found is not None:
-            shade = ink.tint(ink.muted, 0.22)
-            handles.append(bar_handle(f"plausible, {100 * found.confidence:g} %", shade))
-        legend_below(ax, handles, drop=3.5)
+            handles.append(style.bar_handle(f"plausible, {100 * found.confidence:g} %", shade))
+        style.legend_below(ax, handles, drop=3.5)
     return ax
 
 
@@ -226,11 +194,9 @@ def _curves(shift: LabelShift, logits: Any, k: int, shown: Array) -> Array:
     curves = []
     for x in shown:
         sets = shift.predict(logits, frequencies={k: float(x)})
-        if not 1 <= len(sets) <= MOST_INPUTS:
-            raise ValueError(
-                f"logits must be of 1 to {MOST_INPUTS} inputs, for more curves are not told apart: "
-                f"got {len(sets)}. Choose some."
-            )
+        if not 1 <= len(sets) <= 8:
+            rule = "be of 1 to 8 inputs, for more curves are not told apart"
+            raise InputError("logits", rule, f"{len(sets)}", "Choose some.")
         assert sets.point is not None  # all sets of a LabelShift have one
         curves.append(sets.point[:, k])
     return np.array(curves)
@@ -247,23 +213,16 @@ def _called(names: Sequence[str] | None, logits: Any, count: int) -> list[str]:
     return [str(name) for name in (range(count) if index is None else index)]
 
 
-def _check_largest(largest: Any) -> float:
-    if isinstance(largest, bool) or not 0 < float(largest) <= 1:
-        raise ValueError(f"largest must be above 0 and at most 1: got {largest!r}.")
-    return float(largest)
-
-
 def _bars_beside(ax: Axes, lower: Array, upper: Array, palette: Sequence[str]) -> None:
     """Draw intervals of probabilities at the right of the axes."""
-    around = inks(ax)[1]
+    width, step = 0.028, 0.062  # of the axes
     transform = ax.get_yaxis_transform()
     for i, (low, high, colour) in enumerate(zip(lower, upper, palette, strict=True)):
-        at = 1.03 + i * BAR_STEP
+        at = 1.03 + i * step
         ax.fill_between(
-            [at, at + BAR_WIDTH], low, high, color=colour, lw=0, transform=transform, clip_on=False
+            [at, at + width], low, high, color=colour, lw=0, transform=transform, clip_on=False
         )
-    width = BAR_STEP * len(palette)
     ax.text(
-        1.03 + width / 2 - (BAR_STEP - BAR_WIDTH) / 2, 1.02, "sets", transform=ax.transAxes,
-        ha="center", va="bottom", fontsize="small", color=around.text,
+        1.03 + step * len(palette) / 2 - (step - width) / 2, 1.02, "sets", transform=ax.transAxes,
+        ha="center", va="bottom", fontsize="small", color=style.inks(ax)[1].text,
     )  # fmt: skip

@@ -10,27 +10,17 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
 from decal._base.checks import check_alpha
+from decal._base.errors import InputError
 from decal._base.numerics import Array, Indices, Mask
 from decal._base.set_checks import check_event
 from decal.credal import CredalSet
+from decal.plot import style
 from decal.plot._fonts import drawable, unit
 from decal.plot._one_input import class_names
-from decal.plot._style import (
-    DASHED,
-    Ink,
-    axes_or_new,
-    bar_handle,
-    frame,
-    legend_below,
-    line_handle,
-    probability_axis,
-)
+from decal.plot.style import Ink
 
 SEPARATE = 80
 """Intervals of up to this many inputs are drawn apart; those of more inputs touch."""
-
-MARKED = 500
-"""Labels of up to so many inputs are marked one by one; of more, the shares in groups."""
 
 RASTERISED = 2000
 """For more inputs, vector files hold a picture of the marks instead of every mark."""
@@ -48,14 +38,13 @@ def binary(
     """The probability interval of one of two classes, for many inputs in order of prediction.
 
     An input is decided for the class if its whole interval is at least the threshold, against it if
-    the whole interval is below, and undetermined otherwise. The legend counts each kind.
+    the whole interval is below, and undetermined otherwise. The legend counts each kind; intervals
+    are a `PolyCollection` for each, with gid "for", "undetermined" or "against".
 
     Parameters
     ----------
     credal : CredalSet
-        A credal set of two classes. Empty inputs are left out, and counted.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw on; by default those of a new figure.
+        Of two classes. Empty inputs are left out, and counted.
     positive : int or str
         Number or name of the class whose probability is drawn.
     threshold : float
@@ -63,30 +52,20 @@ def binary(
     labels : (n,) array, optional
         True classes: marks above the plot for the class, below for the other. Of more than 500
         inputs, their share among neighbours, the stronger the greater.
-    legend : bool
-        Whether there is one.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes. Intervals are a `PolyCollection` for each kind of decision, with its name as gid:
-        "against", "undetermined", "for".
+    ax, legend
+        As for all figures: see `decal.plot`.
 
     Examples
     --------
     >>> import decal
-    >>> from decal import plot
     >>> lower, upper = [[0.6, 0.1], [0.3, 0.2], [0.1, 0.7]], [[0.9, 0.4], [0.8, 0.7], [0.3, 0.9]]
-    >>> c = decal.IntervalCredalSet(lower, upper)
-    >>> ax = plot.binary(c)
+    >>> ax = decal.plot.binary(decal.IntervalCredalSet(lower, upper))
     >>> [text.get_text() for text in ax.get_legend().get_texts()][:3]
     ['1: 1', 'undetermined: 1', '0: 1']
     """
     if credal.shape[1] != 2:
-        raise ValueError(
-            f"credal must have two classes: got {credal.shape[1]}. "
-            "Use decal.plot.decomposition for many inputs of more classes."
-        )
+        remedy = "Use decal.plot.decomposition for many inputs of more classes."
+        raise InputError("credal", "have two classes", f"{credal.shape[1]}", remedy)
     threshold = check_alpha(threshold, "threshold")
     inside = check_event([positive], 2, credal.classes)
     k = int(inside.argmax())
@@ -97,36 +76,30 @@ def binary(
     order = order[~np.isnan(low[order])]
     low, high, middle = low[order], high[order], middle[order]
     n = len(order)
-    ax = axes_or_new(ax, 4.8, 3.2)
-    ink = frame(ax)
+    ax = style.axes_or_new(ax, 4.8, 3.2)
+    ink = style.frame(ax)
     names = class_names(credal)
-    colours = {
-        "for": ink.models[0],
-        "undetermined": ink.tint(ink.muted, 0.6),
-        "against": ink.models[1],
-    }
+    yes, no = ink.models[:2]
+    colours = {"for": yes, "undetermined": ink.tint(ink.muted, 0.6), "against": no}
     kinds = {"for": low >= threshold, "against": high < threshold}
     kinds["undetermined"] = ~(kinds["for"] | kinds["against"])
     fills = dict(zip(colours, ink.tints(list(colours.values())), strict=True))
     titles = {"for": names[k], "undetermined": "undetermined", "against": names[1 - k]}
     handles: list[Artist] = []
     for kind, title in titles.items():
-        chosen = kinds[kind]
-        fill = fills[kind]
+        chosen, fill = kinds[kind], fills[kind]
         _spans(ax, np.flatnonzero(chosen), low[chosen], high[chosen], fill, kind, n)
-        handles.append(bar_handle(f"{title}: {chosen.sum():,}", fill))
+        handles.append(style.bar_handle(f"{title}: {chosen.sum():,}", fill))
     _predictions(ax, middle, ink)
-    handles.append(line_handle("prediction" if credal.point is not None else "middle", ink.text))
-    ax.axhline(threshold, color=ink.text, lw=0.8 * unit(), ls=DASHED, zorder=3)
+    line = "prediction" if credal.point is not None else "middle"
+    handles.append(style.line_handle(line, ink.text))
+    ax.axhline(threshold, color=ink.text, lw=0.8 * unit(), ls=style.DASHED, zorder=3)
     if right is not None:
-        for of, colour, heights in (
-            (right[order], colours["for"], (1.02, 1.06)),
-            (~right[order], colours["against"], (-0.06, -0.02)),
-        ):
-            _labels(ax, of, heights, colour, ink)
+        _labels(ax, right[order], (1.02, 1.06), yes, ink)
+        _labels(ax, ~right[order], (-0.06, -0.02), no, ink)
     edge = 0.0 if right is None else 0.07
     ax.set(xlim=(-0.5, max(n, 1) - 0.5), ylim=(-edge, 1 + edge))
-    probability_axis(ax.yaxis)
+    style.probability_axis(ax.yaxis)
     ax.spines["left"].set_bounds(0, 1)
     ax.set_xticks([])
     left_out = len(credal) - n
@@ -136,60 +109,42 @@ def binary(
     (title,), families = drawable([ax.get_ylabel()], [f"probability of class {k}"])
     ax.yaxis.label.set(text=title, fontfamily=families)
     if legend:
-        legend_below(ax, handles, drop=2.4)
+        style.legend_below(ax, handles, drop=2.4)
     return ax
 
 
 def decomposition(
-    credal: CredalSet,
-    *,
-    ax: Axes | None = None,
-    labels: Any = None,
-    legend: bool = True,
+    credal: CredalSet, *, ax: Axes | None = None, labels: Any = None, legend: bool = True
 ) -> Axes:
     """Aleatoric against epistemic uncertainty, a mark per input.
 
     Aleatoric is the lower entropy, epistemic the upper minus the lower one, in nats. Their sum
-    cannot exceed the logarithm of the number of classes: the line.
+    cannot exceed the logarithm of the number of classes: the line. Marks are path collections with
+    gid "inputs", or "right" and "wrong", and can be picked: in a "pick_event", ``event.ind`` are
+    rows of `credal`. Vector files store more than 2,000 of them as a picture.
 
     Parameters
     ----------
     credal : CredalSet
-        A credal set. Empty inputs are left out, and counted.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw on; by default those of a new figure.
+        Empty inputs are left out, and counted.
     labels : (n,) array, optional
         True classes: inputs are coloured by whether the prediction is right.
-    legend : bool
-        Whether there is one.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes. Marks are path collections with gid "inputs", or "right" and "wrong". Each has an
-        offset for every input, hidden for those of the other kind, and can be picked: in a
-        "pick_event", ``event.ind`` are rows of `credal`.
-
-    Notes
-    -----
-    The more marks there are, the smaller and fainter they are. Vector files store more than 2,000
-    of them as a picture.
+    ax, legend
+        As for all figures: see `decal.plot`.
 
     Examples
     --------
     >>> import decal
-    >>> from decal import plot
     >>> c = decal.IntervalCredalSet([[0.6, 0.1], [0.3, 0.2]], [[0.9, 0.4], [0.8, 0.7]])
-    >>> ax = plot.decomposition(c)
-    >>> ax.collections[0].get_offsets().round(3).tolist()
+    >>> decal.plot.decomposition(c).collections[0].get_offsets().round(3).tolist()
     [[0.325, 0.348], [0.5, 0.193]]
     """
     # Not epistemic(), which warns where most sets are at the cap: here one can see that.
     aleatoric, total = credal.entropy(empty="nan")
     epistemic = np.maximum(total - aleatoric, 0.0)
     n, K = credal.shape
-    ax = axes_or_new(ax, 4.2, 3.6)
-    ink = frame(ax)
+    ax = style.axes_or_new(ax, 4.2, 3.6)
+    ink = style.frame(ax)
     groups: dict[str, tuple[Mask, str]] = {"inputs": (np.ones(n, bool), ink.models[0])}
     if labels is not None:
         right = credal.decide("point", empty="nan") == credal.check_labels(labels)
@@ -207,7 +162,7 @@ def decomposition(
         )  # fmt: skip
         handles.append(ink.mark_handle(f"{name}: {(~hidden).sum():,}", colour, "o"))
     top = np.log(K)
-    ax.plot([0, top], [top, 0], color=ink.muted, lw=0.8 * unit(), ls=DASHED, zorder=1)
+    ax.plot([0, top], [top, 0], color=ink.muted, lw=0.8 * unit(), ls=style.DASHED, zorder=1)
     ax.annotate(
         f"total = ln {K:,}", (0.72 * top, 0.28 * top), (4 * unit(), 2 * unit()), va="bottom",
         textcoords="offset points", fontsize="small", color=ink.muted,
@@ -218,7 +173,7 @@ def decomposition(
     note = f" ({left_out:,} empty inputs left out)" if left_out else ""
     ax.set(xlabel=f"aleatoric uncertainty (nats){note}", ylabel="epistemic uncertainty (nats)")
     if legend and labels is not None:
-        legend_below(ax, handles)
+        style.legend_below(ax, handles)
     return ax
 
 
@@ -241,7 +196,7 @@ def _spans(
 def _labels(ax: Axes, of: Mask, heights: tuple[float, float], colour: str, ink: Ink) -> None:
     """Mark the inputs that have a label; of many inputs, their share among neighbours."""
     n = len(of)
-    if n <= MARKED:
+    if n <= 500:
         width = min(1.2, 220 / max(n, 1)) * unit()
         ax.vlines(np.flatnonzero(of), *heights, colour, lw=width)
         return

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from decal._base.checks import check_choice, check_count, check_distributions, check_row, to_numpy
 from decal._base.data_frames import by_name, is_frame, require_same_order
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal.credal import CredalSet
 from decal.plot._fonts import drawable, wrapped
@@ -67,10 +68,9 @@ def one_row(credal: CredalSet, row: Any) -> CredalSet:
     row = check_row(row, len(credal))
     one = credal[row]
     if one.is_empty[0]:
-        raise ValueError(
-            f"row must have distributions to draw: got row {row}, whose bounds none satisfies. "
-            "credal.is_empty tells which rows have none."
-        )
+        fact = f"row {row}, whose bounds none satisfies"
+        remedy = "credal.is_empty tells which rows have none."
+        raise InputError("row", "have distributions to draw", fact, remedy)
     return one
 
 
@@ -94,20 +94,14 @@ def class_names(credal: CredalSet) -> list[str]:
 def shown(
     sets: Mapping[str, CredalSet], row: Any, *, truth: Any, top: Any, sort: str = "class"
 ) -> Shown:
-    """The bars of one input, with all but the `top` classes folded into one event.
-
-    Classes rank by their greatest upper (and true) probability. The bounds of the folded event are
-    its exact lower and upper probability. One class left over is shown, not folded.
-    """
+    """The bars of one input, with all but the `top` classes folded into one event."""
     check_choice(sort, "sort", ("class", "upper", "lower", "point"))
     first = next(iter(sets.values()))
     names = class_names(first)
     for name, other in sets.items():
         if class_names(other) != names:
-            raise ValueError(
-                "credal must have the same classes for every model in one picture: "
-                f"got others for {name!r}. Draw them side by side."
-            )
+            rule = "have the same classes for every model in one picture"
+            raise InputError("credal", rule, f"others for {name!r}", "Draw them side by side.")
     rows = {name: one_row(credal, row) for name, credal in sets.items()}
     right = true_row(truth, row, first)
     chosen = _foremost(list(rows.values()), check_count(top, "top"), right)
@@ -121,15 +115,12 @@ def shown(
     labels, families = drawable([names[k] for k in chosen], [f"class {k}" for k in chosen])
     if rest.size:
         labels.append(f"{rest.size:,} other classes")
-    return Shown(
-        labels=labels,
-        families=families,
-        models={name: _bars(one, chosen, rest) for name, one in rows.items()},
-        truth=None if right is None else _folded(right, chosen, rest),
-    )
+    models = {name: _bars(one, chosen, rest) for name, one in rows.items()}
+    return Shown(labels, families, models, None if right is None else _folded(right, chosen, rest))
 
 
 def _foremost(rows: list[CredalSet], count: int, truth: Array | None) -> Indices:
+    """The classes of the greatest upper (and true) probability; no single one is left out."""
     K = rows[0].shape[1]
     if count + 1 >= K:
         return np.arange(K)

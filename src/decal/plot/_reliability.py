@@ -9,26 +9,15 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from decal._base.checks import check_count
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal._base.set_checks import check_event
 from decal.evaluate.calibration import Refutation
-from decal.plot._fonts import drawable, literal, unit, wrapped
+from decal.plot import style
+from decal.plot._fonts import drawable, unit, wrapped
 from decal.plot._intervals import LABEL_WIDTH
 from decal.plot._one_input import Indices
-from decal.plot._style import (
-    DASHED,
-    Ink,
-    Panels,
-    axes_or_new,
-    bar_handle,
-    frame,
-    horizontal_bars,
-    inks,
-    legend_below,
-    line_handle,
-    name_lines,
-    probability_axis,
-)
+from decal.plot.style import Ink, Panels
 
 
 def reliability(
@@ -42,48 +31,37 @@ def reliability(
 
     A dot per cell: how often its inputs have the label, with whiskers for chance (95 %, Wilson).
     The band reaches from the mean lower to the mean upper bound. Frequencies of sets that hold the
-    truth lie in the band, but for chance; those that chance does not explain are marked.
+    truth lie in the band, but for chance; those that chance does not explain are marked. The dots
+    are lines with gid "frequency" and "refuted". ``plot.grid(plot.reliability, refutation)`` draws
+    a panel for each class.
 
     Parameters
     ----------
     refutation : Refutation
         What `decal.calibration.refute` returned.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw on; by default those of a new figure.
     of : int or str, optional
         Number or name of one class. By default all cells are drawn, each with a bar of its own if
         there are several classes.
-    legend : bool
-        Whether there is one.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes. The dots are lines with gid "frequency" and "refuted", if there are any.
-
-    See Also
-    --------
-    grid : ``plot.grid(plot.reliability, refutation)`` draws a panel for each class.
+    ax, legend
+        As for all figures: see `decal.plot`.
 
     Examples
     --------
     >>> import decal
-    >>> from decal import plot
     >>> c = decal.IntervalCredalSet([[0.2, 0.6]] * 20, [[0.4, 0.8]] * 20, point=[[0.3, 0.7]] * 20)
-    >>> ax = plot.reliability(decal.calibration.refute(c, [0] * 20, by="top"))
+    >>> ax = decal.plot.reliability(decal.calibration.refute(c, [0] * 20, by="top"))
     >>> [(line.get_gid(), line.get_ydata().tolist()) for line in ax.lines if line.get_gid()]
     [('refuted', [0.0])]
     """
     chosen = _cells(refutation, of)
-    ax = axes_or_new(ax, 3.8, 3.6)
-    ink = frame(ax)
+    ax = style.axes_or_new(ax, 3.8, 3.6)
+    ink = style.frame(ax)
     _panel(ax, refutation, chosen, ink)
-    ax.set_xlabel("predicted probability")
-    ax.set_ylabel("share of labels")
+    ax.set(xlabel="predicted probability", ylabel="share of labels")
     if of is not None:
         _title(ax, refutation.names()[int(chosen[0])])
     if legend:
-        legend_below(ax, _handles(ink, bool(refutation.cells[chosen].any())))
+        style.legend_below(ax, _handles(ink, bool(refutation.cells[chosen].any())))
     return ax
 
 
@@ -95,20 +73,15 @@ def reliability_panels(refutation: Refutation, *, top: int = 12) -> Panels:
 
     def draw(ax: Axes, k: int) -> None:
         chosen = np.flatnonzero(refutation.column == k)
-        _panel(ax, refutation, chosen, frame(ax))
-        p_value = refutation.p_values[chosen].min()
-        refuted = p_value <= refutation.level
-        note = f" (p {p_value:.0e})".replace("e-0", "e-") if refuted else ""
+        _panel(ax, refutation, chosen, style.frame(ax))
+        p = refutation.p_values[chosen].min()
+        note = f" (p {p:.0e})".replace("e-0", "e-") if p <= refutation.level else ""
         _title(ax, refutation.names()[int(chosen[0])], note)
         ax.set(xlabel="prediction", ylabel="share of labels")
 
-    return Panels(
-        [partial(draw, k=int(k)) for k in worst],
-        columns=4,
-        size=(2.0, 2.35),
-        around=(0.0, 0.6),
-        handles=partial(_handles, refuted=refutation.refuted),
-    )
+    panels = [partial(draw, k=int(k)) for k in worst]
+    handles = partial(_handles, refuted=refutation.refuted)
+    return Panels(panels, columns=4, size=(2.0, 2.35), around=(0.0, 0.6), handles=handles)
 
 
 def _cells(refutation: Refutation, of: int | str | None) -> Indices:
@@ -118,10 +91,8 @@ def _cells(refutation: Refutation, of: int | str | None) -> Indices:
     inside = check_event([of], len(refutation.classes), refutation.classes)
     found = np.flatnonzero(refutation.column == int(inside.argmax()))
     if not found.size:
-        raise ValueError(
-            f"of must be a class that the refutation has cells of: got {of!r}. "
-            'Use by="class" in decal.calibration.refute.'
-        )
+        rule = "be a class that the refutation has cells of"
+        raise InputError("of", rule, repr(of), 'Use by="class" in decal.calibration.refute.')
     return found
 
 
@@ -131,31 +102,23 @@ def _panel(ax: Axes, cells: Refutation, chosen: Indices, ink: Ink) -> None:
     x, frequency = cells.point[chosen], cells.frequency[chosen]
     lower, upper = cells.lower[chosen], cells.upper[chosen]
     tint = ink.tint(ink.models[0], 0.4)
-    ax.plot([0, 1], [0, 1], color=ink.muted, lw=0.8 * unit(), ls=DASHED, zorder=2.5)
-    if len(np.unique(cells.column[chosen])) == 1 and len(chosen) > 1:
+    ax.plot([0, 1], [0, 1], color=ink.muted, lw=0.8 * unit(), ls=style.DASHED, zorder=2.5)
+    banded = len(np.unique(cells.column[chosen])) == 1 and len(chosen) > 1
+    if banded:
         ax.fill_between(x, lower, upper, color=tint, linewidth=0, zorder=1.5)
-        bar = 1.2
-    else:
-        bar = 4.0
-    ax.vlines(x, lower, upper, colors=tint, linewidth=bar * unit(), zorder=2)
+    ax.vlines(x, lower, upper, colors=tint, linewidth=(1.2 if banded else 4) * unit(), zorder=2)
     low, high = _chance(frequency, cells.rows[chosen])
     refuted = cells.cells[chosen]
-    for name, which, colour in (
-        ("frequency", ~refuted, ink.text),
-        ("refuted", refuted, ink.truth),
-    ):
+    for name, which, colour in (("frequency", ~refuted, ink.text), ("refuted", refuted, ink.truth)):
         if not which.any():  # an empty line without clipping would have no place in the layout
             continue
-        ax.vlines(
-            x[which], low[which], high[which], colors=colour, linewidth=0.8 * unit(), zorder=3
-        )
+        ax.vlines(x[which], low[which], high[which], colors=colour, lw=0.8 * unit(), zorder=3)
         ax.plot(
             x[which], frequency[which], "o", color=colour, ms=4.6 * unit(), clip_on=False, gid=name,
             zorder=3.5, **ink.halo(),
         )  # fmt: skip
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-    probability_axis(ax.xaxis)
-    probability_axis(ax.yaxis)
+    style.probability_axis(ax.xaxis, ax.yaxis)
 
 
 def _chance(frequency: Array, rows: Indices) -> tuple[Array, Array]:
@@ -169,69 +132,48 @@ def _chance(frequency: Array, rows: Indices) -> tuple[Array, Array]:
 
 def _title(ax: Axes, name: str, note: str = "") -> None:
     (text,), families = drawable([name], ["this class"])
-    ax.set_title(
-        wrapped(text, 22, 2) + note, fontsize="small", color=inks(ax)[1].text,
-        **literal(families),
-    )  # fmt: skip
+    style.write_title(ax, wrapped(text, 22, 2) + note, families)
 
 
 def _handles(ink: Ink, refuted: bool) -> list[Artist]:
     handles: list[Artist] = [
-        bar_handle("mean bounds", ink.tint(ink.models[0], 0.4)),
+        style.bar_handle("mean bounds", ink.tint(ink.models[0], 0.4)),
         ink.mark_handle("frequency", ink.text, "o"),
     ]
     if refuted:
         handles.append(ink.mark_handle("refuted", ink.truth, "o"))
-    handles.append(line_handle("calibrated", ink.muted, dotted=True))
+    handles.append(style.line_handle("calibrated", ink.muted, dotted=True))
     return handles
 
 
 def calibration_test(
-    refutation: Refutation,
-    *,
-    ax: Axes | None = None,
-    top: int = 12,
-    legend: bool = True,
+    refutation: Refutation, *, ax: Axes | None = None, top: int = 12, legend: bool = True
 ) -> Axes:
     """The cells of a test with labels, worst first: bars that the sets allow, and frequencies.
 
     A line per cell, that is, per group of inputs with similar predictions of one class. The bar
     reaches from the mean lower to the mean upper probability: if the sets hold the truth, the class
     occurs that often, but for chance. The dot is how often it did, with whiskers for chance (95 %,
-    Wilson); a diamond is a frequency that chance does not explain, so that some sets of the cell
-    miss the truth. The p-value stands at the right, adjusted for the number of cells: so whiskers
-    of one cell can lie beside its bar without refuting it. The title is the outcome of the test.
+    Wilson); a diamond is a frequency that chance does not explain. The p-value stands at the right,
+    adjusted for the number of cells: whiskers of one cell can lie beside its bar without refuting
+    it. The marks are lines with gid "frequency" and "refuted".
 
     Parameters
     ----------
     refutation : Refutation
         What `decal.calibration.refute` returned.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw on; by default those of a new figure, as high as the cells need.
     top : int
         Cells shown, at most: those with the smallest p-values.
-    legend : bool
-        Whether there is one.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes. The marks are lines with gid "frequency" and "refuted", if there are any.
-
-    See Also
-    --------
-    reliability : Frequencies of the cells against the prediction, in one diagram.
+    ax, legend
+        As for all figures: see `decal.plot`.
 
     Examples
     --------
     >>> import decal
-    >>> from decal import plot
     >>> c = decal.IntervalCredalSet([[0.2, 0.6]] * 20, [[0.4, 0.8]] * 20, classes=["no", "yes"])
-    >>> ax = plot.calibration_test(decal.calibration.refute(c, [0] * 20, by="top"))
-    >>> print(ax.get_title(loc="left"))
-    1 of 1 cell refuted
-    >>> [text.get_text() for text in ax.texts]
-    ['p = 2e-8']
+    >>> ax = decal.plot.calibration_test(decal.calibration.refute(c, [0] * 20, by="top"))
+    >>> ax.get_title(loc="left"), ax.texts[0].get_text()
+    ('1 of 1 cell refuted', 'p = 2e-8')
     """
     order = np.lexsort((-refutation.excess(), refutation.p_values))
     chosen = order[: check_count(top, "top")]
@@ -239,14 +181,14 @@ def calibration_test(
     names, families = drawable(
         [refutation.names()[c] for c in chosen], [f"class {refutation.column[c]}" for c in chosen]
     )
-    ax = axes_or_new(ax, 5.4, 1.35 + 0.26 * len(chosen))
-    ink = frame(ax, grid=True)
+    ax = style.axes_or_new(ax, 5.4, 1.35 + 0.26 * len(chosen))
+    ink = style.frame(ax, grid=True)
     colour, tint = ink.models[0], ink.tint(ink.models[0])
     lower, upper = refutation.lower[chosen], refutation.upper[chosen]
-    horizontal_bars(ax, y, lower, upper, 0.62, tint)
+    style.horizontal_bars(ax, y, lower, upper, 0.62, tint)
     ax.vlines(refutation.point[chosen], y - 0.31, y + 0.31, colour, lw=1.8 * unit())
     handles: list[Artist] = [
-        bar_handle("what the sets allow", tint),
+        style.bar_handle("what the sets allow", tint),
         ink.mark_handle("prediction", colour, "|", size=8),
     ]
     frequency, refuted = refutation.frequency[chosen], refutation.cells[chosen]
@@ -264,10 +206,10 @@ def calibration_test(
         )  # fmt: skip
         handles.append(ink.mark_handle(label, mark, marker))
     ax.set(xlim=(0, 1), xlabel="share of labels, and its bounds")
-    probability_axis(ax.xaxis)
+    style.probability_axis(ax.xaxis)
     _words(ax, refutation, chosen, names, families)
     if legend:
-        legend_below(ax, handles)
+        style.legend_below(ax, handles)
     return ax
 
 
@@ -275,15 +217,20 @@ def _words(
     ax: Axes, refutation: Refutation, chosen: Indices, names: list[str], families: list[str]
 ) -> None:
     """Name every cell at the left, write its p-value at the right, and the outcome above."""
-    around = inks(ax)[1]
+
+    def p_value(p: float) -> str:
+        digit, power = f"{p:.0e}".split("e")
+        return f"p = {p:.2g}" if p >= 0.001 else f"p = {digit}e{int(power)}"
+
+    around = style.inks(ax)[1]
     lines = [
         f"{wrapped(name, LABEL_WIDTH, 1)}  n = {refutation.rows[c]:,}"
         for name, c in zip(names, chosen, strict=True)
     ]
-    name_lines(ax, lines, families)
+    style.name_lines(ax, lines, families)
     for place, c in enumerate(chosen):
         ax.annotate(
-            _p_value(refutation.p_values[c]), (1, place), (6 * unit(), 0),
+            p_value(refutation.p_values[c]), (1, place), (6 * unit(), 0),
             xycoords=("axes fraction", "data"), textcoords="offset points", va="center",
             fontsize="small", color=around.text if refutation.cells[c] else around.muted,
             fontweight="bold" if refutation.cells[c] else "normal",
@@ -295,10 +242,3 @@ def _words(
     if len(chosen) < C:
         outcome += f"\nshown: the {len(chosen)} smallest p-values"
     ax.set_title(outcome, loc="left", fontsize="medium", color=around.text)
-
-
-def _p_value(p: float) -> str:
-    if p >= 0.001:
-        return f"p = {p:.2g}"
-    digit, power = f"{p:.0e}".split("e")
-    return f"p = {digit}e{int(power)}"

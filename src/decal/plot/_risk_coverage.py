@@ -12,8 +12,9 @@ from matplotlib.ticker import PercentFormatter
 from decal._base.checks import check_count
 from decal.choose import Triage
 from decal.evaluate.metrics import RiskCoverage
+from decal.plot import style
 from decal.plot._fonts import unit
-from decal.plot._style import DOTTED, Ink, axes_or_new, frame, legend_below, line_handle
+from decal.plot.style import Ink
 
 LEAST_SHARE = 0.05
 """Error rates of fewer rows than this jump; they do not set the height of the axes."""
@@ -28,40 +29,30 @@ def risk_coverage(
 ) -> Axes:
     """Error rate of what is kept against the share kept, if the most doubtful rows go first.
 
+    Curves are lines with their name as gid; "best possible" is dotted. The legend has the area of
+    every curve in thousandths.
+
     Parameters
     ----------
     curves
         What `decal.metrics.risk_coverage` returned, or several of these by name; or what
         `decal.choose.triage` returned: then its scores are drawn, and what was chosen is marked.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw on; by default those of a new figure.
     top : int
         Curves drawn, at most: those of the least area, and that of "confidence".
-    legend : bool
-        Whether there is one, with the area of every curve in thousandths.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes. Curves are lines with their name as gid; "best possible" is dotted.
-
-    See Also
-    --------
-    decal.metrics.risk_coverage : The numbers.
+    ax, legend
+        As for all figures: see `decal.plot`.
 
     Examples
     --------
     >>> import decal
-    >>> from decal import plot
     >>> curve = decal.metrics.risk_coverage([0.1, 0.2, 0.3, 0.4], [0, 0, 1, 0])
-    >>> ax = plot.risk_coverage({"mine": curve})
-    >>> [line.get_gid() for line in ax.lines]
+    >>> [line.get_gid() for line in decal.plot.risk_coverage({"mine": curve}).lines]
     ['mine', 'best possible']
     """
     chosen = curves if isinstance(curves, Triage) else None
     named = _shown(curves, check_count(top, "top"))
-    ax = axes_or_new(ax, 4.4, 4.2)
-    ink = frame(ax)
+    ax = style.axes_or_new(ax, 4.4, 4.2)
+    ink = style.frame(ax)
     handles: list[Artist] = []
     colours = iter(ink.colours(len(named), None))
     for name, curve in named.items():
@@ -69,10 +60,10 @@ def risk_coverage(
         colour = ink.muted if own else next(colours)
         _line(ax, curve.coverage, curve.risk, colour, name)
         area = f"{name} ({1e3 * curve.area:.3g})" if name else f"area {1e3 * curve.area:.3g}"
-        handles.append(line_handle(area, colour))
+        handles.append(style.line_handle(area, colour))
     least = min(named.values(), key=lambda curve: float(curve.best[-1]))
     _line(ax, least.coverage, least.best, ink.muted, "best possible", dotted=True)
-    handles.append(line_handle("best possible", ink.muted, dotted=True))
+    handles.append(style.line_handle("best possible", ink.muted, dotted=True))
     if chosen is not None:
         handles.append(_mark(ax, chosen, ink))
     height = max(float(c.risk[c.coverage >= LEAST_SHARE].max()) for c in named.values())
@@ -81,7 +72,7 @@ def risk_coverage(
     ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     ax.yaxis.set_major_formatter(PercentFormatter(1))
     if legend:
-        legend_below(ax, handles)
+        style.legend_below(ax, handles)
     return ax
 
 
@@ -101,8 +92,8 @@ def _shown(
 def _line(ax: Axes, x: object, y: object, colour: str, name: str, *, dotted: bool = False) -> None:
     x, y = np.asarray(x), np.asarray(y)
     some = np.unique(np.linspace(0, len(x) - 1, 400).round().astype(np.intp))
-    style = DOTTED if dotted else "-"
-    ax.plot(x[some], y[some], color=colour, lw=1.4 * unit(), ls=style, gid=name)
+    ls = style.DOTTED if dotted else "-"
+    ax.plot(x[some], y[some], color=colour, lw=1.4 * unit(), ls=ls, gid=name)
 
 
 def _mark(ax: Axes, chosen: Triage, ink: Ink) -> Artist:

@@ -10,21 +10,18 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.patches import Polygon
 
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, KLCredalSet, extreme_member
+from decal.plot import style
 from decal.plot._fonts import drawable, literal, unit, wrapped
 from decal.plot._one_input import Sets, class_names, named, one_row, true_row
-from decal.plot._style import DASHED, Ink, axes_or_new, bar_handle, inks, legend_below
+from decal.plot.style import Ink
 
 HEIGHT = np.sqrt(3) / 2
+Shade = tuple[str, str]  # of the edge and of the fill
 SAME_CORNER = 1e-12
 """Corners count as one if no probability differs by more."""
-
-DIRECTIONS = 720
-"""Directions in which the extreme members of a ball are drawn."""
-
-AROUND = ((0, 1, 2), (0, 2, 1), (2, 0, 1), (2, 1, 0), (1, 2, 0), (1, 0, 2))
-"""Orders of three classes; each becomes the next by exchanging two neighbours."""
 
 
 def simplex(
@@ -40,42 +37,30 @@ def simplex(
 ) -> Axes:
     """One input's credal set in the triangle of distributions over three classes.
 
-    A corner is certainty of its class. Lines of the grid are 0.2 apart in probability. Dashed lines
-    separate the regions in which each class is the most probable.
+    A corner is certainty of its class, lines of the grid are 0.2 apart, and dashed lines separate
+    the regions in which each class is the most probable. Sets are `matplotlib.patches.Polygon`, the
+    widest first.
 
     Parameters
     ----------
     credal
-        A credal set of three classes; or several by name, or in a list. Intervals are drawn as the
-        exact polygon of their box, hulls as the hull of their members, balls as the polygon of
-        members that are extreme in many directions.
+        A credal set of three classes; or several by name, or in a list. Boxes and hulls are exact,
+        balls the polygon of members that are extreme in many directions.
     row : int
         The input.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw on; by default those of a new figure.
-    truth : (3,) array, optional
-        The input's true distribution, or (n, 3) those of all inputs.
     nested : bool
-        Whether the sets are levels of one model, as at several alphas: then they get shades of one
-        colour, the smallest the strongest, and the prediction is drawn once.
+        Whether the sets are levels of one model, as at several alphas: shades of one colour, the
+        smallest the strongest, and one prediction.
     members : bool
         Whether the members of hulls are drawn as points.
-    colors : sequence of str, optional
-        Colors of the models, instead of decal's.
-    legend : bool
-        Whether there is one.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes. Sets are `matplotlib.patches.Polygon`, the widest first.
+    ax, truth, colors, legend
+        As for all figures: see `decal.plot`.
 
     Examples
     --------
     >>> import decal
-    >>> from decal import plot
     >>> c = decal.IntervalCredalSet([[0.1, 0.5, 0.0]], [[0.3, 0.8, 0.2]], classes=["a", "b", "c"])
-    >>> ax = plot.simplex(c, truth=[0.2, 0.7, 0.1])
+    >>> ax = decal.plot.simplex(c, truth=[0.2, 0.7, 0.1])
     >>> len(ax.patches[-1].get_xy()) - 1  # corners
     5
     """
@@ -84,8 +69,8 @@ def simplex(
     first = next(iter(sets.values()))
     rows = {name: one_row(one, row) for name, one in sets.items()}
     right = true_row(truth, row, first)
-    ax = axes_or_new(ax, 3.7, 3.7)
-    ink, _ = inks(ax)
+    ax = style.axes_or_new(ax, 3.7, 3.7)
+    ink, _ = style.inks(ax)
     hanging = _triangle(ax, ink, class_names(first))
     outlines = {name: corners(one) for name, one in rows.items()}
     widest = sorted(rows, key=lambda name: -_area(outlines[name]))
@@ -94,17 +79,16 @@ def simplex(
         _draw_set(ax, rows[name], outlines[name], *shades[name], members=members)
     handles: list[Artist] = []
     if not unnamed:
-        handles += [bar_handle(name or "credal set", shades[name][1]) for name in rows]
+        handles += [style.bar_handle(name or "credal set", shades[name][1]) for name in rows]
     strongest = shades[widest[-1]][0]
     if _draw_points(ax, rows, shades, strongest if nested else None, ink):
-        one_colour = nested or len(rows) == 1
-        colour = strongest if one_colour else ink.muted
+        colour = strongest if nested or len(rows) == 1 else ink.muted
         handles.append(ink.mark_handle("prediction", colour, "o"))
     if right is not None:
         ax.plot(*plane(right), linestyle="", zorder=5, **ink.truth_mark())
         handles.append(ink.truth_handle())
     if legend and handles:
-        legend_below(ax, handles, drop=0.9 + 1.2 * hanging, centered=True)
+        style.legend_below(ax, handles, drop=0.9 + 1.2 * hanging, centered=True)
     return ax
 
 
@@ -117,10 +101,8 @@ def _three_classes(
     sets = named(credal)
     K = next(iter(sets.values())).shape[1]
     if K != 3:
-        raise ValueError(
-            f"credal must have three classes for a triangle: got {K}. "
-            "Use decal.plot.spider or decal.plot.intervals."
-        )
+        remedy = "Use decal.plot.spider or decal.plot.intervals."
+        raise InputError("credal", "have three classes for a triangle", f"{K}", remedy)
     return sets
 
 
@@ -142,16 +124,9 @@ def _draw_set(
 
 
 def _draw_points(
-    ax: Axes,
-    rows: dict[str, CredalSet],
-    shades: dict[str, tuple[str, str]],
-    shared: str | None,
-    ink: Ink,
+    ax: Axes, rows: dict[str, CredalSet], shades: dict[str, Shade], shared: str | None, ink: Ink
 ) -> bool:
-    """The predictions, each in the colour of its set; returns whether there are any.
-
-    Nested sets share one prediction, which is drawn once, in the colour `shared`.
-    """
+    """Draw predictions in their sets' colours, or one in a `shared` one; whether there are any."""
     points = [(name, one.point[0]) for name, one in rows.items() if one.point is not None]
     for name, point in points[:1] if shared else points:
         ax.plot(
@@ -171,9 +146,10 @@ def corners(one: CredalSet) -> Array:
     tight = one.tighten()
     low, high = tight.lower[0], tight.upper[0]
     # A corner of a box makes the classes, one after the other in some order, as probable as the
-    # earlier ones allow. Neighbouring orders give neighbouring corners.
-    found = np.empty((len(AROUND), 3))
-    for corner, (a, b, c) in zip(found, AROUND, strict=True):
+    # earlier ones allow. Orders that differ by two neighbours give neighbouring corners.
+    orders = ((0, 1, 2), (0, 2, 1), (2, 0, 1), (2, 1, 0), (1, 2, 0), (1, 0, 2))
+    found = np.empty((6, 3))
+    for corner, (a, b, c) in zip(found, orders, strict=True):
         corner[a] = high[a]
         corner[b] = min(high[b], 1 - high[a] - low[c])
         corner[c] = 1 - corner[a] - corner[b]
@@ -184,11 +160,11 @@ def _rim(ball: KLCredalSet) -> Array:
     """(C, 3) members of one ball, in order around it, each extreme in some direction."""
     # The range of a class at the center says how far directions are to be stretched: the
     # members of a narrow ball, or of one near an edge, are then spread evenly around it.
-    angle = np.linspace(0.0, 2.0 * np.pi, DIRECTIONS, endpoint=False)[:, None]
+    angle = np.linspace(0.0, 2.0 * np.pi, 720, endpoint=False)[:, None]
     values = np.cos(angle + 2.0 * np.pi / 3.0 * np.arange(3))
     values /= np.maximum(ball.upper[0] - ball.lower[0], SAME_CORNER)
-    log_c = np.tile(ball.log_center[0], (DIRECTIONS, 1))
-    return _hull(extreme_member(log_c, values, np.full(DIRECTIONS, ball.radius[0])))
+    log_c = np.tile(ball.log_center[0], (len(values), 1))
+    return _hull(extreme_member(log_c, values, np.full(len(values), ball.radius[0])))
 
 
 def plane(p: Array) -> tuple[Array, Array]:
@@ -234,8 +210,7 @@ def _area(outline: Array) -> float:
 
 def _shades(
     ink: Ink, names: list[str], widest: list[str], colors: Sequence[str] | None, nested: bool
-) -> dict[str, tuple[str, str]]:
-    """Edge and fill of each set."""
+) -> dict[str, Shade]:
     if not nested:
         share = 0.42 if ink.dark else 0.3
         palette = ink.colours(len(names), colors)
@@ -260,11 +235,11 @@ def _triangle(ax: Axes, ink: Ink, names: list[str]) -> int:
         border = np.full((2, 3), 1 / 3)
         border[1] = 0
         border[1, [a, b]] = 0.5
-        ax.plot(*plane(border), color=ink.muted, lw=0.8 * unit(), ls=DASHED, zorder=2.5)
+        ax.plot(*plane(border), color=ink.muted, lw=0.8 * unit(), ls=style.DASHED, zorder=2.5)
     ax.plot(*plane(np.eye(3)[[0, 1, 2, 0]]), color=ink.muted, lw=unit(), zorder=2.6)
     labels, families = drawable(names, [f"class {k}" for k in range(3)])
     labels = [wrapped(label, 18) for label in labels]
-    below = inks(ax)[1].text  # the names of the lower corners lie outside the axes
+    below = style.inks(ax)[1].text  # the names of the lower corners lie outside the axes
     for corner, label, ha, va, drop, colour in zip(
         np.eye(3), labels, ("left", "right", "center"), ("top", "top", "bottom"), (-5, -5, 4),
         (below, below, ink.text), strict=True,

@@ -13,24 +13,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.projections.polar import PolarAxes
 
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal.credal import CredalSet
+from decal.plot import style
 from decal.plot._fonts import ADVANCE, LINE, SMALL, drawable, literal, text_width, unit, wrapped
 from decal.plot._one_input import Bars, Sets, Shown, class_names, input_name, named, shown
-from decal.plot._style import Ink, Panels, bar_handle, inks, legend_below
-
-HOLE = 0.16
-"""Radius of the empty middle in units of probability; bars of several models start apart."""
-
-SPREAD = 0.52
-"""Share of the angle between two spokes that the bars of several models take."""
-
-THINNEST = 0.012
-"""A narrower interval is also marked by a dot."""
-
-SLANTED, BOTTOM = 0.35, -0.8
-"""Cosines of a spoke's angle: from the first on, a label lies above or below its spoke; below the
-second, it is in the way of a legend."""
+from decal.plot.style import Ink, Panels
 
 LABEL_WIDTH, KEY_WIDTH = 20, 34
 """Longest line of a class name around the web, and in a key, in characters."""
@@ -38,8 +27,8 @@ LABEL_WIDTH, KEY_WIDTH = 20, 34
 RADIAL = 24
 """Names of more classes lie along their spokes, on one line."""
 
-SIZE, SHORT = 2.9, 12
-"""In a grid: inches per spider; names of more characters become numbers with a key."""
+IN_GRID = 2.9
+"""Inches per spider in a grid."""
 
 
 def spider(
@@ -55,8 +44,7 @@ def spider(
 ) -> PolarAxes:
     """One input's intervals as bars on spokes, one spoke per class, from 0 to 1 outwards.
 
-    The credal spider plot of Hofman et al. (ICLR 2026). Round marks are the models' predictions,
-    diamonds the true distribution.
+    The credal spider plot of Hofman et al. (ICLR 2026). Round marks are the models' predictions.
 
     Parameters
     ----------
@@ -64,33 +52,21 @@ def spider(
         A credal set; or several by name, of the same classes, whose bars lie side by side.
     row : int
         The input.
-    ax : matplotlib.axes.Axes, optional
-        Polar axes to draw on, as of ``plt.subplots(subplot_kw={"projection": "polar"})``. By
-        default those of a new figure.
-    truth : (K,) array, optional
-        The input's true distribution, or (n, K) those of all inputs.
     top : int
-        Number of spokes. Of more classes, those that may be the most probable are shown, in their
-        order; one more spoke has the exact lower and upper probability of all others together.
+        Spokes. Of more classes, those that may be the most probable are shown, in their order; one
+        more spoke has the exact lower and upper probability of all others together.
     joined : bool
         Whether predictions are joined to a polygon.
-    colors : sequence of str, optional
-        Colors of the models, instead of decal's.
-    legend : bool
-        Whether there is one.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes. Bars are a line collection per model. A title needs room above the first label:
-        ``ax.set_title("…", pad=24)``.
+    ax, truth, colors, legend
+        As for all figures: see `decal.plot`. Axes are polar, as those of
+        ``plt.subplots(subplot_kw={"projection": "polar"})``; a title needs room above the first
+        label, ``ax.set_title("…", pad=24)``.
 
     Examples
     --------
     >>> import decal
-    >>> from decal import plot
     >>> c = decal.IntervalCredalSet([[0.1, 0.5, 0.0]], [[0.3, 0.8, 0.2]], classes=["a", "b", "c"])
-    >>> ax = plot.spider(c, truth=[0.2, 0.7, 0.1])
+    >>> ax = decal.plot.spider(c, truth=[0.2, 0.7, 0.1])
     >>> [text.get_text() for text in ax.texts][:3]
     ['a', 'b', 'c']
     """
@@ -101,11 +77,12 @@ def spider(
     _web(ax, drawn, labels, radial=radial)
     _bars(ax, drawn, joined=joined, colors=colors)
     if legend:
-        hanging = [t for t, u in zip(labels, np.cos(_angles(drawn)), strict=True) if u < BOTTOM]
+        # Labels at the bottom are in the way of a legend.
+        hanging = [t for t, u in zip(labels, np.cos(_angles(drawn)), strict=True) if u < -0.8]
         below = max((label.count("\n") + 1 for label in hanging), default=0)
         length = max(map(text_width, hanging), default=0)
         drop = 1.5 + (0.8 * ADVANCE * length if radial else 1.05 * below)
-        legend_below(ax, _handles(drawn, inks(ax)[0], colors), drop=drop, centered=True)
+        style.legend_below(ax, _handles(drawn, style.inks(ax)[0], colors), drop=drop, centered=True)
     return ax
 
 
@@ -135,10 +112,8 @@ def _polar_or_new(ax: Axes | None, width: float, height: float) -> PolarAxes:
         figure = plt.figure(figsize=(width * unit(), height * unit()), layout="constrained")
         ax = figure.add_subplot(projection="polar")
     if not isinstance(ax, PolarAxes):
-        raise ValueError(
-            f"ax must be polar axes for a spider: got {type(ax).__name__}. "
-            'Make them with plt.subplots(subplot_kw={"projection": "polar"}).'
-        )
+        remedy = 'Make them with plt.subplots(subplot_kw={"projection": "polar"}).'
+        raise InputError("ax", "be polar axes for a spider", type(ax).__name__, remedy)
     return ax
 
 
@@ -168,10 +143,8 @@ def spider_panels(
         _bars(ax, drawn, joined=joined, colors=None)
         parts, families = drawable([name, title], [f"model {m + 1}", f"input {row}"])
         above = ax.texts[0].get_text().count("\n") + 1
-        ax.set_title(
-            " · ".join(filter(None, parts)), color=inks(ax)[1].text, fontsize="medium",
-            pad=(9 + 10 * above) * unit(), **literal(families),
-        )  # fmt: skip
+        title = " · ".join(filter(None, parts))
+        style.write_title(ax, title, families, "medium", pad=(9 + 10 * above) * unit())
 
     return Panels(
         [
@@ -208,12 +181,12 @@ def _room(sets: Mapping[str, CredalSet], sample: Shown) -> tuple[bool, float, fl
     """Whether spokes are numbered; inches per spider, and those of the key."""
     classes = [class_names(one) for one in sets.values()]
     names = [wrapped(label, LABEL_WIDTH) for one in classes for label in one]
-    if max(map(text_width, names)) <= SHORT:
-        return False, SIZE, 0.0
+    if max(map(text_width, names)) <= 12:
+        return False, IN_GRID, 0.0
     alike = all(one == classes[0] for one in classes) and len(sample.labels) == len(classes[0])
     if not alike:
         return False, _size(names, False)[0] - 0.4, 0.0
-    return True, SIZE, 0.4 + 0.075 * min(max(map(text_width, sample.labels)), KEY_WIDTH)
+    return True, IN_GRID, 0.4 + 0.075 * min(max(map(text_width, sample.labels)), KEY_WIDTH)
 
 
 def _key(figure: Figure, drawn: Shown) -> None:
@@ -222,7 +195,7 @@ def _key(figure: Figure, drawn: Shown) -> None:
     made = figure.legend(
         handles=[Line2D([], [], linestyle="") for _ in texts], labels=texts,
         loc="outside right center", frameon=False, fontsize="small", handlelength=0,
-        handletextpad=0, labelcolor=inks(figure.axes[0])[1].text,
+        handletextpad=0, labelcolor=style.inks(figure.axes[0])[1].text,
     )  # fmt: skip
     for text in made.get_texts():
         text.set(**literal(drawn.families))
@@ -235,12 +208,12 @@ def _angles(drawn: Shown) -> Array:
 
 def _web(ax: PolarAxes, drawn: Shown, labels: list[str], *, radial: bool = False) -> None:
     """Draw rings and spokes, and class names around them."""
-    inside, around = inks(ax)
+    inside, around = style.inks(ax)
     angles = _angles(drawn)
     ax.set_theta_zero_location("N")
     ax.set_theta_direction(-1)
     ax.set_ylim(0, 1)
-    ax.set_rorigin(-HOLE)
+    ax.set_rorigin(-0.16)  # an empty middle: bars of several models start apart
     ax.set_xticks(angles, labels=[])
     ax.set_yticks([0.25, 0.5, 0.75], labels=[])
     ax.set_axisbelow(True)
@@ -254,27 +227,20 @@ def _web(ax: PolarAxes, drawn: Shown, labels: list[str], *, radial: bool = False
         small = min(small, edge / len(labels) / LINE)
     for angle, label in zip(angles, labels, strict=True):
         right, up = np.sin(angle), np.cos(angle)
-        style: dict[str, Any]
+        away = (5 if radial else 6) * unit()
+        look: dict[str, Any] = {
+            "ha": "center" if abs(right) < 0.05 else "left" if right > 0 else "right",
+            "va": "center" if abs(up) < 0.35 else "bottom" if up > 0 else "top",
+            "fontsize": "small",
+            "linespacing": 1.15,
+        }
         if radial:
-            away = 5 * unit()
-            style = {
-                "rotation": 90 - np.degrees(angle) + (180 if right < 0 else 0),
-                "rotation_mode": "anchor",
-                "ha": "right" if right < 0 else "left",
-                "va": "center",
-                "fontsize": small,
-            }
-        else:
-            away = 6 * unit()
-            style = {
-                "ha": "center" if abs(right) < 0.05 else "left" if right > 0 else "right",
-                "va": "center" if abs(up) < SLANTED else "bottom" if up > 0 else "top",
-                "fontsize": "small",
-                "linespacing": 1.15,
-            }
+            turned = 90 - np.degrees(angle) + (180 if right < 0 else 0)
+            look = {"rotation": turned, "rotation_mode": "anchor", "fontsize": small}
+            look |= {"ha": "right" if right < 0 else "left", "va": "center"}
         ax.annotate(
             label, (angle, 1), (right * away, up * away), textcoords="offset points",
-            color=around.text, annotation_clip=False, **style, **literal(drawn.families),
+            color=around.text, annotation_clip=False, **look, **literal(drawn.families),
         )  # fmt: skip
     for level in (0.5, 1.0):
         ax.text(
@@ -285,10 +251,10 @@ def _web(ax: PolarAxes, drawn: Shown, labels: list[str], *, radial: bool = False
 
 
 def _bars(ax: PolarAxes, drawn: Shown, *, joined: bool, colors: Sequence[str] | None) -> None:
-    ink, _ = inks(ax)
+    ink, _ = style.inks(ax)
     angles = _angles(drawn)
     count = len(drawn.models)
-    step = min(SPREAD * 2 * np.pi / len(angles), 0.4) / count
+    step = min(0.52 * 2 * np.pi / len(angles), 0.4) / count
     width = (7.0 if count == 1 else 5.0 if count == 2 else 3.6) * unit()
     if len(angles) > RADIAL:
         width = min(width, 7.0 * unit() * RADIAL / len(angles))
@@ -310,8 +276,8 @@ def _intervals(ax: PolarAxes, at: Array, bars: Bars, colour: str, width: float) 
     made = ax.vlines(at, bars.lower, bars.upper, colors=colour, linewidth=width, zorder=2)
     made.set_capstyle("butt")
     made.set_clip_on(False)
-    thin = bars.upper - bars.lower < THINNEST
-    if thin.any():
+    thin = bars.upper - bars.lower < 0.012
+    if thin.any():  # a dot shows them
         middle = (bars.lower + bars.upper)[thin] / 2
         ax.plot(at[thin], middle, "o", color=colour, ms=0.8 * width, clip_on=False, zorder=2)
 
@@ -320,18 +286,15 @@ def _closed(ax: PolarAxes, at: Array, radii: Array, colour: str, joined: bool) -
     """Marks and, if joined, the polygon through them."""
     if joined:
         at, radii = np.append(at, at[0]), np.append(radii, radii[0])
-    style = "-" if joined else ""
-    (line,) = ax.plot(
-        at, radii, color=colour, linestyle=style, linewidth=1.1 * unit(), clip_on=False, zorder=3
-    )
-    return line
+    ls = "-" if joined else ""
+    return ax.plot(at, radii, color=colour, ls=ls, lw=1.1 * unit(), clip_on=False, zorder=3)[0]
 
 
 def _handles(drawn: Shown, ink: Ink, colors: Sequence[str] | None) -> list[Artist]:
     names = list(drawn.models)
     palette = ink.colours(len(names), colors)
     handles: list[Artist] = [
-        bar_handle(name or "interval", tint)
+        style.bar_handle(name or "interval", tint)
         for name, tint in zip(names, ink.tints(palette), strict=True)
     ]
     if any(bars.point is not None for bars in drawn.models.values()):

@@ -1,9 +1,6 @@
 """scikit-learn estimators around scikit-learn estimators: credal sets, and sets under label shift.
 
-They compute the estimator's logits on rows that were held out, pass them to a Decalibrator or a
-LabelShift, and follow the conventions of scikit-learn.
-
-Imports from `_base`, `io`, `credal`, `decalibrator`, `directions` and `shift`.
+Imports from `_base`, `rows`, `io`, `credal`, `decalibrator`, `directions` and `shift`.
 """
 
 from decal._base.errors import needs

@@ -9,11 +9,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.frozen import FrozenEstimator  # type: ignore[import-untyped]
-from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from decal._base.checks import DEFAULT_ALPHA, check_alpha, check_choice, check_share, to_numpy
 from decal._base.data_frames import index_of
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal.credal import SET_RULES, IntervalCredalSet
 from decal.decalibrator import Decalibrator
@@ -27,66 +28,51 @@ from decal.sklearn._held_out import (
     columns_of,
 )
 
-FORMAT = "classifier"
-
 
 class CredalClassifier(HeldOutClassifier):
     """A classifier that also predicts credal sets: an interval of probabilities per class.
 
     `fit` computes the estimator's logits on rows it was not fitted to, and learns from them and
-    their labels how far each logit may move (`decal.Decalibrator`). Training rows would not serve:
-    a model that is sure of the labels it has seen may be wrong elsewhere.
+    their labels how far each logit may move (`decal.Decalibrator`).
 
     Parameters
     ----------
     estimator
-        A classifier. With a FrozenEstimator around a fitted one, that model is taken as it is, and
-        the rows given to `fit` must be ones it was not fitted to.
+        A classifier. In a FrozenEstimator a fitted one is taken as it is, and the rows given to
+        `fit` must be ones it was not fitted to.
     alpha : float
-        Level in [0, 1]; smaller is more cautious. One fit serves every alpha:
-        set_params(alpha=...) needs no new one.
+        Level in [0, 1]; smaller is more cautious. set_params(alpha=...) needs no new fit.
     directions, likelihood, reference, box
         As in `decal.Decalibrator`.
     cv
-        Which rows are held out.
+        Which rows are held out; not used with a FrozenEstimator.
 
         * A whole number, a splitter, or pairs of row numbers (train, test): each test part gets
           its logits from a clone fitted to its train part. With several parts the estimator is then
-          refitted to all rows; with one, the clone that gave the logits is kept.
-        * A share between 0 and 1: this share of every class is held out, drawn with a fixed seed,
-          and the estimator is fitted once, to the other rows. StratifiedShuffleSplit(1, ...) has
-          other seeds, PredefinedSplit(...) rows of your choice.
-
-        No row may be held out twice, or from a clone that was fitted to it. Not used with a
-        FrozenEstimator.
+          refitted to all rows; with one, that clone is kept. No row may be held out twice.
+        * A share between 0 and 1: so much of every class is held out, drawn with a fixed seed, and
+          the estimator is fitted once, to the other rows.
     method : str
         Where logits come from. "predict_logits", as TabPFN has; "predict_proba", of which the
-        logarithm is taken; "decision_function", if you know that its values are logits, as those of
-        logistic regression and gradient boosting are and those of support vector machines are not
-        (a single column is the log-odds of the second class). "auto" takes predict_logits if the
-        estimator has it, otherwise predict_proba.
+        logarithm is taken; "decision_function", if its values are logits, as those of logistic
+        regression and gradient boosting are and those of support vector machines are not. "auto"
+        takes predict_logits if the estimator has it, otherwise predict_proba.
     floor : float or str
-        Least probability, for the logarithm. A forest says 0 if no tree votes for a class. If that
-        happens to the label of a held-out row, no set is plausible; "auto" then raises all
-        probabilities to at least 1 / (n + K), for n rows and K classes. If no label contradicts a
-        zero, zeros become the smallest positive number. A number in (0, 1) is used throughout. A
-        class that a model was not fitted to gets 1 / (n + K), or that number, in any case.
+        What smaller probabilities are raised to: a number in (0, 1). "auto": 1 / (n + K), for n
+        rows and K classes, if a held-out label has probability 0, as from a forest without a vote
+        for it; otherwise the smallest positive number. A class that a model was not fitted to gets
+        1 / (n + K), or that number, in any case.
     n_jobs : int, optional
-        How many clones are fitted at the same time: None is one, -1 as many as there are
-        processors. The results are the same.
+        How many clones are fitted at the same time; -1 is one per processor.
 
     Attributes
     ----------
-    estimator_
-        The fitted estimator behind all predictions.
-    decalibrator_
-        The fitted `decal.Decalibrator`.
+    estimator_, decalibrator_
+        The fitted estimator behind all predictions, and the fitted `decal.Decalibrator`.
     classes_ : (K,) array
         Class labels, sorted.
-    method_
-        The method that logits come from.
-    floor_
-        The least probability; only used if `method_` is "predict_proba".
+    method_, floor_
+        Where logits come from and, for "predict_proba", the least probability.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -176,10 +162,7 @@ class CredalClassifier(HeldOutClassifier):
         return probabilities
 
     def predict_credal(self, X: Any, alpha: float | None = None) -> IntervalCredalSet:
-        """The credal sets of n inputs, with the classes' names.
-
-        Their `point` is the softmax of the logits, which need not be `predict_proba`: TabPFN
-        averages the logits of its members for the one and their probabilities for the other.
+        """The credal sets of n inputs; their `point` is the softmax of `predict_logits`.
 
         Parameters
         ----------
@@ -204,8 +187,7 @@ class CredalClassifier(HeldOutClassifier):
             Features.
         rule : str
             "e_admissible", every class that is most probable for some distribution in the set;
-            "maximality" or "interval_dominance", all that no other class beats for sure. For rules
-            that choose a single class, or with utilities, ask predict_credal(X).decide(...).
+            "maximality" or "interval_dominance", all that no other class beats for sure.
         alpha : float, optional
             Level in [0, 1]; by default the one given at construction.
         """
@@ -223,9 +205,8 @@ class CredalClassifier(HeldOutClassifier):
         classes = self.classes_
         objects = classes.dtype.kind == "O"
         if objects and not all(isinstance(name, str) for name in classes):
-            raise ValueError(
-                f"classes must be numbers or texts to be saved: got {classes.tolist()!r:.60}."
-            )
+            fact = f"{classes.tolist()!r:.60}"
+            raise InputError("classes", "be numbers or texts to be saved", fact)
         names = getattr(self, "feature_names_in_", None)
         settings = {
             "alpha": check_alpha(self.alpha),
@@ -240,7 +221,7 @@ class CredalClassifier(HeldOutClassifier):
             "decalibrator": model_files.packed(self.decalibrator_),
             "classes": classes.astype(str) if objects else classes,
         }
-        model_files.write(Path(path), settings, arrays, compressed=False, kind=FORMAT)
+        model_files.write(Path(path), settings, arrays, compressed=False, kind="classifier")
 
     @classmethod
     def load(cls, path: str | Path, estimator: Any) -> Self:
@@ -250,7 +231,7 @@ class CredalClassifier(HeldOutClassifier):
         """
         file = Path(path)
         known = ("decalibrator", "classes")
-        settings, arrays = model_files.read(file, lambda name, _: name in known, kind=FORMAT)
+        settings, arrays = model_files.read(file, lambda name, _: name in known, kind="classifier")
         with model_files.intact(file):
             decalibrator = model_files.unpacked(arrays["decalibrator"], Decalibrator.load)
             classes = arrays["classes"].astype(object) if settings["objects"] else arrays["classes"]
@@ -274,10 +255,9 @@ class CredalClassifier(HeldOutClassifier):
         check_is_fitted(estimator)
         own = classes_of(estimator)
         if not np.isin(own, classes).all():
-            raise ValueError(
-                f"estimator must know the classes of {path}, {classes.tolist()!r:.60}: got one of "
-                f"{own.tolist()!r:.60}. Pass the estimator that it was saved with."
-            )
+            rule = f"know the classes of {path}, {classes.tolist()!r:.60}"
+            remedy = "Pass the estimator that it was saved with."
+            raise InputError("estimator", rule, f"one of {own.tolist()!r:.60}", remedy)
         choose_method(estimator, clf.method_)
         clf.estimator_ = estimator
         return clf
@@ -291,15 +271,15 @@ class CredalClassifier(HeldOutClassifier):
 def _require_intact(
     settings: dict[str, Any], classes: NDArray[Any], decalibrator: Decalibrator
 ) -> None:
-    """ValueError if these cannot be of one fitted classifier."""
+    """InputError if these cannot be of one fitted classifier."""
     check_alpha(settings["alpha"])
     check_choice(settings["method"], "method", METHODS[1:])
     for name in ("floor", "unseen"):
         check_share(settings[name], name, positive=True)
     if not np.array_equal(np.unique(classes), classes):
-        raise ValueError("classes must be sorted, each once")
+        raise InputError("classes", "be sorted, each once")
     if tuple(map(str, classes)) != decalibrator.classes:
-        raise ValueError("classes must be those of the Decalibrator")
+        raise InputError("classes", "be those of the Decalibrator")
     features, names = settings["features"], settings["names"]
     if names is not None and (not isinstance(names, list) or len(names) != features):
-        raise ValueError("names must be one per feature")
+        raise InputError("names", "be one per feature")

@@ -9,35 +9,16 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
-from sklearn import get_config  # type: ignore[import-untyped]
-from sklearn.base import (  # type: ignore[import-untyped]
-    BaseEstimator,
-    ClassifierMixin,
-    MetaEstimatorMixin,
-    clone,
-)
-from sklearn.frozen import FrozenEstimator  # type: ignore[import-untyped]
-from sklearn.model_selection import (  # type: ignore[import-untyped]
-    StratifiedShuffleSplit,
-    check_cv,
-)
-from sklearn.utils import (  # type: ignore[import-untyped]
-    Bunch,
-    assert_all_finite,
-    get_tags,
-    indexable,
-)
-from sklearn.utils.metadata_routing import (  # type: ignore[import-untyped]
-    MetadataRouter,
-    MethodMapping,
-    process_routing,
-)
-from sklearn.utils.metaestimators import _safe_split  # type: ignore[import-untyped]
-from sklearn.utils.multiclass import (  # type: ignore[import-untyped]
-    check_classification_targets,
-)
-from sklearn.utils.parallel import Parallel, delayed  # type: ignore[import-untyped]
-from sklearn.utils.validation import (  # type: ignore[import-untyped]
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import StratifiedShuffleSplit, check_cv
+from sklearn.utils import Bunch, assert_all_finite, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import (
     _check_method_params,
     check_is_fitted,
     column_or_1d,
@@ -47,9 +28,10 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 
 from decal._base.checks import check_choice, check_weights, to_numpy
 from decal._base.data_frames import require_same_order
-from decal._base.inputs import SMALLEST, logits_from_probabilities, read_logits
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal.decalibrator import Decalibrator
+from decal.rows import SMALLEST, Schema, logits_from_probabilities, read_logits
 from decal.shift import LabelShift
 
 Indices = NDArray[np.intp]
@@ -67,13 +49,9 @@ class HeldOut(NamedTuple):
 
 
 class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """What classifiers around an estimator share: its logits on rows that it was not fitted to.
+    """What classifiers around an estimator share: its logits on rows that it was not fitted to."""
 
-    Subclasses say what learns from the logits (`_learner`) and which attribute keeps it
-    (`_learner_name`).
-    """
-
-    _learner_name: ClassVar[str]
+    _learner_name: ClassVar[str]  # the attribute that keeps what learns from the logits
 
     def __init__(
         self, estimator: Any, *, cv: Any, method: str, floor: float | str, n_jobs: int | None
@@ -102,7 +80,7 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         held = self._fit_held_out(X, y, sample_weight, fit_params)
         learner.fit(held.logits, held.labels, sample_weight=held.weights, classes=self.classes_)
         if held.clones and isinstance(learner, Decalibrator):
-            learner._forget_confidences()
+            learner.forget_confidences()
         setattr(self, self._learner_name, learner)
         return self
 
@@ -130,10 +108,8 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
             check_is_fitted(self.estimator)
         classes = np.unique(classes_of(self.estimator) if frozen else y)
         labels = columns_of(y, classes)
-        if frozen:
-            parts = [(self.estimator, X, np.arange(len(y)))]
-        else:
-            parts = self._fit_parts(X, y, routed)
+        whole = [(self.estimator, X, np.arange(len(y)))]
+        parts = whole if frozen else self._fit_parts(X, y, routed)
         model = parts[0][0]
         method = choose_method(model, self.method)
         if len(parts) > 1:
@@ -179,27 +155,22 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         try:
             splits = list(splitter.split(X, y, **routed.splitter.split))
         except ValueError as error:
-            fact = str(error).rstrip(".")
-            raise ValueError(
-                f"cv must suit the {len(y)} rows: got {self.cv!r:.60}, and scikit-learn says: "
-                f"{fact}. Pass another cv=, such as fewer parts, or more rows of every class."
-            ) from error
-        for train, rows in splits:
-            both = np.intersect1d(_row_numbers(train, len(y)), _row_numbers(rows, len(y)))
-            if both.size:
-                raise ValueError(
-                    "cv must hold out rows that the estimator is not fitted to: got row "
-                    f"{both[0]} in both parts of a split, one of {both.size} such rows. Leave "
-                    "them out of the train part."
-                )
+            fact = f"{self.cv!r:.60}, and scikit-learn says: {str(error).rstrip('.')}"
+            remedy = "Pass another cv=, such as fewer parts, or more rows of every class."
+            raise InputError("cv", f"suit the {len(y)} rows", fact, remedy) from error
         times = np.zeros(len(y), dtype=np.intp)
-        for _, rows in splits:
+        for train, rows in splits:
+            # Negative numbers count rows from the end, and a mask has one entry per row.
+            both = np.intersect1d(*(np.arange(len(y))[np.asarray(part)] for part in (train, rows)))
+            if both.size:
+                fact = f"row {both[0]} in both parts of a split, one of {both.size} such rows"
+                rule = "hold out rows that the estimator is not fitted to"
+                raise InputError("cv", rule, fact, "Leave them out of the train part.")
             np.add.at(times, rows, 1)
         if not splits or times.max() != 1:
-            raise ValueError(
-                "cv must hold out some rows, and none more than once: got "
-                f"{times.max()} times for row {times.argmax()}. Take one split, or a partition."
-            )
+            rule = "hold out some rows, and none more than once"
+            fact = f"{times.max()} times for row {times.argmax()}"
+            raise InputError("cv", rule, fact, "Take one split, or a partition.")
         return list(
             Parallel(n_jobs=self.n_jobs)(
                 delayed(_fit_part)(self.estimator, X, y, train, rows, routed.estimator.fit)
@@ -240,7 +211,7 @@ def _logits(model: Any, X: Any, method: str, classes: NDArray[Any], unseen: floa
     if method == "decision_function" and raw.ndim == 1 and len(known) == 2:
         raw = np.column_stack([np.zeros(len(raw)), raw])
     if raw.ndim != 2 or raw.shape[1] != len(known):
-        raise ValueError(
+        raise InputError(
             f"estimator must have a {method} with a column for each of its {len(known)} classes: "
             f"{type(model).__name__} gave shape {raw.shape}. Choose another method=."
         )
@@ -248,7 +219,8 @@ def _logits(model: Any, X: Any, method: str, classes: NDArray[Any], unseen: floa
         scores = logits_from_probabilities(raw, floor=0.0, name=method)
     else:
         remedy = "Set method='predict_proba' if the estimator has that"
-        scores = read_logits(raw, name=method, masked=False, remedy=remedy).astype(np.float64)
+        z = read_logits(raw, Schema(masks=False), name=method, remedy=remedy)
+        scores = z.astype(np.float64)
     if np.array_equal(known, classes):
         return scores
     logits = np.full((len(scores), len(classes)), np.log(unseen))
@@ -267,38 +239,35 @@ def _fit_part(
     return model, X_rows, np.asarray(rows)
 
 
-def _row_numbers(rows: Any, count: int) -> Indices:
-    """Numbers of rows from numbers, of which negative ones count from the end, or from a mask."""
-    found: Indices = np.arange(count)[np.asarray(rows)]
-    return found
-
-
 def _require_one_label(y: Any) -> None:
-    """ValueError if rows have several labels."""
+    """InputError if rows have several labels."""
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1:
-        raise ValueError(
-            f"y must be a vector, one label per row: got shape {shape}. Of one-hot rows take "
-            "y.argmax(axis=1). If a row may have several labels, each is a question of its own: "
-            "decal.MultiLabelDecalibrator takes predictions of all of them at once, and "
-            "sklearn.multioutput.MultiOutputClassifier(CredalClassifier(...)) fits one per column."
+        remedy = (
+            "Of one-hot rows take y.argmax(axis=1). If a row may have several labels, each is a "
+            "question of its own: decal.MultiLabelDecalibrator takes predictions of all of them at "
+            "once, and sklearn.multioutput.MultiOutputClassifier(CredalClassifier(...)) fits one "
+            "per column."
         )
+        raise InputError("y", "be a vector, one label per row", f"shape {shape}", remedy)
 
 
 def choose_method(model: Any, method: str) -> str:
+    """The method of a model that gives logits or probabilities; InputError if it has none."""
     wanted = ("predict_logits", "predict_proba") if method == "auto" else (method,)
     for name in wanted:
         if hasattr(model, name):
             return name
     advice = "Set method='decision_function' if that gives logits." if method == "auto" else ""
-    raise ValueError(
+    raise InputError(
         f"estimator must have {' or '.join(wanted)}: {type(model).__name__} has not. {advice}"
     )
 
 
 def classes_of(model: Any) -> NDArray[Any]:
+    """(K,) the classes of a fitted model."""
     if not hasattr(model, "classes_"):
-        raise ValueError(
+        raise InputError(
             f"estimator must be a classifier with classes_: {type(model).__name__} has none."
         )
     return np.asarray(model.classes_)
@@ -307,28 +276,26 @@ def classes_of(model: Any) -> NDArray[Any]:
 def columns_of(labels: NDArray[Any], classes: NDArray[Any]) -> Indices:
     """The index of each label among the sorted classes."""
     if len(classes) < 2:
-        raise ValueError(f"y must hold two classes or more: got one class, {classes.tolist()}.")
+        raise InputError("y", "hold two classes or more", f"one class, {classes.tolist()}")
     known = np.isin(labels, classes)
     if not known.all():
-        raise ValueError(
-            f"y must hold classes that the frozen estimator knows, {classes.tolist()}: "
-            f"got {labels[~known].tolist()[0]!r} at index {int(known.argmin())}."
-        )
+        fact = f"{labels[~known].tolist()[0]!r} at index {int(known.argmin())}"
+        rule = f"hold classes that the frozen estimator knows, {classes.tolist()}"
+        raise InputError("y", rule, fact)
     return np.searchsorted(classes, labels)
 
 
 def _splitter(cv: Any, y: NDArray[Any]) -> Any:
+    """What splits rows, from what `cv` may be."""
     if isinstance(cv, str):
-        advice = (
-            "Put the fitted estimator into sklearn.frozen.FrozenEstimator, and call fit with rows "
-            "that it has not seen."
-            if cv == "prefit"
-            else "Pass a number, a share of rows, a splitter or pairs of row numbers."
-        )
-        raise ValueError(f"cv must not be text: got {cv!r}. {advice}")
+        remedy = "Pass a number, a share of rows, a splitter or pairs of row numbers."
+        if cv == "prefit":
+            fitted = "Put the fitted estimator into sklearn.frozen.FrozenEstimator"
+            remedy = f"{fitted}, and call fit with rows that it has not seen."
+        raise InputError("cv", "not be text", f"{cv!r}", remedy)
     if isinstance(cv, Real) and not isinstance(cv, Integral):
         if not 0 < float(cv) < 1:
-            raise ValueError(f"cv must lie between 0 and 1 as a share of rows: got {cv}.")
+            raise InputError("cv", "lie between 0 and 1 as a share of rows", f"{cv}")
         # The same rows are held out every time.
         return StratifiedShuffleSplit(1, test_size=float(cv), random_state=0)
     return check_cv(cv, y, classifier=True)
@@ -338,5 +305,5 @@ def _check_floor(floor: Any) -> float | None:
     if isinstance(floor, str) and floor == "auto":
         return None
     if isinstance(floor, bool) or not isinstance(floor, Real) or not 0 < float(floor) < 1:
-        raise ValueError(f"floor must be 'auto' or a number between 0 and 1: got {floor!r}.")
+        raise InputError("floor", "be 'auto' or a number between 0 and 1", f"{floor!r}")
     return float(floor)

@@ -1,7 +1,4 @@
-"""ShiftAdaptedClassifier: an estimator whose predictions follow the class frequencies of new data.
-
-All the mathematics is in `decal.LabelShift`.
-"""
+"""ShiftAdaptedClassifier: `decal.LabelShift` around an estimator."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted
 
 from decal._base.checks import check_choice
 from decal._base.data_frames import index_of, require_same_order
@@ -22,10 +19,10 @@ from decal.sklearn._held_out import HeldOutClassifier
 class ShiftAdaptedClassifier(HeldOutClassifier):
     """A classifier that adapts to other class frequencies, from inputs without labels.
 
-    `fit` calibrates the estimator's logits on rows it was not fitted to, and knows how frequent the
-    classes were. `observe` takes unlabelled inputs from where the classifier is to be used. From
-    then on `predict` and `predict_proba` are adapted to the most likely frequencies there, and
-    `predict_credal` gives the interval of every probability. See `decal.LabelShift`.
+    `fit` calibrates the estimator's logits on rows it was not fitted to. `observe` takes unlabelled
+    inputs from where the classifier is to be used. From then on `predict` and `predict_proba` are
+    adapted to the most likely frequencies there, and `predict_credal` gives the interval of every
+    probability. `fit` forgets what was observed, and so does `clone`.
 
     Parameters
     ----------
@@ -45,11 +42,6 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
         How frequent the classes are among the inputs observed, with intervals.
     estimator_, classes_, method_, floor_, n_features_in_, feature_names_in_
         As in `CredalClassifier`.
-
-    Notes
-    -----
-    Before anything is observed, predictions are those of the calibrated model. `fit` forgets what
-    was observed, and so does `clone`.
 
     Examples
     --------
@@ -136,7 +128,7 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
         Before anything is observed, those of the calibrated model.
         """
         logits = self.predict_logits(X)
-        return self.shift_._point_checked(logits)
+        return self.shift_.fitted.point(logits)
 
     def predict_credal(self, X: Any, frequencies: Any = None) -> IntervalCredalSet:
         """The credal sets of n inputs, with the classes' names.
@@ -159,12 +151,10 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
 
         Parameters
         ----------
-        X : (n, d) array
-            Features.
+        X, frequencies
+            As for `predict_credal`.
         rule : str
             As for `CredalClassifier.predict_set`.
-        frequencies
-            As for `predict_credal`.
         """
         check_choice(rule, "rule", SET_RULES)
         return np.asarray(self.predict_credal(X, frequencies).decide(rule))

@@ -116,7 +116,7 @@ def _from_openml(number: int, target: str | None) -> TableSet:
     message = "Tables of OpenML need scikit-learn and pandas: pip install 'decal[sklearn,pandas]'"
     with needs("pandas", "sklearn", message=message):
         import pandas as pd
-        from sklearn.datasets import fetch_openml  # type: ignore[import-untyped]
+        from sklearn.datasets import fetch_openml
     try:
         with warnings.catch_warnings():
             # They warn of broken connections, which the error below explains.

@@ -134,8 +134,8 @@ def _difference(credal: decal.credal.CredalSet) -> Array:
 def trained(seed: int) -> Trained:
     """Train twenty networks on one split, each from its own random state."""
     try:
-        from sklearn.datasets import load_digits  # type: ignore[import-untyped]
-        from sklearn.neural_network import MLPClassifier  # type: ignore[import-untyped]
+        from sklearn.datasets import load_digits
+        from sklearn.neural_network import MLPClassifier
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
     except ModuleNotFoundError as error:
         raise ImportError(

@@ -113,7 +113,7 @@ def experiment(request: Request) -> Experiment:
 
 def semi_synthetic(table: TableSet, model: TableModel, seed: int) -> LogitSplit:
     """Logits of a model that learnt labels drawn from a forest, and the forest as the truth."""
-    from sklearn.model_selection import train_test_split  # type: ignore[import-untyped]
+    from sklearn.model_selection import train_test_split
 
     X, K, rng = model.encode(table), len(table.classes), np.random.default_rng(seed)
     # The split and the forest are those of the published seed; the labels cannot be, since the

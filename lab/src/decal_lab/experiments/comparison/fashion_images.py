@@ -162,7 +162,7 @@ def _truth(
     digest = Fingerprints().digest((images, labels, others))
     path = path.with_name(f"{path.stem}-{digest}{path.suffix}")
     if not path.exists():
-        from sklearn.ensemble import RandomForestClassifier  # type: ignore[import-untyped]
+        from sklearn.ensemble import RandomForestClassifier
 
         forest = RandomForestClassifier(TREES, random_state=seed)
         forest.fit(images.reshape(len(images), -1), labels)

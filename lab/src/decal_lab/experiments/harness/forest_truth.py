@@ -32,7 +32,7 @@ def forest(
         Seed of the forest.
     """
     try:
-        from sklearn.ensemble import RandomForestClassifier  # type: ignore[import-untyped]
+        from sklearn.ensemble import RandomForestClassifier
     except ModuleNotFoundError as error:
         raise ImportError(
             "a forest as the truth needs scikit-learn: pip install 'decal[sklearn]'",

@@ -119,7 +119,7 @@ def find_labelled(folder: Path) -> tuple[dict[str, LabelledData], list[str]]:
         found[file.stem] = LabelledData("FER", file, partial(_halves, file), drawn=True)
     if found:
         try:
-            import sklearn  # type: ignore[import-untyped]  # noqa: F401
+            import sklearn  # noqa: F401
         except ModuleNotFoundError:
             absent.append("scikit-learn (digits)")
         else:
@@ -151,9 +151,9 @@ def _halves(path: Path, seed: int) -> LabelledSplit:
 
 def _digits(seed: int) -> LabelledSplit:
     """A third of the familiar digits to learn, a third to fit on, a third to judge by."""
-    from sklearn.datasets import load_digits  # type: ignore[import-untyped]
-    from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
-    from sklearn.neural_network import MLPClassifier  # type: ignore[import-untyped]
+    from sklearn.datasets import load_digits
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.neural_network import MLPClassifier
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     X, y = load_digits(return_X_y=True)

@@ -136,7 +136,7 @@ def table_of(folder: Path, name: str) -> tuple[Array, NDArray[np.intp]] | None:
     if name in TABLES:
         table = load(folder, TABLES[name])
         return None if table is None else (standardised(table), table.labels)
-    from sklearn import datasets  # type: ignore[import-untyped]
+    from sklearn import datasets
 
     loader = getattr(datasets, f"load_{name.replace(' ', '_')}")
     X, y = loader(return_X_y=True)
@@ -155,7 +155,7 @@ def table_members(X: Array, y: NDArray[np.intp], seed: int) -> dict[str, Members
     dict of str to Members
         By what there is to fit on: rows held out of training, and the training rows themselves.
     """
-    from sklearn.neural_network import MLPClassifier  # type: ignore[import-untyped]
+    from sklearn.neural_network import MLPClassifier
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     K, rng = int(y.max()) + 1, np.random.default_rng(seed)

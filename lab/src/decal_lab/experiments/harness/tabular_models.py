@@ -94,7 +94,7 @@ def standardised(table: TableSet) -> Array:
 def logistic() -> TableModel:
     """Multinomial logistic regression: the stand-in for TabPFN."""
     try:
-        from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+        from sklearn.linear_model import LogisticRegression
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
     except ModuleNotFoundError as error:
         raise ImportError(

@@ -1,4 +1,7 @@
-"""The look of figures: colours that follow the background, sizes that follow the font, legends."""
+"""The look of figures: colours that follow the background, sizes that follow the font, legends.
+
+`Ink` and `ink_on` are for figures of your own that match those of `decal.plot`.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,8 @@ from numpy.typing import NDArray
 from decal._base.numerics import Array
 from decal.plot._fonts import ADVANCE, drawable, literal, text_width, unit
 
+__all__ = ["Ink", "ink_on", "probability_axis"]
+
 BLUE, SKY, GREEN, PURPLE = "#0072B2", "#56B4E9", "#009E73", "#CC79A7"
 ORANGE, YELLOW, VERMILLION = "#E69F00", "#F0E442", "#D55E00"
 """The palette of Okabe and Ito (2008), whose colours colour-blind readers can tell apart."""
@@ -34,17 +39,7 @@ EIGHT_ON_LIGHT = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, "#000000", "#5E3
 EIGHT_ON_DARK = (SKY, ORANGE, GREEN, PURPLE, YELLOW, VERMILLION, "#FFFFFF", "#8A63FF")
 """Colours of lines and marks of up to eight methods, where there is no truth to show."""
 
-TINT = 0.5
-"""Share of its colour that an interval keeps, so that marks stand out on it."""
-
-LIGHT_TINTS, DARK_TINTS = (62.0, 87.0), (34.0, 56.0)
-"""Lightness of the intervals of several models, from the darkest to the lightest (CIE L*)."""
-
 DASHED, DOTTED = (0, (4, 3)), (0, (1, 2))
-"""Styles of lines."""
-
-SAMPLE = 3.0
-"""Width of a legend's sample with its margins, in font sizes."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +67,8 @@ class Ink:
     models: tuple[str, ...]
     dark: bool
 
-    def tint(self, colour: str, share: float = TINT) -> str:
-        """A colour mixed into the background, opaque."""
+    def tint(self, colour: str, share: float = 0.5) -> str:
+        """A colour mixed into the background, opaque, so that marks stand out on it."""
         return mix(self.face, colour, share)
 
     def tints(self, colours: Sequence[str]) -> list[str]:
@@ -81,7 +76,8 @@ class Ink:
         if len(colours) == 1:
             return [self.tint(colours[0])]
         order = sorted(range(len(colours)), key=lambda m: lightness(colours[m]))
-        wanted = np.linspace(*(DARK_TINTS if self.dark else LIGHT_TINTS), len(colours))
+        span = (34.0, 56.0) if self.dark else (62.0, 87.0)  # L*, from the darkest
+        wanted = np.linspace(*span, len(colours))
         found = dict(zip(order, wanted, strict=True))
         return [self._of_lightness(colour, found[m]) for m, colour in enumerate(colours)]
 
@@ -174,11 +170,8 @@ def lightness(colour: Any) -> float:
 
 def mix(one: str, other: str, share: float) -> str:
     """A colour between the two: `share` of the other."""
-    (r, g, b), (other_r, other_g, other_b) = to_rgb(one), to_rgb(other)
-    keep = 1 - share
-    return to_hex(
-        (keep * r + share * other_r, keep * g + share * other_g, keep * b + share * other_b)
-    )
+    r, g, b = ((1 - share) * x + share * y for x, y in zip(to_rgb(one), to_rgb(other), strict=True))
+    return to_hex((r, g, b))
 
 
 def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
@@ -204,10 +197,10 @@ def frame(ax: Axes, *, grid: bool = False) -> Ink:
     return inside
 
 
-def probability_axis(axis: Axis) -> None:
+def probability_axis(*axes: Axis) -> None:
     """Five ticks from 0 to 1, without needless zeros."""
-    ticks = (0, 0.25, 0.5, 0.75, 1)
-    axis.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
+    for axis in axes:
+        axis.set_ticks((0, 0.25, 0.5, 0.75, 1), labels=("0", "0.25", "0.5", "0.75", "1"))
 
 
 def horizontal_bars(
@@ -218,6 +211,13 @@ def horizontal_bars(
         y, upper - lower, left=lower, height=height, color=colour, edgecolor=colour,
         linewidth=0.7 * unit(),
     )  # fmt: skip
+
+
+def write_title(
+    ax: Axes, text: str, families: Sequence[str], size: str = "small", **where: Any
+) -> None:
+    """Write a name above the axes."""
+    ax.set_title(text, fontsize=size, color=inks(ax)[1].text, **where, **literal(families))
 
 
 def name_lines(ax: Axes, names: Sequence[str], families: Sequence[str]) -> None:
@@ -259,7 +259,8 @@ def legend_below(
     )
     box = ax.get_window_extent()
     room = box.width * 72 / ax.figure.dpi + 2.5 * size
-    widths = [(ADVANCE * text_width(name) + SAMPLE) * small for name in names]
+    # A sample and its margins are three sizes wide.
+    widths = [(ADVANCE * text_width(name) + 3) * small for name in names]
     columns = len(names) if sum(widths) < room else max(1, int(room // max(widths)))
     shift = ScaledTranslation(0, -drop * size / 72, ax.figure.dpi_scale_trans)
     made = ax.legend(
