@@ -54,7 +54,7 @@ def likelihood_curves(
         found = model.steps(direction.name, np.exp(-budgets))
         ends = np.stack([found.lower, found.upper])
         arrays[f"curve/{direction.name}"] = ends.reshape(2, len(budgets), -1)
-        evidence = model._known.evidence[which]
+        evidence = model.fitted.evidence[which]
         if isinstance(evidence, MarginSummary):
             arrays["curve/top"] = _top(model, evidence, ends[:, 0])
     return header, {name: array.astype(np.float32) for name, array in arrays.items()}
