@@ -47,7 +47,7 @@ class OfflinePage:
     def compressed(self) -> bytes:
         """The payload as the page holds it; the same numbers give the same bytes."""
         data = self.payload.to_bytes()
-        level = 6 if len(data) <= 64 << 20 else 2  # well takes longer than it saves
+        level = 6 if len(data) <= 64 << 20 else 2  # more takes longer than it saves
         return gzip.compress(data, compresslevel=level, mtime=0)
 
     def html(self) -> str:
