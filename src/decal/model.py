@@ -461,6 +461,8 @@ def read_inputs(
     require_takes_logits(model)
     if labels is not None:
         require_classes(model)
+    if isinstance(logits, Rows):
+        return logits
     require_same_order(**{name: logits}, labels=labels, **beside)
     if isinstance(model, Model):
         return model.read(logits, labels, empty=False)

@@ -213,7 +213,7 @@ class Rows:
         ----------
         logits : (n, K) array or data frame
             What the schema says: logits or probabilities. What stands for logits, such as
-            `decal.TopLogits`, is taken as it is.
+            `decal.TopLogits`, is taken as it is, and so are Rows.
         labels : array, optional
             Numbers or names of classes, or answers; of a data frame, also the name of a column.
         sample_weight : (n,) array, optional
@@ -231,6 +231,8 @@ class Rows:
             Whether labels are those of all the data: then columns that none of them names get a
             warning.
         """
+        if isinstance(logits, cls):
+            return logits
         labelled = labels is not None
         names = schema.classes if classes is None else tuple(str(name) for name in classes)
         require_same_order(logits=logits, labels=labels, sample_weight=sample_weight)

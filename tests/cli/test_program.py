@@ -148,7 +148,7 @@ def test_an_interrupt_is_tidy(model, monkeypatch):
     def interrupted(*_arguments, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(decal.Decalibrator, "_predict_checked", interrupted)
+    monkeypatch.setattr(decal.Decalibrator, "predict_rows", interrupted)
     before = sorted(os.listdir())
     result = run("predict", model, "logits.csv", "-o", "out.csv")
     assert result.exit_code == 130

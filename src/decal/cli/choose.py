@@ -127,7 +127,7 @@ def choose(
         **reading.meaning(fitted),
     )
     layout = Layout(len(fitted.class_weights), fitted.classes)
-    data, _ = all_rows(folder, layout)
+    data = all_rows(folder, layout)
     with progress_bar("Choosing"):
         choice = decal.choose(
             fitted._taking_logits(),

@@ -122,7 +122,7 @@ def decide(
         nullcontext() if out is None else column_writer(out) as append,
     ):
         for chunk in chunks:
-            credal = fitted._predict_checked(chunk.logits, level).with_index(chunk.ids)
+            credal = fitted.predict_rows(chunk, alpha=level)
             mask = _mask(credal.decide(rule, utility=table, optimism=optimism), len(actions))
             if append is not None:
                 append(_lines(credal, mask, actions, table, rows))

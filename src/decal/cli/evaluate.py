@@ -21,8 +21,8 @@ from decal.cli.terminal import output, say
 from decal.credal import SET_RULES
 from decal.io.folders import Layout, open_folder
 from decal.io.formats import TABLES
-from decal.io.row_files import Chunk
 from decal.io.writers import check_output, write_columns
+from decal.rows import Rows
 
 PAPER_ALPHAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0)
 """The levels of the paper's tables of coverage and efficiency."""
@@ -166,13 +166,13 @@ class _Scores:
     point: PointScores = field(default_factory=PointScores)
     sums: dict[str, Any] = field(default_factory=dict)
 
-    def add(self, chunk: Chunk) -> None:
+    def add(self, chunk: Rows) -> None:
         """Count the rows of one more chunk."""
         n = len(chunk)
         self.rows += n
         self.with_truth += n * (chunk.truth is not None)
         for a, alpha in enumerate(self.alphas):
-            credal = self.model._predict_checked(chunk.logits, alpha)
+            credal = self.model.predict_rows(chunk, alpha=alpha)
             self._add("efficiency", n * decal.metrics.efficiency(credal), a)
             if chunk.truth is not None:
                 self._add("coverage", n * decal.metrics.coverage(credal, chunk.truth), a)

@@ -13,16 +13,15 @@ from rich.text import Text
 
 import decal
 from decal._base.checks import DEFAULT_ALPHA, check_alpha
-from decal._base.confidences import Confidences
 from decal._base.errors import Words, listing
 from decal.cli import options
 from decal.cli.run import Predictions, all_rows, check_intervals, list_skipped, watched
 from decal.cli.terminal import output, say
-from decal.credal import warn_of_width
 from decal.io.checkpoints import EVERY, FitCheckpoint, learn
 from decal.io.folders import Folder, Layout, open_folder
 from decal.io.row_files import labels_are_names, unlabelled_refusal
 from decal.io.writers import check_output
+from decal.model import NewInputs
 
 CLASSES_SHOWN = 20
 """Classes listed after fitting."""
@@ -147,11 +146,10 @@ def fit(
             checkpoint.remove()
         faults: dict[str, Words] = {}
         if reference != "model":
-            data, names = all_rows(folder)
-            assert data.labels is not None
-            counts = np.bincount(data.labels, data.weights, minlength=data.logits.shape[1])
-            warning = _about_labels(counts, names, folder, faults)
-            fitted._fit_checked(data.logits, data.labels, data.weights, names)
+            data = all_rows(folder)
+            counts = np.bincount(data.labels, data.weights, minlength=data.shape[1])
+            warning = _about_labels(counts, data.classes, folder, faults)
+            fitted.fit_rows(data)
         else:
             with watched("Fitting") as monitor:
                 faults = learn(
@@ -211,21 +209,14 @@ def predict(
     )
     layout = Layout(len(fitted.class_weights), fitted.classes)
     run = Predictions(
-        lambda z: fitted._predict_checked(z, level), layout, folder, f" at alpha {level:g}"
+        lambda rows: fitted.predict_rows(rows, alpha=level), layout, folder, f" at alpha {level:g}"
     )
     if logits.is_dir():
         digest = hashlib.sha256(model.read_bytes()).hexdigest()
         origin = {"model": digest, "alpha": level}
         run.to_folder(out, origin, overwrite=force, skip_bad=skip_bad)
         return
-    seen: list[Confidences] = []
-
-    def warn(width: float) -> None:
-        fitted._warn_if_unlike(sum(seen[1:], seen[0]))
-        if level > 0:
-            warn_of_width(width, level, fitted._said)
-
-    run.to_file(out, format_, lambda chunk: seen.append(Confidences.of(chunk.logits)), warn)
+    run.to_file(out, format_, NewInputs(fitted, level))
 
 
 def _directions(names: str, mix: float) -> list[str | decal.Direction]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,9 @@ from decal.io.checkpoints import Monitor, Stopped
 from decal.io.folders import Folder, Layout
 from decal.io.predictions import Predict, predict_files
 from decal.io.progress import ProgressBar
-from decal.io.row_files import Chunk
 from decal.io.writers import check_output, credal_writer
+from decal.model import NewInputs
+from decal.rows import Rows
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Ctrl-C, and what the scheduler of a cluster sends before it ends a process."""
@@ -81,13 +82,13 @@ def watched(title: str) -> Iterator[StoppableProgress]:
 
 
 @contextmanager
-def rows_of(folder: Folder, layout: Layout, title: str) -> Iterator[Iterator[Chunk]]:
+def rows_of(folder: Folder, layout: Layout, title: str) -> Iterator[Iterator[Rows]]:
     """The chunks of the only file of a folder, with a bar on the terminal."""
     part = folder.parts[0]
     with part.reading(*folder.companions):
         source = folder.open(part, layout)
 
-    def chunks() -> Iterator[Chunk]:
+    def chunks() -> Iterator[Rows]:
         with progress_bar(title, source.rows) as bar:
             for chunk in part.chunks(source):
                 yield chunk
@@ -97,17 +98,17 @@ def rows_of(folder: Folder, layout: Layout, title: str) -> Iterator[Iterator[Chu
         yield chunks()
 
 
-def all_rows(folder: Folder, layout: Layout | None = None) -> tuple[Chunk, tuple[str, ...] | None]:
-    """All rows of the only file of a folder, in memory, and the names of the classes."""
+def all_rows(folder: Folder, layout: Layout | None = None) -> Rows:
+    """All rows of the only file of a folder, in memory."""
     part = folder.parts[0]
     with part.reading(*folder.companions), folder.open(part, layout) as source:
-        return source.all(), source.classes
+        return source.all()
 
 
 # All files
 
 
-def chunks_of_all(folder: Folder, layout: Layout, title: str) -> Iterator[Chunk]:
+def chunks_of_all(folder: Folder, layout: Layout, title: str) -> Iterator[Rows]:
     """The chunks of all files, with a bar on the terminal; InputError if one is bad."""
     survey = folder.survey(folder.parts, layout)
     for fault in survey.faults.values():
@@ -156,22 +157,23 @@ class Predictions:
         self,
         out: Path,
         file_format: str | None,
-        look: Callable[[Chunk], object] = id,
-        warn: Callable[[float], object] = id,
+        noticed: NewInputs | None = None,
     ) -> None:
-        """Write a file of intervals; `look` sees every chunk, and `warn` their mean width."""
+        """Write a file of intervals; what is noticed of the inputs is told at the end."""
         rows, width = 0, 0.0
         with (
             rows_of(self.folder, self.layout, "Predicting") as chunks,
             credal_writer(out, file_format=file_format) as append,
         ):
             for chunk in chunks:
-                credal = self.predict(chunk.logits)
-                append(credal.with_index(chunk.ids))
+                credal = self.predict(chunk)
+                append(credal)
                 rows += len(credal)
                 width += len(credal) * (1 - metrics.efficiency(credal))
-                look(chunk)
-        warn(width / rows)
+                if noticed is not None:
+                    noticed.add(chunk, credal)
+        if noticed is not None:
+            noticed.warn()
         say(
             f"Wrote {out}: {rows:,} inputs{self.level}, mean width {width / rows:.3f}",
             style="green",

@@ -17,8 +17,8 @@ from decal.cli.run import all_rows, rows_of
 from decal.cli.terminal import output, progress_bar, say
 from decal.io.folders import Folder, Layout, open_folder
 from decal.io.formats import TABLES
-from decal.io.row_files import Chunk
 from decal.io.writers import check_output, column_writer
+from decal.rows import Rows
 
 TRIAGE_EXAMPLES = """[bold]Examples[/]
 
@@ -130,9 +130,7 @@ def triage(
     if any(value is not None for value in wish.values()):
         reads = _meaning(bool(reading.probabilities), FLOOR, floor)
         named = reading.places("labels", named=False)
-        data, names = all_rows(
-            open_folder(labelled, labels=labels, needed=("labels",), **named, **reads)
-        )
+        data = all_rows(open_folder(labelled, labels=labels, needed=("labels",), **named, **reads))
         with progress_bar("Choosing"):
             chosen = choose_rows(
                 data.logits,
@@ -140,7 +138,7 @@ def triage(
                 **wish,
                 confidence=confidence or None,
                 score=score,
-                classes=names,
+                classes=data.classes,
                 seed=seed,
             )
     else:
@@ -197,7 +195,7 @@ def _write(out: Path, chosen: Triage, folder: Folder) -> tuple[int, int]:
     layout = Layout(chosen._classes, chosen._names)
     with rows_of(folder, layout, "Handing over") as chunks, column_writer(out) as append:
         by_batch = math.isnan(chosen.threshold)  # then all rows together decide
-        for chunk in [all_rows(folder, layout)[0]] if by_batch else chunks:
+        for chunk in [all_rows(folder, layout)] if by_batch else chunks:
             lines = _lines(chosen, chunk, names, rows)
             append(lines)
             handed += int(lines["hand_over"].sum())
@@ -206,7 +204,7 @@ def _write(out: Path, chosen: Triage, folder: Folder) -> tuple[int, int]:
 
 
 def _lines(
-    chosen: Triage, chunk: Chunk, names: NDArray[np.str_], first_row: int
+    chosen: Triage, chunk: Rows, names: NDArray[np.str_], first_row: int
 ) -> dict[str, NDArray[Any]]:
     ids = {name: values.astype(str) for name, values in (chunk.ids or {}).items()}
     return {

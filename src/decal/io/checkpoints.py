@@ -115,7 +115,7 @@ class FitProgress:
         """Add the evidence of the current file to that of the others."""
         assert self.current is not None
         if self.partial is not None:
-            self.evidence = (self.evidence or model._unfitted()).merge(self.partial)
+            self.evidence = (self.evidence or model.unfitted()).merge(self.partial)
         self.done.append(self.current)
         self.abandon()
 
@@ -276,7 +276,7 @@ def learn(
         What is wrong with the files left out, by name. A later call with the same checkpoint, after
         their repair, adds them.
     """
-    model._require_mergeable()
+    model.require_mergeable()
     monitor = monitor or Monitor()
     settings = folder.settings | {"directions": [[d.name, d.settings()] for d in model.directions]}
     settings = json.loads(json.dumps(settings))
@@ -324,9 +324,8 @@ def _learn_part(
     current = state.begin(part)
     for chunk in part.chunks(source, CHUNK_ELEMENTS, current["rows"]):
         if chunk.weights is None or chunk.weights.any():
-            state.partial = state.partial or model._unfitted()
-            learnt = model._learn_checked(chunk.logits, chunk.labels, chunk.weights, source.classes)
-            state.partial._add(learnt)
+            state.partial = state.partial or model.unfitted()
+            state.partial.add(model.learn(chunk))
         current["rows"] += len(chunk)
         monitor.advance(len(chunk))
         if monitor.stopping():

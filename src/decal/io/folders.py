@@ -20,7 +20,8 @@ from urllib.parse import unquote
 
 from decal._base.errors import InputError, Words, listing
 from decal.io.formats import READABLE, either
-from decal.io.row_files import Chunk, LogitSource, lists_of_nothing, open_source
+from decal.io.row_files import LogitSource, lists_of_nothing, open_source
+from decal.rows import Rows
 
 CHECKPOINT_ENDING = ".checkpoint"
 """How the names of folders end that keep an unfinished fit."""
@@ -99,7 +100,7 @@ class Part:
                 words = f"{self.path} must be readable: got ", words
             raise UnreadableError(words) from error
 
-    def chunks(self, source: LogitSource, *arguments: int) -> Iterator[Chunk]:
+    def chunks(self, source: LogitSource, *arguments: int) -> Iterator[Rows]:
         """`source.chunks`, a source that reads this file; UnreadableError if that fails.
 
         Only reading is guarded, not what the caller does with a chunk.

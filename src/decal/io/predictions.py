@@ -22,9 +22,10 @@ from decal.io.formats import arrow
 from decal.io.row_files import LogitSource
 from decal.io.whole_files import only_writer, replacing, sweep
 from decal.io.writers import list_writer
+from decal.rows import Rows
 
-Predict = Callable[[Any], IntervalCredalSet]
-"""From logits (n, K), checked, to the credal sets of n inputs."""
+Predict = Callable[[Rows], IntervalCredalSet]
+"""From rows to their credal sets."""
 
 MANIFEST = "_SUCCESS.json"
 """The file whose presence tells that a folder of predictions is complete."""
@@ -50,7 +51,7 @@ def predict_files(
     Parameters
     ----------
     predict : callable
-        From checked logits (n, K) to credal sets.
+        From rows to their credal sets.
     layout : Layout
         The classes of the model.
     origin : mapping
@@ -119,12 +120,12 @@ def _predict_part(
         for chunk in part.chunks(source):
             if monitor.stopping():
                 raise Stopped(str(run))
-            append(predict(chunk.logits).with_index(chunk.ids))
+            append(predict(chunk))
             rows += len(chunk)
             monitor.advance(len(chunk))
         if not rows:  # the columns alone
             nameless = {name: np.empty(0, dtype=str) for name in source.ids}
-            append(predict(np.empty((0, layout.width))).with_index(nameless or None))
+            append(predict(Rows(np.empty((0, layout.width)), ids=nameless or None)))
         part.require_unchanged()
     return rows
 

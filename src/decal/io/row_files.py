@@ -29,13 +29,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decal._base.checks import check_probabilities, check_weights, label_numbers
-from decal._base.data_frames import INDEX, Index, check_index, row_numbers
+from decal._base.data_frames import INDEX, check_index, row_numbers
 from decal._base.errors import InputError, is_whole_number, listing, require_all
-from decal._base.inputs import check_floor, read_logits, require_possible_labels
-from decal._base.numerics import Array, Logits
+from decal._base.numerics import Logits
 from decal.io.formats import (
     CHUNK_ELEMENTS,
     Block,
@@ -47,6 +45,7 @@ from decal.io.formats import (
     open_lists,
     open_table,
 )
+from decal.rows import Rows, Schema, check_floor, read_logits, require_possible
 
 USUAL_KEYS = {
     "logits": ("logits",),
@@ -61,20 +60,6 @@ ALL = "*"
 """The choice of all columns, whatever they look like."""
 
 REMEDY = "Add --probabilities if they are, or export the logits that they were made from"
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Consecutive rows of a source. What was not asked for, or is not in the files, is None."""
-
-    logits: Logits
-    labels: NDArray[np.intp] | None
-    weights: Array | None
-    truth: Array | None
-    ids: Index | None = None
-
-    def __len__(self) -> int:
-        return len(self.logits)
 
 
 @dataclass(frozen=True)
@@ -115,7 +100,7 @@ class LogitSource:
         streams = (self.logits, self.labels, self.weights, self.truth)
         return next((s.rows for s in streams if s is not None and s.rows is not None), None)
 
-    def chunks(self, elements: int = CHUNK_ELEMENTS, start: int = 0) -> Iterator[Chunk]:
+    def chunks(self, elements: int = CHUNK_ELEMENTS, start: int = 0) -> Iterator[Rows]:
         """All rows from `start` on, in order, about `elements` logits at a time, checked.
 
         Errors name the file, the row and the column of the first number that cannot be.
@@ -133,26 +118,17 @@ class LogitSource:
             for stream, block in zip(streams, blocks, strict=True):
                 if len(block) != len(blocks[0]):
                     raise _different_lengths(self.logits, stream)
-            yield self._checked(start, blocks[0], dict(zip(others, blocks[1:], strict=True)))
+            yield self._rows(start, blocks[0], dict(zip(others, blocks[1:], strict=True)))
             start += len(blocks[0])
         if start == 0 and not self.may_be_empty:
             raise _no_rows(self.logits)
 
-    def all(self) -> Chunk:
-        """All rows in one chunk, in memory."""
-        parts = list(self.chunks())
+    def all(self) -> Rows:
+        """All rows, in memory."""
+        return Rows.join(list(self.chunks()))
 
-        def joined(name: str) -> Any:
-            arrays = [getattr(part, name) for part in parts]
-            return None if arrays[0] is None else np.concatenate(arrays)
-
-        ids = parts[0].ids
-        if ids is not None:
-            ids = {k: np.concatenate([part.ids[k] for part in parts if part.ids]) for k in ids}
-        return Chunk(joined("logits"), joined("labels"), joined("weights"), joined("truth"), ids)
-
-    def _checked(self, start: int, logits: Block, others: Mapping[Any, Block]) -> Chunk:
-        """The chunk that begins at row `start`."""
+    def _rows(self, start: int, logits: Block, others: Mapping[Any, Block]) -> Rows:
+        """The rows that begin at `start`, after every check."""
         labels = weights = truth = None
         if self.labels is not None:
             labels = label_numbers(
@@ -176,31 +152,22 @@ class LogitSource:
                 place=self.truth.place(start),
                 advice="Divide counts by their sum.",
             )
-        z = self._logits(start, logits)
-        if self.labels is not None and labels is not None:
-            require_possible_labels(
-                z,
-                labels,
-                self.labels.place(start),
-                probabilities=self.probabilities,
-                floor=self.floor,
-            )
         ids = {name: others[(name,)] for name in self.ids}
-        return Chunk(z, labels, weights, truth, check_index(ids, len(z), "id") if ids else None)
+        index = check_index(ids, len(logits), "id") if ids else None
+        schema = Schema(None, self.classes, self.probabilities, self.floor)
+        rows = Rows(
+            self._logits(start, logits, schema), labels, weights, self.classes, index, truth
+        )
+        if self.labels is not None:
+            require_possible(rows, schema, self.labels.place(start))
+        return rows
 
-    def _logits(self, start: int, block: Block) -> Logits:
+    def _logits(self, start: int, block: Block, schema: Schema) -> Logits:
         name, place = self.logits.name, self.logits.place(start)
         if self.probabilities:
             advice = "Repair or leave out such rows first."
             require_all(~np.isnan(block), block, name, "be numbers", place=place, advice=advice)
-        return read_logits(
-            block,
-            probabilities=self.probabilities,
-            floor=self.floor,
-            name=name,
-            place=place,
-            remedy=REMEDY,
-        )
+        return read_logits(block, schema, name=name, place=place, remedy=REMEDY)
 
 
 def _regrouped(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
