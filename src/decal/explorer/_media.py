@@ -23,6 +23,10 @@ PER_SHEET = SHEET_COLUMNS**2
 """Thumbnails on one sheet: few enough that a browser decodes it at once."""
 
 
+LOSSLESS_BYTES = 8 << 20
+"""Pictures that need more than this without loss are compressed with a loss that is hard to see."""
+
+
 @dataclass(frozen=True)
 class Sheets:
     """Thumbnails, many to an image file: a browser opens one file rather than hundreds."""
@@ -58,10 +62,10 @@ class Media:
         return size // len(rows)
 
     def lossless(self, count: int) -> bool:
-        """Whether so many pictures take at most 8 MB without loss, judged by a few of them."""
+        """Whether so many pictures are kept without loss, judged by a few of them."""
         rows = _some_of(count)
         files = self._encoded(rows, lossless=True).files
-        return sum(map(len, files)) * count <= (8 << 20) * len(rows)
+        return sum(map(len, files)) * count <= LOSSLESS_BYTES * len(rows)
 
     def sheets(self, rows: Any) -> Sheets | None:
         """The thumbnails of the given inputs."""
