@@ -4,7 +4,7 @@ Every partition is summarised where it lies, summaries are merged in a tree, and
 caller is an ordinary `Decalibrator`, equal to the one-machine fit. No rows are collected. Only
 `observe` collects: a LabelShift keeps K numbers of each input, wherever it runs.
 
-Imports from `_base`, `io`, `credal`, `directions`, `decalibrator` and `shift`.
+Imports from `_base`, `rows`, `credal`, `directions`, `model`, `decalibrator` and `shift`.
 """
 
 from __future__ import annotations

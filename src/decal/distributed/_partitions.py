@@ -25,8 +25,9 @@ from decal._base.numerics import Array, Logits
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.directions import FitState, require_capability
-from decal.io import model_files
-from decal.shift import KIND, LabelShift, Likelihood
+from decal.model import load
+from decal.rows import Rows, read_logits
+from decal.shift import FrequencyEvidence, LabelShift, Likelihood
 
 FAN_IN = 8
 """Summaries merged by one task."""
@@ -236,7 +237,7 @@ Model = Decalibrator | LabelShift
 def class_count(model: Model) -> int:
     """The number of classes that a model was fitted on."""
     if isinstance(model, LabelShift):
-        return len(model._fitted.calibrated.frequencies)
+        return len(model.calibrated.frequencies)
     return len(model.class_weights)
 
 
@@ -246,14 +247,7 @@ def to_bytes(model: Model, alpha: float | None) -> bytes:
     What the model cannot predict is refused here, not on a worker.
     """
     K = class_count(model)
-    if isinstance(model, LabelShift):
-        if alpha is not None:
-            raise ValueError(
-                f"alpha must be None for a LabelShift, which has a confidence: got {alpha!r}."
-            )
-        model.predict(np.full((1, K), 1 / K))
-    else:
-        model.predict(np.full((1, K), 1 / K), alpha=alpha)
+    model.predict_rows(Rows(np.full((1, K), 1 / K)), alpha=alpha)
     return _saved(model, compressed=False)
 
 
@@ -264,11 +258,9 @@ def _saved(model: Model, *, compressed: bool) -> bytes:
 
 
 @lru_cache(maxsize=4)
-def loaded(saved: bytes) -> Model:
+def loaded(saved: bytes) -> Any:
     """The model, loaded once per process so that its endpoints are solved for once, too."""
-    if model_files.kind_of(BytesIO(saved)) == KIND:
-        return LabelShift.load(BytesIO(saved))
-    return Decalibrator.load(BytesIO(saved))
+    return load(BytesIO(saved))
 
 
 def predicted(
@@ -277,15 +269,11 @@ def predicted(
     """The credal sets of the rows of one partition, n >= 0."""
     model = loaded(saved)
     K = class_count(model)
-    if isinstance(model, LabelShift):
-        z = model._read(logits, model._fitted.calibrated, place=place, empty=True)
-    else:
-        z = model._read(logits, K, place=place, empty=True)
+    z = read_logits(logits, model.schema(model.fitted), place=place, empty=True)
     if len(z) == 0:
         return IntervalCredalSet(*np.empty((2, 0, K)), point=np.empty((0, K)))
-    if isinstance(model, LabelShift):
-        return model._predict_checked(z)
-    return model._predict_checked(z, model.alpha if alpha is None else alpha)
+    sets: IntervalCredalSet = model.predict_rows(Rows(z), alpha=alpha)
+    return sets
 
 
 # Unlabelled partitions, for a LabelShift: K numbers of each input
@@ -314,25 +302,24 @@ class PartitionInputs(NamedTuple):
 
 def as_bytes(shift: LabelShift) -> bytes:
     """A LabelShift that has observed nothing, as `LabelShift.save` writes it."""
-    return _saved(shift._unobserved(), compressed=True)
+    return _saved(shift.unobserved(), compressed=True)
 
 
 def observed(rows: Iterable[Unlabelled], partition: int, saved: bytes) -> PartitionInputs:
     """What the rows of one partition say; a ValueError about them becomes a problem."""
     shift = loaded(saved)
     assert isinstance(shift, LabelShift)
-    calibrated = shift._fitted.calibrated
     pieces: list[Likelihood] = []
     count, suspect = 0, True
     try:
         for logits, weights, place in rows:
-            z = shift._read(logits, calibrated, place=place, empty=True, warn=False)
+            z = read_logits(logits, shift.schema(shift.fitted), place=place, empty=True, remedy="")
             w = check_weights(weights, rows=len(z), place=place, all_zero=True)
             count += len(z)
             suspect = suspect and look_like_probabilities(z)
-            kept = slice(None) if w is None else w > 0
-            if len(z[kept]):
-                pieces.append(shift._observed_checked(z[kept], None if w is None else w[kept]))
+            counted = Rows(z, weights=w).counted()
+            if len(counted):
+                pieces += shift.seen(counted).pieces
     except ValueError as error:
         text = str(error)
         where = "" if "partition" in text else f" This is in partition {partition}."
@@ -352,6 +339,5 @@ def add(shift: LabelShift, parts: Iterable[PartitionInputs]) -> LabelShift:
         raise _silent(sum(part.rows for part in ordered))
     if all(part.suspect for part in speaking):
         warn_of_probabilities()
-    return shift._add(
-        Likelihood.joined([p.likelihood for p in speaking if p.likelihood is not None])
-    )
+    pieces = [part.likelihood for part in speaking if part.likelihood is not None]
+    return shift.add(FrequencyEvidence(shift.calibrated, pending=(Likelihood.joined(pieces),)))

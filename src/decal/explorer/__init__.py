@@ -340,7 +340,7 @@ def _with_frequencies(payload: Payload, shift: LabelShift, logits: Any, ids: Any
         "inputs": found.inputs,
     }
     settings = [
-        ["labels", f"{shift._fitted.calibrated.weight:,.6g}"],
+        ["labels", f"{shift.calibrated.weight:,.6g}"],
         ["observed", f"{found.inputs:,.6g}"],
         ["confidence", f"{found.confidence:g}"],
         ["region", shift.region],
