@@ -17,7 +17,6 @@ from decal.io import model_files
 from decal.io.formats import TABLES, load_array, open_file, open_table
 from decal.io.row_files import LogitSource, open_source
 from decal.io.writers import check_output
-from decal.shift import KIND
 
 EXPLORE_EXAMPLES = """[bold]Examples[/]
     decal explore model.npz test.npz
@@ -161,7 +160,7 @@ def explore(
         "seed": seed,
     }
     at_levels = {"alphas": slider, "start": start, "compare": second}
-    page = _page(fitted._taking_logits(), data.logits, shown, at_levels)
+    page = _page(fitted._with(probabilities=False, floor=None), data.logits, shown, at_levels)
     if out is None:
         page.serve(port, not no_browser)
         return
@@ -172,7 +171,7 @@ def explore(
 
 def _load(path: Path, *, one_level: bool) -> decal.Decalibrator | decal.LabelShift:
     """What `decal fit` or `decal shift --save` wrote."""
-    if model_files.kind_of(path) != KIND:
+    if model_files.kind_of(path) != decal.LabelShift.kind:
         return decal.Decalibrator.load(path)
     if not one_level:
         raise ValueError(

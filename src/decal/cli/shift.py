@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,7 @@ from decal.cli.terminal import output, say
 from decal.io import model_files
 from decal.io.folders import Folder, Layout, open_folder
 from decal.io.writers import check_output, write_columns
-from decal.shift import KIND, REGIONS, Frequencies, Near, ShiftTest, is_calibrated, p_text
+from decal.shift import REGIONS, Frequencies, Near, ShiftTest, is_calibrated, p_text
 
 CONFIDENCE = 0.95
 CLASSES_SHOWN = 20
@@ -173,22 +174,20 @@ def shift(
     adapted = load_shift(model, confidence, region, corrected)
     reads = {"classes": adapted.classes, **reading.meaning(adapted)}
     folder = open_folder(logits, wanted=(), **reading.places(), **reads)
-    layout = Layout(len(adapted._fitted.calibrated.frequencies), adapted.classes)
+    layout = Layout(len(adapted.calibrated.frequencies), adapted.classes)
     if observes:
         _observe(adapted, folder, layout, sample, skip_bad)
     if bootstrap is not None:
         assert labelled is not None
         named = reading.places("labels", named=False)
-        adapted = _bootstrapped(adapted, bootstrap, labelled, reads | named)
+        data = all_rows(open_folder(labelled, needed=("labels",), **reads | named))
+        adapted = adapted.bootstrapped(bootstrap, labelled=data)
     if save is not None:
         adapted.save(save)
         say(f"Wrote {save}: {adapted!r}", style="green")
     if out is not None:
-        run = Predictions(
-            lambda rows: adapted._predict_checked(rows.logits, supposed).with_index(rows.ids),
-            layout,
-            folder,
-        )
+        predict = partial(adapted.predict_rows, frequencies=supposed)
+        run = Predictions(predict, layout, folder)
         if logits.is_dir():
             origin = _origin(adapted, supposed)
             run.to_folder(out, origin, overwrite=force, skip_bad=skip_bad)
@@ -235,7 +234,7 @@ def load_shift(
         check_choice(region, "region", REGIONS)
     if confidence is not None:
         check_share(confidence, "confidence", positive=True)
-    if model_files.kind_of(path) == KIND:
+    if model_files.kind_of(path) == decal.LabelShift.kind:
         found = decal.LabelShift.load(path)
     else:
         model = decal.Decalibrator.load(path)
@@ -277,18 +276,6 @@ def _check_request(
             "--bootstrap and --labelled must be given together: the labelled data are drawn again, "
             "and MODEL does not hold them."
         )
-
-
-def _bootstrapped(
-    adapted: decal.LabelShift,
-    draws: int,
-    labelled: Path,
-    reads: dict[str, Any],
-) -> decal.LabelShift:
-    folder = open_folder(labelled, needed=("labels",), **reads)
-    data = all_rows(folder)
-    assert data.labels is not None
-    return adapted._bootstrapped_checked(draws, 0, (data.logits, data.labels, data.weights))
 
 
 def _report(adapted: decal.LabelShift, path: Path | None) -> None:

@@ -13,12 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.numerics import Array, Logits, row_blocks
+from decal.rows import Rows
 from decal.shift._calibrated import Calibrated, calibrate
 from decal.shift._likelihood import Likelihood, most_likely
 from decal.shift._observed import Observed
-
-Labelled = tuple[Logits, NDArray[np.intp], Array | None]
-"""Logits, labels and weights."""
 
 LEAST_CURVATURE = 4.0
 """Frequencies lie in [0, 1]: whatever is known, their standard deviation is at most a half."""
@@ -99,15 +97,15 @@ def _sensitivity(
 # classes without labels
 
 
-def from_labels(calibrated: Calibrated, labelled: Labelled) -> Array:
+def from_labels(calibrated: Calibrated, labelled: Rows) -> Array:
     """V of a model that was calibrated on these rows: the sandwich, right if the model is not.
 
     A row moves the parameters by its score u, times the inverse of the information J, and the
     log-frequencies by e = (its class - pi) / (n pi). V is the sum of the squares of J^-1 u - e.
     """
-    z, y, weights = labelled
-    w = np.ones(len(y)) if weights is None else weights
-    z, y, w = z[w > 0], y[w > 0], w[w > 0]
+    labelled = labelled.counted()
+    z, y = labelled.logits, labelled.labels
+    w = np.ones(len(y)) if labelled.weights is None else labelled.weights
     present = np.flatnonzero(calibrated.frequencies)
     K, pi = len(present), calibrated.frequencies[present]
     J, S, by_class = np.zeros((K + 1, K + 1)), np.zeros((K + 1, K + 1)), np.zeros((K + 1, K))
@@ -192,7 +190,7 @@ def _finite(z: Logits) -> Array:
 def inflated(
     calibrated: Calibrated,
     observed: Observed,
-    labelled: Labelled,
+    labelled: Rows,
     *,
     anew: bool,
     confidence: float,
@@ -208,8 +206,7 @@ def inflated(
     """
     from scipy.stats import chi2
 
-    z, y, w = labelled
-    weights = np.ones(len(y)) if w is None else w
+    weights = np.ones(len(labelled)) if labelled.weights is None else labelled.weights
     unlabelled, truth = observed.likelihood, observed.maximum.frequencies
     logits = calibrated.logits(unlabelled.ratios)
     present = np.flatnonzero(calibrated.frequencies)
@@ -219,7 +216,8 @@ def inflated(
     for _ in range(draws):
         again, drawn = (a * _counts(len(a), rng) for a in (weights, unlabelled.weights))
         kept, here = again > 0, drawn > 0
-        new = calibrate(z[kept], y[kept], again[kept], None, anew)
+        drawn_again = Rows(labelled.logits[kept], labelled.labels[kept], again[kept])
+        new = calibrate(drawn_again, anew)
         if given:
             new = replace(new, frequencies=calibrated.frequencies)
         if np.any(new.frequencies[present] == 0):

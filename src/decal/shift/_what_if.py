@@ -37,7 +37,7 @@ def what_if_box(odds: Array, low: Array, high: Array) -> tuple[Array, Array]:
     order = np.argsort(odds, axis=1)
     least, most = np.empty_like(odds), np.empty_like(odds)
     for k in range(odds.shape[1]):
-        others = order[order != k].reshape(len(odds), -1)
+        others = order[order != k].reshape(len(odds), odds.shape[1] - 1)
         w, floor = np.take_along_axis(odds, others, axis=1), low[others]
         room = high[others] - floor
         spare = 1 - (low.sum() - low[k])
