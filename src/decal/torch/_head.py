@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -175,7 +176,7 @@ class CredalHead(nn.Module):
         key = f"{prefix}_extra_state"
         try:
             if key in state_dict:
-                self._match(_settings_of(state_dict[key]), state_dict, prefix)
+                self._match(state_dict, prefix)
             elif f"{prefix}center" in state_dict:
                 self._match_older()
                 state_dict[key] = self.get_extra_state()  # or it would be reported as missing
@@ -184,9 +185,11 @@ class CredalHead(nn.Module):
             return
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
-    def _match(self, found: dict[str, Any], state_dict: dict[str, Any], prefix: str) -> None:
+    def _match(self, state_dict: dict[str, Any], prefix: str) -> None:
         """ValueError unless the settings of a state are the head's; an empty one takes them."""
         mine = json.loads(json.dumps(self._settings()))
+        with _readable():
+            found = dict(json.loads(bytes(state_dict[f"{prefix}_extra_state"].byte().tolist())))
         if found == mine:
             return
         if not found:
@@ -201,14 +204,12 @@ class CredalHead(nn.Module):
                 f"{there} for {here}. Load the state into CredalHead.empty(), or build the head "
                 "from a decalibrator with the settings of the state."
             )
-        try:
+        with _readable():
             directions = [direction_named(*direction) for direction in found["directions"]]
             settings = Decalibrator(**(found | {"directions": directions}))
             buffers = ["center", *(f"{d.name}_{end}" for d in directions for end in ENDS)]
             shapes = {name: state_dict[prefix + name].shape for name in buffers}
             self._adopt(settings, settings.alpha)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"a state that cannot be read ({error}).") from error
         for name, shape in shapes.items():
             self.register_buffer(name, self.center.new_empty(shape))
 
@@ -248,9 +249,10 @@ class CredalHead(nn.Module):
         return f"{len(self.center)} classes, alpha={self.alpha:g}, box={box!r}{more}"
 
 
-def _settings_of(state: Any) -> dict[str, Any]:
-    """The settings that `CredalHead.get_extra_state` wrote."""
+@contextmanager
+def _readable() -> Iterator[None]:
+    """ValueError about a state that is damaged."""
     try:
-        return dict(json.loads(bytes(state.to(torch.uint8).tolist())))
-    except (AttributeError, TypeError, ValueError) as error:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"a state that cannot be read ({error}).") from error
