@@ -55,8 +55,8 @@ SHIFT_EXAMPLES = """[bold]Examples[/]
 
     decal shift clinic.npz new.csv --kl 0.05 --around observed -o near_the_clinic.csv
 
-    [bold]Memory[/] K numbers are kept of each observed input, in FILE too: 80 bytes with ten
-    classes. --sample 1000000 bounds it; intervals are then those of a million inputs.
+    [bold]Memory[/] K numbers are kept of each observed input, in FILE too: 80 bytes with ten \
+classes. --sample 1000000 bounds it; intervals are then those of a million inputs.
     """
 
 
@@ -289,7 +289,7 @@ def _report(adapted: decal.LabelShift, path: Path | None) -> None:
     )
     if path is not None:
         names = np.array(frequencies.classes)
-        columns = {"class": names, **frequencies._columns(), **test._columns()}
+        columns = {"class": names, **frequencies.columns(), **test.columns()}
         write_columns(path, columns)
         say(f"Wrote {path}: {len(names):,} classes", style="green")
 

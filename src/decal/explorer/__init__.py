@@ -11,8 +11,8 @@ uncertainties and decisions of every input at each level, which decal has comput
 Exploration: Cats and dogs, 4 inputs, 2 classes, 20 levels
   .save("page.html") writes it as a file, .serve() opens it in a browser
 
-Imports from `_base`, `choose`, `credal`, `io`, `directions`, `decalibrator`, `evaluate` and
-`shift`.
+Imports from `_base`, `rows`, `choose`, `credal`, `io`, `model`, `directions`, `decalibrator`,
+`evaluate` and `shift`.
 """
 
 from __future__ import annotations
