@@ -10,13 +10,12 @@ from matplotlib.axes import Axes
 
 from decal._base.checks import check_count
 from decal._base.errors import InputError
-from decal._base.numerics import Array
+from decal._base.numerics import Array, Indices
 from decal._base.set_checks import check_event
 from decal.evaluate.calibration import Refutation
 from decal.plot import style
 from decal.plot._fonts import drawable, unit, wrapped
 from decal.plot._intervals import LABEL_WIDTH
-from decal.plot._one_input import Indices
 from decal.plot.style import Ink, Panels
 
 
