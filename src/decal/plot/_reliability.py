@@ -124,8 +124,8 @@ def _chance(frequency: Array, rows: Indices) -> tuple[Array, Array]:
     """Wilson's interval of the expected frequency, (C,) each: 95 %."""
     z = 1.96
     middle = (frequency + z**2 / (2 * rows)) / (1 + z**2 / rows)
-    half = np.sqrt(frequency * (1 - frequency) / rows + z**2 / (4 * rows**2)) * z
-    half = half / (1 + z**2 / rows)
+    spread = np.sqrt(frequency * (1 - frequency) / rows + z**2 / (4 * rows**2))
+    half = spread * z / (1 + z**2 / rows)
     return middle - half, middle + half
 
 
