@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
@@ -18,10 +17,11 @@ from decal._base.errors import listing
 from decal._base.numerics import Array
 from decal._base.set_checks import ACTION
 from decal.cli import options
+from decal.cli.options import option
 from decal.cli.run import rows_of
 from decal.cli.terminal import output, say
 from decal.credal import RULES, SET_RULES, abstention_utility
-from decal.io.folders import Layout, open_folder
+from decal.io.folders import Layout
 from decal.io.formats import TABLES, load_array, open_file, open_table
 from decal.io.writers import check_output, column_writer
 
@@ -29,28 +29,18 @@ ABSTAIN = "abstain"
 ACTIONS_SHOWN = 20
 
 DECIDE_EXAMPLES = """[bold]Examples[/]
-
     decal decide model.npz new.csv
-
     decal decide model.npz new.csv --rule gamma_maximin --abstention-cost 0.3 -o decisions.csv
-
     decal decide model.npz new.csv --rule minimax_regret --utility utility.csv -o decisions.csv
-
     [bold]Rules[/]
-
     keep every action that may be right: e_admissible, maximality, interval_dominance
-
     take one: gamma_maximin (best at worst), gamma_maximax (best at best), hurwicz (between, see \
 --optimism), minimax_regret (least to regret), point (best by the point prediction)
-
     [bold]Utilities[/]
-
     a .csv or .parquet with a column per class, named after it, and a column action; or an .npy of \
 shape actions × classes. Without it actions are classes: 1 if right, 0 if wrong. \
 --abstention-cost C adds the action abstain, which earns 1 - C whatever the class.
-
     [bold]Output[/]
-
     .csv or .parquet: a line per input and action kept with row, kept (how many actions are), \
 action, and the lower and upper bound of what it earns on average; .npz: arrays of these names
     """
@@ -61,33 +51,20 @@ def decide(
     model: options.ModelArgument,
     logits: options.LogitsArgument,
     rule: Annotated[
-        str,
-        typer.Option(
-            metavar="RULE",
-            help="How to decide; see below.",
-            autocompletion=lambda: [*RULES, "point"],
-        ),
+        str, options.choice_option("How to decide; see below.", "RULE", (*RULES, "point"))
     ] = "e_admissible",
     utility: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True, dir_okay=False, help="What each action earns in each class; see below."
-        ),
+        Path | None, options.file_option("What each action earns in each class; see below.")
     ] = None,
     abstention_cost: Annotated[
-        float | None,
-        typer.Option(metavar="COST", help="Allow to abstain at this cost, 0 to 1."),
+        float | None, option("Allow to abstain at this cost, 0 to 1.", "COST")
     ] = None,
-    optimism: Annotated[
-        float, typer.Option(help="Weight of the best case, 0 to 1, for hurwicz.")
-    ] = 0.5,
+    optimism: Annotated[float, option("Weight of the best case, 0 to 1, for hurwicz.")] = 0.5,
     alpha: options.AlphaOption = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Write the decisions: .csv, .parquet or .npz; - for standard output.",
+        options.output_option(
+            "Write the decisions: .csv, .parquet or .npz; - for standard output."
         ),
     ] = None,
     *,
@@ -107,13 +84,7 @@ def decide(
     K = len(fitted.class_weights)
     classes = list(fitted.classes or map(str, range(K)))
     actions, table = _actions(classes, utility, abstention_cost)
-    folder = open_folder(
-        logits,
-        classes=fitted.classes,
-        wanted=(),
-        **reading.places(),
-        **reading.meaning(fitted),
-    )
+    folder = reading.folder(logits, fitted)
     kept = np.zeros(len(actions), dtype=np.intp)
     alone = np.zeros(len(actions), dtype=np.intp)
     rows = 0

@@ -55,8 +55,8 @@ SHIFT_EXAMPLES = """[bold]Examples[/]
 
     decal shift clinic.npz new.csv --kl 0.05 --around observed -o near_the_clinic.csv
 
-    [bold]Memory[/] K numbers are kept of each observed input, in FILE too: 80 bytes with ten
-    classes. --sample 1000000 bounds it; intervals are then those of a million inputs.
+    [bold]Memory[/] K numbers are kept of each observed input, in FILE too: 80 bytes with ten \
+classes. --sample 1000000 bounds it; intervals are then those of a million inputs.
     """
 
 

@@ -21,9 +21,6 @@ from decal.coupled._solver import (
     odds_against,
 )
 
-ENDPOINTS_AT_ONCE = 512
-"""Endpoints solved together, on one core."""
-
 FIXED_METRIC_CONVERGED = 1e-8
 """Probability to be reached where convergence is linear."""
 
@@ -35,8 +32,6 @@ CERTIFIED = 1e-6
 
 IMPROVEMENT = 1e-9
 """Probability by which another start must do better to be taken."""
-
-SIDES = np.array([LOWER, UPPER])
 
 
 class Status(IntEnum):
@@ -56,47 +51,25 @@ STATUS_NAMES = np.array([s.name.lower().replace("_", " ") for s in Status])
 
 @dataclass(frozen=True)
 class Bounds:
-    """Endpoints as log-odds g against each class: the third axis has the lower and the upper one.
+    """Endpoints as log-odds g against each class: the third axis is (lower, upper)."""
 
-    Attributes
-    ----------
-    inner, outer : (n, K, 2) arrays
-        Attained, and proved. The greatest g is the lower endpoint.
-    status : (n, K, 2) array
-        The Status of each endpoint.
-    shift : (n, K, 2, K) array
-        Shifts that attain the inner endpoints.
-    """
-
-    inner: Array
-    outer: Array
-    status: NDArray[np.int8]
-    shift: Array
+    inner: Array  # (n, K, 2) attained; the greatest g is the lower endpoint
+    outer: Array  # (n, K, 2) proved
+    status: NDArray[np.int8]  # (n, K, 2) the Status of each endpoint
+    shift: Array  # (n, K, 2, K) that attain the inner endpoints
 
     @classmethod
     def empty(cls, n: int, K: int) -> Bounds:
         """Room for n queries."""
-        return cls(
-            np.empty((n, K, 2)),
-            np.empty((n, K, 2)),
-            np.empty((n, K, 2), dtype=np.int8),
-            np.empty((n, K, 2, K)),
-        )
+        inner, outer = np.empty((2, n, K, 2))
+        return cls(inner, outer, np.empty((n, K, 2), dtype=np.int8), np.empty((n, K, 2, K)))
 
 
 def bounds(region: Region, logits: Array, tol: float, certify: str) -> Bounds:
-    """Inner and outer endpoints of every query and class that occurs.
+    """Inner and outer endpoints of every query (n, K), recentered at the best shift, and class.
 
-    Parameters
-    ----------
-    region : Region
-        The plausible shifts of the classes that occur.
-    logits : (n, K) array
-        Recentered at the best shift.
-    tol : float
-        Probability by which closed-form bounds may exceed what is attained.
-    certify : str
-        "none", "auto" or "full".
+    `tol` is the probability by which closed-form bounds may exceed what is attained; `certify` is
+    "none", "auto" or "full".
     """
     n, K = logits.shape
     found = Bounds.empty(n, K)
@@ -108,7 +81,7 @@ def bounds(region: Region, logits: Array, tol: float, certify: str) -> Bounds:
         found.inner[rows], found.outer[rows] = part.inner, part.outer
         found.status[rows], found.shift[rows] = part.status, part.shift
 
-    for_each_block(block, n, 2 * K, ENDPOINTS_AT_ONCE)
+    for_each_block(block, n, 2 * K, 512)  # endpoints solved together, on one core
     return found
 
 
@@ -116,7 +89,7 @@ def _bounds(region: Region, logits: Array, tol: float, certify: str) -> Bounds:
     n, K = logits.shape
     z = np.repeat(logits, 2 * K, axis=0)
     k = np.tile(np.repeat(np.arange(K), 2), n)
-    side = np.tile(SIDES, n * K)
+    side = np.tile([LOWER, UPPER], n * K)
     ranked = _rank(region.bank.shift, logits)
     start = ranked[:, 0]
     inner, _ = odds_against(z + region.bank.shift[start], k)

@@ -18,12 +18,6 @@ from decal.coupled._loss import ROUND_OFF, VANISHING, safe_inverse
 from decal.coupled._region import Region, bulge, distances, item_spreads, psi
 from decal.coupled._solver import EndpointBatch, Slope
 
-SHRINKINGS = 12
-"""The most often that the set where a better point could hide is bounded anew."""
-
-KEPT_SHARE = 0.99
-"""Shrinking stops once the box keeps this share of its size."""
-
 CURVATURE_SHARE = 0.97
 """Share of the linear decrease that is set against the curvature of D; the rest against d d'."""
 
@@ -74,12 +68,8 @@ def by_item(
     delta is at least the share of v'Cv / 2 plus that of delta^2 / delta_max, nothing is left once
     mu < 1; and otherwise g rises by at most log(1 + (mu - 1) (1 - e^-delta_max)), but for slack.
 
-    Returns
-    -------
-    proved : (P,) array
-        No plausible shift has g above g0 + 2 slack.
-    room : (P,) array
-        No plausible shift has g above g0 + room, proved or not.
+    Returns proved (P,): no plausible shift has g above g0 + 2 slack; and room (P,): none has g
+    above g0 + room, proved or not.
     """
     P = len(endpoints.k)
     c, each = endpoints.at.shift, np.arange(P)
@@ -90,11 +80,11 @@ def by_item(
     proved = np.zeros(P, dtype=bool)
     room = np.full(P, np.inf)
     left = np.flatnonzero((slope.tau > 0) & (box.max(axis=(1, 2)) < FARTHEST))
-    for _ in range(SHRINKINGS):
+    for _ in range(12):
         if not left.size:
             break
         empty, smaller, rise = _shrink(region, endpoints[left], slope[left], slack[left], box[left])
-        done = smaller.sum(axis=(1, 2)) > KEPT_SHARE * box[left].sum(axis=(1, 2))
+        done = smaller.sum(axis=(1, 2)) > 0.99 * box[left].sum(axis=(1, 2))
         proved[left[empty]] = True
         room[left] = np.minimum(room[left], rise)
         box[left] = smaller

@@ -62,25 +62,14 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class ShiftLoss:
-    """The loss D of labelled logits.
+    """The loss D of labelled logits."""
 
-    Attributes
-    ----------
-    log_odds : (n, K) array
-        log o_nl. A class that never occurs has no best shift: its odds are those of its logit,
-        moved so that the largest of all examples is 1.
-    weights : (n,) array
-        Positive.
-    label_weight : (K,) array
-        N_l.
-    center : (K,) array
-        What c = 0 adds to the model's own logits.
-    """
-
+    # (n, K) log o_nl. A class that never occurs has no best shift: its odds are those of its logit,
+    # moved so that the largest of all examples is 1.
     log_odds: Array
-    weights: Array
-    label_weight: Array
-    center: Array
+    weights: Array  # (n,) positive
+    label_weight: Array  # (K,) N_l
+    center: Array  # (K,) what c = 0 adds to the model's own logits
 
     @classmethod
     def from_data(

@@ -31,28 +31,13 @@ SERIES_BELOW = 1e-3
 
 @dataclass(frozen=True)
 class Region:
-    """The shifts of the classes that occur, D(c) <= budget, in coordinates centered at the best.
-
-    Attributes
-    ----------
-    problem : Problem
-        The data, the budget, the best shift and the diameter.
-    reach : (K, K) array
-        Outer bounds of the greatest c_j - c_k.
-    bank : Evaluated
-        Plausible shifts that are good starts: the best one, those that attain the reaches, and
-        whatever the caller adds.
-    rho : (K,) array
-        Below 1 if every KKT point of the lower endpoint of class k is global, for every query.
-    bend : (K,) array
-        What the theorem compares: see `theorem`.
-    """
+    """The shifts of the classes that occur, D(c) <= budget, in coordinates centered at the best."""
 
     problem: Problem
-    reach: Array
-    bank: Evaluated
-    rho: Array
-    bend: Array
+    reach: Array  # (K, K) outer bounds of the greatest c_j - c_k
+    bank: Evaluated  # good starts: the best shift, those that attain the reaches, and `starts`
+    rho: Array  # (K,) below 1: every KKT point of the lower endpoint of class k is global
+    bend: Array  # (K,) what `theorem` compares
 
     @classmethod
     def of(cls, data: ShiftLoss, budget: float, starts: Array) -> Region:
