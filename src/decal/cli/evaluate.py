@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.table import Table
 from rich.text import Text
 
 import decal
@@ -17,7 +16,7 @@ from decal._base.numerics import Array
 from decal.cli import options
 from decal.cli.options import option
 from decal.cli.run import chunks_of_all
-from decal.cli.terminal import output, say
+from decal.cli.terminal import output, say, table
 from decal.credal import SET_RULES
 from decal.io.folders import Layout
 from decal.io.formats import TABLES
@@ -89,12 +88,21 @@ def evaluate(
         scores.add(chunk)
     if not scores.rows:
         raise folder.without_rows()
-    output.print(_table(alphas, scores.by_level(), f"{model} has alpha {fitted.alpha:g}"))
+    columns = scores.by_level()
+    headings = ("alpha", *(name.replace("_", " ") for name in columns))
+    numbers = zip(*columns.values(), strict=True)
+    lines = [
+        [f"{level:g}", *(f"{number:.3f}" for number in found)]
+        for level, found in zip(alphas, numbers, strict=True)
+    ]
+    shown = table(None, headings, lines, Text(f"{model} has alpha {fitted.alpha:g}"))
+    shown.columns[0].justify, shown.columns[0].style = "right", "bold"
+    output.print(shown)
     if scores.point.rows:
         output.print(f"point prediction: {scores.point}", highlight=False, soft_wrap=True)
     if out is not None:
         same = {name: [value] * len(alphas) for name, value in scores.point.columns().items()}
-        write_columns(out, {"alpha": alphas} | scores.by_level() | same)
+        write_columns(out, {"alpha": alphas} | columns | same)
         say(f"Wrote {out}", style="green")
 
 
@@ -175,13 +183,3 @@ class _Scores:
             "set_size": self.point.rows,
         }
         return {k: (self.sums[k] / rows).tolist() for k, rows in counts.items() if rows}
-
-
-def _table(alphas: list[float], scores: dict[str, list[float]], own: str) -> Table:
-    table = Table(caption=Text(own))
-    table.add_column("alpha", justify="right", style="bold")
-    for name in scores:
-        table.add_column(name.replace("_", " "), justify="right")
-    for level, numbers in zip(alphas, zip(*scores.values(), strict=True), strict=True):
-        table.add_row(f"{level:g}", *(f"{number:.3f}" for number in numbers))
-    return table

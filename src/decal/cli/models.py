@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from rich.table import Table
-from rich.text import Text
 
 import decal
 from decal._base.checks import DEFAULT_ALPHA, check_alpha
@@ -16,7 +14,7 @@ from decal._base.errors import Words, listing
 from decal.cli import options
 from decal.cli.options import option
 from decal.cli.run import Predictions, all_rows, check_intervals, list_skipped, watched
-from decal.cli.terminal import output, say
+from decal.cli.terminal import output, say, table
 from decal.io.checkpoints import EVERY, FitCheckpoint, learn
 from decal.io.folders import Folder, Layout, open_folder
 from decal.io.row_files import labels_are_names, unlabelled_refusal
@@ -24,7 +22,6 @@ from decal.io.writers import check_output
 from decal.model import NewInputs
 
 CLASSES_SHOWN = 20
-"""Classes listed after fitting."""
 
 FIT_EXAMPLES = """[bold]Examples[/]
     decal fit validation.npz -o model.npz
@@ -155,7 +152,7 @@ def fit(
         fitted.save(model)
         if not faults:
             checkpoint.remove()
-    output.print(_learnt_table(fitted))
+    _print_learnt(fitted)
     say(f"Wrote {model}: {fitted!r}", style="green")
     if warning:
         say(warning, style="bold red")
@@ -241,21 +238,16 @@ def _about_labels(
     )
 
 
-def _learnt_table(model: decal.Decalibrator) -> Table:
+def _print_learnt(model: decal.Decalibrator) -> None:
     """The labels of each class and, if the logits of classes may move, by how much."""
     shifts = model.shifts() if any(d.name == "class" for d in model.directions) else None
     names = model.classes or tuple(str(k) for k in range(len(model.class_weights)))
-    more = len(names) - CLASSES_SHOWN
-    table = Table(
-        title=f"Plausible shifts, alpha {model.alpha:g}" if shifts else "Learnt from",
-        caption=f"and {more:,} more classes" if more > 0 else None,
-    )
-    table.add_column("class")
-    for heading in ("labels", "lower", "upper") if shifts else ("labels",):
-        table.add_column(heading, justify="right")
-    for k in range(min(len(names), CLASSES_SHOWN)):
-        numbers = [f"{model.class_weights[k]:,.6g}"]
-        if shifts:
-            numbers += [f"{shifts.lower[k]:.3f}", f"{shifts.upper[k]:+.3f}"]
-        table.add_row(Text(names[k]), *numbers)
-    return table
+    columns = {"labels": [f"{weight:,.6g}" for weight in model.class_weights]}
+    if shifts:
+        columns["lower"] = [f"{shift:.3f}" for shift in shifts.lower]
+        columns["upper"] = [f"{shift:+.3f}" for shift in shifts.upper]
+    lines = list(zip(names, *columns.values(), strict=True))
+    more = len(lines) - CLASSES_SHOWN
+    title = f"Plausible shifts, alpha {model.alpha:g}" if shifts else "Learnt from"
+    caption = f"and {more:,} more classes" if more > 0 else None
+    output.print(table(title, ("class", *columns), lines[:CLASSES_SHOWN], caption))

@@ -244,15 +244,6 @@ def with_reading(
     return decorated
 
 
-def require_room_for_ids(ids: str, out: Path, file_format: str | None) -> None:
-    """ValueError if the output cannot hold the names of inputs."""
-    if ids and (file_format or out.suffix).lower().lstrip(".") == "npy":
-        raise ValueError(
-            "output must be .npz, .csv or .parquet with --id-column: got .npy, which has no room "
-            "for names."
-        )
-
-
 def calibrating_fit(model: Decalibrator) -> str:
     """The command that fits a calibrated model in the place of this one."""
     reads = " --probabilities" if model.probabilities else ""

@@ -12,10 +12,10 @@ from decal._base.checks import check_choice
 from decal._base.numerics import softmax
 from decal.cli import options
 from decal.cli.evaluate import PointScores
-from decal.cli.run import rows_of
+from decal.cli.run import check_intervals, rows_of
 from decal.cli.terminal import output, say
 from decal.io.folders import Layout
-from decal.io.writers import check_output, matrix_writer
+from decal.io.writers import matrix_writer
 
 KINDS = ("logits", "probabilities")
 
@@ -50,8 +50,7 @@ def recalibrate(
     what that gained on these rows; only rows that the model was not fitted on tell.
     """
     check_choice(write, "write", KINDS)
-    check_output(out, force=force, file_format=format_)
-    options.require_room_for_ids(reading.ids, out, format_)
+    check_intervals(logits, out, format_, reading.ids, force=force)
     fitted = decal.Decalibrator.load(model)
     if fitted.reference != "best":
         raise ValueError(

@@ -289,7 +289,7 @@ def _report(adapted: decal.LabelShift, path: Path | None) -> None:
     )
     if path is not None:
         names = np.array(frequencies.classes)
-        columns = {"class": names, **frequencies._columns(), **test._columns()}
+        columns = {"class": names, **frequencies.columns(), **test.columns()}
         write_columns(path, columns)
         say(f"Wrote {path}: {len(names):,} classes", style="green")
 

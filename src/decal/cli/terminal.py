@@ -12,12 +12,14 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from decal._base.errors import DecalWarning, Dialect, InputError
 from decal.io import model_files, progress
@@ -103,6 +105,21 @@ def renamed(message: str) -> str:
     """The message with streams by their names, not by the files that stand in for them."""
     folder = re.escape(os.path.join(tempfile.gettempdir(), PREFIX))
     return re.sub(folder + r"\w+\W(standard \w+)\.\w+", r"\1", message)
+
+
+def table(
+    title: str | None,
+    headings: Sequence[str],
+    lines: Iterable[Sequence[str]],
+    caption: str | Text | None = None,
+) -> Table:
+    """A table with names in its first column and numbers in the others."""
+    found = Table(title=title, caption=caption)
+    for place, heading in enumerate(headings):
+        found.add_column(heading, justify="right" if place else "left")
+    for name, *numbers in lines:
+        found.add_row(Text(name), *numbers)
+    return found
 
 
 def progress_bar(

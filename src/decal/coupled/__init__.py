@@ -326,9 +326,7 @@ class CoupledDecalibrator(Model[CoupledEvidence]):
         radius, rho = (np.inf, np.full(K, np.inf)) if np.isinf(B) else (0.0, np.zeros(K))
         if 0 < B < np.inf:
             region = self._solve(level, fitted).region
-            radius = region.radius
-            rho = np.zeros(K)
-            rho[data.label_weight > 0] = region.rho
+            radius, rho[data.label_weight > 0] = region.radius, region.rho
         about = level, self.likelihood, self.reference, len(data.weights)
         weight, gain = data.label_weight.copy(), fitted.gain
         return Diagnostics(*about, weight, gain, B, radius, rho, fitted.classes)

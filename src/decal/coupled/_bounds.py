@@ -24,9 +24,6 @@ from decal.coupled._solver import (
 FIXED_METRIC_CONVERGED = 1e-8
 """Probability to be reached where convergence is linear."""
 
-OTHER_STARTS = 2
-"""Further starts for a lower endpoint that is not proved global."""
-
 CERTIFIED = 1e-6
 """Distance of inner and outer value, in probability, at which an endpoint counts as certified."""
 
@@ -92,8 +89,8 @@ def _bounds(region: Region, logits: Array, tol: float, certify: str) -> Bounds:
     side = np.tile([LOWER, UPPER], n * K)
     ranked = _rank(region.bank.shift, logits)
     start = ranked[:, 0]
-    inner, _ = odds_against(z + region.bank.shift[start], k)
     shift = region.bank.shift[start]
+    inner, _ = odds_against(z + shift, k)
     outer = closed_form(region.reach, z, k, side)
     status = np.full(len(k), Status.CLOSED_FORM, dtype=np.int8)
     gap = np.abs(sigmoid(-inner) - sigmoid(-outer))
@@ -131,15 +128,14 @@ def closed_form(reach: Array, z: Array, k: NDArray[np.intp], side: Array) -> Arr
     each = np.arange(len(k))
     own = moved[each, k].copy()
     moved[each, k] = -np.inf
-    outer: Array = np.logaddexp.reduce(moved, axis=1) - own
-    return outer
+    return np.asarray(np.logaddexp.reduce(moved, axis=1) - own)
 
 
 def _rank(bank: Array, logits: Array) -> NDArray[np.intp]:
-    """(n K 2, 1 + OTHER_STARTS) the best points of the bank for every endpoint, best first."""
+    """(n K 2, 3) the best points of the bank for every endpoint, best first, if it has three."""
     moved = logits[:, None, :] + bank
     log_p = moved - np.logaddexp.reduce(moved, axis=2, keepdims=True)
-    count = min(1 + OTHER_STARTS, len(bank))
+    count = min(3, len(bank))
     order = np.argsort(log_p, axis=1, kind="stable")
     lower, upper = order[:, :count], order[:, ::-1][:, :count]
     found = np.stack([lower, upper], axis=1)  # (n, 2, count, K)

@@ -164,8 +164,7 @@ def _ellipsoid_reaches(data: ShiftLoss, budget: float) -> Array:
     D(c) >= kappa(r) / r^2 c'H*c for a shift of spread r, and r^2 <= the greatest distance times
     c'H*c: so that kappa(r) <= budget times that distance, which bounds r, and then every c_j - c_k.
     """
-    inverse = data.inverse_metric
-    distance = distances(inverse)
+    distance = distances(data.inverse_metric)
     farthest = budget * float(distance.max())
     r = farthest + 1.0  # beyond the root, as kappa(r) >= r - 1
     for _ in range(MAX_LINE_STEPS):
@@ -173,8 +172,7 @@ def _ellipsoid_reaches(data: ShiftLoss, budget: float) -> Array:
         if excess <= BUDGET_TOLERANCE * farthest:
             break
         r -= excess / -float(np.expm1(-r))
-    reach: Array = np.sqrt(2 * budget * distance / psi(r)) * (1 + MARGIN)
-    return reach
+    return np.asarray(np.sqrt(2 * budget * distance / psi(r)) * (1 + MARGIN))
 
 
 def distances(inverse: Array) -> Array:
@@ -187,5 +185,4 @@ def distances(inverse: Array) -> Array:
     total = diagonal[..., :, None] + diagonal[..., None, :]
     hidden = ROUND_OFF * inverse.shape[-1] * (total + 2 * np.abs(inverse))
     hidden[..., np.arange(inverse.shape[-1]), np.arange(inverse.shape[-1])] = 0.0
-    found: Array = np.maximum(total - 2 * inverse, 0.0) + hidden
-    return found
+    return np.asarray(np.maximum(total - 2 * inverse, 0.0) + hidden)

@@ -131,8 +131,7 @@ class Problem:
         between = (loss > safe) & (loss > inside)
         np.divide(safe - inside, loss - inside, out=share, where=between)
         share = np.clip(share, 0.0, 1.0)[:, None]
-        moved: Array = share * shift + (1.0 - share) * self.interior.shift
-        return moved
+        return np.asarray(share * shift + (1.0 - share) * self.interior.shift)
 
 
 def odds_against(moved: Array, k: NDArray[np.intp]) -> tuple[Array, Array]:

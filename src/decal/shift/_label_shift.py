@@ -38,18 +38,15 @@ class LabelShift(Model[FrequencyEvidence]):
     """Credal sets where the classes have other frequencies, from unlabelled inputs.
 
     If only the frequencies of the classes change, from pi to v, while inputs of each class look as
-    before, the probabilities of a calibrated model become r_k v_k / pi_k, normalised. Unlabelled
-    inputs tell which v are plausible, and the credal set of an input holds what all of them
-    predict.
+    before, the probabilities r of a calibrated model become r_k v_k / pi_k, normalised. Unlabelled
+    inputs tell which v are plausible; the credal set of an input holds what all of them predict.
 
     Parameters
     ----------
     confidence : float
-        Of the plausible frequencies, in (0, 1): the region of the likelihood ratio that holds the
-        true frequencies so often, for many inputs.
+        How often the region of plausible frequencies holds the true ones, in (0, 1).
     calibrate : bool
-        Whether `fit` first calibrates the logits by the best shifts and scale. Without, the model
-        must be calibrated.
+        Whether `fit` first calibrates the logits by the best shifts and scale.
     region : str
         "joint", all frequencies at once. "own", one frequency at a time while the others keep their
         proportions: smaller, a part of the region. "auto" is "joint" for up to 12 classes, and for
@@ -65,10 +62,9 @@ class LabelShift(Model[FrequencyEvidence]):
 
     Notes
     -----
-    **What it supposes.** Inputs of a class look the same as where the model was calibrated (label
-    shift), and shifts and scale suffice to calibrate the model there. The level of the region
-    holds for many inputs and labels: Wilks' theorem, with the covariance of the calibration's
-    errors to first order. With a hundred labels or fewer, `bootstrapped` is better.
+    It supposes that inputs of a class look as where the model was calibrated, and that shifts and
+    scale suffice to calibrate it there. The confidence holds for many inputs and labels (Wilks'
+    theorem); with a hundred labels or fewer, `bootstrapped` is better.
 
     Examples
     --------
@@ -116,14 +112,9 @@ class LabelShift(Model[FrequencyEvidence]):
         ----------
         model : Decalibrator
             Fitted with reference="best" and directions=("class", "temperature"), which calibrates
-            as `fit` does. Others are refused: they do not hold the rows that would calibrate them.
+            as `fit` does. It is taken to be right: its errors follow from the number of its labels.
         confidence, region
             As for `LabelShift`.
-
-        Notes
-        -----
-        The errors of its calibration are found from the number of its labels and the inputs
-        observed: it supposes that the calibrated model is right, where `fit` need not.
         """
         require_decalibrator(model)
         if not is_calibrated(model):
@@ -137,11 +128,9 @@ class LabelShift(Model[FrequencyEvidence]):
                 "calibrated already.",
             )
         shift = cls(confidence, region=region, probabilities=model.probabilities, floor=model.floor)
-        weights, reference = model.class_weights, model.reference_model
+        weights, best = model.class_weights, model.reference_model
         total = float(weights.sum())
-        calibrated = Calibrated(
-            reference.center, reference.scale, weights / total, total, model.classes
-        )
+        calibrated = Calibrated(best.center, best.scale, weights / total, total, model.classes)
         calibrated.warn_of_absent()
         return shift._holding(FrequencyEvidence(calibrated))
 
@@ -151,7 +140,7 @@ class LabelShift(Model[FrequencyEvidence]):
         """What it lets in: logits or probabilities of all classes, and masks."""
         if fitted is None:
             return Schema(None, None, self.probabilities, self.floor)
-        names, K = fitted.calibrated.names, len(fitted.calibrated.frequencies)
+        K, names = len(fitted.calibrated.frequencies), fitted.calibrated.names
         return Schema(K, names, self.probabilities, self.floor)
 
     def fit(
@@ -172,10 +161,6 @@ class LabelShift(Model[FrequencyEvidence]):
         frequencies : (K,) array, mapping or Series, optional
             The class frequencies that the model supposes, with calibrate=False; by name in a
             mapping or a Series. By default those of the labels.
-
-        Returns
-        -------
-        self
         """
         rows = self._labelled(logits, labels, sample_weight, classes, None)
         fitted = self.learn(rows, whole=True, frequencies=frequencies)
@@ -222,10 +207,6 @@ class LabelShift(Model[FrequencyEvidence]):
             Of the same model.
         sample_weight : (N,) array, optional
             A weight of 2 counts like two equal rows.
-
-        Returns
-        -------
-        self
         """
         schema = self.schema(super().fitted)
         return self.add(self.seen(Rows.read(logits, sample_weight=sample_weight, schema=schema)))
@@ -279,9 +260,8 @@ class LabelShift(Model[FrequencyEvidence]):
     def frequencies(self) -> Frequencies:
         """How frequent the classes are among the inputs observed, with intervals.
 
-        Each interval is that of the profile likelihood with one degree of freedom; for
-        region="own", along the segment on which the others keep their proportions. That of a class
-        without labels is [0, 1]: nothing tells its inputs from others.
+        Each interval is that of the profile likelihood; for region="own", of the segment on which
+        the others keep their proportions. That of a class without labels is [0, 1].
         """
         fitted = self.fitted
         calibrated, observed = fitted.calibrated, fitted.require_observed()
@@ -298,22 +278,15 @@ class LabelShift(Model[FrequencyEvidence]):
                 AnswerWarning,
                 stacklevel=frames_within_decal(),
             )
-        return Frequencies(
-            observed.maximum.frequencies,
-            lower,
-            upper,
-            calibrated.frequencies,
-            self.confidence,
-            observed.likelihood.total,
-            calibrated.classes,
-        )
+        estimate, before = observed.maximum.frequencies, calibrated.frequencies
+        inputs, names = observed.likelihood.total, calibrated.classes
+        return Frequencies(estimate, lower, upper, before, self.confidence, inputs, names)
 
     def test(self) -> ShiftTest:
         """Whether the frequencies differ from those where the model was calibrated.
 
-        The likelihood-ratio test with K - 1 degrees of freedom, and one for each class; statistics
-        are divided by the factor that regions are enlarged by. With corrected=False and very many
-        inputs it finds that the calibration was not perfect.
+        The likelihood-ratio test with K - 1 degrees of freedom, and one for each class. With
+        corrected=False and very many inputs it finds that the calibration was not perfect.
         """
         from scipy.stats import chi2
 
@@ -345,10 +318,9 @@ class LabelShift(Model[FrequencyEvidence]):
         logits : (n, K) array
             Of the same model; or a data frame, with columns named after the classes.
         frequencies : mapping, Series, array or Near, optional
-            What if? The least and largest frequency of classes, by name or number; the classes not
-            named keep their proportions to each other. A single number fixes a frequency. Or a
-            (K, 2) array of bounds, or (K,) frequencies; or all near some, see `decal.shift.Near`.
-            Nothing needs to be observed then.
+            What if? The least and largest frequency of classes, by name or number, or one number;
+            classes not named keep their proportions. Or a (K, 2) array of bounds, (K,) frequencies,
+            or all near some, see `decal.shift.Near`. Nothing needs to be observed then.
         ids : str, list of str, or (n,) array, optional
             What names the inputs, as for `Decalibrator.predict`.
 
@@ -356,8 +328,8 @@ class LabelShift(Model[FrequencyEvidence]):
         -------
         IntervalCredalSet
             Its point is the prediction at the most likely frequencies, with half an input of every
-            class added, or at the middle of what is supposed. If a class is supposed to occur that
-            had no labels, any input may be of it: lower bounds are 0, and its upper bound is 1.
+            class added, or at the middle of what is supposed. Of a class that is supposed to occur
+            but had no labels any input may be: lower bounds are 0, and its upper bound is 1.
         """
         return self.predict_rows(self.read(logits, ids=ids), frequencies=frequencies)
 
@@ -407,7 +379,7 @@ class LabelShift(Model[FrequencyEvidence]):
         Parameters
         ----------
         logits : (n, K) array
-            Of the same model; or a data frame, with columns named after the classes.
+            As for `predict`.
         """
         fitted = self.fitted
         fitted.require_observed()
@@ -445,24 +417,16 @@ class LabelShift(Model[FrequencyEvidence]):
         """A copy with regions that allow for few labels by the bootstrap, not to first order.
 
         Labelled and unlabelled data are drawn again; each time the model is calibrated anew, and
-        the likelihood that the frequencies found here lose there is compared with theory. Regions
-        and p-values of the result are scaled by the factor that makes its quantile right, instead
-        of that of `corrected`.
+        the likelihood that the frequencies found here lose there is compared with theory: the ratio
+        of the quantiles takes the place of the factor of `corrected`. Observing more undoes it.
 
         Parameters
         ----------
-        draws : int
-            How often.
-        seed : int
-            Of the draws.
+        draws, seed : int
+            How often, and the seed of the random numbers.
         labelled : tuple or Rows, optional
             The logits and labels, and weights if there were any, that this was fitted on. Needed
             only if it comes from a file, or from `of`: neither holds them.
-
-        Returns
-        -------
-        LabelShift
-            With the same data. Observing more undoes it.
         """
         draws = check_count(draws, "draws", least=20)
         seed = check_count(seed, "seed", least=0)
@@ -545,10 +509,6 @@ class LabelShift(Model[FrequencyEvidence]):
 
 def _in_own_words(message: str) -> str:
     """What a Decalibrator says about data that cannot be calibrated, as settings of LabelShift."""
-    for theirs, ours in (
-        ("reference='best' with the temperature or local sets", "calibrate=True"),
-        ("reference='best'", "calibrate=True"),
-        ("reference='model'", "calibrate=False"),
-    ):
-        message = message.replace(theirs, ours)
-    return message
+    message = message.replace(" with the temperature or local sets", "")
+    message = message.replace("reference='best'", "calibrate=True")
+    return message.replace("reference='model'", "calibrate=False")
