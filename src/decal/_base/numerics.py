@@ -17,18 +17,12 @@ Logits = NDArray[np.float32] | NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 
-BLOCK_ELEMENTS = 1 << 16
-"""Elements per block of rows: a few float64 temporaries of this size stay in a core's cache."""
-
-BLOCKS_PER_THREAD = 4
-"""Fewer blocks than this per thread are not worth starting it."""
-
+BLOCK_ELEMENTS = 1 << 16  # per block of rows: a few temporaries of this size stay in cache
+BLOCKS_PER_THREAD = 4  # fewer blocks than this per thread are not worth starting it
+SMALLEST_SAFE_SUM = 1e-200  # below, exponentials are taken relative to the second largest logit
+# Numbers to work on that are worth a compiled loop. Numba takes half a second to load, once per
+# process, and once per machine some seconds to compile what it then keeps on disk.
 COMPILED_ELEMENTS = 1 << 15
-"""Numbers to work on that are worth a compiled loop. Numba takes half a second to load, once per
-process, and once per machine some seconds to compile what it then keeps on disk."""
-
-SMALLEST_SAFE_SUM = 1e-200
-"""Below this, exponentials relative to the largest logit are taken relative to the second."""
 
 
 def compiled(elements: int) -> ModuleType | None:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from decal._base.numerics import BLOCK_ELEMENTS, Array, Logits, compiled, for_each_block
 from decal.directions._bins import FAR
-from decal.directions._bounded_margins import FAR_SHIFT, BoundedMargins
 from decal.directions._direction import (
     WEIGHT_ROUND_OFF,
     Box,
@@ -35,31 +34,17 @@ from decal.directions._margins import (
 )
 from decal.directions._ranges import Factors, shift_box, wider
 from decal.directions._reference import Reference
-from decal.directions._summarise import summarise_margins
+from decal.directions._summarise import FAR_SHIFT, BoundedMargins, summarise_margins
 
 MAX_NEWTON_STEPS = 100
-TOLERANCE = 4 * float(np.finfo(np.float64).eps)
-"""Nats per unit of weight by which an endpoint may miss its budget: nothing smaller can be seen."""
-
-LAST_STEP = (8 * TOLERANCE) ** 0.5
-"""A Newton step this short leaves less than TOLERANCE, as |g''| <= W / 4: it is the last one."""
-
-LONG_SHIFT = 1e5
-"""Shifts of more nats than these are rounded by 1e-11 nats or more. What such an endpoint misses is
-therefore counted relative to it."""
-
-LARGEST_MISS = 1e-10
-"""Nats per unit of weight by which no endpoint misses its budget if all went well..."""
-
-ROUNDINGS = 16.0
-"""...but for so many roundings of the terms of its gain, and of the endpoint itself."""
-
-LARGEST_SHIFT = 1e300
-"""No finite shift is larger."""
-
-DEEPEST_LOGIT = 300.0
-"""Exponentials of shifts, and of margins of the largest class, stay in linear scale up to here."""
-
+TOLERANCE = 4 * float(np.finfo(np.float64).eps)  # nats per unit of weight: what can be seen
+LAST_STEP = (8 * TOLERANCE) ** 0.5  # a Newton step that leaves TOLERANCE, as |g''| <= W / 4
+LONG_SHIFT = 1e5  # nats from which an endpoint misses its budget relative to itself: by rounding
+# Nats per unit of weight by which no endpoint misses its budget if all went well, but for so many
+# roundings of the terms of its gain, and of the endpoint itself.
+LARGEST_MISS, ROUNDINGS = 1e-10, 16.0
+LARGEST_SHIFT = 1e300  # no finite shift is larger
+DEEPEST_LOGIT = 300.0  # shifts, and margins of the largest class, are exponentiated up to here
 DEEPEST = float(np.exp(-DEEPEST_LOGIT))
 ClassEvidence = MarginSummary | BoundedMargins
 

@@ -45,23 +45,12 @@ from decal.directions._bins import (
 )
 from decal.directions._direction import WEIGHT_ROUND_OFF, LabelledLogits
 
-LARGEST_SIXTH_DERIVATIVE = 1 / 4
-"""Maximum of |d^6 softplus|, reached at 0: it bounds the Taylor remainder after ORDER = 5."""
-
-LARGEST_SEVENTH_DERIVATIVE = 0.4084
-"""Maximum of |d^7 softplus|: it bounds how fast that remainder changes with the shift."""
-
-COARSE_WIDTH = 1 / 2
-"""The solver first converges on bins this wide, which hold the gain to about 1e-8."""
-
-NO_WEIGHT = 1e-12
-"""A difference of weights below this share of them is round-off."""
-
-TANGENT_SHIFTS = 2.0 ** np.arange(-5, 4)
-"""Where tangents of the gain are taken, on both sides of 0: the solver starts from their roots."""
-
+LARGEST_SIXTH_DERIVATIVE = 1 / 4  # of softplus, at 0: it bounds the remainder after ORDER = 5
+LARGEST_SEVENTH_DERIVATIVE = 0.4084  # it bounds how fast that remainder changes with the shift
+COARSE_WIDTH = 1 / 2  # the solver first converges on such bins, which hold the gain to about 1e-8
+NO_WEIGHT = 1e-12  # a difference of weights below this share of them is round-off
+TANGENT_SHIFTS = 2.0 ** np.arange(-5, 4)  # where, with either sign, tangents of the gain are taken
 Summary = TypeVar("Summary", bound="MarginSummary")
-
 INVERSE_FACTORIALS = np.array([[1.0 / factorial(j)] for j in range(ORDER + 1)])
 
 
