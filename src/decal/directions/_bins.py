@@ -46,7 +46,7 @@ def sparse_bins(klass: NDArray[np.intp], m: Array, weights: Array | None, width:
     if far.any():
         index[far] = _far_index(m[far], width)
     bins = index.astype(np.int64)
-    middle, unit = places(bins, width)
+    middle, unit, _ = places(bins, width)
     x = m - middle
     x[far] /= unit[far]
     keys, cell = np.unique(bins + klass * SPAN, return_inverse=True)
@@ -103,24 +103,23 @@ def add_equal_keys(keys: NDArray[np.int64], moments: Iterable[Array]) -> Bins:
     return keys[first], sums
 
 
-def is_far(bins: NDArray[np.int64], width: float) -> NDArray[np.bool_]:
-    first = int(FAR / width)
-    return (bins >= first) | (bins < -first)
+def places(bins: NDArray[np.int64], width: float) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """The middle of every bin, the unit of distances from it, and whether it is beyond FAR.
 
-
-def places(bins: NDArray[np.int64], width: float) -> tuple[Array, Array]:
-    """The middle of every bin, and the unit of distances from it: 1, or beyond FAR its width."""
+    The unit is 1, or beyond FAR the width of the bin.
+    """
     middle: Array = (bins + np.float64(0.5)) * width
     unit = np.ones(bins.shape)
-    far = is_far(bins, width)
+    first = int(FAR / width)
+    far = (bins >= first) | (bins < -first)
     if far.any():
-        index = np.where(bins[far] < 0, -1 - bins[far], bins[far]) - int(FAR / width)
+        index = np.where(bins[far] < 0, -1 - bins[far], bins[far]) - first
         low, high = (
             ((index + i << _far_shift(width)) + _FAR_BITS).view(np.float64) for i in (0, 1)
         )
         unit[far] = high - low
         middle[far] = np.where(bins[far] < 0, -1.0, 1.0) * (low + (high - low) / 2)
-    return middle, unit
+    return middle, unit, far
 
 
 def _far_index(m: Array, width: float) -> NDArray[np.int64]:

@@ -112,8 +112,13 @@ class FitState:
             raise ValueError(f"directions must include {name!r}: got {', '.join(names)}.")
         return names.index(name)
 
-    def solve(self, which: int, likelihood: str, levels: Array) -> Endpoints:
-        """The endpoints of one direction at several levels."""
+    def at(self, which: int, likelihood: str, alpha: float | Array) -> Endpoints:
+        """The endpoints of one direction at one level, solved for once; or at several (A,)."""
+        if not isinstance(alpha, np.ndarray):
+            known = self._solved.get((which, likelihood, alpha))
+            if known is not None:
+                return known
+        levels = np.atleast_1d(alpha)
         direction = self.directions[which]
         budgets = budget(levels)
         if likelihood == "mean":
@@ -124,20 +129,14 @@ class FitState:
                 f"the endpoints of {direction.name!r} miss their budget by {found.residual:.2g} "
                 "nats per example. This should not happen: please report it with your data."
             )
-        return replace(found, alpha=levels)
-
-    def at(self, which: int, likelihood: str, alpha: float) -> Endpoints:
-        """The endpoints of one direction at one level, solved for once."""
-        key = which, likelihood, alpha
-        known = self._solved.get(key)
-        if known is None:
-            known = self.solve(which, likelihood, np.array([alpha])).first()
-            room = min(KEPT_LEVELS, max(2, KEPT_NUMBERS // len(self.label_weight)))
-            room *= len(self.directions)
-            for oldest in list(self._solved)[: max(0, len(self._solved) - room + 1)]:
-                self._solved.pop(oldest, None)
-            self._solved[key] = known
-        return known
+        found = replace(found, alpha=levels)
+        if isinstance(alpha, np.ndarray):
+            return found
+        room = min(KEPT_LEVELS, max(2, KEPT_NUMBERS // len(self.label_weight)))
+        room *= len(self.directions)
+        for oldest in list(self._solved)[: max(0, len(self._solved) - room + 1)]:
+            self._solved.pop(oldest, None)
+        return self._solved.setdefault((which, likelihood, alpha), found.first())
 
     # Keeping
 

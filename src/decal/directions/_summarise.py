@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -44,10 +45,9 @@ Answers = NDArray[np.int8]
 """(n, L): 1 for a label that an input has, 0 for one that it has not, -1 where nobody knows."""
 
 
-def summarise_margins(data: LabelledLogits, max_bins: int | None = None) -> MarginSummary:
-    """The binned margins of labelled data: one pass over them."""
+def blocks_of_margins(data: LabelledLogits) -> Iterator[tuple[slice, Array]]:
+    """Rows and their margins (K, rows), block by block, each in the memory of the one before."""
     n, K = data.logits.shape
-    summariser = Summariser(K, max_bins, expected=n * K)
     kernels = compiled(n * K)
     absent = np.flatnonzero(~data.present)
     memory = np.empty(min(n * K, max(PASS_ELEMENTS, PASS_ROWS * K)))
@@ -64,11 +64,7 @@ def summarise_margins(data: LabelledLogits, max_bins: int | None = None) -> Marg
                 kernels.margins(z, data.center, absent, m, part.start)
 
         for_each_block(fill, count, K, max(BLOCK_ELEMENTS, CACHE_LINE * K))
-        weights = None if data.weights is None else data.weights[rows]
-        summariser.add(m, data.labels[rows], weights)
-    summary = summariser.summary()
-    coarse = summary.bin_width > BIN_WIDTH
-    return replace(summary, data=data) if coarse and data.may_be_kept else summary
+        yield rows, m
 
 
 class Summariser:
@@ -90,13 +86,13 @@ class Summariser:
         self._width = 0
         self._grid = np.zeros((0, ORDER + 1))
 
-    def add(self, m: Array, labels: NDArray[np.intp], weights: Array | None) -> None:
-        """Add the margins m (K, n) of labelled examples, with positive weights (n,) or one each."""
-        self.label_weight += np.bincount(labels, weights, minlength=len(m))
-        self.add_margins(m, weights)
+    def add(self, m: Array, labels: NDArray[np.intp] | None, weights: Array | None) -> None:
+        """Add margins m (K, n) of examples, with positive weights (n,) or one each.
 
-    def add_margins(self, m: Array, weights: Array | None) -> None:
-        """Add margins alone; what is labelled how is known elsewhere."""
+        Labels are None where what is labelled how is known elsewhere.
+        """
+        if labels is not None:
+            self.label_weight += np.bincount(labels, weights, minlength=len(m))
         K, n = m.shape
         lowest, highest = np.empty(K), np.empty(K)
 
@@ -121,28 +117,27 @@ class Summariser:
         if self._width == 0:
             return
         some_outside = astray or not np.isfinite([lowest, highest]).all()
-        kernels, cells = compiled(m.size), self._width + 1
+        for_each_block(partial(self._deposit, m, weights, some_outside), K, n)
 
-        def deposit_compiled(group: slice) -> None:
-            assert kernels is not None
+    def _deposit(self, m: Array, weights: Array | None, some_outside: bool, group: slice) -> None:
+        """Add power sums of the margins (K, n) of a group of classes to the open grid."""
+        kernels, cells = compiled(m.size), self._width + 1
+        if kernels is not None:
             w = np.empty(0) if weights is None else weights
             bins = (self._low, self._width, self._bin_width, self._grid)
             kernels.deposit(m, w, *bins, group.start, group.stop)
-
-        def deposit(group: slice) -> None:
-            x = m[group] * (1.0 / self._bin_width)
-            x -= self._low[group, None]
-            if some_outside:
-                x[(x < 0) | (x >= self._width)] = self._width
-            cell = x.astype(np.intp)
-            x -= cell
-            x -= 0.5
-            x *= self._bin_width
-            cell += np.arange(len(x))[:, None] * cells
-            part = slice(group.start * cells, group.stop * cells)
-            self._grid[part] += power_sums(cell, x, weights, part.stop - part.start).T
-
-        for_each_block(deposit if kernels is None else deposit_compiled, K, n)
+            return
+        x = m[group] * (1.0 / self._bin_width)
+        x -= self._low[group, None]
+        if some_outside:
+            x[(x < 0) | (x >= self._width)] = self._width
+        cell = x.astype(np.intp)
+        x -= cell
+        x -= 0.5
+        x *= self._bin_width
+        cell += np.arange(len(x))[:, None] * cells
+        part = slice(group.start * cells, group.stop * cells)
+        self._grid[part] += power_sums(cell, x, weights, part.stop - part.start).T
 
     def _strays(self, m: Array, lowest: Array, highest: Array) -> tuple[NDArray[np.intp], ...]:
         """Classes and columns of the margins that no bin of the open grid covers."""
@@ -352,7 +347,7 @@ def summarise_label_margins(
         totals += [w @ found for found in (here, absent, *decided)]
         # Those without an answer stay out of the bins, as all that is infinite does.
         margins = np.ascontiguousarray(np.where(here | absent, z, -np.inf).T)
-        summariser.add_margins(margins, None if weights is None else w)
+        summariser.add(margins, None, None if weights is None else w)
     found = summariser.summary()
     here, absent, masked, certain = totals
     bins = found.bin_width, found.keys, found.moments
