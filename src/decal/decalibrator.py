@@ -175,10 +175,10 @@ class Decalibrator(Model[FitState]):
                 "logits", rule, f"{rows.shape[1]}", "Use the logits of the same model."
             )
 
-    def fit_rows(self, rows: Rows) -> Self:
-        """As `fit`, of rows that were read before."""
+    def fit_rows(self, rows: Rows, *, warn: bool = True) -> Self:
+        """As `fit`, of rows that were read before; `warn` of labels that seem to be of others."""
         confidences = Confidences.of(rows.logits, rows.labels, rows.weights)
-        wrong = not asked_by_a_search() and confidences.warn_of_other_order(rows.shape[1])
+        wrong = warn and confidences.warn_of_other_order(rows.shape[1])
         fitted = self.learn(rows, whole=True, confidences=confidences)
         with self._lock:
             self._fitted, self._told = fitted, {"order"} if wrong else set()

@@ -15,7 +15,6 @@ import numpy as np
 
 from decal._base.checks import check_alpha, check_choice, require_one
 from decal._base.errors import InputError, Setting, Words
-from decal._base.inputs import inputs_of
 from decal.choose._doubt_scores import FLOOR, DoubtScores, Trial
 from decal.choose._handover import Triage, TriageOutcome, triage
 from decal.choose._hold import entropy_from_annotations, for_hold, shares
@@ -34,6 +33,8 @@ from decal.choose._plausibility import (
 )
 from decal.choose._promises import Choice, Promise, one_wish
 from decal.evaluate import metrics
+from decal.model import predict_rows, read_inputs
+from decal.rows import Rows
 
 __all__ = [
     "FLOOR",
@@ -239,6 +240,8 @@ def choose(
     for name, value in given.items():
         if value is not None and wish not in WISHES_OF[name]:
             raise InputError(name, f"go with {' or '.join(WISHES_OF[name])}", wish)
+    if isinstance(logits, Rows):
+        labels = logits.labels
     if wish in ("miss", "hold") and labels is None:
         raise InputError("labels", f"be given with {wish}", "None")
     if wish == "width":
@@ -268,13 +271,13 @@ def choose(
 
 def _for_width(model: Predictor, logits: Any, width: float) -> Choice:
     """The alpha at which the mean width on these logits is the one wanted, by bisection."""
-    z, wanted = inputs_of(model, logits), complement(width)
+    data, wanted = read_inputs(model, logits), complement(width)
 
     def efficiency(alpha: float) -> float:
-        return metrics.efficiency(model.predict(z, alpha=alpha))
+        return metrics.efficiency(predict_rows(model, data, alpha))
 
     def choice(alpha: float, found: float) -> Choice:
-        return Choice(alpha, 1 - found, Promise("width", width, len(z), guaranteed=False), model)
+        return Choice(alpha, 1 - found, Promise("width", width, len(data), guaranteed=False), model)
 
     narrow, wide = 0, SEARCH_LEVELS
     most, least = efficiency(1.0), efficiency(0.0)
@@ -320,13 +323,13 @@ def _for_coverage(
 
     Guaranteed, they are enough if a new row is counted as one that is not covered.
     """
-    z = inputs_of(model, logits, **known)
+    data = read_inputs(model, logits, **known)
     require_one(**known)
     distributions = known["distributions"]
     if distributions is None:
-        distributions = shares(known["annotations"], z.shape[1])
-    inside = distributions_inside(model, z, distributions, atol)
-    n = len(z)
+        distributions = shares(known["annotations"], data.shape[1])
+    inside = distributions_inside(model, data, distributions, atol)
+    n = len(data)
     rows = np.arange(n)
 
     def choice(alpha: float, missed: int, *notes: str) -> Choice:

@@ -7,19 +7,19 @@ score to trust: all of them are judged on rows that none of them was fitted on.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.errors import AnswerWarning, FitWarning
 from decal._base.numerics import Array, log_sum_exp, margins
 from decal.choose._plausibility import Predictor
 from decal.credal import CredalSet
 from decal.decalibrator import Decalibrator
 from decal.evaluate.metrics import RiskCoverage, risk_coverage
+from decal.model import predict_rows
+from decal.rows import Rows, Schema, require_possible
 
 Labels = NDArray[np.intp]
 
@@ -70,7 +70,10 @@ CREDAL_DOUBTS: dict[str, Callable[[CredalSet, Labels], Array]] = {
     "lower probability": of_lower,
     "width": lambda credal, _: credal.epistemic("width"),
     "upper entropy": lambda credal, _: credal.total().round(DECIMALS),
-    "epistemic": lambda credal, _: credal.epistemic("entropy").round(DECIMALS),
+    # As epistemic("entropy"), which warns that it may not rank inputs: labels are asked just that.
+    "epistemic": lambda credal, _: np.maximum(credal.total() - credal.aleatoric(), 0).round(
+        DECIMALS
+    ),
 }
 """Scores that a credal set offers, by name."""
 
@@ -92,7 +95,8 @@ class DoubtScores:
     def of(cls, logits: Array, labels: Labels, model: Predictor | None) -> DoubtScores:
         """Fitted on labelled rows; a model that is given was fitted on others and stays."""
         if model is None:
-            model = Decalibrator(0.9).fit(logits, labels)
+            rows = require_possible(Rows(logits, labels), Schema())
+            model = Decalibrator(0.9).fit_rows(rows, warn=False)
         return cls(model, recalibrated(logits, labels))
 
     @property
@@ -105,18 +109,27 @@ class DoubtScores:
 
     def score(self, name: str, logits: Array) -> tuple[Array, Labels]:
         """The scores of a name, (n,), and the predictions that they doubt, (n,)."""
+        return self.scores([name], logits)[name]
+
+    def scores(self, names: Iterable[str], logits: Array) -> dict[str, tuple[Array, Labels]]:
+        """Scores (n,) and the predictions that they doubt, (n,), by name."""
         predicted = logits.argmax(axis=1)
-        if name in POINT_DOUBTS:
-            return POINT_DOUBTS[name](logits), predicted
-        if name.startswith(RECALIBRATED):
-            assert self.best is not None, "names lists such scores only if there is one"
-            z = self.best(logits)
-            return POINT_DOUBTS[name.removeprefix(f"{RECALIBRATED} ")](z), z.argmax(axis=1)
-        measure, alpha = name.split(", alpha ")
-        with warnings.catch_warnings():  # whether a score serves is what the labels are asked
-            warnings.filterwarnings("ignore", r"credal sets exclude|epistemic\(", AnswerWarning)
-            credal = self.model.predict(logits, alpha=float(alpha))
-            return CREDAL_DOUBTS[measure](credal, predicted), predicted
+        sets: dict[str, CredalSet] = {}
+        found = {}
+        for name in names:
+            kind, _, alpha = name.partition(", alpha ")
+            if kind in POINT_DOUBTS:
+                found[name] = POINT_DOUBTS[kind](logits), predicted
+            elif kind in CREDAL_DOUBTS:
+                if alpha not in sets:
+                    sets[alpha] = predict_rows(self.model, Rows(logits), float(alpha))
+                found[name] = CREDAL_DOUBTS[kind](sets[alpha], predicted), predicted
+            else:
+                assert self.best is not None, "names lists such scores only if there is one"
+                z = self.best(logits)
+                kind = kind.removeprefix(f"{RECALIBRATED} ")
+                found[name] = POINT_DOUBTS[kind](z), z.argmax(axis=1)
+        return found
 
 
 @dataclass(frozen=True)
@@ -138,12 +151,11 @@ def recalibrated(logits: Array, labels: Labels) -> Recalibration | None:
     chance, only the shifts. The best shift of a class without labels would exclude it: it gets the
     mean of the others' instead. None if there is one class only.
     """
+    rows = Rows(logits, labels)
     for directions in (("class", "temperature"), ("class",)):
         best = Decalibrator(1.0, reference="best", directions=directions)
         try:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "the model is .* from its reference", FitWarning)
-                found = best.fit(logits, labels).reference_model
+            found = best.learn(require_possible(rows, Schema()), whole=True).reference
         except ValueError:
             continue
         known = np.isfinite(found.center)
@@ -179,15 +191,11 @@ def cross_scored(logits: Array, labels: Labels, model: Predictor | None) -> Scor
     n = len(labels)
     halves = np.arange(n) % 2 == 0, np.arange(n) % 2 == 1
     fitted = [DoubtScores.of(logits[~half], labels[~half], model) for half in halves]
-    found: Scored = {}
-    for name in fitted[0].names:
-        if name not in fitted[1].names:  # one half cannot be recalibrated
-            continue
-        scores, wrong = np.empty(n), np.empty(n, dtype=bool)
-        for half, doubts in zip(halves, fitted, strict=True):
-            scores[half], predicted = doubts.score(name, logits[half])
-            wrong[half] = predicted != labels[half]
-        found[name] = scores, wrong
+    names = [name for name in fitted[0].names if name in fitted[1].names]  # of both halves
+    found: Scored = {name: (np.empty(n), np.empty(n, dtype=bool)) for name in names}
+    for half, doubts in zip(halves, fitted, strict=True):
+        for name, (scores, predicted) in doubts.scores(names, logits[half]).items():
+            found[name][0][half], found[name][1][half] = scores, predicted != labels[half]
     return found
 
 

@@ -10,9 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from io import BytesIO
-from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +21,11 @@ from decal._base.checks import (
     check_class_names,
     check_count,
     check_flag,
-    check_labels,
     check_scores,
 )
 from decal._base.confidences import Confidences
-from decal._base.data_frames import class_columns, is_frame, require_same_order
+from decal._base.data_frames import require_same_order
 from decal._base.errors import InputError
-from decal._base.inputs import check_floor, read_logits, require_classes
 from decal._base.numerics import Array
 from decal.choose._doubt_scores import (
     CONFIDENCE,
@@ -50,15 +46,14 @@ from decal.decalibrator import Decalibrator
 from decal.evaluate.metrics import RiskCoverage
 from decal.io import model_files
 from decal.io.model_files import Arrays
+from decal.model import Model, Saved, require_classes
+from decal.rows import Rows, Schema, check_floor
 
 PURPOSES = ("cost", "budget", "error_rate", "slip_rate")
 
 LEAST_ROWS = 8
 SCORES_SHOWN = 6
 """How many scores `repr` lists."""
-
-KIND = "triage"
-"""What the header of a file says that it is."""
 
 SCALARS = ("score", "purpose", "target", "confidence", "note")
 OUTCOME = ("rows", "handed_over", "error_rate", "slip_rate")
@@ -96,7 +91,7 @@ class TriageOutcome:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Triage:
+class Triage(Saved):
     """A score and a threshold: says of new rows which of them a person should check.
 
     `triage` makes it.
@@ -119,22 +114,34 @@ class Triage:
         On the rows that set the threshold.
     note : str
         Empty, or why this is not what one would hope for.
+    probabilities : bool
+        Whether rows are probabilities.
+    floor : float or None
+        What smaller probabilities are raised to.
+    classes : tuple of str, or None
+        The names of the classes, if known.
+    class_count : int
+        Number of classes.
     """
 
     score: str
-    threshold: float
     purpose: str
     target: float
     confidence: float | None
     trials: dict[str, Trial]
     outcome: TriageOutcome
     note: str
+    probabilities: bool
+    floor: float | None
+    classes: tuple[str, ...] | None
+    class_count: int
     _rule: Rule
     _doubts: DoubtScores
-    _probabilities: bool
-    _floor: float | None
-    _names: tuple[str, ...] | None
-    _classes: int
+
+    @property
+    def threshold(self) -> float:
+        """Rows whose score reaches it are handed over. NaN if that depends on the batch."""
+        return self._rule.threshold
 
     @property
     def curves(self) -> dict[str, RiskCoverage]:
@@ -163,13 +170,9 @@ class Triage:
         logits : (n, K) array
             New rows.
         """
-        predicted = self._predicted(logits)
-        return predicted if self._names is None else np.array(self._names)[predicted]
-
-    def _predicted(self, logits: Any) -> Labels:
-        """(n,) the predicted classes as numbers of columns."""
         name = self.score if self.score in self._doubts.names else CONFIDENCE
-        return self._doubts.score(name, self._logits(logits))[1]
+        predicted = self._doubts.score(name, self._logits(logits))[1]
+        return predicted if self.classes is None else np.array(self.classes)[predicted]
 
     def doubt(self, logits: Any, *, scores: Mapping[str, Any] | None = None) -> Array:
         """(n,) the scores of new rows, higher where a check is needed more.
@@ -192,43 +195,76 @@ class Triage:
         return given[self.score]
 
     def _logits(self, values: Any) -> Array:
-        floor = self._floor if self._probabilities else None
-        return _as_logits(values, self._probabilities, floor, self._classes, self._names)
+        schema = Schema(self.class_count, self.classes, self.probabilities, self.floor)
+        z: Array = Rows.read(values, schema=schema).logits.astype(np.float64)
+        return z
 
-    def _taking(self, *, probabilities: bool, floor: float | None = None) -> Triage:
-        """A triage of rows that are probabilities, with this floor, or logits."""
-        return replace(self, _probabilities=probabilities, _floor=floor)
+    def taking(self, *, probabilities: bool, floor: float | None = None) -> Triage:
+        """A triage of rows that are logits, or probabilities with this floor."""
+        return replace(self, probabilities=probabilities, floor=floor)
 
-    def save(self, path: str | Path | BinaryIO) -> None:
-        """Write score, threshold and trials to one file (.npz, no pickle).
-
-        Parameters
-        ----------
-        path : path or file
-            Where to. A file that is there is replaced.
-        """
-        settings, arrays = _pack(self)
-        file = Path(path) if isinstance(path, str) else path
-        model_files.write(file, settings, arrays, kind=KIND, compressed=True)
+    kind = "triage"
 
     @classmethod
-    def load(cls, path: str | Path | BinaryIO) -> Self:
-        """Read what `save` wrote. Runs no code from the file, so files of strangers are safe.
+    def may_hold(cls, name: str, settings: dict[str, Any]) -> bool:
+        """Whether a file with these settings may hold an array of this name."""
+        curves = {f"{CURVE}{i}" for i in range(len(settings["trials"]))}
+        return name in curves or name in ("threshold", "slips", "shifts", "scale", "model")
 
-        Parameters
-        ----------
-        path : path or file
-            What `save` wrote.
-        """
-        file = Path(path) if isinstance(path, str) else path
-        settings, arrays = model_files.read(file, _is_known, kind=KIND)
-        with model_files.intact(file):
-            return cls(**_unpack(settings, arrays))
+    def packed(self) -> tuple[dict[str, Any], Arrays]:
+        """Plain settings, and arrays, that `unpacked` takes; its model must be a Decalibrator."""
+        doubts = self._doubts
+        if not isinstance(doubts.model, Decalibrator):
+            fact = type(doubts.model).__name__
+            raise InputError("model", "be a Decalibrator to be saved", fact)
+        arrays: Arrays = {"model": model_files.packed(doubts.model), **self._rule.arrays()}
+        if doubts.best is not None:
+            arrays |= {"scale": np.array(doubts.best.scale), "shifts": doubts.best.shifts}
+        trials = []
+        for i, (name, trial) in enumerate(self.trials.items()):
+            arrays[f"{CURVE}{i}"] = np.stack([trial.curve.risk, trial.curve.best])
+            trials.append([name, trial.gain, trial.error])
+        alike = (*SCALARS, "probabilities", "floor", "classes", "class_count")
+        settings = {name: getattr(self, name) for name in alike}
+        outcome = [getattr(self.outcome, name) for name in OUTCOME]
+        return settings | {"outcome": outcome, "trials": trials}, arrays
+
+    @classmethod
+    def unpacked(cls, settings: dict[str, Any], arrays: Arrays) -> Self:
+        """From such settings and arrays, which it takes out; ValueError if they are damaged."""
+        del settings["version"]
+        found = {name: settings.pop(name) for name in SCALARS}
+        target, confidence = found["target"], found["confidence"]
+        check_choice(found["purpose"], "purpose", PURPOSES)
+        check_count(target, "target") if isinstance(target, int) else check_alpha(target, "target")
+        if confidence is not None:
+            check_alpha(confidence, "confidence")
+        K = check_count(settings.pop("class_count"), "class_count", least=2)
+        names = settings.pop("classes")
+        rows, *shares = settings.pop("outcome")
+        shares = [check_alpha(share, "outcome") for share in shares]
+        trials = {
+            str(name): _read_trial(arrays.pop(f"{CURVE}{i}"), *numbers)
+            for i, (name, *numbers) in enumerate(settings.pop("trials"))
+        }
+        if found["score"] not in trials:
+            raise ValueError("its score was never tried")
+        return cls(
+            **found,
+            trials=trials,
+            outcome=TriageOutcome(check_count(rows, "rows"), *shares),
+            probabilities=check_flag(settings.pop("probabilities"), "probabilities"),
+            floor=check_floor(settings.pop("floor", FLOOR)),  # older files do not say
+            classes=None if names is None else check_class_names(names, K),
+            class_count=K,
+            _rule=read_rule(found["purpose"], target, rows, arrays),
+            _doubts=_read_doubts(arrays, K),
+        )
 
     def __repr__(self) -> str:
-        return self._described(SCORES_SHOWN)
+        return self.described(SCORES_SHOWN)
 
-    def _described(self, scores: int) -> str:
+    def described(self, scores: int) -> str:
         """What was chosen and how it did, and so many of the scores."""
         done = self.outcome
         wanted = {
@@ -286,30 +322,25 @@ def triage(
 ) -> Triage:
     """Which rows should a person check? A score and a threshold, chosen by labelled rows.
 
-    Half of the rows, drawn at random, choose the score: the model's own confidence, unless the
-    area under the risk-coverage curve of another is smaller by more than two standard errors.
-    The scores are those of the model, of the recalibrated model, which also predicts anew, of its
-    credal sets, and yours. The other half sets the threshold for one purpose:
+    Half of the rows, drawn at random, choose the score: the model's own confidence, unless the area
+    under the risk-coverage curve of another, of the recalibrated model, of credal sets, or yours,
+    is smaller by more than two standard errors. The other half sets the threshold for one purpose:
 
-    `cost` : what a check costs, as a share of the cost of an error. The threshold of the least
-    cost on these rows; nothing is promised beyond.
+    `cost` : what a check costs, as a share of the cost of an error. The threshold of the least cost
+    on these rows; nothing is promised beyond.
 
-    `budget` : the share of rows that may be handed over, a float in (0, 1). A new row is handed
-    over with at most this probability. Or how many rows of every batch, an int of 1 or more:
-    exactly these are handed over.
+    `budget` : the share of rows that may be handed over, a float in (0, 1): the probability of a
+    new row to be handed over is at most this. Or how many rows of every batch, an int: exactly
+    these are handed over.
 
-    `error_rate` : the share of *kept* rows that may be wrong. With probability `confidence` over
-    the labelled rows, at most this share of all new rows that are kept are wrong. With
-    confidence=None, on average over the labelled rows and a batch: the expected share of errors
-    among what is kept of a batch is at most this; whole batches are then to be passed to
-    `hand_over`, for of a batch of one row that says no more than `slip_rate` does.
+    `error_rate` : at most this share of all new rows that are *kept* are wrong, with probability
+    `confidence` over the labelled rows. With confidence=None, on average over the labelled rows and
+    a batch; whole batches are then to be passed to `hand_over`.
 
-    `slip_rate` : the share of *all* rows that may be kept and wrong. A new row is kept and wrong
-    with at most this probability, by conformal risk control.
+    `slip_rate` : a new row is kept and wrong with at most this probability.
 
-    All promises need labelled rows like the new ones: independent draws, on which neither the
-    classifier nor `model` was fitted. They hold whatever the model and whichever score is chosen.
-    Their proofs are in the documentation, "Which rows should a person check?".
+    Promises hold whatever the model and the score, if labelled rows and new ones are independent
+    draws alike, and neither the classifier nor `model` was fitted on them: docs/triage.md.
 
     Parameters
     ----------
@@ -324,8 +355,8 @@ def triage(
     score : str, optional
         Name of the score to take, instead of choosing one.
     scores : mapping, optional
-        Scores of your own by name, (n,) each, higher where a check is needed more; such as the
-        disagreement of an ensemble. They must not have been fitted on these rows.
+        Scores of your own by name, (n,) each, higher where a check is needed more; not fitted on
+        these rows.
     model : Decalibrator, optional
         Whose credal sets are asked; fitted on other rows. By default one is fitted here.
     classes : iterable, optional
@@ -348,11 +379,6 @@ def triage(
     decal.metrics.risk_coverage : The curve of one score.
     decal.plot.risk_coverage : Draws the curves of all of them.
 
-    Notes
-    -----
-    Scores are judged by models fitted on the other half of their part of the rows, then fitted on
-    all of that part. Time is that of some twenty predictions of the rows.
-
     Examples
     --------
     >>> import numpy as np
@@ -370,21 +396,15 @@ def triage(
     """
     require_classes(model)
     require_same_order(logits=logits, labels=labels, **_called(scores))
-    names, framed = getattr(model, "classes", None), is_frame(logits)
-    if framed:
-        logits, names = class_columns(logits, names)
     floor: float | None = FLOOR
-    if isinstance(model, Decalibrator):
-        if model.probabilities:
-            probabilities, floor = True, model.floor
-        model = model._taking_logits()
-    z = _as_logits(logits, probabilities, floor if probabilities else None, None, names)
-    names = names if classes is None else check_class_names(classes, z.shape[1])
-    y = check_labels(labels, rows=len(z), classes=z.shape[1], names=names, in_table=framed)
-    n = len(y)
+    if isinstance(model, Model) and getattr(model, "probabilities", False):
+        probabilities, floor = True, model.floor  # type: ignore[attr-defined]
+    schema = Schema(None, getattr(model, "classes", None), probabilities, floor)
+    rows = Rows.read(logits, labels, classes=classes, schema=schema)
+    z, y, (n, K) = rows.logits.astype(np.float64), rows.labels, rows.shape
     if n < LEAST_ROWS:
         raise InputError("logits", f"have {LEAST_ROWS} rows or more", f"{n}", "Label more.")
-    Confidences.of(z, y).warn_of_other_order(z.shape[1])
+    Confidences.of(z, y).warn_of_other_order(K)
     purpose, target = _purpose(cost=cost, budget=budget, error_rate=error_rate, slip_rate=slip_rate)
     level = _level(confidence) if purpose == "error_rate" else None
     given = _own_scores(scores, n)
@@ -420,19 +440,18 @@ def triage(
     note = f"{len(second)} rows are too few, or too often wrong: all are handed over"
     return Triage(
         score=name,
-        threshold=rule.threshold,
         purpose=purpose,
         target=target,
         confidence=level,
         trials=dict(sorted(tried.items(), key=lambda item: item[1].curve.area)),
         outcome=TriageOutcome.of(~handed, wrong),
         note=note if handed.all() else "",
+        probabilities=probabilities,
+        floor=floor,
+        classes=rows.classes,
+        class_count=K,
         _rule=rule,
         _doubts=doubts,
-        _probabilities=probabilities,
-        _floor=floor,
-        _names=names,
-        _classes=z.shape[1],
     )
 
 
@@ -470,96 +489,14 @@ def _own_scores(scores: Mapping[str, Any] | None, rows: int) -> dict[str, Array]
     return found
 
 
-def _as_logits(
-    values: Any,
-    probabilities: bool,
-    floor: float | None,
-    classes: int | None,
-    names: tuple[str, ...] | None,
-) -> Array:
-    z = read_logits(values, probabilities=probabilities, floor=floor, names=names, classes=classes)
-    return z.astype(np.float64)
-
-
-# Files: settings and arrays, without pickle
-
-
-def _is_known(name: str, settings: dict[str, Any]) -> bool:
-    """Whether a file with these settings may hold an array of this name."""
-    curves = {f"{CURVE}{i}" for i in range(len(settings["trials"]))}
-    return name in curves or name in ("threshold", "slips", "shifts", "scale", "model")
-
-
-def _pack(triage: Triage) -> tuple[dict[str, Any], Arrays]:
-    """Settings and arrays of a Triage; InputError if its credal sets are not a Decalibrator's."""
-    doubts = triage._doubts
-    if not isinstance(doubts.model, Decalibrator):
-        fact = type(doubts.model).__name__
-        raise InputError("model", "be a Decalibrator to be saved", fact)
-    file = BytesIO()
-    doubts.model.save(file)
-    arrays: Arrays = {"model": np.frombuffer(file.getvalue(), dtype=np.uint8)}
-    arrays |= triage._rule.arrays()
-    if doubts.best is not None:
-        arrays |= {"scale": np.array(doubts.best.scale), "shifts": doubts.best.shifts}
-    trials = []
-    for i, (name, trial) in enumerate(triage.trials.items()):
-        arrays[f"{CURVE}{i}"] = np.stack([trial.curve.risk, trial.curve.best])
-        trials.append([name, trial.gain, trial.error])
-    settings = {
-        **{name: getattr(triage, name) for name in SCALARS},
-        "outcome": [getattr(triage.outcome, name) for name in OUTCOME],
-        "trials": trials,
-        "probabilities": triage._probabilities,
-        "floor": triage._floor,
-        "classes": triage._names,
-        "class_count": triage._classes,
-    }
-    return settings, arrays
-
-
-def _unpack(settings: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
-    """The arguments of Triage; ValueError if they are damaged."""
-    purpose = check_choice(settings["purpose"], "purpose", PURPOSES)
-    target, confidence = settings["target"], settings["confidence"]
-    check_count(target, "target") if isinstance(target, int) else check_alpha(target, "target")
-    if confidence is not None:
-        check_alpha(confidence, "confidence")
-    K = check_count(settings["class_count"], "class_count", least=2)
-    names = settings["classes"]
-    rows, *shares = settings["outcome"]
-    outcome = TriageOutcome(
-        check_count(rows, "rows"), *(check_alpha(share, "outcome") for share in shares)
-    )
-    doubts = _read_doubts(arrays, K)
-    trials = {
-        str(n): _read_trial(arrays[f"{CURVE}{i}"], *numbers)
-        for i, (n, *numbers) in enumerate(settings["trials"])
-    }
-    if settings["score"] not in trials:
-        raise ValueError("its score was never tried")
-    rule = read_rule(purpose, target, rows, arrays)
-    return {
-        **{name: settings[name] for name in SCALARS},
-        "threshold": rule.threshold,
-        "trials": trials,
-        "outcome": outcome,
-        "_rule": rule,
-        "_doubts": doubts,
-        "_probabilities": check_flag(settings["probabilities"], "probabilities"),
-        "_floor": check_floor(settings.get("floor", FLOOR)),  # older files do not say
-        "_names": None if names is None else check_class_names(names, K),
-        "_classes": K,
-    }
-
-
 def _read_doubts(arrays: Arrays, classes: int) -> DoubtScores:
-    model = Decalibrator.load(BytesIO(arrays["model"].tobytes()))
+    """The scores that a file holds; ValueError if they are damaged."""
+    model = model_files.unpacked(arrays.pop("model"), Decalibrator.load)
     if len(model.class_weights) != classes:
         raise ValueError("its model has other classes")
     if "shifts" not in arrays:
         return DoubtScores(model, None)
-    scale, shifts = float(arrays["scale"]), arrays["shifts"].astype(np.float64)
+    scale, shifts = float(arrays.pop("scale")), arrays.pop("shifts").astype(np.float64)
     if shifts.shape != (classes,) or not np.isfinite(shifts).all() or not 0 <= scale < math.inf:
         raise ValueError("its recalibration is damaged")
     return DoubtScores(model, Recalibration(scale, shifts))

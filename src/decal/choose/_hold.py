@@ -17,21 +17,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from decal._base.checks import (
-    check_alpha,
-    check_annotations,
-    check_count,
-    check_labels,
-    check_tolerance,
-)
-from decal._base.data_frames import require_same_order
+from decal._base.checks import check_alpha, check_annotations, check_count, check_tolerance
 from decal._base.errors import InputError, Setting
-from decal._base.inputs import require_possible_labels
-from decal._base.numerics import Array, Logits
-from decal.choose._plausibility import Indices, complement
-from decal.choose._promises import Choice, Promise, in_groups
+from decal._base.numerics import Array
+from decal.choose._plausibility import complement
+from decal.choose._promises import Choice, Promise, joined, row_groups
 from decal.choose._surprises import (
     Losses,
     least_budget,
@@ -42,6 +33,8 @@ from decal.choose._surprises import (
 )
 from decal.decalibrator import Decalibrator, require_decalibrator
 from decal.directions import Inputs, Local
+from decal.model import read_inputs
+from decal.rows import Rows, require_possible
 
 PLANNING_SHARE = 0.3
 PLANNING_ROWS = 2000
@@ -69,10 +62,8 @@ def for_hold(
     """A large alpha whose local sets hold the true distributions of this share of new inputs."""
     require_decalibrator(model)
     local = _local_of(model)
-    require_same_order(logits=logits, labels=labels, groups=groups)
-    z = model._new_inputs(logits, empty=False)
-    y = check_labels(labels, rows=len(z), classes=z.shape[1], names=model.classes)
-    require_possible_labels(z, y, probabilities=model.probabilities, floor=model.floor)
+    data = read_inputs(model, logits, labels, groups=groups)
+    require_possible(data, model.schema(model.fitted))
     if confidence is not None:
         confidence = check_alpha(confidence, "confidence")
     delta, error = complement(hold), None if confidence is None else 1 - confidence
@@ -81,7 +72,7 @@ def for_hold(
         fact = "no confidence" if error is None else f"by_entropy={local.by_entropy:g}"
         rule = "be 0 unless there is a confidence and no by_entropy"
         raise InputError("entropy", rule, f"{entropy:g} with {fact}")
-    losses = _losses(model, local, z, y)
+    losses = _losses(model, local, data)
     if threshold is not None:
         threshold = check_tolerance(threshold, "threshold")
         if threshold >= losses.vacuous_budget:
@@ -89,21 +80,19 @@ def for_hold(
             raise InputError("threshold", rule, f"{threshold:g}")
     rng = np.random.default_rng(check_count(seed, "seed", least=0))
 
-    def choose(rows: Indices) -> Choice:
-        rows = rng.permutation(rows)
-        if threshold is None:
-            used = min(int(PLANNING_SHARE * len(rows)), PLANNING_ROWS)
-            planning, rest = losses[rows[:used]], losses[rows[used:]]
-            planned = _planned(planning, delta, len(rest), error)
-        else:
-            planned, rest = threshold, losses[rows]
+    choices = {}
+    for group, rows in row_groups(groups, len(data)).items():
+        drawn = rng.permutation(rows)
+        planned, used = threshold, 0
+        if planned is None:
+            used = min(int(PLANNING_SHARE * len(drawn)), PLANNING_ROWS)
+            planned = _planned(losses[drawn[:used]], delta, len(drawn) - used, error)
+        rest = losses[drawn[used:]]
         budget, bound, note = _least_budget(rest, planned, delta, error, entropy)
-        promise = Promise(
-            "hold", hold, len(rest), notes=(note,) if note else (), confidence=confidence
-        )
-        return Choice(alpha_of_budget(budget), complement(bound), promise, model)
-
-    return in_groups(choose, groups, len(z))
+        notes = (note,) if note else ()
+        promise = Promise("hold", hold, len(rest), notes=notes, confidence=confidence)
+        choices[group] = Choice(alpha_of_budget(budget), complement(bound), promise, model)
+    return joined(choices)
 
 
 def _planned(losses: Losses, delta: float, examples: int, error: float | None) -> float:
@@ -164,20 +153,15 @@ def _local_of(model: Decalibrator) -> Local:
     return local
 
 
-def _losses(model: Decalibrator, local: Local, z: Logits, y: NDArray[np.intp]) -> Losses:
+def _losses(model: Decalibrator, local: Local, data: Rows) -> Losses:
     reference = model.reference_model
-    reference.require_rivals(z)
-    inputs = Inputs(reference.scaled(z), reference.center, joint=False)
+    reference.require_rivals(data.logits)
+    inputs = Inputs(reference.scaled(data.logits), reference.center, joint=False)
     of_classes, factor = local.losses(inputs)
-    largest, least = local.largest_loss(z.shape[1]), local.least_factor()
+    largest, least = local.largest_loss(data.shape[1]), local.least_factor()
     # Round-off must not lift a loss above the largest one.
-    return Losses(
-        np.where(of_classes < np.inf, np.minimum(of_classes, largest), np.inf),
-        y,
-        factor,
-        largest,
-        least,
-    )
+    bounded = np.where(of_classes < np.inf, np.minimum(of_classes, largest), np.inf)
+    return Losses(bounded, data.labels, factor, largest, least)
 
 
 # What people said
@@ -210,15 +194,8 @@ def shares(annotations: Any, classes: int) -> Array:
 def entropy_from_annotations(annotations: Any, *, confidence: Any = 0.95, seed: int = 0) -> float:
     """A lower bound of the mean entropy of the distributions that annotators draw labels from.
 
-    With probability `confidence` over the annotated inputs, the mean entropy of the true
-    distributions is at least this. For `decal.choose` with `hold` and `entropy`, whose promise then
-    holds unless one of the two errs: the probabilities of that add up.
-
-    *Why.* Two annotators of an input disagree with probability g = 1 - sum_k p_k^2, and the entropy
-    is at least the broken line in g through the points (1 - 1/k, log k) of k equal probabilities
-    (Harremoës and Topsøe, 2001). The line is convex, so the bound holds for the means of both, and
-    it rises, so a lower bound of the mean disagreement will do: the largest one, in steps of 0.001,
-    that a bet supports, as for `hold`.
+    It holds with probability `confidence` over the annotated inputs. For `decal.choose` with `hold`
+    and `entropy`: the probabilities that one of the two errs add up.
 
     Parameters
     ----------
@@ -235,6 +212,13 @@ def entropy_from_annotations(annotations: Any, *, confidence: Any = 0.95, seed: 
     float
         In nats. 0 if nothing can be said.
 
+    Notes
+    -----
+    Two annotators of an input disagree with probability g = 1 - sum_k p_k^2, and the entropy is at
+    least the broken line in g through the points (1 - 1/k, log k) (Harremoës and Topsøe, 2001). The
+    line is convex, so the bound holds for the means of both, and it rises, so a lower bound of the
+    mean disagreement will do: the largest one, in steps of 0.001, that a bet supports.
+
     Examples
     --------
     >>> import numpy as np
@@ -250,12 +234,8 @@ def entropy_from_annotations(annotations: Any, *, confidence: Any = 0.95, seed: 
     given = (votes >= 0).sum(axis=1)
     if (given < 2).any():
         row = int((given < 2).argmax())
-        raise InputError(
-            "annotations",
-            "have two labels or more in every row",
-            f"{given[row]} in row {row}",
-            "Leave such rows out.",
-        )
+        rule, fact = "have two labels or more in every row", f"{given[row]} in row {row}"
+        raise InputError("annotations", rule, fact, "Leave such rows out.")
     counts = np.stack([(votes == k).sum(axis=1) for k in range(max(classes, 2))], axis=1)
     agreeing = (counts * (counts - 1)).sum(axis=1) / (given * (given - 1))
     agreeing = np.random.default_rng(check_count(seed, "seed", least=0)).permutation(agreeing)

@@ -7,25 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decal._base.checks import (
-    check_alphas,
-    check_choice,
-    check_distributions,
-)
+from decal._base.checks import check_alphas, check_choice, check_distributions
 from decal._base.errors import needs
-from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
-from decal.choose._plausibility import Predictor, kept_classes, label_numbers, shape_of
+from decal.choose._plausibility import Predictor, kept_classes
 from decal.choose._promises import rows_text
 from decal.credal import SET_RULES
 from decal.evaluate import metrics
+from decal.model import predict_rows, read_inputs
 
 if TYPE_CHECKING:
     import pandas as pd
-
-PATH_LEVELS = 41
-PATH_BUDGETS = (1e-4, 20.0)
-"""Alphas of a path by default: 1, 0, and between them budgets, -log alpha, in equal ratios."""
 
 ROWS_SHOWN = 12
 
@@ -67,13 +59,8 @@ class AlphaPath:
         return pd.DataFrame(self._columns())
 
     def _columns(self) -> dict[str, Array]:
-        columns = {
-            "alpha": self.alpha,
-            "efficiency": self.efficiency,
-            "coverage": self.coverage,
-            "miss_rate": self.miss_rate,
-            "set_size": self.set_size,
-        }
+        names = ("alpha", "efficiency", "coverage", "miss_rate", "set_size")
+        columns = {name: getattr(self, name) for name in names}
         return {name: values for name, values in columns.items() if values is not None}
 
     def __repr__(self) -> str:
@@ -101,8 +88,8 @@ def path(
 ) -> AlphaPath:
     """What every alpha would give on these examples: efficiency, coverage, misses, set sizes.
 
-    A table to look at, not to choose from: an alpha picked from it for its miss rate is not
-    guaranteed to keep it on new examples. `decal.choose` gives that guarantee.
+    A table to look at, not to choose from: an alpha picked from it for its miss rate need not keep
+    it on new examples. `decal.choose` guarantees that. One prediction of all rows per alpha.
 
     Parameters
     ----------
@@ -115,8 +102,7 @@ def path(
     labels : (n,) integers, optional
         Their labels, for the miss rate.
     alphas : list of float, optional
-        Levels, in any order. By default 41 from 1 to 0, whose budgets, -log alpha, are in equal
-        ratios, so that they are dense near 1, where the curve moves.
+        Levels, in any order. By default 41 from 1 to 0, dense near 1, where the curve moves.
     rule : str
         Of the decision sets: "e_admissible", "interval_dominance" or "maximality".
     atol : float
@@ -125,10 +111,6 @@ def path(
     See Also
     --------
     decal.plot.tradeoff : Draws coverage against efficiency.
-
-    Notes
-    -----
-    One prediction and one decision of all rows per alpha.
 
     Examples
     --------
@@ -143,21 +125,18 @@ def path(
               0.99      0.8686      0.0000      1.0000
                0.9      0.6365      0.0000      1.5000
     """
-    z = inputs_of(model, logits, labels=labels, distributions=distributions)
+    data = read_inputs(model, logits, labels, distributions=distributions)
     check_choice(rule, "rule", SET_RULES)
-    if alphas is None:
-        budgets = np.geomspace(*PATH_BUDGETS, PATH_LEVELS - 2)
-        levels = np.concatenate([[1.0], np.exp(-budgets), [0.0]])
+    if alphas is None:  # budgets, -log alpha, in equal ratios
+        levels = np.concatenate([[1.0], np.exp(-np.geomspace(1e-4, 20.0, 39)), [0.0]])
     else:
         levels = check_alphas(alphas)
-    p = None
+    p, y = None, data.labels
     if distributions is not None:
-        names = getattr(model, "classes", None)
-        p = check_distributions(distributions, shape=shape_of(z), names=names)
-    y = None if labels is None else label_numbers(model, labels, z)
-    size, efficiency, coverage, missed = (np.empty(len(levels)) for _ in range(4))
+        p = check_distributions(distributions, shape=data.shape, names=data.classes)
+    size, efficiency, coverage, missed = np.empty((4, len(levels)))
     for a, alpha in enumerate(levels):
-        credal = model.predict(z, alpha=alpha)
+        credal = predict_rows(model, data, alpha)
         efficiency[a] = metrics.efficiency(credal)
         kept = kept_classes(credal, rule)
         size[a] = kept.sum(axis=1).mean()
@@ -171,6 +150,6 @@ def path(
         None if p is None else coverage,
         None if y is None else missed,
         size,
-        len(z),
+        len(data),
         rule,
     )

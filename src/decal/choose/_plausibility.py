@@ -19,13 +19,13 @@ from decal._base.checks import (
     check_choice,
     check_count,
     check_distributions,
-    check_labels,
     check_tolerance,
     require_one,
 )
-from decal._base.inputs import inputs_of
 from decal._base.numerics import Array
 from decal.credal import SET_RULES, CredalSet
+from decal.model import predict_rows, read_inputs
+from decal.rows import Rows
 
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
@@ -59,9 +59,9 @@ def plausibility(
 ) -> Array:
     """(n,) the largest alpha at which a distribution, or a label, is still inside: 1 to 0.
 
-    The credal sets of an input are nested, so they are the level sets of a function: the
-    possibility contour. For every alpha in `contour_levels()`, a row's distribution is in its
-    credal set (or its label in its decision set) exactly if its plausibility is at least alpha.
+    Credal sets are nested, so they are the level sets of a function, the possibility contour: a
+    row's distribution is in its set (or its label in its decision set) at alpha exactly if its
+    plausibility is at least alpha.
 
     Parameters
     ----------
@@ -72,29 +72,19 @@ def plausibility(
     distributions : (n, K) array, optional
         One for each row: how plausible is it?
     labels : (n,) integers, optional
-        One class for each row, instead of distributions: how plausible is it that this is the most
-        probable class (or with another rule, that it is not dominated)?
+        Or a class for each row: how plausible is it that the `rule` keeps it?
     rule : str
-        "e_admissible", "interval_dominance" or "maximality"; for labels only.
+        "e_admissible": it is the most probable class; "interval_dominance" or "maximality": it is
+        not dominated.
     atol : float
-        Tolerance on every bound; for distributions only.
+        Tolerance on every bound of a distribution.
 
     Returns
     -------
     (n,) array
-        Rounded down to one of the 4097 alphas of `contour_levels()`: the next one has a budget,
-        -log alpha, that is 0.5 % less, so the alpha returned is less than 0.0019 too small. 1 if
-        inside at alpha = 1; 0 if outside at every positive alpha.
-
-    See Also
-    --------
-    contour_levels : The alphas that it tells apart.
-    decal.choose : One alpha for all rows.
-
-    Notes
-    -----
-    Bisection of all rows at once, in which rows that ask for the same alpha share a prediction:
-    every row is predicted at most 13 times, and no alpha is solved for twice.
+        Rounded down to one of the 4097 alphas of `contour_levels()`, that is by less than 0.0019. 1
+        if inside at alpha = 1; 0 if outside at every positive alpha. Every row is predicted at most
+        13 times, and no alpha is solved for twice.
 
     Examples
     --------
@@ -105,15 +95,15 @@ def plausibility(
     >>> plausibility(d, logits, labels=[0, 1, 0, 1]).round(2)
     array([1.  , 0.92, 0.95, 1.  ])
     """
-    z = inputs_of(model, logits, labels=labels, distributions=distributions)
+    data = read_inputs(model, logits, labels, distributions=distributions)
     require_one(distributions=distributions, labels=labels)
     if labels is None:
-        inside = distributions_inside(model, z, distributions, atol)
+        inside = distributions_inside(model, data, distributions, atol)
     else:
-        inside = labels_inside(model, z, labels, rule)
-    every = np.arange(len(z))
+        inside = labels_inside(model, data, rule)
+    every = np.arange(len(data))
     # A row is outside at level `narrow` and taken to be inside at level `wide`.
-    narrow, wide = np.zeros(len(z), dtype=np.intp), np.full(len(z), CONTOUR_LEVELS)
+    narrow, wide = np.zeros(len(data), dtype=np.intp), np.full(len(data), CONTOUR_LEVELS)
     wide[inside(every, 1.0)] = 0
     while (wide - narrow > 1).any():
         middle = (narrow + wide) // 2
@@ -148,43 +138,33 @@ def complement(share: float) -> float:
     return float(1 - Decimal(repr(float(share))))
 
 
-def distributions_inside(model: Predictor, z: Any, distributions: Any, atol: float) -> Inside:
+def distributions_inside(model: Predictor, data: Rows, distributions: Any, atol: float) -> Inside:
     """The question whether the credal set of a row contains its distribution."""
-    names, atol = getattr(model, "classes", None), check_tolerance(atol, "atol")
-    p = check_distributions(distributions, shape=shape_of(z), names=names)
+    atol = check_tolerance(atol, "atol")
+    p = check_distributions(distributions, shape=data.shape, names=data.classes)
 
     def inside(rows: Indices, alpha: float) -> Mask:
-        return model.predict(z[rows], alpha=alpha).contains(p[rows], atol=atol)
+        credal: CredalSet = predict_rows(model, data[rows], alpha)
+        return credal.contains(p[rows], atol=atol)
 
     return inside
 
 
-def labels_inside(model: Predictor, z: Any, labels: Any, rule: str) -> Inside:
+def labels_inside(model: Predictor, data: Rows, rule: str) -> Inside:
     """The question whether the decision set of a row contains its label."""
-    y = label_numbers(model, labels, z)
     check_choice(rule, "rule", SET_RULES)
 
     def inside(rows: Indices, alpha: float) -> Mask:
-        kept = kept_classes(model.predict(z[rows], alpha=alpha), rule)
-        return np.asarray(kept[np.arange(len(rows)), y[rows]])
+        some = data[rows]
+        kept = kept_classes(predict_rows(model, some, alpha), rule)
+        return np.asarray(kept[np.arange(len(rows)), some.labels])
 
     return inside
-
-
-def label_numbers(model: Predictor, labels: Any, z: Any) -> Indices:
-    """(n,) labels as numbers of columns."""
-    names = getattr(model, "classes", None)
-    return check_labels(labels, rows=len(z), classes=z.shape[1], names=names)
 
 
 def kept_classes(credal: CredalSet, rule: str) -> Mask:
     """(n, K) the classes in every decision set."""
     return credal.decide(rule).astype(bool, copy=False)
-
-
-def shape_of(z: Any) -> tuple[int, int]:
-    """(n, K) of checked logits."""
-    return z.shape[0], z.shape[1]
 
 
 # By statistical theory
@@ -193,9 +173,8 @@ def shape_of(z: Any) -> tuple[int, int]:
 def alpha_from_confidence(level: Any, df: int = 1) -> float:
     """The alpha at which, with likelihood="sum", a region has a given asymptotic confidence.
 
-    By Wilks' theorem twice the log-likelihood lost at the truth is chi-square distributed with as
-    many degrees of freedom as the family has free parameters, so alpha = exp(-q / 2) with q the
-    chi-square quantile of the level.
+    By Wilks' theorem twice the log-likelihood lost at the truth is chi-square distributed, so
+    alpha = exp(-q / 2) with q the chi-square quantile of the level.
 
     Parameters
     ----------
@@ -203,10 +182,6 @@ def alpha_from_confidence(level: Any, df: int = 1) -> float:
         Confidence in [0, 1].
     df : int
         Free parameters: 1 for the shift of one class.
-
-    See Also
-    --------
-    confidence_from_alpha : The inverse.
 
     Examples
     --------
@@ -221,7 +196,7 @@ def alpha_from_confidence(level: Any, df: int = 1) -> float:
 
 
 def confidence_from_alpha(alpha: Any, df: int = 1) -> float:
-    """The asymptotic confidence of the region of an alpha, with likelihood="sum".
+    """The asymptotic confidence of the region of an alpha: the inverse of `alpha_from_confidence`.
 
     Parameters
     ----------
@@ -229,10 +204,6 @@ def confidence_from_alpha(alpha: Any, df: int = 1) -> float:
         Level in [0, 1].
     df : int
         Free parameters: 1 for the shift of one class.
-
-    See Also
-    --------
-    alpha_from_confidence : The inverse, with the theory.
 
     Examples
     --------

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from decal._base.checks import check_groups
-from decal._base.data_frames import index_of
 from decal._base.errors import InputError
-from decal._base.inputs import inputs_of
 from decal._base.markup import table
 from decal._base.numerics import Array
 from decal.choose._plausibility import Indices, Mask, Predictor, kept_classes
 from decal.credal import CredalSet, IntervalCredalSet
+from decal.model import predict_rows, read_inputs
 
 PARTS_SHOWN = 12
 SHARE_TOLERANCE = 1e-9
@@ -127,7 +126,7 @@ class Choice:
 
     def __float__(self) -> float:
         if self.parts:
-            raise ValueError(f"this choice holds {len(self.parts)} alphas")
+            raise InputError(f"this choice holds {len(self.parts)} alphas")
         return self.alpha
 
     @classmethod
@@ -173,24 +172,23 @@ class Choice:
         self._require_groups(groups)
         if groups is None:
             return self.model.predict(logits, alpha=self.alpha)
-        z = inputs_of(self.model, logits, groups=groups)
-        alphas = self.alphas(check_groups(groups, len(z)))
-        low, high, point = np.empty((3, *z.shape))
+        data = read_inputs(self.model, logits, groups=groups)
+        alphas = self.alphas(check_groups(groups, len(data)))
+        low, high, point = np.empty((3, *data.shape))
         classes = None
         for alpha in np.unique(alphas):
             rows = np.flatnonzero(alphas == alpha)
-            credal: Any = self.model.predict(z[rows], alpha=float(alpha))
+            credal = predict_rows(self.model, data[rows], float(alpha))
             low[rows], high[rows], point[rows] = credal.lower, credal.upper, credal.point
             classes = credal.classes
         sets = IntervalCredalSet(low, high, point=point, classes=classes)
-        return sets.with_index(index_of(logits, rows=len(z)))
+        return sets.with_index(data.ids)
 
     def decide(self, logits: Any, *, groups: Any = None) -> Mask:
         """(n, K) the classes that are kept for every input; for a choice of `miss`.
 
         With per="class", class k is kept if it is in the decision set at *its* alpha, and always if
-        that is 0. No set is empty, if the model's own prediction is always plausible, as it is for
-        every Decalibrator.
+        that is 0. No set is empty: every Decalibrator keeps its own prediction.
 
         Parameters
         ----------
@@ -198,24 +196,19 @@ class Choice:
             Inputs.
         groups : (n,) array, optional
             Their groups, for a choice by groups.
-
-        Notes
-        -----
-        One prediction of all inputs for every alpha that some class has.
         """
-        if self.promise.kind != "miss":
-            raise InputError(
-                "a choice", "be of miss, to decide", self.promise.kind, "Call predict."
-            )
-        if self.promise.per != "class":
-            return kept_classes(self.predict(logits, groups=groups), self.promise.rule)
+        kind, per, rule = self.promise.kind, self.promise.per, self.promise.rule
+        if kind != "miss":
+            raise InputError("a choice", "be of miss, to decide", kind, "Call predict.")
+        if per != "class":
+            return kept_classes(self.predict(logits, groups=groups), rule)
         self._require_groups(groups)
-        z = inputs_of(self.model, logits, classes=len(self.parts))
+        data = read_inputs(self.model, logits)
         alphas = np.array([choice.alpha for choice in self.parts.values()])
-        kept = np.ones(z.shape, dtype=bool)
+        kept = np.ones(data.shape, dtype=bool)
         for alpha in np.unique(alphas[alphas > 0]):
             columns = alphas == alpha
-            at_alpha = kept_classes(self.model.predict(z, alpha=float(alpha)), self.promise.rule)
+            at_alpha = kept_classes(predict_rows(self.model, data, float(alpha)), rule)
             kept[:, columns] = at_alpha[:, columns]
         return kept
 
@@ -274,23 +267,21 @@ class Choice:
         return table(self._title(), headings, rows, note=note)
 
 
-def in_groups(choose: Callable[[Indices], Choice], groups: Any, rows: int) -> Choice:
-    """The choice on all rows; or one of a choice on the rows of each group."""
+def row_groups(groups: Any, rows: int) -> dict[Any, Indices]:
+    """The rows of each group, by group; all rows, by None, if there are no groups."""
     if groups is None:
-        return choose(np.arange(rows))
+        return {None: np.arange(rows)}
     groups = check_groups(groups, rows)
-    found = np.unique(groups).tolist()
-    parts = {group: choose(np.flatnonzero(groups == group)) for group in found}
-    one = parts[found[0]].promise
-    promise = Promise(
-        one.kind,
-        one.target,
-        sum(choice.promise.rows for choice in parts.values()),
-        one.rule,
-        "group",
-        confidence=one.confidence,
-    )
-    return Choice.of_parts(parts, promise)
+    return {group: np.flatnonzero(groups == group) for group in np.unique(groups).tolist()}
+
+
+def joined(choices: Mapping[Any, Choice]) -> Choice:
+    """The choice on all rows; or one of a choice for each group."""
+    if None in choices:
+        return choices[None]
+    one = next(iter(choices.values())).promise
+    rows = sum(choice.promise.rows for choice in choices.values())
+    return Choice.of_parts(choices, replace(one, rows=rows, per="group", notes=()))
 
 
 def one_wish(**wishes: Any) -> tuple[str, Any]:

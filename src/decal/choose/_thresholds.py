@@ -8,7 +8,6 @@ threshold: inf keeps all rows, -inf none. An infinite score counts as the greate
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -181,15 +180,15 @@ def rule_for(
     return Threshold(rate_threshold(scores, wrong, target, level, plan=plan))
 
 
-def read_rule(purpose: str, target: float, rows: int, arrays: Mapping[str, Any]) -> Rule:
-    """The rule that a file holds; ValueError if it is damaged."""
+def read_rule(purpose: str, target: float, rows: int, arrays: dict[str, Any]) -> Rule:
+    """The rule that a file holds, taken out of its arrays; ValueError if it is damaged."""
     if "threshold" in arrays:
-        threshold = float(arrays["threshold"])
+        threshold = float(arrays.pop("threshold"))
         if math.isnan(threshold):
             raise ValueError("its threshold is NaN")
         return Threshold(threshold)
     if "slips" in arrays:
-        slips = arrays["slips"].astype(np.float64)
+        slips = arrays.pop("slips").astype(np.float64)
         if slips.ndim != 1 or len(slips) > rows or np.isnan(slips).any():
             raise ValueError("its slips are damaged")
         return SelectedOfBatch(np.sort(slips), rows, float(target))

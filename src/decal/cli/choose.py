@@ -107,9 +107,8 @@ def choose(
     data = all_rows(folder, layout)
     with progress_bar("Choosing"):
         choice = decal.choose(
-            fitted._taking_logits(),
-            data.logits,
-            data.labels,
+            fitted,
+            data,
             miss=miss,
             width=width,
             hold=hold,

@@ -107,32 +107,25 @@ def triage(
         data = all_rows(open_folder(labelled, labels=labels, needed=("labels",), **named, **reads))
         with progress_bar("Choosing"):
             chosen = choose_rows(
-                data.logits,
+                data,
                 data.labels,
                 **wish,
                 confidence=confidence or None,
                 score=score,
-                classes=data.classes,
                 seed=seed,
             )
     else:
         chosen = _saved(labelled)
-        given = chosen._probabilities if reading.probabilities is None else reading.probabilities
-        reads = _meaning(given, chosen._floor if chosen._probabilities else FLOOR, floor)
-    described = chosen._described(len(chosen.trials))
+        given = chosen.probabilities if reading.probabilities is None else reading.probabilities
+        reads = _meaning(given, chosen.floor if chosen.probabilities else FLOOR, floor)
+    described = chosen.described(len(chosen.trials))
     output.print(described, highlight=False, markup=False, soft_wrap=True)
     if save is not None:
-        chosen._taking(**reads).save(save)
+        chosen.taking(**reads).save(save)
         say(f"Wrote {save}", style="green")
     if new is not None and out is not None:
-        folder = open_folder(
-            new,
-            wanted=(),
-            classes=chosen._names,
-            **reading.places(),
-            **reads,
-        )
-        handed, rows = _write(out, chosen._taking(probabilities=False), folder)
+        folder = open_folder(new, wanted=(), classes=chosen.classes, **reading.places(), **reads)
+        handed, rows = _write(out, chosen, folder)
         say(f"Wrote {out}: {handed:,} of {rows:,} rows for a person", style="green")
 
 
@@ -165,26 +158,23 @@ def _saved(path: Path) -> Triage:
 def _write(out: Path, chosen: Triage, folder: Folder) -> tuple[int, int]:
     """Write a line per row; how many go to a person, and how many there are."""
     handed = rows = 0
-    names = np.array(chosen._names or [str(k) for k in range(chosen._classes)])
-    layout = Layout(chosen._classes, chosen._names)
+    layout = Layout(chosen.class_count, chosen.classes)
     with rows_of(folder, layout, "Handing over") as chunks, column_writer(out) as append:
         by_batch = math.isnan(chosen.threshold)  # then all rows together decide
         for chunk in [all_rows(folder, layout)] if by_batch else chunks:
-            lines = _lines(chosen, chunk, names, rows)
+            lines = _lines(chosen, chunk, rows)
             append(lines)
             handed += int(lines["hand_over"].sum())
             rows += len(chunk)
     return handed, rows
 
 
-def _lines(
-    chosen: Triage, chunk: Rows, names: NDArray[np.str_], first_row: int
-) -> dict[str, NDArray[Any]]:
+def _lines(chosen: Triage, chunk: Rows, first_row: int) -> dict[str, NDArray[Any]]:
     ids = {name: values.astype(str) for name, values in (chunk.ids or {}).items()}
     return {
         "row": first_row + np.arange(len(chunk)),
         **ids,
-        "predicted": names[chosen._predicted(chunk.logits)],
-        "doubt": chosen.doubt(chunk.logits),
-        "hand_over": chosen.hand_over(chunk.logits).astype(np.int8),
+        "predicted": chosen.predict(chunk).astype(str),
+        "doubt": chosen.doubt(chunk),
+        "hand_over": chosen.hand_over(chunk).astype(np.int8),
     }
