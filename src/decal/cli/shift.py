@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from rich.table import Table
-from rich.text import Text
 
 import decal
 from decal._base.checks import check_choice, check_share
-from decal.cli import options
+from decal.cli import options, terminal
 from decal.cli.observing import observe_folder
+from decal.cli.options import option
 from decal.cli.run import Predictions, all_rows, check_intervals, list_skipped
 from decal.cli.terminal import output, say
 from decal.io import model_files
@@ -30,31 +29,18 @@ CLASSES_SHOWN = 20
 TABLES = (".csv", ".parquet", ".npz")
 
 SHIFT_EXAMPLES = """[bold]Examples[/]
-
     decal fit validation.csv --reference best --directions class,temperature -o best.npz
-
     decal shift best.npz unlabelled.parquet
-
     decal shift best.npz unlabelled.parquet -o adapted.csv
-
     decal shift best.npz unlabelled.csv --bootstrap 200 --labelled validation.csv
-
     [bold]Observe now, predict later[/]
-
     decal shift best.npz january/ --save clinic.npz
-
     decal shift clinic.npz february/ --save clinic.npz --force
-
     decal shift clinic.npz patients.csv --no-observe -o adapted.csv
-
     [bold]What if[/] nothing is observed, but supposed?
-
     decal shift best.npz new.csv --what-if melanoma=0.01:0.10,nevus=0.5 -o if_rare.csv
-
     decal shift best.npz new.csv --ratio 2 -o up_to_twice.csv
-
     decal shift clinic.npz new.csv --kl 0.05 --around observed -o near_the_clinic.csv
-
     [bold]Memory[/] K numbers are kept of each observed input, in FILE too: 80 bytes with ten \
 classes. --sample 1000000 bounds it; intervals are then those of a million inputs.
     """
@@ -66,93 +52,80 @@ def shift(
     logits: options.FilesArgument,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Also write the intervals of these inputs, - for standard output; a folder for a "
-            "folder.",
+        options.output_option(
+            "Also write the intervals of these inputs, - for standard output; a folder for a "
+            "folder."
         ),
     ] = None,
     format_: options.FormatOption = None,
     observe: Annotated[
         bool,
-        typer.Option(
-            "--observe/--no-observe", help="Whether LOGITS count, or are only to be predicted."
+        option(
+            "Whether LOGITS count, or are only to be predicted.", None, "--observe/--no-observe"
         ),
     ] = True,
     sample: Annotated[
-        int | None,
-        typer.Option(
-            metavar="ROWS", min=1, help="Observe a random sample of so many rows: bounds memory."
-        ),
+        int | None, option("Observe a random sample of so many rows: bounds memory.", "ROWS", min=1)
     ] = None,
     save: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Keep what was observed as an .npz, a MODEL for later."),
+        Path | None, option("Keep what was observed as an .npz, a MODEL for later.", "FILE")
     ] = None,
     table: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Also write frequencies and p-values: .csv, .parquet or .npz."
-        ),
+        Path | None, option("Also write frequencies and p-values: .csv, .parquet or .npz.", "FILE")
     ] = None,
     what_if: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="CLASS=LOW:HIGH",
-            help="Suppose this frequency, or interval, instead of estimating. Several with commas, "
-            "or repeated; classes not named keep their proportions.",
+        option(
+            "Suppose this frequency, or interval, instead of estimating. Several with commas, or "
+            "repeated; classes not named keep their proportions.",
+            "CLASS=LOW:HIGH",
         ),
     ] = None,
     ratio: Annotated[
-        float | None,
-        typer.Option(help="Suppose that no frequency is more than so many times up or down."),
+        float | None, option("Suppose that no frequency is more than so many times up or down.")
     ] = None,
     kl: Annotated[
-        float | None,
-        typer.Option(help="Suppose that their Kullback-Leibler divergence is at most this."),
+        float | None, option("Suppose that their Kullback-Leibler divergence is at most this.")
     ] = None,
     chi2: Annotated[
-        float | None,
-        typer.Option(help="Suppose that their chi-square divergence is at most this."),
+        float | None, option("Suppose that their chi-square divergence is at most this.")
     ] = None,
     around: Annotated[
         str,
-        typer.Option(
-            metavar="before|observed",
-            help="From where --ratio, --kl and --chi2 count: the frequencies where MODEL was "
-            "fitted, or those that it has observed.",
+        option(
+            "From where --ratio, --kl and --chi2 count: the frequencies where MODEL was fitted, or "
+            "those that it has observed.",
+            "before|observed",
         ),
     ] = "before",
     confidence: Annotated[
         float | None,
-        typer.Option(
-            help="Of intervals and sets, between 0 and 1.", show_default="MODEL's, or 0.95"
-        ),
+        option("Of intervals and sets, between 0 and 1.", show_default="MODEL's, or 0.95"),
     ] = None,
     region: Annotated[
         str | None,
-        typer.Option(
-            metavar="auto|joint|own",
-            help="All frequencies at once (exact, slow), or one at a time (smaller, fast).",
+        option(
+            "All frequencies at once (exact, slow), or one at a time (smaller, fast).",
+            "auto|joint|own",
             show_default="MODEL's, or auto",
         ),
     ] = None,
     corrected: Annotated[
         bool | None,
-        typer.Option(
+        option(
+            "Whether regions and p-values allow for the labels being few.",
+            None,
             "--corrected/--uncorrected",
-            help="Whether regions and p-values allow for the labels being few.",
             show_default="MODEL's, or corrected",
         ),
     ] = None,
     bootstrap: Annotated[
         int | None,
-        typer.Option(
-            metavar="DRAWS",
+        option(
+            "Allow for few labels by the bootstrap, better with a hundred or fewer; 200 draws will "
+            "do.",
+            "DRAWS",
             min=20,
-            help="Allow for few labels by the bootstrap, better with a hundred or fewer; 200 draws "
-            "will do.",
         ),
     ] = None,
     labelled: options.LabelledOption = None,
@@ -298,26 +271,21 @@ def frequency_table(found: Frequencies, test: ShiftTest) -> Table:
     """Before and now, and the p-value of no change, for the classes that changed most."""
     order = found.most_changed
     shown = sorted(order[:CLASSES_SHOWN])
-    left = len(order) - len(shown)
-    inputs = "1 input" if found.inputs == 1 else f"{found.inputs:,.0f} inputs"
-    table = Table(
-        title=f"{inputs}, intervals at {found.confidence:g}",
-        caption=f"and {left:,} classes that changed less" if left > 0 else None,
-    )
-    table.add_column("class")
-    known = not np.isnan(test.p_values).all()
-    for heading in ("before", "now", "interval", *(["p-value"] if known else [])):
-        table.add_column(heading, justify="right")
+    known = [] if np.isnan(test.p_values).all() else ["p-value"]
+    lines = []
     for k in shown:
         p_value = "" if np.isnan(test.p_values[k]) else p_text(test.p_values[k], 2)
-        table.add_row(
-            Text(found.classes[k]),
-            f"{found.before[k]:.3f}",
-            f"{found.estimate[k]:.3f}",
-            f"{found.lower[k]:.3f} to {found.upper[k]:.3f}",
-            *([p_value] if known else []),
-        )
-    return table
+        interval = f"{found.lower[k]:.3f} to {found.upper[k]:.3f}"
+        line = [found.classes[k], f"{found.before[k]:.3f}", f"{found.estimate[k]:.3f}", interval]
+        lines.append([*line, p_value] if known else line)
+    left = len(order) - len(shown)
+    inputs = "1 input" if found.inputs == 1 else f"{found.inputs:,.0f} inputs"
+    return terminal.table(
+        f"{inputs}, intervals at {found.confidence:g}",
+        ["class", "before", "now", "interval", *known],
+        lines,
+        f"and {left:,} classes that changed less" if left > 0 else None,
+    )
 
 
 def _origin(adapted: decal.LabelShift, supposed: Any) -> dict[str, Any]:

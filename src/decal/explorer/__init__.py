@@ -3,16 +3,8 @@
 It works offline. One slider moves between levels of alpha. The page itself contains the intervals,
 uncertainties and decisions of every input at each level, which decal has computed beforehand.
 
->>> import numpy as np, decal
->>> from decal.explorer import explore
->>> logits = np.array([[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]])
->>> d = decal.decalibrate(logits, [0, 0, 1, 1], alpha=0.9, classes=["cat", "dog"])
->>> explore(d, logits, labels=[0, 0, 1, 1], title="Cats and dogs")
-Exploration: Cats and dogs, 4 inputs, 2 classes, 20 levels
-  .save("page.html") writes it as a file, .serve() opens it in a browser
-
-Imports from `_base`, `rows`, `choose`, `credal`, `io`, `model`, `directions`, `decalibrator`,
-`evaluate` and `shift`.
+Imports from `_base`, `choose`, `credal`, `decalibrator`, `directions`, `evaluate`, `io`, `model`,
+`rows` and `shift`.
 """
 
 from __future__ import annotations
@@ -34,6 +26,7 @@ from decal._base.data_frames import (
     name_of,
     require_same_order,
 )
+from decal._base.errors import InputError
 from decal.choose import Predictor
 from decal.credal import CredalSet
 from decal.explorer._evidence import likelihood_curves
@@ -169,10 +162,10 @@ def explore(
     --------
     >>> import numpy as np, decal
     >>> logits = np.array([[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]])
-    >>> d = decal.decalibrate(logits, [0, 0, 1, 1], alpha=0.9)
-    >>> page = d.explore(logits, alphas=[1, 0.9, 0.5])
-    >>> page.payload.arrays["0/upper"].shape, page.payload.header["start"]
-    ((3, 4, 2), 1)
+    >>> d = decal.decalibrate(logits, [0, 0, 1, 1], alpha=0.9, classes=["cat", "dog"])
+    >>> d.explore(logits, labels=[0, 0, 1, 1], title="Cats and dogs")
+    Exploration: Cats and dogs, 4 inputs, 2 classes, 20 levels
+      .save("page.html") writes it as a file, .serve() opens it in a browser
     """
     beside = {"labels": labels, "truth": truth, "texts": texts, "images": images, "names": names}
     require_same_order(logits=logits, **beside, **rows_of_groups(groups))
@@ -190,9 +183,8 @@ def explore(
         require_same_order(logits=logits, **{"compare's logits": other_logits})
         others = _read(other, other_logits, None, ids, "compare's logits")
         if others.shape != (n, K):
-            raise ValueError(
-                f"compare's logits must have the shape of logits, {(n, K)}: got {others.shape}."
-            )
+            rule = f"have the shape of logits, {(n, K)}"
+            raise InputError("compare's logits", rule, f"{others.shape}")
         second = other_name[0] if other_name and other_name[0] else "Model B"
         sides.append(_side(other, others, second, levels, first))
         _require_same_order(*(side.classes for side in sides))
@@ -200,25 +192,14 @@ def explore(
         known = sides[0].first.classes
         truth = check_distributions(truth, shape=(n, K), name="truth", names=known)
     names = _names(names, index_of(logits, ids, rows=n), n)
-    return Exploration(
-        collect(
-            sides,
-            levels,
-            first,
-            n,
-            labels=inputs.labels,
-            truth=truth,
-            media=open_media(names, texts, images, total=n),
-            groups=open_groups(groups, total=n),
-            rows=rows,
-            slots=slots,
-            title=str(title or name or TITLE),
-            seed=seed,
-            opened=why,
-            own=levels.index(own) if own in levels and hasattr(model, "alpha") else None,
-            progress=progress,
-        )
-    )
+    payload = collect(
+        sides, levels, first, n, title=str(title or name or TITLE), labels=inputs.labels,
+        truth=truth, media=open_media(names, texts, images, total=n),
+        groups=open_groups(groups, total=n), rows=rows, slots=slots, seed=seed, opened=why,
+        own=levels.index(own) if own in levels and hasattr(model, "alpha") else None,
+        progress=progress,
+    )  # fmt: skip
+    return Exploration(payload)
 
 
 def explore_credal(
@@ -258,22 +239,14 @@ def explore_credal(
     beside = {"texts": texts, "images": images, "names": names}
     require_same_order(credal=credal, **beside, **rows_of_groups(groups))
     side = Side(name or "Credal sets", lambda _level, rows: credal[rows], credal[0])
-    return Exploration(
-        collect(
-            [side],
-            [None],
-            0,
-            n,
-            labels=None if labels is None else credal.check_labels(labels),
-            truth=None if truth is None else credal.check_distributions(truth, "truth"),
-            media=open_media(_names(names, credal.index, n), texts, images, total=n),
-            groups=open_groups(groups, total=n),
-            rows=rows,
-            slots=slots,
-            title=str(title or name or TITLE),
-            seed=seed,
-        )
-    )
+    payload = collect(
+        [side], [None], 0, n, title=str(title or name or TITLE),
+        labels=None if labels is None else credal.check_labels(labels),
+        truth=None if truth is None else credal.check_distributions(truth, "truth"),
+        media=open_media(_names(names, credal.index, n), texts, images, total=n),
+        groups=open_groups(groups, total=n), rows=rows, slots=slots, seed=seed,
+    )  # fmt: skip
+    return Exploration(payload)
 
 
 def explore_shift(
@@ -364,26 +337,17 @@ def _side(model: Predictor, inputs: Rows, name: str, levels: list[float], start:
 
 def _settings(model: Predictor) -> tuple[tuple[str, str], ...]:
     """Settings of a Decalibrator, and the number of its examples, as pairs of text."""
-    shown = {
-        name: getattr(model, name)
-        for name in ("alpha", "likelihood", "reference", "box", "directions", "examples")
-        if hasattr(model, name)
-    }
-    if "alpha" in shown:
-        shown["alpha"] = f"{shown['alpha']:g}"
-    if "directions" in shown:
-        shown["directions"] = ", ".join(map(str, shown["directions"]))
-    if "examples" in shown:
-        shown["examples"] = f"{shown['examples']:,}"
-    return tuple((name, str(value)) for name, value in shown.items())
+    told: dict[str, Callable[[Any], str]] = {
+        "alpha": "{:g}".format, "likelihood": str, "reference": str, "box": str,
+        "directions": lambda several: ", ".join(map(str, several)), "examples": "{:,}".format,
+    }  # fmt: skip
+    return tuple((k, text(getattr(model, k))) for k, text in told.items() if hasattr(model, k))
 
 
 def _require_same_order(first: tuple[str, ...], second: tuple[str, ...]) -> None:
     """Classes may have other names in a second model, but not the same ones shuffled."""
     if first != second and set(first) == set(second):
         at = next(k for k in range(len(first)) if first[k] != second[k])
-        raise ValueError(
-            "compare must have its classes in the same order: "
-            f"got {second[at]!r} where the first model has {first[at]!r}, in column {at}. "
-            "Reorder its columns before fitting."
-        )
+        fact = f"{second[at]!r} where the first model has {first[at]!r}, in column {at}"
+        remedy = "Reorder its columns before fitting."
+        raise InputError("compare", "have its classes in the same order", fact, remedy)

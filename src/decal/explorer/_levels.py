@@ -12,17 +12,12 @@ from decal._base.numerics import Indices
 from decal.credal import CredalSet
 from decal.evaluate import metrics
 
-NEAR_ONE = (1, 0.998, 0.995, 0.99, 0.98, 0.97, 0.95, 0.92, 0.9, 0.85)
 BELOW = (0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.01, 0)
-TINY = (1e-3, 1e-4, 1e-6, 1e-9, 1e-15, 1e-30, 1e-60, 1e-120)
-LEVELS = {
-    "mean": (*NEAR_ONE, *BELOW),
-    # The likelihood ratio of all data is a product with a factor per example: it may be tiny.
-    "sum": (1, 0.95, 0.9, *BELOW, *TINY),
-}
-"""Levels of the slider for each likelihood, which include those of the paper."""
+MEAN = (1, 0.998, 0.995, 0.99, 0.98, 0.97, 0.95, 0.92, 0.9, 0.85, *BELOW)
+SUM = (1, 0.95, 0.9, *BELOW, 1e-3, 1e-4, 1e-6, 1e-9, 1e-15, 1e-30, 1e-60, 1e-120)
+"""Levels of the slider for each likelihood, which include those of the paper. The likelihood ratio
+of all data is a product with a factor per example: it may be tiny."""
 
-MANY_CLASSES = 31
 SPREAD = (0.99, 0.98, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.1)
 COARSE = (1, 0.99, 0.98, 0.95, 0.9, 0.8, 0.6, 0.4, 0.2, 0.1, 0)
 """With K classes a shift concerns one example in K: of many classes, most of the levels are
@@ -32,16 +27,12 @@ those of SPREAD to the power 10 / K, which do to them what SPREAD does to ten.""
 def levels_of(likelihood: str, own: float, alphas: Any, K: int) -> list[float]:
     """The levels of the slider, falling: those asked for, or the usual ones and the model's own."""
     if alphas is None:
-        usual = LEVELS.get(likelihood, LEVELS["mean"])
-        if likelihood != "sum" and K > MANY_CLASSES:
-            usual = (*COARSE, *(_near_one(alpha ** (10 / K)) for alpha in SPREAD))
+        usual: Sequence[float] = SUM if likelihood == "sum" else MEAN
+        if likelihood != "sum" and K > 31:
+            # Two digits after the nines.
+            usual = [*COARSE, *(1 - float(f"{1 - alpha ** (10 / K):.1e}") for alpha in SPREAD)]
         alphas = [*usual, own]
     return [float(alpha) for alpha in np.unique(check_alphas(alphas))[::-1]]
-
-
-def _near_one(alpha: float) -> float:
-    """Alpha with two digits after its nines."""
-    return float(1 - float(f"{1 - alpha:.1e}"))
 
 
 def opening(

@@ -144,13 +144,10 @@ def _listed(entries: Any, name: str, total: int) -> list[Any]:
 def _pictures(images: Any, total: int) -> Callable[[int], Any]:
     with needs("PIL", message="images need Pillow: pip install 'decal[explore]'"):
         from PIL import Image
+    first = images[0] if isinstance(images, Sequence) and len(images) else None
     if isinstance(images, str | Path):
         opened = _from_folder(Path(images), total)
-    elif (
-        isinstance(images, Sequence)
-        and len(images)
-        and (isinstance(images[0], str | Path) or hasattr(images[0], "thumbnail"))
-    ):
+    elif isinstance(first, str | Path) or hasattr(first, "thumbnail"):
         opened = _listed(images, "images", total).__getitem__
     else:
         array = _check_pictures(images, rows=total)
@@ -166,19 +163,15 @@ def _from_folder(folder: Path, total: int) -> Callable[[int], Path]:
     by_row: dict[int, Path] = {}
     for path in sorted(folder.iterdir()):
         if path.stem.isdecimal() and path.is_file():
-            row = int(path.stem)
-            if row in by_row:
-                fact = f"{by_row[row].name} and {path.name} in {folder}"
+            other = by_row.setdefault(int(path.stem), path)
+            if other != path:
+                fact = f"{other.name} and {path.name} in {folder}"
                 raise InputError("images", "have one file for every row", fact)
-            by_row[row] = path
     missing = next((row for row in range(total) if row not in by_row), None)
     if missing is not None:
-        raise InputError(
-            "images",
-            f"have a file for every row, 0 to {total - 1}",
-            f"none for row {missing} in {folder}",
-            (f"Name them by row, such as {missing}.png, ", "or pass a list of paths."),
-        )
+        rule = f"have a file for every row, 0 to {total - 1}"
+        remedy = f"Name them by row, such as {missing}.png, ", "or pass a list of paths."
+        raise InputError("images", rule, f"none for row {missing} in {folder}", remedy)
     return by_row.__getitem__
 
 
@@ -188,16 +181,14 @@ def _levels(pixels: Any, row: int) -> Any:
     values = pixels.astype(np.float64)
     wrong = np.argwhere(~((values >= 0) & (values <= largest)))
     if wrong.size:
-        raise ValueError(
-            f"images must be uint8, or floats from 0 to 1: got {values[tuple(wrong[0])]:g} in row "
-            f"{row}, dtype {pixels.dtype}. Rescale them first."
-        )
+        fact = f"{values[tuple(wrong[0])]:g} in row {row}, dtype {pixels.dtype}"
+        raise InputError("images", "be uint8, or floats from 0 to 1", fact, "Rescale them first.")
     return np.rint(values * (255 / largest)).astype(np.uint8)
 
 
 def _read(picture: Any, row: int) -> Any:
     """A picture, from its file if need be, upright and in a mode that PNG can store."""
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    from PIL import Image, ImageOps
 
     try:
         if isinstance(picture, str | Path):
@@ -212,17 +203,10 @@ def _read(picture: Any, row: int) -> Any:
         return upright.convert("RGBA" if upright.has_transparency_data else "RGB")
     except FileNotFoundError as error:
         raise ValueError(f"images must exist: got {picture} for row {row}.") from error
-    except (
-        UnidentifiedImageError,
-        Image.DecompressionBombError,
-        OSError,
-        SyntaxError,  # Pillow raises it for a broken PNG
-        AttributeError,
-    ) as error:
-        raise ValueError(
-            f"images must be pictures: got {picture} for row {row}, which is none, or is damaged "
-            f"({error})."
-        ) from error
+    # Pillow raises a SyntaxError for a broken PNG; an UnidentifiedImageError is an OSError.
+    except (Image.DecompressionBombError, OSError, SyntaxError, AttributeError) as error:
+        fact = f"{picture} for row {row}, which is none, or is damaged ({error})"
+        raise InputError("images", "be pictures", fact) from error
 
 
 def _thumbnail(picture: Any) -> Any:
@@ -239,10 +223,9 @@ def _check_pictures(images: Any, *, rows: int) -> NDArray[Any]:
     array = to_numpy(images, "images")
     grey = array.ndim == 3
     if not (grey or (array.ndim == 4 and array.shape[3] in (3, 4))) or 0 in array.shape:
-        raise ValueError(
-            "images must be (n, height, width), or with 3 or 4 colours as the last axis: "
-            f"got shape {array.shape}. Move the axis of colours there, if there is one."
-        )
+        rule = "be (n, height, width), or with 3 or 4 colours as the last axis"
+        remedy = "Move the axis of colours there, if there is one."
+        raise InputError("images", rule, f"shape {array.shape}", remedy)
     if len(array) != rows:
         raise ValueError(f"images must be {rows}, one for every input: got {len(array)}.")
     if array.dtype.kind not in "uifb":

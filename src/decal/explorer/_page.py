@@ -60,14 +60,14 @@ class OfflinePage:
             partial.write_text(self.html(), encoding="utf-8", newline="\n")
 
     def serve(self, port: int = 0, open_browser: bool = True) -> None:
-        """Serve the page to this machine only, until interrupted (Ctrl-C).
+        """Serve the page to this machine only, until interrupted (Ctrl-C), and show it.
 
         Parameters
         ----------
         port : int
-            Port of 127.0.0.1; 0 takes a free one.
+            Of 127.0.0.1; 0 takes a free one.
         open_browser : bool
-            Show the page at once.
+            Whether to show it at once.
         """
         number = check_count(port, "port", least=0)
         serve(self.html(), policy(self.entry), port=number, open_browser=open_browser)

@@ -7,6 +7,7 @@ browser reads without parsing numbers.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,21 +44,18 @@ EXACT_INPUTS = 20_000
 INPUTS = -1
 """The axis of inputs in a layout, whose length is not known yet."""
 
-SET_RULES = {
-    "e_admissible": ("E-admissible", "most probable under some plausible distribution"),
-    "maximality": ("Maximality", "no other class is more probable under all of them"),
-    "interval_dominance": (
-        "Interval dominance",
-        "could be as probable as every other class is for certain",
-    ),
-}
-ONE_RULES = {
-    "gamma_maximin": ("Γ-maximin", "largest lower probability: the best worst case"),
-    "gamma_maximax": ("Γ-maximax", "largest upper probability: the best best case"),
-    "hurwicz": ("Hurwicz", "largest mean of lower and upper probability"),
-    "minimax_regret": ("Minimax regret", "least that another class could be more probable"),
-    "point": ("Point", "most probable by the point prediction"),
-}
+RULES = (
+    ("e_admissible", "E-admissible", "set", "most probable under some plausible distribution"),
+    ("maximality", "Maximality", "set", "no other class is more probable under all of them"),
+    ("interval_dominance", "Interval dominance", "set",
+     "could be as probable as every other class is for certain"),
+    ("gamma_maximin", "Γ-maximin", "one", "largest lower probability: the best worst case"),
+    ("gamma_maximax", "Γ-maximax", "one", "largest upper probability: the best best case"),
+    ("hurwicz", "Hurwicz", "one", "largest mean of lower and upper probability"),
+    ("minimax_regret", "Minimax regret", "one", "least that another class could be more probable"),
+    ("point", "Point", "one", "most probable by the point prediction"),
+)  # fmt: skip
+"""Rules of decision: key, title, whether they leave a set of classes or one, and meaning."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,14 +120,14 @@ def collect(
     start: int,
     total: int,
     *,
-    labels: Indices | None,
-    truth: Array | None,
-    media: Media,
-    groups: Sequence[GroupColumn],
-    rows: Any,
-    slots: int | None,
     title: str,
-    seed: int,
+    media: Media,
+    labels: Indices | None = None,
+    truth: Array | None = None,
+    groups: Sequence[GroupColumn] = (),
+    rows: Any = None,
+    slots: int | None = None,
+    seed: int = 0,
     opened: str = "",
     own: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -230,14 +228,9 @@ def _sweep(
         for _ in sides
     ]
     curves = [Curves(A, [len(group.values) for group in groups], counted) for counted in counts]
-    steps = [
-        (i, a, block)
-        for a in range(A)
-        for block in row_blocks(total, K, BLOCK_ELEMENTS)
-        for i in range(len(sides))
-    ]
     done, work = 0, total * A * len(sides)
-    for i, a, block in steps:
+    blocks = [*row_blocks(total, K, BLOCK_ELEMENTS)]
+    for a, block, i in itertools.product(range(A), blocks, range(len(sides))):
         credal = sides[i].predict(a, block)
         y = None if labels is None else labels[block]
         p = None if truth is None else truth[block]
@@ -246,16 +239,9 @@ def _sweep(
         here = slice(*np.searchsorted(shown, [block.start, block.stop]))
         inside = shown[here] - block.start
         if len(inside):
-            _fill(
-                of_side[i],
-                (a, here),
-                credal[inside],
-                kept[inside],
-                stored[here],
-                None if y is None else y[inside],
-                None if p is None else p[inside],
-                at_start=a == start,
-            )
+            y, p = (None if known is None else known[inside] for known in (y, p))
+            found = credal[inside], kept[inside], stored[here], y, p
+            _fill(of_side[i], (a, here), *found, at_start=a == start)
         done += block.stop - block.start
         if progress is not None:
             progress(done, work)
@@ -286,9 +272,8 @@ def choose_rows(rows: Any, total: int, row_bytes: int, seed: int) -> Indices:
 def fold(credal: CredalSet, slots: Indices) -> CredalSet:
     """Sets, none empty, seen more coarsely: (n, m) classes `slots`, and all others as one event.
 
-    The result is a box again (or a hull, or a ball): whatever the m probabilities are, those of the
-    others can sum to anything between the sums of their bounds. So its tight bounds are exact for
-    the event. Those of a ball are, because merging classes leaves a ball of the same radius.
+    Exact: whatever the m probabilities are, those of the others can sum to anything between the
+    sums of their bounds; and merging classes of a ball leaves a ball of the same radius.
     """
     if isinstance(credal, HullCredalSet):
         members = credal.vertices.swapaxes(0, 1)
@@ -366,20 +351,13 @@ def _rules(sides: Sequence[Side]) -> list[dict[str, str]]:
 
     For boxes, under 0/1 loss, interval dominance is maximality; for hulls and balls it keeps more.
     """
-    sets = [*SET_RULES]
+    left_out = set()
     if not any(isinstance(side.first, HullCredalSet | KLCredalSet) for side in sides):
-        sets.remove("interval_dominance")
-    ones = [*ONE_RULES]
+        left_out.add("interval_dominance")
     if not all(side.has_point for side in sides):
-        ones.remove("point")
-
-    def described(table: Mapping[str, tuple[str, str]], kind: str, key: str) -> dict[str, str]:
-        title, meaning = table[key]
-        return {"key": key, "title": title, "kind": kind, "meaning": meaning}
-
-    return [described(SET_RULES, "set", key) for key in sets] + [
-        described(ONE_RULES, "one", key) for key in ones
-    ]
+        left_out.add("point")
+    columns = "key", "title", "kind", "meaning"
+    return [dict(zip(columns, rule, strict=True)) for rule in RULES if rule[0] not in left_out]
 
 
 def _layout(

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from decal._base.checks import check_count
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal.credal import CredalSet
 from decal.decalibrator import Decalibrator
@@ -117,18 +118,7 @@ def story(
     curves = likelihood_curves(model, levels)
     side = Side("Model", lambda _level, rows: credal[rows], credal[:1], (), curves)
     payload = collect(
-        [side],
-        [model.alpha],
-        0,
-        n,
-        labels=rows.labels,
-        truth=None,
-        media=media,
-        groups=[],
-        rows=np.arange(n),
-        slots=None,
-        title=title,
-        seed=0,
+        [side], [model.alpha], 0, n, title=title, media=media, labels=rows.labels, rows=np.arange(n)
     )
     shifts = _shifts_in_view(model, levels[-1])
     usual = "text" if texts is not None else "image" if images is not None else "input"
@@ -196,27 +186,24 @@ def _shifts_in_view(model: Decalibrator, least: float) -> Array:
 def _require_paper(model: Decalibrator) -> None:
     if not isinstance(model, Decalibrator):
         raise TypeError(f"model must be a Decalibrator: got {type(model).__name__}.")
-    if len(model.class_weights) != 3:
-        raise ValueError(
-            "model must have three classes, the corners of a triangle: got "
-            f"{len(model.class_weights)}. Keep the columns of three classes, and the rows labelled "
-            "with them, and fit on these."
+    weights = list(model.class_weights)
+    if len(weights) != 3:
+        rule = "have three classes, the corners of a triangle"
+        keep = (
+            "Keep the columns of three classes, and the rows labelled with them, and fit on these."
         )
-    settings = tuple(d.name for d in model.directions), model.likelihood, model.box
-    if settings != (("class",), "mean", "joint"):
-        raise ValueError(
-            "model must have directions=('class',), likelihood='mean' and box='joint', which the "
-            f"story explains: got {settings[0]}, {settings[1]!r} and {settings[2]!r}."
-        )
-    if not all(weight > 0 for weight in model.class_weights):
-        raise ValueError(
-            "model must have seen every class among its labels, so that shifts have two ends: got "
-            f"labels per class {list(model.class_weights)}."
-        )
+        raise InputError("model", rule, f"{len(weights)}", keep)
+    directions = tuple(d.name for d in model.directions)
+    if (directions, model.likelihood, model.box) != (("class",), "mean", "joint"):
+        paper = "directions=('class',), likelihood='mean' and box='joint'"
+        fact = f"{directions}, {model.likelihood!r} and {model.box!r}"
+        raise InputError("model", f"have {paper}, which the story explains", fact)
+    if not all(weight > 0 for weight in weights):
+        rule = "have seen every class among its labels, so that shifts have two ends"
+        raise InputError("model", rule, f"labels per class {weights}")
     if not 0 < model.alpha < 1:
-        raise ValueError(
-            f"model's alpha must lie between 0 and 1, so that there is a cut: got {model.alpha:g}."
-        )
+        rule = "lie between 0 and 1, so that there is a cut"
+        raise InputError("model's alpha", rule, f"{model.alpha:g}")
 
 
 def _address(address: str) -> str:
