@@ -41,11 +41,15 @@ quick: .venv/.types  ## in a minute: formatting, types, the tests of the core, o
 	$(BIN)/mypy
 	$(PYTEST) 2 --dist worksteal --hypothesis-profile quick -m "not slow" $(CORE)
 
+# CI draws all examples of every property and runs every case: make test PROFILE=ci
+PROFILE ?= test
+CASES := $(if $(filter ci,$(PROFILE)),,-m "not thorough")
+
 test: .venv/.types .venv/.browser .venv/.compiled  ## the library: formatting, types, tests, documentation snippets
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy & types=$$!; \
-	$(PYTEST) 4 --dist loadfile --no-loadscope-reorder --durations 15 --ignore tests/examples; tests=$$?; \
+	$(PYTEST) 4 --dist loadfile --no-loadscope-reorder --durations 15 --hypothesis-profile $(PROFILE) $(CASES) --ignore tests/examples; tests=$$?; \
 	wait $$types && exit $$tests
 
 again: .venv/.test  ## what failed in the last run, alone; an error if no test did
@@ -127,13 +131,10 @@ clean:
 	@$(BIN)/mypy --num-workers 2 >/dev/null 2>&1 || true
 	@touch $@
 
-# Numba compiles the kernels for half a minute, and PyTorch a head, and they keep them; TabPFN is
-# installed, in pytest's cache; pytest reads the test files once. What the tests say is for the targets
-# above to tell.
+# Numba compiles the kernels for half a minute, and keeps them; pytest reads the test files once. What
+# the tests say is for the targets above to tell.
 .venv/.compiled: .venv/.test $(wildcard src/decal/_base/*.py)
-	@$(PYTEST) 0 --hypothesis-profile quick tests/base/test_kernels.py tests/directions/test_local.py \
-		tests/test_torch.py::test_a_head_compiles_to_machine_code \
-		tests/test_sklearn_tabpfn.py::test_the_packages_and_the_weights_can_be_had >/dev/null 2>&1 || true
+	@$(PYTEST) 0 --hypothesis-profile quick tests/base/test_kernels.py tests/directions/test_local.py >/dev/null 2>&1 || true
 	@$(BIN)/python -m pytest -q --collect-only >/dev/null 2>&1 || true
 	@touch $@
 

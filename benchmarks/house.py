@@ -132,7 +132,8 @@ def calls(folder: Path) -> Iterator[tuple[str, str, Callable[[], Any]]]:
 
 def main() -> None:
     ours = modules(PACKAGE)
-    print(f"decal: {lines(ours):,} lines in {len(ours)} modules, {len(decal.__all__)} names")
+    names = [name for name in dir(decal) if not name.startswith("_")]
+    print(f"decal: {lines(ours):,} lines in {len(ours)} modules, {len(names)} names")
     laboratory = PACKAGE.parent.parent / "lab" / "src" / "decal_lab"
     if laboratory.exists():
         theirs = modules(laboratory)

@@ -145,7 +145,7 @@ def alone(shift):
 
 def profile_statistic(shift, v, k):
     """Twice the likelihood that the true frequency of class k loses, whatever the others are."""
-    observed = shift._known.require_observed()
+    observed = shift.fitted.require_observed()
     fixed = most_likely(observed.likelihood.without(k, v[k]))
     return 2 * (observed.maximum.value - fixed.value)
 
@@ -153,8 +153,8 @@ def profile_statistic(shift, v, k):
 def without_rows(shift):
     """The same, as if the labelled rows were not at hand: like `LabelShift.of` a Decalibrator."""
     result = shift._with()
-    known = shift._known
-    result._learnt = replace(known, calibrated=replace(known.calibrated, covariance=None))
+    known = shift.fitted
+    result._fitted = replace(known, calibrated=replace(known.calibrated, covariance=None))
     return result
 
 
@@ -163,11 +163,11 @@ def plausible(shift, v, lost):
 
     A frequency lies in its interval if its statistic is below the quantile.
     """
-    known = shift._known
-    nats = known.seen.maximum.value - known.seen.likelihood.at(v[None])[0]
-    depths = shift._depths(known)
+    known = shift.fitted
+    nats = known.observed.maximum.value - known.observed.likelihood.at(v[None])[0]
+    depths = shift._quantile(1) / 2 * shift._factors(known)[1]
     single = np.mean([statistic / 2 <= depths[k] for k, statistic in lost.items()])
-    return [single, float(nats <= shift._depth(known))]
+    return [single, float(nats <= shift.depth(known))]
 
 
 def holding(shift, held, new, adapted):
@@ -192,7 +192,7 @@ def factors(bootstraps=200):
         unlabelled, _ = draw(N, rng.dirichlet(np.ones(K)), rng)
         shift = decal.LabelShift().fit(*labelled).observe(unlabelled)
         models = shift, without_rows(shift), shift.bootstrapped(bootstraps)
-        found = " | ".join(f"{model._inflation(model._known):.1f}" for model in models)
+        found = " | ".join(f"{model._factors(model.fitted)[0]:.1f}" for model in models)
         print(f"| {K} | {labels:,} | {N:,} | {found} |", flush=True)
 
 
@@ -242,7 +242,7 @@ def one_mix(logits, labels, N, seed):
     unlabelled, new = (rng.choice(rest, p=weight / weight.sum(), size=m) for m in (N, 500))
     shift = decal.LabelShift(region="joint").fit(logits[fit], labels[fit])
     shift.observe(logits[unlabelled])
-    known = shift._known.calibrated
+    known = shift.calibrated
     y = labels[new]
 
     def adapted(frequencies):
@@ -250,7 +250,7 @@ def one_mix(logits, labels, N, seed):
         return p / p.sum(axis=1, keepdims=True)
 
     by_bbse = adapted(bbse(known, logits[fit], labels[fit], logits[unlabelled]))
-    now, best = adapted(shift._known.require_observed().smoothed), adapted(v)
+    now, best = adapted(shift.fitted.require_observed().smoothed), adapted(v)
     sides = adapted(known.frequencies), by_bbse, now, best
     sets = [shift.predict(logits[new])]
     sets.append(shift._with(corrected=False).predict(logits[new]))
@@ -354,12 +354,12 @@ def speed(labels, classes):
         shift = decal.LabelShift(region="joint", corrected=labels is not None)
         shift.fit(*labelled).observe(draw(N, v, rng)[0])
         new = draw(inputs or OWN_INPUTS, v, rng)[0]
-        observed = shift._known.require_observed()
+        observed = shift.fitted.require_observed()
         likely, _ = clock(lambda o=observed: o.maximum)
-        corrected, _ = clock(lambda s=shift: s._known.scatter)
+        corrected, _ = clock(lambda s=shift: s.fitted.scatter)
         numbers = ["", f"{len(new):,}", "", "", "", "", ""]
         if inputs:
-            region = observed.region(shift._depth(shift._known))
+            region = observed.region(shift.depth(shift.fitted))
             fitted, _ = clock(lambda r=region: r.surrogate)
             joint, wall = clock(lambda s=shift, z=new: s.predict(z))
             finer = shift._with(error=1e-8)

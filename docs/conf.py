@@ -74,7 +74,7 @@ html_js_files = ["story_frame.js"]
 
 def write_pages(_):
     """Pages and frames that are made from decal itself, so that they cannot go stale."""
-    from decal.cli.demo_results import write_story
+    from decal.cli.demo import write_story
 
     GENERATED.mkdir(exist_ok=True)
     listed = "\n".join(page.read_text(encoding="utf-8") for page in REFERENCE)

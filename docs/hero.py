@@ -15,7 +15,7 @@ from matplotlib.patches import FancyBboxPatch
 
 import decal
 from decal import datasets
-from decal.cli.demo_results import fitted_model
+from decal.cli.demo import fitted_model
 from decal.plot.style import Ink, ink_on
 
 STATIC = Path(__file__).parent / "_static"

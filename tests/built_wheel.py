@@ -25,7 +25,7 @@ DIST = ROOT / "dist"
 SOURCES = ROOT / "src" / "decal"
 LABORATORY = ROOT / "lab" / "src" / "decal_lab"
 
-BESIDE_CODE = {".py", ".typed", ".css", ".html", ".js", ".json", ".npz", ".txt"}
+BESIDE_CODE = {".py", ".typed", ".css", ".html", ".js", ".mjs", ".json", ".npz", ".txt"}
 """Endings of the files that decal consists of."""
 
 IN_SDIST = {"CHANGELOG.md", "CITATION.cff", "LICENSE", "PKG-INFO", "README.md", "SECURITY.md"}

@@ -35,6 +35,23 @@ Other groups follow by their number of slow tests: a new file needs no line here
 """
 
 
+THOROUGH = (
+    "tests/explorer/browser/test_explorer_export.py::test_the_png_is_a_picture_of_the_charts[dark]",
+    "tests/io/test_checkpoints.py::test_a_fit_continued_in_a_new_process_ends_with_the_same_bits[l",
+    "tests/io/test_checkpoints.py::test_a_fit_killed_again_and_again_ends_with_the_same_bits[15]",
+    "tests/io/test_checkpoints.py::test_a_fit_killed_again_and_again_ends_with_the_same_bits[9]",
+    "tests/io/test_formats.py::test_memory_does_not_grow_with_the_file[C.npy]",
+    "tests/io/test_formats.py::test_memory_does_not_grow_with_the_file[F.npy]",
+    "tests/test_onnx.py::test_a_head_joins_graphs_of_old_and_new_operators[11]",
+    "tests/test_sklearn_tabpfn.py",
+    "tests/test_torch.py::test_a_head_compiles_to_machine_code",
+    "tests/test_torch.py::test_a_head_compiles_whole[directions1",
+    "tests/test_torch.py::test_a_head_with_all_directions_runs_in_onnx_runtime",
+    "tests/test_torch.py::test_tokens_of_any_number_are_exported[True]",
+)
+"""Further cases of what other tests try once, or packages of their own: CI runs them."""
+
+
 def group_of(file):
     """What stays in one process with this file, by a name: all tests in a browser."""
     return BROWSER if file.startswith(BROWSER) else file
@@ -46,6 +63,9 @@ def pytest_collection_modifyitems(items):
     gone = [group for group in LONGEST if not (root / group).exists()]
     assert not gone, f"LONGEST in {__file__} must list what exists: got {gone}."
     slow_files_first(items, LONGEST, group_of)
+    for item in items:
+        if item.nodeid.startswith(THOROUGH):
+            item.add_marker("thorough")
 
 
 @pytest.hookimpl(optionalhook=True)

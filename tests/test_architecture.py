@@ -160,15 +160,19 @@ def test_integrations_are_imported_on_first_use():
     assert printed("import decal; print(decal.plot.__name__)") == "decal.plot\n"
 
 
-def test_every_public_room_is_shown_by_dir():
-    # All names that users need of these rooms are names of decal itself.
-    public = {m for m in PACKAGE.rooms if not m.startswith("_")} - {
-        "decalibrator",
-        "model",
-        "rows",
-        *WORKSHOPS,
-    }
-    assert public <= set(printed("import decal; print(*dir(decal))").split())
+def test_a_newcomer_sees_few_names_and_every_integration():
+    shown = set(printed("import decal; print(*dir(decal))").split())
+    assert set(LAYERS["integrations"].split()) <= shown
+    assert len([name for name in shown if not name.startswith("_")]) <= 32
+
+
+def test_a_function_and_its_room_have_one_name():
+    # `decal.choose` is what users call; the room is found by import.
+    assert callable(decal.choose)
+    from decal.choose import path, triage
+
+    assert callable(path)
+    assert callable(triage)
 
 
 # The picture

@@ -24,6 +24,7 @@ EXTRAS = {
     "frames": ["pandas", "narwhals"],
     "gallery": ["matplotlib"],
     "onnx": ["onnx", "onnxruntime"],
+    "scores": ["decal_lab"],
     "torch": ["torch"],
     "zeroshot": ["torch", "transformers"],
 }

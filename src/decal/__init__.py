@@ -11,41 +11,28 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from decal import (
-    coupled,
-    credal,
-    directions,
-    evaluate,
-    multilabel,
-    shift,
-)
-from decal._base.errors import (
-    AnswerWarning,
-    DecalWarning,
-    FitWarning,
-    InputError,
-    InputWarning,
-    NotFittedError,
-)
-from decal.choose import Choice, alpha_from_confidence, choose, confidence_from_alpha
-from decal.coupled import CoupledCredalSet, CoupledDecalibrator
-from decal.credal import (
-    HullCredalSet,
-    IntervalCredalSet,
-    KLCredalSet,
-    MultiLabelCredalSet,
-    abstention_utility,
-)
+from decal import coupled as coupled
+from decal import credal as credal
+from decal import directions as directions
+from decal import evaluate
+from decal import multilabel as multilabel
+from decal import shift as shift
+from decal._base.errors import AnswerWarning as AnswerWarning
+from decal._base.errors import DecalWarning, InputError, NotFittedError
+from decal._base.errors import FitWarning as FitWarning
+from decal._base.errors import InputWarning as InputWarning
+from decal.choose import Choice, choose
+from decal.choose import alpha_from_confidence as alpha_from_confidence
+from decal.choose import confidence_from_alpha as confidence_from_alpha
+from decal.coupled import CoupledCredalSet as CoupledCredalSet
+from decal.coupled import CoupledDecalibrator
+from decal.credal import HullCredalSet, IntervalCredalSet, KLCredalSet, MultiLabelCredalSet
+from decal.credal import abstention_utility as abstention_utility
 from decal.decalibrator import Decalibrator, decalibrate
-from decal.directions import (
-    Direction,
-    Endpoints,
-    Line,
-    Local,
-    Temperature,
-    TopIntervals,
-    TopLogits,
-)
+from decal.directions import Direction, Local, Temperature, TopLogits
+from decal.directions import Endpoints as Endpoints
+from decal.directions import Line as Line
+from decal.directions import TopIntervals as TopIntervals
 from decal.evaluate import calibration, metrics
 from decal.model import load
 from decal.multilabel import MultiLabelDecalibrator
@@ -54,44 +41,31 @@ from decal.shift import LabelShift
 
 __version__ = "0.1.0"
 
+# What is imported under its own name is there for those who know it, and not listed.
 __all__ = [
-    "AnswerWarning",
     "Choice",
-    "CoupledCredalSet",
     "CoupledDecalibrator",
     "DecalWarning",
     "Decalibrator",
     "Direction",
-    "Endpoints",
-    "FitWarning",
     "HullCredalSet",
     "InputError",
-    "InputWarning",
     "IntervalCredalSet",
     "KLCredalSet",
     "LabelShift",
-    "Line",
     "Local",
     "MultiLabelCredalSet",
     "MultiLabelDecalibrator",
     "NotFittedError",
     "Rows",
     "Temperature",
-    "TopIntervals",
     "TopLogits",
-    "abstention_utility",
-    "alpha_from_confidence",
     "choose",
-    "confidence_from_alpha",
-    "coupled",
-    "credal",
     "decalibrate",
-    "directions",
     "evaluate",
     "load",
     "logits_from_probabilities",
-    "multilabel",
-    "shift",
+    "metrics",
 ]
 
 # Short names of two modules of decal.evaluate, also for `import decal.metrics`.

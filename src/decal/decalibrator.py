@@ -68,9 +68,8 @@ class Decalibrator(Model[FitState]):
         alpha is available through the `alpha` argument of `shifts` and `predict`.
     likelihood : str
         "mean" bounds the geometric-mean likelihood ratio per example, so sets keep their size as
-        data grow: this is what the paper's published numbers use. "sum" bounds the ratio for the
-        whole data set, the paper's formula: a classical likelihood-ratio region, tiny for thousands
-        of examples; see `alpha_from_confidence`.
+        data grow, as in the published numbers. "sum" bounds the ratio for the whole data set, the
+        paper's formula: tiny for thousands of examples; see `alpha_from_confidence`.
     reference : str
         "model" measures likelihoods against the model as it is. "best" first recenters the logits
         at their maximum-likelihood shifts (and scale, with "temperature" or "local"), so that
@@ -80,15 +79,13 @@ class Decalibrator(Model[FitState]):
         "own" over the class's own shift only, the paper's corollary. "joint" contains "own".
     directions : iterable
         What may move. "class", one logit at a time, as published; "temperature", the scale of all
-        logits, which gives better sets on nearly all data we tried (see the documentation);
-        "local", each prediction by itself, alone; or objects of your own, see `decal.Direction`
-        and `decal.Temperature`. The box is taken over all of them.
+        logits, which gives better sets on nearly all data we tried; "local", each prediction by
+        itself, alone; or objects of your own, see `decal.Direction`. The box is taken over all.
     probabilities : bool
         Whether this model is given probabilities instead of logits, to learn from and to predict.
-        Their logarithms are taken. A saved model remembers it.
     floor : float, optional
         With probabilities: smaller ones are raised to it. By default zeros become 2e-308, unless
-        one belongs to a label, which is refused. See `decal.logits_from_probabilities`.
+        one belongs to a label, which is refused.
 
     Notes
     -----
@@ -96,8 +93,8 @@ class Decalibrator(Model[FitState]):
     margins of each class are kept as a binned summary, exact to about 1e-12 nats per example.
     Summaries of several data sets add up (`partial_fit`, `merge`).
 
-    Differs from the paper in: ends are found to machine precision by Newton's method on a concave
-    function of one variable, instead of SLSQP on all the data; ends may be infinite.
+    Differs from the paper in: endpoints are found to machine precision by Newton's method on a
+    concave function of one variable, instead of SLSQP on all the data; they may be infinite.
 
     Examples
     --------
@@ -227,34 +224,18 @@ class Decalibrator(Model[FitState]):
     # Asking
 
     def shifts(self, alpha: Any = None) -> Endpoints:
-        """How far each class's logit may move; needs "class" among the directions.
-
-        Parameters
-        ----------
-        alpha : float or sequence of float, optional
-            Level in [0, 1], or a sequence of levels; by default the one given at construction.
-        """
+        """How far each class's logit may move, as `steps`; needs "class" among the directions."""
         return self.steps("class", alpha)
 
     def scales(self, alpha: Any = None) -> Endpoints:
-        """By how much the logits may be scaled; needs "temperature" among the directions.
-
-        Parameters
-        ----------
-        alpha : float or sequence of float, optional
-            Level in [0, 1], or a sequence of levels; by default the one given at construction.
-        """
+        """By how much the logits may be scaled, as `steps`; needs "temperature"."""
         return self.steps("temperature", alpha)
 
     def steps(self, name: str, alpha: Any = None) -> Endpoints:
-        """How far a direction may move: the plausible interval of its parameter.
+        """How far the direction of this name may move: the plausible interval of its parameter.
 
-        Parameters
-        ----------
-        name : str
-            Name of the direction.
-        alpha : float or sequence of float, optional
-            Level in [0, 1], or a sequence of levels; by default the one given at construction.
+        `alpha` is a level in [0, 1], or a sequence of levels; by default the one given at
+        construction.
         """
         fitted = self.fitted
         which = fitted.position_of(name)
@@ -264,7 +245,11 @@ class Decalibrator(Model[FitState]):
         return fitted.at(which, self.likelihood, self.level(alpha))
 
     def gains(self, name: str, values: Any) -> Array:
-        """The log-likelihood gained by moving a direction, whose cut the plausible interval is.
+        """The log-likelihood gained by moving a direction, (T, K) or (T,), 0 at the reference.
+
+        Nats per unit of weight with ``likelihood="mean"``, and in all with "sum". For the
+        temperature, with its default evidence, minus the expected loss. `decal.plot.likelihood`
+        draws it.
 
         Parameters
         ----------
@@ -273,16 +258,6 @@ class Decalibrator(Model[FitState]):
         values : (T,) array
             Finite shifts of a class's logit from the reference, in nats; or scales relative to that
             of the reference, at least 0.
-
-        Returns
-        -------
-        (T, K) or (T,) array
-            Nats per unit of weight with ``likelihood="mean"``, and in all with "sum"; 0 at the
-            reference. For the temperature, with its default evidence, minus the expected loss.
-
-        See Also
-        --------
-        decal.plot.likelihood : Draws it, with the cut.
 
         Examples
         --------
@@ -297,15 +272,7 @@ class Decalibrator(Model[FitState]):
         return np.asarray(direction.gains(evidence, at) / total)
 
     def least_gain(self, name: str, alpha: Any = None) -> float:
-        """The gain at which alpha cuts: what `gains` is at a finite endpoint.
-
-        Parameters
-        ----------
-        name : str
-            "class" or "temperature".
-        alpha : float, optional
-            Level in [0, 1]; by default the one given at construction.
-        """
+        """The gain at which alpha cuts: what `gains` is at a finite endpoint."""
         direction, evidence, total = self._measured(name)
         budgets = budget([self.level(alpha)]) * total
         return float(-direction.allowed(evidence, budgets)[0] / total)
@@ -359,16 +326,9 @@ class Decalibrator(Model[FitState]):
     def predict_ball(self, logits: Any, *, alpha: Any = None, ids: Any = None) -> KLCredalSet:
         """The balls of new inputs, of which `predict` returns the boxes; for local sets only.
 
-        Parameters
-        ----------
-        logits, alpha, ids
-            As for `predict`.
-
-        Returns
-        -------
-        KLCredalSet
-            Smaller than its box, and sharper in its answers. Its center, and point, is the
-            reference model's softmax, with `decal.Local(mix=...)` the mixture. O(n K) time.
+        Smaller than their boxes, and sharper in their answers. The center, and point, is the
+        reference model's softmax, with `decal.Local(mix=...)` the mixture. Arguments as for
+        `predict`.
 
         Examples
         --------
@@ -560,14 +520,7 @@ def decalibrate(
     classes: Iterable[Any] | None = None,
     **settings: Any,
 ) -> Decalibrator:
-    """A Decalibrator fitted on labelled logits, in one call.
-
-    Parameters
-    ----------
-    logits, labels, sample_weight, classes
-        As for `Decalibrator.fit`.
-    alpha, **settings
-        As for `Decalibrator`.
+    """A Decalibrator, with these settings, fitted on labelled logits, in one call.
 
     Examples
     --------

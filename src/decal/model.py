@@ -31,7 +31,15 @@ from decal.io import model_files
 from decal.io.model_files import Arrays
 from decal.rows import Rows, Schema, require_possible
 
-__all__ = ["Model", "NewInputs", "Saved", "load", "predict_rows", "read_inputs"]
+__all__ = [
+    "Model",
+    "NewInputs",
+    "Saved",
+    "load",
+    "predict_rows",
+    "read_inputs",
+    "require_classes",
+]
 
 CLASSES_SHOWN = 20
 """Classes that a notebook lists."""

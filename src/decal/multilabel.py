@@ -62,16 +62,15 @@ __all__ = ["MultiLabelDecalibrator"]
 LABEL_ARRAYS = ("center", "scale", "distance", "present", "absent")
 """Arrays (L,) of every model file."""
 
-KEPT_LEVELS = 16
-"""Levels whose endpoints are kept, so that they are not solved for again."""
-
 
 class MultiLabelDecalibrator(Model["LabelEvidence"]):
     """Turns logits of labels that do not exclude each other into intervals of their probabilities.
 
     For models with a sigmoid per label: tags of a photograph, topics of a text, findings of a scan.
     A shift of one label's logit is plausible at level alpha if the likelihood of that label's
-    answers under the shifted model, relative to the reference model, is at least alpha.
+    answers under the shifted model, relative to the reference model, is at least alpha. Equal to a
+    `Decalibrator` per label, on the logits [0, z], but all labels are learnt at once: O(n L) time,
+    memory that does not grow with n. Scales, and reference="best", take a pass per label.
 
     Parameters
     ----------
@@ -90,17 +89,6 @@ class MultiLabelDecalibrator(Model["LabelEvidence"]):
     floor : float, optional
         With probabilities: these are kept so far from 0 and from 1. By default only 0 and 1
         themselves change, by 2e-308, unless an answer contradicts them.
-
-    See Also
-    --------
-    Decalibrator : For inputs that belong to one of several classes.
-    MultiLabelCredalSet : What `predict` returns.
-
-    Notes
-    -----
-    Equal to a `Decalibrator` per label, on the logits [0, z], but shifts of all labels are learnt
-    and solved for at once: one pass over the data, O(n L) time, memory that does not grow with n.
-    Scales, and reference="best", take a pass per label.
 
     Examples
     --------
@@ -182,29 +170,17 @@ class MultiLabelDecalibrator(Model["LabelEvidence"]):
     # Asking
 
     def shifts(self, alpha: Any = None) -> Endpoints:
-        """How far each label's logit may move, (L,); needs "class" among the directions.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Level in [0, 1]; by default the one given at construction.
-        """
+        """How far each label's logit may move, (L,); needs "class" among the directions."""
         return self._steps("class", alpha)
 
     def scales(self, alpha: Any = None) -> Endpoints:
-        """By how much each label's logit may be scaled, (L,); needs "temperature".
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Level in [0, 1]; by default the one given at construction.
-        """
+        """By how much each label's logit may be scaled, (L,); needs "temperature"."""
         return self._steps("temperature", alpha)
 
     def _steps(self, name: str, alpha: Any) -> Endpoints:
         names = [direction.name for direction in self.directions]
         if name not in names:
-            raise ValueError(f"directions must include {name!r}: got {', '.join(names)}.")
+            raise InputError("directions", f"include {name!r}", ", ".join(names))
         return self._solved(self.fitted, self.level(alpha))[names.index(name)]
 
     def _solved(self, learnt: LabelEvidence, alpha: float) -> tuple[Endpoints, ...]:
@@ -214,12 +190,17 @@ class MultiLabelDecalibrator(Model["LabelEvidence"]):
         if found is None:
             budgets = np.full(len(learnt.present), budget(alpha))
             if self.likelihood == "mean":
-                known = learnt.weight > 0
-                budgets[known] *= learnt.weight[known]
+                budgets[learnt.weight > 0] *= learnt.weight[learnt.weight > 0]
             found = tuple(
-                endpoints(d, learnt, budgets, alpha, self.reference) for d in self.directions
+                label_endpoints(d, learnt, budgets, alpha, self.reference) for d in self.directions
             )
-            for oldest in [*learnt.solved][: max(0, len(learnt.solved) - KEPT_LEVELS + 1)]:
+            missed = max(endpoints.residual for endpoints in found)
+            if missed > RESIDUAL_TOLERANCE:
+                raise ArithmeticError(
+                    f"the endpoints miss their budget by {missed:.2g} nats per example. This "
+                    "should not happen: please report it with your data."
+                )
+            for oldest in [*learnt.solved][: max(0, len(learnt.solved) - 15)]:  # 16 are kept
                 learnt.solved.pop(oldest, None)
             learnt.solved[key] = found
         return found
@@ -289,16 +270,10 @@ class MultiLabelDecalibrator(Model["LabelEvidence"]):
     def packed(self) -> tuple[dict[str, Any], Arrays]:
         """Plain settings, and arrays, that `unpacked` takes."""
         fitted = self.fitted
-        settings = {
-            "alpha": self.alpha,
-            "likelihood": self.likelihood,
-            "reference": self.reference,
-            "directions": [[d.name, d.settings()] for d in self.directions],
-            "probabilities": self.probabilities,
-            "floor": self.floor,
-            "rows": fitted.rows,
-            "classes": fitted.classes,
-        }
+        plain = ("alpha", "likelihood", "reference", "probabilities", "floor")
+        settings = {name: getattr(self, name) for name in plain}
+        settings["directions"] = [[d.name, d.settings()] for d in self.directions]
+        settings |= {"rows": fitted.rows, "classes": fitted.classes}
         return settings, fitted.arrays()
 
     @classmethod
@@ -309,41 +284,22 @@ class MultiLabelDecalibrator(Model["LabelEvidence"]):
         directions = [direction_named(*d) for d in settings.pop("directions")]
         given = {name: settings.pop(name) for name in [*settings]}
         model = cls(given.pop("alpha"), directions=directions, **given)
-        told = model.reference, rows, names, arrays
-        model._fitted = LabelEvidence.restore(model.directions, *told)
+        model._fitted = LabelEvidence.restore(model, rows, names, arrays)
         return model
 
 
 @dataclass(frozen=True)
 class LabelEvidence:
-    """What answers say about L labels. Immutable: learning more makes a new one.
+    """What answers say about L labels. Immutable: learning more makes a new one."""
 
-    Attributes
-    ----------
-    rows : int
-        Inputs of positive weight.
-    present, absent : (L,) arrays
-        Weight of the inputs known to have, and known not to have, a label.
-    center, scale : (L,) arrays
-        The reference model: scale * logits + center.
-    distance : (L,) array
-        Nats per answer by which it is better than the model.
-    margins : LabelMargins or None
-        The evidence of shifts.
-    ladders : tuple of ScaleSummary or None
-        That of scales, per label; None of a label without an answer. Empty without a temperature.
-    classes : tuple of str, or None
-        The names of the labels.
-    """
-
-    rows: int
-    present: Array
-    absent: Array
-    center: Array
-    scale: Array
-    distance: Array
-    margins: LabelMargins | None
-    ladders: tuple[ScaleSummary | None, ...]
+    rows: int  # inputs of positive weight
+    present: Array  # (L,) weight of the inputs known to have the label
+    absent: Array  # (L,) and known not to have it
+    center: Array  # (L,) the reference model: scale * logits + center
+    scale: Array  # (L,)
+    distance: Array  # (L,) nats per answer by which it is better than the model
+    margins: LabelMargins | None  # the evidence of shifts
+    ladders: tuple[ScaleSummary | None, ...]  # of scales, if these move; None without an answer
     classes: tuple[str, ...] | None
     solved: dict[tuple[str, float], tuple[Endpoints, ...]] = field(
         default_factory=dict, compare=False, repr=False
@@ -385,12 +341,10 @@ class LabelEvidence:
         """What both data sets say together."""
         L = len(self.present)
         if len(other.present) != L:
-            raise ValueError(f"other must have {L} labels: got {len(other.present)}.")
+            raise InputError("other", f"have {L} labels", f"{len(other.present)}")
         if self.classes and other.classes and self.classes != other.classes:
-            raise ValueError(f"other must have the labels {self.classes}: got {other.classes}.")
-        margins = None
-        if self.margins is not None and other.margins is not None:
-            margins = self.margins + other.margins
+            raise InputError("other", f"have the labels {self.classes}", f"{other.classes}")
+        mine, theirs = self.margins, other.margins
         ladders = (
             a if b is None else b if a is None else a + b
             for a, b in zip(self.ladders, other.ladders, strict=True)
@@ -400,7 +354,7 @@ class LabelEvidence:
             rows=self.rows + other.rows,
             present=self.present + other.present,
             absent=self.absent + other.absent,
-            margins=margins,
+            margins=mine + theirs if mine and theirs else None,
             ladders=tuple(ladders),
             classes=self.classes or other.classes,
             solved={},
@@ -408,8 +362,7 @@ class LabelEvidence:
 
     def recentered(self, logits: Logits) -> Array:
         """(n, L) logits of the reference model."""
-        found: Array = logits * self.scale + self.center
-        return found
+        return np.asarray(logits * self.scale + self.center)
 
     # Keeping
 
@@ -424,50 +377,32 @@ class LabelEvidence:
         return found
 
     @classmethod
-    def restore(
-        cls,
-        directions: Iterable[Direction],
-        reference: str,
-        rows: Any,
-        names: Any,
-        arrays: dict[str, NDArray[Any]],
-    ) -> Self:
+    def restore(cls, model: MultiLabelDecalibrator, rows: Any, names: Any, arrays: Arrays) -> Self:
         """Take what was learnt out of the arrays; ValueError if they are damaged."""
         own = {name: arrays.pop(name) for name in LABEL_ARRAYS}
-        _require_sound(own, reference)
+        _require_sound(own, model.reference)
         L, weights = len(own["center"]), np.concatenate([own["present"], own["absent"]])
         margins, ladders = None, []
-        for direction in directions:
+        for direction in model.directions:
             if isinstance(direction, Temperature):
                 parts = [_taken(arrays, f"temperature.{k}.") for k in range(L)]
                 ladders = [direction.restore(part) if part else None for part in parts]
-                totals = own["present"] + own["absent"]
-                for ladder, total in zip(ladders, totals, strict=True):
-                    found = 0.0 if ladder is None else ladder.weight
-                    if abs(found - total) > WEIGHT_ROUND_OFF * total or (
-                        ladder and len(ladder.seen) != 2
-                    ):
+                for ladder, total in zip(ladders, own["present"] + own["absent"], strict=True):
+                    found, seen = (ladder.weight, len(ladder.seen)) if ladder else (0.0, 2)
+                    if abs(found - total) > WEIGHT_ROUND_OFF * total or seen != 2:
                         raise ValueError("evidence and labels must be of the same data")
             elif not isinstance(direction, Local):
                 margins = LabelMargins.from_arrays(_taken(arrays, "class."))
                 weight = np.concatenate([margins.label_weight, margins.other_weight])
-                if weight.shape != weights.shape or not np.allclose(
-                    weight, weights, rtol=WEIGHT_ROUND_OFF
-                ):
+                same = weight.shape == weights.shape
+                if not same or not np.allclose(weight, weights, rtol=WEIGHT_ROUND_OFF):
                     raise ValueError("evidence and labels must be of the same data")
-                if reference == "best":
+                if model.reference == "best":
                     margins.require_best()
-        return cls(
-            rows=check_count(rows, "rows"),
-            present=own["present"],
-            absent=own["absent"],
-            center=own["center"],
-            scale=own["scale"],
-            distance=own["distance"],
-            margins=margins,
-            ladders=tuple(ladders),
-            classes=check_class_names(names, L),
-        )
+        center, scale, distance, present, absent = own.values()
+        named = check_class_names(names, L)
+        of = (check_count(rows, "rows"), present, absent, center, scale, distance)
+        return cls(*of, margins, tuple(ladders), named)
 
 
 def _require_sound(own: dict[str, NDArray[Any]], reference: str) -> None:
@@ -527,17 +462,18 @@ def _require_both_answers(
     one = np.flatnonzero((present == 0) | (absent == 0))
     if one.size:
         k = int(one[0])
-        raise ValueError(
-            f"labels must have both answers, 0 and 1, for reference={reference!r}: got one at most "
-            f"for label {called(names, k)!r}, one of {len(one)} such labels. Leave it out, or use "
-            "reference='model'."
+        raise InputError(
+            "labels",
+            f"have both answers, 0 and 1, for reference={reference!r}",
+            f"one at most for label {called(names, k)!r}, one of {len(one)} such labels",
+            "Leave it out, or use reference='model'.",
         )
 
 
 # How far every label may move, and where its probability gets to: two classes, in closed form
 
 
-def endpoints(
+def label_endpoints(
     direction: Direction, learnt: LabelEvidence, budgets: Array, alpha: float, reference: str
 ) -> Endpoints:
     """(L,) how far a direction may move for every label, within budgets (L,) in nats."""
@@ -550,16 +486,7 @@ def endpoints(
     found = plausible_shifts(
         learnt.margins, budgets[None], Reference(learnt.center, name=reference)
     )
-    _require_solved(found.residual)
     return replace(found, lower=found.lower[0], upper=found.upper[0], alpha=alpha)
-
-
-def _require_solved(residual: float) -> None:
-    if residual > RESIDUAL_TOLERANCE:
-        raise ArithmeticError(
-            f"the endpoints miss their budget by {residual:.2g} nats per example. This should not "
-            "happen: please report it with your data."
-        )
 
 
 def _scale_endpoints(
@@ -575,7 +502,6 @@ def _scale_endpoints(
         one = direction.endpoints(ladder, budgets[k : k + 1], reference)
         lower[k], upper[k] = one.lower[0], one.upper[0]
         residual, error = max(residual, one.residual), max(error, one.error)
-    _require_solved(residual)
     return Endpoints(lower, upper, learnt.scale, alpha, residual, error)
 
 

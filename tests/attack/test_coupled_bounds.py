@@ -75,7 +75,7 @@ def test_no_plausible_shift_leaves_a_proved_bound(problem, alpha, likelihood, re
     start, present = np.zeros(K), problem.present
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", decal.FitWarning)
-        d.fit(problem.logits, problem.labels, problem.weights)
+        d.fit(problem.logits, problem.labels, sample_weight=problem.weights)
         if reference == "best":
             # At the best shift classes without labels are left out: far down comes close to it.
             start = np.where(present, 0.0, -np.inf)

@@ -22,8 +22,7 @@ pytest.importorskip("PIL", reason="needs decal[explore]")
 import PIL.Image
 
 import decal
-from decal.cli import demo_results
-from decal.cli.demo_results import in_words
+from decal.cli.demo import in_words, language_story, run_demo, write_story
 from decal.cli.terminal import output
 from decal.io import row_files
 from helpers.commands import refused, succeed
@@ -38,7 +37,7 @@ def run(tmp_path_factory):
     found, folder = [], tmp_path_factory.mktemp("demo")
 
     def kept(*arguments):
-        found.append(demo_results.run_demo(*arguments))
+        found.append(run_demo(*arguments))
         return found[0]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -180,7 +179,7 @@ def test_the_pictures_are_figures_and_pages(run, demo):
 
 def test_what_cannot_be_drawn_is_said(demo, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    bare = demo_results._with_pictures(replace(demo, folder=tmp_path))
+    bare = command._with_pictures(replace(demo, folder=tmp_path))
     assert [path.name for path in bare.pictures] == ["story.html", "explorer.html"]
     assert bare.notes == (
         "texts.png is missing: figures need matplotlib: pip install 'decal[plot]'",
@@ -189,8 +188,8 @@ def test_what_cannot_be_drawn_is_said(demo, tmp_path, monkeypatch):
 
 
 def test_the_seed_draws_the_texts(demo):
-    assert demo_results.fitted_model(0).alpha == demo.model.alpha
-    assert demo_results.fitted_model(1).alpha != demo.model.alpha
+    assert command.fitted_model(0).alpha == demo.model.alpha
+    assert command.fitted_model(1).alpha != demo.model.alpha
 
 
 # What it prints
@@ -267,3 +266,35 @@ def test_a_text_of_ones_own_needs_the_network(tmp_path, monkeypatch):
 def test_a_bar_spans_the_interval_and_marks_the_network():
     assert command._interval(0.25, 0.5, 0.3).plain == "·" * 8 + "━◆" + "━" * 7 + "·" * 15
     assert command._interval(1, 1, 1).plain == "·" * 31 + "◆"
+
+
+# The story on the first page: three close languages
+
+
+def test_the_texts_are_those_of_the_three_languages():
+    header, arrays = (told := language_story().payload).header, told.arrays
+    test = decal.datasets.languages("test")
+    three = test[
+        np.isin(
+            test.labels, [test.classes.index(name) for name in ("Danish", "Norwegian", "Swedish")]
+        )
+    ]
+    assert header["inputs"]["texts"] == list(three.texts)
+    assert header["inputs"]["names"] == list(three.meanings)
+    names = header["models"][0]["classes"]
+    assert [names[k] for k in arrays["labels"]] == [three.classes[k] for k in three.labels]
+
+
+def test_it_tells_of_a_sentence_that_the_model_gets_wrong_and_the_set_catches():
+    told = language_story().payload
+    first = told.header["story"]["input"]
+    point, label = told.arrays["0/point"][first], told.arrays["labels"][first]
+    assert told.header["inputs"]["texts"][first].endswith(".")
+    assert point.argmax() != label
+    assert told.arrays["0/hit"][0, first]
+    assert told.arrays["0/size/e_admissible"][0, first] == 2
+
+
+def test_it_is_one_small_file(tmp_path):
+    write_story(tmp_path / "story.html", link=("Explore", "explorer.html"))
+    assert 50_000 < (tmp_path / "story.html").stat().st_size < 160_000

@@ -30,7 +30,7 @@ LAYOUT = Layout(3, None)
 
 
 def test_a_folder_is_observed_as_its_rows_together(shift, folder):
-    whole = shift._unobserved().observe(
+    whole = shift.unobserved().observe(
         np.concatenate([np.load(folder / f"{part}.npy") for part in "abc"])
     )
     rows, faults = observe_folder(shift, open_folder(folder), LAYOUT)
@@ -44,9 +44,9 @@ def test_a_bad_file_leaves_nothing_behind(shift, folder):
     bad[30, 1] = np.nan
     np.save(folder / "b.npy", bad)
     with pytest.raises(ValueError, match=r"b\.npy.*Repair or remove it, or add --skip-bad"):
-        observe_folder(shift._unobserved(), open_folder(folder), LAYOUT)
+        observe_folder(shift.unobserved(), open_folder(folder), LAYOUT)
     for sample, kept in ((None, 80), (60, 60), (5000, 80)):
-        some = shift._unobserved()
+        some = shift.unobserved()
         rows, faults = observe_folder(
             some, open_folder(folder), LAYOUT, sample=sample, skip_bad=True
         )
@@ -56,7 +56,7 @@ def test_a_bad_file_leaves_nothing_behind(shift, folder):
     for name in "ac":
         np.save(folder / f"{name}.npy", bad)
     with pytest.raises(ValueError, match="must hold a file that can be read: got 3 bad ones"):
-        observe_folder(shift._unobserved(), open_folder(folder), LAYOUT, skip_bad=True)
+        observe_folder(shift.unobserved(), open_folder(folder), LAYOUT, skip_bad=True)
 
 
 def test_every_row_has_the_same_chance_of_being_drawn():

@@ -15,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import decal
+from decal._base.errors import PYTHON
+from decal.rows import Rows
 from helpers.strategies import at_most
 from oracles import class_shifts as oracles
 
@@ -140,28 +142,28 @@ def test_neither_partitions_nor_the_order_of_merging_change_results(data):
     logits, labels, weights = labelled(n=60)
     cuts = sorted(data.draw(st.lists(st.integers(0, 60), max_size=8)))
     both = {"directions": ("class", "temperature")}
-    recipe = _partitions.Recipe(decal.Decalibrator(0.8, **both))
+    recipe = _partitions.Recipe.to_fit(decal.Decalibrator(0.8, **both))
     pieces = []
     for i, rows in enumerate(np.split(np.arange(60), cuts)):
-        batch = _partitions.Batch(logits[rows], labels[rows], weights[rows])
+        batch = Rows(logits[rows], labels[rows], weights[rows])
         pieces.append(_partitions.summarise([batch], i, recipe))
     while len(pieces) > 1:  # any tree of any shape
         pieces = [pieces[i] for i in data.draw(st.permutations(range(len(pieces))))]
         taken = data.draw(st.integers(2, len(pieces)))
         pieces = [_partitions.merged(pieces[:taken]), *pieces[taken:]]
     expected = decal.decalibrate(logits, labels, alpha=0.8, sample_weight=weights, **both)
-    assert_same(_partitions.finished(pieces[0], recipe), expected)
+    assert_same(recipe.model.add(_partitions.all_evidence(pieces[0])), expected)
 
 
 def test_a_partition_that_arrives_in_batches_is_learnt_from_in_chunks(monkeypatch):
     logits, labels, weights = labelled()
     monkeypatch.setattr(_partitions, "CHUNK_ELEMENTS", 500)
     rows = np.array_split(np.arange(len(labels)), 17)
-    batches = [_partitions.Batch(logits[r], labels[r], weights[r]) for r in rows]
-    recipe = _partitions.Recipe(decal.Decalibrator(0.8))
+    batches = [Rows(logits[r], labels[r], weights[r]) for r in rows]
+    recipe = _partitions.Recipe.to_fit(decal.Decalibrator(0.8))
     found = _partitions.summarise(batches, 0, recipe)
     expected = decal.decalibrate(logits, labels, alpha=0.8, sample_weight=weights)
-    assert_same(_partitions.finished(found, recipe), expected)
+    assert_same(recipe.model.add(_partitions.all_evidence(found)), expected)
 
 
 def test_small_files_with_other_columns_keep_their_numbers(tmp_path):
@@ -433,10 +435,10 @@ def test_rows_are_counted_through_all_batches_of_a_partition():
     lists = pa.array(list(logits))
     whole = pa.table({"logits": lists, "label": spoilt(labels, 27, 4)})
     parts = [whole.slice(0, 20), whole.slice(20, 0), whole.slice(20)]
-    recipe = _partitions.Recipe(decal.Decalibrator(0.8))
+    recipe = _partitions.Recipe.to_fit(decal.Decalibrator(0.8))
     batches = _frames.batches(parts, _frames.Columns("logits", "label"), 3, recipe)
     found = _partitions.summarise(batches, 3, recipe)
-    assert "got 4 in partition 3, row 27." in found.problems[0][1]
+    assert "got 4 in partition 3, row 27." in PYTHON.say(found.problems[0][1])
 
 
 def test_a_label_that_is_no_class_is_named():

@@ -43,7 +43,7 @@ BOUNDS = 2e-3
 def same(found, expected, new):
     assert found.frequencies.inputs == expected.frequencies.inputs
     assert found.frequencies.estimate == pytest.approx(expected.frequencies.estimate)
-    seen, wanted = (x._known.require_observed().likelihood for x in (found, expected))
+    seen, wanted = (x.fitted.require_observed().likelihood for x in (found, expected))
     assert np.array_equal(seen.ratios, wanted.ratios)
     assert np.array_equal(seen.weights, wanted.weights)
     assert found.point(new[:3]) == pytest.approx(expected.point(new[:3]))

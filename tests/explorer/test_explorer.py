@@ -115,7 +115,7 @@ def test_the_page_holds_frequencies_and_what_was_predicted_before():
     assert (said["order"], said["inputs"]) == (found.most_changed, len(z[labels != 0]))
     assert dict(header["models"][0]["settings"])["labels"] == "300"
     rows, slots = arrays["rows"], arrays["slots"]
-    calibrated = shift._known.calibrated
+    calibrated = shift.calibrated
     before = calibrated.odds(z[rows]) * calibrated.frequencies
     before /= before.sum(axis=1, keepdims=True)
     close(arrays["before"][:, :2], np.take_along_axis(before, slots, axis=1))

@@ -34,6 +34,13 @@ def credal(data):
     return decal.decalibrate(logits, labels, alpha=0.8, classes=NAMES).predict(logits)
 
 
+def write_credal(path, sets):
+    """Credal sets, one after the other."""
+    with writers.credal_writer(path) as append:
+        for some in sets:
+            append(some)
+
+
 DANGEROUS = ("=1+1", "+a", "-b", "@SUM(A1)", "\tx", "\rx", " =x", "'=1+1", "''+a")
 HARMLESS = ("-1", "+2.5", "-1e-3", "a=b", "'tis", "cat", "5-HT", "")
 
@@ -44,7 +51,7 @@ def test_no_name_is_a_formula_in_a_spreadsheet(tmp_path, kind):
     K = len(names)
     credal = decal.IntervalCredalSet(np.zeros((2, K)), np.ones((2, K)), classes=names)
     path = tmp_path / f"out.{kind}"
-    writers.write_credal(path, [credal[:1], credal[1:]])
+    write_credal(path, [credal[:1], credal[1:]])
     if kind == "npz":
         assert tuple(read_npz(path)["classes"]) == names
         return
@@ -67,7 +74,7 @@ def test_columns_of_text_are_no_formulas_either(tmp_path):
 @pytest.mark.parametrize("kind", ALL)
 def test_credal_sets_written_in_parts_read_back_exactly(tmp_path, credal, kind):
     path = tmp_path / f"out.{kind}"
-    writers.write_credal(path, [credal[:20], credal[20:21], credal[21:]])
+    write_credal(path, [credal[:20], credal[20:21], credal[21:]])
     if kind == "npz":
         with np.load(path, allow_pickle=False) as found:
             lower, upper, point = found["lower"], found["upper"], found["point"]
@@ -91,7 +98,7 @@ def test_credal_sets_written_in_parts_read_back_exactly(tmp_path, credal, kind):
 def test_awkward_class_names_survive_a_csv(tmp_path):
     names = ('a,"b"', "c\nd")
     credal = decal.IntervalCredalSet([[0.1, 0.2]], [[0.8, 0.9]], classes=names)
-    writers.write_credal(tmp_path / "x.csv", [credal])
+    write_credal(tmp_path / "x.csv", [credal])
     parsing = pc.ParseOptions(newlines_in_values=True)
     found = pc.read_csv(tmp_path / "x.csv", parse_options=parsing)
     assert found.column_names == ["row", "class", "lower", "upper"]
@@ -108,7 +115,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, credal, kind):
         raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError, match="no more"):
-        writers.write_credal(path, broken())
+        write_credal(path, broken())
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -131,7 +138,7 @@ def test_what_a_killed_writer_leaves_the_next_one_removes(tmp_path, credal, kind
     killed = subprocess.run([sys.executable, "-c", KILLED, path], check=False)
     assert killed.returncode == -9
     assert all(p.is_file() and p.name.startswith(".") for p in tmp_path.iterdir())
-    writers.write_credal(path, [credal])
+    write_credal(path, [credal])
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -74,7 +74,7 @@ def test_curves_are_predictions_and_bars_are_sets(shift):
     alone = plot.prevalence(shift, z, "c")
     assert len(alone.patches) == 0
     observed = decal.LabelShift(calibrate=False)
-    observed._learnt = shift._known
+    observed._fitted = shift.fitted
     observed.observe(np.eye(3)[[0, 0, 1, 2]])
     ax = plot.prevalence(observed, z, "c", largest=0.5, names=["x", "y"])
     for i, line in enumerate(ax.lines[:2]):

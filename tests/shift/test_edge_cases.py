@@ -28,7 +28,7 @@ def three():
 
 def copied(shift):
     """A LabelShift of the same calibration that has observed nothing."""
-    return shift._unobserved()
+    return shift.unobserved()
 
 
 def test_one_input_says_little(three):

@@ -102,17 +102,17 @@ def test_sets_hold_the_adapted_prediction_and_regions_are_nested(shift):
     rng = np.random.default_rng(7)
     z, _ = draw(40, [0.1, 0.3, 0.6], rng, bias=[0.3, 0, -1])
     joint = shift.predict(z)
-    calibrated = shift._fitted.calibrated
+    calibrated = shift.calibrated
     truth = calibrated.odds(z) * [0.1, 0.3, 0.6]
     truth /= truth.sum(axis=1, keepdims=True)
     assert joint.contains(truth).all()
     own = decal.LabelShift(region="own")
-    own._learnt = shift._known
+    own._fitted = shift.fitted
     inner = own.predict(z)
     assert np.all(joint.lower <= inner.lower + 1e-9)
     assert np.all(joint.upper >= inner.upper - 1e-9)
     narrow = decal.LabelShift(confidence=0.5)
-    narrow._learnt = shift._known
+    narrow._fitted = shift.fitted
     assert np.all(narrow.predict(z).upper <= joint.upper + 1e-9)
 
 
@@ -132,7 +132,7 @@ def test_observing_in_pieces_and_merging_is_observing_at_once(shift):
 
 def test_what_if_intervals_of_prevalence(shift):
     z = [[1.0, 0.5, 0.0]]
-    calibrated, usual = shift._fitted.calibrated, shift.frequencies.estimate
+    calibrated, usual = shift.calibrated, shift.frequencies.estimate
     credal = shift.predict(z, frequencies={"c": (0.01, 0.1)})
     ends = []
     for x in (0.01, 0.1):
@@ -168,13 +168,13 @@ def test_the_bootstrap_allows_for_few_labels():
     few = decal.LabelShift(corrected=False).fit(*draw(60, [0.5, 0.5], rng, sharpness=1.0))
     few.observe(draw(4000, [0.2, 0.8], rng, sharpness=1.0)[0])
     wider = few.bootstrapped(40)
-    assert wider._known.bootstrapped[0] > 1.5
+    assert wider.fitted.bootstrapped[0] > 1.5
     narrow, wide = few.frequencies, wider.frequencies
     assert np.all(wide.upper - wide.lower > narrow.upper - narrow.lower)
     assert wider.test().p_value > few.test().p_value
-    assert few.bootstrapped(40)._known.bootstrapped == wider._known.bootstrapped
+    assert few.bootstrapped(40).fitted.bootstrapped == wider.fitted.bootstrapped
     wider.observe([[0.0, 0.0]])
-    assert wider._known.bootstrapped is None
+    assert wider.fitted.bootstrapped is None
 
 
 def test_classes_that_look_alike_are_told():
@@ -203,7 +203,7 @@ def test_many_classes_and_one_input():
     z, y = draw(3000, np.full(K, 1 / K), rng, sharpness=3.0)
     model = decal.LabelShift().fit(z, y).observe(z[:300])
     credal = model.predict(z[:5])
-    assert not model._joint(model._known.require_observed())
+    assert not model._joint(model.fitted.require_observed())
     assert np.all((credal.lower >= 0) & (credal.upper <= 1) & (credal.lower <= credal.point))
     assert np.isnan(model.test().p_values).all()
     lone = decal.LabelShift().fit(*draw(200, [0.6, 0.4], rng)).observe([[5.0, 0.0]])
@@ -232,7 +232,7 @@ def test_bad_input_is_refused_and_nothing_is_lost(shift, call, message):
 
 
 def test_nothing_is_said_before_it_is_known():
-    with pytest.raises(decal.NotFittedError, match="seen no labelled data"):
+    with pytest.raises(decal.NotFittedError, match="seen no data"):
         decal.LabelShift().predict([[0.0, 1.0]])
     model = decal.LabelShift().fit([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], [0, 1, 1])
     with pytest.raises(decal.NotFittedError, match="observed unlabelled inputs"):

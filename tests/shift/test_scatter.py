@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import decal
+from decal.rows import Rows
 from decal.shift._scatter import from_counts, from_inputs, from_labels, scatter
 from helpers.sealed_files import write_sealed
 from oracles.label_shift import scatters
@@ -38,7 +39,7 @@ def contrasts(V):
 
 def uncorrected(model):
     plain = decal.LabelShift(model.confidence, region=model.region, corrected=False)
-    plain._learnt = model._known
+    plain._fitted = model.fitted
     return plain
 
 
@@ -48,7 +49,7 @@ def test_factors_are_those_of_the_jackknife():
     z, y = draw(40, [0.4, 0.3, 0.3], rng)
     new = draw(80, [0.3, 0.3, 0.4], rng)[0]
     by_label, by_input = scatters(z, y, new)
-    found = decal.LabelShift().fit(z, y).observe(new)._known.scatter
+    found = decal.LabelShift().fit(z, y).observe(new).fitted.scatter
     single = 1 + np.diag(by_label) / np.diag(by_input)
     assert single.min() > 1.5
     assert found.single == pytest.approx(single, rel=0.04)
@@ -61,9 +62,9 @@ def test_factors_are_those_of_the_jackknife():
 
 def test_factors_are_about_those_of_the_bootstrap(data):
     _, _, model = data
-    joint, _ = model.bootstrapped(100)._known.bootstrapped
-    assert model._known.scatter.joint(0.95) > 1.5
-    assert model._known.scatter.joint(0.95) == pytest.approx(joint, rel=0.3)
+    joint, _ = model.bootstrapped(100).fitted.bootstrapped
+    assert model.fitted.scatter.joint(0.95) > 1.5
+    assert model.fitted.scatter.joint(0.95) == pytest.approx(joint, rel=0.3)
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say_with_many_more_inputs_than_labels():
@@ -84,11 +85,11 @@ def test_intervals_hold_the_truth_as_often_as_they_say_with_many_more_inputs_tha
 
 def test_every_frequency_has_its_own_factor(data):
     _, _, model = data
-    factors, plain = model._known.scatter.single, uncorrected(model)
+    factors, plain = model.fitted.scatter.single, uncorrected(model)
     assert np.ptp(factors) > 0.1
     likelihood, best = (
-        model._known.require_observed().likelihood,
-        model._known.require_observed().maximum,
+        model.fitted.require_observed().likelihood,
+        model.fitted.require_observed().maximum,
     )
     found, narrow = model.frequencies, plain.frequencies
     assert np.all((found.lower < narrow.lower) & (found.upper > narrow.upper))
@@ -99,25 +100,23 @@ def test_every_frequency_has_its_own_factor(data):
     assert np.all(model.test().p_values > plain.test().p_values)
     assert model.test().p_value > plain.test().p_value
     own = decal.LabelShift(region="own")
-    own._learnt = model._known
+    own._fitted = model.fitted
     assert np.all(own.frequencies.lower <= uncorrected(own).frequencies.lower)
 
 
 def test_weights_count_like_rows_and_many_labels_change_nothing(data):
     (z, y), new, model = data
-    calibrated = model._known.calibrated
+    calibrated = model.calibrated
     twice = decal.LabelShift().fit(z, y, sample_weight=np.full(len(y), 2.0))
     doubled = decal.LabelShift().fit(np.tile(z, (2, 1)), np.tile(y, 2))
-    assert twice._known.calibrated.covariance == pytest.approx(
-        doubled._known.calibrated.covariance, abs=1e-9
-    )
-    heavy = from_labels(replace(calibrated, weight=3e8), (z, y, np.full(len(y), 1e6)))
+    assert twice.calibrated.covariance == pytest.approx(doubled.calibrated.covariance, abs=1e-9)
+    heavy = from_labels(replace(calibrated, weight=3e8), Rows(z, y, np.full(len(y), 1e6)))
     many = replace(calibrated, weight=3e8, covariance=heavy)
-    assert scatter(many, model._known.require_observed()).joint(0.95) == pytest.approx(1, abs=1e-3)
+    assert scatter(many, model.fitted.require_observed()).joint(0.95) == pytest.approx(1, abs=1e-3)
     left_out = np.append(np.ones(len(y)), 0.0)
     masked = np.append(z, [[0.0, -np.inf, -np.inf]], axis=0)
     some = decal.LabelShift().fit(masked, np.append(y, 0), sample_weight=left_out)
-    assert some._known.calibrated.covariance == pytest.approx(calibrated.covariance)
+    assert some.calibrated.covariance == pytest.approx(calibrated.covariance)
     assert model.frequencies.upper == pytest.approx(some.observe(new).frequencies.upper)
 
 
@@ -126,31 +125,29 @@ def test_without_the_labelled_rows_inputs_tell_the_covariance():
     rng = np.random.default_rng(4)
     labelled = draw(4000, [0.5, 0.3, 0.2], rng)
     model = decal.LabelShift().fit(*labelled).observe(draw(4000, [0.2, 0.2, 0.6], rng)[0])
-    calibrated = model._known.calibrated
+    calibrated = model.calibrated
     known = contrasts(calibrated.covariance)
-    assert contrasts(from_inputs(calibrated, model._known.require_observed())) == pytest.approx(
+    assert contrasts(from_inputs(calibrated, model.fitted.require_observed())) == pytest.approx(
         known, rel=0.1
     )
-    fixed = from_inputs(replace(calibrated, scale=1.0), model._known.require_observed())
+    fixed = from_inputs(replace(calibrated, scale=1.0), model.fitted.require_observed())
     assert not fixed[3].any()
 
 
 def test_counted_frequencies_are_uncertain_and_given_ones_are_not(data):
     (z, y), new, _ = data
     counted = decal.LabelShift(calibrate=False).fit(z, y)
-    pi = counted._known.calibrated.frequencies
+    pi = counted.calibrated.frequencies
     counts = np.random.default_rng(1).multinomial(len(y), pi, size=40_000)
     V = np.cov(np.log(counts / len(y)).T)
     V = np.pad(V, ((0, 1), (0, 1)))
-    assert contrasts(from_counts(counted._known.calibrated)) == pytest.approx(
-        contrasts(V), rel=0.06
-    )
+    assert contrasts(from_counts(counted.calibrated)) == pytest.approx(contrasts(V), rel=0.06)
     counted.observe(new)
-    assert counted._known.scatter.joint(0.95) > 1.2
-    bootstrapped = counted.bootstrapped(60)._known.bootstrapped
-    assert bootstrapped[0] == pytest.approx(counted._known.scatter.joint(0.95), rel=0.3)
+    assert counted.fitted.scatter.joint(0.95) > 1.2
+    bootstrapped = counted.bootstrapped(60).fitted.bootstrapped
+    assert bootstrapped[0] == pytest.approx(counted.fitted.scatter.joint(0.95), rel=0.3)
     given = decal.LabelShift(calibrate=False).fit(z, y, frequencies=pi).observe(new)
-    assert given._known.scatter.joint(0.95) == 1
+    assert given.fitted.scatter.joint(0.95) == 1
     assert given.frequencies.upper == pytest.approx(uncorrected(given).frequencies.upper)
 
 
@@ -182,11 +179,11 @@ def test_files_keep_the_covariance_and_the_setting_and_old_ones_are_corrected_to
 def test_copies_and_merged_ones_are_corrected_for_all_that_was_observed(data):
     labelled, new, model = data
     pieces = decal.LabelShift().fit(*labelled).observe(new[:400])
-    few = pieces._known.scatter.joint(0.95)
-    other = pieces._unobserved().observe(new[400:])
+    few = pieces.fitted.scatter.joint(0.95)
+    other = pieces.unobserved().observe(new[400:])
     pieces.merge(other)
-    assert pieces._known.scatter.joint(0.95) == pytest.approx(model._known.scatter.joint(0.95))
-    assert pieces._known.scatter.joint(0.95) > few
+    assert pieces.fitted.scatter.joint(0.95) == pytest.approx(model.fitted.scatter.joint(0.95))
+    assert pieces.fitted.scatter.joint(0.95) > few
 
 
 @pytest.mark.parametrize("K", [2, 3, 7])
@@ -194,16 +191,16 @@ def test_few_inputs_few_labels_and_absent_classes_are_no_problem(K):
     rng = np.random.default_rng(K)
     z, y = draw(60, np.full(K, 1 / K), rng)
     model = decal.LabelShift().fit(z, y).observe(z[:1])  # fewer inputs than classes
-    assert model._known.scatter.joint(0.95) == pytest.approx(1, abs=0.2)
+    assert model.fitted.scatter.joint(0.95) == pytest.approx(1, abs=0.2)
     once = np.append(y, np.arange(K))[-K - 4 :]  # a label or two of each class
     least = decal.LabelShift().fit(rng.normal(size=(len(once), K)) + np.eye(K)[once], once)
-    assert least.observe(z)._known.scatter.joint(0.95) > 1.4
+    assert least.observe(z).fitted.scatter.joint(0.95) > 1.4
     assert np.all(least.frequencies.upper <= 1)
     wide = np.column_stack([z, rng.normal(size=60)])
     with pytest.warns(decal.AnswerWarning, match="no labelled example"):
         absent = decal.LabelShift().fit(wide, y)
-    assert absent.observe(wide)._known.scatter.joint(0.95) == pytest.approx(
-        decal.LabelShift().fit(z, y).observe(z)._known.scatter.joint(0.95)
+    assert absent.observe(wide).fitted.scatter.joint(0.95) == pytest.approx(
+        decal.LabelShift().fit(z, y).observe(z).fitted.scatter.joint(0.95)
     )
     assert absent.frequencies.upper[K] == 1
 
@@ -226,6 +223,6 @@ def test_classes_that_look_alike_are_not_told_apart_by_few_labels():
             warnings.simplefilter("ignore", decal.AnswerWarning)  # they look alike
             found = shift.frequencies
         held.append((found.lower <= truth) & (truth <= found.upper))
-        factors.append(shift._known.scatter.single)
+        factors.append(shift.fitted.scatter.single)
     assert np.mean(held) >= 0.9
     assert np.median(factors, axis=0)[1:].min() > 6

@@ -253,19 +253,10 @@ def label_numbers(
     columns: int | None = None,
     place: Place = IN_ARRAY,
 ) -> NDArray[np.intp]:
-    """Class numbers of labels that are names of classes.
+    """(n,) class numbers of labels that are names of classes, compared as text.
 
-    Parameters
-    ----------
-    labels : (n,) array
-        Names; or numbers, which are compared with the names as text.
-    names : sequence of str
-        The names of the classes, in the order of their numbers.
-    columns : int, optional
-        Number of columns, if a label may also be the number of a column. This holds only where no
-        class is called by a whole number, because such a label could mean either.
-    place : Place
-        Where the labels stand.
+    With a number of `columns` a label may also be the number of a column, unless a class is called
+    by a whole number, because such a label could mean either.
     """
     numbers = {name: k for k, name in enumerate(names)}
     rule = f"be one of the classes {listing(names)}" if names else ""

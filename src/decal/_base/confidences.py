@@ -159,10 +159,7 @@ class Confidences:
     def warn_of_other_order(self, classes: int | None) -> bool:
         """Warn, and say so, if labels and logits seem to be in different orders.
 
-        Parameters
-        ----------
-        classes : int or None
-            K; None for several labels per input, whose sign may be a matter of threshold.
+        K is None for several labels per input, whose sign may be a matter of threshold.
         """
         if not self._far_below(classes) and not self._as_if_shuffled():
             return False

@@ -83,19 +83,8 @@ def class_columns(
 ) -> tuple[NDArray[Any], tuple[str, ...]]:
     """(n, K) the columns of the classes, in their order, and their names.
 
-    Parameters
-    ----------
-    frame
-        A data frame.
-    classes : sequence of str, optional
-        The classes, each the name of one column, in whatever order these stand. By default all
-        columns but `others`.
-    others : iterable of str
-        Columns that are known to be something else.
-    name : str
-        What messages call the frame.
-    advice : str
-        What else they tell to do about columns that are no classes.
+    Without classes these are all columns but the `others`. Messages call the frame by its `name`,
+    and give this `advice`, too, about columns that are no classes.
     """
     present = column_names(frame, name)
     rest = [column for column in present if column not in set(others)]
@@ -160,18 +149,9 @@ def column(frame: Any, column: str, argument: str, name: str = "logits") -> NDAr
 
 
 def index_of(frame: Any, ids: Any = None, *, rows: int, name: str = "logits") -> Index | None:
-    """What names the inputs: columns of a frame, values of one's own, or the index of the frame.
+    """What names the inputs: columns of a frame, values (rows,), or the index of a pandas frame.
 
-    Parameters
-    ----------
-    frame
-        Inputs. Only a frame of pandas has an index; of one that counts the rows from 0, `Numbers`.
-    ids : str, sequence of str, or (rows,) array, optional
-        Columns of the frame; or values.
-    rows : int
-        The number of inputs.
-    name : str
-        What messages call the frame.
+    Of an index that counts the rows from 0, `Numbers`.
     """
     columns = id_columns(frame, ids)
     if columns:
@@ -202,11 +182,6 @@ def require_same_order(**arguments: Any) -> None:
     indexes cannot name each other's: entries are of another kind, or one index is of whole numbers
     that rise, as those that count the rows of a table or of some of its rows. If the entries are
     the same and their order is not, it is refused in any case.
-
-    Parameters
-    ----------
-    **arguments
-        What the caller was given, by the names of the arguments; None for what was not given.
     """
     if sum(_is_indexed(values) for values in arguments.values()) < 2:
         return
@@ -317,20 +292,8 @@ def by_name(
 ) -> Any:
     """What a mapping, or an index of pandas, says of each class, in their order; others as given.
 
-    Parameters
-    ----------
-    values
-        A mapping by the names of classes; something of pandas with a row per class; or an array,
-        which goes by position.
-    names : sequence of str, optional
-        The classes. Without names they are called by their numbers, and an index that holds others
-        names nothing.
-    count : int
-        K.
-    argument, of : str
-        What messages call the values, and the classes.
-    keys : iterable, optional
-        What names the values, if they do not do so themselves.
+    Without names, classes are called by their numbers, and an index that holds others names
+    nothing. `keys` name the values if they do not do so themselves.
     """
     native = native_index(values) if keys is None else keys
     if isinstance(values, Mapping):

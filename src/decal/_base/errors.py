@@ -236,13 +236,6 @@ def needs(*packages: str, message: str) -> Iterator[None]:
     """Turn the failed import of a package into an ImportError that says how to install it.
 
     A package that these packages themselves miss is another problem: its error stays as it is.
-
-    Parameters
-    ----------
-    *packages : str
-        Names as they are imported.
-    message : str
-        What needs them, and the command that installs them.
     """
     try:
         yield

@@ -80,12 +80,7 @@ MANY_MEMBERS = 30
 def check_vertices(vertices: Any, axis: int | None = 1) -> Array:
     """(n, M, K) distributions, M >= 1, each summing to one within SUM_TOLERANCE.
 
-    Parameters
-    ----------
-    vertices : (n, M, K) array, or (M, n, K)
-        Distributions.
-    axis : int or None
-        1, or 0 if members come first. None is 1, with a warning if the shape makes that doubtful.
+    With axis 0 members come first. None is 1, with a warning if the shape makes that doubtful.
     """
     if axis not in (None, 0, 1):
         raise ValueError(f"axis must be 0 or 1, where the members are: got {axis!r}.")

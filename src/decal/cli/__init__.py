@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -22,7 +21,6 @@ from decal.cli.evaluate import EVALUATE_EXAMPLES, evaluate
 from decal.cli.explore import EXPLORE_EXAMPLES, explore
 from decal.cli.export import EXPORT_EXAMPLES, export
 from decal.cli.models import FIT_EXAMPLES, PREDICT_EXAMPLES, fit, predict
-from decal.cli.pipes import with_pipes
 from decal.cli.recalibrate import RECALIBRATE_EXAMPLES, recalibrate
 from decal.cli.shift import SHIFT_EXAMPLES, shift
 from decal.cli.terminal import messages, output, progress_bar, say, told
@@ -122,15 +120,21 @@ def _decal(
     """
 
 
-command = partial(app.command, cls=_Command)
-command(epilog=FIT_EXAMPLES)(with_pipes(fit))
-command(epilog=PREDICT_EXAMPLES)(with_pipes(predict))
-command(epilog=EVALUATE_EXAMPLES)(with_pipes(evaluate))
-command(epilog=CHOOSE_EXAMPLES)(with_pipes(choose))
-command(epilog=DECIDE_EXAMPLES)(with_pipes(decide))
-command(epilog=TRIAGE_EXAMPLES)(with_pipes(triage))
-command(epilog=RECALIBRATE_EXAMPLES)(with_pipes(recalibrate))
-command(epilog=SHIFT_EXAMPLES)(with_pipes(shift))
-command(epilog=EXPLORE_EXAMPLES)(with_pipes(explore, ".html"))
-command(epilog=EXPORT_EXAMPLES)(export)
-command(epilog=DEMO_EXAMPLES)(demo)
+EXAMPLES: dict[Callable[..., None], str] = {
+    fit: FIT_EXAMPLES,
+    predict: PREDICT_EXAMPLES,
+    evaluate: EVALUATE_EXAMPLES,
+    choose: CHOOSE_EXAMPLES,
+    decide: DECIDE_EXAMPLES,
+    triage: TRIAGE_EXAMPLES,
+    recalibrate: RECALIBRATE_EXAMPLES,
+    shift: SHIFT_EXAMPLES,
+    explore: EXPLORE_EXAMPLES,
+    export: EXPORT_EXAMPLES,
+    demo: DEMO_EXAMPLES,
+}
+"""What is below the help of each command: paragraphs of one line each."""
+
+for _command, _examples in EXAMPLES.items():
+    _lines = (line.strip() for line in _examples.splitlines())
+    app.command(cls=_Command, epilog="\n\n".join(filter(None, _lines)))(_command)

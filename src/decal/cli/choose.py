@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 import decal
 from decal._base.checks import check_choice
 from decal.choose import PER_CLASS, Choice
 from decal.cli import options
+from decal.cli.options import option
 from decal.cli.run import all_rows
 from decal.cli.terminal import output, progress_bar, say
 from decal.credal import SET_RULES
@@ -19,31 +18,20 @@ from decal.io.formats import TABLES
 from decal.io.writers import check_output, write_columns
 
 CHOOSE_EXAMPLES = """[bold]Examples[/]
-
     decal choose model.npz heldout.csv --miss 0.05
-
     decal choose model.npz heldout.npz --coverage 0.9 --guaranteed -o chosen.npz
-
     decal choose model.npz logits.npy --width 0.2 -o choice.csv
-
     decal predict model.npz new.csv -o sets.csv --alpha $(decal choose model.npz heldout.csv \
 --miss 0.05)
-
     [bold]Which wish needs what[/]
-
     --miss: labels that neither trained nor fitted the model. The kept classes of new inputs miss \
 the label at most so often, guaranteed.
-
     --width: logits alone. The intervals have this mean width.
-
     --hold: such labels, and a model of local sets (decal fit --directions local --mix 0.001). \
 The sets of new inputs hold the whole true distribution at least so often, guaranteed.
-
     --coverage: true distributions. So many of them lie in their sets; with --guaranteed, those of \
 new inputs do, with this probability.
-
     [bold]Output[/]
-
     The number alone on standard output, what it promises on standard error. With -o also a file: \
 .npz is the same model with this alpha as its default, .csv and .parquet hold the choice.
     """
@@ -54,40 +42,29 @@ def choose(
     model: options.ModelArgument,
     logits: options.LogitsArgument,
     miss: Annotated[
-        float | None,
-        typer.Option(metavar="SHARE", help="Accepted share of labels missed, 0 to 1."),
+        float | None, option("Accepted share of labels missed, 0 to 1.", "SHARE")
     ] = None,
-    width: Annotated[
-        float | None, typer.Option(metavar="WIDTH", help="Wanted mean width, 0 to 1.")
-    ] = None,
+    width: Annotated[float | None, option("Wanted mean width, 0 to 1.", "WIDTH")] = None,
     hold: Annotated[
-        float | None,
-        typer.Option(metavar="SHARE", help="Wanted share of true distributions held, 0 to 1."),
+        float | None, option("Wanted share of true distributions held, 0 to 1.", "SHARE")
     ] = None,
     coverage: Annotated[
-        float | None,
-        typer.Option(metavar="SHARE", help="Wanted share of known distributions inside, 0 to 1."),
+        float | None, option("Wanted share of known distributions inside, 0 to 1.", "SHARE")
     ] = None,
     guaranteed: Annotated[
-        bool, typer.Option("--guaranteed", help="With --coverage: of new inputs, not of these.")
+        bool, option("With --coverage: of new inputs, not of these.", None, "--guaranteed")
     ] = False,
     rule: Annotated[
         str, options.rule_option("With --miss, the classes that a set keeps")
     ] = "e_admissible",
     confidence: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="With --hold: over the draw of these labels, not on average.",
-        ),
+        float | None, option("With --hold: over the draw of these labels, not on average.", "SHARE")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="With --hold: orders the labels.")] = 0,
+    seed: Annotated[int, option("With --hold: orders the labels.", min=0)] = 0,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Also write the model with this alpha, .npz; or the choice, .csv or .parquet.",
+        options.output_option(
+            "Also write the model with this alpha, .npz; or the choice, .csv or .parquet."
         ),
     ] = None,
     labels: options.LabelsOption = None,

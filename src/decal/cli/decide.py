@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
-from rich.table import Table
-from rich.text import Text
 
 import decal
 from decal._base.checks import check_alpha, check_choice
@@ -18,10 +15,11 @@ from decal._base.errors import listing
 from decal._base.numerics import Array
 from decal._base.set_checks import ACTION
 from decal.cli import options
+from decal.cli.options import option
 from decal.cli.run import rows_of
-from decal.cli.terminal import output, say
+from decal.cli.terminal import output, say, table
 from decal.credal import RULES, SET_RULES, abstention_utility
-from decal.io.folders import Layout, open_folder
+from decal.io.folders import Layout
 from decal.io.formats import TABLES, load_array, open_file, open_table
 from decal.io.writers import check_output, column_writer
 
@@ -29,28 +27,18 @@ ABSTAIN = "abstain"
 ACTIONS_SHOWN = 20
 
 DECIDE_EXAMPLES = """[bold]Examples[/]
-
     decal decide model.npz new.csv
-
     decal decide model.npz new.csv --rule gamma_maximin --abstention-cost 0.3 -o decisions.csv
-
     decal decide model.npz new.csv --rule minimax_regret --utility utility.csv -o decisions.csv
-
     [bold]Rules[/]
-
     keep every action that may be right: e_admissible, maximality, interval_dominance
-
     take one: gamma_maximin (best at worst), gamma_maximax (best at best), hurwicz (between, see \
 --optimism), minimax_regret (least to regret), point (best by the point prediction)
-
     [bold]Utilities[/]
-
     a .csv or .parquet with a column per class, named after it, and a column action; or an .npy of \
 shape actions × classes. Without it actions are classes: 1 if right, 0 if wrong. \
 --abstention-cost C adds the action abstain, which earns 1 - C whatever the class.
-
     [bold]Output[/]
-
     .csv or .parquet: a line per input and action kept with row, kept (how many actions are), \
 action, and the lower and upper bound of what it earns on average; .npz: arrays of these names
     """
@@ -61,33 +49,20 @@ def decide(
     model: options.ModelArgument,
     logits: options.LogitsArgument,
     rule: Annotated[
-        str,
-        typer.Option(
-            metavar="RULE",
-            help="How to decide; see below.",
-            autocompletion=lambda: [*RULES, "point"],
-        ),
+        str, options.choice_option("How to decide; see below.", "RULE", (*RULES, "point"))
     ] = "e_admissible",
     utility: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True, dir_okay=False, help="What each action earns in each class; see below."
-        ),
+        Path | None, options.file_option("What each action earns in each class; see below.")
     ] = None,
     abstention_cost: Annotated[
-        float | None,
-        typer.Option(metavar="COST", help="Allow to abstain at this cost, 0 to 1."),
+        float | None, option("Allow to abstain at this cost, 0 to 1.", "COST")
     ] = None,
-    optimism: Annotated[
-        float, typer.Option(help="Weight of the best case, 0 to 1, for hurwicz.")
-    ] = 0.5,
+    optimism: Annotated[float, option("Weight of the best case, 0 to 1, for hurwicz.")] = 0.5,
     alpha: options.AlphaOption = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Write the decisions: .csv, .parquet or .npz; - for standard output.",
+        options.output_option(
+            "Write the decisions: .csv, .parquet or .npz; - for standard output."
         ),
     ] = None,
     *,
@@ -106,14 +81,8 @@ def decide(
     level = fitted.alpha if alpha is None else check_alpha(alpha)
     K = len(fitted.class_weights)
     classes = list(fitted.classes or map(str, range(K)))
-    actions, table = _actions(classes, utility, abstention_cost)
-    folder = open_folder(
-        logits,
-        classes=fitted.classes,
-        wanted=(),
-        **reading.places(),
-        **reading.meaning(fitted),
-    )
+    actions, earnings = _actions(classes, utility, abstention_cost)
+    folder = reading.folder(logits, fitted)
     kept = np.zeros(len(actions), dtype=np.intp)
     alone = np.zeros(len(actions), dtype=np.intp)
     rows = 0
@@ -123,13 +92,15 @@ def decide(
     ):
         for chunk in chunks:
             credal = fitted.predict_rows(chunk, alpha=level)
-            mask = _mask(credal.decide(rule, utility=table, optimism=optimism), len(actions))
+            mask = credal.decide(rule, utility=earnings, optimism=optimism)
+            if mask.ndim == 1:  # one is taken
+                mask = mask[:, None] == np.arange(len(actions))
             if append is not None:
-                append(_lines(credal, mask, actions, table, rows))
+                append(_lines(credal, mask, actions, earnings, rows))
             kept += mask.sum(axis=0)
             alone += mask[mask.sum(axis=1) == 1].sum(axis=0)
             rows += len(chunk)
-    output.print(_table(rule, actions, kept, alone, rows))
+    _print_counts(rule, actions, kept, alone, rows)
     if out is not None:
         say(f"Wrote {out}: {rows:,} inputs at alpha {level:g}", style="green")
 
@@ -182,23 +153,16 @@ def _read_utility(path: Path, classes: list[str]) -> tuple[list[str], Array]:
     return names, np.concatenate(blocks)
 
 
-def _mask(decisions: NDArray[np.bool_] | NDArray[np.intp], actions: int) -> NDArray[np.bool_]:
-    """(n, A) the actions kept, or the one that is taken."""
-    if decisions.ndim == 2:
-        return decisions.astype(bool)
-    return np.asarray(decisions[:, None] == np.arange(actions))
-
-
 def _lines(
     credal: decal.IntervalCredalSet,
     mask: NDArray[np.bool_],
     actions: list[str],
-    table: Array | None,
+    earnings: Array | None,
     first_row: int,
 ) -> dict[str, NDArray[Any]]:
     """Columns with an entry for every input and action kept."""
     tight = credal.tighten()
-    low, high = (tight.lower, tight.upper) if table is None else credal.expectation(table)
+    low, high = (tight.lower, tight.upper) if earnings is None else credal.expectation(earnings)
     row, action = np.nonzero(mask)
     ids = {name: values[row].astype(str) for name, values in (credal.index or {}).items()}
     return {
@@ -211,20 +175,13 @@ def _lines(
     }
 
 
-def _table(
+def _print_counts(
     rule: str, actions: list[str], kept: NDArray[np.intp], alone: NDArray[np.intp], rows: int
-) -> Table:
+) -> None:
     """How often each action is kept, and kept alone, or taken; the most frequent first."""
     shown = np.argsort(-kept, kind="stable")[:ACTIONS_SHOWN]
     more = len(actions) - len(shown)
-    table = Table(
-        title=f"{rule}, {rows:,} inputs", caption=f"and {more:,} more actions" if more else None
-    )
-    table.add_column("action")
-    headings = ("kept", "kept alone") if rule in SET_RULES else ("taken",)
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    for a in shown:
-        counts = (kept[a], alone[a])[: len(headings)]
-        table.add_row(Text(actions[a]), *(f"{count:,}" for count in counts))
-    return table
+    counts = {"kept": kept, "kept alone": alone} if rule in SET_RULES else {"taken": kept}
+    lines = [[actions[a], *(f"{count[a]:,}" for count in counts.values())] for a in shown]
+    caption = f"and {more:,} more actions" if more else None
+    output.print(table(f"{rule}, {rows:,} inputs", ("action", *counts), lines, caption))

@@ -7,19 +7,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
-from rich.table import Table
 from rich.text import Text
 
 import decal
 from decal._base.checks import check_choice
 from decal._base.numerics import Array
 from decal.cli import options
+from decal.cli.options import option
 from decal.cli.run import chunks_of_all
-from decal.cli.terminal import output, say
+from decal.cli.terminal import output, say, table
 from decal.credal import SET_RULES
-from decal.io.folders import Layout, open_folder
+from decal.io.folders import Layout
 from decal.io.formats import TABLES
 from decal.io.writers import check_output, write_columns
 from decal.rows import Rows
@@ -30,22 +29,14 @@ PAPER_ALPHAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0)
 PAPER_LEVELS = ",".join(f"{alpha:g}" for alpha in PAPER_ALPHAS)
 
 EVALUATE_EXAMPLES = """[bold]Examples[/]
-
     decal evaluate model.npz test.csv
-
     decal evaluate model.npz test.npy --labels labels.npy --alpha 0.9,0.95,0.99
-
     decal evaluate model.npz test.csv --truth truth.csv
-
     decal evaluate model.npz cifar10h.npz --truth-key human --alpha 0.8,0.9 -o table.csv
-
     [bold]Columns[/]
-
     efficiency: one minus the mean width of the intervals; 1 for points, 0 if nothing is excluded
-
     miss rate, set size (with labels): share of labels outside the decision set, the classes \
 that --rule keeps, and the mean number of classes in it
-
     coverage (with truth): share of inputs whose true distribution lies in the credal set
     """
 
@@ -58,20 +49,14 @@ def evaluate(
     truth: options.TruthOption = None,
     alpha: Annotated[
         str | None,
-        typer.Option(
-            metavar="A,B,…",
-            help="Levels to compare.",
-            show_default=f"{PAPER_LEVELS} and MODEL's own",
-        ),
+        option("Levels to compare.", "A,B,…", show_default=f"{PAPER_LEVELS} and MODEL's own"),
     ] = None,
     rule: Annotated[
         str, options.rule_option("Which classes a decision set keeps")
     ] = "e_admissible",
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", help="Also write the table: .csv or .parquet; - for standard output."
-        ),
+        options.output_option("Also write the table: .csv or .parquet; - for standard output."),
     ] = None,
     *,
     reading: options.Reading,
@@ -88,14 +73,8 @@ def evaluate(
     asked = None if alpha is None else options.levels(alpha)
     check_choice(rule, "rule", SET_RULES)
     fitted = decal.Decalibrator.load(model)
-    folder = open_folder(
-        logits,
-        labels=labels,
-        truth=truth,
-        classes=fitted.classes,
-        wanted=("labels", "truth"),
-        **reading.places("labels", "truth", named=False),
-        **reading.meaning(fitted),
+    folder = reading.folder(
+        logits, fitted, "labels", "truth", named=False, labels=labels, truth=truth
     )
     alphas = asked or sorted({*PAPER_ALPHAS, fitted.alpha})
     scores = _Scores(fitted, alphas, rule)
@@ -109,12 +88,21 @@ def evaluate(
         scores.add(chunk)
     if not scores.rows:
         raise folder.without_rows()
-    output.print(_table(alphas, scores.by_level(), f"{model} has alpha {fitted.alpha:g}"))
+    columns = scores.by_level()
+    headings = ("alpha", *(name.replace("_", " ") for name in columns))
+    numbers = zip(*columns.values(), strict=True)
+    lines = [
+        [f"{level:g}", *(f"{number:.3f}" for number in found)]
+        for level, found in zip(alphas, numbers, strict=True)
+    ]
+    shown = table(None, headings, lines, Text(f"{model} has alpha {fitted.alpha:g}"))
+    shown.columns[0].justify, shown.columns[0].style = "right", "bold"
+    output.print(shown)
     if scores.point.rows:
         output.print(f"point prediction: {scores.point}", highlight=False, soft_wrap=True)
     if out is not None:
         same = {name: [value] * len(alphas) for name, value in scores.point.columns().items()}
-        write_columns(out, {"alpha": alphas} | scores.by_level() | same)
+        write_columns(out, {"alpha": alphas} | columns | same)
         say(f"Wrote {out}", style="green")
 
 
@@ -195,13 +183,3 @@ class _Scores:
             "set_size": self.point.rows,
         }
         return {k: (self.sums[k] / rows).tolist() for k, rows in counts.items() if rows}
-
-
-def _table(alphas: list[float], scores: dict[str, list[float]], own: str) -> Table:
-    table = Table(caption=Text(own))
-    table.add_column("alpha", justify="right", style="bold")
-    for name in scores:
-        table.add_column(name.replace("_", " "), justify="right")
-    for level, numbers in zip(alphas, zip(*scores.values(), strict=True), strict=True):
-        table.add_row(f"{level:g}", *(f"{number:.3f}" for number in numbers))
-    return table

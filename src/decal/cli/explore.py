@@ -7,33 +7,24 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 import decal
 from decal import explorer
 from decal._base.errors import listing
 from decal.cli import options
+from decal.cli.options import file_option, option
 from decal.cli.terminal import progress_bar, say
 from decal.io import model_files
 from decal.io.formats import TABLES, load_array, open_file, open_table
 from decal.io.row_files import LogitSource, open_source
 from decal.io.writers import check_output
-from decal.shift import KIND
 
 EXPLORE_EXAMPLES = """[bold]Examples[/]
-
     decal explore model.npz test.npz
-
     decal explore model.npz test.npz --images pictures/ -o page.html
-
     decal explore model.npz test.csv --id-column patient
-
     decal explore nli.npz nli_logits.npz --texts nli.jsonl --texts-key premise,hypothesis
-
     decal explore nli.npz nli_logits.npz --texts nli.jsonl --texts-key example.premise
-
     decal explore clinic.npz new.npz -o page.html  [dim]# what decal shift --save wrote[/]
-
     decal explore english.npz en.npz --compare chinese.npz --compare-logits zh.npz
     """
 
@@ -48,7 +39,7 @@ USUAL_KEYS = {
 LISTS = (".txt", ".jsonl", ".csv", ".parquet", ".npz", ".npy")
 
 
-@options.with_reading("weights_key")
+@options.with_reading("weights_key", written=".html")
 def explore(
     model: options.SavedArgument,
     logits: options.LogitsArgument,
@@ -56,106 +47,66 @@ def explore(
     truth: options.TruthOption = None,
     texts: Annotated[
         Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="Texts of the inputs: .txt, one per line, .jsonl, .csv, .parquet or .npz.",
-        ),
+        file_option("Texts of the inputs: .txt, one per line, .jsonl, .csv, .parquet or .npz."),
     ] = None,
     texts_key: Annotated[
         str | None,
-        typer.Option(
-            metavar="KEY",
-            help="Column, key or field of the texts; A,B joins two, A.B is B within A.",
-        ),
+        option("Column, key or field of the texts; A,B joins two, A.B is B within A.", "KEY"),
     ] = None,
     images: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "Pictures of the inputs: a folder of files named by row, such as 17.png; a .txt with "
+            "a path per line; or an array in .npy or .npz.",
             exists=True,
-            help="Pictures of the inputs: a folder of files named by row, such as 17.png; a .txt "
-            "with a path per line; or an array in .npy or .npz.",
         ),
     ] = None,
     images_key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Array of an .npz that holds the pictures.")
+        str | None, option("Array of an .npz that holds the pictures.", "KEY")
     ] = None,
-    names: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="Names of the inputs, in such a file too."),
-    ] = None,
-    names_key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Column, key or field of the names.")
-    ] = None,
+    names: Annotated[Path | None, file_option("Names of the inputs, in such a file too.")] = None,
+    names_key: Annotated[str | None, option("Column, key or field of the names.", "KEY")] = None,
     groups: Annotated[
         Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="Metadata of the inputs, such as site or scanner, in such a file too.",
-        ),
+        file_option("Metadata of the inputs, such as site or scanner, in such a file too."),
     ] = None,
     groups_key: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,…", help="Columns, keys or fields of the metadata."),
+        str | None, option("Columns, keys or fields of the metadata.", "A,B,…")
     ] = None,
-    compare: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="MODEL2", exists=True, dir_okay=False, help="A second model, side by side."
-        ),
-    ] = None,
+    compare: Annotated[Path | None, file_option("A second model, side by side.", "MODEL2")] = None,
     compare_logits: Annotated[
         Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="The second model's logits of the same inputs. Default: LOGITS.",
-        ),
+        file_option("The second model's logits of the same inputs. Default: LOGITS."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="What the page calls the model. Default: its file's name.")
+        str | None, option("What the page calls the model. Default: its file's name.")
     ] = None,
-    compare_name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What it calls the second model.")
-    ] = None,
+    compare_name: Annotated[str | None, option("What it calls the second model.", "NAME")] = None,
     alphas: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,…", help="Levels of the slider. Default: some 20."),
+        str | None, option("Levels of the slider. Default: some 20.", "A,B,…")
     ] = None,
     start: Annotated[
         float | None,
-        typer.Option(
-            metavar="ALPHA",
-            min=0,
-            max=1,
-            help="The level shown first. Default: one with something to see.",
-        ),
+        option("The level shown first. Default: one with something to see.", "ALPHA", min=0, max=1),
     ] = None,
     rows: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Show so many inputs, drawn at random. Default: all, up to about 32 MB."
-        ),
+        option("Show so many inputs, drawn at random. Default: all, up to about 32 MB.", min=1),
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Of the page. Default: LOGITS.")] = None,
+    title: Annotated[str | None, option("Of the page. Default: LOGITS.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
+        options.output_option(
+            "Write the page to a file instead of serving it; - for standard output.",
             "--export",
-            metavar="PAGE.html",
-            help="Write the page to a file instead of serving it; - for standard output.",
+            value="PAGE.html",
         ),
     ] = None,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of 127.0.0.1. Default: a free one.")
-    ] = 0,
+    port: Annotated[int, option("Of 127.0.0.1. Default: a free one.", min=0, max=65535)] = 0,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Print the address, open nothing.")
+        bool, option("Print the address, open nothing.", None, "--no-browser")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Draws the inputs to show.")] = 0,
+    seed: Annotated[int, option("Draws the inputs to show.", min=0)] = 0,
     *,
     reading: options.Reading,
     force: options.ForceOption = False,
@@ -209,7 +160,7 @@ def explore(
         "seed": seed,
     }
     at_levels = {"alphas": slider, "start": start, "compare": second}
-    page = _page(fitted._taking_logits(), data.logits, shown, at_levels)
+    page = _page(fitted._with(probabilities=False, floor=None), data.logits, shown, at_levels)
     if out is None:
         page.serve(port, not no_browser)
         return
@@ -220,7 +171,7 @@ def explore(
 
 def _load(path: Path, *, one_level: bool) -> decal.Decalibrator | decal.LabelShift:
     """What `decal fit` or `decal shift --save` wrote."""
-    if model_files.kind_of(path) != KIND:
+    if model_files.kind_of(path) != decal.LabelShift.kind:
         return decal.Decalibrator.load(path)
     if not one_level:
         raise ValueError(

@@ -13,15 +13,10 @@ from decal.cli.terminal import say
 from decal.io.writers import check_output
 
 EXPORT_EXAMPLES = """[bold]Examples[/]
-
     decal export model.npz classifier.onnx -o credal.onnx
-
     decal export model.npz classifier.onnx -o credal.onnx --alpha 0.95 --classifier-output logits
-
     decal export model.npz -o head.onnx
-
     [bold]Output[/]
-
     the classifier's own inputs and outputs, and two outputs more, lower and upper (n × K). \
 Without CLASSIFIER, a file that takes logits.
     """
@@ -33,13 +28,11 @@ def export(
         Path | None,
         typer.Argument(metavar="[CLASSIFIER]", help="An .onnx file that gives the logits."),
     ] = None,
-    out: Annotated[Path, typer.Option("--output", "-o", help="The .onnx file to write.")] = ...,  # type: ignore[assignment]
+    out: Annotated[Path, options.output_option("The .onnx file to write.")] = ...,  # type: ignore[assignment]
     alpha: options.AlphaOption = None,
     output: Annotated[
         str | None,
-        typer.Option(
-            "--classifier-output", metavar="NAME", help="Its output, if several hold numbers."
-        ),
+        options.option("Its output, if several hold numbers.", "NAME", "--classifier-output"),
     ] = None,
     force: options.ForceOption = False,
 ) -> None:
@@ -48,7 +41,7 @@ def export(
     It runs wherever ONNX Runtime does, without Python, at one level. A model of logits attaches to
     what goes into a final Softmax of the classifier.
     """
-    from decal.onnx import append_head, export_head
+    from decal.onnx import append_head, export_head, head_outputs
 
     check_output(out, force=force, formats=(".onnx",))
     fitted = decal.Decalibrator.load(model)
@@ -56,18 +49,12 @@ def export(
     if classifier is None:
         export_head(fitted, out, alpha=level)
     else:
-        _require_no_head(classifier)
+        bounds = head_outputs(classifier)
+        if {"lower", "upper"} & set(bounds):
+            raise ValueError(
+                f"CLASSIFIER must have no head yet: got {classifier} with {', '.join(bounds)}. "
+                "Give the classifier that the head was added to."
+            )
         append_head(classifier, fitted, out, alpha=level, output=output)
     behind = "alone" if classifier is None else f"behind {classifier}"
     say(f"Wrote {out}: lower and upper at alpha {level:g}, {behind}", style="green")
-
-
-def _require_no_head(classifier: Path) -> None:
-    from decal.onnx import head_outputs
-
-    bounds = head_outputs(classifier)
-    if {"lower", "upper"} & set(bounds):
-        raise ValueError(
-            f"CLASSIFIER must have no head yet: got {classifier} with {', '.join(bounds)}. "
-            "Give the classifier that the head was added to."
-        )

@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
-from rich.table import Table
-from rich.text import Text
 
 import decal
 from decal._base.checks import DEFAULT_ALPHA, check_alpha
 from decal._base.errors import Words, listing
 from decal.cli import options
+from decal.cli.options import option
 from decal.cli.run import Predictions, all_rows, check_intervals, list_skipped, watched
-from decal.cli.terminal import output, say
+from decal.cli.terminal import output, say, table
 from decal.io.checkpoints import EVERY, FitCheckpoint, learn
 from decal.io.folders import Folder, Layout, open_folder
 from decal.io.row_files import labels_are_names, unlabelled_refusal
@@ -24,89 +22,79 @@ from decal.io.writers import check_output
 from decal.model import NewInputs
 
 CLASSES_SHOWN = 20
-"""Classes listed after fitting."""
 
 FIT_EXAMPLES = """[bold]Examples[/]
-
     decal fit validation.npz -o model.npz
-
     decal fit logits.npy --labels labels.npy -o model.npz --alpha 0.9
-
     decal fit scores.csv --label-column species --probabilities -o model.npz
-
     decal fit frame.csv --columns cat,dog,eel -o model.npz
-
     decal fit all.npz --logits-key train_logits --labels-key train_labels -o model.npz
-
     decal fit parquet_files/ --labels-key label -o model.npz
-
     [bold]Interrupted?[/] Run the same command again: it continues from MODEL.checkpoint.
     """
 
 PREDICT_EXAMPLES = """[bold]Examples[/]
-
     decal predict model.npz test.csv -o credal.parquet
-
     decal predict model.npz test.npy -o credal.npz --alpha 0.95
-
     decal predict model.npz test.csv -o credal.csv --id-column patient
-
     decal predict model.npz parquet_files/ -o credal_files/
-
     [bold]Output[/]
-
-    .csv, .parquet: a line per input and class with row, the columns of --id-column, class, lower,
-    upper, point; in a .csv,
-    names of classes that a spreadsheet would take for formulas get an apostrophe in front
-
+    .csv, .parquet: a line per input and class with row, the columns of --id-column, class, lower, \
+upper, point; in a .csv, names of classes that a spreadsheet would take for formulas get an \
+apostrophe in front
     .npz: arrays lower, upper, point (n × K) and classes; .npy: one array (n × K × 2)
-
-    for a folder, a folder: a .parquet per file, with lists lower, upper, point in every row, and
-    _SUCCESS.json when all are there. Run the same command again to continue.
+    for a folder, a folder: a .parquet per file, with lists lower, upper, point in every row, and \
+_SUCCESS.json when all are there. Run the same command again to continue.
     """
 
 
 @options.with_reading("truth_key", "probabilities")
 def fit(
     logits: options.FilesArgument,
-    model: Annotated[Path, typer.Option("--output", "-o", help="The model file to write, .npz.")],
+    model: Annotated[Path, options.output_option("The model file to write, .npz.")],
     labels: options.LabelsOption = None,
     alpha: Annotated[
-        float, typer.Option(help="Default level for predictions, 0 to 1; smaller is wider.")
+        float, option("Default level for predictions, 0 to 1; smaller is wider.")
     ] = DEFAULT_ALPHA,
     likelihood: Annotated[
-        str, typer.Option(metavar="mean|sum", help="Likelihood ratio per example, or of all data.")
+        str, option("Likelihood ratio per example, or of all data.", "mean|sum")
     ] = "mean",
     reference: Annotated[
         str,
-        typer.Option(
-            metavar="model|best|halfway",
-            help="Measure from the model as it is, or recentered, or half so (loads all data).",
+        option(
+            "Measure from the model as it is, or recentered, or half so (loads all data).",
+            "model|best|halfway",
         ),
     ] = "model",
     box: Annotated[
-        str, typer.Option(metavar="joint|own", help="Intervals over all shifts, or each its own.")
+        str, option("Intervals over all shifts, or each its own.", "joint|own")
     ] = "joint",
     directions: Annotated[
-        str,
-        typer.Option(metavar="A,B", help="What may move: class, temperature, local, or several."),
+        str, option("What may move: class, temperature, local, or several.", "A,B")
     ] = "class",
     mix: Annotated[
         float,
-        typer.Option(
-            metavar="SHARE",
-            help="Of equal probabilities mixed into local sets, as some guarantees need: 0.001.",
+        option(
+            "Of equal probabilities mixed into local sets, as some guarantees need: 0.001.", "SHARE"
         ),
     ] = 0.0,
-    weights: options.WeightsOption = None,
-    probabilities: options.ProbabilitiesOption = False,
+    weights: Annotated[
+        Path | None, options.file_option("File of sample weights, one per row.")
+    ] = None,
+    probabilities: Annotated[
+        bool,
+        option(
+            "LOGITS holds probabilities: take their logarithms, now and when MODEL predicts.",
+            None,
+            "--probabilities/--logits",
+        ),
+    ] = False,
     skip_bad: options.SkipBadOption = False,
     checkpoint_every: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", min=0, help="How often to keep what was learnt so far."),
+        float, option("How often to keep what was learnt so far.", "SECONDS", min=0)
     ] = EVERY,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Forget what an interrupted fit has learnt.")
+        bool, option("Forget what an interrupted fit has learnt.", None, "--restart")
     ] = False,
     *,
     reading: options.Reading,
@@ -164,7 +152,7 @@ def fit(
         fitted.save(model)
         if not faults:
             checkpoint.remove()
-    output.print(_learnt_table(fitted))
+    _print_learnt(fitted)
     say(f"Wrote {model}: {fitted!r}", style="green")
     if warning:
         say(warning, style="bold red")
@@ -183,10 +171,8 @@ def predict(
     logits: options.FilesArgument,
     out: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            help="The file of intervals to write, - for standard output; a folder for a folder.",
+        options.output_option(
+            "The file of intervals to write, - for standard output; a folder for a folder."
         ),
     ],
     alpha: options.AlphaOption = None,
@@ -200,23 +186,16 @@ def predict(
     check_intervals(logits, out, format_, reading.ids, force=force)
     fitted = decal.Decalibrator.load(model)
     level = fitted.alpha if alpha is None else check_alpha(alpha)
-    folder = open_folder(
-        logits,
-        classes=fitted.classes,
-        wanted=(),
-        **reading.places(),
-        **reading.meaning(fitted),
-    )
+    folder = reading.folder(logits, fitted)
     layout = Layout(len(fitted.class_weights), fitted.classes)
     run = Predictions(
         lambda rows: fitted.predict_rows(rows, alpha=level), layout, folder, f" at alpha {level:g}"
     )
     if logits.is_dir():
-        digest = hashlib.sha256(model.read_bytes()).hexdigest()
-        origin = {"model": digest, "alpha": level}
+        origin = {"model": hashlib.sha256(model.read_bytes()).hexdigest(), "alpha": level}
         run.to_folder(out, origin, overwrite=force, skip_bad=skip_bad)
-        return
-    run.to_file(out, format_, NewInputs(fitted, level))
+    else:
+        run.to_file(out, format_, NewInputs(fitted, level))
 
 
 def _directions(names: str, mix: float) -> list[str | decal.Direction]:
@@ -259,21 +238,16 @@ def _about_labels(
     )
 
 
-def _learnt_table(model: decal.Decalibrator) -> Table:
+def _print_learnt(model: decal.Decalibrator) -> None:
     """The labels of each class and, if the logits of classes may move, by how much."""
     shifts = model.shifts() if any(d.name == "class" for d in model.directions) else None
     names = model.classes or tuple(str(k) for k in range(len(model.class_weights)))
-    more = len(names) - CLASSES_SHOWN
-    table = Table(
-        title=f"Plausible shifts, alpha {model.alpha:g}" if shifts else "Learnt from",
-        caption=f"and {more:,} more classes" if more > 0 else None,
-    )
-    table.add_column("class")
-    for heading in ("labels", "lower", "upper") if shifts else ("labels",):
-        table.add_column(heading, justify="right")
-    for k in range(min(len(names), CLASSES_SHOWN)):
-        numbers = [f"{model.class_weights[k]:,.6g}"]
-        if shifts:
-            numbers += [f"{shifts.lower[k]:.3f}", f"{shifts.upper[k]:+.3f}"]
-        table.add_row(Text(names[k]), *numbers)
-    return table
+    columns = {"labels": [f"{weight:,.6g}" for weight in model.class_weights]}
+    if shifts:
+        columns["lower"] = [f"{shift:.3f}" for shift in shifts.lower]
+        columns["upper"] = [f"{shift:+.3f}" for shift in shifts.upper]
+    lines = list(zip(names, *columns.values(), strict=True))
+    more = len(lines) - CLASSES_SHOWN
+    title = f"Plausible shifts, alpha {model.alpha:g}" if shifts else "Learnt from"
+    caption = f"and {more:,} more classes" if more > 0 else None
+    output.print(table(title, ("class", *columns), lines[:CLASSES_SHOWN], caption))

@@ -12,6 +12,7 @@ from decal._base.numerics import Logits
 from decal.cli.terminal import progress_bar
 from decal.io.folders import Folder, Layout, Part, Survey, UnreadableError
 from decal.io.progress import ProgressBar
+from decal.rows import Rows
 
 SAMPLE_SEED = 0
 """The same files give the same sample."""
@@ -43,12 +44,12 @@ def observe_folder(
             if part.name in faults:
                 continue
             before = drawn.copy() if drawn is not None and skip_bad else drawn
-            found, seen = shift._unobserved(), 0
+            found, seen = shift.unobserved(), 0
             try:
                 for logits in _chunks(part, survey, bar):
                     seen += len(logits)
                     if drawn is None:
-                        found._add(found._observed_checked(logits))
+                        found.add(found.seen(Rows(logits)))
                     else:
                         drawn.add(logits)
             except UnreadableError as error:
@@ -63,7 +64,7 @@ def observe_folder(
     if not rows:
         raise folder.all_bad("read", faults)
     if drawn is not None:
-        shift._add(shift._observed_checked(drawn.rows))
+        shift.add(shift.seen(Rows(drawn.rows)))
     return rows, faults
 
 

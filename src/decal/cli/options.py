@@ -1,40 +1,38 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share, and how they are declared."""
 
 from __future__ import annotations
 
 import csv
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from decal.cli.terminal import STREAM, run_with_streams
 from decal.credal import SET_RULES
 from decal.decalibrator import Decalibrator
-from decal.io.folders import COMPANIONS
+from decal.io.folders import COMPANIONS, Folder, open_folder
 from decal.io.formats import READABLE
 from decal.shift import LabelShift
 
-STREAM = Path("-")
-"""Standard input, or standard output."""
-
 
 # typer's own check of a path that exists takes no dash in some of its versions.
-def _exists(path: Path | None) -> Path | None:
-    """The path of a file or a folder that exists, or the dash."""
-    if path is not None and path != STREAM and not path.exists():
-        raise typer.BadParameter(f"{path} does not exist.")
-    return path
-
-
 def is_file(path: Path | None) -> Path | None:
     """The path of a file that exists, or the dash."""
     if path is not None and path.is_dir():
         raise typer.BadParameter(f"{path} is a folder. Name a file.")
     return _exists(path)
+
+
+def _exists(path: Path | None) -> Path | None:
+    """The path of a file or a folder that exists, or the dash."""
+    if path is not None and path != STREAM and not path.exists():
+        raise typer.BadParameter(f"{path} does not exist.")
+    return path
 
 
 def _is_model(path: Path) -> Path:
@@ -47,146 +45,128 @@ def _is_model(path: Path) -> Path:
     return path
 
 
-def _file(text: str) -> Any:
-    """An option that takes a file which exists, or standard input."""
-    return typer.Option(callback=is_file, help=text)
+def option(text: str, value: str | None = None, *names: str, **settings: Any) -> Any:
+    """An option with this help, and a word for its value; its names, if not the parameter's."""
+    return typer.Option(*names, metavar=value, help=text, **settings)
 
 
-def _key(text: str, *names: str) -> Any:
-    """An option that takes a key of an .npz, or a column of a table."""
-    return typer.Option(*names, metavar="KEY", help=text)
+def output_option(text: str, *names: str, value: str | None = None) -> Any:
+    """The option that names what a command writes."""
+    return option(text, value, "--output", "-o", *names)
+
+
+def file_option(text: str, value: str | None = None) -> Any:
+    """An option that takes a file which exists, or the dash."""
+    return option(text, value, callback=is_file)
+
+
+def choice_option(text: str, value: str, choices: Sequence[str]) -> Any:
+    """An option that takes one of these words, which the shell completes."""
+    return option(text, value, autocompletion=lambda: list(choices))
 
 
 def rule_option(text: str) -> Any:
     """An option that takes a rule for decision sets."""
-    return typer.Option(
-        metavar="RULE",
-        help=f"{text}: {', '.join(SET_RULES)}.",
-        autocompletion=lambda: list(SET_RULES),
-    )
+    return choice_option(f"{text}: {', '.join(SET_RULES)}.", "RULE", SET_RULES)
 
 
+def _argument(value: str, check: Callable[[Path], Any], text: str) -> Any:
+    return typer.Argument(metavar=value, callback=check, help=text)
+
+
+ROWS = "A row per input, a column per class: .npz, .npy, .csv"
+
+ModelArgument = Annotated[Path, _argument("MODEL", _is_model, "Written by decal fit.")]
+SavedArgument = Annotated[
+    Path, _argument("MODEL", _is_model, "Written by decal fit, or by decal shift --save.")
+]
 LogitsArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="LOGITS",
-        callback=is_file,
-        help="A row per input, a column per class: .npz, .npy, .csv or .parquet; - for standard "
-        "input.",
-    ),
+    Path, _argument("LOGITS", is_file, f"{ROWS} or .parquet; - for standard input.")
 ]
 FilesArgument = Annotated[
     Path,
-    typer.Argument(
-        metavar="LOGITS",
-        callback=_exists,
-        help="A row per input, a column per class: .npz, .npy, .csv, .parquet, .feather or .arrow; "
-        "- for standard input; or a folder of such files.",
-    ),
-]
-ModelArgument = Annotated[
-    Path,
-    typer.Argument(metavar="MODEL", callback=_is_model, help="Written by decal fit."),
-]
-SavedArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="MODEL", callback=_is_model, help="Written by decal fit, or by decal shift --save."
+    _argument(
+        "LOGITS",
+        _exists,
+        f"{ROWS}, .parquet, .feather or .arrow; - for standard input; or a folder of such files.",
     ),
 ]
 LabelsOption = Annotated[
-    Path | None, _file("File of the labels. Default: in LOGITS, under 'labels' or 'label'.")
+    Path | None, file_option("File of the labels. Default: in LOGITS, under 'labels' or 'label'.")
 ]
 TruthOption = Annotated[
-    Path | None, _file("File of true distributions. Default: in LOGITS, under 'truth' or 'human'.")
+    Path | None,
+    file_option("File of true distributions. Default: in LOGITS, under 'truth' or 'human'."),
 ]
-WeightsOption = Annotated[Path | None, _file("File of sample weights, one per row.")]
 LabelledOption = Annotated[
-    Path | None, _file("The labelled file that MODEL was fitted on, for --bootstrap.")
-]
-LogitsKeyOption = Annotated[str | None, _key("Array of an .npz that holds the logits.")]
-LabelsKeyOption = Annotated[
-    str | None,
-    _key(
-        "Array of an .npz, or column of a table, that holds the labels.",
-        "--labels-key",
-        "--label-column",
-    ),
-]
-TruthKeyOption = Annotated[str | None, _key("Array of an .npz that holds the truth.")]
-WeightsKeyOption = Annotated[
-    str | None, _key("Array of an .npz, or column of a table, of weights.")
-]
-ColumnsOption = Annotated[
-    str,
-    typer.Option(
-        metavar="A,B,…",
-        help="Columns of a table that are the classes; '*' for all but the labels. Default: all "
-        "but the labels, if none looks like an index or like row numbers.",
-    ),
-]
-IgnoreOption = Annotated[
-    str,
-    typer.Option(metavar="A,B,…", help="Columns of a table that are neither classes nor labels."),
-]
-ProbabilitiesOption = Annotated[
-    bool,
-    typer.Option(
-        "--probabilities/--logits",
-        help="LOGITS holds probabilities: take their logarithms, now and when MODEL predicts.",
-    ),
-]
-AsFittedOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--probabilities/--logits",
-        help="What LOGITS holds.",
-        show_default="what MODEL was fitted on",
-    ),
-]
-FloorOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Raise smaller probabilities to this. Default: the model's, or that zeros count as "
-        "2e-308 and are refused if they belong to labels."
-    ),
-]
-IdsOption = Annotated[
-    str,
-    typer.Option(
-        "--id-column",
-        metavar="A,B,…",
-        help="Columns of a table, or arrays of an .npz, that name the inputs: no classes, and "
-        "written beside what is said of each input.",
-    ),
+    Path | None, file_option("The labelled file that MODEL was fitted on, for --bootstrap.")
 ]
 SkipBadOption = Annotated[
-    bool,
-    typer.Option("--skip-bad", help="Leave out, and list, the files of a folder that are bad."),
+    bool, option("Leave out, and list, the files of a folder that are bad.", None, "--skip-bad")
 ]
-AlphaOption = Annotated[
-    float | None, typer.Option(help="Level, 0 to 1. Default: the one given to fit.")
-]
+AlphaOption = Annotated[float | None, option("Level, 0 to 1. Default: the one given to fit.")]
 FormatOption = Annotated[
-    str | None,
-    typer.Option("--format", metavar="npz|npy|csv|parquet", help="If OUT's name does not say."),
+    str | None, option("If OUT's name does not say.", "npz|npy|csv|parquet", "--format")
 ]
-ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Overwrite the output.")]
+ForceOption = Annotated[bool, option("Overwrite the output.", None, "--force", "-f")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """What the user says of a file: where its arrays and columns are, and what its numbers mean."""
 
-    logits_key: LogitsKeyOption = None
-    labels_key: LabelsKeyOption = None
-    truth_key: TruthKeyOption = None
-    weights_key: WeightsKeyOption = None
-    columns: ColumnsOption = ""
-    ignore: IgnoreOption = ""
-    ids: IdsOption = ""
-    probabilities: AsFittedOption = None
-    floor: FloorOption = None
+    logits_key: Annotated[str | None, option("Array of an .npz that holds the logits.", "KEY")] = (
+        None
+    )
+    labels_key: Annotated[
+        str | None,
+        option(
+            "Array of an .npz, or column of a table, that holds the labels.",
+            "KEY",
+            "--labels-key",
+            "--label-column",
+        ),
+    ] = None
+    truth_key: Annotated[str | None, option("Array of an .npz that holds the truth.", "KEY")] = None
+    weights_key: Annotated[
+        str | None, option("Array of an .npz, or column of a table, of weights.", "KEY")
+    ] = None
+    columns: Annotated[
+        str,
+        option(
+            "Columns of a table that are the classes; '*' for all but the labels. Default: all but "
+            "the labels, if none looks like an index or like row numbers.",
+            "A,B,…",
+        ),
+    ] = ""
+    ignore: Annotated[
+        str, option("Columns of a table that are neither classes nor labels.", "A,B,…")
+    ] = ""
+    ids: Annotated[
+        str,
+        option(
+            "Columns of a table, or arrays of an .npz, that name the inputs: no classes, and "
+            "written beside what is said of each input.",
+            "A,B,…",
+            "--id-column",
+        ),
+    ] = ""
+    probabilities: Annotated[
+        bool | None,
+        option(
+            "What LOGITS holds.",
+            None,
+            "--probabilities/--logits",
+            show_default="what MODEL was fitted on",
+        ),
+    ] = None
+    floor: Annotated[
+        float | None,
+        option(
+            "Raise smaller probabilities to this. Default: the model's, or that zeros count as "
+            "2e-308 and are refused if they belong to labels."
+        ),
+    ] = None
 
     def places(self, *used: str, named: bool = True, columns: str | None = None) -> dict[str, Any]:
         """Options of `open_folder` about arrays and columns, perhaps with other `columns`.
@@ -212,11 +192,26 @@ class Reading:
         own = model.floor if given else None
         return {"probabilities": given, "floor": own if self.floor is None else self.floor}
 
+    def folder(
+        self,
+        path: Path,
+        model: Decalibrator,
+        *wanted: str,
+        named: bool = True,
+        **files: Path | None,
+    ) -> Folder:
+        """Logits for a model; labels or truth if `wanted`, from there or from other `files`."""
+        places, meaning = self.places(*wanted, named=named), self.meaning(model)
+        return open_folder(path, classes=model.classes, wanted=wanted, **files, **places, **meaning)
 
-def with_reading(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+
+def with_reading(
+    *without: str, written: str = ".csv"
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A decorator of commands: puts the options of `Reading` in the place of `reading`.
 
-    Commands that have no use for some of them, or their own, go `without`.
+    Commands that have no use for some of them, or their own, go `without`. Dashes stand for
+    streams; what is `written` on standard output has this format.
     """
     shared = [field for field in fields(Reading) if field.name not in without]
     hints = get_type_hints(Reading, include_extras=True)
@@ -224,8 +219,12 @@ def with_reading(*without: str) -> Callable[[Callable[..., None]], Callable[...,
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def with_options(**arguments: Any) -> None:
-            said = Reading(**{field.name: arguments.pop(field.name) for field in shared})
-            command(**arguments, reading=said)
+            said = {field.name: arguments.pop(field.name) for field in shared}
+            arguments["reading"] = Reading(**said)
+            if STREAM in arguments.values():
+                run_with_streams(command, arguments, written)
+            else:
+                command(**arguments)
 
         keyword = inspect.Parameter.KEYWORD_ONLY
         parameters: list[inspect.Parameter] = []
@@ -243,15 +242,6 @@ def with_reading(*without: str) -> Callable[[Callable[..., None]], Callable[...,
         return with_options
 
     return decorated
-
-
-def require_room_for_ids(ids: str, out: Path, file_format: str | None) -> None:
-    """ValueError if the output cannot hold the names of inputs."""
-    if ids and (file_format or out.suffix).lower().lstrip(".") == "npy":
-        raise ValueError(
-            "output must be .npz, .csv or .parquet with --id-column: got .npy, which has no room "
-            "for names."
-        )
 
 
 def calibrating_fit(model: Decalibrator) -> str:

@@ -6,30 +6,24 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
 
 import decal
 from decal._base.checks import check_choice
-from decal._base.numerics import Array, Logits, softmax
+from decal._base.numerics import softmax
 from decal.cli import options
 from decal.cli.evaluate import PointScores
-from decal.cli.run import rows_of
+from decal.cli.run import check_intervals, rows_of
 from decal.cli.terminal import output, say
-from decal.io.folders import Layout, open_folder
-from decal.io.writers import check_output, matrix_writer
+from decal.io.folders import Layout
+from decal.io.writers import matrix_writer
 
 KINDS = ("logits", "probabilities")
 
 RECALIBRATE_EXAMPLES = """[bold]Examples[/]
-
     decal fit validation.csv --reference best --directions class,temperature -o best.npz
-
     decal recalibrate best.npz test.csv -o recalibrated.csv
-
     decal recalibrate best.npz new.npy --write probabilities -o probabilities.npy
-
     [bold]Output[/]
-
     a file of the same shape, which every command of decal reads: a column per class, the \
 labels, if there are any, and the columns of --id-column; .npz, .npy, .csv or .parquet
     """
@@ -39,14 +33,9 @@ labels, if there are any, and the columns of --id-column; .npz, .npy, .csv or .p
 def recalibrate(
     model: options.ModelArgument,
     logits: options.LogitsArgument,
-    out: Annotated[
-        Path, typer.Option("--output", "-o", help="The file to write; - for standard output.")
-    ],
+    out: Annotated[Path, options.output_option("The file to write; - for standard output.")],
     write: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(KINDS), help="What to write.", autocompletion=lambda: list(KINDS)
-        ),
+        str, options.choice_option("What to write.", "|".join(KINDS), KINDS)
     ] = "logits",
     format_: options.FormatOption = None,
     labels: options.LabelsOption = None,
@@ -61,32 +50,25 @@ def recalibrate(
     what that gained on these rows; only rows that the model was not fitted on tell.
     """
     check_choice(write, "write", KINDS)
-    check_output(out, force=force, file_format=format_)
-    options.require_room_for_ids(reading.ids, out, format_)
+    check_intervals(logits, out, format_, reading.ids, force=force)
     fitted = decal.Decalibrator.load(model)
     if fitted.reference != "best":
         raise ValueError(
             f"model must be fitted with --reference best: got {model} with {fitted.reference!r}. "
             f"Fit it again: {options.calibrating_fit(fitted)}"
         )
-    folder = open_folder(
-        logits,
-        labels=labels,
-        classes=fitted.classes,
-        wanted=("labels",),
-        **reading.places("labels"),
-        **reading.meaning(fitted),
-    )
-    classes = fitted.classes
-    layout = Layout(len(fitted.class_weights), classes)
-    names = np.array(classes or [str(k) for k in range(layout.width)])
+    folder = reading.folder(logits, fitted, "labels", labels=labels)
+    layout = Layout(len(fitted.class_weights), fitted.classes)
+    names = np.array(layout.classes or [str(k) for k in range(layout.width)])
+    reference = fitted.reference_model
     before, after = PointScores(), PointScores()
     with (
         rows_of(folder, layout, "Recalibrating") as chunks,
-        matrix_writer(out, write, classes, file_format=format_) as append,
+        matrix_writer(out, write, fitted.classes, file_format=format_) as append,
     ):
         for chunk in chunks:
-            moved = _recalibrated(fitted, chunk.logits)
+            reference.require_rivals(chunk.logits)
+            moved = reference.logits(chunk.logits)
             p = softmax(moved)
             named = None if chunk.labels is None else names[chunk.labels]
             append(moved if write == "logits" else p, named, chunk.ids)
@@ -95,14 +77,6 @@ def recalibrate(
                 after.add(p, chunk.labels)
     if before.rows:
         output.print(f"before: {before}\nafter:  {after}", highlight=False)
-    reference = fitted.reference_model
     scale = f", scale {reference.scale:.4g}" if reference.scale != 1 else ""
     shifts = f"shifts from {reference.center.min():.3g} to {reference.center.max():.3g}{scale}"
     say(f"Wrote {out}: {write}, {shifts}", style="green")
-
-
-def _recalibrated(model: decal.Decalibrator, logits: Logits) -> Array:
-    """Logits of the reference model; -inf for classes that no label named."""
-    reference = model.reference_model
-    reference.require_rivals(logits)
-    return reference.logits(logits)

@@ -13,7 +13,6 @@ from typing import Any
 import typer
 
 from decal._base.errors import InputError, Words
-from decal.cli.options import require_room_for_ids
 from decal.cli.terminal import OPTIONS, progress_bar, say
 from decal.evaluate import metrics
 from decal.io.checkpoints import Monitor, Stopped
@@ -42,7 +41,7 @@ class StoppableProgress(Monitor):
         self.bar.update(done, rows)
 
     def advance(self, rows: int) -> None:
-        """Move the bar."""
+        """Moves the bar."""
         self.bar.advance(rows)
 
     def stopping(self) -> bool:
@@ -139,7 +138,11 @@ def check_intervals(
     """Refuse intervals that cannot be written, before anything is read."""
     if not logits.is_dir():
         check_output(out, force=force, file_format=file_format)
-        require_room_for_ids(ids, out, file_format)
+        if ids and (file_format or out.suffix).lower().lstrip(".") == "npy":
+            raise ValueError(
+                "output must be .npz, .csv or .parquet with --id-column: got .npy, which has no "
+                "room for names."
+            )
     elif file_format not in (None, "parquet"):
         raise ValueError(f"format must be parquet for a folder: got {file_format}.")
 
@@ -153,12 +156,7 @@ class Predictions:
     folder: Folder
     level: str = ""
 
-    def to_file(
-        self,
-        out: Path,
-        file_format: str | None,
-        noticed: NewInputs | None = None,
-    ) -> None:
+    def to_file(self, out: Path, file_format: str | None, noticed: NewInputs | None = None) -> None:
         """Write a file of intervals; what is noticed of the inputs is told at the end."""
         rows, width = 0, 0.0
         with (
@@ -174,10 +172,8 @@ class Predictions:
                     noticed.add(chunk, credal)
         if noticed is not None:
             noticed.warn()
-        say(
-            f"Wrote {out}: {rows:,} inputs{self.level}, mean width {width / rows:.3f}",
-            style="green",
-        )
+        told = f"{rows:,} inputs{self.level}, mean width {width / rows:.3f}"
+        say(f"Wrote {out}: {told}", style="green")
 
     def to_folder(
         self, out: Path, origin: Mapping[str, Any], *, overwrite: bool, skip_bad: bool
@@ -195,7 +191,5 @@ class Predictions:
                 monitor=monitor,
             )
         list_skipped(written["skipped"])
-        say(
-            f"Wrote {out}: {len(written['parts']):,} files, {written['rows']:,} inputs{self.level}",
-            style="green",
-        )
+        told = f"{len(written['parts']):,} files, {written['rows']:,} inputs{self.level}"
+        say(f"Wrote {out}: {told}", style="green")

@@ -5,57 +5,44 @@ from __future__ import annotations
 import hashlib
 import io
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from rich.table import Table
-from rich.text import Text
 
 import decal
 from decal._base.checks import check_choice, check_share
-from decal.cli import options
+from decal.cli import options, terminal
 from decal.cli.observing import observe_folder
+from decal.cli.options import option
 from decal.cli.run import Predictions, all_rows, check_intervals, list_skipped
 from decal.cli.terminal import output, say
 from decal.io import model_files
 from decal.io.folders import Folder, Layout, open_folder
 from decal.io.writers import check_output, write_columns
-from decal.shift import KIND, REGIONS, Frequencies, Near, ShiftTest, is_calibrated, p_text
+from decal.shift import REGIONS, Frequencies, Near, ShiftTest, is_calibrated, p_text
 
 CONFIDENCE = 0.95
 CLASSES_SHOWN = 20
 TABLES = (".csv", ".parquet", ".npz")
 
 SHIFT_EXAMPLES = """[bold]Examples[/]
-
     decal fit validation.csv --reference best --directions class,temperature -o best.npz
-
     decal shift best.npz unlabelled.parquet
-
     decal shift best.npz unlabelled.parquet -o adapted.csv
-
     decal shift best.npz unlabelled.csv --bootstrap 200 --labelled validation.csv
-
     [bold]Observe now, predict later[/]
-
     decal shift best.npz january/ --save clinic.npz
-
     decal shift clinic.npz february/ --save clinic.npz --force
-
     decal shift clinic.npz patients.csv --no-observe -o adapted.csv
-
     [bold]What if[/] nothing is observed, but supposed?
-
     decal shift best.npz new.csv --what-if melanoma=0.01:0.10,nevus=0.5 -o if_rare.csv
-
     decal shift best.npz new.csv --ratio 2 -o up_to_twice.csv
-
     decal shift clinic.npz new.csv --kl 0.05 --around observed -o near_the_clinic.csv
-
-    [bold]Memory[/] K numbers are kept of each observed input, in FILE too: 80 bytes with ten
-    classes. --sample 1000000 bounds it; intervals are then those of a million inputs.
+    [bold]Memory[/] K numbers are kept of each observed input, in FILE too: 80 bytes with ten \
+classes. --sample 1000000 bounds it; intervals are then those of a million inputs.
     """
 
 
@@ -65,93 +52,80 @@ def shift(
     logits: options.FilesArgument,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Also write the intervals of these inputs, - for standard output; a folder for a "
-            "folder.",
+        options.output_option(
+            "Also write the intervals of these inputs, - for standard output; a folder for a "
+            "folder."
         ),
     ] = None,
     format_: options.FormatOption = None,
     observe: Annotated[
         bool,
-        typer.Option(
-            "--observe/--no-observe", help="Whether LOGITS count, or are only to be predicted."
+        option(
+            "Whether LOGITS count, or are only to be predicted.", None, "--observe/--no-observe"
         ),
     ] = True,
     sample: Annotated[
-        int | None,
-        typer.Option(
-            metavar="ROWS", min=1, help="Observe a random sample of so many rows: bounds memory."
-        ),
+        int | None, option("Observe a random sample of so many rows: bounds memory.", "ROWS", min=1)
     ] = None,
     save: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Keep what was observed as an .npz, a MODEL for later."),
+        Path | None, option("Keep what was observed as an .npz, a MODEL for later.", "FILE")
     ] = None,
     table: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Also write frequencies and p-values: .csv, .parquet or .npz."
-        ),
+        Path | None, option("Also write frequencies and p-values: .csv, .parquet or .npz.", "FILE")
     ] = None,
     what_if: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="CLASS=LOW:HIGH",
-            help="Suppose this frequency, or interval, instead of estimating. Several with commas, "
-            "or repeated; classes not named keep their proportions.",
+        option(
+            "Suppose this frequency, or interval, instead of estimating. Several with commas, or "
+            "repeated; classes not named keep their proportions.",
+            "CLASS=LOW:HIGH",
         ),
     ] = None,
     ratio: Annotated[
-        float | None,
-        typer.Option(help="Suppose that no frequency is more than so many times up or down."),
+        float | None, option("Suppose that no frequency is more than so many times up or down.")
     ] = None,
     kl: Annotated[
-        float | None,
-        typer.Option(help="Suppose that their Kullback-Leibler divergence is at most this."),
+        float | None, option("Suppose that their Kullback-Leibler divergence is at most this.")
     ] = None,
     chi2: Annotated[
-        float | None,
-        typer.Option(help="Suppose that their chi-square divergence is at most this."),
+        float | None, option("Suppose that their chi-square divergence is at most this.")
     ] = None,
     around: Annotated[
         str,
-        typer.Option(
-            metavar="before|observed",
-            help="From where --ratio, --kl and --chi2 count: the frequencies where MODEL was "
-            "fitted, or those that it has observed.",
+        option(
+            "From where --ratio, --kl and --chi2 count: the frequencies where MODEL was fitted, or "
+            "those that it has observed.",
+            "before|observed",
         ),
     ] = "before",
     confidence: Annotated[
         float | None,
-        typer.Option(
-            help="Of intervals and sets, between 0 and 1.", show_default="MODEL's, or 0.95"
-        ),
+        option("Of intervals and sets, between 0 and 1.", show_default="MODEL's, or 0.95"),
     ] = None,
     region: Annotated[
         str | None,
-        typer.Option(
-            metavar="auto|joint|own",
-            help="All frequencies at once (exact, slow), or one at a time (smaller, fast).",
+        option(
+            "All frequencies at once (exact, slow), or one at a time (smaller, fast).",
+            "auto|joint|own",
             show_default="MODEL's, or auto",
         ),
     ] = None,
     corrected: Annotated[
         bool | None,
-        typer.Option(
+        option(
+            "Whether regions and p-values allow for the labels being few.",
+            None,
             "--corrected/--uncorrected",
-            help="Whether regions and p-values allow for the labels being few.",
             show_default="MODEL's, or corrected",
         ),
     ] = None,
     bootstrap: Annotated[
         int | None,
-        typer.Option(
-            metavar="DRAWS",
+        option(
+            "Allow for few labels by the bootstrap, better with a hundred or fewer; 200 draws will "
+            "do.",
+            "DRAWS",
             min=20,
-            help="Allow for few labels by the bootstrap, better with a hundred or fewer; 200 draws "
-            "will do.",
         ),
     ] = None,
     labelled: options.LabelledOption = None,
@@ -173,22 +147,20 @@ def shift(
     adapted = load_shift(model, confidence, region, corrected)
     reads = {"classes": adapted.classes, **reading.meaning(adapted)}
     folder = open_folder(logits, wanted=(), **reading.places(), **reads)
-    layout = Layout(len(adapted._fitted.calibrated.frequencies), adapted.classes)
+    layout = Layout(len(adapted.calibrated.frequencies), adapted.classes)
     if observes:
         _observe(adapted, folder, layout, sample, skip_bad)
     if bootstrap is not None:
         assert labelled is not None
         named = reading.places("labels", named=False)
-        adapted = _bootstrapped(adapted, bootstrap, labelled, reads | named)
+        data = all_rows(open_folder(labelled, needed=("labels",), **reads | named))
+        adapted = adapted.bootstrapped(bootstrap, labelled=data)
     if save is not None:
         adapted.save(save)
         say(f"Wrote {save}: {adapted!r}", style="green")
     if out is not None:
-        run = Predictions(
-            lambda rows: adapted._predict_checked(rows.logits, supposed).with_index(rows.ids),
-            layout,
-            folder,
-        )
+        predict = partial(adapted.predict_rows, frequencies=supposed)
+        run = Predictions(predict, layout, folder)
         if logits.is_dir():
             origin = _origin(adapted, supposed)
             run.to_folder(out, origin, overwrite=force, skip_bad=skip_bad)
@@ -235,7 +207,7 @@ def load_shift(
         check_choice(region, "region", REGIONS)
     if confidence is not None:
         check_share(confidence, "confidence", positive=True)
-    if model_files.kind_of(path) == KIND:
+    if model_files.kind_of(path) == decal.LabelShift.kind:
         found = decal.LabelShift.load(path)
     else:
         model = decal.Decalibrator.load(path)
@@ -279,18 +251,6 @@ def _check_request(
         )
 
 
-def _bootstrapped(
-    adapted: decal.LabelShift,
-    draws: int,
-    labelled: Path,
-    reads: dict[str, Any],
-) -> decal.LabelShift:
-    folder = open_folder(labelled, needed=("labels",), **reads)
-    data = all_rows(folder)
-    assert data.labels is not None
-    return adapted._bootstrapped_checked(draws, 0, (data.logits, data.labels, data.weights))
-
-
 def _report(adapted: decal.LabelShift, path: Path | None) -> None:
     """Print frequencies and p-values, and write them."""
     frequencies, test = adapted.frequencies, adapted.test()
@@ -302,7 +262,7 @@ def _report(adapted: decal.LabelShift, path: Path | None) -> None:
     )
     if path is not None:
         names = np.array(frequencies.classes)
-        columns = {"class": names, **frequencies._columns(), **test._columns()}
+        columns = {"class": names, **frequencies.columns(), **test.columns()}
         write_columns(path, columns)
         say(f"Wrote {path}: {len(names):,} classes", style="green")
 
@@ -311,26 +271,21 @@ def frequency_table(found: Frequencies, test: ShiftTest) -> Table:
     """Before and now, and the p-value of no change, for the classes that changed most."""
     order = found.most_changed
     shown = sorted(order[:CLASSES_SHOWN])
-    left = len(order) - len(shown)
-    inputs = "1 input" if found.inputs == 1 else f"{found.inputs:,.0f} inputs"
-    table = Table(
-        title=f"{inputs}, intervals at {found.confidence:g}",
-        caption=f"and {left:,} classes that changed less" if left > 0 else None,
-    )
-    table.add_column("class")
-    known = not np.isnan(test.p_values).all()
-    for heading in ("before", "now", "interval", *(["p-value"] if known else [])):
-        table.add_column(heading, justify="right")
+    known = [] if np.isnan(test.p_values).all() else ["p-value"]
+    lines = []
     for k in shown:
         p_value = "" if np.isnan(test.p_values[k]) else p_text(test.p_values[k], 2)
-        table.add_row(
-            Text(found.classes[k]),
-            f"{found.before[k]:.3f}",
-            f"{found.estimate[k]:.3f}",
-            f"{found.lower[k]:.3f} to {found.upper[k]:.3f}",
-            *([p_value] if known else []),
-        )
-    return table
+        interval = f"{found.lower[k]:.3f} to {found.upper[k]:.3f}"
+        line = [found.classes[k], f"{found.before[k]:.3f}", f"{found.estimate[k]:.3f}", interval]
+        lines.append([*line, p_value] if known else line)
+    left = len(order) - len(shown)
+    inputs = "1 input" if found.inputs == 1 else f"{found.inputs:,.0f} inputs"
+    return terminal.table(
+        f"{inputs}, intervals at {found.confidence:g}",
+        ["class", "before", "now", "interval", *known],
+        lines,
+        f"and {left:,} classes that changed less" if left > 0 else None,
+    )
 
 
 def _origin(adapted: decal.LabelShift, supposed: Any) -> dict[str, Any]:

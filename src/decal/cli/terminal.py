@@ -1,29 +1,29 @@
-"""The streams that commands print on: one for results, one for messages and progress."""
+"""The streams of commands: results and messages, and `-` for standard input or standard output.
+
+A stream can be read once and forwards only, while readers of files look several times. So standard
+input is copied to a temporary file first, and what goes to standard output is copied from one at
+the end: a command that fails writes nothing there. Messages call the streams by their names.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from decal._base.errors import DecalWarning, Dialect, InputError
 from decal.io import model_files, progress
 from decal.io.progress import ProgressBar
-
-__all__ = [
-    "OPTIONS",
-    "messages",
-    "output",
-    "progress_bar",
-    "renamed",
-    "say",
-    "stand_in",
-    "told",
-]
 
 output = Console()
 messages = Console(stderr=True)
@@ -101,28 +101,25 @@ def told(error: BaseException) -> str:
     return error.told(OPTIONS) if isinstance(error, InputError | DecalWarning) else str(error)
 
 
-_temporary: ContextVar[str] = ContextVar("_temporary", default="")
-
-
-@contextmanager
-def stand_in(folder: str) -> Iterator[None]:
-    """While it lasts, messages call files of this temporary folder by their names alone.
-
-    The names are those of what the files stand for: "standard input" and "standard output".
-    """
-    before = _temporary.set(folder)
-    try:
-        yield
-    finally:
-        _temporary.reset(before)
-
-
 def renamed(message: str) -> str:
-    """The message without the folder and the endings of files that stand for streams."""
-    folder = _temporary.get()
-    if not folder:
-        return message
-    return re.sub(re.escape(folder + os.sep) + r"(standard \w+)\.\w+", r"\1", message)
+    """The message with streams by their names, not by the files that stand in for them."""
+    folder = re.escape(os.path.join(tempfile.gettempdir(), PREFIX))
+    return re.sub(folder + r"\w+\W(standard \w+)\.\w+", r"\1", message)
+
+
+def table(
+    title: str | None,
+    headings: Sequence[str],
+    lines: Iterable[Sequence[str]],
+    caption: str | Text | None = None,
+) -> Table:
+    """A table with names in its first column and numbers in the others."""
+    found = Table(title=title, caption=caption)
+    for place, heading in enumerate(headings):
+        found.add_column(heading, justify="right" if place else "left")
+    for name, *numbers in lines:
+        found.add_row(Text(name), *numbers)
+    return found
 
 
 def progress_bar(
@@ -132,3 +129,76 @@ def progress_bar(
     return progress.progress_bar(
         title, total, unit=unit, show=messages.is_terminal, console=messages, transient=True
     )
+
+
+# A dash in place of a file
+
+STREAM = Path("-")
+PREFIX = "decal-stream-"
+"""How the names of folders begin that hold the files in place of streams."""
+
+INPUTS = ("logits", "labelled", "new", "labels", "truth", "weights")
+"""The arguments that may be standard input, in every command that has them."""
+
+FIRST_BYTES = {
+    b"PK": ".npz",
+    b"\x93NUMPY": ".npy",
+    b"PAR1": ".parquet",
+    b"ARROW1": ".feather",
+    b"\xff\xff\xff\xff": ".arrow",
+}
+"""How files of each format begin; a .csv begins with a name of a column."""
+
+
+def run_with_streams(command: Callable[..., None], arguments: dict[str, Any], written: str) -> None:
+    """Run a command with files in the place of dashes; the one that it writes is called `out`.
+
+    What is `written` on standard output has this format, unless the argument `format_` names one.
+    """
+    dashed = [name for name in INPUTS if arguments.get(name) == STREAM]
+    if len(dashed) > 1:
+        raise ValueError(
+            f"standard input must be one file: got - for {' and '.join(dashed)}. "
+            "Write the others to files first."
+        )
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as folder:
+        for name in dashed:
+            arguments[name] = _standard_input(Path(folder) / "standard input")
+        if arguments.get("out") != STREAM:
+            command(**arguments)
+            return
+        kind = arguments.get("format_")
+        suffix = f".{kind.lstrip('.')}" if kind else written
+        _require_a_file(arguments.values(), suffix)
+        out = arguments["out"] = Path(folder) / f"standard output{suffix}"
+        before, output.stderr = output.stderr, True  # results stay apart from tables
+        try:
+            command(**arguments)
+        finally:
+            output.stderr = before
+        with open(out, "rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+
+
+def _standard_input(path: Path) -> Path:
+    """A file with what the stream holds, whose ending tells the format that it has."""
+    with open(path, "wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    if not path.stat().st_size:
+        raise ValueError("standard input must hold a file: got nothing.")
+    with open(path, "rb") as file:
+        begins = file.read(8)
+    found = (kind for start, kind in FIRST_BYTES.items() if begins.startswith(start))
+    return path.rename(path.with_name(path.name + next(found, ".csv")))
+
+
+def _require_a_file(arguments: Any, suffix: str) -> None:
+    """ValueError if what is written would be no file, or nothing that a terminal can show."""
+    if any(isinstance(value, Path) and value.is_dir() for value in arguments):
+        raise ValueError("output must be a folder for a folder of logits: got -. Name one.")
+    if suffix not in (".csv", ".html") and sys.stdout.isatty():
+        raise ValueError(
+            f"output must go to a file or another program: got {suffix} for a terminal. "
+            "Name a file, or leave the format out for a .csv."
+        )

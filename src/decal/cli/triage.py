@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from decal.choose import FLOOR, Triage
 from decal.choose import triage as choose_rows
 from decal.cli import options
+from decal.cli.options import option
 from decal.cli.run import all_rows, rows_of
 from decal.cli.terminal import output, progress_bar, say
 from decal.io.folders import Folder, Layout, open_folder
@@ -21,28 +22,17 @@ from decal.io.writers import check_output, column_writer
 from decal.rows import Rows
 
 TRIAGE_EXAMPLES = """[bold]Examples[/]
-
     decal triage labelled.csv --error-rate 0.02
-
     decal triage labelled.csv new.csv --budget 0.1 -o handed_over.csv
-
     decal triage labelled.npz --slip-rate 0.01 --save triage.npz
-
     decal triage triage.npz new.npz -o handed_over.csv
-
     [bold]Which purpose promises what[/]
-
     --cost 0.1: a check costs a tenth of an error. The threshold that costs least on these rows.
-
     --budget 0.1, or 50: a new row is handed over with at most this probability; or so many rows \
 of NEW are.
-
     --error-rate 0.02: of new rows that are kept, at most so many are wrong, with --confidence.
-
     --slip-rate 0.01: of all new rows, at most so many are kept and wrong, on average.
-
     [bold]Output[/]
-
     .csv, .parquet or .npz: a line per row of NEW with row, predicted (the class), doubt (the \
 score, higher where a check is needed more) and hand_over (1 for a person, 0 for the model)
     """
@@ -66,44 +56,28 @@ def triage(
             help="Logits of the rows to hand over, or to keep.",
         ),
     ] = None,
-    cost: Annotated[
-        float | None, typer.Option(metavar="SHARE", help="Of a check, over that of an error.")
-    ] = None,
-    budget: Annotated[
-        str | None, typer.Option(metavar="SHARE|ROWS", help="What may be handed over.")
-    ] = None,
-    error_rate: Annotated[
-        float | None, typer.Option(metavar="SHARE", help="Of kept rows that may be wrong.")
-    ] = None,
-    slip_rate: Annotated[
-        float | None, typer.Option(metavar="SHARE", help="Of all rows, kept and wrong.")
-    ] = None,
+    cost: Annotated[float | None, option("Of a check, over that of an error.", "SHARE")] = None,
+    budget: Annotated[str | None, option("What may be handed over.", "SHARE|ROWS")] = None,
+    error_rate: Annotated[float | None, option("Of kept rows that may be wrong.", "SHARE")] = None,
+    slip_rate: Annotated[float | None, option("Of all rows, kept and wrong.", "SHARE")] = None,
     confidence: Annotated[
-        float, typer.Option(help="With --error-rate; 0 for a promise on average over batches.")
+        float, option("With --error-rate; 0 for a promise on average over batches.")
     ] = 0.9,
     score: Annotated[
-        str | None, typer.Option(help="Name of a score, instead of the one that labels choose.")
+        str | None, option("Name of a score, instead of the one that labels choose.")
     ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Draws the labelled rows that choose the score.")
-    ] = 0,
+    seed: Annotated[int, option("Draws the labelled rows that choose the score.", min=0)] = 0,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Write NEW's rows: .csv, .parquet or .npz; - for standard output.",
-        ),
+        options.output_option("Write NEW's rows: .csv, .parquet or .npz; - for standard output."),
     ] = None,
     save: Annotated[
-        Path | None, typer.Option(help="Also keep score and threshold, .npz, for other rows.")
+        Path | None, option("Also keep score and threshold, .npz, for other rows.")
     ] = None,
     labels: options.LabelsOption = None,
     floor: Annotated[
         float | None,
-        typer.Option(
-            help="Raise smaller probabilities to this.", show_default="1e-12, or what --save kept"
-        ),
+        option("Raise smaller probabilities to this.", show_default="1e-12, or what --save kept"),
     ] = None,
     *,
     reading: options.Reading,

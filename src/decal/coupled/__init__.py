@@ -28,7 +28,7 @@ from decal._base.checks import (
 )
 from decal._base.confidences import Confidences
 from decal._base.errors import FitWarning, frames_within_decal
-from decal._base.numerics import Array, budget, read_only, sigmoid
+from decal._base.numerics import Array, budget, sigmoid
 from decal.coupled._absent import PlausibleModels, log_odds_of_rest
 from decal.coupled._bounds import CERTIFIED, STATUS_NAMES, Bounds, Status
 from decal.coupled._loss import ShiftLoss
@@ -44,16 +44,8 @@ SLACK = 1e-12
 
 SETTINGS = ("alpha", "likelihood", "reference", "tol", "certify", "probabilities", "floor")
 
-KEPT_LEVELS = 16
-"""Levels whose plausible models are kept, so that they are not found again."""
-
-CARRIED = (
-    "lower_outer",
-    "upper_outer",
-    "lower_status",
-    "upper_status",
-    "lower_shifts",
-    "upper_shifts",
+CARRIED = tuple(
+    f"{end}_{what}" for what in ("outer", "status", "shifts") for end in ("lower", "upper")
 )
 
 
@@ -68,12 +60,8 @@ class CoupledCredalSet(IntervalCredalSet):
 
     Attributes
     ----------
-    lower, upper, point : (n, K) arrays
-        As of any IntervalCredalSet.
-    classes : tuple of str or None
-        As of any IntervalCredalSet.
     lower_outer, upper_outer : (n, K) arrays
-        Proved bounds.
+        Proved bounds; lower, upper, point and classes are as of any IntervalCredalSet.
     lower_status, upper_status : (n, K) str arrays
         How the endpoint is known: "closed form", bounds that need no search agree with what is
         attained, within tol; "convex", the optimum of a convex program; "theorem", a local optimum,
@@ -83,10 +71,6 @@ class CoupledCredalSet(IntervalCredalSet):
     lower_shifts, upper_shifts : (n, K, K) arrays or None
         Row k is what is added to the model's logits to attain the endpoint of class k; -inf leaves
         a class out.
-
-    See Also
-    --------
-    CoupledDecalibrator : Predicts such sets.
     """
 
     lower_outer: Array
@@ -100,13 +84,11 @@ class CoupledCredalSet(IntervalCredalSet):
     def _with(cls, box: IntervalCredalSet, **carried: Any) -> Self:
         """A box with what is known of its endpoints."""
         credal = cls.unchecked(box.lower, box.upper, box.point, box.classes).with_index(box)
-        for name in CARRIED:
-            array = carried[name]
-            object.__setattr__(credal, name, None if array is None else read_only(array))
+        credal._hold(**carried)
         return credal
 
     def tighten(self) -> Self:
-        """The same sets with reachable bounds; what is known of the endpoints stays as it is."""
+        """Every bound is attained by some member; what is known of the endpoints stays as it is."""
         return self._with(self._box().tighten(), **{name: getattr(self, name) for name in CARRIED})
 
     def _box(self) -> IntervalCredalSet:
@@ -127,11 +109,7 @@ class CoupledCredalSet(IntervalCredalSet):
 
     @property
     def status(self) -> NDArray[np.str_]:
-        """(n, K) how each interval is known.
-
-        "bracket" if one of its endpoints is only known as a bracket. Otherwise as its lower
-        endpoint, for an upper one is never harder to find.
-        """
+        """(n, K) how each interval is known: as its lower endpoint; "bracket" if either is one."""
         bracket = STATUS_NAMES[Status.BRACKET]
         return np.where(self.upper_status == bracket, bracket, self.lower_status)
 
@@ -151,10 +129,8 @@ class Diagnostics:
 
     Attributes
     ----------
-    alpha : float
-        The level.
-    likelihood, reference : str
-        The settings of the model.
+    alpha, likelihood, reference, classes
+        The level, the settings of the model, and the names of the classes.
     examples : int
         Number of labelled examples of positive weight.
     label_weight : (K,) array
@@ -164,12 +140,10 @@ class Diagnostics:
     budget : float
         Nats that a plausible shift may lose against the best one; inf at alpha = 0.
     radius : float
-        The most that a plausible shift moves two classes apart. Classes that never occur do not
-        count, because no label limits their shifts.
+        The most that a plausible shift moves two classes apart, not counting classes that never
+        occur: no label limits their shifts.
     rho : (K,) array
         Below 1 where every local optimum of the lower endpoint is global, whatever the input.
-    classes : tuple of str or None
-        Names of the classes.
     """
 
     alpha: float
@@ -221,7 +195,9 @@ class CoupledDecalibrator(Model[CoupledEvidence]):
     """Turns logits into intervals over all shifts of all logits that the labelled data tolerate.
 
     A vector of shifts is plausible at level alpha if the likelihood of the labelled data under the
-    shifted model, relative to the reference model, is at least alpha.
+    shifted model, relative to the reference model, is at least alpha. The intervals contain those
+    of `Decalibrator` with the same settings, and are nested in alpha up to the gap between inner
+    and outer values. The labelled data are kept.
 
     Parameters
     ----------
@@ -240,23 +216,14 @@ class CoupledDecalibrator(Model[CoupledEvidence]):
     certify : str
         "auto" proves the lower endpoints that are solved for as far as it can: by a theorem, which
         holds for all inputs if the region is small, or input by input. "full" solves for and proves
-        all of them, whatever tol. "none" leaves lower endpoints unproved, with closed-form outer
-        bounds.
+        all of them, whatever tol. "none" leaves them unproved, with closed-form outer bounds.
     probabilities, floor
         As for `Decalibrator`: what is given are probabilities, and how small they may be.
 
-    See Also
-    --------
-    decal.Decalibrator : Moves one class at a time; faster, and it keeps no data.
-
     Notes
     -----
-    The intervals contain those of `Decalibrator` with the same settings. They are nested in alpha
-    up to the gap between inner and outer values, which `predict` returns.
-
-    Time: 2 to 6 ms per input at 10 classes and 5,000 examples. A Newton step for one endpoint costs
-    O(N K^2). Certificates are floating point, widened by 1e-12 for round-off, not interval
-    arithmetic. The labelled data are kept.
+    Time: 2 to 6 ms per input at 10 classes and 5,000 examples. Certificates are floating point,
+    widened by 1e-12 for round-off, not interval arithmetic.
 
     Examples
     --------
@@ -315,16 +282,14 @@ class CoupledDecalibrator(Model[CoupledEvidence]):
     def predict(
         self, logits: Any, *, alpha: Any = None, ids: Any = None, shifts: bool = False
     ) -> CoupledCredalSet:
-        """The credal sets of new inputs.
+        """The credal sets of new inputs, as from `Decalibrator.predict`.
 
         Parameters
         ----------
         logits : (n, K) array
             Finite numbers, of the same model.
-        alpha : float, optional
-            Level in [0, 1]; by default the one given at construction.
-        ids : str, list of str, or (n,) array, optional
-            What names the inputs, as for `Decalibrator.predict`.
+        alpha, ids : optional
+            The level, by default the one given at construction, and what names the inputs.
         shifts : bool
             Whether to return the shifts that attain the endpoints too, 2 n K^2 numbers.
         """
@@ -354,34 +319,17 @@ class CoupledDecalibrator(Model[CoupledEvidence]):
         return _credal(found, point, fitted, shifts)
 
     def diagnostics(self, alpha: Any = None) -> Diagnostics:
-        """What the region of plausible shifts looks like; made to be printed.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Level in [0, 1]; by default the one given at construction.
-        """
+        """What the region of plausible shifts looks like at a level; made to be printed."""
         fitted, level = self.fitted, self.level(alpha)
         data, B = fitted.data, self._room(level, fitted)
         K = len(data.center)
         radius, rho = (np.inf, np.full(K, np.inf)) if np.isinf(B) else (0.0, np.zeros(K))
         if 0 < B < np.inf:
             region = self._solve(level, fitted).region
-            radius = region.radius
-            rho = np.zeros(K)
-            rho[data.label_weight > 0] = region.rho
-        return Diagnostics(
-            level,
-            self.likelihood,
-            self.reference,
-            len(data.weights),
-            data.label_weight.copy(),
-            fitted.gain,
-            B,
-            radius,
-            rho,
-            fitted.classes,
-        )
+            radius, rho[data.label_weight > 0] = region.radius, region.rho
+        about = level, self.likelihood, self.reference, len(data.weights)
+        weight, gain = data.label_weight.copy(), fitted.gain
+        return Diagnostics(*about, weight, gain, B, radius, rho, fitted.classes)
 
     @property
     def classes(self) -> tuple[str, ...] | None:
@@ -408,7 +356,7 @@ class CoupledDecalibrator(Model[CoupledEvidence]):
         """The plausible models at a level, found once."""
         solved = fitted.solved
         if alpha not in solved:
-            for oldest in [*solved][: max(0, len(solved) - KEPT_LEVELS + 1)]:
+            for oldest in [*solved][: max(0, len(solved) - 15)]:  # 16 levels are kept
                 solved.pop(oldest, None)
             solved[alpha] = PlausibleModels.of(
                 fitted.data, self._room(alpha, fitted), self._reference(fitted)

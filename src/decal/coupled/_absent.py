@@ -34,38 +34,19 @@ SHARES = np.append(0.0, np.geomspace(1e-9, 0.999, 240))
 
 NEXT_SHARES = np.append(SHARES[1:], 1.0)
 
-LIFT_OCTAVES, LIFT_STEPS = 64, 513
-"""Costs are computed at LIFT_STEPS lifts, from LIFT_OCTAVES octaves below the highest up to it."""
-
-HALVINGS = 60
-"""Halvings of an interval that bisection makes: more than a float64 has bits."""
-
 
 @dataclass(frozen=True)
 class PlausibleModels:
-    """All that can be computed for a budget before any query is known.
+    """All that can be computed for a budget before any query is known."""
 
-    Attributes
-    ----------
-    data : ShiftLoss
-        The loss, with all classes.
-    region : Region
-        Plausible shifts of the classes that occur.
-    absent : list of Absent
-        The other classes.
-    candidates : (M, K) array
-        Plausible shifts, -inf for classes left out: the reference model, and the endpoints of all
-        shifts of one class alone.
-    shrinkage : (P, S) array
-        For each class that occurs and each of SHARES: when that share of the budget is spent on
-        absent classes, the greatest rise of g from the best shift is smaller by this factor, or
-        by a larger one.
-    """
-
-    data: ShiftLoss
-    region: Region
-    absent: list[Absent]
+    data: ShiftLoss  # with all classes
+    region: Region  # plausible shifts of the classes that occur
+    absent: list[Absent]  # the other classes
+    # (M, K) plausible shifts, -inf for classes left out: the reference model, and the endpoints of
+    # all shifts of one class alone.
     candidates: Array
+    # (P, S) for each class that occurs and each of SHARES: when that share of the budget is spent
+    # on absent classes, the greatest rise of g from the best shift is smaller by this factor.
     shrinkage: Array
 
     @classmethod
@@ -218,21 +199,12 @@ def _all(data: ShiftLoss, budget: float) -> Problem:
 
 @dataclass(frozen=True)
 class Absent:
-    """A class that never occurs, among those that do.
+    """A class that never occurs, among those that do."""
 
-    Attributes
-    ----------
-    problem : Problem
-        The region of the classes that occur, and of this one as the last.
-    corners : Evaluated
-        (M, ...) plausible shifts in which it is lifted as far as possible.
-    lifts : (K, S) array
-        Outer bounds of how far it may be lifted over each class that occurs, by the share of the
-        budget, up to the next of SHARES, that this costs.
-    """
-
-    problem: Problem
-    corners: Evaluated
+    problem: Problem  # the region of the classes that occur, and of this one as the last
+    corners: Evaluated  # (M, ...) plausible shifts in which it is lifted as far as possible
+    # (K, S) outer bounds of how far it may be lifted over each class that occurs, by the share of
+    # the budget, up to the next of SHARES, that this costs.
     lifts: Array
 
     @classmethod
@@ -277,7 +249,7 @@ def _lifts(data: ShiftLoss, region: Region, reach: Array) -> Array:
     a chord of it bounds x from above.
     """
     found = np.repeat(reach[:, None], len(SHARES), axis=1)
-    share_of_highest = np.exp2(np.linspace(-LIFT_OCTAVES, 0.0, LIFT_STEPS))
+    share_of_highest = np.exp2(np.linspace(-64, 0.0, 513))  # the highest, and 64 octaves below
     for k in np.flatnonzero(np.isfinite(reach) & np.isfinite(region.reach).all(axis=0)):
         others = np.logaddexp.reduce(data.log_odds[:, :-1] + region.reach[:, k], axis=1)
         log_ratio = data.log_odds[:, -1] - others + reach[k]
@@ -300,7 +272,7 @@ def _shrinkage(radius: Array) -> Array:
     grown = 1.0 / (1.0 - SHARES)
     goal = bulge(r) * r**2 * grown
     low, high = r + np.zeros_like(goal), np.minimum(r + np.log(grown), r * np.sqrt(grown))
-    for _ in range(HALVINGS):
+    for _ in range(60):
         middle = (low + high) / 2
         beyond = bulge(middle) * middle**2 > goal
         low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)

@@ -21,22 +21,14 @@ from decal.coupled._solver import (
     odds_against,
 )
 
-ENDPOINTS_AT_ONCE = 512
-"""Endpoints solved together, on one core."""
-
 FIXED_METRIC_CONVERGED = 1e-8
 """Probability to be reached where convergence is linear."""
-
-OTHER_STARTS = 2
-"""Further starts for a lower endpoint that is not proved global."""
 
 CERTIFIED = 1e-6
 """Distance of inner and outer value, in probability, at which an endpoint counts as certified."""
 
 IMPROVEMENT = 1e-9
 """Probability by which another start must do better to be taken."""
-
-SIDES = np.array([LOWER, UPPER])
 
 
 class Status(IntEnum):
@@ -56,47 +48,25 @@ STATUS_NAMES = np.array([s.name.lower().replace("_", " ") for s in Status])
 
 @dataclass(frozen=True)
 class Bounds:
-    """Endpoints as log-odds g against each class: the third axis has the lower and the upper one.
+    """Endpoints as log-odds g against each class: the third axis is (lower, upper)."""
 
-    Attributes
-    ----------
-    inner, outer : (n, K, 2) arrays
-        Attained, and proved. The greatest g is the lower endpoint.
-    status : (n, K, 2) array
-        The Status of each endpoint.
-    shift : (n, K, 2, K) array
-        Shifts that attain the inner endpoints.
-    """
-
-    inner: Array
-    outer: Array
-    status: NDArray[np.int8]
-    shift: Array
+    inner: Array  # (n, K, 2) attained; the greatest g is the lower endpoint
+    outer: Array  # (n, K, 2) proved
+    status: NDArray[np.int8]  # (n, K, 2) the Status of each endpoint
+    shift: Array  # (n, K, 2, K) that attain the inner endpoints
 
     @classmethod
     def empty(cls, n: int, K: int) -> Bounds:
         """Room for n queries."""
-        return cls(
-            np.empty((n, K, 2)),
-            np.empty((n, K, 2)),
-            np.empty((n, K, 2), dtype=np.int8),
-            np.empty((n, K, 2, K)),
-        )
+        inner, outer = np.empty((2, n, K, 2))
+        return cls(inner, outer, np.empty((n, K, 2), dtype=np.int8), np.empty((n, K, 2, K)))
 
 
 def bounds(region: Region, logits: Array, tol: float, certify: str) -> Bounds:
-    """Inner and outer endpoints of every query and class that occurs.
+    """Inner and outer endpoints of every query (n, K), recentered at the best shift, and class.
 
-    Parameters
-    ----------
-    region : Region
-        The plausible shifts of the classes that occur.
-    logits : (n, K) array
-        Recentered at the best shift.
-    tol : float
-        Probability by which closed-form bounds may exceed what is attained.
-    certify : str
-        "none", "auto" or "full".
+    `tol` is the probability by which closed-form bounds may exceed what is attained; `certify` is
+    "none", "auto" or "full".
     """
     n, K = logits.shape
     found = Bounds.empty(n, K)
@@ -108,7 +78,7 @@ def bounds(region: Region, logits: Array, tol: float, certify: str) -> Bounds:
         found.inner[rows], found.outer[rows] = part.inner, part.outer
         found.status[rows], found.shift[rows] = part.status, part.shift
 
-    for_each_block(block, n, 2 * K, ENDPOINTS_AT_ONCE)
+    for_each_block(block, n, 2 * K, 512)  # endpoints solved together, on one core
     return found
 
 
@@ -116,11 +86,11 @@ def _bounds(region: Region, logits: Array, tol: float, certify: str) -> Bounds:
     n, K = logits.shape
     z = np.repeat(logits, 2 * K, axis=0)
     k = np.tile(np.repeat(np.arange(K), 2), n)
-    side = np.tile(SIDES, n * K)
+    side = np.tile([LOWER, UPPER], n * K)
     ranked = _rank(region.bank.shift, logits)
     start = ranked[:, 0]
-    inner, _ = odds_against(z + region.bank.shift[start], k)
     shift = region.bank.shift[start]
+    inner, _ = odds_against(z + shift, k)
     outer = closed_form(region.reach, z, k, side)
     status = np.full(len(k), Status.CLOSED_FORM, dtype=np.int8)
     gap = np.abs(sigmoid(-inner) - sigmoid(-outer))
@@ -158,15 +128,14 @@ def closed_form(reach: Array, z: Array, k: NDArray[np.intp], side: Array) -> Arr
     each = np.arange(len(k))
     own = moved[each, k].copy()
     moved[each, k] = -np.inf
-    outer: Array = np.logaddexp.reduce(moved, axis=1) - own
-    return outer
+    return np.asarray(np.logaddexp.reduce(moved, axis=1) - own)
 
 
 def _rank(bank: Array, logits: Array) -> NDArray[np.intp]:
-    """(n K 2, 1 + OTHER_STARTS) the best points of the bank for every endpoint, best first."""
+    """(n K 2, 3) the best points of the bank for every endpoint, best first, if it has three."""
     moved = logits[:, None, :] + bank
     log_p = moved - np.logaddexp.reduce(moved, axis=2, keepdims=True)
-    count = min(1 + OTHER_STARTS, len(bank))
+    count = min(3, len(bank))
     order = np.argsort(log_p, axis=1, kind="stable")
     lower, upper = order[:, :count], order[:, ::-1][:, :count]
     found = np.stack([lower, upper], axis=1)  # (n, 2, count, K)

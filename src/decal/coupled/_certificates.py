@@ -18,12 +18,6 @@ from decal.coupled._loss import ROUND_OFF, VANISHING, safe_inverse
 from decal.coupled._region import Region, bulge, distances, item_spreads, psi
 from decal.coupled._solver import EndpointBatch, Slope
 
-SHRINKINGS = 12
-"""The most often that the set where a better point could hide is bounded anew."""
-
-KEPT_SHARE = 0.99
-"""Shrinking stops once the box keeps this share of its size."""
-
 CURVATURE_SHARE = 0.97
 """Share of the linear decrease that is set against the curvature of D; the rest against d d'."""
 
@@ -49,8 +43,7 @@ def by_theorem(region: Region, endpoints: EndpointBatch, slope: Slope) -> NDArra
         worst = np.exp(np.ptp(c, axis=1)) / psi(spread[endpoints.k] + 2 * BOX_TOLERANCE)
         rho = slope.tau * worst * region.bend[endpoints.k]
     usual = (lifted >= -BOX_TOLERANCE) & (lifted <= region.reach.T[endpoints.k] + BOX_TOLERANCE)
-    proved: NDArray[np.bool_] = (rho < 1 - BOX_TOLERANCE) & (slope.tau > 0) & usual.all(axis=1)
-    return proved
+    return np.asarray((rho < 1 - BOX_TOLERANCE) & (slope.tau > 0) & usual.all(axis=1))
 
 
 def by_item(
@@ -74,12 +67,8 @@ def by_item(
     delta is at least the share of v'Cv / 2 plus that of delta^2 / delta_max, nothing is left once
     mu < 1; and otherwise g rises by at most log(1 + (mu - 1) (1 - e^-delta_max)), but for slack.
 
-    Returns
-    -------
-    proved : (P,) array
-        No plausible shift has g above g0 + 2 slack.
-    room : (P,) array
-        No plausible shift has g above g0 + room, proved or not.
+    Returns proved (P,): no plausible shift has g above g0 + 2 slack; and room (P,): none has g
+    above g0 + room, proved or not.
     """
     P = len(endpoints.k)
     c, each = endpoints.at.shift, np.arange(P)
@@ -90,17 +79,16 @@ def by_item(
     proved = np.zeros(P, dtype=bool)
     room = np.full(P, np.inf)
     left = np.flatnonzero((slope.tau > 0) & (box.max(axis=(1, 2)) < FARTHEST))
-    for _ in range(SHRINKINGS):
+    for _ in range(12):
         if not left.size:
             break
         empty, smaller, rise = _shrink(region, endpoints[left], slope[left], slack[left], box[left])
-        done = smaller.sum(axis=(1, 2)) > KEPT_SHARE * box[left].sum(axis=(1, 2))
+        done = smaller.sum(axis=(1, 2)) > 0.99 * box[left].sum(axis=(1, 2))
         proved[left[empty]] = True
         room[left] = np.minimum(room[left], rise)
         box[left] = smaller
         left = left[~empty & ~done]
-    room = np.maximum(np.where(proved, 0.0, room), 2 * slack)
-    return proved, room
+    return proved, np.maximum(np.where(proved, 0.0, room), 2 * slack)
 
 
 def _shrink(
@@ -139,23 +127,20 @@ def _largest_ratio(Q: Array, A: Array) -> Array:
     """(P,) greatest v'Qv / v'Av."""
     values, vectors = np.linalg.eigh(A)
     white = vectors / np.sqrt(np.maximum(values, VANISHING**3 * values[:, -1:]))[:, None, :]
-    greatest: Array = np.linalg.eigvalsh(white.swapaxes(1, 2) @ Q @ white)[:, -1]
-    return greatest
+    return np.asarray(np.linalg.eigvalsh(white.swapaxes(1, 2) @ Q @ white)[:, -1])
 
 
 def _rise(w: Array, up: Array) -> Array:
     """(P,) greatest g - g0 while x_l <= up_l."""
     with np.errstate(divide="ignore", over="ignore"):
-        rise: Array = np.log((w * np.exp(up)).sum(axis=1))
-    return rise
+        return np.asarray(np.log((w * np.exp(up)).sum(axis=1)))
 
 
 def _least(w: Array, up: Array) -> Array:
     """(P, K) least x_l with sum w e^x >= 1 while the others are at most `up`; or NaN."""
     most = w * np.exp(up)
     with np.errstate(divide="ignore", invalid="ignore"):
-        least: Array = np.log((1 - (most.sum(axis=1, keepdims=True) - most)) / w)
-    return least
+        return np.asarray(np.log((1 - (most.sum(axis=1, keepdims=True) - most)) / w))
 
 
 def _raise(down: Array, least: Array, k: NDArray[np.intp]) -> Array:
@@ -178,8 +163,7 @@ def _greatest_decrease(w: Array, up: Array, down: Array) -> Array:
     room = (w * np.exp(up)).sum(axis=1, keepdims=True) - 1
     left = room - (np.cumsum(cost, axis=1) - cost)
     taken = np.clip(np.divide(left, cost, out=np.ones_like(cost), where=cost > 0), 0.0, 1.0)
-    most: Array = np.maximum((taken * gain).sum(axis=1) - (w * up).sum(axis=1), 0.0)
-    return most
+    return np.asarray(np.maximum((taken * gain).sum(axis=1) - (w * up).sum(axis=1), 0.0))
 
 
 def _quadratic(w: Array, f: Array) -> Array:
@@ -210,5 +194,4 @@ def _cap_widths(inverse: Array, d: Array, delta: Array, slack: Array) -> Array:
     widest = np.arccos(np.clip(1 - delta[:, None, None] / m, -1.0, 1.0))
     angle = np.minimum(np.arctan2(h, a * m), widest)
     extra = slack[:, None, None] * np.abs(a) + np.sqrt(4 * slack[:, None, None] * across)
-    width: Array = -m * a * (1 - np.cos(angle)) + h * np.sin(angle) + extra
-    return width
+    return np.asarray(-m * a * (1 - np.cos(angle)) + h * np.sin(angle) + extra)

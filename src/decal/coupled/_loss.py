@@ -62,25 +62,14 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class ShiftLoss:
-    """The loss D of labelled logits.
+    """The loss D of labelled logits."""
 
-    Attributes
-    ----------
-    log_odds : (n, K) array
-        log o_nl. A class that never occurs has no best shift: its odds are those of its logit,
-        moved so that the largest of all examples is 1.
-    weights : (n,) array
-        Positive.
-    label_weight : (K,) array
-        N_l.
-    center : (K,) array
-        What c = 0 adds to the model's own logits.
-    """
-
+    # (n, K) log o_nl. A class that never occurs has no best shift: its odds are those of its logit,
+    # moved so that the largest of all examples is 1.
     log_odds: Array
-    weights: Array
-    label_weight: Array
-    center: Array
+    weights: Array  # (n,) positive
+    label_weight: Array  # (K,) N_l
+    center: Array  # (K,) what c = 0 adds to the model's own logits
 
     @classmethod
     def from_data(
@@ -125,30 +114,21 @@ class ShiftLoss:
                 raise ValueError(f"{name} must be finite numbers of shape {shape}")
         present = found.label_weight > 0
         ones = np.exp(found.log_odds[:, present]).sum(axis=1)
-        if (
-            n == 0
-            or (found.weights <= 0).any()
-            or (found.label_weight < 0).any()
-            or not np.isclose(found.weights.sum(), found.total_weight)
-            or not np.allclose(ones, 1)
-        ):
+        sound = n > 0 and (found.weights > 0).all() and (found.label_weight >= 0).all()
+        sound = sound and np.isclose(found.weights.sum(), found.total_weight)
+        if not sound or not np.allclose(ones, 1):
             raise ValueError("its numbers are not of labelled data")
         expected = found.weights @ np.exp(found.log_odds[:, present])
         off = np.abs(expected - found.label_weight[present]).max()
-        if off > WEIGHT_ROUND_OFF * found.total_weight or not np.allclose(
-            found.log_odds.max(axis=0)[~present], 0
-        ):
+        highest = found.log_odds.max(axis=0)[~present]
+        if off > WEIGHT_ROUND_OFF * found.total_weight or not np.allclose(highest, 0):
             raise ValueError("its numbers are not of the best shift")
         return found
 
     def subset(self, columns: NDArray[np.intp]) -> ShiftLoss:
         """The loss while all other classes, none of which occurs, are left out."""
-        return ShiftLoss(
-            np.ascontiguousarray(self.log_odds[:, columns]),
-            self.weights,
-            self.label_weight[columns],
-            self.center[columns],
-        )
+        log_odds = np.ascontiguousarray(self.log_odds[:, columns])
+        return ShiftLoss(log_odds, self.weights, self.label_weight[columns], self.center[columns])
 
     @property
     def total_weight(self) -> float:
@@ -163,8 +143,7 @@ class ShiftLoss:
     @cached_property
     def metric(self) -> Array:
         """(K, K) Hessian at the best shift, made regular: all classes together may move freely."""
-        regular: Array = self.best.hessian[0] + self.gauge
-        return regular
+        return np.asarray(self.best.hessian[0] + self.gauge)
 
     @cached_property
     def inverse_metric(self) -> Array:
@@ -192,8 +171,7 @@ class ShiftLoss:
 
     def round_off(self, shift: Array) -> Array:
         """(P,) bound of the error of the loss at the shifts (P, K), in nats."""
-        size: Array = ROUND_OFF * self.total_weight * (1.0 + np.abs(shift).max(axis=1))
-        return size
+        return np.asarray(ROUND_OFF * self.total_weight * (1.0 + np.abs(shift).max(axis=1)))
 
     def loss(self, shift: Array) -> Array:
         """(P,) losses of the shifts (P, K)."""
@@ -269,5 +247,4 @@ def safe_inverse(matrices: Array) -> Array:
     values, vectors = np.linalg.eigh(matrices)
     largest = values[..., -1:]
     values = np.where(values > VANISHING * largest, values, VANISHING**3 * largest)
-    inverse: Array = (vectors / values[..., None, :]) @ vectors.swapaxes(-1, -2)
-    return inverse
+    return np.asarray((vectors / values[..., None, :]) @ vectors.swapaxes(-1, -2))

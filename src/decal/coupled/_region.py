@@ -31,28 +31,13 @@ SERIES_BELOW = 1e-3
 
 @dataclass(frozen=True)
 class Region:
-    """The shifts of the classes that occur, D(c) <= budget, in coordinates centered at the best.
-
-    Attributes
-    ----------
-    problem : Problem
-        The data, the budget, the best shift and the diameter.
-    reach : (K, K) array
-        Outer bounds of the greatest c_j - c_k.
-    bank : Evaluated
-        Plausible shifts that are good starts: the best one, those that attain the reaches, and
-        whatever the caller adds.
-    rho : (K,) array
-        Below 1 if every KKT point of the lower endpoint of class k is global, for every query.
-    bend : (K,) array
-        What the theorem compares: see `theorem`.
-    """
+    """The shifts of the classes that occur, D(c) <= budget, in coordinates centered at the best."""
 
     problem: Problem
-    reach: Array
-    bank: Evaluated
-    rho: Array
-    bend: Array
+    reach: Array  # (K, K) outer bounds of the greatest c_j - c_k
+    bank: Evaluated  # good starts: the best shift, those that attain the reaches, and `starts`
+    rho: Array  # (K,) below 1: every KKT point of the lower endpoint of class k is global
+    bend: Array  # (K,) what `theorem` compares
 
     @classmethod
     def of(cls, data: ShiftLoss, budget: float, starts: Array) -> Region:
@@ -179,8 +164,7 @@ def _ellipsoid_reaches(data: ShiftLoss, budget: float) -> Array:
     D(c) >= kappa(r) / r^2 c'H*c for a shift of spread r, and r^2 <= the greatest distance times
     c'H*c: so that kappa(r) <= budget times that distance, which bounds r, and then every c_j - c_k.
     """
-    inverse = data.inverse_metric
-    distance = distances(inverse)
+    distance = distances(data.inverse_metric)
     farthest = budget * float(distance.max())
     r = farthest + 1.0  # beyond the root, as kappa(r) >= r - 1
     for _ in range(MAX_LINE_STEPS):
@@ -188,8 +172,7 @@ def _ellipsoid_reaches(data: ShiftLoss, budget: float) -> Array:
         if excess <= BUDGET_TOLERANCE * farthest:
             break
         r -= excess / -float(np.expm1(-r))
-    reach: Array = np.sqrt(2 * budget * distance / psi(r)) * (1 + MARGIN)
-    return reach
+    return np.asarray(np.sqrt(2 * budget * distance / psi(r)) * (1 + MARGIN))
 
 
 def distances(inverse: Array) -> Array:
@@ -202,5 +185,4 @@ def distances(inverse: Array) -> Array:
     total = diagonal[..., :, None] + diagonal[..., None, :]
     hidden = ROUND_OFF * inverse.shape[-1] * (total + 2 * np.abs(inverse))
     hidden[..., np.arange(inverse.shape[-1]), np.arange(inverse.shape[-1])] = 0.0
-    found: Array = np.maximum(total - 2 * inverse, 0.0) + hidden
-    return found
+    return np.asarray(np.maximum(total - 2 * inverse, 0.0) + hidden)

@@ -8,7 +8,7 @@ solved for in batches.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -24,9 +24,6 @@ MAX_NEWTON_STEPS = 60
 CAUTIOUS_STEPS = 12
 """Steps of Newton's method after which a lower endpoint is sought by safe ascent instead."""
 
-STEP_DECAY = 0.95
-"""From then on, every step may be at most this share of the one before."""
-
 WIDEST_STEP = 1.5
 """Nats between classes by which one step may move: the Hessian changes by e^1.5 at most."""
 
@@ -39,11 +36,9 @@ STUCK_TOLERANCE = 1e-8
 TANGENT_WEIGHT = 1e6
 """Weight of the normal direction in the test for positive curvature along the boundary."""
 
-RIDGE = 1e-15
-"""Share of the trace added to the diagonal of a Hessian, which may vanish along a class."""
-
-LARGER_RIDGE = 1e-8
-"""As RIDGE, where that is not enough."""
+RIDGE, LARGER_RIDGE = 1e-15, 1e-8
+"""Share of the trace added to the diagonal of a Hessian, which may vanish; and where that is not
+enough."""
 
 MAX_LINE_STEPS = 200
 BUDGET_TOLERANCE = 1e-12
@@ -52,28 +47,15 @@ BUDGET_TOLERANCE = 1e-12
 
 @dataclass(frozen=True)
 class EndpointBatch:
-    """Points for P questions (query, class, side), and all that certificates need of them.
+    """Points for P questions (query, class, side), and all that certificates need of them."""
 
-    Attributes
-    ----------
-    z : (P, K) array
-        Logits of the query, recentered. Or, to maximise a linear function: its weights, which are
-        zero for class k and sum to one; g is then sum_l z_l c_l - c_k.
-    k : (P,) integers
-        The class.
-    side : (P,) array
-        LOWER or UPPER.
-    at : Evaluated
-        The points, with loss, gradient and Hessian. They may lie a little outside the region.
-    linear : bool
-        Whether z holds the weights of linear functions.
-    """
-
+    # (P, K) logits of the query, recentered. Or, to maximise a linear function: its weights, which
+    # are zero for class k and sum to one; g is then sum_l z_l c_l - c_k.
     z: Array
-    k: NDArray[np.intp]
-    side: Array
-    at: Evaluated
-    linear: bool = False
+    k: NDArray[np.intp]  # (P,) the class
+    side: Array  # (P,) LOWER or UPPER
+    at: Evaluated  # they may lie a little outside the region
+    linear: bool = False  # whether z holds the weights of linear functions
 
     def __getitem__(self, rows: Any) -> Self:
         return replace(self, z=self.z[rows], k=self.k[rows], side=self.side[rows], at=self.at[rows])
@@ -109,9 +91,7 @@ class Slope:
         return cls(g, w, d, tau, residual)
 
     def __getitem__(self, rows: Any) -> Self:
-        return type(self)(
-            self.g[rows], self.w[rows], self.d[rows], self.tau[rows], self.residual[rows]
-        )
+        return type(self)(*(getattr(self, f.name)[rows] for f in fields(self)))
 
     def slack(self, endpoints: EndpointBatch, problem: Problem) -> Array:
         """(P,) by how much g may be bettered to first order; inf where tau is not positive.
@@ -131,24 +111,13 @@ class Slope:
 
 @dataclass(frozen=True)
 class Problem:
-    """The region D <= budget.
+    """The region D <= budget."""
 
-    Attributes
-    ----------
-    data : ShiftLoss
-        The loss D.
-    budget : float
-        Nats that may be lost.
-    interior : Evaluated
-        A shift whose loss is at most half the budget, as one row.
-    diameter : float
-        The most by which the difference of two plausible shifts differs between two classes, not
-        counting classes that never occur.
-    """
-
-    data: ShiftLoss
-    budget: float
-    interior: Evaluated
+    data: ShiftLoss  # the loss D
+    budget: float  # nats that may be lost
+    interior: Evaluated  # a shift whose loss is at most half the budget, as one row
+    # The most by which the difference of two plausible shifts differs between two classes that
+    # occur.
     diameter: float = 1.0
 
     def pull(self, shift: Array, loss: Array) -> Array:
@@ -162,8 +131,7 @@ class Problem:
         between = (loss > safe) & (loss > inside)
         np.divide(safe - inside, loss - inside, out=share, where=between)
         share = np.clip(share, 0.0, 1.0)[:, None]
-        moved: Array = share * shift + (1.0 - share) * self.interior.shift
-        return moved
+        return np.asarray(share * shift + (1.0 - share) * self.interior.shift)
 
 
 def odds_against(moved: Array, k: NDArray[np.intp]) -> tuple[Array, Array]:
@@ -187,21 +155,11 @@ def newton(
     curvature: bool = True,
     converged: float = CONVERGED,
 ) -> EndpointBatch:
-    """KKT points, from the points of `start`.
+    """KKT points, from the points of `start`, to `converged` (probability; nats if linear).
 
-    Parameters
-    ----------
-    problem : Problem
-        The region.
-    start : EndpointBatch
-        The questions, and where to start.
-    convex : bool
-        Whether H - tau Cov is known to be positive definite, for lower endpoints too.
-    curvature : bool
-        Whether to use the Hessian at every point; otherwise that of the best shift everywhere,
-        which converges linearly, and suits small regions of many classes.
-    converged : float
-        Probability (of linear functions: nats) to be reached.
+    `convex`: H - tau Cov is known to be positive definite, for lower endpoints too. Without
+    `curvature`, the Hessian is that of the best shift everywhere, which converges linearly, and
+    suits small regions of many classes.
     """
     data, budget = problem.data, problem.budget
     endpoints = replace(start, at=start.at[np.arange(len(start.k))])
@@ -228,7 +186,7 @@ def newton(
         # unless they turn out to go in circles.
         widest = np.maximum(WIDEST_STEP, np.ptp(now.at.shift, axis=1) / 2)
         if iteration >= CAUTIOUS_STEPS:
-            widest = WIDEST_STEP * STEP_DECAY ** (iteration - CAUTIOUS_STEPS)
+            widest = WIDEST_STEP * 0.95 ** (iteration - CAUTIOUS_STEPS)
         size = np.maximum(np.ptp(step, axis=1), np.finfo(np.float64).tiny)
         with np.errstate(over="ignore"):
             step *= np.minimum(1.0, widest / size)[:, None]

@@ -38,27 +38,12 @@ MAX_STEPS = 100
 LAST_STEP = 1e-7
 """Relative step of Newton's method that is the last: it leaves an error of about its square."""
 
-TRUSTED_ERROR = 1e-3
-"""Relative error of the divergence up to which a small step is trusted."""
-
-BISECT_EVERY = 5
-"""Every so many steps the bracket is halved, whatever Newton's method says."""
-
-LARGEST_FACTOR = 3.0
-"""Logarithm of the largest factor by which a tilt grows in one step while there is no bracket."""
-
 FEW_VALUES = 4
 """Classes of equal value act as one, where a direction has no more values than this."""
 
 
 def divergence(p: Array, log_c: Array) -> Array:
-    """KL(p || c) of each row, (n,), as a sum of positive terms: exact for small ones, too.
-
-    Examples
-    --------
-    >>> divergence(np.array([[0.5, 0.5, 0.0]]), np.log([[0.25, 0.5, 0.25]])).round(4)
-    array([0.3466])
-    """
+    """KL(p || c) of each row, (n,), as a sum of positive terms: exact for small ones, too."""
     possible = p > 0.0
     c = np.exp(log_c)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -90,12 +75,6 @@ def box(log_c: Array, radius: Array) -> tuple[Array, Array]:
     """The smallest box around each ball, (lower, upper), each (n, K). It is tightened.
 
     Every class against the rest is a question about two outcomes, see `decal._base.bernoulli`.
-
-    Examples
-    --------
-    >>> lower, upper = box(np.log([[0.25, 0.5, 0.25]]), np.array([0.1]))
-    >>> lower.round(3), upper.round(3)
-    (array([[0.078, 0.28 , 0.078]]), array([[0.457, 0.72 , 0.457]]))
     """
     lower, upper = np.empty((2, *log_c.shape))
 
@@ -110,32 +89,19 @@ def support(log_c: Array, values: Array, radius: Array) -> Array:
     """(n,) the greatest expectation of finite values (K,) or (n, K) in each ball.
 
     To within a few roundings of the range of the values, in some six passes over each row.
-
-    Examples
-    --------
-    >>> support(np.log([[0.25, 0.5, 0.25]]), np.array([0.0, 1.0, 2.0]), np.array([0.1])).round(4)
-    array([1.3136])
     """
     greatest = np.empty(len(log_c))
 
     def block(rows: slice) -> None:
-        greatest[rows] = _tilted(log_c[rows], _of_rows(values, rows), radius[rows]).value
+        v = values if values.ndim == 1 else values[rows]
+        greatest[rows] = _tilted(log_c[rows], v, radius[rows]).value
 
     for_each_block(block, *log_c.shape)
     return greatest
 
 
 def extreme_member(log_c: Array, values: Array, radius: Array) -> Array:
-    """(n, K) the member of each ball in which the expectation of values is greatest.
-
-    Parameters
-    ----------
-    log_c : (n, K) array
-        Log-probabilities of the centers.
-    values : (K,) or (n, K) array
-        Finite values of the classes, for all rows or for each.
-    radius : (n,) array
-        Nats.
+    """(n, K) the member of each ball in which the expectation of values (K,) or (n, K) is greatest.
 
     Examples
     --------
@@ -145,7 +111,8 @@ def extreme_member(log_c: Array, values: Array, radius: Array) -> Array:
     member = np.empty(log_c.shape)
 
     def block(rows: slice) -> None:
-        found = _tilted(log_c[rows], _of_rows(values, rows), radius[rows])
+        v = values if values.ndim == 1 else values[rows]
+        found = _tilted(log_c[rows], v, radius[rows])
         at_end = np.isinf(found.tilt)[:, None]
         tilt = np.where(at_end, 0.0, found.tilt[:, None])
         z = np.where(at_end & (found.w < 0.0), -np.inf, log_c[rows] + tilt * found.w)
@@ -161,13 +128,6 @@ def expectation(log_c: Array, radius: Array, values: Array) -> tuple[Array, Arra
 
     Classes of equal value act as one: the ball of the merged classes is that around the merged
     center. So a function of two values is a question about two outcomes.
-
-    Examples
-    --------
-    >>> log_c, radius = np.log([[0.25, 0.5, 0.25]]), np.array([0.1])
-    >>> least, greatest = expectation(log_c, radius, np.array([0.0, 0.0, 100.0]))
-    >>> least.round(1), greatest.round(1)
-    (array([7.8]), array([45.7]))
     """
     table = np.atleast_2d(values)
     least, greatest = np.empty((2, len(log_c), len(table)))
@@ -244,10 +204,6 @@ class _Moments(NamedTuple):
     divergence: Array
 
 
-def _of_rows(values: Array, rows: slice) -> Array:
-    return values if values.ndim == 1 else values[rows]
-
-
 def _tilted(log_c: Array, values: Array, radius: Array) -> _Tilted:
     """One block of `support` and `extreme_member`."""
     present = log_c > -np.inf
@@ -299,13 +255,13 @@ def _search(log_c: Array, c: Array, w: Array, b: Array, most: Array) -> tuple[Ar
             move = -off / (spread * (spread / at.divergence) + spread * (spread / left))
         move[~np.isfinite(move)] = np.inf
         bounded = high < np.inf
-        move = np.where(bounded, move, np.clip(move, 0.0, LARGEST_FACTOR))
+        # While there is no bracket, a tilt grows by a factor of at most exp(3) in one step.
+        move = np.where(bounded, move, np.clip(move, 0.0, 3.0))
         # A steep divergence turns small steps into large ones.
-        converged = (np.abs(move) * np.maximum(spread, 1.0) <= LAST_STEP) & (
-            np.abs(off) <= TRUSTED_ERROR
-        )
+        small = np.abs(move) * np.maximum(spread, 1.0) <= LAST_STEP
+        converged = small & (np.abs(off) <= 1e-3)
         half = np.where(bounded, 0.5 * (low + np.where(bounded, high, low)) - u, move)
-        astray = (u + move <= low) | (u + move >= high) | ((step + 1) % BISECT_EVERY == 0)
+        astray = (u + move <= low) | (u + move >= high) | ((step + 1) % 5 == 0)
         move = np.where(astray & ~converged, half, move)
         done = converged | (high - low <= LAST_STEP**2) | (step + 1 == MAX_STEPS)
         value[active[done]] = ((b + at.log_partition) / t)[done]

@@ -43,41 +43,24 @@ class KLCredalSet(NonemptySet):
     """Balls of distributions: for every input, all q with KL(q || center) <= radius.
 
     What `Decalibrator.predict_ball` returns for local sets, whose `predict` returns the smallest
-    box around it. The ball is smaller than its box, and answers more sharply.
+    box around it, `lower` to `upper`. The ball is smaller, and answers more sharply.
 
     Parameters
     ----------
     center : (n, K) array
-        Distributions. A class of probability 0 has none in any member: its divergence would be
-        infinite.
+        Distributions. A class of probability 0 has none in any member.
     radius : float or (n,) array
         Nats, from 0, the center alone, to inf, all distributions on the classes of positive
         probability. So is every radius of at least -log of the smallest positive probability.
     classes : list of str, optional
         K names.
 
-    Attributes
-    ----------
-    lower, upper : (n, K) arrays
-        The smallest box around each ball.
-    point : (n, K) array
-        The center.
-
-    See Also
-    --------
-    Decalibrator.predict_ball : Balls of a fitted model.
-    IntervalCredalSet : Probability intervals, with the same questions.
-
     Notes
     -----
-    It answers all questions of IntervalCredalSet, and all but one exactly. Expectations are convex
-    problems in one variable. Both entropies are expectations of -log center, less the radius: the
-    lower entropy, which is hard for boxes, is as easy as the upper one. Under 0/1 loss the
-    decisions have closed forms; E-admissibility with a utility matrix is a game. The total
-    variation is exact up to 24 classes, or where a class has half of the center's probability.
-    "hartley" is that of the box.
-
-    Logarithms of the probabilities are kept, so that nothing is lost near 0 and 1.
+    It answers all questions of IntervalCredalSet, and all but one exactly: expectations and
+    entropies are convex problems in one variable, decisions under 0/1 loss have closed forms, and
+    E-admissibility with a utility matrix is a game. The total variation is exact up to 24 classes,
+    or where a class has half of the center's probability. "hartley" is that of the box.
 
     Examples
     --------
@@ -159,23 +142,16 @@ class KLCredalSet(NonemptySet):
     def contains(self, distributions: Any, *, atol: float = 5e-4) -> Mask:
         """(n,) True where some member of the ball is within `atol` in every class.
 
+        This is a distance to the set, as for hulls. A box asks whether `atol` more room in every
+        bound would do, which is a little more generous.
+
         Parameters
         ----------
         distributions : (n, K) array
-            One for each row. Rows are first divided by their sums, which may differ from one by
-            rounding.
+            One for each row. Rows are first divided by their sums.
         atol : float
-            Tolerance in units of probability. With 0, the divergence itself is compared with the
-            radius, give or take round-off.
-
-        See Also
-        --------
-        decal.metrics.coverage : The share of rows for which this is true.
-
-        Notes
-        -----
-        This is a distance to the set, as for hulls. A box asks whether `atol` more room in every
-        bound would do, which is a little more generous.
+            Probability. With 0, the divergence itself is compared with the radius, give or take
+            round-off.
         """
         p = self.check_distributions(distributions)
         atol = check_tolerance(atol, "atol")
@@ -183,12 +159,7 @@ class KLCredalSet(NonemptySet):
         return ball_decisions.contains(self.log_center, self.radius, p, atol=atol)
 
     def divergence(self, distributions: Any) -> Array:
-        """(n,) how far the row's distribution is from the center: KL(distribution || center).
-
-        Parameters
-        ----------
-        distributions : (n, K) array
-            One for each row; rows are first divided by their sums.
+        """(n,) how far distributions (n, K), divided by their sums, are from the center, in nats.
 
         Examples
         --------

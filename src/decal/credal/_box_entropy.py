@@ -27,9 +27,6 @@ NESTING_TOLERANCE = 1e-17
 """Probability. Intervals are nested only by more than this: treating a smaller overhang as none
 costs at most phi(1e-17) = 4e-16 nats for each class that a branch settles."""
 
-FIRST_CLASSES = 64
-"""Classes that a knapsack tries to fill before it sorts all of them."""
-
 AT_THE_CAP = 1e-8
 """Relative to 1/K: a box that misses equal probabilities by no more has the entropy ln K, to 5e-17.
 Near its maximum the entropy falls by half the square of that."""
@@ -39,22 +36,11 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True)
 class LowerEntropy:
-    """Lower entropy of n boxes, with its certificate.
+    """Lower entropy of n boxes, with its certificate."""
 
-    Attributes
-    ----------
-    value : (n,) array
-        Entropy of the best distribution found: attained, so never below the lower entropy.
-    bound : (n,) array
-        Certified lower bound, up to `GAP_TOLERANCE` and round-off; `value` itself where the search
-        ended within its budget.
-    nodes : (n,) int array
-        Boxes opened by the search; 1 where the first relaxation settled it.
-    """
-
-    value: Array
-    bound: Array
-    nodes: Indices
+    value: Array  # (n,) entropy of the best distribution found: never below the lower entropy
+    bound: Array  # (n,) certified, up to GAP_TOLERANCE; `value` where the search came to its end
+    nodes: Indices  # (n,) boxes opened; 1 where the first relaxation settled it
 
     @property
     def exact(self) -> Mask:
@@ -69,12 +55,6 @@ def upper_entropy(lower: Array, upper: Array) -> Array:
     as the box allows. It is unique because entropy is strictly concave. Theta is a root of a
     piecewise linear increasing function, found by binary search over its 2K sorted breakpoints:
     finite, without a tolerance. O(K log K) time per row. A row that holds NaN gives NaN.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> upper_entropy(np.array([[0.0, 0.1, 0.5]]), np.array([[0.3, 0.4, 0.9]])).round(4)
-    array([1.0397])
     """
     n, K = lower.shape
     entropy: Array = np.full(n, np.log(K))
@@ -112,13 +92,6 @@ def lower_entropy(lower: Array, upper: Array, *, max_nodes: int = MAX_NODES) -> 
     O(K log K) time per node; boxes of real classifiers need 1 to 30, whatever K is. All rows
     advance together, one level of their trees at a time, in blocks. Memory for one block, or for
     the open boxes of one row (`max_nodes` × K at worst). A row that holds NaN gives NaN.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> found = lower_entropy(np.array([[0.0, 0.1, 0.0]]), np.array([[0.8, 0.7, 0.9]]))
-    >>> found.value.round(4), found.exact
-    (array([0.3251]), array([ True]))
     """
     n = len(lower)
     value, bound, nodes = np.full(n, np.inf), np.full(n, np.inf), np.zeros(n, dtype=np.intp)
@@ -234,9 +207,9 @@ def _relax(boxes: _Boxes) -> _Nodes:
 def _cheapest(slope: Array, width: Array, mass: Array) -> tuple[Indices, Array]:
     """Classes by ascending slope, at least as many as hold the mass, and what they hold so far."""
     K = slope.shape[1]
-    if K > 4 * FIRST_CLASSES:
+    if K > 256:
         # Most of a thousand classes are never filled, and sorting them takes most of the time.
-        first = np.argpartition(slope, FIRST_CLASSES, axis=1)[:, :FIRST_CLASSES]
+        first = np.argpartition(slope, 64, axis=1)[:, :64]
         by_slope = np.argsort(np.take_along_axis(slope, first, axis=1), axis=1)
         order = np.take_along_axis(first, by_slope, axis=1)
         filled = np.cumsum(np.take_along_axis(width, order, axis=1), axis=1)

@@ -35,22 +35,16 @@ class IntervalCredalSet(CredalSet):
     Parameters
     ----------
     lower, upper : (n, K) arrays
-        Bounds in [0, 1].
+        Bounds in [0, 1]. Those that no distribution satisfies are kept, and `is_empty` marks them.
     point : (n, K) array, optional
         The prediction the intervals surround.
     classes : list of str, optional
         K names.
 
-    See Also
-    --------
-    HullCredalSet : Mixtures of several predictions, with the same questions.
-    decal.metrics : How good credal sets are, given labels or true distributions.
-
     Notes
     -----
     The arrays are read-only. Rows are picked as from an array: ``c[3]``, ``c[:10]``, ``c[mask]``
-    are credal sets again. Bounds that no distribution satisfies are kept, and `is_empty` marks
-    them.
+    are credal sets again.
 
     Examples
     --------
@@ -111,10 +105,6 @@ class IntervalCredalSet(CredalSet):
         atol : float
             Tolerance on every bound. The default is that of the published numbers, whose bounds
             are rounded to three decimals.
-
-        See Also
-        --------
-        decal.metrics.coverage : The share of rows for which this is true.
         """
         p = self.check_distributions(distributions)
         atol = check_tolerance(atol, "atol")
@@ -122,10 +112,7 @@ class IntervalCredalSet(CredalSet):
         return np.asarray(inside.all(axis=1)) & ~self.is_empty
 
     def tighten(self) -> Self:
-        """These sets with reachable bounds: every bound is attained by some member.
-
-        Bounds of empty rows are returned as they are.
-        """
+        """Every bound is attained by some member; bounds of empty rows stay as they are."""
         empty = self.is_empty[:, None]
         lower, upper = reachable(self.lower, self.upper)
         lower, upper = np.where(empty, self.lower, lower), np.where(empty, self.upper, upper)
@@ -136,11 +123,6 @@ class IntervalCredalSet(CredalSet):
 
         l + d (1 - sum l) / (sum u - sum l) with d = u - l: the one point of the line from lower to
         upper that sums to one.
-
-        Parameters
-        ----------
-        empty : str
-            "raise" or "nan".
         """
         low, high = self.with_members(empty)._reachable
         missing = 1 - low.sum(axis=1, keepdims=True)
@@ -151,14 +133,8 @@ class IntervalCredalSet(CredalSet):
     def lower_entropy(self, *, max_nodes: int = box_entropy.MAX_NODES) -> box_entropy.LowerEntropy:
         """The lower entropy with its certificate: value, bound, nodes and exact, (n,) each.
 
-        Parameters
-        ----------
-        max_nodes : int
-            Nodes that the search may open per input. Boxes of real classifiers need 1 to 30.
-
-        See Also
-        --------
-        aleatoric : The value alone.
+        `max_nodes` is how many the search may open per input. Boxes of real classifiers need 1 to
+        30.
         """
         return box_entropy.lower_entropy(
             *self.with_members("raise")._reachable, max_nodes=max_nodes
@@ -229,19 +205,13 @@ def union(sets: Iterable[CredalSet]) -> IntervalCredalSet:
     """The smallest intervals that hold several credal sets of the same inputs.
 
     What several prompts, templates, languages or models say of an input, when nothing tells which
-    of them is right. Its point is the mean of their points.
+    of them is right. Its point is the mean of their points. It also holds the mixtures of the sets.
 
     Parameters
     ----------
     sets : iterable of CredalSet
         One or more, each of the same n inputs and K classes. Inputs with the same index in another
         order are matched by it; with another index, they are refused.
-
-    Returns
-    -------
-    IntervalCredalSet
-        Its bounds are the least lower and the greatest upper ones. As a set of distributions it
-        also holds the mixtures of the sets.
 
     Examples
     --------

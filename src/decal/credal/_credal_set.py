@@ -1,10 +1,8 @@
 """CredalSet: what can be asked of every kind of credal set, and what a new kind must provide.
 
-A credal set holds, for every input, the probability vectors that remain plausible. A question goes
-from the public method here to the arithmetic of its kind, a plain function on arrays: the method
-checks what the caller gave, puts rows aside that have no members, calls, and returns one answer per
-row. A new kind of set is one file with a subclass: its own arithmetic, a table of measures and a
-table of decision rules.
+A method checks what the caller gave, puts rows aside that have no members, calls the arithmetic of
+its kind, a plain function on arrays, and returns one answer per row. A new kind of set is one file
+with a subclass: its own arithmetic, a table of measures and a table of decision rules.
 """
 
 from __future__ import annotations
@@ -101,19 +99,12 @@ class CredalSet(IntervalRows):
     def entropy(self, *, empty: str = "raise") -> tuple[Array, Array]:
         """(lower, upper), (n,) each: the least and greatest entropy of a distribution in the set.
 
-        The greatest entropy is exact. The least one over a box is found by branch and bound; it is
-        exact unless an input needs more nodes than the search may open. An AnswerWarning reports
-        that, and `lower_entropy` has the certified bracket.
-
-        Parameters
-        ----------
-        empty : str
-            "raise" or "nan".
+        Exact, unless the lower entropy of a box needs more nodes than its search may open: then an
+        AnswerWarning says so, and `lower_entropy` has the certified bracket.
 
         See Also
         --------
-        total : The greatest entropy alone, which is faster.
-        epistemic : The difference of the two, and other measures.
+        total, aleatoric, epistemic : The greatest entropy alone, the least, and their difference.
 
         Examples
         --------
@@ -129,33 +120,14 @@ class CredalSet(IntervalRows):
     def total(self, *, empty: str = "raise") -> Array:
         """(n,) total uncertainty: the upper entropy.
 
-        To find errors and unfamiliar inputs it is safer than the epistemic measures "entropy" and
-        "zero_one", and less safe than "width": where all sets reach the uniform distribution, it is
-        the same for all.
-
-        Parameters
-        ----------
-        empty : str
-            "raise" or "nan".
-
-        See Also
-        --------
-        aleatoric, epistemic : Its two parts.
+        It finds errors and unfamiliar inputs better than `epistemic` with "entropy" or "zero_one",
+        and worse than with "width": where all sets reach the uniform distribution, it is the same
+        for all.
         """
         return self._at_their_rows(self.with_members(empty)._upper_entropy())
 
     def aleatoric(self, *, empty: str = "raise") -> Array:
-        """(n,) aleatoric uncertainty: the lower entropy, what remains however much is learnt.
-
-        Parameters
-        ----------
-        empty : str
-            "raise" or "nan".
-
-        See Also
-        --------
-        total, epistemic : What it is a part of, and the other part.
-        """
+        """(n,) aleatoric uncertainty: the lower entropy, what remains however much is learnt."""
         return self._at_their_rows(self.with_members(empty)._lower_entropy())
 
     def epistemic(self, measure: str = "entropy", *, empty: str = "raise") -> Array:
@@ -165,26 +137,19 @@ class CredalSet(IntervalRows):
         ----------
         measure : str
             "entropy", upper minus lower entropy; "zero_one", the greatest regret of predicting a
-            class that some member calls most probable; "total_variation", the most that two
-            members differ about any event (of a box of more than 24 classes, the most found);
-            "hartley", the generalised Hartley measure (beyond 24 classes the middle of a certified
-            bracket; of a hull or a ball, that of its box); "width", the mean width of the
-            intervals.
+            class that some member calls most probable; "total_variation", the most that two members
+            differ about any event (of a box of more than 24 classes, the most found); "hartley",
+            the generalised Hartley measure (beyond 24 classes the middle of a certified bracket; of
+            a hull or a ball, that of its box); "width", the mean width of the intervals.
         empty : str
             "raise" or "nan".
 
         Warns
         -----
         AnswerWarning
-            From "entropy" and "zero_one" of ten inputs or more: if more than half of them have an
-            upper entropy, or a zero-one measure, within 1 % of the greatest possible value, or if
-            the measure rises with the confidence; from "total_variation" if it is 1, to eight
-            digits, for more than half. To rank inputs, use "width" or a larger alpha.
-
-        See Also
-        --------
-        total, aleatoric : The upper and the lower entropy.
-        confidence : How probable the predicted class is at worst.
+            If "entropy", "zero_one" or "total_variation" cannot rank ten inputs or more, because
+            most are at its greatest possible value, or if it rises with the confidence. To rank
+            inputs, use "width" or a larger alpha.
 
         Examples
         --------
@@ -212,8 +177,7 @@ class CredalSet(IntervalRows):
     def confidence(self, rule: str = "gamma_maximin", *, empty: str = "raise") -> Array:
         """(n,) how probable the predicted class is at worst: its lower probability.
 
-        Higher is surer, the other way round than measures of uncertainty. At 1/2 or more the
-        predicted class is the most probable one under every member of the set.
+        At 1/2 or more it is the most probable class under every member of the set.
 
         Parameters
         ----------
@@ -222,11 +186,6 @@ class CredalSet(IntervalRows):
             the class whose lower probability is greatest; "point" that of the point prediction.
         empty : str
             "raise" or "nan".
-
-        See Also
-        --------
-        probability : The lower and upper probability of any set of classes.
-        epistemic, total : Measures of uncertainty.
 
         Examples
         --------
@@ -246,16 +205,14 @@ class CredalSet(IntervalRows):
 
         More classes in the decision set (E-admissible) come first; of rows with equally many, the
         larger upper entropy; then the larger lower entropy; then the first. Rows without members
-        come last. The explorer lists inputs in this order, because it finds errors; the entropy
-        difference does not: where sets reach the cap, it is largest for the surest inputs.
+        come last.
 
         Examples
         --------
         >>> import decal
-        >>> lower = [[0.0, 0.0, 0.9], [0.0, 0.3, 0.3], [0.1, 0.3, 0.2]]
-        >>> upper = [[0.1, 0.1, 1.0], [0.4, 0.6, 0.6], [0.2, 0.6, 0.6]]
-        >>> decal.IntervalCredalSet(lower, upper).most_uncertain()
-        array([1, 2, 0])
+        >>> c = decal.IntervalCredalSet([[0.0, 0.9], [0.2, 0.3]], [[0.1, 1.0], [0.7, 0.8]])
+        >>> c.most_uncertain()
+        array([1, 0])
         """
         size = np.asarray(self.decide("e_admissible", empty="nan"), dtype=bool).sum(axis=1)
         least, greatest = (
@@ -286,29 +243,24 @@ class CredalSet(IntervalRows):
     ) -> Any:
         """The actions that a rule keeps, (n, A) bool, or the one that it takes, (n,) int.
 
-        Actions that have names come back by name: the one that is taken as (n,) names; those that
-        are kept as n rows of True and False, with a column per action, in a frame, or a mapping,
-        like that of the utilities.
+        Actions that have names come back by name: the one that is taken as (n,) names, those that
+        are kept as columns of True and False, in a frame or a mapping like that of the utilities.
 
         Parameters
         ----------
         rule : str
             "interval_dominance", "maximality" or "e_admissible" keep a set of actions;
             "gamma_maximin", "gamma_maximax", "hurwicz", "minimax_regret" and "point" take one.
+            `decal.credal.decisions` defines them.
         utility : (A, K) array, frame or mapping, optional
-            What each action earns in each class. Without it actions are classes, a right one earns
-            1 and a wrong one 0. An array goes by position. The columns of a frame are found by the
-            names of the classes; its rows are named by a column "action", or by the index of
-            pandas. A mapping goes from actions to mappings from classes to numbers.
+            What each action earns in each class, such as `decal.abstention_utility`. Without it
+            actions are classes, a right one earns 1 and a wrong one 0. An array goes by position. A
+            frame has a column for each name of a class; its rows are named by a column "action", or
+            by the index of pandas. A mapping goes from actions to mappings from classes to numbers.
         optimism : float
             Weight of the best case in [0, 1], for "hurwicz" only.
         empty : str
             "raise" or "nan", which keeps no action, or takes action -1; None among names.
-
-        See Also
-        --------
-        decal.credal.decisions : Defines the rules.
-        decal.abstention_utility : Utilities of naming a class or abstaining.
 
         Examples
         --------
@@ -339,14 +291,9 @@ class CredalSet(IntervalRows):
         ----------
         values : (K,) or (A, K) array, mapping, Series or frame
             Values of the classes, for one function, which gives (n,) each, or for A, (n, A) each.
-            Arrays go by position; a mapping, a Series and the columns of a frame by the names of
-            the classes.
+            Arrays go by position, all else by the names of the classes.
         empty : str
             "raise" or "nan".
-
-        See Also
-        --------
-        probability : The same for a set of classes.
 
         Examples
         --------
@@ -370,10 +317,6 @@ class CredalSet(IntervalRows):
         empty : str
             "raise" or "nan".
 
-        See Also
-        --------
-        expectation : The same for any function of the class.
-
         Examples
         --------
         >>> import decal
@@ -387,13 +330,7 @@ class CredalSet(IntervalRows):
         return self._at_their_rows(least), self._at_their_rows(greatest)
 
     def explore(self, **options: Any) -> Exploration:
-        """An interactive page about these sets, see `decal.explorer.explore_credal`.
-
-        Parameters
-        ----------
-        **options : optional
-            labels, truth, texts, images, names, rows, slots, name, title and seed.
-        """
+        """An interactive page about these sets; options of `decal.explorer.explore_credal`."""
         from decal.explorer import explore_credal
 
         return explore_credal(self, **options)

@@ -36,14 +36,6 @@ def contains(vertices: Array, distributions: Array, *, atol: float) -> Mask:
 
     This is a distance to the set. The usual check of a box, lower - atol <= p <= upper + atol, is a
     distance to its bounds and a little more generous.
-
-    Examples
-    --------
-    >>> triangle = np.eye(3)[None] * 0.7 + 0.1
-    >>> contains(triangle, np.array([[0.1, 0.1, 0.8]]), atol=0.0)
-    array([ True])
-    >>> contains(triangle, np.array([[0.0, 0.1, 0.9]]), atol=0.05)
-    array([False])
     """
     n, M, K = vertices.shape
     inside = np.empty(n, dtype=bool)
@@ -56,24 +48,12 @@ def contains(vertices: Array, distributions: Array, *, atol: float) -> Mask:
 
 
 def box(vertices: Array) -> tuple[Array, Array]:
-    """The smallest box around each hull, (lower, upper), each (n, K). It is tightened.
-
-    Examples
-    --------
-    >>> box(np.array([[[0.9, 0.1], [0.3, 0.7]]]))
-    (array([[0.3, 0.1]]), array([[0.9, 0.7]]))
-    """
+    """The smallest box around each hull, (lower, upper), each (n, K). It is tightened."""
     return vertices.min(axis=1), vertices.max(axis=1)
 
 
 def expectation(vertices: Array, values: Array) -> tuple[Array, Array]:
-    """Least and greatest expectation of values (K,) or (A, K) over each hull: (n,) or (n, A) each.
-
-    Examples
-    --------
-    >>> expectation(np.array([[[0.75, 0.25], [0.5, 0.5]]]), np.array([0.0, 1.0]))
-    (array([0.25]), array([0.5]))
-    """
+    """Least and greatest expectation of values (K,) or (A, K) over each hull: (n,) or (n, A)."""
     expected = np.matmul(vertices, np.asarray(values, dtype=np.float64).T)
     return expected.min(axis=1), expected.max(axis=1)
 
@@ -84,11 +64,6 @@ def zero_one(vertices: Array) -> Array:
     The class j = argmax p' can be any E-admissible one (ties count), p is free given j, and
     max_k p_k - p_j is convex in p, so it is greatest at a vertex: the result is the greatest regret
     of an E-admissible class.
-
-    Examples
-    --------
-    >>> zero_one(np.array([[[0.75, 0.25], [0.25, 0.75]]]))
-    array([0.5])
     """
     greatest: Array = np.where(e_admissible(vertices), _regret(vertices), 0.0).max(axis=1)
     return greatest

@@ -1,8 +1,7 @@
 """Upper and lower entropy of convex hulls of probability vectors, in nats.
 
-A hull is (M, K): all mixtures of M vertices, each a distribution over K classes. `vertices` is
-(n, M, K), one hull per row; vertices may repeat, be collinear, or lie inside the hull. No row is
-computed from another one.
+`vertices` is (n, M, K): all mixtures of M distributions, one hull per row. Vertices may repeat, be
+collinear, or lie inside the hull. No row is computed from another one.
 """
 
 from __future__ import annotations
@@ -23,34 +22,18 @@ MAX_NEWTON_STEPS = 100
 SMALLEST_MULTIPLIER = 1e-14
 """Added to the scaled Hessian, of order 1, so that repeated vertices do not make it singular."""
 
-TO_BOUNDARY = 0.99
-"""Share of the way to the nearest bound that one interior-point step may go."""
-
-CENTERING = 0.03
-"""Factor by which one step tries to shrink the complementarity products."""
-
 
 @dataclass(frozen=True)
 class UpperEntropy:
-    """Highest entropies in nats, with their certificate: value <= true maximum <= bound.
+    """Highest entropies in nats, with their certificate: value <= true maximum <= bound."""
 
-    Attributes
-    ----------
-    value : (n,) array
-        Entropy of the mixture found.
-    bound : (n,) array
-        max_m crossentropy(v_m, p), which no entropy in the hull exceeds.
-    weights : (n, M) array
-        The mixture found: p = sum_m weights_m v_m.
-    """
-
-    value: Array
-    bound: Array
-    weights: Array
+    value: Array  # (n,) entropy of the mixture found
+    bound: Array  # (n,) max_m crossentropy(v_m, p), which no entropy in the hull exceeds
+    weights: Array  # (n, M) the mixture: p = sum_m weights_m v_m
 
     @property
     def gap(self) -> Array:
-        """How far the value may be below the maximum, (n,)."""
+        """(n,) how far the value may be below the maximum."""
         return self.bound - self.value
 
 
@@ -61,33 +44,17 @@ def upper_entropy(vertices: Array) -> UpperEntropy:
     q in the hull H(q) <= crossentropy(q, p) <= max_m crossentropy(v_m, p), which is the bound. A
     primal-dual interior-point method keeps all weights positive; entropy is compatible with their
     logarithmic barrier (|dp_k / p_k| <= max_m |dw_m / w_m|), so Newton's method stays reliable up
-    to the boundary. Every row takes its own steps and stops at a gap of GAP_TOLERANCE.
-
-    O(M² K + M³) per step and row; memory in blocks.
-
-    Examples
-    --------
-    >>> highest = upper_entropy(np.array([[[0.9, 0.1], [0.3, 0.7]]]))
-    >>> bool(abs(highest.value[0] - np.log(2)) < 1e-9 and highest.gap[0] < 1e-9)
-    True
+    to the boundary. O(M² K + M³) per step and row; memory in blocks.
     """
     n, M, K = vertices.shape
-    value = np.empty(n)
-    bound = np.empty(n)
-    weights = np.empty((n, M))
+    value, bound, weights = np.empty(n), np.empty(n), np.empty((n, M))
     for rows in row_blocks(n, M * K):
         value[rows], bound[rows], weights[rows] = _highest(vertices[rows])
     return UpperEntropy(value, bound, weights)
 
 
 def lower_entropy(vertices: Array) -> Array:
-    """Lowest entropy in each hull, (n,): that of a vertex, for entropy is concave.
-
-    Examples
-    --------
-    >>> lower_entropy(np.array([[[1.0, 0.0], [0.5, 0.5]]]))
-    array([0.])
-    """
+    """Lowest entropy in each hull, (n,): that of a vertex, for entropy is concave."""
     lowest: Array = entropy_terms(vertices).sum(axis=2).min(axis=1)
     return lowest
 
@@ -95,9 +62,7 @@ def lower_entropy(vertices: Array) -> Array:
 def _highest(v: Array) -> tuple[Array, Array, Array]:
     """Entropy, bound and weights for one block of `upper_entropy`."""
     n, M, _ = v.shape
-    value = np.full(n, -np.inf)
-    bound = np.full(n, np.inf)
-    weights = np.full((n, M), 1 / M)
+    value, bound, weights = np.full(n, -np.inf), np.full(n, np.inf), np.full((n, M), 1 / M)
     active = np.arange(n)
     w = weights.copy()
     multiplier = np.empty_like(w)  # of the constraints w >= 0
@@ -136,13 +101,13 @@ def _interior_step(v: Array, w: Array, s: Array, p: Array, cross: Array) -> tupl
     scaled /= np.sqrt(np.where(p > 0.0, p, 1.0))[:, None, :]
     system = np.matmul(scaled, scaled.transpose(0, 2, 1))
     system[:, np.arange(M), np.arange(M)] += s + SMALLEST_MULTIPLIER
-    target = CENTERING * (w * s).sum(axis=1, keepdims=True) / M
+    target = 0.03 * (w * s).sum(axis=1, keepdims=True) / M
     right = np.stack([root * cross + target / root, root], axis=2)
     solved = np.linalg.solve(system, right) * root[:, :, None]
     a, b = solved[:, :, 0], solved[:, :, 1]
     dw = a - b * (a.sum(axis=1, keepdims=True) / b.sum(axis=1, keepdims=True))
     ds = target / w - s - s / w * dw
     rate = np.maximum(-dw / w, -ds / s).max(axis=1, keepdims=True)
-    length = np.minimum(1.0, TO_BOUNDARY / np.maximum(rate, TO_BOUNDARY))
+    length = np.minimum(1.0, 0.99 / np.maximum(rate, 0.99))  # of the way to the nearest bound
     w = w + length * dw
     return w / w.sum(axis=1, keepdims=True), s + length * ds

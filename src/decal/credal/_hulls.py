@@ -23,7 +23,8 @@ from decal.credal._total_variation import hull_total_variation
 class HullCredalSet(NonemptySet):
     """Convex hulls of probability vectors: for every input, all mixtures of M predictions.
 
-    What an ensemble says: every member's prediction is a vertex.
+    What an ensemble says: every member's prediction is a vertex. It answers all questions of
+    IntervalCredalSet; `lower` and `upper` are the smallest box around each hull, `point` the mean.
 
     Parameters
     ----------
@@ -36,24 +37,11 @@ class HullCredalSet(NonemptySet):
     classes : list of str, optional
         K names.
 
-    Attributes
-    ----------
-    lower, upper : (n, K) arrays
-        The smallest box around each hull.
-    point : (n, K) array
-        The mean of the vertices.
-
-    See Also
-    --------
-    IntervalCredalSet : Probability intervals, with the same questions.
-
     Notes
     -----
-    It answers all questions of IntervalCredalSet. Expectations, the lower entropy and most
-    decisions are found at vertices; the upper entropy by an interior-point method with a
-    certificate of 1e-10 nats; E-admissibility and membership as small matrix games. "hartley" is
-    that of the box around the hull: that of the hull itself would need the Möbius masses of all
-    sets of classes.
+    Expectations, the lower entropy and most decisions are found at vertices; the upper entropy by
+    an interior-point method with a certificate of 1e-10 nats; E-admissibility and membership as
+    small matrix games. "hartley" is that of the box around the hull.
 
     Examples
     --------
@@ -106,15 +94,7 @@ class HullCredalSet(NonemptySet):
         return np.asarray(self.vertices.mean(axis=1))
 
     def contains(self, distributions: Any, *, atol: float = 5e-4) -> Mask:
-        """(n,) True where some mixture of the vertices is within `atol` in every class.
-
-        Parameters
-        ----------
-        distributions : (n, K) array
-            One for each row.
-        atol : float
-            Tolerance in units of probability.
-        """
+        """(n,) True where some mixture of the vertices is within `atol` of (n, K) distributions."""
         p = self.check_distributions(distributions)
         return hull_decisions.contains(self.vertices, p, atol=check_tolerance(atol, "atol"))
 

@@ -73,10 +73,7 @@ class IntervalRows(ABC):
 
     @property
     def index(self) -> Index | None:
-        """What names the inputs: vectors (n,) by name, or None if they are only numbered.
-
-        Sets that are predicted from a pandas DataFrame have its index; `with_index` gives one.
-        """
+        """What names the inputs, vectors (n,) by name; None if they are only numbered."""
         return None if isinstance(self._index, Numbers) else self._index
 
     def with_index(self, index: Any) -> Self:
@@ -111,10 +108,7 @@ class IntervalRows(ABC):
     # How it reads
 
     def to_pandas(self) -> pd.DataFrame:
-        """A tidy DataFrame: one row per input and class (or label), columns lower, upper, point.
-
-        Its index is that of the inputs, or their numbers, and the class or label.
-        """
+        """A tidy DataFrame: one row per input and class (or label), columns lower, upper, point."""
         with needs("pandas", message="to_pandas needs pandas: pip install 'decal[pandas]'"):
             import pandas as pd
         names, bounds = self._columns()
@@ -123,11 +117,7 @@ class IntervalRows(ABC):
         )
 
     def to_polars(self) -> pl.DataFrame:
-        """A tidy DataFrame: one row per input and class; what `to_pandas` has as index is columns.
-
-        The columns are the names of the inputs, or their numbers as row; class; lower, upper (and
-        point).
-        """
+        """A tidy DataFrame, a row per input and class; the index of `to_pandas` is columns."""
         with needs("polars", message="to_polars needs polars: pip install 'decal[polars]'"):
             import polars as pl
         names, bounds = self._columns()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from decal._base.checks import check_class_names, check_count, check_tolerance
 from decal._base.data_frames import require_same_order
+from decal._base.errors import InputError
 from decal._base.numerics import Array, Mask
 from decal._base.set_checks import (
     check_costs,
@@ -24,16 +25,14 @@ from decal.credal._box_entropy import entropy_terms
 from decal.credal._boxes import IntervalCredalSet
 from decal.credal._interval_rows import IntervalRows
 
-YES, NO, UNDECIDED = 1, 0, -1
-
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class MultiLabelCredalSet(IntervalRows):
     """Intervals of the probabilities of labels that do not exclude each other.
 
     For every input and label, `lower` to `upper` holds the probabilities that the input has the
-    label. They do not sum to 1. How labels depend on each other is not known: what is said about
-    several of them holds for every dependence.
+    label. They do not sum to 1. What is said about several labels holds however they depend on each
+    other.
 
     Parameters
     ----------
@@ -43,11 +42,6 @@ class MultiLabelCredalSet(IntervalRows):
         The predictions that the intervals surround.
     classes : iterable, optional
         L names of the labels.
-
-    See Also
-    --------
-    decal.MultiLabelDecalibrator : Where they come from.
-    IntervalCredalSet : The same for classes, of which an input has one.
 
     Examples
     --------
@@ -89,13 +83,7 @@ class MultiLabelCredalSet(IntervalRows):
     # One label
 
     def label(self, label: str | int) -> IntervalCredalSet:
-        """The credal sets of one label, of the classes "no" and "yes": all of decal takes them.
-
-        Parameters
-        ----------
-        label : str or int
-            Its name, or its number.
-        """
+        """The credal sets of one label, by name or number, of the classes "no" and "yes"."""
         (k,) = np.flatnonzero(self._chosen([label]))
         ends = [np.stack([1.0 - no, yes], axis=1) for no, yes in self._sides(int(k))]
         point = ends[2] if self.point is not None else None
@@ -129,13 +117,9 @@ class MultiLabelCredalSet(IntervalRows):
             In [0, 1]; one for all labels, or one each, by name in a mapping or a Series. By default
             0.5.
         costs : pair of floats, (L, 2) array, mapping or frame, optional
-            Instead of a threshold: the cost of saying yes wrongly, and of saying no wrongly; for
-            all labels the same, or for each its own. The threshold is yes / (yes + no). A mapping
-            goes from names of labels to pairs; a frame has the columns yes and no.
-
-        See Also
-        --------
-        label : One label as a credal set, for other rules of decision.
+            Instead of a threshold: the cost of saying yes wrongly, and of saying no wrongly, for
+            all labels or for each; the threshold is yes / (yes + no). A mapping goes from names of
+            labels to pairs; a frame has the columns yes and no.
 
         Examples
         --------
@@ -152,24 +136,15 @@ class MultiLabelCredalSet(IntervalRows):
         elif threshold is None:
             at = check_costs(costs, L, self.classes)
         else:
-            raise ValueError(
-                f"threshold must not go with costs: got {threshold!r} and {costs!r}. Pass one."
-            )
-        found = np.full(self.shape, UNDECIDED, dtype=np.int8)
-        found[self.lower > at] = YES
-        found[self.upper < at] = NO
+            fact = f"{threshold!r} and {costs!r}"
+            raise InputError("threshold", "not go with costs", fact, "Pass one.")
+        found = np.full(self.shape, -1, dtype=np.int8)
+        found[self.lower > at] = 1
+        found[self.upper < at] = 0
         return found
 
     def contains(self, probabilities: Any, *, atol: float = 5e-4) -> Mask:
-        """(n, L) whether each probability lies in its interval, give or take `atol`.
-
-        Parameters
-        ----------
-        probabilities : (n, L) array or data frame
-            Those of the labels; the columns of a frame are found by name.
-        atol : float
-            Tolerance on every bound.
-        """
+        """(n, L) whether probabilities (n, L) lie in their intervals, give or take `atol`."""
         require_same_order(credal=self, probabilities=probabilities)
         p = check_label_probabilities(probabilities, self.shape, self.classes)
         atol = check_tolerance(atol, "atol")
@@ -185,10 +160,6 @@ class MultiLabelCredalSet(IntervalRows):
         labels : str, int, list or (L,) mask, optional
             Names or numbers of the labels, or True for those meant; or one; by default all.
 
-        See Also
-        --------
-        all_of, at_least, exactly, count : Other questions about several labels.
-
         Examples
         --------
         >>> import decal
@@ -199,13 +170,7 @@ class MultiLabelCredalSet(IntervalRows):
         return self.at_least(1, labels)
 
     def all_of(self, labels: Any = None) -> tuple[Array, Array]:
-        """(lower, upper), (n,) each: the probability that an input has all of some labels.
-
-        Parameters
-        ----------
-        labels : list or (L,) mask, optional
-            As for `any_of`.
-        """
+        """(lower, upper), (n,) each: the probability of having all of some labels."""
         low, high = self._bounds_of(labels)
         return _at_least(low, high, low.shape[1])
 
@@ -213,39 +178,18 @@ class MultiLabelCredalSet(IntervalRows):
         """(lower, upper), (n,) each: the probability of `number` or more of some labels.
 
         The least and the greatest over all joint distributions with these probabilities of the
-        single labels; some distribution attains each.
-
-        Parameters
-        ----------
-        number : int
-            0 or more.
-        labels : list or (L,) mask, optional
-            As for `any_of`.
+        single labels; some distribution attains each. `labels` as for `any_of`.
         """
         check_count(number, "number", least=0)
         return _at_least(*self._bounds_of(labels), number)
 
     def exactly(self, number: int, labels: Any = None) -> tuple[Array, Array]:
-        """(lower, upper), (n,) each: the probability of `number` of some labels, no more, no less.
-
-        Parameters
-        ----------
-        number : int
-            0 or more.
-        labels : list or (L,) mask, optional
-            As for `any_of`.
-        """
+        """(lower, upper), (n,) each: the probability of `number` of some labels, and no more."""
         check_count(number, "number", least=0)
         return _exactly(*self._bounds_of(labels), number)
 
     def count(self, labels: Any = None) -> tuple[Array, Array]:
-        """(lower, upper), (n,) each: the expected number of labels that an input has.
-
-        Parameters
-        ----------
-        labels : list or (L,) mask, optional
-            As for `any_of`.
-        """
+        """(lower, upper), (n,) each: the expected number of labels that an input has."""
         low, high = self._bounds_of(labels)
         return low.sum(axis=1), high.sum(axis=1)
 

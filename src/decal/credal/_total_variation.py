@@ -32,9 +32,6 @@ EXACT_CLASSES = 24
 SPLIT_ELEMENTS = 1 << 18
 """Sums held at once, or centers that are split together: a greedy split loops over the classes."""
 
-WIDEST = 16
-"""Beyond, all splits of this many widest classes are, and the others follow greedily."""
-
 DISTANCE_TOLERANCE = 1e-12
 """Probability. Endpoints of a bracket that differ by no more than this differ by round-off."""
 
@@ -60,12 +57,6 @@ def box_total_variation(lower: Array, upper: Array) -> TotalVariation:
 
     O(K log K) time per row; where the greedy split does not settle it, O(K 2^(K/2)) up to
     `EXACT_CLASSES` classes and a constant more beyond.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> box_total_variation(np.array([[0.1, 0.2, 0.1]]), np.array([[0.5, 0.7, 0.3]])).lower
-    array([0.5])
     """
     n, K = lower.shape
     value, bound = np.empty((2, n))
@@ -76,7 +67,8 @@ def box_total_variation(lower: Array, upper: Array) -> TotalVariation:
         half = d.sum(axis=1) / 2.0
         value[rows] = np.minimum(bound[rows], half - greedy_gap(d) / 2.0)
     open_rows = np.flatnonzero(bound - value > DISTANCE_TOLERANCE)
-    few = min(K, EXACT_CLASSES if K <= EXACT_CLASSES else WIDEST)
+    # Beyond, all splits of the 16 widest classes are compared, and the others follow greedily.
+    few = min(K, EXACT_CLASSES if K <= EXACT_CLASSES else 16)
     for block in row_blocks(len(open_rows), 2 ** (few // 2 + 2)):
         row = open_rows[block]
         d = -np.sort(lower[row] - upper[row], axis=1)
@@ -92,11 +84,6 @@ def hull_total_variation(vertices: Array) -> Array:
     """Greatest total variation distance of two members of each hull: (n,).
 
     The distance is convex in both members, so it is greatest at two vertices: O(M^2 K) per row.
-
-    Examples
-    --------
-    >>> hull_total_variation(np.array([[[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]]]))
-    array([0.5])
     """
     n, M, K = vertices.shape
     greatest = np.zeros(n)
@@ -117,11 +104,6 @@ def ball_total_variation(log_c: Array, radius: Array) -> TotalVariation:
     of probability 1/2 or more is such an event; up to `EXACT_CLASSES` classes all events are
     compared, in O(K 2^(K/2)); beyond, the value is that of a greedy split, and the bound that of
     1/2.
-
-    Examples
-    --------
-    >>> ball_total_variation(np.log([[0.25, 0.5, 0.25]]), np.array([0.1])).lower.round(4)
-    array([0.4396])
     """
     n, K = log_c.shape
     m = np.empty(n)  # log-odds of the event

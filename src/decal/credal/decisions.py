@@ -1,7 +1,9 @@
 """Decisions from boxes of probabilities: which actions survive, or which one to take.
 
-A box holds the distributions p with lower <= p <= upper and sum p = 1. An action a earns utility
-U[a, k] if the class is k; without a utility matrix, actions are classes and a correct one earns 1.
+A box holds the distributions p with lower <= p <= upper and sum p = 1; `lower` and `upper` are
+(n, K), not empty, and tightened: every bound is reached by some distribution. An action a earns
+U[a, k] if the class is k; without a utility matrix (A, K), actions are classes and a correct one
+earns 1: 0/1 loss. `decal.IntervalCredalSet.decide` checks and tightens first.
 
 Rules that keep a set of actions, an (n, A) mask, from the most to the least generous:
 
@@ -16,15 +18,9 @@ keep a set use closed inequalities with a tolerance (TIE_TOLERANCE times the lar
 utility of the two actions compared), so that round-off never drops an action that ties with the
 best, and an action that may be a catastrophe does not blur the choice among the others.
 
-Boxes must be tightened (every bound is reached by some distribution) and not empty.
-
 A new rule is one function and one line in a table: in `RANGE_RULES` if it sees only the range of
 each action's expected utility, which serves every kind of credal set; otherwise in `BOX_RULES`
 here, and in the tables of the other kinds in `decal.credal`.
-
-See Also
---------
-decal.IntervalCredalSet.decide : The same rules as a method, which checks and tightens first.
 """
 
 from __future__ import annotations
@@ -93,11 +89,6 @@ def decide(
     optimism : float in [0, 1]
         Weight of the best case, for rule "hurwicz" only.
 
-    See Also
-    --------
-    abstention_utility : Utilities of naming a class or abstaining.
-    expectation : The range of expected utilities that some of the rules compare.
-
     Examples
     --------
     >>> lower, upper = np.array([[0.2, 0.1, 0.0]]), np.array([[0.8, 0.7, 0.15]])
@@ -118,14 +109,9 @@ def decide(
 def interval_dominance(worst: Array, best: Array, *, unit: Unit = 1.0) -> Mask:
     """Actions whose best case reaches every other action's worst case: (n, A) bool.
 
-    Never empty: the action with the best worst case is in it. O(A) per row.
-
-    Parameters
-    ----------
-    worst, best : (n, A) arrays
-        Least and greatest expected utility; under 0/1 loss the box itself.
-    unit : float or (A,) array
-        Largest absolute utility, of all actions or of each: TIE_TOLERANCE is relative to it.
+    `worst` and `best` are (n, A); under 0/1 loss the box itself. TIE_TOLERANCE is relative to
+    `unit`, the largest absolute utility, of all actions or (A,) of each. Never empty: the action
+    with the best worst case is in it. O(A) per row.
     """
     tie = TIE_TOLERANCE / 2.0 * np.asarray(unit)  # of each of two actions
     floor: Array = (worst - tie).max(axis=-1, keepdims=True)
@@ -135,14 +121,7 @@ def interval_dominance(worst: Array, best: Array, *, unit: Unit = 1.0) -> Mask:
 def hurwicz(worst: Array, best: Array, optimism: float) -> Indices:
     """The action with the best compromise optimism · best + (1 - optimism) · worst: (n,) int.
 
-    optimism = 0 is Gamma-maximin, optimism = 1 is Gamma-maximax.
-
-    Parameters
-    ----------
-    worst, best : (n, A) arrays
-        Least and greatest expected utility of each action.
-    optimism : float in [0, 1]
-        Weight of the best case.
+    optimism = 0 is Gamma-maximin, optimism = 1 is Gamma-maximax. `worst` and `best` are (n, A).
     """
     return _first_largest(_compromise(worst, best, check_alpha(optimism, "optimism")))
 
@@ -152,17 +131,8 @@ def maximality(lower: Array, upper: Array, utility: Array | None = None) -> Mask
 
     Action a stays if, for each b, the least expectation of U_b - U_a is at most 0. Under 0/1 loss
     this is interval dominance: p_b can be at its lower bound while p_a is at its upper bound,
-    because both bounds are reachable.
-
-    O(K) per row under 0/1 loss. With a utility, O(K log K) per pair of actions that interval
-    dominance keeps; memory in blocks.
-
-    Parameters
-    ----------
-    lower, upper : (n, K) arrays
-        Reachable bounds of non-empty boxes.
-    utility : (A, K) array, optional
-        Finite utilities of A actions. Without it, 0/1 loss.
+    because both bounds are reachable. O(K) per row then; with a utility, O(K log K) per pair of
+    actions that interval dominance keeps.
 
     Examples
     --------
@@ -185,13 +155,6 @@ def minimax_regret(lower: Array, upper: Array, utility: Array | None = None) -> 
     upper_j - lower_k), again because two bounds are reached together. The minimiser is maximal (an
     action that beats a everywhere has less regret) and so is the best reply b, so only actions that
     survive interval dominance are compared. Cost as for `maximality`.
-
-    Parameters
-    ----------
-    lower, upper : (n, K) arrays
-        Reachable bounds of non-empty boxes.
-    utility : (A, K) array, optional
-        Finite utilities of A actions. Without it, 0/1 loss.
 
     Examples
     --------
@@ -216,13 +179,6 @@ def e_admissible(lower: Array, upper: Array, utility: Array | None = None) -> Ma
     can be, and only they need be compared: at any p some maximal action is best. What is left is a
     matrix game between a mixture of rivals and a distribution of the box, whose best reply to a
     mixture is a fractional knapsack. Games are solved in blocks, most of them in one step.
-
-    Parameters
-    ----------
-    lower, upper : (n, K) arrays
-        Reachable bounds of non-empty boxes.
-    utility : (A, K) array, optional
-        Finite utilities of A actions. Without it, 0/1 loss.
 
     Examples
     --------
@@ -277,11 +233,6 @@ def smallest_maximum(lower: Array, upper: Array) -> Array:
 
     It is the larger of max_k lower_k and of the level t at which sum_k min(upper_k, t) = 1.
     Class k can be a most probable one iff upper_k reaches it. O(K log K) time per row.
-
-    Examples
-    --------
-    >>> smallest_maximum(np.array([[0.0, 0.0, 0.0]]), np.array([[0.2, 0.7, 0.9]])).round(4)
-    array([0.4])
     """
     smallest = np.empty(len(upper))
     for rows in row_blocks(*upper.shape):
@@ -300,32 +251,18 @@ def smallest_maximum_of_sorted(lower: Array, ascending: Array) -> Array:
 
 
 def expectation(lower: Array, upper: Array, values: Array) -> tuple[Array, Array]:
-    """Least and greatest expected value of a function of the class, over each box.
+    """Least and greatest expectation of values (K,) or (A, K), over each box: (n,) or (n, A) each.
 
     A fractional knapsack: beyond the lower bounds, mass goes to the cheapest classes first (or the
     dearest). The order depends on the values alone, so it is sorted once for all rows, and the
-    classes that share the commonest value act as one.
-
-    O(classes off the commonest value) per row and function; memory in blocks. Does not need
-    tightened bounds.
-
-    Parameters
-    ----------
-    lower, upper : (n, K) arrays
-        Bounds of non-empty boxes.
-    values : (K,) or (A, K) array
-        Finite values of the classes, for one function or for A.
-
-    Returns
-    -------
-    least, greatest : (n,) or (n, A) arrays
+    classes that share the commonest value act as one: O(classes off the commonest value) per row
+    and function. Does not need tightened bounds.
 
     Examples
     --------
     >>> lower, upper = np.array([[0.2, 0.1, 0.0]]), np.array([[0.8, 0.7, 0.15]])
     >>> least, greatest = expectation(lower, upper, np.array([0.0, 1.0, 2.0]))
-    >>> least, greatest = least.round(12), greatest.round(12)
-    >>> float(least[0]), float(greatest[0])
+    >>> float(least[0].round(12)), float(greatest[0].round(12))
     (0.2, 0.95)
     """
     return in_range(lambda v: _expectation(lower, upper, v), np.asarray(values, dtype=np.float64))
@@ -359,16 +296,9 @@ def _expectation(lower: Array, upper: Array, values: Array) -> tuple[Array, Arra
 
 
 def probability(lower: Array, upper: Array, event: ArrayLike) -> tuple[Array, Array]:
-    """Least and greatest probability of an event, a set of classes, over each box: (n,) each.
+    """Least and greatest probability of an event, (K,) bool, over each box: (n,) each.
 
     max(lower(B), 1 - upper(not B)) and min(upper(B), 1 - lower(not B)).
-
-    Parameters
-    ----------
-    lower, upper : (n, K) arrays
-        Bounds of non-empty boxes.
-    event : (K,) bool
-        The classes in the event.
 
     Examples
     --------

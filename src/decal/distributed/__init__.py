@@ -1,21 +1,23 @@
 """Fit and predict on a cluster: Dask arrays, Dask DataFrames and Spark DataFrames.
 
-Every partition is summarised where it lies, summaries are merged in a tree, and what reaches the
-caller is an ordinary `Decalibrator`, equal to the one-machine fit. No rows are collected. Only
-`observe` collects: a LabelShift keeps K numbers of each input, wherever it runs.
+Every partition is summarised where it lies, on whatever the collection runs on; summaries are
+merged in a tree, and what reaches the caller is an ordinary `Decalibrator`, equal to the fit on one
+machine. No rows are collected, but by `observe`: a LabelShift keeps K numbers of each input.
 
-Imports from `_base`, `io`, `credal`, `directions`, `decalibrator` and `shift`.
+Imports from `_base`, `rows`, `credal`, `directions`, `model`, `decalibrator` and `shift`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
 
 from decal._base.checks import DEFAULT_ALPHA, check_keywords
+from decal._base.errors import InputError
 from decal.decalibrator import Decalibrator
-from decal.distributed._partitions import Model, Recipe
-from decal.shift import LabelShift
+from decal.distributed._partitions import Model, Recipe, all_evidence
+from decal.shift import FrequencyEvidence, LabelShift
 
 __all__ = ["fit", "observe", "predict"]
 
@@ -32,9 +34,6 @@ def fit(
 ) -> Decalibrator:
     """A Decalibrator fitted on labelled data that are spread over partitions.
 
-    Runs on whatever the collection runs on: for Dask the current client or the configured
-    scheduler, for Spark the session of the DataFrame.
-
     Parameters
     ----------
     data
@@ -43,8 +42,8 @@ def fit(
         For an array (n,) integers 0..K-1, a Dask array or in memory. For a DataFrame the name of
         the column of labels: integers 0..K-1, or names of classes.
     alpha, **settings
-        As for `Decalibrator`. reference="best" and "halfway" and directions of your own need all
-        the data at once and are refused.
+        As for `Decalibrator`; reference="best" and "halfway" and directions of your own are
+        refused, because they need all the data at once.
     logits : str or iterable of str
         For a DataFrame, the column that holds a list of K logits per row; or K columns, one per
         class, whose names become those of the classes.
@@ -53,20 +52,11 @@ def fit(
     classes : iterable, optional
         K names.
 
-    See Also
-    --------
-    decal.decalibrate : For data in memory.
-    decal.distributed.predict : The credal sets of new inputs.
-
     Notes
     -----
-    Empty partitions are fine, as long as one has rows. If partitions hold bad data, all of them
-    are checked, and one ValueError names the first by partition, row and column, and lists the
-    others; rows are counted from 0 within their partition.
-
-    Tasks are functions of their partition and of nothing else, and hand on what they have learnt
-    as one immutable value. So an engine may run one again, when a worker is lost or slow, and
-    evidence is neither lost nor doubled.
+    Partitions may be empty, as long as one has rows. If some are bad, one ValueError names the
+    first by partition, row and column, counted from 0, and lists the others. Tasks are pure: when
+    a worker is lost or slow, evidence is neither lost nor doubled.
 
     Examples
     --------
@@ -78,14 +68,10 @@ def fit(
     """
     names = None if classes is None else tuple(str(name) for name in classes)
     check_keywords(settings, "decal.distributed.fit", fit, Decalibrator)
-    recipe = Recipe(Decalibrator(alpha, **settings), names)
-    if _is_spark(data):
-        from decal.distributed.spark import fit_spark
-
-        return fit_spark(data, logits, labels, sample_weight, recipe)
-    from decal.distributed.dask import fit_dask
-
-    return fit_dask(data, logits, labels, sample_weight, recipe)
+    model = Decalibrator(alpha, **settings)
+    recipe = Recipe.to_fit(model, names)
+    found = _engine_of(data).evidence(data, logits, labels, sample_weight, recipe)
+    return model.add(all_evidence(found))
 
 
 def observe(
@@ -100,24 +86,14 @@ def observe(
     Parameters
     ----------
     shift : LabelShift
-        Fitted. It takes note of the inputs, besides those observed before.
+        Fitted. It takes note of the inputs, besides those observed before, and is returned.
     data, logits, sample_weight
         As for `fit`, without labels.
 
-    Returns
-    -------
-    LabelShift
-        `shift` itself.
-
-    See Also
-    --------
-    decal.LabelShift.observe : For data in memory.
-
     Notes
     -----
-    Partitions are calibrated where they lie, and K numbers of each input travel to the caller, who
-    keeps them: the likelihood of all frequencies has no smaller summary. Of very many inputs
-    observe a sample, such as data.sample(frac=0.01): where the model tells the classes apart, a
+    K numbers of each input travel to the caller, who keeps them: the likelihood of all frequencies
+    has no smaller summary. Of very many inputs observe a sample, such as data.sample(frac=0.01): a
     million leave an error of about 0.001, less than the calibration usually does. If a partition
     is bad, nothing is observed.
 
@@ -130,13 +106,10 @@ def observe(
     >>> decal.distributed.observe(shift, da.from_array(scores, chunks=2)).frequencies.inputs
     4.0
     """
-    if _is_spark(data):
-        from decal.distributed.spark import observe_spark
-
-        return observe_spark(shift, data, logits, sample_weight)
-    from decal.distributed.dask import observe_dask
-
-    return observe_dask(shift, data, logits, sample_weight)
+    recipe = Recipe.to_observe(shift)
+    found = _engine_of(data).evidence(data, logits, None, sample_weight, recipe)
+    pieces = tuple(all_evidence(found))
+    return shift.add(FrequencyEvidence(shift.calibrated, pending=pieces))
 
 
 def predict(
@@ -161,13 +134,8 @@ def predict(
     -------
     object
         For a Dask array a `decal.distributed.dask.LazyCredalSet` of Dask arrays lower, upper and
-        point, (n, K) each, whose `compute` gives an `IntervalCredalSet`. For a DataFrame one of the
-        same kind: its columns other than the logits, and three more, lower, upper and point, each a
-        list of K numbers per row.
-
-    See Also
-    --------
-    decal.Decalibrator.predict : For data in memory.
+        point, (n, K), whose `compute` gives an `IntervalCredalSet`. For a DataFrame one with lists
+        of K numbers, lower, upper and point, in the place of the logits.
 
     Examples
     --------
@@ -181,27 +149,21 @@ def predict(
     IntervalCredalSet: 1 input, 2 classes, mean width 0.576
       0  1 [0.245, 0.821]  0 [0.179, 0.755]
     """
-    if _is_spark(data):
-        from decal.distributed.spark import predict_spark
-
-        return predict_spark(model, data, logits, alpha)
-    from decal.distributed.dask import predict_dask
-
-    return predict_dask(model, data, logits, alpha)
+    return _engine_of(data).predict(model, data, logits, alpha)
 
 
-def _is_spark(data: Any) -> bool:
-    """Whether data are of Spark, not of Dask, found without importing either; ValueError if not."""
+def _engine_of(data: Any) -> Any:
+    """The module for data of Spark or of Dask, told apart without importing either."""
     for kind in type(data).__mro__:
         module, name = f"{kind.__module__}.", kind.__name__
         if module.startswith("pyspark.sql.") and name == "DataFrame":
-            return True
-        if module.startswith(("dask.dataframe.", "dask_expr.")) and name == "DataFrame":
-            return False
-        if module.startswith("dask.array.") and name == "Array":
-            return False
-    found = f"{type(data).__module__}.{type(data).__name__}"
-    raise ValueError(
-        "data must be a Dask array, a Dask DataFrame or a Spark DataFrame: "
-        f"got {found}. For data in memory use decal.decalibrate and Decalibrator.predict."
+            return import_module("decal.distributed.spark")
+        framed = module.startswith(("dask.dataframe.", "dask_expr.")) and name == "DataFrame"
+        if framed or (module.startswith("dask.array.") and name == "Array"):
+            return import_module("decal.distributed.dask")
+    raise InputError(
+        "data",
+        "be a Dask array, a Dask DataFrame or a Spark DataFrame",
+        f"{type(data).__module__}.{type(data).__name__}",
+        "For data in memory use decal.decalibrate and Decalibrator.predict.",
     )

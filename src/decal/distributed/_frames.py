@@ -12,17 +12,8 @@ from numpy.typing import NDArray
 from decal._base.errors import InputError, listing, needs
 from decal._base.numerics import Array, Logits
 from decal.credal import IntervalCredalSet
-from decal.distributed._partitions import (
-    BadPartitionError,
-    Batch,
-    PartitionPlace,
-    Recipe,
-    Unlabelled,
-    checked,
-    class_count,
-    loaded,
-    predicted,
-)
+from decal.distributed._partitions import PartitionPlace, Recipe, class_count, loaded, predicted
+from decal.rows import Rows
 
 with needs(
     "pyarrow",
@@ -45,7 +36,7 @@ class Columns:
 
     @classmethod
     def named(cls, logits: Any, label: Any = None, weight: Any = None) -> Columns:
-        """Columns from what a user gave; ValueError unless they are names."""
+        """Columns from what a user gave; InputError unless they are names."""
         names = logits if isinstance(logits, str) else tuple(logits)
         for argument, value in (("labels", label), ("sample_weight", weight)):
             if value is not None and not isinstance(value, str):
@@ -53,18 +44,16 @@ class Columns:
                 raise InputError(argument, rule, f"a {type(value).__name__}")
         if not isinstance(names, str):
             if not all(isinstance(name, str) for name in names):
-                raise ValueError(f"logits must be the names of columns: got {names!r:.80}.")
+                raise InputError("logits", "be the names of columns", f"{names!r:.80}")
             if len(names) < 2 or len(set(names)) < len(names):
-                raise ValueError(
-                    "logits must be the name of a column of lists, or the distinct names of two "
-                    f"columns or more: got {names!r:.80}."
-                )
+                rule = "be the name of a column of lists, or the distinct names of two columns or "
+                raise InputError("logits", f"{rule}more", f"{names!r:.80}")
         return cls(names, label, weight)
 
     def ordered(self, classes: tuple[str, ...] | None) -> Columns:
         """The columns of logits in the order of a model's classes, where they are named after them.
 
-        Columns that have other names than the classes go by position; ValueError if some have.
+        Columns that have other names than the classes go by position; InputError if some have.
         """
         named = set(classes or ()) & set(self.per_class or ())
         if self.per_class is None or not classes or not named:
@@ -92,58 +81,55 @@ class Columns:
         return list(dict.fromkeys([*self.of_logits, *filter(None, (self.label, self.weight))]))
 
     def require_room(self, present: Iterable[Any]) -> None:
-        """ValueError if a column that predictions add is there already."""
+        """InputError if a column that predictions add is there already."""
         for name in ADDED:
             if name in set(present) - set(self.of_logits):
-                raise ValueError(
-                    f"data must not have a column {name!r} yet: predictions add it. "
-                    "Rename it first."
-                )
+                message = f"data must not have a column {name!r} yet: predictions add it. "
+                raise InputError(f"{message}Rename it first.")
 
     def require_in(self, present: Iterable[Any], where: str = "") -> None:
-        """BadPartitionError, a ValueError, if a column is missing."""
+        """InputError if a column is missing."""
         present = list(present)
         for name in self.needed:
             if name not in present:
                 argument = {self.label: "labels", self.weight: "sample_weight"}.get(name, "logits")
                 known = ", ".join(str(column) for column in present[:10])
-                advice = " Or name the class columns: logits=[…]." if name == self.logits else ""
-                raise BadPartitionError(
-                    f"{argument} must be in the column {name!r}: got no such column{where} among "
-                    f"{known}{', …' if len(present) > 10 else ''}.{advice}"
-                )
+                more = ", …" if len(present) > 10 else ""
+                fact = f"no such column{where} among {known}{more}"
+                advice = "Or name the class columns: logits=[…]." if name == self.logits else ""
+                raise InputError(argument, f"be in the column {name!r}", fact, advice)
+
+
+def resolved(
+    recipe: Recipe, present: Iterable[Any], logits: Any, label: Any, weight: Any
+) -> tuple[Columns, Recipe]:
+    """The columns that a user named, in the order of classes, and the recipe with these classes."""
+    columns = Columns.named(logits, label, weight)
+    if not recipe.labelled:
+        columns = columns.ordered(recipe.schema.classes)
+    columns.require_in(present)
+    if recipe.labelled and columns.per_class is not None:
+        recipe = recipe.with_width(len(columns.per_class), columns.per_class)
+    return columns, recipe
 
 
 def batches(
     tables: Iterable[Any], columns: Columns, partition: int, recipe: Recipe
-) -> Iterator[Batch]:
+) -> Iterator[Rows]:
     """The checked rows of a partition that arrives as Arrow tables."""
-    K = None if recipe.classes is None else len(recipe.classes)
-    for table, (z, weights, place) in _rows(tables, columns, partition, K):
-        labels = _labels(table.column(columns.label), place)
-        yield checked(z, labels, weights, place=place, classes=z.shape[1], recipe=recipe)
-
-
-def unlabelled(tables: Iterable[Any], columns: Columns, partition: int) -> Iterator[Unlabelled]:
-    """The rows of a partition without labels that arrives as Arrow tables."""
-    return (rows for _, rows in _rows(tables, columns, partition, None))
-
-
-def _rows(
-    tables: Iterable[Any], columns: Columns, partition: int, K: int | None
-) -> Iterator[tuple[Any, Unlabelled]]:
-    """The tables of a partition that have rows, and their logits (n, K) and weights."""
-    start = 0
+    start, K = 0, recipe.schema.width
     for table in tables:
         place = PartitionPlace(start, partition=partition, columns=columns.per_class)
         columns.require_in(table.column_names, place.within)
         if table.num_rows:
             z = matrix(table, columns, place, K)
             K = z.shape[1]  # every later row of the partition has as many
-            weights = None
+            labels = weights = None
             if columns.weight is not None:
                 weights = _numbers(table.column(columns.weight), "sample_weight", place)
-            yield table, Unlabelled(z, weights, place)
+            if columns.label is not None:
+                labels = _labels(table.column(columns.label), place)
+            yield recipe.read(z, labels, weights, place)
             start += table.num_rows
 
 
@@ -163,9 +149,8 @@ def from_pandas(frame: Any, columns: Columns, place: PartitionPlace) -> Any:
     try:
         return pa.Table.from_pandas(frame[columns.needed], preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise BadPartitionError(
-            f"logits must be lists of numbers: got what Arrow cannot read{place.within} ({error})."
-        ) from error
+        fact = f"what Arrow cannot read{place.within} ({error})"
+        raise InputError("logits", "be lists of numbers", fact) from error
 
 
 def matrix(table: Any, columns: Columns, place: PartitionPlace, K: int | None) -> Logits:
@@ -181,25 +166,21 @@ def matrix(table: Any, columns: Columns, place: PartitionPlace, K: int | None) -
         advice = ""
         if pa.types.is_string(lists.type) or pa.types.is_large_string(lists.type):
             advice = (
-                " Dask turns lists into text unless they have an Arrow type, or "
+                "Dask turns lists into text unless they have an Arrow type, or "
                 "dask.config.set({'dataframe.convert-string': False}) came before."
             )
         elif pa.types.is_struct(lists.type):
-            advice = " Turn vectors of Spark ML into lists with vector_to_array."
-        raise BadPartitionError(
-            f"logits must be lists of numbers: got {lists.type}{place.within}, column {name}."
-            + advice
-        )
+            advice = "Turn vectors of Spark ML into lists with vector_to_array."
+        fact = f"{lists.type}{place.within}, column {name}"
+        raise InputError("logits", "be lists of numbers", fact, advice)
     lengths = pc.fill_null(pc.list_value_length(lists), -1).to_numpy(zero_copy_only=False)
     K = int(lengths[0]) if K is None else K
     wrong = np.flatnonzero(lengths != K)
     if wrong.size:
         row = int(wrong[0])
         got = "none" if lengths[row] < 0 else lengths[row]
-        raise BadPartitionError(
-            f"logits must be lists of {max(K, 2)} numbers, one per class: "
-            f"got {got} {place.row(row)}, column {name}."
-        )
+        rule = f"be lists of {max(K, 2)} numbers, one per class"
+        raise InputError("logits", rule, f"{got} {place.row(row)}, column {name}")
     values: NDArray[Any] = pc.list_flatten(lists).to_numpy(zero_copy_only=False)
     return values.reshape(len(lists), K)
 
@@ -220,9 +201,8 @@ def _labels(column: Any, place: PartitionPlace) -> NDArray[Any]:
         labels = labels.dictionary_decode()
     if labels.null_count:
         row = int(np.flatnonzero(labels.is_null(nan_is_null=True))[0])
-        raise BadPartitionError(
-            f"labels must be in every row: got none {place.row(row)}. Leave such rows out."
-        )
+        fact = f"none {place.row(row)}"
+        raise InputError("labels", "be in every row", fact, "Leave such rows out.")
     values: NDArray[Any] = labels.to_numpy(zero_copy_only=False)
     return values
 
@@ -233,9 +213,7 @@ def _numbers(
     numbers = _one_chunk(column)
     if not _is_number(numbers.type):
         which = f", column {name}" if name else ""
-        raise BadPartitionError(
-            f"{argument} must be numbers: got the type {numbers.type}{place.within}{which}."
-        )
+        raise InputError(argument, "be numbers", f"the type {numbers.type}{place.within}{which}")
     values: NDArray[Any] = numbers.to_numpy(zero_copy_only=False)
     return values
 

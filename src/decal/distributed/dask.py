@@ -10,30 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_class_names
-from decal._base.errors import needs
+from decal._base.errors import InputError, needs
 from decal._base.numerics import Array
 from decal.credal import IntervalCredalSet
-from decal.decalibrator import Decalibrator
 from decal.distributed._partitions import (
     FAN_IN,
     Model,
     PartitionEvidence,
     PartitionPlace,
     Recipe,
-    Unlabelled,
-    add,
-    as_bytes,
-    checked,
     class_count,
-    finished,
     merged,
-    observed,
     predicted,
     summarise,
     to_bytes,
 )
-from decal.shift import LabelShift
 
 with needs(
     "dask",
@@ -44,7 +35,7 @@ with needs(
     from dask.base import compute, tokenize
     from dask.delayed import delayed
 
-__all__ = ["LazyCredalSet", "fit_dask", "observe_dask", "predict_dask"]
+__all__ = ["LazyCredalSet", "evidence", "predict"]
 
 
 @dataclass(frozen=True)
@@ -63,55 +54,72 @@ class LazyCredalSet:
         return IntervalCredalSet(lower, upper, point=point, classes=self.classes)
 
 
-def fit_dask(
+def evidence(
     data: Any, logits: Any, labels: Any, sample_weight: Any, recipe: Recipe
-) -> Decalibrator:
-    """As `decal.distributed.fit`, on a Dask array (n, K) or a Dask DataFrame."""
+) -> PartitionEvidence:
+    """What all partitions of a Dask array (n, K) or DataFrame say, as a recipe learns from them."""
     if isinstance(data, da.Array):
-        return _fit_array(data, labels, sample_weight, recipe)
-    return _fit_dataframe(data, logits, labels, sample_weight, recipe)
+        return _gathered(_array_leaves(data, labels, sample_weight, recipe), recipe)
+    from decal.distributed._frames import resolved
+
+    columns, recipe = resolved(recipe, data.columns, logits, labels, sample_weight)
+    try:
+        return _gathered(_frame_leaves(data[columns.needed], columns, recipe), recipe)
+    except KeyError:  # a partition without the column: its own task can say which
+        return _gathered(_frame_leaves(data, columns, recipe), recipe)
 
 
-def observe_dask(shift: LabelShift, data: Any, logits: Any, sample_weight: Any) -> LabelShift:
-    """As `decal.distributed.observe`, on a Dask array (n, K) or a Dask DataFrame."""
-    if isinstance(data, da.Array):
-        return _observe_array(shift, data, sample_weight)
-    return _observe_dataframe(shift, data, logits, sample_weight)
-
-
-def predict_dask(model: Model, data: Any, logits: Any, alpha: float | None) -> Any:
+def predict(model: Model, data: Any, logits: Any, alpha: float | None) -> Any:
     """As `decal.distributed.predict`, on a Dask array (n, K) or a Dask DataFrame."""
     if isinstance(data, da.Array):
         return _predict_array(model, data, alpha)
     return _predict_dataframe(model, data, logits, alpha)
 
 
+def _gathered(leaves: Sequence[Any], recipe: Recipe) -> PartitionEvidence:
+    """What delayed PartitionEvidence says together."""
+    if not recipe.labelled:
+        return merged(compute(*leaves))  # type: ignore[no-untyped-call]
+    found: PartitionEvidence = _tree(leaves).compute()
+    return found
+
+
+def _tree(leaves: Sequence[Any]) -> Any:
+    """One delayed PartitionEvidence from many, merged FAN_IN at a time."""
+    task = delayed(merged, pure=True)
+    nodes = [task(leaves[i : i + FAN_IN]) for i in range(0, len(leaves), FAN_IN)]
+    return nodes[0] if len(nodes) == 1 else _tree(nodes)
+
+
 # Arrays
 
 
-def _fit_array(logits: Any, labels: Any, sample_weight: Any, recipe: Recipe) -> Decalibrator:
+def _array_leaves(logits: Any, labels: Any, sample_weight: Any, recipe: Recipe) -> list[Any]:
+    """A delayed PartitionEvidence for every partition of rows."""
     z = _whole_rows(logits)
-    K = z.shape[1]
-    check_class_names(recipe.classes, K)
-    y = _in_partitions_of(labels, z, "labels")
-    w = None if sample_weight is None else _in_partitions_of(sample_weight, z, "sample_weight")
-    blocks = [column.to_delayed().ravel() for column in (z, y, w) if column is not None]
-    task = delayed(_summarise_block, pure=True)
-    leaves = [
-        task(*parts, partition=i, classes=K, recipe=recipe)
-        for i, parts in enumerate(zip(*blocks, strict=True))
+    if recipe.labelled:
+        recipe = recipe.with_width(z.shape[1])
+    else:
+        _require_width(z, recipe.model)
+    given = {"labels": labels, "sample_weight": sample_weight}
+    blocks = {
+        name: _in_partitions_of(values, z, name).to_delayed().ravel()
+        for name, values in given.items()
+        if values is not None
+    }
+    task, shared = delayed(_summarise_block, pure=True), delayed(recipe, pure=True)
+    return [
+        task(block, i, shared, **{name: parts[i] for name, parts in blocks.items()})
+        for i, block in enumerate(z.to_delayed().ravel())
     ]
-    return finished(_tree(leaves).compute(), recipe)
 
 
 def _summarise_block(
-    logits: Any, labels: Any, weights: Any = None, *, partition: int, classes: int, recipe: Recipe
+    logits: Any, partition: int, recipe: Recipe, labels: Any = None, sample_weight: Any = None
 ) -> PartitionEvidence:
     place = PartitionPlace(partition=partition)
-    rows = (
-        checked(logits, labels, weights, place=place, classes=classes, recipe=recipe)
-        for _ in range(1)  # lazily, so that an error becomes a problem of this partition
-    )
+    # Read lazily, so that an error becomes a problem of this partition.
+    rows = (recipe.read(logits, labels, sample_weight, place) for _ in range(1))
     return summarise(rows, partition, recipe)
 
 
@@ -132,30 +140,12 @@ def _predict_array(model: Model, logits: Any, alpha: float | None) -> LazyCredal
     return LazyCredalSet(sets[0], sets[1], sets[2], model.classes)
 
 
-def _observe_array(shift: LabelShift, logits: Any, sample_weight: Any) -> LabelShift:
-    z = _whole_rows(logits)
-    _require_width(z, shift)
-    w = None if sample_weight is None else _in_partitions_of(sample_weight, z, "sample_weight")
-    blocks = [column.to_delayed().ravel() for column in (z, w) if column is not None]
-    saved = delayed(as_bytes(shift), pure=True)
-    task = delayed(_observe_block, pure=True)
-    tasks = [task(saved, i, *parts) for i, parts in enumerate(zip(*blocks, strict=True))]
-    return add(shift, compute(*tasks))  # type: ignore[no-untyped-call]
-
-
-def _observe_block(saved: bytes, partition: int, logits: Any, weights: Any = None) -> Any:
-    rows = [Unlabelled(logits, weights, PartitionPlace(partition=partition))]
-    return observed(rows, partition, saved)
-
-
 def _require_width(logits: Any, model: Model) -> None:
-    """ValueError unless an array has a column for each class of a model."""
+    """InputError unless an array has a column for each class of a model."""
     K = class_count(model)
     if logits.shape[1] != K:
-        raise ValueError(
-            f"data must have {K} columns, one per class seen by fit: got {logits.shape[1]}. "
-            "Use the logits of the same model."
-        )
+        rule = f"have {K} columns, one per class seen by fit"
+        raise InputError("data", rule, f"{logits.shape[1]}", "Use the logits of the same model.")
 
 
 def _predict_block(logits: Any, saved: bytes, alpha: float | None, block_info: Any = None) -> Any:
@@ -167,31 +157,24 @@ def _predict_block(logits: Any, saved: bytes, alpha: float | None, block_info: A
 def _whole_rows(logits: Any) -> Any:
     """The array with all columns of a row in one chunk."""
     if logits.ndim != 2 or not logits.shape[1] >= 2:
-        raise ValueError(
-            "data must be a matrix with a row per example and two columns or more, one per class: "
-            f"got shape {logits.shape}."
-        )
+        rule = "be a matrix with a row per example and two columns or more, one per class"
+        raise InputError("data", rule, f"shape {logits.shape}")
     return logits if logits.numblocks[1] == 1 else logits.rechunk({1: -1})
 
 
 def _in_partitions_of(values: Any, logits: Any, name: str) -> Any:
     """A Dask vector in the same partitions as the rows of logits."""
     rows = logits.chunks[0]
-    unknown = any(math.isnan(size) for size in rows)
-    if unknown:
+    if any(math.isnan(size) for size in rows):
         if getattr(values, "numblocks", None) != logits.numblocks[:1]:
-            raise ValueError(
-                f"{name} must be a Dask array in the {logits.numblocks[0]} partitions of data, "
-                f"whose sizes are unknown: got {type(values).__name__}. "
-                "Call data.compute_chunk_sizes() first."
-            )
+            rule = f"be a Dask array in the {logits.numblocks[0]} partitions of data, whose sizes "
+            remedy = "Call data.compute_chunk_sizes() first."
+            raise InputError(name, f"{rule}are unknown", type(values).__name__, remedy)
         return values
     vector = values if isinstance(values, da.Array) else np.asarray(values)
     if vector.shape != logits.shape[:1]:
-        raise ValueError(
-            f"{name} must be a vector with one entry per row of data, {logits.shape[0]} in all: "
-            f"got shape {vector.shape}."
-        )
+        rule = f"be a vector with one entry per row of data, {logits.shape[0]} in all"
+        raise InputError(name, rule, f"shape {vector.shape}")
     if isinstance(vector, da.Array):
         return vector.rechunk((rows,))  # type: ignore[no-untyped-call]
     return da.from_array(vector, chunks=(rows,))  # type: ignore[no-untyped-call]
@@ -200,24 +183,10 @@ def _in_partitions_of(values: Any, logits: Any, name: str) -> Any:
 # DataFrames
 
 
-def _fit_dataframe(
-    data: Any, logits: Any, label: Any, sample_weight: Any, recipe: Recipe
-) -> Decalibrator:
-    from decal.distributed._frames import Columns
-
-    columns = Columns.named(logits, label, sample_weight)
-    columns.require_in(data.columns)
-    recipe = recipe.naming(columns.per_class)
-    try:
-        return _fit_partitions(data[columns.needed], columns, recipe)
-    except KeyError:  # a partition without the column: its own task can say which
-        return _fit_partitions(data, columns, recipe)
-
-
-def _fit_partitions(data: Any, columns: Any, recipe: Recipe) -> Decalibrator:
-    task = delayed(_summarise_frame, pure=True)
-    leaves = [task(part, i, columns, recipe) for i, part in enumerate(_partitions_of(data))]
-    return finished(_tree(leaves).compute(), recipe)
+def _frame_leaves(data: Any, columns: Any, recipe: Recipe) -> list[Any]:
+    """A delayed PartitionEvidence for every partition."""
+    task, shared = delayed(_summarise_frame, pure=True), delayed(recipe, pure=True)
+    return [task(part, i, columns, shared) for i, part in enumerate(_partitions_of(data))]
 
 
 def _partitions_of(data: Any) -> Any:
@@ -273,33 +242,3 @@ def _objects(values: Array) -> NDArray[Any]:
     cells = np.empty(len(values), dtype=object)
     cells[:] = list(values)
     return cells
-
-
-def _observe_dataframe(shift: LabelShift, data: Any, logits: Any, sample_weight: Any) -> LabelShift:
-    from decal.distributed._frames import Columns
-
-    columns = Columns.named(logits, weight=sample_weight).ordered(shift.classes)
-    columns.require_in(data.columns)
-    saved = delayed(as_bytes(shift), pure=True)
-    task = delayed(_observe_frame, pure=True)
-    partitions = _partitions_of(data[columns.needed])
-    tasks = [task(saved, i, part, columns) for i, part in enumerate(partitions)]
-    return add(shift, compute(*tasks))  # type: ignore[no-untyped-call]
-
-
-def _observe_frame(saved: bytes, partition: int, frame: Any, columns: Any) -> Any:
-    from decal.distributed._frames import from_pandas, unlabelled
-
-    place = PartitionPlace(partition=partition)
-    tables = (from_pandas(frame, columns, place) for _ in range(1))
-    return observed(unlabelled(tables, columns, partition), partition, saved)
-
-
-# Arrays and DataFrames
-
-
-def _tree(leaves: Sequence[Any]) -> Any:
-    """One delayed PartitionEvidence from many, merged FAN_IN at a time."""
-    task = delayed(merged, pure=True)
-    nodes = [task(leaves[i : i + FAN_IN]) for i in range(0, len(leaves), FAN_IN)]
-    return nodes[0] if len(nodes) == 1 else _tree(nodes)

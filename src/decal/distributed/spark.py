@@ -6,23 +6,17 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
-from decal._base.errors import needs
-from decal.decalibrator import Decalibrator
+from decal._base.errors import InputError, needs
 from decal.distributed._partitions import (
     FAN_IN,
     Model,
     PartitionEvidence,
     PartitionPlace,
     Recipe,
-    add,
-    as_bytes,
-    finished,
     merged,
-    observed,
     summarise,
     to_bytes,
 )
-from decal.shift import LabelShift
 
 with needs(
     "pyspark",
@@ -32,69 +26,47 @@ with needs(
     from pyspark.sql.functions import col
     from pyspark.sql.types import ArrayType, DoubleType, StructField, StructType
 
-from decal.distributed._frames import (
-    ADDED,
-    Columns,
-    batches,
-    credal_sets,
-    lists_of,
-    unlabelled,
-)
+from decal.distributed._frames import ADDED, Columns, batches, credal_sets, lists_of, resolved
 
 import pyarrow as pa  # type: ignore[import-untyped]  # isort: skip
 
-__all__ = ["fit_spark", "observe_spark", "predict_spark"]
-
-SCHEMA = "learnt binary, first int, rows long, problem string, suspect boolean"
-"""How the evidence of one partition travels."""
-
-ARROW_SCHEMA = pa.schema(
-    {
-        "learnt": pa.binary(),
-        "first": pa.int32(),
-        "rows": pa.int64(),
-        "problem": pa.string(),
-        "suspect": pa.bool_(),
-    }
-)
+__all__ = ["evidence", "predict"]
 
 
-def fit_spark(
-    data: Any, logits: Any, label: Any, sample_weight: Any, recipe: Recipe
-) -> Decalibrator:
-    """As `decal.distributed.fit`, on a Spark DataFrame.
+def evidence(
+    data: Any, logits: Any, labels: Any, sample_weight: Any, recipe: Recipe
+) -> PartitionEvidence:
+    """What all partitions of a Spark DataFrame say, as a recipe learns from them.
 
     Bad partitions are numbered as by `pyspark.sql.functions.spark_partition_id`.
     """
-    if type(data).__module__.startswith("pyspark.sql.connect"):
-        raise ValueError(
-            "data must be of a classic Spark session to fit: got a DataFrame of Spark Connect, "
-            "which has no tree reduction. Fit where the driver runs; predict works in both."
+    if recipe.labelled and type(data).__module__.startswith("pyspark.sql.connect"):
+        raise InputError(
+            "data",
+            "be of a classic Spark session to fit",
+            "a DataFrame of Spark Connect, which has no tree reduction",
+            "Fit where the driver runs; predict works in both.",
         )
-    columns = Columns.named(logits, label, sample_weight)
-    columns.require_in(data.columns)
-    recipe = recipe.naming(columns.per_class)
+    columns, recipe = resolved(recipe, data.columns, logits, labels, sample_weight)
 
     def summarise_partition(received: Iterator[Any]) -> Iterator[Any]:
         partition = _partition_number()
         tables = (_renamed(batch, columns.needed) for batch in received)
         found = summarise(batches(tables, columns, partition, recipe), partition, recipe)
-        problem = found.problems[0][1] if found.problems else None
-        learnt = pickle.dumps(found.learnt)
-        row = learnt, partition, found.rows, problem, found.suspect
-        named = dict(zip(ARROW_SCHEMA.names, row, strict=True))
-        yield pa.RecordBatch.from_pylist([named], schema=ARROW_SCHEMA)
+        row = {"found": pickle.dumps(found)}
+        yield pa.RecordBatch.from_pylist([row], schema=pa.schema({"found": pa.binary()}))
 
     needed = _numbered(data.select(*map(_quoted, columns.needed)))
-    summaries = needed.mapInArrow(summarise_partition, SCHEMA)
-    whole = summaries.rdd.map(_evidence).treeAggregate([], _combine, _combine)
-    return finished(merged(whole), recipe)
+    summaries = needed.mapInArrow(summarise_partition, "found binary")
+    if not recipe.labelled:
+        return merged(_evidence(row) for row in summaries.collect())
+    pieces = summaries.rdd.map(lambda row: [_evidence(row)])
+    return merged(pieces.treeAggregate([], _combine, _combine))
 
 
-def _evidence(row: Any) -> list[PartitionEvidence]:
-    learnt = pickle.loads(row.learnt)  # written by the workers of this very job
-    problems = () if row.problem is None else ((row.first, row.problem),)
-    return [PartitionEvidence(learnt, row.first, row.rows, problems, row.suspect)]
+def _evidence(row: Any) -> PartitionEvidence:
+    found: PartitionEvidence = pickle.loads(row.found)  # written by the workers of this very job
+    return found
 
 
 def _combine(
@@ -105,7 +77,7 @@ def _combine(
     return pieces if len(pieces) < FAN_IN else [merged(pieces)]
 
 
-def predict_spark(model: Model, data: Any, logits: Any, alpha: float | None) -> Any:
+def predict(model: Model, data: Any, logits: Any, alpha: float | None) -> Any:
     """As `decal.distributed.predict`, on a Spark DataFrame."""
     columns = Columns.named(logits).ordered(model.classes)
     columns.require_in(data.columns)
@@ -128,25 +100,6 @@ def predict_spark(model: Model, data: Any, logits: Any, alpha: float | None) -> 
             start += len(credal)
 
     return _numbered(data).mapInArrow(predict_partition, schema)
-
-
-def observe_spark(shift: LabelShift, data: Any, logits: Any, sample_weight: Any) -> LabelShift:
-    """As `decal.distributed.observe`, on a Spark DataFrame."""
-    columns = Columns.named(logits, weight=sample_weight).ordered(shift.classes)
-    columns.require_in(data.columns)
-    saved = as_bytes(shift)
-
-    def observe_partition(received: Iterator[Any]) -> Iterator[Any]:
-        partition = _partition_number()
-        tables = (_renamed(batch, columns.needed) for batch in received)
-        found = observed(unlabelled(tables, columns, partition), partition, saved)
-        row = {"found": pickle.dumps(found)}
-        yield pa.RecordBatch.from_pylist([row], schema=pa.schema({"found": pa.binary()}))
-
-    needed = _numbered(data.select(*map(_quoted, columns.needed)))
-    rows = needed.mapInArrow(observe_partition, "found binary").collect()
-    # Written by the workers of this very job.
-    return add(shift, [pickle.loads(row.found) for row in rows])
 
 
 def _partition_number() -> int:

@@ -8,10 +8,6 @@ import numpy as np
 
 from decal._base.numerics import Array, sigmoid
 
-DIRECT = 64
-"""Polynomials up to this length are multiplied term by term, longer ones by Fourier transforms."""
-
-NEWTON_STEPS = 100
 TILT_TOLERANCE = 1e-9
 """How far, in events, the tilted mean may stay from the count: any tilt gives the same tail."""
 
@@ -22,8 +18,7 @@ def at_least(count: int, probabilities: Array) -> float:
     S has a Poisson-binomial distribution. Its mass is moved to the count by exponential tilting,
     computed there, and moved back, so that tails of any size keep their leading digits:
     P(S >= s) = E exp(K(t) - t S) 1{S >= s} under tilted events, K the log moment generating
-    function. O(n log² n) for n events. A probability below 0 or above 1, which round-off may make
-    it, is 0 or 1.
+    function. O(n log² n). Round-off may bring a probability below 0 or above 1.
     """
     p = np.clip(probabilities, 0.0, 1.0)
     s = count - int(np.count_nonzero(p == 1))
@@ -51,7 +46,7 @@ def at_most(count: int, probabilities: Array) -> float:
 def _tilt(log_odds: Array, mean: float) -> float:
     """The t >= 0 at which events of log-odds + t have this mean; 0 if they have more."""
     t, low, high = 0.0, 0.0, math.inf
-    for _ in range(NEWTON_STEPS):
+    for _ in range(100):
         q = sigmoid(log_odds + t)
         missing = mean - float(q.sum())
         if abs(missing) <= TILT_TOLERANCE or (t == 0 and missing < 0):
@@ -80,7 +75,7 @@ def _products(left: Array, right: Array) -> Array:
     """Row by row, the coefficients of the products of two polynomials."""
     length = left.shape[1]
     full = 2 * length - 1
-    if length > DIRECT:
+    if length > 64:  # shorter ones are multiplied term by term
         size = 1 << (full - 1).bit_length()
         spectrum = np.fft.rfft(left, size) * np.fft.rfft(right, size)
         made: Array = np.fft.irfft(spectrum, size)[:, :full]

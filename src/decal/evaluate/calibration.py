@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from decal._base.checks import check_alpha, check_choice, check_tolerance
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal.credal import SET_RULES, CredalSet
 from decal.evaluate.refutation import LabelledSets, Refutation, refute
@@ -26,9 +27,6 @@ __all__ = [
     "refute",
 ]
 
-HALVINGS = 60
-"""Halvings of a bracket of width at most 2: to the last bit of a probability."""
-
 
 def log_scores(credal: CredalSet, labels: Any) -> tuple[Array, Array]:
     """(best, worst), (n,) each: the log-loss of the members that give the label most and least.
@@ -38,17 +36,6 @@ def log_scores(credal: CredalSet, labels: Any) -> tuple[Array, Array]:
     worst rewards sets of which every member is good, and never prefers a set to its best member: it
     is infinite where the label may have probability 0. Neither alone compares methods; a method
     that is better in both is better for every way to choose a member.
-
-    Parameters
-    ----------
-    credal : CredalSet
-        n inputs, K classes.
-    labels : (n,) integers
-        Their labels.
-
-    See Also
-    --------
-    brier_scores : With a bounded loss.
 
     Examples
     --------
@@ -66,26 +53,14 @@ def log_scores(credal: CredalSet, labels: Any) -> tuple[Array, Array]:
 
 
 def brier_scores(credal: CredalSet, labels: Any) -> tuple[Array, Array]:
-    """(best, worst), (n,) each: bounds of the Brier score over members.
+    """(best, worst), (n,) each: bounds of the Brier score over members, at most 2.
 
     The Brier score of a distribution q is the sum over classes of (q_k - 1{k = y})². Of a box, the
     best is exact: its member closest to the label. The worst is a maximum of a convex function,
     whose corners are too many to look at; given is the maximum of the chords above it, which no
     member exceeds and which is attained up to (upper_k - lower_k)² / 4 of one class. It is exact
-    for two classes. Of hulls and balls both are those of their boxes: bounds.
-
-    Both are at most 2. What they reward is what `log_scores` say; the worst one is finite.
-
-    Parameters
-    ----------
-    credal : CredalSet
-        n inputs, K classes.
-    labels : (n,) integers
-        Their labels.
-
-    See Also
-    --------
-    log_scores : Exact for every kind of set.
+    for two classes. Of hulls and balls both are those of their boxes. What they reward is what
+    `log_scores` say.
 
     Examples
     --------
@@ -109,8 +84,7 @@ def discounted_utility(
     With x = 1 / size if the decision set holds the label, else 0, the utility is
     (4 h - 1) x - (4 h - 2) x², which is h for a right pair of classes: h = 0.5 is the discounted
     accuracy, 0.65 and 0.8 the u65 and u80 of Zaffalon, Corani and Mauá (2012), which reward
-    abstaining from a coin toss. It judges decisions, not distributions: sets that keep the same
-    classes score the same.
+    abstaining from a coin toss. Sets that keep the same classes score the same.
 
     Parameters
     ----------
@@ -123,10 +97,6 @@ def discounted_utility(
     rule : str
         Of the decision sets: "e_admissible", "maximality" or "interval_dominance".
 
-    See Also
-    --------
-    decal.choose : Decision sets that rarely miss the label, guaranteed.
-
     Examples
     --------
     >>> import decal
@@ -137,9 +107,8 @@ def discounted_utility(
     data = LabelledSets.of(credal, labels)
     half = check_alpha(half, "half")
     if half < 0.5:
-        raise ValueError(
-            f"half must be at least 0.5, the utility of tossing a coin between two: got {half:g}."
-        )
+        rule = "be at least 0.5, the utility of tossing a coin between two"
+        raise InputError("half", rule, f"{half:g}")
     kept = credal.decide(check_choice(rule, "rule", SET_RULES))
     x = kept[np.arange(len(kept)), data.labels] / np.maximum(kept.sum(axis=1), 1)
     utility: Array = (4 * half - 1) * x - (4 * half - 2) * x**2
@@ -154,28 +123,9 @@ def band_score(
     Over the cells of `refute`, each with the weight of its inputs: the mean of upper - lower, plus
     `penalty` times the mean distance of the frequency from [lower, upper]. It has the form of the
     interval score (Gneiting and Raftery, 2007), where a penalty of 2 / a fits intervals that may
-    miss a share a; labels show no probability to be missed, so frequencies of cells take its place.
-    Smaller is better. Sets that hold the truth pay their width and what chance adds; point
-    predictions pay their calibration error.
-
-    It is no proper score: errors that cancel within a cell cost nothing, and chance costs narrow
-    sets more than wide ones, about penalty / sqrt(inputs per cell). Compare methods on the same
-    inputs, with the same bins.
-
-    Parameters
-    ----------
-    credal : CredalSet
-        n inputs, K classes.
-    labels : (n,) integers
-        Their labels.
-    penalty : float
-        Per unit of probability outside.
-    by, bins
-        The cells, as in `refute`.
-
-    See Also
-    --------
-    refute : The same cells, tested.
+    miss a share a. Smaller is better. It is no proper score: errors that cancel within a cell cost
+    nothing, and chance costs narrow sets more than wide ones, about penalty / sqrt(inputs per
+    cell). Compare methods on the same inputs, with the same bins.
 
     Examples
     --------
@@ -194,7 +144,7 @@ def _nearest(target: Array, lower: Array, upper: Array) -> Array:
     """The members of boxes nearest to the target: clip(target - t, lower, upper), summing to 1."""
     low = (target - upper).min(axis=1, keepdims=True)
     high = (target - lower).max(axis=1, keepdims=True)
-    for _ in range(HALVINGS):
+    for _ in range(60):  # to the last bit of a probability
         t = (low + high) / 2
         above = np.clip(target - t, lower, upper).sum(axis=1, keepdims=True) > 1
         low, high = np.where(above, t, low), np.where(above, high, t)

@@ -20,6 +20,7 @@ from decal._base.checks import (
     check_scores,
 )
 from decal._base.data_frames import class_columns, is_frame, require_same_order
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal.credal import CredalSet
 
@@ -39,10 +40,6 @@ __all__ = [
 ]
 
 
-LEAST_LABELS = 10
-"""Fewer zeros and ones may well be scores."""
-
-
 def coverage(credal: CredalSet, distributions: Any, *, atol: float = 5e-4) -> float:
     """Share of inputs whose true distribution lies in their credal set.
 
@@ -54,11 +51,6 @@ def coverage(credal: CredalSet, distributions: Any, *, atol: float = 5e-4) -> fl
         True distributions, for instance the shares of human annotators' labels.
     atol : float
         Tolerance on every bound. The published numbers round bounds to three decimals.
-
-    See Also
-    --------
-    efficiency : What coverage is traded for.
-    decal.choose : The alpha that reaches a wanted coverage.
 
     Examples
     --------
@@ -74,18 +66,8 @@ def coverage(credal: CredalSet, distributions: Any, *, atol: float = 5e-4) -> fl
 def efficiency(credal: CredalSet, *, empty: str = "raise") -> float:
     """One minus the mean width of all intervals: 1 for points, 0 when nothing is excluded.
 
-    Parameters
-    ----------
-    credal : CredalSet
-        n inputs, K classes.
-    empty : str
-        What to do about inputs whose bounds no distribution satisfies: "raise" names the first of
-        them, "nan" leaves them out; NaN if no others are left.
-
-    See Also
-    --------
-    coverage : What efficiency is traded for.
-    decal.choose : The alpha that reaches a wanted mean width.
+    Of inputs whose bounds no distribution satisfies, `empty="raise"` names the first, and "nan"
+    leaves them out; NaN if no others are left.
     """
     _require_inputs(credal)
     sets = credal.with_members(empty) if isinstance(credal, CredalSet) else credal
@@ -94,21 +76,19 @@ def efficiency(credal: CredalSet, *, empty: str = "raise") -> float:
 
 def _require_inputs(credal: CredalSet) -> None:
     if not len(credal):
-        raise ValueError("credal must hold at least one input: got none.")
+        raise InputError("credal", "hold at least one input", "none")
 
 
 def auroc(in_scores: Any, out_scores: Any) -> float:
     """Probability that a random outlier scores higher than a random inlier; ties count half.
+
+    The Mann-Whitney statistic, O(n log n).
 
     Parameters
     ----------
     in_scores, out_scores : vectors
         Uncertainty of in-distribution and of out-of-distribution inputs; or of right and of wrong
         predictions. They may differ in length. A label and a score for every input are refused.
-
-    Notes
-    -----
-    The Mann-Whitney statistic, O(n log n).
 
     Examples
     --------
@@ -127,13 +107,16 @@ def auroc(in_scores: Any, out_scores: Any) -> float:
 def _require_no_labels(**vectors: Array) -> None:
     """ValueError if one of two vectors of equal length looks like the labels of the other."""
     lengths = {len(values) for values in vectors.values()}
-    if len(lengths) > 1 or min(lengths) < LEAST_LABELS:
+    if len(lengths) > 1 or min(lengths) < 10:  # fewer zeros and ones may well be scores
         return
     whole = [name for name, values in vectors.items() if (values == np.round(values)).all()]
     if len(whole) == 1 and set(np.unique(vectors[whole[0]])) == {0.0, 1.0}:
-        raise ValueError(
-            f"{whole[0]} must be scores: got zeros and ones alone, which look like labels. For a "
-            "label and a score per input write auroc(scores[labels == 0], scores[labels == 1])."
+        raise InputError(
+            whole[0],
+            "be scores",
+            "zeros and ones alone, which look like labels",
+            "For a label and a score per input write "
+            "auroc(scores[labels == 0], scores[labels == 1]).",
         )
 
 
@@ -153,10 +136,6 @@ def expected_calibration_error(
     classes : iterable, optional
         K names, in the order of the columns; by default those of a data frame.
 
-    See Also
-    --------
-    calibration_gaps : For rows that arrive in chunks.
-
     Examples
     --------
     >>> import decal
@@ -173,21 +152,7 @@ def calibration_gaps(
     """(bins,) sums of confidence minus correctness, which add up over chunks of rows.
 
     The expected calibration error is the sum of their absolute values over the number of rows.
-
-    Parameters
-    ----------
-    probabilities : (n, K) array
-        Predictions of one chunk.
-    labels : (n,) integers
-        Their true classes; or the names of these, with `classes` or a data frame.
-    bins : int
-        The same number for all chunks.
-    classes : iterable, optional
-        K names, in the order of the columns; by default those of a data frame.
-
-    See Also
-    --------
-    expected_calibration_error : The error itself, for rows that fit into memory.
+    Arguments as for `expected_calibration_error`, of one chunk.
     """
     names = None if classes is None else tuple(str(name) for name in classes)
     require_same_order(probabilities=probabilities, labels=labels)
@@ -235,19 +200,16 @@ class RiskCoverage:
         return float(self.risk.mean() - self.best.mean())
 
     def risk_at(self, coverage: float) -> float:
-        """The risk if this share of the rows is kept, rounded up to whole rows; 0 of none.
-
-        Parameters
-        ----------
-        coverage : float
-            In [0, 1].
-        """
+        """The risk if this share of the rows is kept, rounded up to whole rows; 0 of none."""
         kept = int(np.ceil(check_alpha(coverage, "coverage") * len(self.risk) - ROUND_OFF))
         return float(self.risk[kept - 1]) if kept else 0.0
 
 
 def risk_coverage(scores: Any, losses: Any) -> RiskCoverage:
     """The risk-coverage curve: keep the rows of the lowest scores, hand over the others.
+
+    The area is the mean of n risks (Geifman, Uziel and El-Yaniv, 2019). Rows of equal scores count
+    as if their order were drawn: the mean over all their orders. O(n log n).
 
     Parameters
     ----------
@@ -256,21 +218,6 @@ def risk_coverage(scores: Any, losses: Any) -> RiskCoverage:
     losses : (n,) array
         What it costs to keep the row: True or 1 where the prediction is wrong, or any number that
         is not negative.
-
-    Returns
-    -------
-    RiskCoverage
-        Rows of equal scores count as if their order were drawn: the mean over all their orders.
-
-    See Also
-    --------
-    aurc, excess_aurc : The area alone.
-    decal.choose.triage : Which rows to hand over.
-    decal.plot.risk_coverage : Draws it.
-
-    Notes
-    -----
-    The area is the mean of n risks (Geifman, Uziel and El-Yaniv, 2019). O(n log n).
 
     Examples
     --------
@@ -289,17 +236,7 @@ def risk_coverage(scores: Any, losses: Any) -> RiskCoverage:
 
 
 def aurc(scores: Any, losses: Any) -> float:
-    """Area under the risk-coverage curve: the mean error rate of what is kept. Lower is better.
-
-    Parameters
-    ----------
-    scores, losses : (n,) arrays
-        Doubt about every row, and what it costs to keep it, as for `risk_coverage`.
-
-    See Also
-    --------
-    risk_coverage : The curve.
-    excess_aurc : The part that a better order could avoid.
+    """Area under `risk_coverage`: the mean error rate of what is kept. Lower is better.
 
     Examples
     --------
@@ -311,16 +248,7 @@ def aurc(scores: Any, losses: Any) -> float:
 
 
 def excess_aurc(scores: Any, losses: Any) -> float:
-    """Area under the risk-coverage curve above that of the best order: 0 for a perfect score.
-
-    Parameters
-    ----------
-    scores, losses : (n,) arrays
-        Doubt about every row, and what it costs to keep it, as for `risk_coverage`.
-
-    See Also
-    --------
-    aurc : The whole area, which also depends on how many rows are wrong.
+    """Area under `risk_coverage` above that of the best order: 0 for a perfect score.
 
     Examples
     --------

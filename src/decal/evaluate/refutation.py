@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decal._base.checks import check_choice, check_count, check_share
-from decal._base.errors import needs
-from decal._base.numerics import Array
+from decal._base.errors import InputError, needs
+from decal._base.numerics import Array, Indices, Mask
 from decal.credal import CredalSet, IntervalCredalSet
 from decal.evaluate._tails import at_least, at_most, holm
 
@@ -20,17 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["NOT_VALID", "LabelledSets", "Refutation", "refute"]
 
-Mask = NDArray[np.bool_]
-Indices = NDArray[np.intp]
-
 NOT_VALID = "Not refuted is not valid: sets can miss the truth at every input and pass."
 """What every result says when it refutes nothing."""
 
 FEWEST_ROWS = 10
 """Bins with fewer rows than this join a neighbour."""
-
-EXCEPTIONS_SHARE = 0.1
-"""Share of the level that pays for a sample with more exceptions than are counted with."""
 
 CELLS_SHOWN = 10
 
@@ -54,15 +47,13 @@ class LabelledSets:
             )
         n, K = credal.shape
         if n == 0 or K < 2:
-            raise ValueError(
-                f"credal must have an input and two classes, or more: got {n} inputs, {K} classes."
-            )
+            fact = f"{n} inputs, {K} classes"
+            raise InputError("credal", "have an input and two classes, or more", fact)
         without = credal.is_empty
         if without.any():
-            raise ValueError(
-                "credal must have members in every row: got bounds that no distribution satisfies "
-                f"in row {without.argmax()} ({without.sum()} rows in all). Leave such rows out."
-            )
+            where = f"in row {without.argmax()} ({without.sum()} rows in all)"
+            fact = f"bounds that no distribution satisfies {where}"
+            raise InputError("credal", "have members in every row", fact, "Leave such rows out.")
         y = credal.check_labels(labels)
         tight = credal.tighten()
         lower, upper, point = tight.lower, tight.upper, credal.point
@@ -73,7 +64,7 @@ class LabelledSets:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Refutation:
-    """Which cells of a credal set the labels refute: (C,) arrays, an entry per cell.
+    """Which cells of a credal set the labels refute: (C,) arrays, an entry per cell; `print` it.
 
     Attributes
     ----------
@@ -81,23 +72,15 @@ class Refutation:
         The class of each cell; -1 for the most probable class, whichever it is.
     rows : (C,) integers
         Inputs in the cell.
-    point : (C,) array
-        Mean prediction of the class.
-    frequency : (C,) array
-        Share of the inputs with this label.
+    point, frequency : (C,) arrays
+        Mean prediction of the class, and share of the inputs with this label.
     lower, upper : (C,) arrays
         Between which the expected frequency lies if the sets hold the truth: the mean bounds,
         widened if there may be exceptions.
     p_values : (C,) array
         For each cell, adjusted for the number of cells: those up to the level are refuted.
-    level : float
-        Probability of refuting any cell of sets that hold the truth, at most.
-    exceptions : float
-        Share of inputs whose set may miss the truth.
-    examples : int
-        Number of labels.
-    classes : tuple of str
-        Names of the classes.
+    level, exceptions, examples, classes
+        As given to `refute`, the number of labels, and the names of the classes.
     """
 
     column: Indices
@@ -182,18 +165,16 @@ def refute(
 ) -> Refutation:
     """Where label frequencies contradict the bounds, among inputs of similar prediction.
 
-    **The null hypothesis**: at every input the true distribution lies in the credal set, and
-    labels are independent given the inputs. Then in any cell (a class and a bin of inputs that was
-    chosen without the labels) the number of labels of the class is a count of independent events,
-    whose probabilities lie between their own bounds. Raising a probability to its upper bound can
-    only raise the count, so the count's upper tail is at most that of events with the upper bounds,
-    a Poisson-binomial distribution; likewise below. Both tails are computed exactly, doubled, and
-    adjusted for the number of cells (Holm, 1979). So if the hypothesis holds, the probability that
-    any cell is refuted is at most the level: for every number of examples, with no approximation.
+    **The null hypothesis**: at every input the true distribution lies in the credal set, and labels
+    are independent given the inputs. Then in any cell (a class and a bin of inputs that was chosen
+    without the labels) the number of labels of the class is a count of independent events, whose
+    probabilities lie between their own bounds. So the count's upper tail is at most that of events
+    with the upper bounds, a Poisson-binomial distribution; likewise below. Both tails are computed
+    exactly, doubled, and adjusted for the number of cells (Holm, 1979): if the hypothesis holds,
+    the probability that any cell is refuted is at most the level, for every number of examples.
 
     **What it does not say.** A refuted cell proves, at the level, that some sets miss the truth.
-    No refuted cell proves nothing: a bin sees only the mean over its inputs, and sets can miss the
-    truth at every input while frequencies lie between the mean bounds.
+    No refuted cell proves nothing: a bin sees only the mean over its inputs.
 
     Parameters
     ----------
@@ -214,24 +195,12 @@ def refute(
         delta. Each cell must allow that all exceptions of the sample lie in it, so bounds of small
         cells become vacuous.
 
-    Returns
-    -------
-    Refutation
-        Prints the refuted cells; `decal.plot.calibration_test` draws the worst,
-        `decal.plot.grid` with `reliability` all of them.
-
-    See Also
-    --------
-    decal_lab.members.calibrated_member : Is a distribution within the sets calibrated?
-
     Notes
     -----
     With exceptions, a sample of n holds no more than m of them but with probability level / 10,
     where m is that quantile of a binomial distribution; that probability is added to the p-values.
     In each cell the m inputs of the smallest upper bound are taken to be certain, which makes the
-    count largest in distribution.
-
-    O(n log² n) per class whose frequencies lie outside the mean bounds somewhere, O(n) per other.
+    count largest in distribution. O(n log² n) per class.
 
     Examples
     --------
@@ -315,7 +284,7 @@ def _allowed(n: int, exceptions: float, level: float) -> tuple[int, float]:
     """Most exceptions to count with among n inputs, and the probability of still more."""
     if exceptions == 0:
         return 0, 0.0
-    share, paid = np.full(n, exceptions), EXCEPTIONS_SHARE * level
+    share, paid = np.full(n, exceptions), 0.1 * level
     few, many = math.floor(n * exceptions) - 1, n  # P(S > few) > paid >= P(S > many)
     while many - few > 1:
         middle = (few + many) // 2

@@ -3,16 +3,8 @@
 It works offline. One slider moves between levels of alpha. The page itself contains the intervals,
 uncertainties and decisions of every input at each level, which decal has computed beforehand.
 
->>> import numpy as np, decal
->>> from decal.explorer import explore
->>> logits = np.array([[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]])
->>> d = decal.decalibrate(logits, [0, 0, 1, 1], alpha=0.9, classes=["cat", "dog"])
->>> explore(d, logits, labels=[0, 0, 1, 1], title="Cats and dogs")
-Exploration: Cats and dogs, 4 inputs, 2 classes, 20 levels
-  .save("page.html") writes it as a file, .serve() opens it in a browser
-
-Imports from `_base`, `choose`, `credal`, `io`, `directions`, `decalibrator`, `evaluate` and
-`shift`.
+Imports from `_base`, `choose`, `credal`, `decalibrator`, `directions`, `evaluate`, `io`, `model`,
+`rows` and `shift`.
 """
 
 from __future__ import annotations
@@ -23,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.checks import check_distributions, check_keywords, check_labels
+from decal._base.checks import check_distributions, check_keywords
 from decal._base.data_frames import (
     Index,
     Numbers,
@@ -34,8 +26,7 @@ from decal._base.data_frames import (
     name_of,
     require_same_order,
 )
-from decal._base.inputs import inputs_of, require_classes
-from decal._base.numerics import Logits
+from decal._base.errors import InputError
 from decal.choose import Predictor
 from decal.credal import CredalSet
 from decal.explorer._evidence import likelihood_curves
@@ -44,6 +35,8 @@ from decal.explorer._media import open_groups, open_media, rows_of_groups
 from decal.explorer._page import OfflinePage, notebook_widget
 from decal.explorer._payload import Payload, Side, collect, fold_columns
 from decal.explorer._story import Story, story, telling_row
+from decal.model import predict_rows, read_inputs, require_classes
+from decal.rows import Rows
 from decal.shift import LabelShift, p_text
 
 __all__ = [
@@ -57,9 +50,6 @@ __all__ = [
     "telling_row",
 ]
 
-USUAL_ALPHA = 0.8
-"""The own level of models without an alpha."""
-
 TITLE = "Credal predictions"
 
 
@@ -67,10 +57,7 @@ TITLE = "Credal predictions"
 class Exploration(OfflinePage):
     """A page about credal predictions: a file, an address on this machine, or a notebook's output.
 
-    Attributes
-    ----------
-    payload : Payload
-        All that the page shows, as a header of plain data and NumPy arrays.
+    Its `payload` is all that the page shows, as a header of plain data and NumPy arrays.
     """
 
     entry = "main.js"
@@ -122,6 +109,9 @@ def explore(
 ) -> Exploration:
     """An interactive page about a model's credal predictions at many levels of alpha.
 
+    Every level is one prediction of all inputs, and exact entropies and decisions of those shown.
+    Inputs are taken a block at a time: memory beyond the page's own does not grow with n.
+
     Parameters
     ----------
     model : Predictor
@@ -137,16 +127,14 @@ def explore(
         n texts, or pairs (premise, hypothesis).
     images
         (n, H, W) or (n, H, W, 3 or 4), uint8 or floats from 0 to 1; n paths; or a folder of files
-        named by row, such as 17.png. Optional; the page holds thumbnails.
+        named by row, such as 17.png. The page holds thumbnails.
     names : iterable, optional
         Names of the n inputs; by default their `ids`.
     ids : str, list of str, or (n,) array, optional
-        What names the inputs, as for `Decalibrator.predict`: columns of a data frame, or values. By
-        default the index of a pandas DataFrame.
+        What names the inputs, as for `Decalibrator.predict`.
     groups : mapping, optional
-        Columns of metadata by their names, such as {"site": sites, "scanner": scanners}: n values
-        each, at most 100 of them distinct. The page filters and colours by them, and shows how
-        good the sets are in each group, over all n inputs.
+        Columns of metadata by name, such as {"site": sites}: n values each, at most 100 distinct.
+        The page filters and colours by them, and shows how good the sets are in each group.
     alphas
         Levels of the slider; by default some 20, among them 1, 0 and the model's own.
     start : float, optional
@@ -158,79 +146,60 @@ def explore(
         How many inputs to show, drawn at random, or the numbers of those to show. By default as
         many as make a page of some 32 MB, usually all. The curves are of all n in any case.
     slots : int, optional
-        How many classes of each input to show one by one, at most 31; the others are shown as one.
-        By default all up to 31 classes, 24 of more.
-    name : str, optional
-        Name of the model.
+        Classes of each input shown one by one, at most 31; the others are shown as one. By default
+        all up to 31 classes, 24 of more.
+    name, title : str, optional
+        Of the model, and of the page.
     compare : tuple, optional
         (model, logits) or (model, logits, name): a second model on the same inputs. Its classes are
-        the same, in the same order, but may be named differently: prompts in another language, say.
-    title : str, optional
-        Title of the page.
+        the same, in the same order, but may be named differently.
     seed : int
         Draws the sample of rows.
     progress : callable, optional
         Called now and then with the work done and the work in all.
 
-    Notes
-    -----
-    Every level is one prediction of all inputs, and exact entropies and decisions of those shown.
-    Inputs are taken a block at a time: memory beyond the page's own does not grow with n.
-
     Examples
     --------
     >>> import numpy as np, decal
     >>> logits = np.array([[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]])
-    >>> d = decal.decalibrate(logits, [0, 0, 1, 1], alpha=0.9)
-    >>> page = d.explore(logits, alphas=[1, 0.9, 0.5])
-    >>> page.payload.arrays["0/upper"].shape, page.payload.header["start"]
-    ((3, 4, 2), 1)
+    >>> d = decal.decalibrate(logits, [0, 0, 1, 1], alpha=0.9, classes=["cat", "dog"])
+    >>> d.explore(logits, labels=[0, 0, 1, 1], title="Cats and dogs")
+    Exploration: Cats and dogs, 4 inputs, 2 classes, 20 levels
+      .save("page.html") writes it as a file, .serve() opens it in a browser
     """
     beside = {"labels": labels, "truth": truth, "texts": texts, "images": images, "names": names}
     require_same_order(logits=logits, **beside, **rows_of_groups(groups))
-    z = _matrix(model, logits, ids)
-    n, K = z.shape
-    y = labels
-    if labels is not None:
-        y = check_labels(labels, rows=n, classes=K, names=getattr(model, "classes", None))
-    own = getattr(model, "alpha", USUAL_ALPHA)
+    inputs = _read(model, logits, labels, ids)
+    n, K = inputs.shape
+    own = getattr(model, "alpha", 0.8)
     levels = levels_of(getattr(model, "likelihood", "mean"), own, alphas, K)
     first, why = opening(
-        lambda at, rows: model.predict(z[rows], alpha=levels[at]), levels, y, n, start
-    )
-    sides = [_side(model, z, name or ("Model A" if compare else "Model"), levels, first)]
+        lambda at, some: predict_rows(model, inputs[some], levels[at]),
+        levels, inputs.labels, n, start,
+    )  # fmt: skip
+    sides = [_side(model, inputs, name or ("Model A" if compare else "Model"), levels, first)]
     if compare is not None:
         other, other_logits, *other_name = compare
         require_same_order(logits=logits, **{"compare's logits": other_logits})
-        other_z = _matrix(other, other_logits, ids, "compare's logits")
-        if other_z.shape != z.shape:
-            raise ValueError(
-                f"compare's logits must have the shape of logits, {z.shape}: got {other_z.shape}."
-            )
+        others = _read(other, other_logits, None, ids, "compare's logits")
+        if others.shape != (n, K):
+            rule = f"have the shape of logits, {(n, K)}"
+            raise InputError("compare's logits", rule, f"{others.shape}")
         second = other_name[0] if other_name and other_name[0] else "Model B"
-        sides.append(_side(other, other_z, second, levels, first))
+        sides.append(_side(other, others, second, levels, first))
         _require_same_order(*(side.classes for side in sides))
-    return Exploration(
-        collect(
-            sides,
-            levels,
-            first,
-            len(z),
-            labels=y,
-            truth=None if truth is None else _truth(truth, z.shape, sides[0].first.classes),
-            media=open_media(
-                _names(names, index_of(logits, ids, rows=n), n), texts, images, total=n
-            ),
-            groups=open_groups(groups, total=len(z)),
-            rows=rows,
-            slots=slots,
-            title=str(title or name or TITLE),
-            seed=seed,
-            opened=why,
-            own=levels.index(own) if own in levels and hasattr(model, "alpha") else None,
-            progress=progress,
-        )
-    )
+    if truth is not None:
+        known = sides[0].first.classes
+        truth = check_distributions(truth, shape=(n, K), name="truth", names=known)
+    names = _names(names, index_of(logits, ids, rows=n), n)
+    payload = collect(
+        sides, levels, first, n, title=str(title or name or TITLE), labels=inputs.labels,
+        truth=truth, media=open_media(names, texts, images, total=n),
+        groups=open_groups(groups, total=n), rows=rows, slots=slots, seed=seed, opened=why,
+        own=levels.index(own) if own in levels and hasattr(model, "alpha") else None,
+        progress=progress,
+    )  # fmt: skip
+    return Exploration(payload)
 
 
 def explore_credal(
@@ -270,22 +239,14 @@ def explore_credal(
     beside = {"texts": texts, "images": images, "names": names}
     require_same_order(credal=credal, **beside, **rows_of_groups(groups))
     side = Side(name or "Credal sets", lambda _level, rows: credal[rows], credal[0])
-    return Exploration(
-        collect(
-            [side],
-            [None],
-            0,
-            n,
-            labels=None if labels is None else credal.check_labels(labels),
-            truth=None if truth is None else credal.check_distributions(truth, "truth"),
-            media=open_media(_names(names, credal.index, n), texts, images, total=n),
-            groups=open_groups(groups, total=n),
-            rows=rows,
-            slots=slots,
-            title=str(title or name or TITLE),
-            seed=seed,
-        )
-    )
+    payload = collect(
+        [side], [None], 0, n, title=str(title or name or TITLE),
+        labels=None if labels is None else credal.check_labels(labels),
+        truth=None if truth is None else credal.check_distributions(truth, "truth"),
+        media=open_media(_names(names, credal.index, n), texts, images, total=n),
+        groups=open_groups(groups, total=n), rows=rows, slots=slots, seed=seed,
+    )  # fmt: skip
+    return Exploration(payload)
 
 
 def explore_shift(
@@ -299,10 +260,8 @@ def explore_shift(
         Fitted, and with unlabelled inputs observed.
     logits : (n, K) array
         Inputs to show; they may be those observed.
-    ids : str, list of str, or (n,) array, optional
-        What names the inputs, as for `explore`.
-    options
-        As for `explore_credal`.
+    ids, options
+        As for `explore`, and for `explore_credal`.
 
     Examples
     --------
@@ -340,7 +299,7 @@ def _with_frequencies(payload: Payload, shift: LabelShift, logits: Any, ids: Any
         "inputs": found.inputs,
     }
     settings = [
-        ["labels", f"{shift._fitted.calibrated.weight:,.6g}"],
+        ["labels", f"{shift.calibrated.weight:,.6g}"],
         ["observed", f"{found.inputs:,.6g}"],
         ["confidence", f"{found.confidence:g}"],
         ["region", shift.region],
@@ -351,13 +310,13 @@ def _with_frequencies(payload: Payload, shift: LabelShift, logits: Any, ids: Any
     return Payload(header, {**payload.arrays, "before": folded})
 
 
-def _matrix(model: Predictor, logits: Any, ids: Any, name: str = "logits") -> Logits:
-    """(n, K) what the model's `predict` takes, without the columns that name the inputs."""
+def _read(model: Predictor, logits: Any, labels: Any, ids: Any, name: str = "logits") -> Rows:
+    """Inputs and labels; of a frame, without the columns that name the inputs."""
     require_classes(model)
     if is_frame(logits):
         classes, others = getattr(model, "classes", None), id_columns(logits, ids)
         logits, _ = class_columns(logits, classes, others=others, name=name)
-    return inputs_of(model, logits, name)
+    return read_inputs(model, logits, labels, name=name)
 
 
 def _names(names: Iterable[Any] | None, index: Index | None, rows: int) -> Iterable[Any] | None:
@@ -367,9 +326,10 @@ def _names(names: Iterable[Any] | None, index: Index | None, rows: int) -> Itera
     return [name_of(index, row) for row in range(rows)]
 
 
-def _side(model: Predictor, z: Any, name: str, levels: list[float], start: int) -> Side:
+def _side(model: Predictor, inputs: Rows, name: str, levels: list[float], start: int) -> Side:
     def predict(level: int, rows: slice) -> CredalSet:
-        return model.predict(z[rows], alpha=levels[level])
+        sets: CredalSet = predict_rows(model, inputs[rows], levels[level])
+        return sets
 
     first = predict(start, slice(0, 1))
     return Side(name, predict, first, _settings(model), likelihood_curves(model, levels))
@@ -377,31 +337,17 @@ def _side(model: Predictor, z: Any, name: str, levels: list[float], start: int) 
 
 def _settings(model: Predictor) -> tuple[tuple[str, str], ...]:
     """Settings of a Decalibrator, and the number of its examples, as pairs of text."""
-    shown = {
-        name: getattr(model, name)
-        for name in ("alpha", "likelihood", "reference", "box", "directions", "examples")
-        if hasattr(model, name)
-    }
-    if "alpha" in shown:
-        shown["alpha"] = f"{shown['alpha']:g}"
-    if "directions" in shown:
-        shown["directions"] = ", ".join(map(str, shown["directions"]))
-    if "examples" in shown:
-        shown["examples"] = f"{shown['examples']:,}"
-    return tuple((name, str(value)) for name, value in shown.items())
-
-
-def _truth(truth: Any, shape: tuple[int, ...], names: tuple[str, ...] | None) -> Any:
-    n, K = shape
-    return check_distributions(truth, shape=(n, K), name="truth", names=names)
+    told: dict[str, Callable[[Any], str]] = {
+        "alpha": "{:g}".format, "likelihood": str, "reference": str, "box": str,
+        "directions": lambda several: ", ".join(map(str, several)), "examples": "{:,}".format,
+    }  # fmt: skip
+    return tuple((k, text(getattr(model, k))) for k, text in told.items() if hasattr(model, k))
 
 
 def _require_same_order(first: tuple[str, ...], second: tuple[str, ...]) -> None:
     """Classes may have other names in a second model, but not the same ones shuffled."""
     if first != second and set(first) == set(second):
         at = next(k for k in range(len(first)) if first[k] != second[k])
-        raise ValueError(
-            "compare must have its classes in the same order: "
-            f"got {second[at]!r} where the first model has {first[at]!r}, in column {at}. "
-            "Reorder its columns before fitting."
-        )
+        fact = f"{second[at]!r} where the first model has {first[at]!r}, in column {at}"
+        remedy = "Reorder its columns before fitting."
+        raise InputError("compare", "have its classes in the same order", fact, remedy)

@@ -15,12 +15,6 @@ from decal._base.numerics import Array
 from decal.decalibrator import Decalibrator
 from decal.directions import ClassShifts, Local, MarginSummary, Temperature
 
-LARGEST_BUDGET = {"mean": 4.7, "sum": 280.0}
-"""Nats: the curves are drawn down to here."""
-
-TOP_NODES = 33
-"""Shifts between those of alpha = 1, where the labels may speak for the shift."""
-
 
 def likelihood_curves(
     model: Any, levels: list[float]
@@ -33,7 +27,7 @@ def likelihood_curves(
         return None
     if not all(isinstance(d, ClassShifts | Temperature | Local) for d in model.directions):
         return None
-    budgets = _budgets(levels, LARGEST_BUDGET[model.likelihood])
+    budgets = _budgets(levels, 4.7 if model.likelihood == "mean" else 280.0)
     header: dict[str, Any] = {
         "budgets": budgets.tolist(),
         "joint": model.box == "joint",
@@ -44,17 +38,14 @@ def likelihood_curves(
     arrays: dict[str, Array] = {}
     for which, direction in enumerate(model.directions):
         if isinstance(direction, Local):
-            per_example = 1.0 if model.likelihood == "mean" else 1 / float(sum(model.class_weights))
-            header["local"] = {
-                "mix": direction.mix,
-                "by_entropy": direction.by_entropy,
-                "per_example": per_example,
-            }
+            share = 1.0 if model.likelihood == "mean" else 1 / float(sum(model.class_weights))
+            header["local"] = {"mix": direction.mix, "by_entropy": direction.by_entropy}
+            header["local"]["per_example"] = share
             continue
         found = model.steps(direction.name, np.exp(-budgets))
         ends = np.stack([found.lower, found.upper])
         arrays[f"curve/{direction.name}"] = ends.reshape(2, len(budgets), -1)
-        evidence = model._known.evidence[which]
+        evidence = model.fitted.evidence[which]
         if isinstance(evidence, MarginSummary):
             arrays["curve/top"] = _top(model, evidence, ends[:, 0])
     return header, {name: array.astype(np.float32) for name, array in arrays.items()}
@@ -69,12 +60,12 @@ def _budgets(levels: list[float], largest: float) -> Array:
 
 
 def _top(model: Decalibrator, evidence: MarginSummary, ends: Array) -> Array:
-    """(2, TOP_NODES, K) shifts between the ends of alpha = 1, and the log-likelihood gained there.
+    """(2, 33, K) shifts between the ends of alpha = 1, and the log-likelihood gained there.
 
     It is positive where the labels would shift the model: the reference need not be the best.
     """
     low, high = np.where(np.isfinite(ends), ends, 0.0)
-    shifts = low + (high - low) * np.linspace(0, 1, TOP_NODES)[:, None]
+    shifts = low + (high - low) * np.linspace(0, 1, 33)[:, None]
     center = model.reference_model.center
     value, _ = evidence.softplus_sum(shifts)
     base = np.where(np.isneginf(center), -evidence.hinges[0], evidence.at_zero[0])

@@ -8,22 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.numerics import Array
+from decal._base.numerics import Array, Indices, Mask
 from decal.credal import CredalSet
 from decal.evaluate import metrics
-
-Rows = NDArray[np.intp]
-Mask = NDArray[np.bool_]
 
 BINS = 15
 """Bins of the model's confidence, equally wide from 0 to 1."""
 
 
 class Curves:
-    """Sums over all inputs, shown or not, at every level; and over those of each group.
-
-    Groups are numbers of distinct values, one for each column of metadata.
-    """
+    """Sums over all inputs, shown or not, at every level; and over those of each group."""
 
     def __init__(
         self, levels: int, groups: Sequence[int] = (), counts: ConfidenceCounts | None = None
@@ -38,7 +32,7 @@ class Curves:
         level: int,
         credal: CredalSet,
         kept: Mask,
-        labels: Rows | None,
+        labels: Indices | None,
         truth: Array | None,
         codes: Sequence[NDArray[np.uint8]] = (),
     ) -> None:
@@ -107,7 +101,7 @@ class ConfidenceCounts:
         self.confusion = np.zeros((levels, classes, classes)) if confusions else None
         self.labels = np.zeros(classes)
 
-    def add(self, level: int, point: Array | None, kept: Mask, labels: Rows) -> None:
+    def add(self, level: int, point: Array | None, kept: Mask, labels: Indices) -> None:
         """Count some inputs at a level."""
         hit = kept[np.arange(len(kept)), labels]
         if self.confusion is not None:

@@ -13,22 +13,18 @@ from numpy.typing import NDArray
 
 from decal._base.checks import to_numpy
 from decal._base.errors import InputError, needs
+from decal._base.numerics import Indices
 
 LARGEST_SIDE = 96
 """Longest side of a thumbnail in pixels; smaller pictures are kept as they are."""
-
-WEIGHED = 16
-"""Number of inputs from whose texts and pictures the average size is estimated."""
 
 SHEET_COLUMNS = 16
 PER_SHEET = SHEET_COLUMNS**2
 """Thumbnails on one sheet: few enough that a browser decodes it at once."""
 
+
 LOSSLESS_BYTES = 8 << 20
 """Pictures that need more than this without loss are compressed with a loss that is hard to see."""
-
-MOST_VALUES = 100
-"""Distinct values of a column of groups; more would be names, not groups."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,7 @@ class Media:
 
     def row_bytes(self, total: int) -> int:
         """Bytes per input, estimated from a few inputs spread over all."""
-        rows = np.unique(np.linspace(0, total - 1, WEIGHED).astype(np.intp))
+        rows = _some_of(total)
         entries = [entry for listed in self.pick(rows).values() for entry in listed or ()]
         size = sum(map(len, entries))
         if self.picture is not None:
@@ -67,7 +63,7 @@ class Media:
 
     def lossless(self, count: int) -> bool:
         """Whether so many pictures are kept without loss, judged by a few of them."""
-        rows = np.unique(np.linspace(0, count - 1, WEIGHED).astype(np.intp))
+        rows = _some_of(count)
         files = self._encoded(rows, lossless=True).files
         return sum(map(len, files)) * count <= LOSSLESS_BYTES * len(rows)
 
@@ -80,14 +76,23 @@ class Media:
 
         assert self.picture is not None
         kind = "webp" if features.check("webp") else "png"
+        # `exact` keeps the colours of transparent pixels too.
+        settings = {"lossless": lossless, "quality": 85, "exact": True} if kind == "webp" else {}
         cells, files, sizes = [], [], []
         for first in range(0, len(rows), PER_SHEET):
             pictures = [self.picture(int(row)) for row in rows[first : first + PER_SHEET]]
             sizes += [picture.size for picture in pictures]
             cell = tuple(int(side) for side in np.max([p.size for p in pictures], axis=0))
             cells.append((cell[0], cell[1]))
-            files.append(_encode(_tiled(pictures, cells[-1]), kind, lossless))
+            file = io.BytesIO()
+            _tiled(pictures, cells[-1]).save(file, kind, **settings)
+            files.append(file.getvalue())
         return Sheets(f"image/{kind}", cells, files, np.asarray(sizes, dtype=np.uint8))
+
+
+def _some_of(count: int) -> Indices:
+    """A few rows, spread over all, whose size tells the average."""
+    return np.unique(np.linspace(0, count - 1, 16).astype(np.intp))
 
 
 def _tiled(pictures: Sequence[Any], cell: tuple[int, int]) -> Any:
@@ -105,14 +110,6 @@ def _tiled(pictures: Sequence[Any], cell: tuple[int, int]) -> Any:
     return sheet
 
 
-def _encode(picture: Any, kind: str, lossless: bool) -> bytes:
-    file = io.BytesIO()
-    # `exact` keeps the colours of transparent pixels too.
-    settings = {"lossless": lossless, "quality": 85, "exact": True} if kind == "webp" else {}
-    picture.save(file, kind, **settings)
-    return file.getvalue()
-
-
 def open_media(names: Any, texts: Any, images: Any, *, total: int) -> Media:
     """Names, texts and pictures of `total` inputs, checked; pairs of texts become two lines."""
     return Media(
@@ -123,8 +120,16 @@ def open_media(names: Any, texts: Any, images: Any, *, total: int) -> Media:
 
 
 def _texts(entries: Any, name: str, total: int) -> list[str]:
-    listed = _listed(entries, name, total)
-    return [_text(entry, name, index) for index, entry in enumerate(listed)]
+    def text(entry: Any, index: int) -> str:
+        if isinstance(entry, str):
+            return str(entry)
+        if isinstance(entry, tuple | list) and all(isinstance(part, str) for part in entry):
+            return "\n".join(entry)
+        if name == "names" and isinstance(entry, int | np.integer):
+            return str(entry)
+        raise ValueError(f"{name} must be text, or pairs of text: got {entry!r} at index {index}.")
+
+    return [text(entry, index) for index, entry in enumerate(_listed(entries, name, total))]
 
 
 def _listed(entries: Any, name: str, total: int) -> list[Any]:
@@ -136,22 +141,13 @@ def _listed(entries: Any, name: str, total: int) -> list[Any]:
     return listed
 
 
-def _text(entry: Any, name: str, index: int) -> str:
-    if isinstance(entry, str):
-        return str(entry)
-    if isinstance(entry, tuple | list) and all(isinstance(part, str) for part in entry):
-        return "\n".join(entry)
-    if name == "names" and isinstance(entry, int | np.integer):
-        return str(entry)
-    raise ValueError(f"{name} must be text, or pairs of text: got {entry!r} at index {index}.")
-
-
 def _pictures(images: Any, total: int) -> Callable[[int], Any]:
     with needs("PIL", message="images need Pillow: pip install 'decal[explore]'"):
         from PIL import Image
+    first = images[0] if isinstance(images, Sequence) and len(images) else None
     if isinstance(images, str | Path):
         opened = _from_folder(Path(images), total)
-    elif isinstance(images, Sequence) and len(images) and _is_file_or_picture(images[0]):
+    elif isinstance(first, str | Path) or hasattr(first, "thumbnail"):
         opened = _listed(images, "images", total).__getitem__
     else:
         array = _check_pictures(images, rows=total)
@@ -159,35 +155,23 @@ def _pictures(images: Any, total: int) -> Callable[[int], Any]:
     return lambda row: _thumbnail(_read(opened(row), row))
 
 
-def _is_file_or_picture(entry: Any) -> bool:
-    return isinstance(entry, str | Path) or hasattr(entry, "thumbnail")
-
-
 def _from_folder(folder: Path, total: int) -> Callable[[int], Path]:
     """The file of each row, by the number in its name."""
     if not folder.is_dir():
-        raise ValueError(
-            f"images must be a folder, a list of paths or an array: got {folder}, which is no "
-            "folder."
-        )
+        rule = "be a folder, a list of paths or an array"
+        raise InputError("images", rule, f"{folder}, which is no folder")
     by_row: dict[int, Path] = {}
     for path in sorted(folder.iterdir()):
         if path.stem.isdecimal() and path.is_file():
-            row = int(path.stem)
-            if row in by_row:
-                raise ValueError(
-                    f"images must have one file for every row: got {by_row[row].name} and "
-                    f"{path.name} in {folder}."
-                )
-            by_row[row] = path
+            other = by_row.setdefault(int(path.stem), path)
+            if other != path:
+                fact = f"{other.name} and {path.name} in {folder}"
+                raise InputError("images", "have one file for every row", fact)
     missing = next((row for row in range(total) if row not in by_row), None)
     if missing is not None:
-        raise InputError(
-            "images",
-            f"have a file for every row, 0 to {total - 1}",
-            f"none for row {missing} in {folder}",
-            (f"Name them by row, such as {missing}.png, ", "or pass a list of paths."),
-        )
+        rule = f"have a file for every row, 0 to {total - 1}"
+        remedy = f"Name them by row, such as {missing}.png, ", "or pass a list of paths."
+        raise InputError("images", rule, f"none for row {missing} in {folder}", remedy)
     return by_row.__getitem__
 
 
@@ -197,16 +181,14 @@ def _levels(pixels: Any, row: int) -> Any:
     values = pixels.astype(np.float64)
     wrong = np.argwhere(~((values >= 0) & (values <= largest)))
     if wrong.size:
-        raise ValueError(
-            f"images must be uint8, or floats from 0 to 1: got {values[tuple(wrong[0])]:g} in row "
-            f"{row}, dtype {pixels.dtype}. Rescale them first."
-        )
+        fact = f"{values[tuple(wrong[0])]:g} in row {row}, dtype {pixels.dtype}"
+        raise InputError("images", "be uint8, or floats from 0 to 1", fact, "Rescale them first.")
     return np.rint(values * (255 / largest)).astype(np.uint8)
 
 
 def _read(picture: Any, row: int) -> Any:
     """A picture, from its file if need be, upright and in a mode that PNG can store."""
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    from PIL import Image, ImageOps
 
     try:
         if isinstance(picture, str | Path):
@@ -221,17 +203,10 @@ def _read(picture: Any, row: int) -> Any:
         return upright.convert("RGBA" if upright.has_transparency_data else "RGB")
     except FileNotFoundError as error:
         raise ValueError(f"images must exist: got {picture} for row {row}.") from error
-    except (
-        UnidentifiedImageError,
-        Image.DecompressionBombError,
-        OSError,
-        SyntaxError,  # Pillow raises it for a broken PNG
-        AttributeError,
-    ) as error:
-        raise ValueError(
-            f"images must be pictures: got {picture} for row {row}, which is none, or is damaged "
-            f"({error})."
-        ) from error
+    # Pillow raises a SyntaxError for a broken PNG; an UnidentifiedImageError is an OSError.
+    except (Image.DecompressionBombError, OSError, SyntaxError, AttributeError) as error:
+        fact = f"{picture} for row {row}, which is none, or is damaged ({error})"
+        raise InputError("images", "be pictures", fact) from error
 
 
 def _thumbnail(picture: Any) -> Any:
@@ -248,10 +223,9 @@ def _check_pictures(images: Any, *, rows: int) -> NDArray[Any]:
     array = to_numpy(images, "images")
     grey = array.ndim == 3
     if not (grey or (array.ndim == 4 and array.shape[3] in (3, 4))) or 0 in array.shape:
-        raise ValueError(
-            "images must be (n, height, width), or with 3 or 4 colours as the last axis: "
-            f"got shape {array.shape}. Move the axis of colours there, if there is one."
-        )
+        rule = "be (n, height, width), or with 3 or 4 colours as the last axis"
+        remedy = "Move the axis of colours there, if there is one."
+        raise InputError("images", rule, f"shape {array.shape}", remedy)
     if len(array) != rows:
         raise ValueError(f"images must be {rows}, one for every input: got {len(array)}.")
     if array.dtype.kind not in "uifb":
@@ -289,32 +263,23 @@ def rows_of_groups(groups: Any) -> dict[str, Any]:
 def _group(name: str, column: Any, total: int) -> GroupColumn:
     listed = column.tolist() if hasattr(column, "tolist") else list(column)
     if len(listed) != total:
-        raise ValueError(
-            f"groups[{name!r}] must have {total} values, one for every input: got {len(listed)}."
-        )
+        rule = f"have {total} values, one for every input"
+        raise InputError(f"groups[{name!r}]", rule, f"{len(listed)}")
     texts = [_group_text(value) for value in listed]
-    distinct = sorted(set(texts), key=_as_numbers_if_all(set(texts)))
-    if len(distinct) > MOST_VALUES:
-        raise ValueError(
-            f"groups[{name!r}] must have at most {MOST_VALUES} distinct values: got "
-            f"{len(distinct):,}. Put them into bins first, or pass them as names."
-        )
+    try:
+        distinct = sorted(set(texts), key=float)  # numbers, where all are
+    except ValueError:
+        distinct = sorted(set(texts))
+    if len(distinct) > 100:
+        remedy = "Put them into bins first, or pass them as names."
+        rule = "have at most 100 distinct values"
+        raise InputError(f"groups[{name!r}]", rule, f"{len(distinct):,}", remedy)
     place = {value: at for at, value in enumerate(distinct)}
-    return GroupColumn(
-        name, tuple(distinct), np.array([place[text] for text in texts], dtype=np.uint8)
-    )
+    codes = np.array([place[text] for text in texts], dtype=np.uint8)
+    return GroupColumn(name, tuple(distinct), codes)
 
 
 def _group_text(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return "unknown" if value is None or value != value else str(value)
-
-
-def _as_numbers_if_all(texts: set[str]) -> Any:
-    """A key that sorts numbers as numbers, where all are."""
-    try:
-        numbers = {text: float(text) for text in texts}
-    except ValueError:
-        return str
-    return numbers.__getitem__

@@ -2,8 +2,9 @@
 
 The script joins the modules in static/ in the order of their imports. They are written so that this
 is simple: imports are single lines at the top, such as ``import { a, b } from "./other.js";``, and
-``export`` stands before a declaration. A content security policy names the hashes of the script and
-of the style, and forbids all else, above all any connection.
+``export`` stands before a declaration. At the end stands what starts them, on a page or in a
+notebook's widget. A content security policy names the hashes of the script and of the style, and
+forbids all else, above all any connection.
 """
 
 from __future__ import annotations
@@ -25,9 +26,6 @@ from decal.explorer._payload import Payload
 from decal.explorer._server import serve
 from decal.io.whole_files import replacing
 
-LARGE_PAYLOAD = 64 << 20
-"""Bytes beyond which compressing well would take longer than it saves."""
-
 STYLES = {"main.js": ("style.css",), "story.js": ("style.css", "story.css")}
 """The sheets of each page, by the module that draws it."""
 
@@ -36,61 +34,10 @@ EXPORT = re.compile(r"^export (?=(?:async )?function\b|const\b|let\b|class\b)", 
 LEFT_OVER = re.compile(r"^(?:import\b(?!\()|export\b).*", re.MULTILINE)
 DECLARED = re.compile(r"^(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
 
-BOOT = """
-{
-  const unpacked = (text) => {
-    if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text); // since 2025
-    const packed = atob(text);
-    const zipped = new Uint8Array(packed.length);
-    for (let i = 0; i < packed.length; i += 1) zipped[i] = packed.charCodeAt(i);
-    return zipped;
-  };
-  const text = document.getElementById("payload").textContent.trim();
-  let bytes = new Uint8Array(); // which mount() reports, as it does any broken payload
-  try {
-    bytes = await inflate(unpacked(text));
-  } catch (error) {
-    console.warn("decal: the data of this page cannot be read", error);
-  }
-  mount(document.getElementById("decal"), bytes, { address: true });
-}
-"""
-
-WIDGET = """
-export default {
-  async render({ model, el }) {
-    const view = model.get("payload");
-    let bytes = new Uint8Array();
-    try {
-      bytes = await inflate(new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
-    } catch (error) {
-      console.warn("decal: the data of this widget cannot be read", error);
-    }
-    const mounted = mount(el, bytes, { address: false });
-    // Plain keys are the explorer's: "d", "d" on one of its rows would delete the notebook's cell.
-    const keep = (event) => {
-      const command = event.ctrlKey || event.metaKey || event.altKey;
-      if (!command && !(event.shiftKey && event.key === "Enter")) event.stopPropagation();
-    };
-    el.addEventListener("keydown", keep);
-    return () => {
-      el.removeEventListener("keydown", keep);
-      mounted.destroy();
-    };
-  },
-};
-"""
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OfflinePage:
-    """A page that shows a payload: a file, or an address on this machine.
-
-    Attributes
-    ----------
-    payload : Payload
-        All that the page shows, as a header of plain data and NumPy arrays.
-    """
+    """A page that shows a payload: a file, or an address on this machine."""
 
     payload: Payload
     entry: ClassVar[str]
@@ -100,7 +47,7 @@ class OfflinePage:
     def compressed(self) -> bytes:
         """The payload as the page holds it; the same numbers give the same bytes."""
         data = self.payload.to_bytes()
-        level = 6 if len(data) <= LARGE_PAYLOAD else 2
+        level = 6 if len(data) <= 64 << 20 else 2  # more takes longer than it saves
         return gzip.compress(data, compresslevel=level, mtime=0)
 
     def html(self) -> str:
@@ -113,14 +60,14 @@ class OfflinePage:
             partial.write_text(self.html(), encoding="utf-8", newline="\n")
 
     def serve(self, port: int = 0, open_browser: bool = True) -> None:
-        """Serve the page to this machine only, until interrupted (Ctrl-C).
+        """Serve the page to this machine only, until interrupted (Ctrl-C), and show it.
 
         Parameters
         ----------
         port : int
-            Port of 127.0.0.1; 0 takes a free one.
+            Of 127.0.0.1; 0 takes a free one.
         open_browser : bool
-            Show the page at once.
+            Whether to show it at once.
         """
         number = check_count(port, "port", least=0)
         serve(self.html(), policy(self.entry), port=number, open_browser=open_browser)
@@ -174,13 +121,13 @@ def style(entry: str = "main.js") -> str:
 @cache
 def page_script(entry: str = "main.js") -> str:
     """The modules and the call that starts them on a page."""
-    return _embeddable(bundle(entry) + BOOT, "script")
+    return _embeddable(f"{bundle(entry)}\n{read_static('start_page.mjs')}", "script")
 
 
 @cache
 def widget_script() -> str:
     """The modules and the object that anywidget calls."""
-    return bundle("main.js") + WIDGET
+    return f"{bundle('main.js')}\n{read_static('start_widget.mjs')}"
 
 
 def bundle(entry: str) -> str:

@@ -7,7 +7,9 @@ browser reads without parsing numbers.
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,22 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.checks import check_count, check_rows
-from decal._base.numerics import Array, for_each_block, row_blocks
+from decal._base.numerics import Array, Indices, Mask, for_each_block, row_blocks
 from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, KLCredalSet
-from decal.explorer._level_curves import ConfidenceCounts, Curves, Mask, Rows
+from decal.explorer._level_curves import ConfidenceCounts, Curves
 from decal.explorer._media import PER_SHEET, SHEET_COLUMNS, GroupColumn, Media
 
 Arrays = dict[str, NDArray[Any]]
 Layout = dict[str, tuple[str, tuple[int, ...]]]
 
 MAGIC = b"decal\x00\x00\x01"
-ALIGNMENT = 8
 
 MOST_SLOTS = 31
 """The most classes stored per input: decisions are stored as the bits of a 32-bit integer."""
-
-USUAL_SLOTS = 24
-"""Number of classes stored per input if there are more than MOST_SLOTS."""
 
 BYTE_BUDGET = 32 << 20
 """Largest size of a payload. If all inputs need more, a sample is shown by default."""
@@ -43,27 +41,21 @@ is told every second or so."""
 EXACT_INPUTS = 20_000
 """Of more inputs, bounds travel in steps of 1.5e-5: the page is half as large and opens faster."""
 
-SHARES, NO_SHARE = 65_534, 65_535
-"""Such bounds are whole numbers of SHARES; NO_SHARE stands for a bound that does not exist."""
-
 INPUTS = -1
 """The axis of inputs in a layout, whose length is not known yet."""
 
-SET_RULES = {
-    "e_admissible": ("E-admissible", "most probable under some plausible distribution"),
-    "maximality": ("Maximality", "no other class is more probable under all of them"),
-    "interval_dominance": (
-        "Interval dominance",
-        "could be as probable as every other class is for certain",
-    ),
-}
-ONE_RULES = {
-    "gamma_maximin": ("Γ-maximin", "largest lower probability: the best worst case"),
-    "gamma_maximax": ("Γ-maximax", "largest upper probability: the best best case"),
-    "hurwicz": ("Hurwicz", "largest mean of lower and upper probability"),
-    "minimax_regret": ("Minimax regret", "least that another class could be more probable"),
-    "point": ("Point", "most probable by the point prediction"),
-}
+RULES = (
+    ("e_admissible", "E-admissible", "set", "most probable under some plausible distribution"),
+    ("maximality", "Maximality", "set", "no other class is more probable under all of them"),
+    ("interval_dominance", "Interval dominance", "set",
+     "could be as probable as every other class is for certain"),
+    ("gamma_maximin", "Γ-maximin", "one", "largest lower probability: the best worst case"),
+    ("gamma_maximax", "Γ-maximax", "one", "largest upper probability: the best best case"),
+    ("hurwicz", "Hurwicz", "one", "largest mean of lower and upper probability"),
+    ("minimax_regret", "Minimax regret", "one", "least that another class could be more probable"),
+    ("point", "Point", "one", "most probable by the point prediction"),
+)  # fmt: skip
+"""Rules of decision: key, title, whether they leave a set of classes or one, and meaning."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +67,7 @@ class Payload:
     header : mapping of str to plain data
         Titles, names, levels and curves.
     arrays : mapping of str to array
-        Arrays with a row per shown input, of float32, int32, uint32 or uint8.
+        With a row per shown input, of float32, int32, uint32 or uint8.
     """
 
     header: Mapping[str, Any]
@@ -90,14 +82,14 @@ class Payload:
         for name, kept in self.arrays.items():
             array = _as_shares(kept) if coarse and name.endswith(("/lower", "/upper")) else kept
             data = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-            data += b"\x00" * (-len(data) % ALIGNMENT)
+            data += b"\x00" * (-len(data) % 8)
             shape = list(array.shape)
             places[name] = {"dtype": array.dtype.name, "shape": shape, "offset": offset}
             parts.append(data)
             offset += len(data)
         # ASCII only: any text survives, even half a surrogate pair.
         text = json.dumps({**self.header, "arrays": places}, allow_nan=False).encode("ascii")
-        text += b" " * (-(len(MAGIC) + 4 + len(text)) % ALIGNMENT)
+        text += b" " * (-(len(MAGIC) + 4 + len(text)) % 8)
         return b"".join([MAGIC, len(text).to_bytes(4, "little"), text, *parts])
 
 
@@ -128,14 +120,14 @@ def collect(
     start: int,
     total: int,
     *,
-    labels: Rows | None,
-    truth: Array | None,
-    media: Media,
-    groups: Sequence[GroupColumn],
-    rows: Any,
-    slots: int | None,
     title: str,
-    seed: int,
+    media: Media,
+    labels: Indices | None = None,
+    truth: Array | None = None,
+    groups: Sequence[GroupColumn] = (),
+    rows: Any = None,
+    slots: int | None = None,
+    seed: int = 0,
     opened: str = "",
     own: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -151,8 +143,11 @@ def collect(
     m = _slot_count(slots, K)
     rules = _rules(sides)
     layout = _layout(sides, rules, len(levels), m, m < K, labels is not None, truth is not None)
-    row_bytes = sum(_bytes(*entry) for entry in layout.values()) + media.row_bytes(total)
-    shown = choose_rows(rows, total, row_bytes, seed)
+    row_bytes = sum(
+        np.dtype(kind).itemsize * math.prod(size for size in shape if size != INPUTS)
+        for kind, shape in layout.values()
+    )
+    shown = choose_rows(rows, total, row_bytes + media.row_bytes(total), seed)
     arrays: Arrays = {
         name: np.zeros([len(shown) if size == INPUTS else size for size in shape], dtype)
         for name, (dtype, shape) in layout.items()
@@ -167,8 +162,11 @@ def collect(
     if labels is not None and K <= MOST_SLOTS:
         grouped.append(GroupColumn("label", sides[0].classes, labels.astype(np.uint8)))
     curves = _sweep(sides, len(levels), start, total, arrays, labels, truth, grouped, progress)
-    for at, group in enumerate(groups):
-        arrays[f"group/{at}"] = group.codes[shown]
+    arrays |= {f"group/{at}": group.codes[shown] for at, group in enumerate(groups)}
+    pictures = _with_pictures(arrays, media, shown)
+    for i, side in enumerate(sides):
+        own_arrays = {} if side.curves is None else side.curves[1]
+        arrays |= {f"{i}/{name}": array for name, array in own_arrays.items()}
     header = {
         "title": title,
         "alphas": list(levels),
@@ -179,7 +177,7 @@ def collect(
             "count": len(shown),
             "total": total,
             **media.pick(shown),
-            "images": _with_pictures(arrays, media, shown),
+            "images": pictures,
             "groups": [{"name": g.name, "values": list(g.values)} for g in groups],
         },
         "grouped": [{"name": g.name, "values": list(g.values)} for g in grouped],
@@ -196,9 +194,9 @@ def collect(
                 "groups": [[part.group() for part in parts] for parts in curve.parts],
                 "kind": "box" if isinstance(side.first, IntervalCredalSet) else "other",
                 "reliability": None if curve.counts is None else curve.counts.summary(),
-                "evidence": _with_curves(arrays, i, side),
+                "evidence": side.curves and side.curves[0],
             }
-            for i, (side, curve) in enumerate(zip(sides, curves, strict=True))
+            for side, curve in zip(sides, curves, strict=True)
         ],
     }
     return Payload(header, arrays)
@@ -210,7 +208,7 @@ def _sweep(
     start: int,
     total: int,
     arrays: Arrays,
-    labels: Rows | None,
+    labels: Indices | None,
     truth: Array | None,
     groups: Sequence[GroupColumn],
     progress: Callable[[int, int], None] | None,
@@ -230,14 +228,9 @@ def _sweep(
         for _ in sides
     ]
     curves = [Curves(A, [len(group.values) for group in groups], counted) for counted in counts]
-    steps = [
-        (i, a, block)
-        for a in range(A)
-        for block in row_blocks(total, K, BLOCK_ELEMENTS)
-        for i in range(len(sides))
-    ]
     done, work = 0, total * A * len(sides)
-    for i, a, block in steps:
+    blocks = [*row_blocks(total, K, BLOCK_ELEMENTS)]
+    for a, block, i in itertools.product(range(A), blocks, range(len(sides))):
         credal = sides[i].predict(a, block)
         y = None if labels is None else labels[block]
         p = None if truth is None else truth[block]
@@ -246,23 +239,16 @@ def _sweep(
         here = slice(*np.searchsorted(shown, [block.start, block.stop]))
         inside = shown[here] - block.start
         if len(inside):
-            _fill(
-                of_side[i],
-                (a, here),
-                credal[inside],
-                kept[inside],
-                stored[here],
-                None if y is None else y[inside],
-                None if p is None else p[inside],
-                at_start=a == start,
-            )
+            y, p = (None if known is None else known[inside] for known in (y, p))
+            found = credal[inside], kept[inside], stored[here], y, p
+            _fill(of_side[i], (a, here), *found, at_start=a == start)
         done += block.stop - block.start
         if progress is not None:
             progress(done, work)
     return curves
 
 
-def _with_pictures(arrays: Arrays, media: Media, shown: Rows) -> dict[str, Any] | None:
+def _with_pictures(arrays: Arrays, media: Media, shown: Indices) -> dict[str, Any] | None:
     """Add the thumbnails to the arrays; returns what the page must know to cut them out."""
     sheets = media.sheets(shown)
     if sheets is None:
@@ -273,16 +259,7 @@ def _with_pictures(arrays: Arrays, media: Media, shown: Rows) -> dict[str, Any] 
     return {"kind": sheets.kind, "cells": sheets.cells, "columns": SHEET_COLUMNS, "per": PER_SHEET}
 
 
-def _with_curves(arrays: Arrays, i: int, side: Side) -> dict[str, Any] | None:
-    """Add the likelihood curves of a model to the arrays; returns their description."""
-    if side.curves is None:
-        return None
-    description, own = side.curves
-    arrays |= {f"{i}/{name}": array for name, array in own.items()}
-    return description
-
-
-def choose_rows(rows: Any, total: int, row_bytes: int, seed: int) -> Rows:
+def choose_rows(rows: Any, total: int, row_bytes: int, seed: int) -> Indices:
     """The inputs to show, in their order: those asked for, or a uniform sample of a given size."""
     if rows is not None and np.ndim(rows) > 0:
         return check_rows(rows, total)
@@ -292,12 +269,11 @@ def choose_rows(rows: Any, total: int, row_bytes: int, seed: int) -> Rows:
     return np.sort(np.random.default_rng(seed).choice(total, count, replace=False))
 
 
-def fold(credal: CredalSet, slots: Rows) -> CredalSet:
+def fold(credal: CredalSet, slots: Indices) -> CredalSet:
     """Sets, none empty, seen more coarsely: (n, m) classes `slots`, and all others as one event.
 
-    The result is a box again (or a hull, or a ball): whatever the m probabilities are, those of the
-    others can sum to anything between the sums of their bounds. So its tight bounds are exact for
-    the event. Those of a ball are, because merging classes leaves a ball of the same radius.
+    Exact: whatever the m probabilities are, those of the others can sum to anything between the
+    sums of their bounds; and merging classes of a ball leaves a ball of the same radius.
     """
     if isinstance(credal, HullCredalSet):
         members = credal.vertices.swapaxes(0, 1)
@@ -308,7 +284,7 @@ def fold(credal: CredalSet, slots: Rows) -> CredalSet:
     return IntervalCredalSet(lower, upper).tighten()
 
 
-def fold_columns(values: Array, slots: Rows) -> Array:
+def fold_columns(values: Array, slots: Indices) -> Array:
     """(n, m) chosen columns of each row and, if any are left, the sum of the others."""
     chosen = np.take_along_axis(values, slots, axis=1)
     if slots.shape[1] == values.shape[1]:
@@ -323,8 +299,8 @@ def _fill(
     at: tuple[int, slice],
     credal: CredalSet,
     kept: Mask,
-    slots: Rows,
-    labels: Rows | None,
+    slots: Indices,
+    labels: Indices | None,
     truth: Array | None,
     *,
     at_start: bool,
@@ -375,20 +351,13 @@ def _rules(sides: Sequence[Side]) -> list[dict[str, str]]:
 
     For boxes, under 0/1 loss, interval dominance is maximality; for hulls and balls it keeps more.
     """
-    sets = [*SET_RULES]
+    left_out = set()
     if not any(isinstance(side.first, HullCredalSet | KLCredalSet) for side in sides):
-        sets.remove("interval_dominance")
-    ones = [*ONE_RULES]
+        left_out.add("interval_dominance")
     if not all(side.has_point for side in sides):
-        ones.remove("point")
-
-    def described(table: Mapping[str, tuple[str, str]], kind: str, key: str) -> dict[str, str]:
-        title, meaning = table[key]
-        return {"key": key, "title": title, "kind": kind, "meaning": meaning}
-
-    return [described(SET_RULES, "set", key) for key in sets] + [
-        described(ONE_RULES, "one", key) for key in ones
-    ]
+        left_out.add("point")
+    columns = "key", "title", "kind", "meaning"
+    return [dict(zip(columns, rule, strict=True)) for rule in RULES if rule[0] not in left_out]
 
 
 def _layout(
@@ -430,20 +399,15 @@ def _layout(
     return layout
 
 
-def _bytes(dtype: str, shape: tuple[int, ...]) -> int:
-    """Bytes per input."""
-    return int(np.dtype(dtype).itemsize * np.prod([size for size in shape if size != INPUTS]))
-
-
 def _slot_count(slots: int | None, K: int) -> int:
     if slots is None:
-        return K if K <= MOST_SLOTS else USUAL_SLOTS
+        return K if K <= MOST_SLOTS else 24
     if check_count(slots, "slots") > MOST_SLOTS:
         raise ValueError(f"slots must be at most {MOST_SLOTS}: got {slots}.")
     return min(int(slots), K)
 
 
-def _likeliest(sides: Sequence[Side], start: int, shown: Rows, total: int, m: int) -> Rows:
+def _likeliest(sides: Sequence[Side], start: int, shown: Indices, total: int, m: int) -> Indices:
     """(n, m) the classes of largest upper probability under any model, the largest first."""
     K = sides[0].first.shape[1]
     found = np.empty((len(shown), m), dtype=np.intp)
@@ -457,6 +421,6 @@ def _likeliest(sides: Sequence[Side], start: int, shown: Rows, total: int, m: in
 
 
 def _as_shares(bounds: NDArray[Any]) -> NDArray[np.uint16]:
-    """Probabilities as 16-bit whole numbers."""
-    shares = np.where(np.isnan(bounds), NO_SHARE, np.rint(np.nan_to_num(bounds) * SHARES))
+    """Probabilities as whole numbers of 65,534; 65,535 stands for a bound that does not exist."""
+    shares = np.where(np.isnan(bounds), 65_535, np.rint(np.nan_to_num(bounds) * 65_534))
     return shares.astype(np.uint16)

@@ -10,9 +10,6 @@ from typing import Any
 
 ADDRESS = "127.0.0.1"
 
-OWN_NAMES = {ADDRESS, "localhost"}
-"""Hosts of requests meant for this machine; a tunnel may have changed the port."""
-
 
 class PageServer(ThreadingHTTPServer):
     """Serves one page at / to programs on this machine, with a content security policy.
@@ -41,15 +38,9 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 60
 
     def do_GET(self) -> None:
-        self._answer(with_body=True)
-
-    def do_HEAD(self) -> None:
-        self._answer(with_body=False)
-
-    def _answer(self, *, with_body: bool) -> None:
         status, body, kind = HTTPStatus.OK, self.server.page, "text/html"
         host = self.headers.get("Host", "").lower().partition(":")[0]
-        if host not in OWN_NAMES:
+        if host not in (ADDRESS, "localhost"):  # a tunnel may have changed the port
             status, body, kind = HTTPStatus.FORBIDDEN, b"Not for this host.\n", "text/plain"
         elif self.path.partition("?")[0] != "/":
             status, body, kind = HTTPStatus.NOT_FOUND, b"The page is at /.\n", "text/plain"
@@ -67,10 +58,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         try:
             self.end_headers()
-            if with_body:
+            if self.command != "HEAD":
                 self.wfile.write(body)
         except OSError:
             self.close_connection = True  # the browser went away
+
+    do_HEAD = do_GET  # noqa: N815
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Nothing: the terminal belongs to whoever started the server."""

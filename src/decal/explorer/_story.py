@@ -1,8 +1,7 @@
 """The story: one prediction in five steps, from a point to a decision, as a small page of its own.
 
-It has the explorer's payload of one level, and besides it the likelihood curves of the three class
-shifts, which decal has computed. The page reads everything else off them with the explorer's own
-arithmetic: intervals, sets and decisions.
+Its payload is the explorer's, of one level, and the likelihood curves of the three class shifts,
+off which the page reads everything else with the explorer's own arithmetic.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from decal._base.checks import check_count, check_labels
-from decal._base.inputs import inputs_of
+from decal._base.checks import check_count
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal.credal import CredalSet
 from decal.decalibrator import Decalibrator
@@ -25,34 +24,17 @@ from decal.explorer._evidence import likelihood_curves
 from decal.explorer._media import open_media
 from decal.explorer._page import OfflinePage
 from decal.explorer._payload import Payload, Side, collect
-
-CLASSES = 3
-"""A triangle has three corners."""
-
-MOST_INPUTS = 500
-"""Of more, the page would not be small any more."""
-
-DEPTH = 2.5
-"""The curves are drawn, and alpha can be moved, down to so many times the model's own budget."""
-
-FARTHEST = 8.0
-"""Nats: the curves are drawn no further out."""
+from decal.model import predict_rows, read_inputs
 
 NODES = 201
 """Shifts at which the likelihood is stored: a cubic between them is exact to 1e-7."""
-
-VISIBLE = 0.1
-"""The prediction told about first has no class below this: it is not on the triangle's edge."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Story(OfflinePage):
     """A prediction in five steps: a file, an address on this machine, or a notebook's output.
 
-    Attributes
-    ----------
-    payload : Payload
-        All that the page shows, as a header of plain data and NumPy arrays.
+    Its `payload` is all that the page shows, as a header of plain data and NumPy arrays.
     """
 
     entry = "story.js"
@@ -87,8 +69,8 @@ def story(
     """One prediction in five steps: the point, the likelihood, the interval, the set, the decision.
 
     The reader shifts a class's logit and sees the labelled data become less likely, cuts the
-    likelihood at alpha, watches the intervals grow into a set, and decides. The page is some
-    150 KB, loads nothing, and fits into a frame of another page.
+    likelihood at alpha, watches the intervals grow into a set, and decides. The page is some 150
+    KB, loads nothing, and fits into a frame of another page.
 
     Parameters
     ----------
@@ -96,16 +78,13 @@ def story(
         Of three classes, with the settings of the paper, which are the default ones: class shifts,
         ``likelihood="mean"``, ``box="joint"``. Its alpha is where the cut starts.
     logits : (n, 3) array
-        At most 500 inputs, of which one is told about first; the reader may choose another.
+        At most 500 inputs.
     labels : (n,) array, optional
         True classes, which the last step tells.
     texts, images, names
         As for `explore`; a name stands below its text, which a translation can do, too.
     row : int, optional
-        The input told about first. By default the surest error of the model that the set catches:
-        two labels are plausible, the true one is among them, and no class is below 10 %, so that
-        the triangle shows it. Without such an error, or without labels, the surest prediction with
-        two plausible labels; without one, that with the widest intervals.
+        The input told about first; by default that of `telling_row`.
     noun : str, optional
         What an input is called; by default "text", "image" or "input".
     title : str
@@ -126,37 +105,23 @@ def story(
       .save("story.html") writes it as a file, .serve() opens it in a browser
     """
     _require_paper(model)
-    beside = {"labels": labels, "texts": texts, "images": images}
-    z = inputs_of(model, logits, **beside, names=names)
-    n = len(z)
-    if n > MOST_INPUTS:
-        raise ValueError(f"logits must have at most {MOST_INPUTS} rows: got {n:,}. Choose some.")
-    y = None
-    if labels is not None:
-        y = check_labels(labels, rows=n, classes=CLASSES, names=model.classes)
+    rows = read_inputs(model, logits, labels, texts=texts, images=images, names=names)
+    n = len(rows)
+    if n > 500:
+        raise ValueError(f"logits must have at most 500 rows: got {n:,}. Choose some.")
     media = open_media(names, texts, images, total=n)
-    credal = model.predict(z)
-    first = telling_row(credal, y) if row is None else check_count(row, "row", least=0)
+    credal = predict_rows(model, rows, model.alpha)
+    first = telling_row(credal, rows.labels) if row is None else check_count(row, "row", least=0)
     if first >= n:
         raise ValueError(f"row must be below the number of inputs, {n}: got {first}.")
     levels = story_levels(model.alpha)
     curves = likelihood_curves(model, levels)
     side = Side("Model", lambda _level, rows: credal[rows], credal[:1], (), curves)
     payload = collect(
-        [side],
-        [model.alpha],
-        0,
-        n,
-        labels=y,
-        truth=None,
-        media=media,
-        groups=[],
-        rows=np.arange(n),
-        slots=None,
-        title=title,
-        seed=0,
+        [side], [model.alpha], 0, n, title=title, media=media, labels=rows.labels, rows=np.arange(n)
     )
     shifts = _shifts_in_view(model, levels[-1])
+    usual = "text" if texts is not None else "image" if images is not None else "input"
     about = {
         "input": first,
         "alphas": levels,
@@ -164,8 +129,7 @@ def story(
         "shifts": [float(shifts[0]), float(shifts[-1]), NODES],
         "examples": int(model.examples),
         "best": model.reference == "best",
-        "noun": noun
-        or ("text" if texts is not None else "image" if images is not None else "input"),
+        "noun": noun or usual,
         "link": None if link is None else [link[0], _address(link[1])],
     }
     gains = model.gains("class", shifts).astype(np.float32)
@@ -173,7 +137,12 @@ def story(
 
 
 def telling_row(credal: CredalSet, labels: Any = None) -> int:
-    """The input that shows best what a set is good for, by the rule that `story` states.
+    """The number of the input that shows best what a set is good for.
+
+    The surest error of the model that the set catches: two labels are plausible, the true one is
+    among them, and no class is below 10 %, so that the triangle shows it. Without such an error, or
+    without labels, the surest prediction with two plausible labels; without one, that with the
+    widest intervals.
 
     Parameters
     ----------
@@ -181,11 +150,6 @@ def telling_row(credal: CredalSet, labels: Any = None) -> int:
         n inputs, none of them empty, with point predictions.
     labels : (n,) array of int, optional
         True classes.
-
-    Returns
-    -------
-    int
-        Number of a row.
     """
     p = np.asarray(credal.point)
     kept = np.asarray(credal.decide("e_admissible"), dtype=bool)
@@ -193,7 +157,7 @@ def telling_row(credal: CredalSet, labels: Any = None) -> int:
     caught = np.zeros_like(two)
     if labels is not None:
         caught = (p.argmax(axis=1) != labels) & kept[np.arange(len(p)), labels]
-    seen = p.min(axis=1) >= VISIBLE
+    seen = p.min(axis=1) >= 0.1
     for candidates in (two & caught & seen, two & seen, two):
         if candidates.any():
             return int(np.argmax(np.where(candidates, p.max(axis=1), -1.0)))
@@ -201,8 +165,8 @@ def telling_row(credal: CredalSet, labels: Any = None) -> int:
 
 
 def story_levels(alpha: float) -> list[float]:
-    """Falling levels from 1 to DEPTH times alpha's budget, in round steps, alpha among them."""
-    least = alpha**DEPTH
+    """Falling levels from 1 to 2.5 times alpha's budget, in round steps, alpha among them."""
+    least = alpha**2.5
     # The largest step that makes at least 40 positions.
     steps = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
     step = next((s for s in steps if (1 - least) / s >= 40), steps[-1])
@@ -212,37 +176,34 @@ def story_levels(alpha: float) -> list[float]:
 
 
 def _shifts_in_view(model: Decalibrator, least: float) -> Array:
-    """Evenly spaced, as far as the lowest level allows; the ends are whole hundredths."""
+    """Evenly spaced between whole hundredths, as far as the lowest level allows, or 8 nats."""
     ends = model.shifts(least)
-    low = math.floor(100 * max(ends.lower.min(), -FARTHEST)) / 100
-    high = math.ceil(100 * min(ends.upper.max(), FARTHEST)) / 100
+    low = math.floor(100 * max(ends.lower.min(), -8.0)) / 100
+    high = math.ceil(100 * min(ends.upper.max(), 8.0)) / 100
     return np.linspace(low, high, NODES)
 
 
 def _require_paper(model: Decalibrator) -> None:
     if not isinstance(model, Decalibrator):
         raise TypeError(f"model must be a Decalibrator: got {type(model).__name__}.")
-    found = len(model.class_weights)
-    if found != CLASSES:
-        raise ValueError(
-            f"model must have three classes, the corners of a triangle: got {found}. Keep the "
-            "columns of three classes, and the rows labelled with them, and fit on these."
+    weights = list(model.class_weights)
+    if len(weights) != 3:
+        rule = "have three classes, the corners of a triangle"
+        keep = (
+            "Keep the columns of three classes, and the rows labelled with them, and fit on these."
         )
-    settings = tuple(d.name for d in model.directions), model.likelihood, model.box
-    if settings != (("class",), "mean", "joint"):
-        raise ValueError(
-            "model must have directions=('class',), likelihood='mean' and box='joint', which the "
-            f"story explains: got {settings[0]}, {settings[1]!r} and {settings[2]!r}."
-        )
-    if not all(weight > 0 for weight in model.class_weights):
-        raise ValueError(
-            "model must have seen every class among its labels, so that shifts have two ends: got "
-            f"labels per class {list(model.class_weights)}."
-        )
+        raise InputError("model", rule, f"{len(weights)}", keep)
+    directions = tuple(d.name for d in model.directions)
+    if (directions, model.likelihood, model.box) != (("class",), "mean", "joint"):
+        paper = "directions=('class',), likelihood='mean' and box='joint'"
+        fact = f"{directions}, {model.likelihood!r} and {model.box!r}"
+        raise InputError("model", f"have {paper}, which the story explains", fact)
+    if not all(weight > 0 for weight in weights):
+        rule = "have seen every class among its labels, so that shifts have two ends"
+        raise InputError("model", rule, f"labels per class {weights}")
     if not 0 < model.alpha < 1:
-        raise ValueError(
-            f"model's alpha must lie between 0 and 1, so that there is a cut: got {model.alpha:g}."
-        )
+        rule = "lie between 0 and 1, so that there is a cut"
+        raise InputError("model's alpha", rule, f"{model.alpha:g}")
 
 
 def _address(address: str) -> str:

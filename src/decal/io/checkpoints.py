@@ -1,11 +1,9 @@
 """Fitting file by file, with checkpoints that survive an interruption.
 
-A fit keeps two models: the evidence of all finished files, and that of the file it is in.
-Rows are added in chunks whose bounds depend on the file alone, and files are merged in their order.
-So a fit that was stopped and continued adds the same numbers in the same order as one that was not,
-and the results are equal bit for bit, given the same libraries on the same kind of machine; the
-checkpoint records these. A file that turns out bad in the middle leaves none of its evidence
-behind.
+A fit keeps two models: the evidence of all finished files, and that of the file it is in. Rows are
+added in chunks whose bounds depend on the file alone, and files in their order. So a fit that was
+stopped and continued gives what one gives that was not, bit for bit, given the same libraries on
+the same kind of machine. A file that turns out bad in the middle leaves no evidence behind.
 """
 
 from __future__ import annotations
@@ -34,8 +32,7 @@ EVERY = 30.0
 """Seconds between checkpoints."""
 
 LARGEST_SHARE = 0.05
-"""The share of the time of a fit that writing checkpoints may take. Large evidence is therefore
-written more rarely."""
+"""The share of the time of a fit that writing checkpoints may take."""
 
 CHUNK_ELEMENTS = 1 << 23
 """Logits per chunk of a fit: 32 MB of float32. Smaller chunks would be merged too often."""
@@ -49,10 +46,7 @@ class Stopped(Exception):  # noqa: N818  (asked for, so no error)
 
 
 class Monitor:
-    """Receives the progress of a run over files, and may stop the run.
-
-    This class ignores the progress and never stops a run; subclasses do more.
-    """
+    """Receives the progress of a run over files, and may stop it; this one does neither."""
 
     def start(self, rows: int | None, done: int) -> None:
         """Called once before the work: how many rows there are, if known, and are done already."""
@@ -69,26 +63,15 @@ class Monitor:
 class FitProgress:
     """How far a fit has come.
 
-    Attributes
-    ----------
-    settings : dict
-        What the evidence depends on besides the files.
-    layout : Layout or None
-        What all files have in common; None before the first.
-    done, evidence : list of dict, and model or None
-        The fingerprints of the finished files, in order, each with its number of "rows"; and what
-        they say.
-    current, partial : dict or None, and model or None
-        The fingerprint of the file that is being read, with the number of its "rows" read so far;
-        and what these rows say.
+    Files are kept as fingerprints, each with the number of its "rows" that were read.
     """
 
-    settings: dict[str, Any]
-    layout: Layout | None = None
-    done: list[dict[str, Any]] = field(default_factory=list)
-    evidence: Model | None = None
-    current: dict[str, Any] | None = None
-    partial: Model | None = None
+    settings: dict[str, Any]  # what the evidence depends on besides the files
+    layout: Layout | None = None  # None before the first file
+    done: list[dict[str, Any]] = field(default_factory=list)  # the finished files, in order
+    evidence: Model | None = None  # what they say
+    current: dict[str, Any] | None = None  # the file that is being read
+    partial: Model | None = None  # what its rows say so far
 
     @property
     def rows(self) -> int:
@@ -107,7 +90,7 @@ class FitProgress:
         return f"{finished} and {self.current['rows']:,} rows of {self.current['name']}"
 
     def begin(self, part: Part) -> dict[str, Any]:
-        """The current file: this part, unless some of its rows were read before a stop."""
+        """The file that was left half-read by a stop; else this part."""
         self.current = self.current or part.fingerprint | {"rows": 0}
         return self.current
 
@@ -152,16 +135,14 @@ class FitCheckpoint:
         try:
             state = self._parsed(text, load)
         except Exception as error:  # whatever damage causes
-            raise ValueError(
-                f"checkpoint must be intact: got {self.path} ({error}). Start over with --restart."
-            ) from error
+            fact, remedy = f"{self.path} ({error})", "Start over with --restart."
+            raise InputError("checkpoint", "be intact", fact, remedy) from error
         for name, now in settings.items():
-            if state.settings.get(name) != now:
-                raise ValueError(
-                    f"{name} must be as before the fit was stopped: got {now}, and "
-                    f"{state.settings.get(name)} in {self.path}. "
-                    "Give the same options, or start over with --restart."
-                )
+            before = state.settings.get(name)
+            if before != now:
+                fact = f"{now}, and {before} in {self.path}"
+                remedy = "Give the same options, or start over with --restart."
+                raise InputError(name, "be as before the fit was stopped", fact, remedy)
         return state
 
     def _parsed(self, text: str, load: Callable[[Path], Model]) -> FitProgress:
@@ -261,8 +242,7 @@ def learn(
     folder : Folder
         Its options must ask for labels.
     checkpoint : FitCheckpoint
-        Where to keep unfinished work: from time to time, when stopped, and when a file turns out
-        bad. The caller removes it when the model is safe.
+        Where to keep unfinished work. The caller removes it when the model is safe.
     every : float
         Seconds between checkpoints; 0 writes one after every chunk.
     skip_bad : bool
@@ -273,8 +253,7 @@ def learn(
     Returns
     -------
     dict of str to Words
-        What is wrong with the files left out, by name. A later call with the same checkpoint, after
-        their repair, adds them.
+        What is wrong with the files left out, by name. A later call, after their repair, adds them.
     """
     model.require_mergeable()
     monitor = monitor or Monitor()
@@ -343,12 +322,10 @@ class _Keeper:
         self.last, self.wait = time.monotonic(), every
 
     def write_if_due(self) -> None:
-        """Write a checkpoint if the last one is old enough."""
         if time.monotonic() - self.last >= self.wait:
             self.write()
 
     def write(self) -> None:
-        """Write a checkpoint, and measure how long this takes."""
         begun = time.monotonic()
         self.checkpoint.write(self.state)
         self.last = time.monotonic()
@@ -362,7 +339,7 @@ def _all_evidence(state: FitProgress, folder: Folder, faults: Mapping[str, Words
     if not state.finished_rows:
         raise folder.without_rows()
     if state.evidence is None:
-        raise ValueError("weights must be positive somewhere: got only zeros.")
+        raise InputError("weights", "be positive somewhere", "only zeros")
     return state.evidence
 
 
@@ -373,10 +350,9 @@ def _remaining(folder: Folder, state: FitProgress, checkpoint: FitCheckpoint) ->
         part = now.pop(kept["name"], None)
         if part is None or part.fingerprint != {k: kept[k] for k in part.fingerprint}:
             what = "which is gone" if part is None else "of another size or time of change"
-            raise ValueError(
-                f"files must stay as they were when they were fitted: got {kept['name']}, {what}. "
-                f"Put it back, or forget {checkpoint.path} with --restart."
-            )
+            fact = f"{kept['name']}, {what}"
+            remedy = f"Put it back, or forget {checkpoint.path} with --restart."
+            raise InputError("files", "stay as they were when they were fitted", fact, remedy)
     if state.current is not None:
         begun = now.get(state.current["name"])
         if begun and state.current == begun.fingerprint | {"rows": state.current["rows"]}:
@@ -390,9 +366,7 @@ def _refusal(
 ) -> InputError:
     """An error about bad parts that says what is kept and what can be done."""
     first, *others = faults
-    message = ""
-    if others:
-        message += f" So {len(others):,} more: {listing(others)}."
+    message = f" So {len(others):,} more: {listing(others)}." if others else ""
     if len(folder.parts) > 1:
         if state.done:
             message += f" {checkpoint.path} keeps {state}."

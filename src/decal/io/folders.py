@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from decal._base.errors import InputError, Words, listing
-from decal.io.formats import READABLE, either
+from decal.io.formats import IGNORE_ADVICE, READABLE, either
 from decal.io.row_files import LogitSource, lists_of_nothing, open_source
 from decal.rows import Rows
 
@@ -29,23 +29,14 @@ CHECKPOINT_ENDING = ".checkpoint"
 COMPANIONS = ("labels", "weights", "truth")
 """What may come in files of its own, if the logits are one file."""
 
-FAULTS_OF_A_FILE = (
-    None,
-    errno.ENOENT,
-    errno.EACCES,
-    errno.EPERM,
-    errno.EISDIR,
-    errno.EINVAL,
-    errno.EIO,
-)
+FAULTS_OF_A_FILE = {None} | {
+    getattr(errno, name) for name in ("ENOENT", "EACCES", "EPERM", "EISDIR", "EINVAL", "EIO")
+}
 """Errors of the system that concern one file alone. (pyarrow's own have no number.)"""
 
 
 class UnreadableError(InputError):
-    """One file of a folder cannot be read, or holds what cannot be; the message names it.
-
-    No other error may let a file be left out.
-    """
+    """One file of a folder cannot be read, or holds what cannot be: it alone may be left out."""
 
 
 @dataclass(frozen=True)
@@ -81,14 +72,13 @@ class Part:
         """UnreadableError if the file is no longer what it was when it was listed."""
         with self.reading():
             if Part.of(self.path, self.name) != self:
-                raise ValueError(f"{self.path} must stay as it is while it is read: got a change.")
+                raise InputError(str(self.path), "stay as it is while it is read", "a change")
 
     @contextmanager
     def reading(self, *others: Path) -> Iterator[None]:
-        """Turn errors that this file causes while it is read into one that names it.
+        """Turn errors about this file, or about others read with it, into one that names it.
 
-        `others` are read with it: an error that names one of them is about that one. Errors that
-        the machine causes, such as too many open files, are no fault of the file.
+        Errors that the machine causes, such as too many open files, are no fault of the file.
         """
         try:
             yield
@@ -101,10 +91,7 @@ class Part:
             raise UnreadableError(words) from error
 
     def chunks(self, source: LogitSource, *arguments: int) -> Iterator[Rows]:
-        """`source.chunks`, a source that reads this file; UnreadableError if that fails.
-
-        Only reading is guarded, not what the caller does with a chunk.
-        """
+        """`source.chunks` of this file; UnreadableError if reading fails."""
         found = source.chunks(*arguments)
         files = [file.path for file in source.files]
         while True:
@@ -158,26 +145,22 @@ class Folder:
             expected = set(layout.classes)
             extra = [name for name in source.classes if name not in expected]
             if extra:
-                raise ValueError(
-                    f"{source.logits.name} must have the same {layout.width} classes in every "
-                    f"file: got {listing(extra)} besides in {part.path}. "
-                    "Leave out columns that are not classes with --ignore."
-                )
+                rule = f"have the same {layout.width} classes in every file"
+                fact = f"{listing(extra)} besides in {part.path}"
+                raise InputError(source.logits.name, rule, fact, IGNORE_ADVICE)
         elif source.logits.width != layout.width:
-            everywhere = ", in every file" if len(self.parts) > 1 else ""
-            raise ValueError(
-                f"{source.logits.name} must have {layout.width} columns, one per class"
-                f"{everywhere}: got {source.logits.width} in {part.path}."
-            )
+            rule = f"have {layout.width} columns, one per class"
+            rule += ", in every file" if len(self.parts) > 1 else ""
+            raise InputError(source.logits.name, rule, f"{source.logits.width} in {part.path}")
         if source.classes == layout.classes or layout.classes is None:
             return replace(source, classes=layout.classes)
         with source:  # its columns stand in another order: open it again in the right one
             return open_source(part.path, **options | {"classes": layout.classes})
 
-    def without_rows(self) -> ValueError:
+    def without_rows(self) -> InputError:
         """The error about parts that are all empty."""
         files = f"{len(self.parts):,} empty file{'s' * (len(self.parts) != 1)}"
-        return ValueError(f"{self.path} must hold at least one row: got {files}.")
+        return InputError(str(self.path), "hold at least one row", files)
 
     def all_bad(self, what: str, faults: Mapping[str, Words]) -> InputError:
         """The error about parts none of which can be read, or fitted."""
@@ -209,24 +192,13 @@ class Folder:
 
 @dataclass(frozen=True)
 class Survey:
-    """What the parts of a folder say about themselves before their numbers are read.
-
-    Attributes
-    ----------
-    layout : Layout or None
-        That of the first intact part; None if there is none.
-    rows, faults : mapping
-        The number of rows of every intact part, by name, None where only reading tells it; and what
-        is wrong with the others.
-    still_open : dict of str to LogitSource
-        The first intact part, if it was not asked for yet: a single file is opened only once.
-    """
+    """What the parts of a folder say about themselves before their numbers are read."""
 
     folder: Folder
-    layout: Layout | None
-    rows: Mapping[str, int | None]
-    faults: Mapping[str, Words]
-    still_open: dict[str, LogitSource]
+    layout: Layout | None  # that of the first intact part
+    rows: Mapping[str, int | None]  # of every intact part; None where only reading tells
+    faults: Mapping[str, Words]  # what is wrong with the others
+    still_open: dict[str, LogitSource]  # the first one, so that a single file is opened once
 
     @property
     def total(self) -> int | None:
@@ -244,24 +216,22 @@ class Survey:
 def open_folder(path: Path, **options: Any) -> Folder:
     """The files of a folder, or one file, with the options of `decal.io.row_files.open_source`.
 
-    ValueError if there are none, if they are of several formats, or if labels, weights or truth of
-    a folder come in files of their own.
+    A folder holds files of one format, with labels, weights and truth in the files themselves.
     """
     given = {name: value for name, value in options.items() if value is not None}
     if not path.is_dir():
         return Folder(path, (Part.of(path),), given)
     for name in COMPANIONS:
         if name in given:
-            raise ValueError(
-                f"{name} must be a column of the files themselves for a folder: got the file "
-                f"{given[name]}. Name the column with --{name}-key."
-            )
+            rule = "be a column of the files themselves for a folder"
+            remedy = f"Name the column with --{name}-key."
+            raise InputError(name, rule, f"the file {given[name]}", remedy)
     parts = [Part.of(file, name) for name, file in sorted(_data_files(path))]
     if not parts:
-        raise ValueError(f"{path} must hold files that end in {either(READABLE)}: got none.")
+        raise InputError(str(path), f"hold files that end in {either(READABLE)}", "none")
     kinds = sorted({part.path.suffix.lower() for part in parts})
     if len(kinds) > 1:
-        raise ValueError(f"{path} must hold files of one format: got {' and '.join(kinds)}.")
+        raise InputError(str(path), "hold files of one format", " and ".join(kinds))
     return Folder(path, tuple(parts), given)
 
 

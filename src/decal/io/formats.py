@@ -24,15 +24,14 @@ from decal._base.errors import InputError, TablePlace, is_whole_number, listing,
 from decal._base.numerics import row_blocks
 from decal.io import gate
 
-FORMATS = (".npz", ".npy", ".csv", ".parquet")
+TABLES = (".csv", ".parquet")
+FORMATS = (".npz", ".npy", *TABLES)
 """The formats that decal writes."""
 
-TABLES = (".csv", ".parquet")
 ARROW = (".feather", ".arrow")
 """Arrow's own files: .feather is the file format, .arrow that or the stream format."""
 
 READABLE = (*FORMATS, *ARROW)
-READABLE_TABLES = (*TABLES, *ARROW)
 
 CHUNK_ELEMENTS = 1 << 21
 """Numbers per chunk: 16 MB of float64."""
@@ -54,31 +53,19 @@ Block = NDArray[Any]
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file that was opened, and what it holds. None of its numbers is read yet.
-
-    Attributes
-    ----------
-    format : str
-        The ending that tells the format, such as ".npz".
-    names : tuple of str
-        The keys of an .npz, or the columns of a table; empty for an .npy.
-    types, rows : mapping of str to Arrow type, and int or None
-        Of the columns of a .parquet or Arrow file, where they are known in advance.
-    archive : Archive or None
-        The archive of an .npz, which stays open so that its members can be read.
-    """
+    """A file that was opened, and what it holds. None of its numbers is read yet."""
 
     path: Path
-    format: str
-    names: tuple[str, ...] = ()
-    types: Mapping[str, Any] = field(default_factory=dict)
-    rows: int | None = None
-    archive: gate.Archive | None = None
+    format: str  # the ending that tells it, such as ".npz"
+    names: tuple[str, ...] = ()  # keys of an .npz, or columns of a table
+    types: Mapping[str, Any] = field(default_factory=dict)  # of Parquet and Arrow, by column
+    rows: int | None = None  # where they are known in advance
+    archive: gate.Archive | None = None  # of an .npz, open so that its members can be read
 
     @property
     def is_table(self) -> bool:
         """Whether it has columns, not arrays."""
-        return self.format in READABLE_TABLES
+        return self.format in (*TABLES, *ARROW)
 
     def close(self) -> None:
         """Close the archive, if there is one. Streams of its members can be read no more."""
@@ -106,26 +93,14 @@ class FilePlace(TablePlace):
 
 @dataclass(frozen=True)
 class Stream:
-    """One array of a file, read a block of rows at a time.
+    """One array of a file, read a block of rows at a time."""
 
-    Attributes
-    ----------
-    name : str
-        What messages call it.
-    rows, width : int or None, and int
-        None where only reading to the end tells the rows; a vector has the width 1.
-    columns : tuple of str or None
-        The names of a matrix's columns, where the file has names.
-    blocks : callable
-        Takes the number of a row, and returns an iterator of the blocks of rows from there on.
-    """
-
-    name: str
+    name: str  # what messages call it
     path: Path
-    rows: int | None
-    width: int
-    columns: tuple[str, ...] | None
-    blocks: Callable[[int], Iterator[Block]]
+    rows: int | None  # None where only reading to the end tells
+    width: int  # 1 for a vector
+    columns: tuple[str, ...] | None  # the names of a matrix's columns, where the file has names
+    blocks: Callable[[int], Iterator[Block]]  # of the rows from this one on
 
     def read(self, start: int = 0) -> Iterator[Block]:
         """Consecutive blocks of rows, from row `start` on."""
@@ -175,10 +150,18 @@ def _csv_header(path: Path) -> tuple[str, ...]:
     if len(names) == 1:
         _require_commas(path, first, second)
     # Class names may be whole numbers, but fractions are the first row of data.
-    if all(map(_is_number, names)) and not (names and all(map(is_whole_number, names))):
+    if not names or (all(map(_is_number, names)) and not all(map(is_whole_number, names))):
         got = listing(names) if names else "nothing"
-        raise ValueError(f"{path} must start with a line of column names: got {got}. Add it.")
+        raise InputError(str(path), "start with a line of column names", got, "Add it.")
     return names
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _require_commas(path: Path, first: str, second: str) -> None:
@@ -187,11 +170,9 @@ def _require_commas(path: Path, first: str, second: str) -> None:
         if separator in first and second.count(separator) == first.count(separator):
             old, new = (",", ".") if DECIMAL_COMMA.search(second) else ("", "")
             mark = "\\t" if separator == "\t" else separator
-            raise ValueError(
-                f"{path} must have commas between its columns: got {called}. Convert it first, "
-                f"for instance: tr '{old}{mark}' '{new},' < {shlex.quote(str(path))} "
-                "> with_commas.csv"
-            )
+            tr = f"tr '{old}{mark}' '{new},' < {shlex.quote(str(path))} > with_commas.csv"
+            remedy = f"Convert it first, for instance: {tr}"
+            raise InputError(str(path), "have commas between its columns", called, remedy)
 
 
 def _parquet_schema(path: Path) -> tuple[Any, int]:
@@ -212,7 +193,7 @@ def file_format(path: Path) -> str:
     """The format that a name's ending tells."""
     suffix = path.suffix.lower()
     if suffix not in READABLE:
-        raise ValueError(f"a file must end in {either(READABLE)}: got {path}.")
+        raise InputError("a file", f"end in {either(READABLE)}", str(path))
     return suffix
 
 
@@ -227,17 +208,10 @@ def is_list(kind: Any) -> bool:
     return bool(types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind))
 
 
-def _is_numeric(kind: Any) -> bool:
+def is_numeric(kind: Any) -> bool:
+    """Whether a column of this Arrow type holds numbers."""
     types = arrow().types
     return bool(types.is_floating(kind) or types.is_integer(kind))
-
-
-def _is_number(name: str) -> bool:
-    try:
-        float(name)
-    except ValueError:
-        return False
-    return True
 
 
 # Arrays
@@ -254,9 +228,9 @@ def open_array(name: str, file: DataFile, key: str | None, *, dimensions: int) -
     what = f"{path}, key {key}" if key else str(path)
     if len(shape) != dimensions:
         kind = "a matrix with a column per class" if dimensions == 2 else "a vector"
-        raise ValueError(f"{name} must be {kind}: got shape {shape} in {what}.")
+        raise InputError(name, f"be {kind}", f"shape {shape} in {what}")
     if dtype.kind not in ("iufbU" if name == "labels" else "iufb"):
-        raise ValueError(f"{name} must be numbers: got dtype {dtype} in {what}.")
+        raise InputError(name, "be numbers", f"dtype {dtype} in {what}")
     width = math.prod(shape[1:])
     row_bytes = width * dtype.itemsize
     if file.archive is not None and key:
@@ -334,7 +308,7 @@ def open_table(
     """Columns of a table, as numbers or as text, side by side."""
     if file.types and not text and file.rows != 0:  # an empty column may have no type
         for column in columns:
-            if not _is_numeric(file.types[column]):
+            if not is_numeric(file.types[column]):
                 fact = f"type {file.types[column]} in {file.path}, column {column}"
                 raise InputError(name, "be numbers", fact, IGNORE_ADVICE)
 
@@ -348,7 +322,7 @@ def open_table(
 def open_lists(name: str, file: DataFile, column: str) -> Stream:
     """A column of a .parquet or Arrow file that holds, in every row, a list of numbers."""
     path, kind = file.path, file.types[column]
-    if not is_list(kind) or not _is_numeric(kind.value_type):
+    if not is_list(kind) or not is_numeric(kind.value_type):
         fact = f"type {kind} in {path}, column {column}"
         raise InputError(name, "be lists of numbers", fact)
     width, rows = getattr(kind, "list_size", None), file.rows
@@ -365,10 +339,8 @@ def open_lists(name: str, file: DataFile, column: str) -> Stream:
             lengths = _lengths(batch.column(column))
             if (lengths != width).any():
                 wrong = int(np.argmax(lengths != width))
-                raise ValueError(
-                    f"{name} must have {width} numbers in every row: got {lengths[wrong]} "
-                    f"{stream.place(row).row(wrong)}."
-                )
+                fact = f"{lengths[wrong]} {stream.place(row).row(wrong)}"
+                raise InputError(name, f"have {width} numbers in every row", fact)
             yield _to_numpy(batch.column(column).flatten()).reshape(-1, width)
             row += len(batch)
 
@@ -387,7 +359,7 @@ def _to_numpy(values: Any) -> NDArray[Any]:
     found: NDArray[Any]
     types = arrow().types
     text = types.is_string(values.type) or types.is_large_string(values.type)
-    if values.null_count or not (text or _is_numeric(values.type)):
+    if values.null_count or not (text or is_numeric(values.type)):
         found = values.to_numpy(zero_copy_only=False)
     elif text:
         words = values.dictionary_encode()
@@ -492,9 +464,8 @@ def _csv_batches(name: str, file: DataFile, columns: Sequence[str], text: bool) 
             more = re.search(r"Expected (\d+) columns, got (\d+): (.*)", str(error), re.DOTALL)
             hint = ""
             if more and int(more[2]) > int(more[1]) and "." not in more[3]:
-                hint = f" If a comma stands for the decimal point: {DECIMAL_ADVICE}"
-            message = f"{name} must be in intact rows: got {path} ({error}).{hint}"
-            raise ValueError(message) from error
+                hint = f"If a comma stands for the decimal point: {DECIMAL_ADVICE}"
+            raise InputError(name, "be in intact rows", f"{path} ({error})", hint) from error
         column, line, value = file.names[int(cell[1])], cell[2], cell[3]
         advice = DECIMAL_ADVICE if DECIMAL_COMMA.fullmatch(value) else IGNORE_ADVICE
         fact = f"{value!r} in {path}, line {line}, column {column}"

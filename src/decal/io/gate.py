@@ -1,8 +1,7 @@
 """The gate for files of strangers: no size is believed, and damage becomes one kind of error.
 
-Sizes in the header of an array, or in the directory of an archive, are claims. They are compared
-with each other and with the bytes that are there before anything is unpacked or memory is asked
-for. Whatever a damaged file makes a library raise becomes one error that names the file.
+Sizes that the header of an array or the directory of an archive claims are compared with each other
+and with the bytes that are there, before anything is unpacked or memory is asked for.
 """
 
 from __future__ import annotations
@@ -23,18 +22,12 @@ from numpy.typing import NDArray
 
 from decal._base.errors import InputError
 
-LARGEST_HEADER = 10_000
-"""Bytes of the header of an .npy file, which tells shape and dtype; NumPy's own limit, too."""
-
 SMALL = 1 << 26
 """Bytes that any file may unpack to: 64 MB."""
 
 LARGEST_RATIO = 256
 """Beyond SMALL, bytes held in memory per byte of the file. The keys of a model's bins are a tenth
 of it and are all different: models are packed by less than 60, and logits by far less."""
-
-PIECE = 1 << 20
-"""Bytes unpacked at once."""
 
 PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """What NumPy writes. Others can unpack to a million times their size."""
@@ -45,18 +38,11 @@ OF_THE_CONTENT = (None, errno.EINVAL, errno.EOVERFLOW, errno.EFBIG, errno.ENOMEM
 
 @contextmanager
 def intact(path: object, complaint: Callable[[str], Exception]) -> Iterator[None]:
-    """Turn the many errors that a damaged file causes into one.
+    """Turn the many errors that a damaged file causes into one, made by `complaint` of a reason.
 
     Errors of the system, such as a missing file, and of missing packages stay what they are; the
-    former name the file.
-
-    Parameters
-    ----------
-    path : path or str
-        The file.
-    complaint : callable
-        From the reason to the error. Errors of its type pass, since they are about the file, too,
-        unless it is a plain ValueError or InputError.
+    former name the file. Errors of the type of the complaint pass, since they are about the file,
+    too, unless it is a plain ValueError or InputError.
     """
     try:
         yield
@@ -78,30 +64,22 @@ def intact(path: object, complaint: Callable[[str], Exception]) -> Iterator[None
 
 @dataclass(frozen=True)
 class ArrayHeader:
-    """What the header of an array says; its size is that of the bytes that follow.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    fortran : bool
-        Whether columns follow each other, not rows.
-    dtype : dtype
-    """
+    """What the header of an array says."""
 
     shape: tuple[int, ...]
-    fortran: bool
+    fortran: bool  # whether columns follow each other, not rows
     dtype: np.dtype[Any]
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Bytes that follow it."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 def read_header(file: IO[bytes], size: int) -> ArrayHeader:
-    """The header of an .npy file or member of `size` bytes; ValueError if it does not describe it.
+    """The header of an .npy file or member of `size` bytes, left at the first byte of numbers.
 
-    The file is left at the first byte of the numbers.
+    ValueError if it does not describe them.
     """
     start = file.read(8)
     version = np.lib.format.read_magic(io.BytesIO(start))
@@ -109,7 +87,7 @@ def read_header(file: IO[bytes], size: int) -> ArrayHeader:
         raise ValueError(f"its version is {version}")
     told = file.read(2 if version == (1, 0) else 4)
     length = int.from_bytes(told, "little")
-    if length > LARGEST_HEADER:
+    if length > 10_000:  # NumPy's own limit, too
         raise ValueError(f"its header has {length:,} bytes")
     text = file.read(length)
     rest = io.BytesIO(told + text)
@@ -141,7 +119,7 @@ def read_exactly(file: IO[bytes], count: int) -> bytearray:
     data = bytearray(count)
     at = 0
     while at < count:
-        piece = file.read(min(PIECE, count - at))
+        piece = file.read(min(1 << 20, count - at))
         if not piece:
             raise ValueError(f"it ends after {at:,} of {count:,} bytes")
         data[at : at + len(piece)] = piece
@@ -150,22 +128,13 @@ def read_exactly(file: IO[bytes], count: int) -> bytearray:
 
 
 def require_modest(held: int, packed: int) -> None:
-    """ValueError if so many bytes are too much to hold for the bytes that they are packed into.
-
-    A few bytes can unpack to a thousand times as many, which would fill the memory.
-    """
+    """ValueError if bytes are packed so tightly that to hold them may fill the memory."""
     if held > SMALL + LARGEST_RATIO * packed:
         raise ValueError(f"it says that {packed:,} bytes unpack to {held:,}")
 
 
 class Archive:
-    """The arrays in an .npz file, none of which is unpacked before it is asked for.
-
-    Parameters
-    ----------
-    file : path or file
-        The archive; a path is opened, and closed by `close`.
-    """
+    """The arrays in an .npz file, none of which is unpacked before it is asked for."""
 
     def __init__(self, file: Path | IO[bytes]) -> None:
         self._zip = zipfile.ZipFile(file)

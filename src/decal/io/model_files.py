@@ -44,7 +44,7 @@ PathOrFile = str | Path | BinaryIO
 """Where a model is: a path, or a file open for bytes."""
 
 Known = Callable[[str, dict[str, Any]], bool]
-"""From the name of an array, and the settings of a model, to whether such a model has it."""
+"""Whether a model has an array of this name, given its settings."""
 
 
 def write(
@@ -69,9 +69,8 @@ def write(
 def checksum(header: dict[str, Any], arrays: Arrays) -> str:
     """SHA-256 of the header, and of the names, dtypes, shapes and numbers of the arrays.
 
-    An archive has a CRC-32 of every member, which tells damaged bytes. This tells whether all
-    members are those that were written together: whoever unpacks and packs them anew gets a new
-    CRC-32. It is no signature.
+    It tells whether all members are those that were written together, which their CRC-32 does not.
+    It is no signature.
     """
     found = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name, array in sorted(arrays.items()):
@@ -81,17 +80,10 @@ def checksum(header: dict[str, Any], arrays: Arrays) -> str:
 
 
 def read(file: PathOrFile, known: Known, *, kind: str) -> tuple[dict[str, Any], Arrays]:
-    """Settings, with the "version" of the format, and arrays; ValueError if it is no model file.
+    """Settings, with the "version" of the format, and arrays, of a file of this kind, of KINDS.
 
-    Parameters
-    ----------
-    file : path or file
-        The model file.
-    known : callable
-        Whether a file with these settings may hold an array of this name. What is not known is
-        refused before it is unpacked.
-    kind : str
-        What the file must hold, of KINDS.
+    InputError if it is no such file. Arrays that are not `known` are refused before they are
+    unpacked.
     """
     path = _name(file)
     with ExitStack() as stack:

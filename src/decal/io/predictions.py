@@ -44,9 +44,9 @@ def predict_files(
 ) -> dict[str, Any]:
     """Predict all files of a folder into a folder of .parquet files, one for each.
 
-    Every line of them is a row of the input, in its order: row, counted from 0, the columns that
-    name it, and lists of K numbers lower, upper and point. Files that an earlier call has finished
-    are left as they are. Only one process at a time can write into the folder.
+    Every line of them is a row of the input: row, counted from 0, the columns that name it, and
+    lists of K numbers lower, upper and point. Files that an earlier call has finished are left as
+    they are. Only one process at a time can write into the folder.
 
     Parameters
     ----------
@@ -66,8 +66,7 @@ def predict_files(
     Returns
     -------
     dict
-        What is also written to ``_SUCCESS.json`` when all is done: the settings, the "parts" and
-        their "rows", and those "skipped" with the reason.
+        What ``_SUCCESS.json`` says: the settings, "parts", "rows", and why some are "skipped".
     """
     run = _Run(folder, out, _origin(origin, layout, folder))
     run.require_no_strangers()
@@ -115,8 +114,9 @@ def _predict_part(
     monitor: Monitor,
 ) -> int:
     """Write the predictions for one file; returns the number of its rows."""
-    rows = 0
-    with list_writer(run.new_target(part), {"decal": json.dumps(run.note(part))}) as append:
+    rows, target = 0, run.target(part)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with list_writer(target, {"decal": json.dumps(run.note(part))}) as append:
         for chunk in part.chunks(source):
             if monitor.stopping():
                 raise Stopped(str(run))
@@ -140,17 +140,13 @@ def _origin(origin: Mapping[str, Any], layout: Layout, folder: Folder) -> dict[s
 
 @dataclass(frozen=True)
 class _Run:
-    """The files that a run reads and writes.
-
-    `origin` is what all its predictions have in common; `rows` are those of every finished part,
-    and `faults` what is wrong with the parts left out, by name.
-    """
+    """The files that a run reads and writes."""
 
     folder: Folder
     out: Path
-    origin: Mapping[str, Any]
-    rows: dict[str, int] = field(default_factory=dict)
-    faults: dict[str, Words] = field(default_factory=dict)
+    origin: Mapping[str, Any]  # what all its predictions have in common
+    rows: dict[str, int] = field(default_factory=dict)  # of every finished part, by name
+    faults: dict[str, Words] = field(default_factory=dict)  # of the parts left out
 
     def __str__(self) -> str:
         return f"{self.out} holds {len(self.rows):,} of {len(self.folder.parts):,} files"
@@ -167,17 +163,16 @@ class _Run:
         """Whoever reads the folder reads all its files: none may be of another origin."""
         out = self.out
         if out.exists() and not out.is_dir():
-            raise ValueError(f"output must be a folder, as the input is one: got the file {out}.")
+            raise InputError("output", "be a folder, as the input is one", f"the file {out}")
         if not out.parent.is_dir():
-            raise ValueError(f"output must be in a folder that exists: got {out}. Create it first.")
+            raise InputError("output", "be in a folder that exists", f"{out}", "Create it first.")
         targets = {self.target(part) for part in self.folder.parts}
         for file in sorted(out.rglob("*.parquet")):
             hidden = any(name.startswith((".", "_")) for name in file.relative_to(out).parts)
             if file not in targets and not hidden:
-                raise ValueError(
-                    f"output must hold no other predictions: got {file}, which is none of these "
-                    "inputs'. Move it away, or choose another folder."
-                )
+                fact = f"{file}, which is none of these inputs'"
+                remedy = "Move it away, or choose another folder."
+                raise InputError("output", "hold no other predictions", fact, remedy)
 
     def find_finished(self, *, overwrite: bool) -> None:
         """Note the parts that an earlier run has predicted."""
@@ -187,16 +182,9 @@ class _Run:
             if found is not None and found[0] == self.note(part):
                 self.rows[part.name] = found[1]
             elif target.exists() and not overwrite:
-                raise ValueError(
-                    f"output must be of the same model, level and input: got {target}, "
-                    "which is not. Choose another folder, or overwrite it with --force."
-                )
-
-    def new_target(self, part: Part) -> Path:
-        """As `target`, after making its folder."""
-        target = self.target(part)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        return target
+                rule, fact = "be of the same model, level and input", f"{target}, which is not"
+                remedy = "Choose another folder, or overwrite it with --force."
+                raise InputError("output", rule, fact, remedy)
 
     def finish(self) -> dict[str, Any]:
         """Write the manifest; ValueError if no part could be predicted."""

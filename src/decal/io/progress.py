@@ -1,8 +1,4 @@
-"""Progress bars on the error stream, drawn by rich if it is installed.
-
-Every bar of decal is made by `progress_bar`: those of the command line, of networks that run or
-train, of pretrained models and of downloads. Nothing is imported before a bar is shown.
-"""
+"""Progress bars on the error stream, drawn by rich if it is installed, which is imported then."""
 
 from __future__ import annotations
 
@@ -33,16 +29,9 @@ Item = TypeVar("Item")
 
 
 class ProgressBar:
-    """Counts finished steps. This one draws nothing; its subclasses draw a bar.
+    """Counts finished steps of a total that may be unknown, with a note after the bar.
 
-    Attributes
-    ----------
-    done : int
-        The number of finished steps.
-    total : int or None
-        The number of all steps, None if that is unknown.
-    note : str
-        What stands after the bar.
+    This one draws nothing; its subclasses draw a bar.
     """
 
     def __init__(self, total: int | None, done: int) -> None:
@@ -159,15 +148,15 @@ def progress_bar(
     total : int, optional
         The number of all steps; by default unknown.
     unit : str
-        What is counted, in the plural; or "B" for bytes, which show a speed. Only bytes are still
-        shown, as a plain line, if rich is not installed.
+        What is counted, in the plural; or "B" for bytes, which show a speed, and are shown as a
+        plain line if rich is not installed.
     show : bool
         Whether to draw; `on_terminal()` and what the user asked for decide.
-    done : int, optional
+    done : int
         The number of steps that were finished before.
     console : rich.console.Console, optional
-        Where rich draws. Messages that are printed on the same console stay above the bar.
-    transient : bool, optional
+        Where rich draws. What is printed there stays above the bar.
+    transient : bool
         Whether the bar vanishes at the end.
     """
     bar = ProgressBar(total, done)

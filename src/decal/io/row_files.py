@@ -13,9 +13,9 @@ A label is the name of a class or, where no class is called by a whole number, t
 column counted from 0. Columns are matched to the classes of a model, or of another file, by name
 where both have names, by position otherwise.
 
-All columns of a table that nobody says anything about are taken for classes, but for those that
-look like something else: the index of a data frame, row numbers, identifiers. To take such a column
-for a class moves the endpoints of all others, so it is refused and the user asked to choose.
+All columns of a table that nobody says anything about are taken for classes. Those that look like
+something else, such as row numbers, are refused and the user asked to choose: a column too many
+moves the endpoints of all classes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ import numpy as np
 from decal._base.checks import check_probabilities, check_weights, label_numbers
 from decal._base.data_frames import INDEX, check_index, row_numbers
 from decal._base.errors import InputError, is_whole_number, listing, require_all
-from decal._base.numerics import Logits
 from decal.io.formats import (
     CHUNK_ELEMENTS,
     Block,
@@ -66,9 +65,8 @@ REMEDY = "Add --probabilities if they are, or export the logits that they were m
 class LogitSource:
     """Logits and what belongs to their rows, read chunk by chunk from open files.
 
-    What was not asked for, or is not in the files, is None. Of `probabilities` logarithms are
-    taken. The classes are `guessed` if they are all columns of a table about which the user said
-    nothing. Leaving the context closes the files.
+    What was not asked for, or is not in the files, is None. The classes are `guessed` if they are
+    all columns of a table about which the user said nothing. Leaving the context closes the files.
     """
 
     files: tuple[DataFile, ...]
@@ -130,44 +128,31 @@ class LogitSource:
     def _rows(self, start: int, logits: Block, others: Mapping[Any, Block]) -> Rows:
         """The rows that begin at `start`, after every check."""
         labels = weights = truth = None
+        n, K, names = len(logits), self.logits.width, self.classes
         if self.labels is not None:
-            labels = label_numbers(
-                others["labels"],
-                self.classes or (),
-                columns=self.logits.width,
-                place=self.labels.place(start),
-            )
+            place = self.labels.place(start)
+            labels = label_numbers(others["labels"], names or (), columns=K, place=place)
         if self.weights is not None:
+            place = self.weights.place(start)
             weights = check_weights(
-                others["weights"],
-                rows=len(logits),
-                name="weights",
-                place=self.weights.place(start),
-                all_zero=True,
+                others["weights"], rows=n, name="weights", place=place, all_zero=True
             )
         if self.truth is not None:
-            truth = check_probabilities(
-                others["truth"],
-                name=self.truth.name,
-                place=self.truth.place(start),
-                advice="Divide counts by their sum.",
-            )
+            name, place = self.truth.name, self.truth.place(start)
+            advice = "Divide counts by their sum."
+            truth = check_probabilities(others["truth"], name=name, place=place, advice=advice)
         ids = {name: others[(name,)] for name in self.ids}
-        index = check_index(ids, len(logits), "id") if ids else None
-        schema = Schema(None, self.classes, self.probabilities, self.floor)
-        rows = Rows(
-            self._logits(start, logits, schema), labels, weights, self.classes, index, truth
-        )
-        if self.labels is not None:
-            require_possible(rows, schema, self.labels.place(start))
-        return rows
-
-    def _logits(self, start: int, block: Block, schema: Schema) -> Logits:
+        index = check_index(ids, n, "id") if ids else None
         name, place = self.logits.name, self.logits.place(start)
         if self.probabilities:
             advice = "Repair or leave out such rows first."
-            require_all(~np.isnan(block), block, name, "be numbers", place=place, advice=advice)
-        return read_logits(block, schema, name=name, place=place, remedy=REMEDY)
+            require_all(~np.isnan(logits), logits, name, "be numbers", place=place, advice=advice)
+        schema = Schema(None, names, self.probabilities, self.floor)
+        z = read_logits(logits, schema, name=name, place=place, remedy=REMEDY)
+        rows = Rows(z, labels, weights, names, index, truth)
+        if self.labels is None:
+            return rows
+        return require_possible(rows, schema, self.labels.place(start))
 
 
 def _regrouped(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
@@ -220,8 +205,7 @@ def open_source(
     classes : sequence of str, optional
         The names of a model's classes, in its order.
     wanted, needed : collection of str
-        "labels" and "truth" that are used if they are there, and those whose absence is an error.
-        Weights are used if a file or a key is given.
+        "labels" and "truth" that are used if they are there, and those that must be.
     probabilities, floor
         As for `decal.Decalibrator`: the source yields logarithms of probabilities.
     constants : mapping of str to str, optional
@@ -238,7 +222,7 @@ def open_source(
     skip = {*ignore, *ids, *USUAL_KEYS["labels"], *filter(None, keys.values())}
     chosen = tuple(columns or ())
     if chosen not in ((), (ALL,)) and not file.is_table:
-        raise ValueError(f"columns must be those of a table: got {path}. Leave --columns out.")
+        raise InputError("columns", "be those of a table", f"{path}", "Leave --columns out.")
     matrix = _open_matrix(kind, file, keys.get("logits"), classes, skip, chosen)
     names = tuple(classes) if classes else matrix.columns
     asked = {*wanted, *needed, *(name for name in separate if keys.get(name)), *files}
@@ -253,7 +237,9 @@ def open_source(
                 return _constant(name, constant, matrix)
             if not _holds(name, file, key):
                 if name in needed:
-                    raise _absent(name, kind, file)
+                    fact = f"none in {file.path}{_contents(file)}"
+                    remedy = f"Give a file with --{name}, or their name there with --{name}-key."
+                    raise InputError(name, f"come with the {kind}", fact, remedy)
                 return None
         holder = files.get(name, file)
         if name == "truth":
@@ -278,35 +264,25 @@ def open_source(
 
 
 def _require_shapes(source: LogitSource) -> None:
-    """ValueError if streams do not match, as far as their numbers of rows and columns are known."""
+    """InputError if streams do not match, as far as their numbers of rows and columns are known."""
     matrix = source.logits
     if matrix.rows == 0 and not source.may_be_empty:
         raise _no_rows(matrix)
     if lists_of_nothing(matrix):
         return
     if matrix.width < 2:
-        raise ValueError(
-            f"{matrix.name} must have a column per class, two or more: "
-            f"got {matrix.width} in {matrix.path}.{_about_one_column(source)}"
-        )
+        remedy = "For a binary classifier with one score, put a column of zeros before it."
+        if source.probabilities:
+            remedy = "For the probability p of one class alone, put a column of 1 - p before it."
+        rule, fact = "have a column per class, two or more", f"{matrix.width} in {matrix.path}"
+        raise InputError(matrix.name, rule, fact, remedy if matrix.width else "")
     for stream, width in ((matrix, len(source.classes or ())), (source.truth, matrix.width)):
         if stream and width and stream.width != width:
-            raise ValueError(
-                f"{stream.name} must have {width} columns, one per class: "
-                f"got {stream.width} in {stream.path}."
-            )
+            rule, fact = f"have {width} columns, one per class", f"{stream.width} in {stream.path}"
+            raise InputError(stream.name, rule, fact)
     for stream in (source.labels, source.weights, source.truth, *source.ids.values()):
         if stream and None not in (stream.rows, matrix.rows) and stream.rows != matrix.rows:
             raise _different_lengths(matrix, stream)
-
-
-def _about_one_column(source: LogitSource) -> str:
-    """What to do about a matrix of one column."""
-    if source.logits.width != 1:
-        return ""
-    if source.probabilities:
-        return " For the probability p of one class alone, put a column of 1 - p before it."
-    return " For a binary classifier with one score, put a column of zeros before it."
 
 
 def lists_of_nothing(stream: Stream) -> bool:
@@ -361,10 +337,8 @@ def _open_vector(name: str, file: DataFile, key: str | None) -> Stream:
 def _open_ids(column: str, file: DataFile) -> Stream:
     """A column that names the inputs, as text unless an .npz holds numbers."""
     if file.format == ".npy" or column not in file.names:
-        raise ValueError(
-            f"id must be a column of {file.path}: got {column!r}{_contents(file)}. "
-            "Choose with --id-column."
-        )
+        fact = f"{column!r}{_contents(file)}"
+        raise InputError("id", f"be a column of {file.path}", fact, "Choose with --id-column.")
     if not file.is_table:
         return open_array("id", file, column, dimensions=1)
     return _only_column(open_table("id", file, (column,), text=True))
@@ -409,11 +383,9 @@ def _required_key(name: str, file: DataFile, key: str | None) -> str | None:
         found = [file.names[0]]
     if len(found) != 1:
         got = "both " + " and ".join(found) if found else f"no {' or '.join(usual) or 'name'}"
-        option = "logits" if name == "probabilities" else name
-        raise ValueError(
-            f"{name} must be found in {file.path}: got {got} among {listing(file.names)}. "
-            f"Choose with --{option}-key."
-        )
+        fact = f"{got} among {listing(file.names)}"
+        remedy = f"Choose with --{'logits' if name == 'probabilities' else name}-key."
+        raise InputError(name, f"be found in {file.path}", fact, remedy)
     return found[0]
 
 
@@ -463,14 +435,16 @@ def _check_choice(
 ) -> None:
     for column, times in Counter(columns).items():
         if times > 1:
-            raise ValueError(f"columns must be distinct: got {column!r} more than once.")
+            raise InputError("columns", "be distinct", f"{column!r} more than once")
         if column in skip:
-            raise ValueError(f"columns must not be labels or ignored: got {column!r}.")
+            raise InputError("columns", "not be labels or ignored", f"{column!r}")
     if classes and set(classes) != set(columns):
-        raise ValueError(
-            f"columns must be the model's classes {listing(classes)}: got {listing(columns)}. "
+        raise InputError(
+            "columns",
+            f"be the model's classes {listing(classes)}",
+            listing(columns),
             "Leave --columns out, as they are found by their names; rename them in the file if "
-            "they have others."
+            "they have others.",
         )
 
 
@@ -478,14 +452,13 @@ def _without_row_numbers(stream: Stream, file: DataFile) -> Stream:
     """A stream that refuses columns of row numbers when its first rows are read."""
 
     def blocks(start: int) -> Iterator[Block]:
-        first = True
-        for block in stream.read(start):
-            numbers = row_numbers(stream.columns or (), block) if first else None
+        columns = stream.columns or ()
+        for i, block in enumerate(stream.read(start)):
+            numbers = None if i else row_numbers(columns, block)
             if numbers is not None:
                 reason = "whose whole numbers look like those of rows"
-                what, columns = f"the column {numbers!r}", stream.columns or ()
+                what = f"the column {numbers!r}"
                 raise _refusal(stream.name, file, what, reason, numbers, columns)
-            first = False
             yield block
 
     return replace(stream, blocks=blocks)
@@ -493,13 +466,13 @@ def _without_row_numbers(stream: Stream, file: DataFile) -> Stream:
 
 def _refusal(
     name: str, file: DataFile, what: str, reason: str, column: str, found: Sequence[str]
-) -> ValueError:
+) -> InputError:
     others = [n for n in found if n != column and not INDEX.fullmatch(n)]
-    return ValueError(
-        f"{name} must be classes alone: got {what} in {file.path}, {reason}. "
+    remedy = (
         f"Leave it out with --ignore {_typed([column])}, or name the classes with "
         f"--columns {_typed(others)} ('{ALL}' takes all)."
     )
+    return InputError(name, "be classes alone", f"{what} in {file.path}, {reason}", remedy)
 
 
 def _typed(names: Sequence[str]) -> str:
@@ -516,13 +489,14 @@ def labels_are_names(labels: Stream, classes: Sequence[str] | None) -> bool:
     return not all(is_whole_number(str(label)) for label in np.unique(first.astype(str)))
 
 
-def unlabelled_refusal(path: Any, never: Sequence[str], labelled: Sequence[str]) -> ValueError:
+def unlabelled_refusal(path: Any, never: Sequence[str], labelled: Sequence[str]) -> InputError:
     """The error about columns of a table that no label names."""
-    return ValueError(
-        f"logits must be classes alone: got {listing(never)} in {path}, which no label names. "
+    remedy = (
         f"Leave columns that are no classes out with --ignore {_typed(never)}; if they are "
         f"classes, name all with --columns {_typed([*labelled, *never])} ('{ALL}' takes all)."
     )
+    fact = f"{listing(never)} in {path}, which no label names"
+    return InputError("logits", "be classes alone", fact, remedy)
 
 
 # What is wrong with a file
@@ -535,17 +509,8 @@ def _require_names(
     for column in wanted:
         if times_present[column] != 1:
             times = "more than one column" if times_present[column] else "no column"
-            raise ValueError(
-                f"{name} must have one column for every class: "
-                f"got {times} {column!r} in {file.path}{_contents(file)}."
-            )
-
-
-def _absent(name: str, kind: str, file: DataFile) -> ValueError:
-    return ValueError(
-        f"{name} must come with the {kind}: got none in {file.path}{_contents(file)}. "
-        f"Give a file with --{name}, or their name there with --{name}-key."
-    )
+            fact = f"{times} {column!r} in {file.path}{_contents(file)}"
+            raise InputError(name, "have one column for every class", fact)
 
 
 def _contents(file: DataFile) -> str:

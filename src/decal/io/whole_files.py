@@ -4,11 +4,10 @@
 random name in the same folder, is brought to the disk, and takes the place of the old file in one
 step. Whoever reads sees the old file or the new one, and of several writers the last one wins.
 
-A writer holds a lock on its partial file for as long as it lives. A partial file of this machine
-that nobody holds is what a killed process left: the next writer removes it. Locks do not reach
-other machines on every network drive, so partial files of other machines are only removed when
-nobody has written to them for a day. Where a system or a drive knows no locks (Windows), nothing is
-removed, and everybody may write.
+A writer holds a lock on its partial file. One of this machine that nobody holds is what a killed
+process left, and the next writer removes it; one of another machine, whose lock may not reach a
+network drive, after a day. Where no locks are known (Windows), nothing is removed, and everybody
+may write.
 """
 
 from __future__ import annotations
@@ -30,6 +29,8 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from decal._base.errors import InputError
 
 KNOWS_LOCKS = find_spec("fcntl") is not None
 """False on Windows."""
@@ -54,16 +55,9 @@ ABANDONED_SECONDS = 24 * 3600.0
 def replacing(path: str | Path, *, sweep_first: bool = True) -> Iterator[Path]:
     """A partial file that takes the place of `path` if all goes well and vanishes otherwise.
 
-    A file that was there keeps its permissions; a new one gets those that the umask leaves. Where
-    `path` is a link, the file it leads to is replaced, and the link stays.
-
-    Parameters
-    ----------
-    path : path
-        The file to write, in a folder that exists.
-    sweep_first : bool
-        Remove what killed writers left in the folder. That lists the folder: whoever writes very
-        many files into one calls `sweep` once instead.
+    A file that was there keeps its permissions; of a link, the file it leads to is replaced. What
+    killed writers left in the folder is swept away first; whoever writes very many files into one
+    folder calls `sweep` once instead.
     """
     target = Path(os.path.realpath(path))
     old = _status(target)
@@ -103,7 +97,7 @@ def _status(target: Path) -> os.stat_result | None:
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(found.st_mode):
-        raise ValueError(f"path must be a file: got {target}, which is a folder, link or device.")
+        raise InputError("path", "be a file", f"{target}, which is a folder, link or device")
     return found
 
 
@@ -184,10 +178,10 @@ def only_writer_of(path: Path) -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def exclusive(lock: Path, what: str) -> Iterator[None]:
-    """A context that one process at a time can be in; ValueError about `what` for others.
+    """A context that one process at a time can be in; InputError about `what` for others.
 
-    The lock ends with the process, however that ends. It is on a file made for this purpose, not on
-    the folder itself: network drives lock files only, and the file tells who holds it.
+    The lock ends with the process, however that ends. It is on a file of its own: network drives
+    lock no folders, and the file tells who holds it.
     """
     if not KNOWS_LOCKS:
         yield
@@ -207,10 +201,9 @@ def _entered(lock: Path, what: str) -> int:
         try:
             if not try_lock(handle):
                 holder = os.pread(handle, 200, 0).decode(errors="replace") or "another process"
-                raise ValueError(
-                    f"{what} must be written by one run at a time: got {holder}, which writes it "
-                    "now. Wait for it to end, or choose another place."
-                )
+                fact = f"{holder}, which writes it now"
+                remedy = "Wait for it to end, or choose another place."
+                raise InputError(what, "be written by one run at a time", fact, remedy)
             if os.fstat(handle).st_nlink:  # else its holder has just left, and removed it
                 os.ftruncate(handle, 0)
                 os.pwrite(handle, f"process {os.getpid()} on {platform.node()}".encode(), 0)

@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.data_frames import Index
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal.credal import IntervalCredalSet
 from decal.io.formats import FORMATS, arrow, either, file_format
@@ -52,13 +53,13 @@ def check_output(
     """
     suffix = _suffix(path, file_format)
     if suffix not in formats:
-        raise ValueError(f"output must end in {either(formats)}: got {file_format or path}.")
+        raise InputError("output", f"end in {either(formats)}", f"{file_format or path}")
     if not path.parent.is_dir():
-        raise ValueError(f"output must be in a folder that exists: got {path}. Create it first.")
+        raise InputError("output", "be in a folder that exists", f"{path}", "Create it first.")
     if path.is_dir():
-        raise ValueError(f"output must be a file: got the folder {path}.")
+        raise InputError("output", "be a file", f"the folder {path}")
     if path.exists() and not force:
-        raise ValueError(f"output must be a new file: got {path}. Overwrite it with --force.")
+        raise InputError("output", "be a new file", f"{path}", "Overwrite it with --force.")
 
 
 @contextmanager
@@ -68,8 +69,8 @@ def credal_writer(path: Path, *, file_format: str | None = None) -> Iterator[App
     * ``.npz``: lower, upper, point (n, K), and classes and the index if they have names.
     * ``.npy``: (n, K, 2), the lower and the upper bound.
     * ``.csv``, ``.parquet``: a line per row and class: row, the index of the sets if they have
-      one, class, lower, upper, point. In a .csv,
-      names that a spreadsheet would take for formulas have an apostrophe before them.
+      one, class, lower, upper, point. In a .csv, names that a spreadsheet would take for formulas
+      have an apostrophe before them.
 
     The file is there when the context is left without an error; its format is the ending of its
     name, or `file_format` with or without the dot.
@@ -105,15 +106,6 @@ def list_writer(path: Path, note: Mapping[str, str]) -> Iterator[Append]:
         yield append
 
 
-def write_credal(
-    path: Path, sets: Iterable[IntervalCredalSet], *, file_format: str | None = None
-) -> None:
-    """Write credal sets, one after the other, see `credal_writer`."""
-    with credal_writer(path, file_format=file_format) as append:
-        for credal in sets:
-            append(credal)
-
-
 def write_columns(path: Path, columns: Mapping[str, Any]) -> None:
     """Write named columns of equal length: a table, or the arrays of an .npz."""
     with column_writer(path, file_format=file_format(path)) as append:
@@ -124,8 +116,7 @@ def write_columns(path: Path, columns: Mapping[str, Any]) -> None:
 def column_writer(path: Path, *, file_format: str | None = None) -> Iterator[AppendColumns]:
     """A function that appends rows to the columns of a new .csv or .parquet, or arrays of an .npz.
 
-    The file is there when the context is left without an error; its format is the ending of its
-    name, or `file_format` with or without the dot.
+    The file and its format are as for `credal_writer`.
     """
     suffix = _suffix(path, file_format)
     with replacing(path) as partial:

@@ -8,14 +8,7 @@ Imports from `_base`, `rows`, `io`, `credal`, `directions` and `decalibrator`.
 """
 
 from decal.credal import union
-from decal.llm._answers import (
-    Answer,
-    Answers,
-    Position,
-    Skipped,
-    read_answer,
-    read_answers,
-)
+from decal.llm._answers import Answer, Answers, Position, Skipped, read_answer, read_answers
 from decal.llm._causal import label_logits, next_token_log_probabilities, vocabulary_tokens
 from decal.llm._masses import label_masses, vocabulary_masses
 from decal.llm._prompts import option_orders, spread

@@ -16,6 +16,7 @@ from decal._base.checks import check_count, check_flag
 from decal._base.errors import InputError, needs
 from decal._base.numerics import Array
 from decal.io.progress import progress_bar
+from decal.llm._answers import is_list
 from decal.llm._verbaliser import Verbaliser
 
 Ids = tuple[int, ...]
@@ -48,7 +49,7 @@ def next_token_log_probabilities(
         Whether to show a bar.
     """
     reader = Reader.of(model, tokenizer)
-    rows = [reader.encode(prompt, i, chat) for i, prompt in enumerate(_several(prompts))]
+    rows = reader.encoded(_several(prompts), chat)
     out = np.empty((len(rows), reader.size), dtype=np.float32)
     for where, found in reader.log_probabilities(rows, 1, batch_size, progress):
         out[where] = found[:, -1]
@@ -88,10 +89,10 @@ def label_logits(
     reader = Reader.of(model, tokenizer)
     spellings = [_sequences(tokenizer, own) for own in verbaliser.spellings]
     _require_apart(spellings, verbaliser, tokenizer)
-    each = []
-    for version in versions:
-        rows = [reader.encode(prompt, i, chat) for i, prompt in enumerate(version)]
-        each.append(_scored(reader, rows, spellings, batch_size, progress))
+    each = [
+        _scored(reader, reader.encoded(version, chat), spellings, batch_size, progress)
+        for version in versions
+    ]
     return each[0] if templates is None or isinstance(templates, str) else np.stack(each)
 
 
@@ -229,13 +230,21 @@ class Reader:
         takes = frozenset(inspect.signature(model.forward).parameters)
         return cls(model.eval(), tokenizer, size, token_limit(config, tokenizer), takes)
 
-    def encode(self, prompt: Any, index: int, chat: bool) -> Ids:
+    def encoded(self, prompts: list[Any], chat: bool) -> list[Ids]:
+        """The tokens of every prompt."""
+        chat = check_flag(chat, "chat")
+        rows = [self._encode(prompt, i, chat) for i, prompt in enumerate(prompts)]
+        if () in rows:
+            raise InputError("prompts", "hold a token each", f"none at index {rows.index(())}")
+        self.require_room(rows)
+        return rows
+
+    def _encode(self, prompt: Any, index: int, chat: bool) -> Ids:
         """The tokens of a prompt: a text, or messages."""
-        messages = prompt
-        if isinstance(prompt, str):
-            if not check_flag(chat, "chat"):
-                return self._fitting(self.tokenizer(prompt)["input_ids"], index)
-            messages = [{"role": "user", "content": prompt}]
+        if isinstance(prompt, str) and not chat:
+            return tuple(self.tokenizer(prompt)["input_ids"])
+        user = [{"role": "user", "content": prompt}]
+        messages = user if isinstance(prompt, str) else prompt
         if not _are_messages(messages):
             rule = "be texts, or lists of messages with role and content"
             raise InputError("prompts", rule, f"{prompt!r} at index {index}")
@@ -246,19 +255,11 @@ class Reader:
         text = self.tokenizer.apply_chat_template(
             list(messages), tokenize=False, add_generation_prompt=True
         )
-        return self._fitting(self.tokenizer(text, add_special_tokens=False)["input_ids"], index)
+        return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def _fitting(self, ids: Sequence[int], index: int) -> Ids:
-        """The tokens of a prompt, of which the model takes so many."""
-        if not len(ids):
-            raise InputError("prompts", "hold a token each", f"none at index {index}")
-        found = tuple(ids)
-        self.require_room([found], index)
-        return found
-
-    def require_room(self, rows: Iterable[Ids], start: int = 0) -> None:
+    def require_room(self, rows: list[Ids]) -> None:
         """InputError if a row has more tokens than the model takes."""
-        for index, ids in enumerate(rows, start):
+        for index, ids in enumerate(rows):
             if self.limit is not None and len(ids) > self.limit:
                 rule = f"have at most {self.limit} tokens each"
                 raise InputError("prompts", rule, f"{len(ids)} at index {index}", "Shorten it.")
@@ -314,9 +315,6 @@ def token_limit(config: Any, tokenizer: Any) -> int | None:
 
 
 def _are_messages(value: Any) -> bool:
-    return (
-        isinstance(value, Sequence)
-        and not isinstance(value, str)
-        and len(value) > 0
-        and all(isinstance(m, Mapping) and {"role", "content"} <= set(m) for m in value)
-    )
+    if not is_list(value) or not len(value):
+        return False
+    return all(isinstance(m, Mapping) and {"role", "content"} <= set(m) for m in value)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from scipy.special import softmax
 
-from decal._base.checks import check_count, check_keywords, check_labels, check_logits
+from decal._base.checks import check_count, check_keywords, check_logits
 from decal._base.data_frames import require_same_order
 from decal._base.errors import InputError
 from decal._base.numerics import Array
@@ -89,9 +89,7 @@ class PretrainedClassifier(ABC):
         front = f"{type(self).__name__}.decalibrate"
         check_keywords(settings, front, type(self).decalibrate, decalibrate, Decalibrator)
         logits = self.logits(inputs, batch_size=batch_size, progress=progress)
-        n, K = logits.shape
-        columns = check_labels(labels, rows=n, classes=K, names=self.classes)
-        return decalibrate(logits, columns, alpha=alpha, classes=self.classes, **settings)
+        return decalibrate(logits, labels, alpha=alpha, classes=self.classes, **settings)
 
     def predict_credal(
         self,

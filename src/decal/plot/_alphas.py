@@ -163,8 +163,14 @@ def _one_path(
             f"{alpha[near]:.3g}", (efficiency[near], coverage[near]), (5 * unit(), 4 * unit()),
             textcoords="offset points", fontsize="small", color=ink.muted, zorder=4,
         )  # fmt: skip
-    if key:
-        _colour_key(ax, colours, ink)
+    if key:  # in the lower left corner
+        inset = ax.inset_axes((0.06, 0.13, 0.34, 0.032))
+        ticks = {0: "0", 0.5: "0.5", 0.9: "0.9", 1: "1"}
+        bar = ax.figure.colorbar(colours, cax=inset, orientation="horizontal", ticks=[*ticks])
+        bar.outline.set_visible(False)
+        inset.set_xticklabels([*ticks.values()])
+        inset.tick_params(length=0, pad=2 * unit(), labelsize="small", labelcolor=ink.muted)
+        inset.set_title("alpha", fontsize="small", color=ink.muted, pad=3 * unit())
 
 
 def alpha_path(
@@ -356,13 +362,3 @@ def _front(points: Array) -> Array:
     coverage = points[0, order]
     before = np.concatenate([[-np.inf], np.maximum.accumulate(coverage)[:-1]])
     return points[:, order[coverage > before]][:, ::-1]
-
-
-def _colour_key(ax: Axes, colours: ScalarMappable, ink: Ink) -> None:
-    """Draw the colours of alpha in the lower left corner."""
-    inset = ax.inset_axes((0.06, 0.13, 0.34, 0.032))
-    bar = ax.figure.colorbar(colours, cax=inset, orientation="horizontal", ticks=[0, 0.5, 0.9, 1])
-    bar.outline.set_visible(False)
-    inset.set_xticklabels(["0", "0.5", "0.9", "1"])
-    inset.tick_params(length=0, pad=2 * unit(), labelsize="small", labelcolor=ink.muted)
-    inset.set_title("alpha", fontsize="small", color=ink.muted, pad=3 * unit())

@@ -138,10 +138,9 @@ def _caller() -> int:
 
 
 def beside(ax: Axes, curves: Mapping[str, Array], colours: Sequence[str]) -> bool:
-    """Write the name of every curve beside it, in its colour; False, and nothing, without room.
+    """Write the name of every curve (2, A) beside it, in its colour; False, and none, without room.
 
-    A name covers neither a curve nor another name, and stays within the axes, whose limits are
-    set. Curves are (2, A) abscissas and ordinates, in any order.
+    A name covers neither a curve nor another name, and stays within the axes, whose limits are set.
     """
     names, families = drawable(list(curves), [f"method {m + 1}" for m in range(len(curves))])
     to_points = 72 / ax.figure.dpi
@@ -151,18 +150,17 @@ def beside(ax: Axes, curves: Mapping[str, Array], colours: Sequence[str]) -> boo
     taken = np.concatenate(lines)
     size = SMALL * unit()
     placed: list[Array] = []
-    found: list[tuple[Array, str, str]] = []
+    sides: list[str] = []
     for m, (name, line) in enumerate(zip(names, lines, strict=True)):
         extent = np.array([ADVANCE * text_width(name) * size, 1.25 * size])
         others = np.concatenate([*lines[:m], *lines[m + 1 :], np.empty((0, 2))])
         spot = _spot(_apart(line, others), extent, taken, placed, whole)
         if spot is None:
             return False
-        (low, high), ha = spot
-        placed.append(np.array([low, high]))
+        placed.append(spot[0])
+        sides.append(spot[1])
+    for name, (low, high), ha, colour in zip(names, placed, sides, colours, strict=True):
         anchor = np.array([low[0] if ha == "left" else high[0], (low[1] + high[1]) / 2])
-        found.append((anchor, name, ha))
-    for (anchor, name, ha), colour in zip(found, colours, strict=True):
         x, y = ax.transData.inverted().transform(anchor / to_points)
         ax.text(
             x, y, name, color=colour, fontsize=size, ha=ha, va="center", zorder=5,

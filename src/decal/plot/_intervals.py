@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from decal.plot import style
 from decal.plot._fonts import LINE, SMALL, drawable, text_width, unit, wrapped
-from decal.plot._one_input import Sets, Shown, input_name, named, shown
+from decal.plot._one_input import Sets, Shown, handles_of, input_name, named, shown
 from decal.plot.style import Ink
 
 LABEL_WIDTH, ONE_LINE = 26, 36
@@ -59,11 +58,11 @@ def intervals(
     ax = style.axes_or_new(ax, 4.4, 0.9 + len(drawn.labels) * _inches_per_class(drawn))
     room = _points_high(ax) / len(drawn.labels)
     ink = style.frame(ax, grid=True)
-    handles = _draw_bars(ax, drawn, ink, ink.colours(len(drawn.models), colors))
+    palette = ink.colours(len(drawn.models), colors)
+    _draw_bars(ax, drawn, ink, palette)
     if drawn.truth is not None:
         y = np.arange(len(drawn.labels))
         ax.plot(drawn.truth, y, linestyle="", clip_on=False, zorder=4, **ink.truth_mark())
-        handles.append(ink.truth_handle())
     ax.set(xlim=(0, 1), xlabel="probability")
     style.probability_axis(ax.xaxis)
     _name_classes(ax, drawn, room)
@@ -71,27 +70,21 @@ def intervals(
         (text,), families = drawable([title], [f"input {row}"])
         style.write_title(ax, text, families, "medium", loc="left")
     if legend:
-        style.legend_below(ax, handles)
+        style.legend_below(ax, handles_of(drawn, ink, palette, marker="|", size=8))
     return ax
 
 
-def _draw_bars(ax: Axes, drawn: Shown, ink: Ink, palette: Sequence[str]) -> list[Artist]:
-    """Draw the bars of every model, and predictions on them; returns samples for a legend."""
-    handles: list[Artist] = []
+def _draw_bars(ax: Axes, drawn: Shown, ink: Ink, palette: Sequence[str]) -> None:
+    """Draw the bars of every model, and predictions on them."""
     count = len(drawn.models)
     height = 0.72 / count  # of each class's height, the bars of all models fill this share
     filled = height * (1 if count == 1 else 0.86)
-    models = zip(ink.tints(palette), drawn.models.items(), strict=True)
-    for m, (tint, (name, bars)) in enumerate(models):
+    for m, (tint, bars) in enumerate(zip(ink.tints(palette), drawn.models.values(), strict=True)):
         y = np.arange(len(drawn.labels)) + (m - (count - 1) / 2) * height
         style.horizontal_bars(ax, y, bars.lower, bars.upper, filled, tint)
-        handles.append(style.bar_handle(name or "interval", tint))
         if bars.point is not None:
             ends = y - filled / 2, y + filled / 2
             ax.vlines(bars.point, *ends, ink.prediction(palette), lw=1.8 * unit())
-    if any(bars.point is not None for bars in drawn.models.values()):
-        handles.append(ink.mark_handle("prediction", ink.prediction(palette), "|", size=8))
-    return handles
 
 
 def _inches_per_class(drawn: Shown) -> float:

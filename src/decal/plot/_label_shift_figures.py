@@ -17,7 +17,7 @@ from decal._base.numerics import Array
 from decal.plot import style
 from decal.plot._fonts import drawable, literal, unit, wrapped
 from decal.plot._intervals import LABEL_WIDTH
-from decal.shift import Frequencies, LabelShift
+from decal.shift import Frequencies, LabelShift, class_number
 
 
 def frequencies(
@@ -149,10 +149,10 @@ def prevalence(
     """
     if not isinstance(shift, LabelShift):
         raise ValueError(f"shift must be a LabelShift: got {type(shift).__name__}.")
-    k, label = shift._class(of)
-    known = shift._known
-    found = shift.frequencies if known.observed is not None else None
-    before = float(known.calibrated.frequencies[k])
+    fitted, classes = shift.fitted, shift.calibrated.classes
+    k = len(classes) - 1 if of is None else class_number(of, classes, "of")
+    label, before = classes[k], float(fitted.calibrated.frequencies[k])
+    found = shift.frequencies if fitted.observed is not None else None
     reach = max(before, 0.0 if found is None else float(found.upper[k]))
     end = min(1.0, max(1.6 * reach, 0.2)) if largest is None else float(largest)
     if isinstance(largest, bool) or not 0 < end <= 1:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from matplotlib.artist import Artist
 
 from decal._base.checks import check_choice, check_count, check_distributions, check_row, to_numpy
 from decal._base.data_frames import by_name, is_frame, require_same_order
 from decal._base.errors import InputError
-from decal._base.numerics import Array
+from decal._base.numerics import Array, Indices
 from decal.credal import CredalSet
+from decal.plot import style
 from decal.plot._fonts import drawable, wrapped
+from decal.plot.style import Ink
 
 Sets = CredalSet | Mapping[str, CredalSet]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,15 @@ def shown(
         labels.append(f"{rest.size:,} other classes")
     models = {name: _bars(one, chosen, rest) for name, one in rows.items()}
     return Shown(labels, families, models, None if right is None else _folded(right, chosen, rest))
+
+
+def handles_of(drawn: Shown, ink: Ink, palette: Sequence[str], **mark: Any) -> list[Artist]:
+    """The legend's samples: the intervals of every model, its predictions, and the truth."""
+    tints = zip(drawn.models, ink.tints(palette), strict=True)
+    handles: list[Artist] = [style.bar_handle(name or "interval", tint) for name, tint in tints]
+    if any(bars.point is not None for bars in drawn.models.values()):
+        handles.append(ink.mark_handle("prediction", ink.prediction(palette), **mark))
+    return handles if drawn.truth is None else [*handles, ink.truth_handle()]
 
 
 def _foremost(rows: list[CredalSet], count: int, truth: Array | None) -> Indices:

@@ -10,13 +10,12 @@ from matplotlib.axes import Axes
 
 from decal._base.checks import check_count
 from decal._base.errors import InputError
-from decal._base.numerics import Array
+from decal._base.numerics import Array, Indices
 from decal._base.set_checks import check_event
 from decal.evaluate.calibration import Refutation
 from decal.plot import style
 from decal.plot._fonts import drawable, unit, wrapped
 from decal.plot._intervals import LABEL_WIDTH
-from decal.plot._one_input import Indices
 from decal.plot.style import Ink, Panels
 
 
@@ -125,8 +124,8 @@ def _chance(frequency: Array, rows: Indices) -> tuple[Array, Array]:
     """Wilson's interval of the expected frequency, (C,) each: 95 %."""
     z = 1.96
     middle = (frequency + z**2 / (2 * rows)) / (1 + z**2 / rows)
-    half = np.sqrt(frequency * (1 - frequency) / rows + z**2 / (4 * rows**2)) * z
-    half = half / (1 + z**2 / rows)
+    spread = np.sqrt(frequency * (1 - frequency) / rows + z**2 / (4 * rows**2))
+    half = spread * z / (1 + z**2 / rows)
     return middle - half, middle + half
 
 

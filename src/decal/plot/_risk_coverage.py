@@ -16,16 +16,11 @@ from decal.plot import style
 from decal.plot._fonts import unit
 from decal.plot.style import Ink
 
-LEAST_SHARE = 0.05
-"""Error rates of fewer rows than this jump; they do not set the height of the axes."""
+Given = RiskCoverage | Triage | Mapping[str, RiskCoverage]
 
 
 def risk_coverage(
-    curves: RiskCoverage | Triage | Mapping[str, RiskCoverage],
-    *,
-    ax: Axes | None = None,
-    top: int = 3,
-    legend: bool = True,
+    curves: Given, *, ax: Axes | None = None, top: int = 3, legend: bool = True
 ) -> Axes:
     """Error rate of what is kept against the share kept, if the most doubtful rows go first.
 
@@ -66,7 +61,8 @@ def risk_coverage(
     handles.append(style.line_handle("best possible", ink.muted, dotted=True))
     if chosen is not None:
         handles.append(_mark(ax, chosen, ink))
-    height = max(float(c.risk[c.coverage >= LEAST_SHARE].max()) for c in named.values())
+    # Error rates of fewer rows jump: they do not set the height of the axes.
+    height = max(float(c.risk[c.coverage >= 0.05].max()) for c in named.values())
     ax.set(xlim=(0, 1), ylim=(0, 1.05 * height or 1.0))
     ax.set(xlabel="share of rows kept", ylabel="error rate")
     ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
@@ -76,9 +72,7 @@ def risk_coverage(
     return ax
 
 
-def _shown(
-    curves: RiskCoverage | Triage | Mapping[str, RiskCoverage], top: int
-) -> dict[str, RiskCoverage]:
+def _shown(curves: Given, top: int) -> dict[str, RiskCoverage]:
     """The curves to draw: the best ones, and that of the model's own confidence."""
     if isinstance(curves, RiskCoverage):
         return {"": curves}

@@ -65,8 +65,14 @@ def simplex(
     5
     """
     unnamed = isinstance(credal, list | tuple)
-    sets = _three_classes(credal)
+    if isinstance(credal, list | tuple):
+        credal = {str(i): one for i, one in enumerate(credal)}
+    sets = named(credal)
     first = next(iter(sets.values()))
+    if first.shape[1] != 3:
+        rule = "have three classes for a triangle"
+        remedy = "Use decal.plot.spider or decal.plot.intervals."
+        raise InputError("credal", rule, f"{first.shape[1]}", remedy)
     rows = {name: one_row(one, row) for name, one in sets.items()}
     right = true_row(truth, row, first)
     ax = style.axes_or_new(ax, 3.7, 3.7)
@@ -81,7 +87,11 @@ def simplex(
     if not unnamed:
         handles += [style.bar_handle(name or "credal set", shades[name][1]) for name in rows]
     strongest = shades[widest[-1]][0]
-    if _draw_points(ax, rows, shades, strongest if nested else None, ink):
+    points = [(name, one.point[0]) for name, one in rows.items() if one.point is not None]
+    for name, point in points[:1] if nested else points:
+        colour = strongest if nested else shades[name][0]
+        ax.plot(*plane(point), "o", color=colour, ms=6 * unit(), zorder=4, **ink.halo())
+    if points:
         colour = strongest if nested or len(rows) == 1 else ink.muted
         handles.append(ink.mark_handle("prediction", colour, "o"))
     if right is not None:
@@ -90,20 +100,6 @@ def simplex(
     if legend and handles:
         style.legend_below(ax, handles, drop=0.9 + 1.2 * hanging, centered=True)
     return ax
-
-
-def _three_classes(
-    credal: Sets | list[CredalSet] | tuple[CredalSet, ...],
-) -> dict[str, CredalSet]:
-    """Credal sets by name, or by number if they come in a list; all of three classes."""
-    if isinstance(credal, list | tuple):
-        credal = {str(i): one for i, one in enumerate(credal)}
-    sets = named(credal)
-    K = next(iter(sets.values())).shape[1]
-    if K != 3:
-        remedy = "Use decal.plot.spider or decal.plot.intervals."
-        raise InputError("credal", "have three classes for a triangle", f"{K}", remedy)
-    return sets
 
 
 def _draw_set(
@@ -121,19 +117,6 @@ def _draw_set(
         ax.plot(x, y, "o", color=edge, markersize=7 * unit(), zorder=2)
     if members and isinstance(one, HullCredalSet):
         ax.plot(*plane(one.vertices[0]), "o", color=edge, ms=3 * unit(), zorder=3)
-
-
-def _draw_points(
-    ax: Axes, rows: dict[str, CredalSet], shades: dict[str, Shade], shared: str | None, ink: Ink
-) -> bool:
-    """Draw predictions in their sets' colours, or one in a `shared` one; whether there are any."""
-    points = [(name, one.point[0]) for name, one in rows.items() if one.point is not None]
-    for name, point in points[:1] if shared else points:
-        ax.plot(
-            *plane(point), "o", color=shared or shades[name][0], markersize=6 * unit(),
-            zorder=4, **ink.halo(),
-        )  # fmt: skip
-    return bool(points)
 
 
 def corners(one: CredalSet) -> Array:

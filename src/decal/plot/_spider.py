@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -18,8 +17,17 @@ from decal._base.numerics import Array
 from decal.credal import CredalSet
 from decal.plot import style
 from decal.plot._fonts import ADVANCE, LINE, SMALL, drawable, literal, text_width, unit, wrapped
-from decal.plot._one_input import Bars, Sets, Shown, class_names, input_name, named, shown
-from decal.plot.style import Ink, Panels
+from decal.plot._one_input import (
+    Bars,
+    Sets,
+    Shown,
+    class_names,
+    handles_of,
+    input_name,
+    named,
+    shown,
+)
+from decal.plot.style import Panels
 
 LABEL_WIDTH, KEY_WIDTH = 20, 34
 """Longest line of a class name around the web, and in a key, in characters."""
@@ -73,7 +81,10 @@ def spider(
     sets = named(credal)
     drawn = shown(sets, row, truth=truth, top=top)
     labels, radial = _labels(drawn.labels)
-    ax = _polar_or_new(ax, *_size(labels, radial))
+    ax = style.axes_or_new(ax, *_size(labels, radial), projection="polar")
+    if not isinstance(ax, PolarAxes):
+        remedy = 'Make them with plt.subplots(subplot_kw={"projection": "polar"}).'
+        raise InputError("ax", "be polar axes for a spider", type(ax).__name__, remedy)
     _web(ax, drawn, labels, radial=radial)
     _bars(ax, drawn, joined=joined, colors=colors)
     if legend:
@@ -82,7 +93,9 @@ def spider(
         below = max((label.count("\n") + 1 for label in hanging), default=0)
         length = max(map(text_width, hanging), default=0)
         drop = 1.5 + (0.8 * ADVANCE * length if radial else 1.05 * below)
-        style.legend_below(ax, _handles(drawn, style.inks(ax)[0], colors), drop=drop, centered=True)
+        ink = style.inks(ax)[0]
+        handles = handles_of(drawn, ink, ink.colours(len(sets), colors), marker="o")
+        style.legend_below(ax, handles, drop=drop, centered=True)
     return ax
 
 
@@ -102,19 +115,6 @@ def _size(labels: Sequence[str], radial: bool) -> tuple[float, float]:
     radius = max(1.4, len(labels) * LINE * SMALL / 72 / (2 * np.pi))
     side = 2 * (radius + ADVANCE * longest * SMALL / 72) + 0.3
     return side, side + 0.4
-
-
-def _polar_or_new(ax: Axes | None, width: float, height: float) -> PolarAxes:
-    """The caller's polar axes, or those of a new figure."""
-    if ax is None:
-        from matplotlib import pyplot as plt
-
-        figure = plt.figure(figsize=(width * unit(), height * unit()), layout="constrained")
-        ax = figure.add_subplot(projection="polar")
-    if not isinstance(ax, PolarAxes):
-        remedy = 'Make them with plt.subplots(subplot_kw={"projection": "polar"}).'
-        raise InputError("ax", "be polar axes for a spider", type(ax).__name__, remedy)
-    return ax
 
 
 def spider_panels(
@@ -146,19 +146,17 @@ def spider_panels(
         title = " · ".join(filter(None, parts))
         style.write_title(ax, title, families, "medium", pad=(9 + 10 * above) * unit())
 
+    panels = [
+        partial(draw, m=m, name=name, row=row, title=title)
+        for row, title in zip(chosen, titles, strict=True)
+        for m, name in enumerate(sets)
+    ]
     return Panels(
-        [
-            partial(draw, m=m, name=name, row=row, title=title)
-            for row, title in zip(chosen, titles, strict=True)
-            for m, name in enumerate(sets)
-        ],
-        columns=len(sets) if len(sets) > 1 else 6,
-        size=(side, side),
-        around=(beside, 0.15 * side),
-        handles=partial(_handles, sample, colors=None),
+        panels, columns=len(sets) if len(sets) > 1 else 6, size=(side, side),
+        around=(beside, 0.15 * side), polar=True,
+        handles=lambda ink: handles_of(sample, ink, ink.colours(1, None), marker="o"),
         key=partial(_key, drawn=sample) if keyed else None,
-        polar=True,
-    )
+    )  # fmt: skip
 
 
 def _inputs(
@@ -288,17 +286,3 @@ def _closed(ax: PolarAxes, at: Array, radii: Array, colour: str, joined: bool) -
         at, radii = np.append(at, at[0]), np.append(radii, radii[0])
     ls = "-" if joined else ""
     return ax.plot(at, radii, color=colour, ls=ls, lw=1.1 * unit(), clip_on=False, zorder=3)[0]
-
-
-def _handles(drawn: Shown, ink: Ink, colors: Sequence[str] | None) -> list[Artist]:
-    names = list(drawn.models)
-    palette = ink.colours(len(names), colors)
-    handles: list[Artist] = [
-        style.bar_handle(name or "interval", tint)
-        for name, tint in zip(names, ink.tints(palette), strict=True)
-    ]
-    if any(bars.point is not None for bars in drawn.models.values()):
-        handles.append(ink.mark_handle("prediction", ink.prediction(palette), "o"))
-    if drawn.truth is not None:
-        handles.append(ink.truth_handle())
-    return handles

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -112,13 +112,10 @@ class Ink:
     def truth_mark(self) -> dict[str, Any]:
         """The style of the truth: an open diamond, which hides neither bar nor prediction."""
         return {
-            "marker": "D",
-            "markersize": 4.8 * unit(),
-            "markerfacecolor": "none",
-            "markeredgecolor": self.truth,
-            "markeredgewidth": 1.4 * unit(),
+            "marker": "D", "markersize": 4.8 * unit(), "markerfacecolor": "none",
+            "markeredgecolor": self.truth, "markeredgewidth": 1.4 * unit(),
             "path_effects": [withStroke(linewidth=3 * unit(), foreground=self.face)],
-        }
+        }  # fmt: skip
 
     def truth_handle(self) -> Line2D:
         """The legend's sample of the truth."""
@@ -174,13 +171,14 @@ def mix(one: str, other: str, share: float) -> str:
     return to_hex((r, g, b))
 
 
-def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
+def axes_or_new(ax: Axes | None, width: float, height: float, **kind: Any) -> Axes:
     """The caller's axes, or those of a new figure; inches are at the usual font size."""
     if ax is not None:
         return ax
     from matplotlib import pyplot as plt
 
-    return plt.subplots(figsize=(width * unit(), height * unit()), layout="constrained")[1]
+    inches = width * unit(), height * unit()
+    return plt.subplots(figsize=inches, layout="constrained", subplot_kw=kind)[1]
 
 
 def frame(ax: Axes, *, grid: bool = False) -> Ink:
@@ -236,11 +234,9 @@ def bar_handle(name: str, colour: str) -> Patch:
 
 def line_handle(name: str, colour: str, *, dotted: bool = False, width: float = 1.4) -> Line2D:
     """The legend's sample of a line."""
-    style: Literal[":", "-"] = ":" if dotted else "-"
-    return Line2D(
-        [], [], color=colour, linestyle=style, linewidth=width * unit(), label=name,
-        solid_capstyle="butt",
-    )  # fmt: skip
+    made = Line2D([], [], color=colour, lw=width * unit(), label=name, solid_capstyle="butt")
+    made.set_linestyle(":" if dotted else "-")
+    return made
 
 
 def legend_below(
@@ -264,21 +260,11 @@ def legend_below(
     columns = len(names) if sum(widths) < room else max(1, int(room // max(widths)))
     shift = ScaledTranslation(0, -drop * size / 72, ax.figure.dpi_scale_trans)
     made = ax.legend(
-        handles=handles,
-        labels=names,
-        loc="upper center" if centered else "upper left",
-        bbox_to_anchor=(0.5, 0) if centered else (0, 0),
-        bbox_transform=ax.transAxes + shift,
-        ncols=columns,
-        frameon=False,
-        fontsize="small",
-        labelcolor=inks(ax)[1].text,
-        borderaxespad=0,
-        borderpad=0,
-        handlelength=1.1,
-        handletextpad=0.5,
-        columnspacing=1.4,
-    )
+        handles=handles, labels=names, loc="upper center" if centered else "upper left",
+        bbox_to_anchor=(0.5, 0) if centered else (0, 0), bbox_transform=ax.transAxes + shift,
+        ncols=columns, frameon=False, fontsize="small", labelcolor=inks(ax)[1].text,
+        borderaxespad=0, borderpad=0, handlelength=1.1, handletextpad=0.5, columnspacing=1.4,
+    )  # fmt: skip
     for text in made.get_texts():
         text.set(**literal(families))
 

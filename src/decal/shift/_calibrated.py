@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from decal._base.errors import AnswerWarning, listing
+from decal._base.errors import AnswerWarning, InputError, frames_within_decal, listing
 from decal._base.numerics import Array, Logits
 from decal.decalibrator import Decalibrator
-from decal.directions import Reference, best_model
+from decal.directions import best_model
+from decal.rows import Rows
 
 VANISHING = 1e-9
 """Share of the largest covariance by which a variance may be negative, by round-off."""
@@ -43,10 +43,8 @@ class Calibrated:
 
     def equals(self, other: Calibrated) -> bool:
         """Whether both say the same of all inputs."""
-        return self.scale == other.scale and all(
-            np.array_equal(getattr(self, name), getattr(other, name))
-            for name in ("center", "frequencies")
-        )
+        same = np.array_equal(self.center, other.center) and self.scale == other.scale
+        return same and np.array_equal(self.frequencies, other.frequencies)
 
     def require_intact(self) -> None:
         """ValueError if this cannot come from a calibration."""
@@ -57,9 +55,8 @@ class Calibrated:
         V, K = self.covariance, len(self.frequencies)
         if V is None:
             return
-        if V.shape != (K + 1, K + 1) or not np.isfinite(V).all() or not np.allclose(V, V.T):
-            raise ValueError("its covariance is damaged")
-        if (np.diag(V) < -VANISHING * np.abs(V).max()).any():
+        good = V.shape == (K + 1, K + 1) and np.isfinite(V).all() and np.allclose(V, V.T)
+        if not good or (np.diag(V) < -VANISHING * np.abs(V).max()).any():
             raise ValueError("its covariance is damaged")
 
     def warn_of_absent(self) -> None:
@@ -70,7 +67,7 @@ class Calibrated:
                 f"no labelled example is of class {listing([self.classes[k] for k in absent])}: "
                 "what its inputs look like is not known, and it is taken not to occur",
                 AnswerWarning,
-                stacklevel=3,
+                stacklevel=frames_within_decal(),
             )
 
     def logits(self, odds: Array) -> Array:
@@ -89,27 +86,21 @@ class Calibrated:
         top = z.max(axis=1, keepdims=True)
         if np.isneginf(top).any():
             row = int(np.flatnonzero(np.isneginf(top))[0])
-            raise ValueError(
-                "logits must leave a class that was seen when the model was calibrated: got row "
-                f"{row}, in which all of them are masked."
-            )
+            rule = "leave a class that was seen when the model was calibrated"
+            raise InputError("logits", rule, f"row {row}, in which all of them are masked")
         return np.asarray(np.exp(z - top))
 
 
-def calibrate(
-    z: Logits, y: NDArray[np.intp], w: Array | None, names: tuple[str, ...] | None, best: bool
-) -> Calibrated:
-    """The calibrated model, and the class frequencies of the labels."""
-    K = z.shape[1]
-    counts = np.bincount(y, w, minlength=K).astype(np.float64)
-    reference: Reference | None = best_model(z, y, w, scale=True) if best else None
-    return Calibrated(
-        np.zeros(K) if reference is None else reference.center,
-        1.0 if reference is None else reference.scale,
-        counts / counts.sum(),
-        float(counts.sum()),
-        names,
-    )
+def calibrate(rows: Rows, best: bool) -> Calibrated:
+    """The model calibrated by the best shifts and scale, or as it is; frequencies of the labels."""
+    K = rows.shape[1]
+    counts = np.bincount(rows.labels, rows.weights, minlength=K).astype(np.float64)
+    center, scale = np.zeros(K), 1.0
+    if best:
+        reference = best_model(rows.logits, rows.labels, rows.weights, scale=True)
+        center, scale = reference.center, reference.scale
+    total = float(counts.sum())
+    return Calibrated(center, scale, counts / total, total, rows.classes)
 
 
 def is_calibrated(model: Decalibrator) -> bool:
@@ -122,5 +113,5 @@ def check_sums_to_one(frequencies: Any) -> Array:
     values = np.asarray(frequencies, dtype=np.float64)
     good = values.ndim == 1 and np.all(values >= 0) and abs(float(values.sum()) - 1) <= 1e-6
     if not good:
-        raise ValueError("frequencies must be non-negative numbers that sum to one, one per class.")
+        raise InputError("frequencies", "be non-negative numbers that sum to one, one per class")
     return np.asarray(values / values.sum())

@@ -5,38 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from decal._base.numerics import Array
-from decal.shift._likelihood import Likelihood
-
-Indices = NDArray[np.intp]
+from decal._base.numerics import Array, Indices
+from decal.shift._likelihood import TINY, Likelihood
 
 LARGEST_FACTOR = 8.0
 """Factor by which a frequency may change in a step of Newton's method."""
 
-TINY = 1e-300
-
 DIGITS = 16 * float(np.finfo(np.float64).eps)
 """Relative round-off of sums."""
-
-LARGEST_WEIGHT = 1e14
-"""Of the objective: beyond, numbers have lost their digits."""
-
-FAR_AWAY = 1e100
-"""Weight of all classes relative to those of an event: beyond, the event has no probability."""
-
-POLISHED = (1e-4, 1e-6, 1e-8)
-"""Frequencies below these are taken for 0 where the interior method left digits to find."""
 
 REACHED = 1e-9
 """Nats below the floor at which frequencies count as plausible when an error is stated."""
 
 SLACK = 1e-6
 """Round-off of what a step gains, in the units of the barrier."""
-
-CENTERED, GROWTH = 0.1, 4.0
-"""By which the weight of the objective, against the barrier, rises."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +42,7 @@ class Problems:
     """A block of problems: the best bounds found so far, and where they were found."""
 
     def __init__(
-        self,
-        region: LikelihoodRegion,
-        event: Array,
-        rest: Array,
-        least: Array,
-        precision: float,
+        self, region: LikelihoodRegion, event: Array, rest: Array, least: Array, precision: float
     ) -> None:
         self.region, self.precision = region, precision
         both = event + rest
@@ -92,7 +70,7 @@ class Problems:
             return
         self.raise_least(unsolved)
         v = self.interior()
-        for smallest in POLISHED:
+        for smallest in (1e-4, 1e-6, 1e-8):  # frequencies below are taken for 0
             still = self.errors[unsolved] > self.precision
             unsolved, v = unsolved[still], v[still]
             if not len(unsolved):
@@ -138,20 +116,17 @@ class Problems:
             value, gradient, curvature = likelihood.curvatures(v)
             self.note(left, v, value, gradient)
             going = (self.errors[left] > self.precision) & np.isfinite(value)
-            going &= (np.sum(self.event[left] * v, axis=1) > 0) & (
-                np.sum(self.rest[left] * v, axis=1) > 0
-            )
+            yes, no = (np.sum(c[left] * v, axis=1) for c in (self.event, self.rest))
+            going &= (yes > 0) & (no > 0)
             if not going.any():
                 return
             left, v, value = left[going], v[going], value[going]
             gradient, curvature = gradient[going], curvature[going]
             free = (v > 0).astype(np.float64)
-            c = self.event[left] / np.sum(self.event[left] * v, axis=1)[:, None]
-            d = self.rest[left] / np.sum(self.rest[left] * v, axis=1)[:, None]
+            c, d = self.event[left] / yes[going, None], self.rest[left] / no[going, None]
             rise, g = c - d, gradient - N
-            m = np.maximum(
-                -np.sum(rise * g * v, axis=1) / np.maximum(np.sum(g * g * v, axis=1), TINY), 1e-12
-            )
+            m = -np.sum(rise * g * v, axis=1) / np.maximum(np.sum(g * g * v, axis=1), TINY)
+            m = np.maximum(m, 1e-12)
             system = np.zeros((len(v), K + 2, K + 2))
             system[:, :K, :K] = m[:, None, None] * (curvature + N) - _outer(c) + _outer(d)
             system[:, :K, :K] *= _outer(free)
@@ -179,7 +154,7 @@ class Problems:
         c = self.event / (self.event @ v)[:, None] - self.rest / (self.rest @ v)[:, None]
         step = np.linalg.solve(B, c.T).T
         step -= step.sum(axis=1, keepdims=True) * v
-        size = np.sqrt(np.maximum(np.einsum("pi,ij,pj->p", step, B, step), 1e-300))
+        size = np.sqrt(np.maximum(np.einsum("pi,ij,pj->p", step, B, step), TINY))
         step *= (np.sqrt(2 * max(float(value[0]) - region.floor, 0.0)) / size)[:, None]
         start = np.maximum(v + step, v / LARGEST_FACTOR)
         return np.asarray(start / start.sum(axis=1, keepdims=True))
@@ -189,14 +164,12 @@ class Problems:
 
         It finds maxima that lie at a frequency of 0, too.
         """
-        which = self.open
-        ended = np.empty((len(self.event), len(self.region.middle)))
-        asked = which
+        which = asked = self.open
         region, likelihood = self.region, self.region.likelihood
         N, K = likelihood.total, len(region.middle)
+        ended = np.empty((len(self.event), K))
         s = self._interior_start(which)
-        t = np.full(len(which), 1.0) / np.sum(self.rest[which] * s, axis=1)
-        t *= K + 1
+        t = (K + 1) * (1.0 / np.sum(self.rest[which] * s, axis=1))
         for _ in range(500):
             event, rest = self.event[which], self.rest[which]
             y = s.sum(axis=1)
@@ -205,7 +178,8 @@ class Problems:
             ended[which] = s / y[:, None]
             self.note(which, ended[which], value, gradient, 1 / (t * np.maximum(q, TINY)))
             going = self.errors[which] > self.precision
-            going &= (t * np.sum(rest * s, axis=1) < LARGEST_WEIGHT) & (q > 0) & (y < FAR_AWAY)
+            # Beyond these, numbers have lost their digits, or the event has no probability.
+            going &= (t * np.sum(rest * s, axis=1) < 1e14) & (q > 0) & (y < 1e100)
             if not going.any():
                 break
             which, s, t, y, q = which[going], s[going], t[going], y[going], q[going]
@@ -240,7 +214,7 @@ class Problems:
             size[waiting] = 0.0
             s = s * (1 + size[:, None] * step)
             s /= np.sum(event * s, axis=1)[:, None]
-            t = np.where(rise < CENTERED, t * GROWTH, t)
+            t = np.where(rise < 0.1, t * 4.0, t)  # centered: the objective counts more
         return np.asarray(ended[asked])
 
     def _interior_start(self, which: Indices) -> Array:
@@ -267,8 +241,7 @@ def _certified(
     gained, lost = rest - m[:, None] * cut, against[:, None] * event
     # Where an input weighs little, round-off counts.
     digits = DIGITS * (rest + m[:, None] * np.abs(cut) + lost).max(axis=1)
-    short = (lost - gained).max(axis=1)
-    short = short + digits
+    short = (lost - gained).max(axis=1) + digits
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = (1 + np.where(short <= 0, 0.0, short / least)) / (1 + against)
     return np.where(np.isnan(bound), 1.0, bound)

@@ -12,10 +12,8 @@ from decal._base.numerics import Array
 PRODUCT_CLASSES = 50
 """With more, products of two ratios are not kept."""
 
-STEPS, STALLED = 100, 3
-"""At most, and in a row without progress that is worth it."""
-
-LEAST_STEP = 1e-12
+TINY = 1e-300
+"""Stands for 0 in divisors."""
 
 PRECISION = 1e-12
 """How far from its maximum, in nats per input, a likelihood may be."""
@@ -116,16 +114,16 @@ def most_likely(likelihood: Likelihood) -> Maximum:
         v /= v.sum()
     value, gap = -np.inf, np.inf
     accepted, stalled = 1e3 * PRECISION * N + 1e-6, 0
-    for _ in range(STEPS):
+    for _ in range(100):
         values, slope, curvature = likelihood.curvatures(v[None])
         g, value = slope[0] / N, float(values[0])
         before, gap = gap, N * max(float(g.max()) - 1, 0.0)
         stalled = stalled + 1 if accepted >= gap > before / 2 else 0
-        if gap <= PRECISION * N or stalled == STALLED:
+        if gap <= PRECISION * N or stalled == 3:
             break
         step = _least_squares(-curvature[0] / N, 2 * g - 1) - v
         size = _step_size(likelihood, v, step, float((g - 1) @ step))
-        if size < LEAST_STEP:
+        if size < 1e-12:
             break
         v = np.maximum(v + size * step, 0.0)
         v /= v.sum()
@@ -150,11 +148,12 @@ def _least_squares(curvature: Array, target: Array) -> Array:
 
 def _step_size(likelihood: Likelihood, v: Array, step: Array, slope: float) -> float:
     """How much of a step raises l(v) / N - sum v, whose maximum has sum one, as it should."""
-    sizes = 0.5 ** np.arange(41.0)
-    start = float(likelihood.at(v[None])[0]) / likelihood.total - float(v.sum())
-    for size in sizes:
-        moved = np.maximum(v + size * step, 0.0)
-        value = float(likelihood.at(moved[None])[0]) / likelihood.total - float(moved.sum())
-        if value >= start + 1e-4 * size * slope - 1e-15:
+
+    def value(at: Array) -> float:
+        return float(likelihood.at(at[None])[0]) / likelihood.total - float(at.sum())
+
+    start = value(v)
+    for size in 0.5 ** np.arange(41.0):
+        if value(np.maximum(v + size * step, 0.0)) >= start + 1e-4 * size * slope - 1e-15:
             return float(size)
     return 0.0

@@ -10,13 +10,12 @@ import numpy as np
 
 from decal._base.checks import check_choice
 from decal._base.data_frames import by_name, native_index
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal.credal import extreme_member
 from decal.shift._calibrated import check_sums_to_one
 from decal.shift._frequency_evidence import FrequencyEvidence
 from decal.shift._what_if import adapted, check_frequencies, supposed_sets, what_if_box
-
-CENTERS = ("before", "observed")
 
 SIZES = {"ratio": 1.0, "kl": 0.0, "chi2": 0.0}
 """What may say how near, and the least that each can be."""
@@ -70,7 +69,7 @@ class Near:
 
     def __post_init__(self) -> None:
         if isinstance(self.center, str):
-            check_choice(self.center, "center", CENTERS)
+            check_choice(self.center, "center", ("before", "observed"))
         else:
             named = isinstance(self.center, Mapping)
             values = check_sums_to_one([*self.center.values()] if named else self.center)
@@ -80,20 +79,15 @@ class Near:
         given = [name for name in SIZES if getattr(self, name) is not None]
         if len(given) != 1:
             found = " and ".join(given) or "none"
-            raise ValueError(f"ratio, kl or chi2 must be given, one of them: got {found}.")
-        value = _check_at_least(getattr(self, given[0]), given[0], SIZES[given[0]])
-        object.__setattr__(self, given[0], value)
+            raise InputError("ratio, kl or chi2", "be given, one of them", found)
+        name, value = given[0], getattr(self, given[0])
+        good = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if not good or not float(value) >= SIZES[name]:  # which may be infinite
+            raise InputError(name, f"be a number, at least {SIZES[name]:g}", f"{value!r}")
+        object.__setattr__(self, name, float(value))
 
     def box(self, odds: Array, center: Array) -> tuple[Array, Array]:
-        """(n, K) the range of each probability while the frequencies are near these.
-
-        Parameters
-        ----------
-        odds : (n, K) array
-            Each input's probabilities over the frequencies that the model supposes.
-        center : (K,) array
-            Frequencies.
-        """
+        """(n, K) the range of each probability while the frequencies are near a center (K,)."""
         if self.ratio is not None:
             with np.errstate(over="ignore", invalid="ignore"):
                 high = np.where(center > 0, np.minimum(center * self.ratio, 1.0), 0.0)
@@ -113,9 +107,9 @@ def supposed(odds: Array, frequencies: Any, known: FrequencyEvidence) -> tuple[A
         point, largest = adapted(odds, center), center
     else:
         usual = known.observed.maximum if known.observed else calibrated
-        low, high, point = supposed_sets(odds, frequencies, usual.frequencies, calibrated.classes)
-        _, most, named = check_frequencies(frequencies, calibrated.classes)
-        largest = np.where(named, most, 0.0)
+        intervals = check_frequencies(frequencies, calibrated.classes)
+        low, high, point = supposed_sets(odds, intervals, usual.frequencies)
+        largest = np.where(intervals.named, intervals.high, 0.0)
     # Nothing is known of inputs of a class without labels: any input may be one.
     unknown = (calibrated.frequencies == 0) & (largest > 0)
     if unknown.any():
@@ -131,7 +125,7 @@ def _center(near: Near, known: FrequencyEvidence) -> Array:
     K = len(known.calibrated.frequencies)
     center = by_name(near.center, known.calibrated.names, K, "center")
     if len(center) != K:
-        raise ValueError(f"center must have one number per class, {K}: got {len(center)}.")
+        raise InputError("center", f"have one number per class, {K}", f"{len(center)}")
     return check_sums_to_one(center)
 
 
@@ -140,17 +134,8 @@ def ball_box(odds: Array, center: Array, member: Member) -> tuple[Array, Array]:
 
     A probability is a ratio of two linear functions, so frequencies that give it more than t are
     those for which a linear function of them is positive. Dinkelbach's method alternates: the best
-    frequencies for t, and the probability at these as the next t, which never falls and converges
-    faster than Newton's method for smooth sets.
-
-    Parameters
-    ----------
-    odds : (n, K) array
-        Each input's probabilities over the frequencies that the model supposes.
-    center : (K,) array
-        Frequencies in the set.
-    member : callable
-        Which frequencies of the set are best for a linear function.
+    frequencies for t (`member`), and the probability at these as the next t, which never falls and
+    converges faster than Newton's method for smooth sets. It starts from a center (K,) in the set.
     """
     # Relative to what the classes weigh at the center, so that no number is tiny.
     size = np.max(odds * center, axis=1, keepdims=True)
@@ -205,9 +190,8 @@ def kl_member(center: Array, radius: float) -> Member:
         log_center = np.log(center)
 
     def member(values: Array) -> Array:
-        n = len(values)
         rows = np.broadcast_to(log_center, values.shape)
-        return extreme_member(rows, values, np.full(n, radius))
+        return extreme_member(rows, values, np.full(len(values), radius))
 
     return member
 
@@ -261,11 +245,3 @@ def _classes_kept(down: Array, mass: Array, radius: float) -> Any:
     with np.errstate(divide="ignore", invalid="ignore"):
         divergence = np.where(first > 0, second / first**2, 1 / total[:, :-1]) - 1
     return 1 + np.count_nonzero(divergence > radius, axis=1)
-
-
-def _check_at_least(value: Any, name: str, least: float) -> float:
-    """A number, which may be infinite."""
-    good = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not good or not float(value) >= least:
-        raise ValueError(f"{name} must be a number, at least {least:g}: got {value!r}.")
-    return float(value)

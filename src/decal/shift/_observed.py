@@ -10,14 +10,8 @@ import numpy as np
 from decal._base.numerics import Array, row_blocks
 from decal.io.progress import on_terminal, tracked
 from decal.shift._likelihood import Likelihood, Maximum, most_likely
-from decal.shift._plausible import COARSE, PRECISION, PlausibleFrequencies
+from decal.shift._plausible import PRECISION, PlausibleFrequencies
 from decal.shift._what_if import plausible_segments, segment_box, what_if_box
-
-BLOCK_ELEMENTS = 1 << 20
-"""Numbers of inputs, times classes twice, whose bounds are found together."""
-
-SLOW = 1 << 22
-"""Numbers from which a bar is shown: about a second."""
 
 ROUND_OFF = 1e-13
 """Nats per input by which a likelihood may be wrong."""
@@ -96,27 +90,8 @@ def joint_box(
     """
     n, K = odds.shape
     low, high = np.empty((n, K)), np.empty((n, K))
-    show = n * K * K > SLOW and on_terminal()
-    blocks = row_blocks(n, K * K, elements=BLOCK_ELEMENTS)
+    show = n * K * K > 1 << 22 and on_terminal()  # about a second
+    blocks = row_blocks(n, K * K, elements=1 << 20)
     for rows in tracked(list(blocks), "Bounding", unit="blocks", show=show):
-        if error >= COARSE:
-            low[rows], high[rows] = region.box(odds[rows], error)
-        else:
-            low[rows], high[rows] = _exact_block(region, odds[rows])
+        low[rows], high[rows] = region.box(odds[rows], error)
     return low, high
-
-
-def _exact_block(region: PlausibleFrequencies, odds: Array) -> tuple[Array, Array]:
-    n, K = odds.shape
-    own = np.zeros((n, K, K))
-    each = np.arange(K)
-    own[:, each, each] = odds
-    others = np.repeat(odds[:, None, :], K, axis=1)
-    others[:, each, each] = 0.0
-    event, rest = own.reshape(-1, K), others.reshape(-1, K)
-    high = region.largest_probability(event, rest)[0].reshape(n, K)
-    if K == 2:
-        low = 1 - high[:, ::-1]
-    else:
-        low = 1 - region.largest_probability(rest, event)[0].reshape(n, K)
-    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)

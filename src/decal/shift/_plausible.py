@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from decal._base.numerics import Array, for_each_block, row_blocks
+from decal._base.numerics import Array, Indices, for_each_block, row_blocks
 from decal.shift._exact import LikelihoodRegion, Problems
+from decal.shift._likelihood import TINY
 from decal.shift._surrogate import Geometry, Surrogate
 from decal.shift._tangents import LEAST_WEIGHT, FirstBounds, Move, Tangents, event_of
-
-Indices = NDArray[np.intp]
 
 PRECISION = 1e-8
 """How far outside of the exact probability a bound may lie, unless more is allowed."""
@@ -24,18 +22,12 @@ EXACT_ERROR = 1e-5
 COARSE = 1e-6
 """If so much is allowed, ellipsoids solve most problems."""
 
-TOUCHES, BENT_TOUCHES, EXACT_TOUCHES = 2, 6, 3
-"""How often an ellipsoid is laid against the region: at first, by the curvature there, and with all
-inputs."""
-
-KEPT, MORE_KEPT, SHARE_KEPT = 48, 1024, 1 / 8
-"""Inputs that a surrogate keeps as they are, and a finer one: so many, or this share of all."""
+KEPT = 48
+"""Inputs that the first surrogate keeps as they are."""
 
 TOUCH_ELEMENTS = 1 << 19
 """Numbers that the curvatures of a block of problems may take: in larger blocks more problems hold
 the same frequencies at zero, and are solved at once."""
-
-TINY = 1e-300
 
 BLOCK_ELEMENTS = 1 << 21
 """Numbers that the likelihoods of a block of problems may take."""
@@ -89,7 +81,7 @@ class PlausibleFrequencies(LikelihoodRegion):
         if self.surrogate.exact:
             return self.surrogate
         N = len(self.likelihood.weights)
-        return Surrogate.of(self.geometry, max(MORE_KEPT, int(SHARE_KEPT * N)))
+        return Surrogate.of(self.geometry, max(1024, N // 8))
 
     @cached_property
     def whole(self) -> Surrogate:
@@ -114,8 +106,14 @@ class PlausibleFrequencies(LikelihoodRegion):
     def box(self, odds: Array, error: float) -> tuple[Array, Array]:
         """(n, K) the range of each probability, never too narrow, at most an error too wide.
 
-        v makes an input of class k with probability odds_k v_k / <odds, v>. Error >= COARSE.
+        v makes an input of class k with probability odds_k v_k / <odds, v>. An error below COARSE
+        is that of `largest_probability`.
         """
+        if error < COARSE:
+            side, row, k = np.indices((2, *odds.shape)).reshape(3, -1)
+            event = event_of(odds[row], k, side)
+            upper = self.largest_probability(event, odds[row] - event)[0].reshape(2, *odds.shape)
+            return np.clip(1 - upper[1], 0.0, 1.0), np.clip(upper[0], 0.0, 1.0)
         odds = odds / np.maximum(odds.max(axis=1, keepdims=True), TINY)
         first = FirstBounds.of(self.geometry, odds)
         upper, unsolved = first.upper, first.upper - first.reached > error
@@ -141,13 +139,13 @@ class PlausibleFrequencies(LikelihoodRegion):
     def _touch(self, tangents: Tangents, error: float) -> None:
         """Solve problems by ellipsoids: with the surrogate, a finer one, then all inputs."""
         bent = tangents.bent(self.surrogate)
-        self._stage(tangents, error, self.surrogate, TOUCHES, tangents.plain)
+        self._stage(tangents, error, self.surrogate, 2, tangents.plain)
         if len(tangents.open(error)) and not self.surrogate.exact:
-            self._stage(tangents, error, self.finer, TOUCHES, tangents.plain)
+            self._stage(tangents, error, self.finer, 2, tangents.plain)
         if len(tangents.open(error)) and self.surrogate.bends:
-            self._stage(tangents, error, self.finer, BENT_TOUCHES, bent)
+            self._stage(tangents, error, self.finer, 6, bent)
         if len(tangents.open(error)) and not self.finer.exact:
-            self._stage(tangents, error, self.whole, EXACT_TOUCHES, bent)
+            self._stage(tangents, error, self.whole, 3, bent)
         self._newton(tangents, error)
 
     def _newton(self, tangents: Tangents, error: float) -> None:

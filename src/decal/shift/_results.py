@@ -20,16 +20,13 @@ ROWS_SHOWN = 12
 LEAST_P = 1e-300
 """Smaller p-values have no digits left."""
 
-NAME_WIDTH = 40
-"""Characters of a name that a printed table shows."""
-
 
 class ClassTable:
     """What has a row for each class: how it becomes a data frame."""
 
     classes: tuple[str, ...]
 
-    def _columns(self) -> dict[str, Array]:
+    def columns(self) -> dict[str, Array]:
         """(K,) columns by name."""
         raise NotImplementedError
 
@@ -37,13 +34,13 @@ class ClassTable:
         """A DataFrame with a row for each class, whose name is the index."""
         with needs("pandas", message="to_pandas needs pandas: pip install 'decal[pandas]'"):
             import pandas as pd
-        return pd.DataFrame(self._columns(), index=pd.Index(self.classes, name="class"))
+        return pd.DataFrame(self.columns(), index=pd.Index(self.classes, name="class"))
 
     def to_polars(self) -> pl.DataFrame:
         """A DataFrame with a row for each class, and its name in the column class."""
         with needs("polars", message="to_polars needs polars: pip install 'decal[polars]'"):
             import polars as pl
-        columns: dict[str, Any] = {"class": list(self.classes), **self._columns()}
+        columns: dict[str, Any] = {"class": list(self.classes), **self.columns()}
         return pl.DataFrame(columns)
 
 
@@ -78,10 +75,8 @@ class Frequencies(ClassTable):
     @property
     def _title(self) -> str:
         inputs = "1 input" if self.inputs == 1 else f"{self.inputs:,.0f} inputs"
-        return (
-            f"Frequencies: {inputs}, {len(self.classes):,} classes, "
-            f"intervals at {self.confidence:g}"
-        )
+        classes = f"{len(self.classes):,} classes"
+        return f"Frequencies: {inputs}, {classes}, intervals at {self.confidence:g}"
 
     @property
     def most_changed(self) -> list[int]:
@@ -89,7 +84,7 @@ class Frequencies(ClassTable):
         change = np.abs(self.estimate - self.before).round(9)
         return [int(k) for k in np.argsort(-change, kind="stable")]
 
-    def _columns(self) -> dict[str, Array]:
+    def columns(self) -> dict[str, Array]:
         return {name: getattr(self, name) for name in ("before", "estimate", "lower", "upper")}
 
     def __repr__(self) -> str:
@@ -102,7 +97,7 @@ class Frequencies(ClassTable):
             f"[{self.lower[k]:.3f}, {self.upper[k]:.3f}]"
             for k, name in names.items()
         ]
-        return "\n".join([*lines, *_rest(order, "  … and {:,} that changed less")])
+        return "\n".join(lines) + _rest(order, "\n  … and {:,} that changed less")
 
     def _repr_html_(self) -> str:
         order = self.most_changed
@@ -117,8 +112,7 @@ class Frequencies(ClassTable):
             for k in order[:ROWS_SHOWN]
         ]
         note = "The tick is the frequency before."
-        for more in _rest(order, " {:,} further classes changed less."):
-            note += more
+        note += _rest(order, " {:,} further classes changed less.")
         return table(self._title, ("class", "before", "now", "interval", ""), rows, note=note)
 
 
@@ -154,25 +148,24 @@ class ShiftTest(ClassTable):
         known = np.flatnonzero(~np.isnan(self.p_values))
         return [int(k) for k in known[np.argsort(self.p_values[known], kind="stable")]]
 
-    def _columns(self) -> dict[str, Array]:
+    def columns(self) -> dict[str, Array]:
         return {"p_value": self.p_values}
 
     def __repr__(self) -> str:
         order = self._smallest
         if not order:
             return self._title
-        shown = ", ".join(
+        shown = [
             f"{_shortened(self.classes[k])} {p_text(self.p_values[k], 2)}"
             for k in order[:ROWS_SHOWN]
-        )
-        return f"{self._title}\n  by class, smallest first: {shown}"
+        ]
+        return f"{self._title}\n  by class, smallest first: {', '.join(shown)}"
 
     def _repr_html_(self) -> str:
         order = self._smallest
         rows = [(self.classes[k], p_text(self.p_values[k], 2)) for k in order[:ROWS_SHOWN]]
         note = "Of no change, for each class whatever the others do." if rows else ""
-        for more in _rest(order, " {:,} further classes have larger ones."):
-            note += more
+        note += _rest(order, " {:,} further classes have larger ones.")
         return table(self._title, ("class", "p-value") if rows else (), rows, note=note)
 
 
@@ -182,10 +175,10 @@ def p_text(p_value: float, digits: int = 3) -> str:
 
 
 def _shortened(name: str) -> str:
-    return name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 1] + "…"
+    return name if len(name) <= 40 else name[:39] + "…"
 
 
-def _rest(order: list[int], text: str) -> list[str]:
+def _rest(order: list[int], text: str) -> str:
     """A sentence about the classes that are not shown, if there are any."""
     left = len(order) - ROWS_SHOWN
-    return [text.format(left)] if left > 0 else []
+    return text.format(left) if left > 0 else ""

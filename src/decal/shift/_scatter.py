@@ -10,15 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from decal._base.numerics import Array, Logits, row_blocks
+from decal._base.numerics import Array, Indices, Logits, row_blocks
+from decal.rows import Rows
 from decal.shift._calibrated import Calibrated, calibrate
 from decal.shift._likelihood import Likelihood, most_likely
 from decal.shift._observed import Observed
-
-Labelled = tuple[Logits, NDArray[np.intp], Array | None]
-"""Logits, labels and weights."""
 
 LEAST_CURVATURE = 4.0
 """Frequencies lie in [0, 1]: whatever is known, their standard deviation is at most a half."""
@@ -59,8 +56,7 @@ def scatter(calibrated: Calibrated, observed: Observed) -> Scatter:
     with variances 1 + eig(H^-1 C V C'), instead of 1. H has a least curvature, as fewer inputs
     than classes leave directions without any.
     """
-    present = np.flatnonzero(calibrated.frequencies)
-    V = calibrated.covariance
+    present, V = np.flatnonzero(calibrated.frequencies), calibrated.covariance
     V = from_inputs(calibrated, observed) if V is None else V
     parameters = np.append(present, len(calibrated.frequencies))
     H, C = _sensitivity(calibrated, observed, present)
@@ -79,7 +75,7 @@ def scatter(calibrated: Calibrated, observed: Observed) -> Scatter:
 
 
 def _sensitivity(
-    calibrated: Calibrated, observed: Observed, present: NDArray[np.intp]
+    calibrated: Calibrated, observed: Observed, present: Indices
 ) -> tuple[Array, Array]:
     """The curvature H = sum b b', and (K, K + 1) the gradient's slope C in the parameters."""
     likelihood, v = observed.likelihood, observed.smoothed[present]
@@ -99,15 +95,15 @@ def _sensitivity(
 # classes without labels
 
 
-def from_labels(calibrated: Calibrated, labelled: Labelled) -> Array:
+def from_labels(calibrated: Calibrated, labelled: Rows) -> Array:
     """V of a model that was calibrated on these rows: the sandwich, right if the model is not.
 
     A row moves the parameters by its score u, times the inverse of the information J, and the
     log-frequencies by e = (its class - pi) / (n pi). V is the sum of the squares of J^-1 u - e.
     """
-    z, y, weights = labelled
-    w = np.ones(len(y)) if weights is None else weights
-    z, y, w = z[w > 0], y[w > 0], w[w > 0]
+    labelled = labelled.counted()
+    z, y = labelled.logits, labelled.labels
+    w = np.ones(len(y)) if labelled.weights is None else labelled.weights
     present = np.flatnonzero(calibrated.frequencies)
     K, pi = len(present), calibrated.frequencies[present]
     J, S, by_class = np.zeros((K + 1, K + 1)), np.zeros((K + 1, K + 1)), np.zeros((K + 1, K))
@@ -173,7 +169,7 @@ def _information(r: Array, z: Array, w: Array) -> Array:
     return J
 
 
-def _for_all_classes(V: Array, calibrated: Calibrated, present: NDArray[np.intp]) -> Array:
+def _for_all_classes(V: Array, calibrated: Calibrated, present: Indices) -> Array:
     K = len(calibrated.frequencies)
     result = np.zeros((K + 1, K + 1))
     parameters = np.append(present, K)
@@ -192,7 +188,7 @@ def _finite(z: Logits) -> Array:
 def inflated(
     calibrated: Calibrated,
     observed: Observed,
-    labelled: Labelled,
+    labelled: Rows,
     *,
     anew: bool,
     confidence: float,
@@ -208,38 +204,30 @@ def inflated(
     """
     from scipy.stats import chi2
 
-    z, y, w = labelled
-    weights = np.ones(len(y)) if w is None else w
+    weights = np.ones(len(labelled)) if labelled.weights is None else labelled.weights
     unlabelled, truth = observed.likelihood, observed.maximum.frequencies
     logits = calibrated.logits(unlabelled.ratios)
     present = np.flatnonzero(calibrated.frequencies)
     given = calibrated.covariance is not None and not calibrated.covariance.any()
-    statistics: list[float] = []
-    singles: list[float] = []
-    for _ in range(draws):
-        again, drawn = (a * _counts(len(a), rng) for a in (weights, unlabelled.weights))
+
+    def redrawn(weights: Array) -> Array:
+        n = len(weights)
+        return np.asarray(weights * rng.multinomial(n, np.full(n, 1 / n)))
+
+    found = np.full((draws, 2), np.inf)
+    for statistics in found:
+        again, drawn = redrawn(weights), redrawn(unlabelled.weights)
         kept, here = again > 0, drawn > 0
-        new = calibrate(z[kept], y[kept], again[kept], None, anew)
+        new = calibrate(Rows(labelled.logits[kept], labelled.labels[kept], again[kept]), anew)
         if given:
             new = replace(new, frequencies=calibrated.frequencies)
         if np.any(new.frequencies[present] == 0):
-            statistics.append(np.inf)
-            singles.append(np.inf)
             continue
         likelihood = Likelihood(new.odds(logits[here]), drawn[here])
         best = most_likely(likelihood).value
         k = int(rng.choice(present))
         rest = most_likely(likelihood.without(k, float(truth[k]))).value
-        statistics.append(2 * (best - float(likelihood.at(truth[None])[0])))
-        singles.append(2 * (best - rest))
-
-    def inflation(found: list[float], freedom: int) -> float:
-        quantile = np.quantile(found, confidence, method="higher")
-        return max(float(quantile / chi2.ppf(confidence, max(freedom, 1))), 1.0)
-
-    return inflation(statistics, calibrated.freedom), inflation(singles, 1)
-
-
-def _counts(n: int, rng: np.random.Generator) -> Array:
-    """How often each of n rows is drawn, in n draws."""
-    return rng.multinomial(n, np.full(n, 1 / n)).astype(np.float64)
+        statistics[:] = 2 * (best - float(likelihood.at(truth[None])[0])), 2 * (best - rest)
+    quantiles = np.quantile(found, confidence, axis=0, method="higher")
+    joint, single = quantiles / chi2.ppf(confidence, [max(calibrated.freedom, 1), 1])
+    return max(float(joint), 1.0), max(float(single), 1.0)

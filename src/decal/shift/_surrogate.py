@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from decal._base.numerics import Array, row_blocks
-from decal.shift._likelihood import Likelihood
-
-Indices = NDArray[np.intp]
+from decal._base.numerics import Array, Indices, row_blocks
+from decal.shift._likelihood import TINY, Likelihood
 
 LARGEST_RISE, LARGEST_CUBIC_RISE, LARGEST_FALL = 1.5, 0.35, 0.95
 """Inputs whose likelihood may rise by a larger share, with fourth moments or without, or fall by a
@@ -20,17 +17,14 @@ larger one, are kept as they are."""
 MOST_PAIRS = 2100
 """Of coordinates, of 65 classes: with more, moments and curvatures of many points take too much."""
 
-SHARE_KEPT_IN_STEP = 0.2
-"""Of its likelihood, by every input."""
-
 LEAST_SHARE = 1e-5
-"""Share of its likelihood: where an input has less, the curvature is taken for the one there."""
+"""Of its likelihood: where an input has less, the curvature is taken for the one there."""
 
 SINGULAR = 1e-12
 """Relative curvature that is added before many curvatures are inverted."""
 
 QUARTIC_PAIRS = 300
-"""Pairs of coordinates up to which fourth moments are kept."""
+"""Of coordinates, up to which fourth moments are kept."""
 
 RIDGE = 1e-4
 """Curvature added in all directions, relative to the nats that plausible frequencies may lose:
@@ -38,14 +32,6 @@ classes that look alike leave none. It is paid for by as many nats."""
 
 ROUND_OFF = 1e-12
 """Nats per input by which a likelihood may be wrong."""
-
-FOLDS, WIDEST = 4, 1e9
-"""At most 31 factors, each at most so far from one, have a product that is a number."""
-
-CACHED = 1 << 17
-"""Numbers that a processor has at hand: larger blocks of likelihoods wait for memory."""
-
-TINY = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,11 +191,9 @@ class Surrogate:
         return np.asarray(bend)
 
     def damped(self, z: Array, step: Array) -> Array:
-        """(P,) how much of a step leaves each input kept a share of its likelihood."""
+        """(P,) how much of a step leaves each input kept a fifth of its likelihood."""
         fall = -(step @ self.rows.T) / np.maximum(z @ self.rows.T + 1, TINY)
-        return np.asarray(
-            1 / np.maximum(fall.max(axis=1, initial=0.0) / (1 - SHARE_KEPT_IN_STEP), 1.0)
-        )
+        return np.asarray(1 / np.maximum(fall.max(axis=1, initial=0.0) / (1 - 0.2), 1.0))
 
     def evaluate(self, z: Array) -> tuple[Array, Array, Array]:
         """(P,) values, (P, D) slopes and (P,) excesses at plausible coordinates z (P, D).
@@ -232,7 +216,8 @@ class Surrogate:
                 value -= np.einsum("pd,pd->p", z, by_fourth) / 4
                 slope -= by_fourth
             excess = np.einsum("pd,pd->p", last @ self.excess, last)
-        for part in row_blocks(len(z), len(self.rows), elements=CACHED):
+        # Larger blocks of likelihoods would wait for memory.
+        for part in row_blocks(len(z), len(self.rows), elements=1 << 17):
             x = z[part] @ self.rows.T
             x += 1
             value[part] += _log_sums(x, self.weights)
@@ -245,10 +230,11 @@ def _log_sums(x: Array, weights: Array) -> Array:
 
     Of equal weights by logarithms of products, since logarithms take longest.
     """
-    if np.ptp(weights) > 0 or x.min() < 1 / WIDEST or x.max() > WIDEST:
+    # At most 31 factors, each at most so far from one, have a product that is a number.
+    if np.ptp(weights) > 0 or x.min() < 1 / 1e9 or x.max() > 1e9:
         return np.asarray(np.log(np.maximum(x, TINY, out=x)) @ weights)
     products = x
-    for _ in range(FOLDS):
+    for _ in range(4):
         half = products.shape[1] // 2
         if not half:
             break

@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from decal._base.numerics import Array
+from decal._base.numerics import Array, Indices, Mask
+from decal.shift._likelihood import TINY
 from decal.shift._surrogate import Geometry, Surrogate, inverse_roots
 
-Indices = NDArray[np.intp]
-Flags = NDArray[np.bool_]
 Move = Callable[[Indices, Array, Array, Array, Array], Array]
 """The next z (P, D) of problems, seen from z and its frequencies, value and slope."""
 
@@ -25,17 +23,11 @@ LEAST_WEIGHT = 1e-7
 ZERO = 1e-12
 """Smaller frequencies are taken for 0."""
 
-FAR = 1.0
-"""Multiples of what plausible frequencies may lose, beyond which others teach nothing."""
-
 ALIKE = 1e-12
 """Added to the squared length, one, of each row of a matrix that is inverted."""
 
 SQUARE_DIGITS = 1e-14
 """Relative round-off of squared lengths that are found from products."""
-
-ROOT_STEPS = 3
-TINY = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,9 +121,9 @@ class Tangents:
         s = self.geometry
         new = which[np.isnan(self.z[which, 0])]
         if len(new):
-            at, v = np.zeros((len(new), len(s.slope))), np.tile(s.middle, (len(new), 1))
-            value, slope = np.full(len(new), s.value), np.tile(s.slope, (len(new), 1))
-            self.z[new] = self.plain(new, at, v, value, slope)
+            at = np.zeros((len(new), len(s.slope)))
+            v, slope = (np.tile(x, (len(new), 1)) for x in (s.middle, s.slope))
+            self.z[new] = self.plain(new, at, v, np.full(len(new), s.value), slope)
         for _ in range(touches):
             z, v = self.plausible(self.z[which])
             value, slope, excess = surrogate.evaluate(z)
@@ -153,9 +145,9 @@ class Tangents:
         s = self.geometry
 
         def move(which: Indices, z: Array, v: Array, value: Array, slope: Array) -> Array:
-            # Not too far, and from the middle if z is far out.
-            lost = value < s.floor - FAR * (s.value - s.floor)
-            z[lost], v[lost], value[lost], slope[lost] = 0.0, s.middle, s.value, s.slope
+            # Not too far, and from the middle if z loses twice what plausible frequencies may.
+            far = value < s.floor - (s.value - s.floor)
+            z[far], v[far], value[far], slope[far] = 0.0, s.middle, s.value, s.slope
             moved = self._next(which, z, v, value, slope, surrogate.curvature(z))
             step = self.plausible(moved)[0] - z
             return np.asarray(z + surrogate.damped(z, step)[:, None] * step)
@@ -163,13 +155,7 @@ class Tangents:
         return move
 
     def _next(
-        self,
-        which: Indices,
-        z: Array,
-        v: Array,
-        value: Array,
-        slope: Array,
-        curvature: Array | None,
+        self, which: Indices, z: Array, v: Array, value: Array, slope: Array, bend: Array | None
     ) -> Array:
         """(P, D) where the ratio is largest over an ellipsoid, seen from frequencies v at z.
 
@@ -177,14 +163,14 @@ class Tangents:
         one. Frequencies that would be negative are held at zero.
         """
         s = self.geometry
-        problems = _Balls.of(self, which, v, slope, 2 * (value - s.floor), curvature)
+        balls = _Balls.of(self, which, v, slope, 2 * (value - s.floor), bend)
         zero = (v <= 0) & (v < s.middle + ZERO)
-        moved, pull = problems.largest(np.arange(len(which)), zero)
-        again = (zero & (pull > 0)) | (v + problems.frequencies(moved) < 0)
+        moved, pull = balls.largest(np.arange(len(which)), zero)
+        again = (zero & (pull > 0)) | (v + balls.frequencies(moved) < 0)
         changed = np.flatnonzero((again != zero).any(axis=1))
         if len(changed):
-            moved[changed] = problems.largest(changed, again[changed])[0]
-        return z + problems.coordinates(moved)
+            moved[changed] = balls.largest(changed, again[changed])[0]
+        return z + (moved if balls.root is None else np.einsum("pij,pj->pi", balls.root, moved))
 
     def plausible(self, z: Array) -> tuple[Array, Array]:
         """Where z (P, D) lead in the outer ellipsoid, no frequency negative; and frequencies."""
@@ -225,7 +211,7 @@ class Tangents:
         start, fall = _dot(f, g) + ROUND_OFF, of_e + _dot(ez, g)
         ff, fe, ee, r = _dot(f, f), _dot(f, ez), _dot(ez, ez), np.sqrt(square)
         x = np.zeros(len(which))
-        for _ in range(ROOT_STEPS):
+        for _ in range(3):
             length = np.sqrt(np.maximum(ff - 2 * x * fe + x * x * ee, TINY))
             excess = start - x * fall + r * length
             bound = t + x + np.maximum(excess, 0.0) / self.least[which]
@@ -241,44 +227,35 @@ class _Balls:
     root and U have a leading axis of problems if these differ.
     """
 
-    c0: Array
+    c0: Array  # (P,)
     e0: Array
-    c: Array
+    c: Array  # (P, D)
     e: Array
     center: Array
-    square: Array
-    v: Array
+    square: Array  # (P,) of the radius
+    v: Array  # (P, K)
     root: Array | None
     U: Array
 
     @classmethod
     def of(
-        cls,
-        tangents: Tangents,
-        which: Indices,
-        v: Array,
-        slope: Array,
-        room: Array,
-        curvature: Array | None,
+        cls, of: Tangents, which: Indices, v: Array, slope: Array, room: Array, bend: Array | None
     ) -> _Balls:
-        c, e, U, root = tangents.cz[which], tangents.ez[which], tangents.geometry.U, None
-        if curvature is not None:
-            root = inverse_roots(curvature)
+        """Of some problems, seen from v, where l has this slope and curvature `bend`."""
+        c, e, U, root = of.cz[which], of.ez[which], of.geometry.U, None
+        if bend is not None:
+            root = inverse_roots(bend)
             c, e, slope = (_times(x, root) for x in (c, e, slope))
             U = U @ root
-        c0, e0 = _dot(tangents.c[which], v), _dot(tangents.e[which], v)
+        c0, e0 = _dot(of.c[which], v), _dot(of.e[which], v)
         square = np.maximum(room + _dot(slope, slope), 0.0)
         return cls(c0, e0, c, e, slope, square, v, root, U)
-
-    def coordinates(self, y: Array) -> Array:
-        """(P, D) root y."""
-        return y if self.root is None else np.einsum("pij,pj->pi", self.root, y)
 
     def frequencies(self, y: Array) -> Array:
         """(P, K) U y."""
         return np.asarray(y @ self.U.T if self.U.ndim == 2 else np.einsum("pkd,pd->pk", self.U, y))
 
-    def largest(self, rows: Indices, zero: Flags) -> tuple[Array, Array]:
+    def largest(self, rows: Indices, zero: Mask) -> tuple[Array, Array]:
         """Where the ratio is largest with some frequencies at zero, and their multipliers."""
         moved, pulls = np.empty((len(rows), self.c.shape[1])), np.zeros(zero.shape)
         for held, part in _patterns(zero):
@@ -343,18 +320,13 @@ def ball_maximum(
     With their multipliers (P,), and where they are (P, D). Without a largest ratio, where a
     larger one than `before` is: Dinkelbach's step.
     """
-    t = _largest_ratio(c0, e0, c, e, square)
+    first = c0 / np.where(e0 > 0, e0, 1.0)
+    f = c - first[:, None] * e
+    t = first + _largest_gain(e0, _dot(f, f), _dot(f, e), _dot(e, e), square)
     t = np.minimum(np.where(np.isfinite(t), t, before), 1.0)
     f = c - t[:, None] * e
     m = np.sqrt(np.maximum(_dot(f, f), TINY) / np.maximum(square, TINY))
     return t, m, center + f / m[:, None]
-
-
-def _largest_ratio(c0: Array, e0: Array, c: Array, e: Array, square: Array) -> Array:
-    """(P,) the largest t = (c0 + <c, z>) / (e0 + <e, z>) over |z|^2 <= square."""
-    first = c0 / np.where(e0 > 0, e0, 1.0)
-    f = c - first[:, None] * e
-    return first + _largest_gain(e0, _dot(f, f), _dot(f, e), _dot(e, e), square)
 
 
 def _largest_gain(e0: Array, ff: Array, fe: Array, ee: Array, square: Array) -> Array:
@@ -363,8 +335,7 @@ def _largest_gain(e0: Array, ff: Array, fe: Array, ee: Array, square: Array) -> 
     So much more than c0 / e0 is the largest ratio of c0 + <c, z> and e0 + <e, z> over a ball, with
     f = c - c0 / e0 e. Infinite if the denominator may vanish.
     """
-    lead = e0**2 - square * ee
-    half = square * fe
+    lead, half = e0**2 - square * ee, square * fe
     root = np.sqrt(np.maximum(half**2 + lead * square * ff, 0.0))
     fine = (e0 > 0) & (lead > 0)
     down = np.where(half > 0, half + root, 1.0)
@@ -373,12 +344,11 @@ def _largest_gain(e0: Array, ff: Array, fe: Array, ee: Array, square: Array) -> 
     return np.where(fine, x, np.inf)
 
 
-def _patterns(zero: Flags) -> Iterator[tuple[Indices, Indices]]:
+def _patterns(zero: Mask) -> Iterator[tuple[Indices, Indices]]:
     """Classes that are held at zero, and the problems in which they are."""
     some = zero.any(axis=1)
-    rows = np.flatnonzero(~some)
-    if len(rows):
-        yield np.empty(0, dtype=np.intp), rows
+    if not some.all():
+        yield np.empty(0, dtype=np.intp), np.flatnonzero(~some)
     rows = np.flatnonzero(some)
     if not len(rows):
         return

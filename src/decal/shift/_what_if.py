@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decal._base.data_frames import native_index
-from decal._base.numerics import Array
+from decal._base.errors import InputError
+from decal._base.numerics import Array, Mask
 from decal.shift._likelihood import Likelihood
 
 
@@ -37,7 +37,7 @@ def what_if_box(odds: Array, low: Array, high: Array) -> tuple[Array, Array]:
     order = np.argsort(odds, axis=1)
     least, most = np.empty_like(odds), np.empty_like(odds)
     for k in range(odds.shape[1]):
-        others = order[order != k].reshape(len(odds), -1)
+        others = order[order != k].reshape(len(odds), odds.shape[1] - 1)
         w, floor = np.take_along_axis(odds, others, axis=1), low[others]
         room = high[others] - floor
         spare = 1 - (low.sum() - low[k])
@@ -61,14 +61,22 @@ def _share(
     return np.where(total > 0, weight / np.where(total > 0, total, 1.0), float(frequency > 0))
 
 
+class FrequencyIntervals(NamedTuple):
+    """(K,) the least and the largest frequency of every class, and whether it was named."""
+
+    low: Array
+    high: Array
+    named: Mask
+
+
 def supposed_sets(
-    odds: Array, frequencies: Any, usual: Array, classes: tuple[str, ...]
+    odds: Array, intervals: FrequencyIntervals, usual: Array
 ) -> tuple[Array, Array, Array]:
-    """(n, K) lower and upper bounds, and a prediction, if frequencies lie in given intervals.
+    """(n, K) lower and upper bounds, and a prediction, if frequencies lie in intervals.
 
     Classes not named keep the proportions that they have in `usual` (K,).
     """
-    low, high, named = check_frequencies(frequencies, classes)
+    low, high, named = intervals
     if named.all():
         groups, proportions = np.arange(len(named)), np.ones(len(named))
     else:
@@ -82,10 +90,8 @@ def supposed_sets(
     least, largest = np.zeros(blocks), np.ones(blocks)
     least[groups[named]], largest[groups[named]] = low[named], high[named]
     if least.sum() > 1 + 1e-12 or largest.sum() < 1 - 1e-12:
-        raise ValueError(
-            f"frequencies must allow a sum of one: got {least.sum():.4g} to "
-            f"{largest.sum():.4g} in all."
-        )
+        found = f"{least.sum():.4g} to {largest.sum():.4g} in all"
+        raise InputError("frequencies", "allow a sum of one", found)
     weighted = odds * proportions
     grouped = np.zeros((len(odds), blocks))
     for k, group in enumerate(groups):
@@ -109,10 +115,8 @@ def _between(least: Array, largest: Array) -> Array:
     return np.asarray(middle - excess * room / room.sum() if room.sum() > 0 else middle)
 
 
-def check_frequencies(
-    frequencies: Any, classes: tuple[str, ...]
-) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """Bounds of every class's frequency, and whether it was named."""
+def check_frequencies(frequencies: Any, classes: tuple[str, ...]) -> FrequencyIntervals:
+    """What is supposed, by class or as an array."""
     K = len(classes)
     low, high, named = np.zeros(K), np.ones(K), np.zeros(K, dtype=bool)
     native = native_index(frequencies)
@@ -123,22 +127,18 @@ def check_frequencies(
     else:
         array = np.asarray(frequencies, dtype=np.float64)
         if array.shape not in ((K,), (K, 2)):
-            raise ValueError(
-                f"frequencies must be a mapping of classes to intervals, or a ({K}, 2) array: got "
-                f"an array of shape {array.shape}."
-            )
+            rule = f"be a mapping of classes to intervals, or a ({K}, 2) array"
+            raise InputError("frequencies", rule, f"an array of shape {array.shape}")
         items = list(enumerate(array))
     for name, bounds in items:
         k = class_number(name, classes)
         pair = np.atleast_1d(np.asarray(bounds, dtype=np.float64))
         least, largest = (pair[0], pair[-1]) if len(pair) in (1, 2) else (np.nan, np.nan)
         if not 0 <= least <= largest <= 1:
-            raise ValueError(
-                f"frequencies must lie between 0 and 1, the smaller first: got {bounds!r} for "
-                f"class {classes[k]}."
-            )
+            rule = "lie between 0 and 1, the smaller first"
+            raise InputError("frequencies", rule, f"{bounds!r} for class {classes[k]}")
         low[k], high[k], named[k] = least, largest, True
-    return low, high, named
+    return FrequencyIntervals(low, high, named)
 
 
 def class_number(name: Any, classes: tuple[str, ...], argument: str = "frequencies") -> int:
@@ -148,7 +148,7 @@ def class_number(name: Any, classes: tuple[str, ...], argument: str = "frequenci
     if isinstance(name, int | np.integer) and 0 <= name < len(classes):
         return int(name)
     verb = "name classes" if argument == "frequencies" else "be a class"
-    raise ValueError(f"{argument} must {verb}: got {name!r}, not among {list(classes)[:8]}.")
+    raise InputError(argument, verb, f"{name!r}, not among {list(classes)[:8]}")
 
 
 # One frequency at a time, while the others keep their proportions

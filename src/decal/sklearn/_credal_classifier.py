@@ -117,11 +117,8 @@ class CredalClassifier(HeldOutClassifier):
         n_jobs: int | None = None,
     ) -> None:
         super().__init__(estimator, cv=cv, method=method, floor=floor, n_jobs=n_jobs)
-        self.alpha = alpha
-        self.directions = directions
-        self.likelihood = likelihood
-        self.reference = reference
-        self.box = box
+        self.alpha, self.directions, self.likelihood = alpha, directions, likelihood
+        self.reference, self.box = reference, box
 
     def _learner(self) -> Decalibrator:
         return Decalibrator(

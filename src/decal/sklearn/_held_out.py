@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,21 +31,12 @@ from decal._base.data_frames import require_same_order
 from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal.decalibrator import Decalibrator
-from decal.rows import SMALLEST, Schema, logits_from_probabilities, read_logits
+from decal.rows import SMALLEST, Rows, Schema, logits_from_probabilities, read_logits
 from decal.shift import LabelShift
 
 Indices = NDArray[np.intp]
 
 METHODS = ("auto", "predict_logits", "predict_proba", "decision_function")
-
-
-class HeldOut(NamedTuple):
-    """Rows that were held out: logits (n, K), labels and weights (n,)."""
-
-    logits: Array
-    labels: Indices
-    weights: Array | None
-    clones: bool  # gave the logits, not the model that predicts, which was fitted to more rows
 
 
 class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -56,11 +47,8 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
     def __init__(
         self, estimator: Any, *, cv: Any, method: str, floor: float | str, n_jobs: int | None
     ) -> None:
-        self.estimator = estimator
-        self.cv = cv
-        self.method = method
-        self.floor = floor
-        self.n_jobs = n_jobs
+        self.estimator, self.cv, self.method = estimator, cv, method
+        self.floor, self.n_jobs = floor, n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Fit the estimator, unless it is frozen, and learn from its logits on held-out rows.
@@ -77,9 +65,9 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
             For the estimator's `fit`; values of length n are split along with the rows.
         """
         learner = self._learner()  # refuses bad settings before anything is fitted
-        held = self._fit_held_out(X, y, sample_weight, fit_params)
+        held, refitted = self._fit_held_out(X, y, sample_weight, fit_params)
         learner.fit(held.logits, held.labels, sample_weight=held.weights, classes=self.classes_)
-        if held.clones and isinstance(learner, Decalibrator):
+        if refitted and isinstance(learner, Decalibrator):
             learner.forget_confidences()
         setattr(self, self._learner_name, learner)
         return self
@@ -90,8 +78,8 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
 
     def _fit_held_out(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any]
-    ) -> HeldOut:
-        """Logits on held-out rows; sets estimator_, classes_, method_ and floor_ for new ones."""
+    ) -> tuple[Rows, bool]:
+        """Held-out rows, and whether `estimator_`, which this sets, was refitted to all of them."""
         check_choice(self.method, "method", METHODS)
         floor = _check_floor(self.floor)
         require_same_order(X=X, y=y, sample_weight=sample_weight)
@@ -130,8 +118,7 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
 
         self.estimator_, self.classes_ = model, classes
         self.method_, self.floor_, self._unseen = method, floor, unseen
-        kept = None if weights is None else weights[rows]
-        return HeldOut(logits[rows], labels[rows], kept, len(parts) > 1)
+        return Rows(logits, labels, weights)[rows], len(parts) > 1
 
     def _route(self, weights: Array | None, fit_params: dict[str, Any]) -> Bunch:
         """The arguments besides X and y of the estimator's fit and of the splitter's split."""

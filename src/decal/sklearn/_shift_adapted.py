@@ -128,7 +128,7 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
         Before anything is observed, those of the calibrated model.
         """
         logits = self.predict_logits(X)
-        return self.shift_._point_checked(logits)
+        return self.shift_.fitted.point(logits)
 
     def predict_credal(self, X: Any, frequencies: Any = None) -> IntervalCredalSet:
         """The credal sets of n inputs, with the classes' names.

@@ -1,8 +1,6 @@
 """PyTorch: logits of a model and a loader, and credal sets as a layer of a network.
 
-`collect_logits` and `decalibrate_model` run a model over labelled batches; `fit` learns from
-tensors; `CredalHead` is `Decalibrator.predict` as a module that trains, compiles and exports.
-Imports from `_base`, `io`, `directions` and `decalibrator`.
+Imports from `_base`, `rows`, `io`, `directions` and `decalibrator`.
 """
 
 from __future__ import annotations
@@ -12,8 +10,8 @@ from typing import Any
 
 from decal._base.checks import DEFAULT_ALPHA, check_keywords, check_labels, check_weights
 from decal._base.errors import needs
-from decal._base.inputs import look_like_probabilities, warn_of_probabilities
 from decal.decalibrator import Decalibrator
+from decal.rows import look_like_probabilities, warn_of_probabilities
 
 with needs("torch", message="decal.torch needs PyTorch: pip install 'decal[torch]'"):
     import torch
@@ -31,16 +29,8 @@ from decal.torch.batches import (
 
 __all__ = ["CredalHead", "collect_logits", "decalibrate_model", "fit"]
 
-SOFTMAX = (
-    "If the network ends in Softmax, cut that layer off, or pass probabilities=True to what learns "
-    "from its outputs"
-)
-
 CHUNK_ELEMENTS = 1 << 22
 """Logits learnt from at once: 16 MB of float32."""
-
-
-# Learning from a model and a loader, or from tensors
 
 
 def collect_logits(
@@ -52,15 +42,12 @@ def collect_logits(
 ) -> tuple[Tensor, Tensor]:
     """The logits (n, K) of all inputs of a loader, and their labels (n,), on the CPU.
 
-    A module runs in evaluation mode and without gradients; afterwards every part of it is in the
-    mode it was in before. Half precision comes back as float32.
-
     Parameters
     ----------
     model : callable
-        A module, or any function, that returns a tensor (n, K), or an object with such a tensor as
-        `.logits`, as models of Hugging Face do. A function hides its network: put that into
-        evaluation mode yourself, or dropout makes every run another one.
+        Returns a tensor (n, K), or an object with such a tensor as `.logits`. A module runs in
+        evaluation mode and without gradients, and is in its own mode again afterwards; the network
+        of any other function you put into evaluation mode yourself. Half precision becomes float32.
     loader : iterable
         Yields batches (inputs, labels), or mappings with the key "labels"; labels are integers
         0..K-1, (n,). Inputs that are a mapping are passed by keyword, a tuple or list by position.
@@ -82,7 +69,8 @@ def collect_logits(
         batches = list(labelled_logits(model, loader, home, progress))
     logits, labels = _joined(batches)
     if look_like_probabilities(logits.numpy()):
-        warn_of_probabilities("the model's outputs", SOFTMAX)
+        remedy = "If the network ends in Softmax, cut that layer off, or pass probabilities=True"
+        warn_of_probabilities("the model's outputs", f"{remedy} to what learns from its outputs")
     return logits, labels
 
 
@@ -98,22 +86,17 @@ def decalibrate_model(
 ) -> Decalibrator:
     """A Decalibrator fitted on a model's logits of labelled batches.
 
-    It learns from one chunk of logits after the other: no more than a chunk (16 MB) and a batch are
-    in memory at a time, whatever the length of the loader. References other than "model", and
-    directions of your own, need all logits at once; these are then collected first.
+    No more than 16 MB of logits and a batch are in memory at a time. References other than "model",
+    and directions of your own, need all logits at once.
 
     Parameters
     ----------
     model, loader, device, progress
         As for `collect_logits`. The loader should yield data that the model was not trained on.
-    alpha : float
-        The level, as for `Decalibrator`.
+    alpha, **settings
+        As for `Decalibrator`. A network that ends in Softmax takes probabilities=True.
     classes : iterable, optional
         The names of the K classes.
-    **settings
-        Further settings of `Decalibrator`. A network that ends in Softmax takes probabilities=True:
-        without it, an InputWarning says so. One that ends in LogSoftmax needs nothing, as
-        log-probabilities are logits.
 
     Examples
     --------
@@ -143,33 +126,26 @@ def fit(
     sample_weight: Any = None,
     classes: Iterable[Any] | None = None,
 ) -> Decalibrator:
-    """Fit a Decalibrator on tensors, on any device, without copying more than a chunk of them.
+    """Fit a Decalibrator on tensors as `decalibrator.fit` does, copying 16 MB of them at most.
 
-    The result is that of `decalibrator.fit`. Tensors of float32 or float64 on the CPU share their
-    memory with NumPy and are not copied at all. Others are copied in chunks of 16 MB, half
-    precision as float32. References other than "model", and directions of your own, need all
-    logits at once, as float32 or float64 on the CPU.
+    Float32 or float64 on the CPU is not copied at all. References other than "model", and
+    directions of your own, need all logits at once on the CPU.
 
     Parameters
     ----------
     decalibrator : Decalibrator
-        What it learnt before is forgotten.
+        What it learnt before is forgotten. It is returned.
     logits : (n, K) tensor
         On any device.
     labels, sample_weight, classes
         As for `Decalibrator.fit`.
-
-    Returns
-    -------
-    Decalibrator
-        The one that was given.
     """
     if isinstance(labels, Tensor):
         require_none_ignored(labels, 0)
     names = None if classes is None else tuple(classes)
-    if not isinstance(logits, Tensor):
-        return decalibrator.fit(logits, labels, sample_weight=sample_weight, classes=names)
-    shared = logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64)
+    shared = not isinstance(logits, Tensor) or (
+        logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64)
+    )
     if shared or not _streams(decalibrator) or logits.ndim != 2 or 0 in logits.shape:
         on_host = logits if shared else at_least_float32(logits.detach()).cpu()
         return decalibrator.fit(on_host, labels, sample_weight=sample_weight, classes=names)
@@ -200,13 +176,11 @@ def _streams(decalibrator: Decalibrator) -> bool:
 def _chunks(batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Tensor]]:
     """Consecutive batches joined until they hold CHUNK_ELEMENTS logits."""
     held: list[tuple[Tensor, Tensor]] = []
-    elements = 0
     for batch in batches:
         held.append(batch)
-        elements += batch[0].numel()
-        if elements >= CHUNK_ELEMENTS:
+        if sum(logits.numel() for logits, _ in held) >= CHUNK_ELEMENTS:
             yield _joined(held)
-            held, elements = [], 0
+            held = []
     if held:
         yield _joined(held)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from decal._base.checks import check_alpha
+from decal._base.errors import InputError
 from decal.decalibrator import Decalibrator
 from decal.directions import (
     Direction,
@@ -25,21 +27,17 @@ from decal.directions import (
 from decal.torch.batches import at_least_float32, require_classes_last
 
 ENDS = ("lower", "upper")
-"""The endpoints of a direction, as its buffers are called."""
 
 
 class CredalHead(nn.Module):
     """Logits (..., K) to the bounds (lower, upper) of every probability, (..., K) each.
 
-    What `Decalibrator.predict` computes, at one alpha, out of PyTorch operations: put it behind a
-    classifier and the network predicts credal sets. If the decalibrator has probabilities=True, the
-    head takes probabilities, too, and belongs behind a network that ends in Softmax. Works in the
-    precision of the logits, at least float32; infinite endpoints, logits of ±1e4 and masked ones
-    (-inf) are fine in either. Does not look at the numbers: NaN in, NaN out.
+    What `Decalibrator.predict` computes, at one alpha, as a layer that trains, compiles and
+    exports. It takes probabilities if the decalibrator does. Works in the precision of the logits,
+    at least float32. Does not look at the numbers: NaN in, NaN out.
 
-    Inputs are the first axis and classes the last. No axis between may be as long as the last, as
-    for images (n, K, h, w) of width K, whose width would be taken for the classes. An axis that is
-    dynamic in an exported graph is not checked.
+    Inputs are the first axis and classes the last; no axis between may be as long as the last,
+    unless it is dynamic in an exported graph.
 
     Parameters
     ----------
@@ -60,19 +58,13 @@ class CredalHead(nn.Module):
 
     Notes
     -----
-    O(K) time and memory per row; with "temperature" as much as some 33 softmaxes.
+    O(K) time and memory per row; with "temperature" as much as some 33 softmaxes. Bounds of class
+    shifts agree with `predict` to 1e-12 in float64 and, for logits that differ by less than 20, to
+    1e-6 in float32; along the temperature the highest probability is interpolated, within 2e-6.
 
-    Class shifts are exact: bounds agree with `predict` to 1e-12 in float64 and, for logits that
-    differ by less than 20, to 1e-6 in float32. Along the temperature the bounds at both endpoints
-    are exact, and the highest probability between them is interpolated: within 2e-6 of the true one
-    on all rows we tried, and typically 1e-8. The documentation has a table.
-
-    Gradients are finite everywhere and those of the function wherever it is differentiable. The
-    endpoints are constants. Under an infinite scale a bound is 0 or 1, except for ties, and its
-    gradient is 0.
-
-    Buffers are float64 until you say otherwise, so that the head is as exact as the logits it is
-    given; below float32, and on devices without float64, they are kept in float32.
+    Gradients are finite everywhere and those of the function wherever it is differentiable; 0 under
+    an infinite scale. Endpoints are constants, in float64 until you convert them, and never below
+    float32.
 
     Examples
     --------
@@ -113,20 +105,13 @@ class CredalHead(nn.Module):
     def empty(cls) -> Self:
         """A head without settings and numbers: it takes both from the first state_dict it loads.
 
-        For a network that is built anew and then loaded from a checkpoint, where no decalibrator is
-        at hand.
-
         Examples
         --------
-        >>> import decal, torch
+        >>> import decal
         >>> from decal.torch import CredalHead
         >>> d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9)
-        >>> state = torch.nn.Sequential(torch.nn.Linear(3, 2), CredalHead(d)).state_dict()
-        >>> net = torch.nn.Sequential(torch.nn.Linear(3, 2), CredalHead.empty())
-        >>> net.load_state_dict(state)
+        >>> CredalHead.empty().load_state_dict(CredalHead(d).state_dict())
         <All keys matched successfully>
-        >>> net[1]
-        CredalHead(2 classes, alpha=0.9, box='joint')
         """
         head = cls.__new__(cls)
         nn.Module.__init__(head)
@@ -141,7 +126,7 @@ class CredalHead(nn.Module):
     def forward(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Bounds (..., K) of the probabilities, from logits (..., K)."""
         if self._is_empty:
-            raise ValueError("head must be loaded first: got an empty one. Call load_state_dict.")
+            raise InputError("head", "be loaded first", "an empty one", "Call load_state_dict.")
         require_classes_last(logits, len(self.center))
         z = at_least_float32(logits)
         if self.probabilities:
@@ -160,11 +145,9 @@ class CredalHead(nn.Module):
 
     def _adopt(self, settings: Decalibrator, alpha: float) -> None:
         """Take over settings; those of a decalibrator, which has checked them."""
-        require_capability(
-            settings.directions, "exports", "a CredalHead", "Use Decalibrator.predict."
-        )
-        self.alpha = alpha
-        self.joint = settings.box == "joint"
+        advice = "Use Decalibrator.predict."
+        require_capability(settings.directions, "exports", "a CredalHead", advice)
+        self.alpha, self.joint = alpha, settings.box == "joint"
         self.directions = settings.directions
         self.probabilities, self.floor = settings.probabilities, settings.floor
 
@@ -193,19 +176,20 @@ class CredalHead(nn.Module):
         key = f"{prefix}_extra_state"
         try:
             if key in state_dict:
-                self._match(_settings_of(state_dict[key]), state_dict, prefix)
+                self._match(state_dict, prefix)
             elif f"{prefix}center" in state_dict:
                 self._match_older()
                 state_dict[key] = self.get_extra_state()  # or it would be reported as missing
         except ValueError as error:
-            error_msgs = rest[-1]
-            error_msgs.append(f"{key} must hold the head's settings: got {error}")
+            rest[-1].append(f"{key} must hold the head's settings: got {error}")  # messages
             return
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
-    def _match(self, found: dict[str, Any], state_dict: dict[str, Any], prefix: str) -> None:
+    def _match(self, state_dict: dict[str, Any], prefix: str) -> None:
         """ValueError unless the settings of a state are the head's; an empty one takes them."""
         mine = json.loads(json.dumps(self._settings()))
+        with _readable():
+            found = dict(json.loads(bytes(state_dict[f"{prefix}_extra_state"].byte().tolist())))
         if found == mine:
             return
         if not found:
@@ -220,14 +204,12 @@ class CredalHead(nn.Module):
                 f"{there} for {here}. Load the state into CredalHead.empty(), or build the head "
                 "from a decalibrator with the settings of the state."
             )
-        try:
+        with _readable():
             directions = [direction_named(*direction) for direction in found["directions"]]
             settings = Decalibrator(**(found | {"directions": directions}))
             buffers = ["center", *(f"{d.name}_{end}" for d in directions for end in ENDS)]
             shapes = {name: state_dict[prefix + name].shape for name in buffers}
             self._adopt(settings, settings.alpha)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"a state that cannot be read ({error}).") from error
         for name, shape in shapes.items():
             self.register_buffer(name, self.center.new_empty(shape))
 
@@ -267,9 +249,10 @@ class CredalHead(nn.Module):
         return f"{len(self.center)} classes, alpha={self.alpha:g}, box={box!r}{more}"
 
 
-def _settings_of(state: Any) -> dict[str, Any]:
-    """The settings that `CredalHead.get_extra_state` wrote."""
+@contextmanager
+def _readable() -> Iterator[None]:
+    """ValueError about a state that is damaged."""
     try:
-        return dict(json.loads(bytes(state.to(torch.uint8).tolist())))
-    except (AttributeError, TypeError, ValueError) as error:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"a state that cannot be read ({error}).") from error

@@ -1,8 +1,4 @@
-"""Running PyTorch models over batches, for `decal.torch` and for trainers of your own.
-
-Reading a loader, moving inputs to a model's device, calling the model, and checking the tensors
-that come back. Checks of tensors stand together at the end of the file.
-"""
+"""Running PyTorch models over batches, for `decal.torch` and for trainers of your own."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from decal._base.checks import SEVERAL_LABELS, check_labels, check_logits, to_numpy
-from decal._base.errors import Place
+from decal._base.errors import InputError, Place
 from decal.io.progress import on_terminal, tracked
 
 __all__ = [
@@ -31,9 +27,6 @@ __all__ = [
     "require_none_ignored",
     "split_batch",
 ]
-
-IGNORED = -100
-"""The label of rows that PyTorch's losses leave out."""
 
 
 # Running a model
@@ -81,18 +74,15 @@ def labelled_logits(
             check_rows(logits, row)
             logits = at_least_float32(logits).cpu()
         if K is not None and logits.shape[1] != K:
-            raise ValueError(
-                f"model must return {K} columns for every batch, as for the first: "
-                f"got {logits.shape[1]} from row {row} on."
-            )
+            rule = f"return {K} columns for every batch, as for the first"
+            raise InputError("model", rule, f"{logits.shape[1]} from row {row} on")
         K = logits.shape[1]
         check_labels(labels, rows=len(logits), classes=K, place=Place(row))
         row += len(logits)
         yield logits, labels
     if K is None:
-        raise ValueError(
-            "loader must yield at least one batch: got none. An iterator yields its batches once."
-        )
+        remedy = "An iterator yields its batches once."
+        raise InputError("loader", "yield at least one batch", "none", remedy)
 
 
 @contextmanager
@@ -140,25 +130,22 @@ def split_batch(batch: Any) -> tuple[Any, Any]:
     """Inputs and labels of a batch: a pair, or a mapping with the key "labels"."""
     if isinstance(batch, Mapping):
         if "labels" not in batch:
-            raise ValueError(f"loader must yield mappings with 'labels': got keys {list(batch)}.")
+            raise InputError("loader", "yield mappings with 'labels'", f"keys {list(batch)}")
         inputs = {name: v for name, v in batch.items() if name != "labels"}
         return inputs, _several(batch["labels"])
     if isinstance(batch, tuple | list) and len(batch) == 2:
         return batch[0], _several(batch[1])
     size = f" of {len(batch)}" if isinstance(batch, tuple | list) else ""
-    raise ValueError(
-        "loader must yield (inputs, labels) or mappings with 'labels': "
-        f"got a {type(batch).__name__}{size}."
-    )
+    rule = "yield (inputs, labels) or mappings with 'labels'"
+    raise InputError("loader", rule, f"a {type(batch).__name__}{size}")
 
 
 def _several(labels: Any) -> Any:
-    """The labels; ValueError for the one label of a single example."""
+    """The labels; InputError for the one label of a single example."""
     if isinstance(labels, int) or getattr(labels, "ndim", None) == 0:
-        raise ValueError(
-            "loader must yield batches: got single examples, with one label each. Wrap the data "
-            "set in a torch.utils.data.DataLoader."
-        )
+        fact = "single examples, with one label each"
+        remedy = "Wrap the data set in a torch.utils.data.DataLoader."
+        raise InputError("loader", "yield batches", fact, remedy)
     return labels
 
 
@@ -187,30 +174,24 @@ def logits_of(output: Any, rows: int) -> Tensor:
     """(rows, K) logits in what a model returned: the output itself, or its `.logits`."""
     logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
     if not isinstance(logits, Tensor):
-        raise ValueError(
-            "model must return a tensor of logits, or an object with such a tensor as .logits: "
-            f"got a {type(output).__name__}. Wrap the model in a function that picks them."
-        )
+        rule = "return a tensor of logits, or an object with such a tensor as .logits"
+        remedy = "Wrap the model in a function that picks them."
+        raise InputError("model", rule, f"a {type(output).__name__}", remedy)
+    fact, remedy = f"shape {tuple(logits.shape)}", ""
     if logits.ndim != 2 or logits.shape[0] != rows:
-        advice = (
-            " If axis 1 has the classes, wrap the model in a function that returns "
-            "logits.movedim(1, -1).flatten(0, -2)."
-        )
-        raise ValueError(
-            f"model must return logits of shape ({rows}, K), a row per label and a column per "
-            f"class: got shape {tuple(logits.shape)}.{advice if logits.ndim > 2 else ''}"
-        )
+        if logits.ndim > 2:
+            remedy = "If axis 1 has the classes, wrap the model in a function that returns "
+            remedy += "logits.movedim(1, -1).flatten(0, -2)."
+        rule = f"return logits of shape ({rows}, K), a row per label and a column per class"
+        raise InputError("model", rule, fact, remedy)
     if logits.shape[1] < 2:
-        raise ValueError(
-            "model must return one column per class, two or more: "
-            f"got shape {tuple(logits.shape)}. "
-            "For a binary classifier with one score, stack it as [zeros, score]."
-        )
+        remedy = "For a binary classifier with one score, stack it as [zeros, score]."
+        raise InputError("model", "return one column per class, two or more", fact, remedy)
     return logits
 
 
 def require_classes_last(logits: Any, K: int) -> None:
-    """Refuse what are not clearly logits (..., K); of dynamic axes nothing is asked."""
+    """InputError about what are not clearly logits (..., K); dynamic axes may be anything."""
     if not isinstance(logits, Tensor):
         raise TypeError(
             f"logits must be a tensor: got a {type(logits).__name__}. Use torch.as_tensor, or the "
@@ -228,18 +209,17 @@ def require_classes_last(logits: Any, K: int) -> None:
         advice = "Use the logits of the same model."
         if alike:
             advice = f"If the classes are axis {alike[0]}, pass logits.movedim({alike[0]}, -1)."
-        raise ValueError(
-            f"logits must have {K} columns, one per class seen by fit: got shape {tuple(shape)}. "
-            f"{advice}"
-        )
+        rule = f"have {K} columns, one per class seen by fit"
+        raise InputError("logits", rule, f"shape {tuple(shape)}", advice)
     between = [axis for axis in alike if axis > 0]  # the first axis counts inputs
     if between:
         other, last = between[0], len(shape) - 1
-        raise ValueError(
-            f"logits must have classes in the last axis, and no axis between as long: got shape "
-            f"{tuple(shape)}, where axes {other} and {last} have {K} entries. Make rows of the "
-            f"other axes: logits.movedim({other}, -1).flatten(0, -2) if axis {other} has the "
-            "classes, logits.flatten(0, -2) if the last one has."
+        raise InputError(
+            "logits",
+            "have classes in the last axis, and no axis between as long",
+            f"shape {tuple(shape)}, where axes {other} and {last} have {K} entries",
+            f"Make rows of the other axes: logits.movedim({other}, -1).flatten(0, -2) if axis "
+            f"{other} has the classes, logits.flatten(0, -2) if the last one has.",
         )
 
 
@@ -249,33 +229,29 @@ def label_tensor(labels: Any) -> Tensor:
     try:
         tensor = torch.as_tensor(given).detach().cpu()
     except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(
-            f"labels must be integers: got {labels!r:.60}. Turn names into column numbers first."
-        ) from error
+        remedy = "Turn names into column numbers first."
+        raise InputError("labels", "be integers", f"{labels!r:.60}", remedy) from error
     if tensor.ndim != 1:
         advice = "Flatten them, and let the model return a row of logits per label."
         if tensor.ndim == 2:
             advice = "Use labels.squeeze(1)." if tensor.shape[1] == 1 else SEVERAL_LABELS
-        raise ValueError(
-            "labels must be a vector with one label per row of logits: "
-            f"got shape {tuple(tensor.shape)}. {advice}"
-        )
+        rule = "be a vector with one label per row of logits"
+        raise InputError("labels", rule, f"shape {tuple(tensor.shape)}", advice)
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
-        raise ValueError(f"labels must be integers: got dtype {tensor.dtype}.")
+        raise InputError("labels", "be integers", f"dtype {tensor.dtype}")
     return tensor.to(torch.int64)
 
 
 def require_none_ignored(labels: Tensor, first_row: int) -> None:
-    """ValueError for labels of rows that losses of PyTorch would leave out."""
-    ignored = (labels == IGNORED).flatten().nonzero()
+    """InputError for labels of rows that losses of PyTorch would leave out."""
+    ignored = (labels == -100).flatten().nonzero()
     if len(ignored):
-        raise ValueError(
-            f"labels must be columns of logits, from 0 on: got {IGNORED} at index "
-            f"{first_row + int(ignored[0])}, which losses of PyTorch ignore. Leave such rows out."
-        )
+        fact = f"-100 at index {first_row + int(ignored[0])}, which losses of PyTorch ignore"
+        rule = "be columns of logits, from 0 on"
+        raise InputError("labels", rule, fact, "Leave such rows out.")
 
 
 def check_rows(logits: Tensor, first_row: int) -> None:
-    """Refuse logits that are NaN or inf; their rows start at `first_row` of all data."""
+    """InputError about logits that are NaN or inf; their rows start at `first_row` of all data."""
     if not torch.isfinite(logits).all():
         check_logits(logits, place=Place(first_row), masked=True)

@@ -47,13 +47,7 @@ with needs(
         to_rgb,
     )
 
-__all__ = [
-    "TEMPLATES",
-    "Encoder",
-    "OpenClipEncoder",
-    "TransformersEncoder",
-    "ZeroShotClassifier",
-]
+__all__ = ["TEMPLATES", "Encoder", "OpenClipEncoder", "TransformersEncoder", "ZeroShotClassifier"]
 
 TEMPLATES = {
     "en": "This is a photo of a {}",
@@ -148,9 +142,7 @@ class ZeroShotClassifier(PretrainedClassifier):
         templates: Templates = "en",
         device: Any = None,
     ) -> Self:
-        """Load a model of the open_clip package, such as BiomedCLIP.
-
-        open_clip prepares the images, and cuts texts to the model's length.
+        """Load a model of the open_clip package, which cuts texts to the model's length.
 
         Parameters
         ----------
@@ -263,9 +255,9 @@ class ZeroShotClassifier(PretrainedClassifier):
     def match_probabilities(
         self, images: Iterable[ImageLike], *, batch_size: int = 32, progress: bool = False
     ) -> Array:
-        """(n, K) probability that image and label belong together, for each label on its own.
+        """(n, K) probability that image and label belong together, each on its own; for SigLIP.
 
-        Only for a sigmoid head (SigLIP). Rows do not sum to one, and are no input for decal.
+        Rows do not sum to one, and are no input for decal.
         """
         if self.head != "sigmoid":
             fact = "a softmax head (CLIP), whose logits compare labels with each other"
