@@ -198,7 +198,7 @@ def test_a_million_rows_in_chunks_equal_their_distinct_rows_weighted():
 
 
 def bin_width(model):
-    (margins,) = model._known.evidence
+    (margins,) = model._fitted.evidence
     return margins.bin_width
 
 
