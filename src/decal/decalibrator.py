@@ -241,7 +241,7 @@ class Decalibrator(Model[FitState]):
         which = fitted.position_of(name)
         if np.ndim(alpha) == 1 and not isinstance(alpha, Mapping):
             levels = np.array([check_alpha(a) for a in alpha])
-            return fitted.solve(which, self.likelihood, levels)
+            return fitted.at(which, self.likelihood, levels)
         return fitted.at(which, self.likelihood, self.level(alpha))
 
     def gains(self, name: str, values: Any) -> Array:
