@@ -178,28 +178,36 @@ def collect(
             "total": total,
             **media.pick(shown),
             "images": pictures,
-            "groups": [{"name": g.name, "values": list(g.values)} for g in groups],
+            "groups": _listed(groups),
         },
-        "grouped": [{"name": g.name, "values": list(g.values)} for g in grouped],
+        "grouped": _listed(grouped),
         "slots": m,
         "rest": m < K,
         "rules": rules,
         "models": [
-            {
-                "name": side.name,
-                "classes": list(side.classes),
-                "settings": [list(pair) for pair in side.settings],
-                "summary": curve.summary(start),
-                "curve": curve.means(),
-                "groups": [[part.group() for part in parts] for parts in curve.parts],
-                "kind": "box" if isinstance(side.first, IntervalCredalSet) else "other",
-                "reliability": None if curve.counts is None else curve.counts.summary(),
-                "evidence": side.curves and side.curves[0],
-            }
-            for side, curve in zip(sides, curves, strict=True)
+            _described(side, curve, start) for side, curve in zip(sides, curves, strict=True)
         ],
     }
     return Payload(header, arrays)
+
+
+def _listed(groups: Sequence[GroupColumn]) -> list[dict[str, Any]]:
+    return [{"name": group.name, "values": list(group.values)} for group in groups]
+
+
+def _described(side: Side, curve: Curves, start: int) -> dict[str, Any]:
+    """What the header says of one model."""
+    return {
+        "name": side.name,
+        "classes": list(side.classes),
+        "settings": [list(pair) for pair in side.settings],
+        "summary": curve.summary(start),
+        "curve": curve.means(),
+        "groups": [[part.group() for part in parts] for parts in curve.parts],
+        "kind": "box" if isinstance(side.first, IntervalCredalSet) else "other",
+        "reliability": None if curve.counts is None else curve.counts.summary(),
+        "evidence": side.curves and side.curves[0],
+    }
 
 
 def _sweep(

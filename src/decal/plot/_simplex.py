@@ -86,20 +86,28 @@ def simplex(
     handles: list[Artist] = []
     if not unnamed:
         handles += [style.bar_handle(name or "credal set", shades[name][1]) for name in rows]
-    strongest = shades[widest[-1]][0]
-    points = [(name, one.point[0]) for name, one in rows.items() if one.point is not None]
-    for name, point in points[:1] if nested else points:
-        colour = strongest if nested else shades[name][0]
-        ax.plot(*plane(point), "o", color=colour, ms=6 * unit(), zorder=4, **ink.halo())
-    if points:
-        colour = strongest if nested or len(rows) == 1 else ink.muted
-        handles.append(ink.mark_handle("prediction", colour, "o"))
+    own = {name: shades[widest[-1] if nested else name][0] for name in rows}
+    handles += _draw_points(ax, ink, rows, own, nested=nested)
     if right is not None:
         ax.plot(*plane(right), linestyle="", zorder=5, **ink.truth_mark())
         handles.append(ink.truth_handle())
     if legend and handles:
         style.legend_below(ax, handles, drop=0.9 + 1.2 * hanging, centered=True)
     return ax
+
+
+def _draw_points(
+    ax: Axes, ink: Ink, rows: dict[str, CredalSet], colours: dict[str, str], *, nested: bool
+) -> list[Artist]:
+    """The prediction of every set, or of nested ones once; its line in the legend."""
+    points = [(name, one.point[0]) for name, one in rows.items() if one.point is not None]
+    for name, point in points[:1] if nested else points:
+        ax.plot(*plane(point), "o", color=colours[name], ms=6 * unit(), zorder=4, **ink.halo())
+    if not points:
+        return []
+    alike = nested or len(rows) == 1
+    colour = colours[points[0][0]] if alike else ink.muted
+    return [ink.mark_handle("prediction", colour, "o")]
 
 
 def _draw_set(
