@@ -19,7 +19,6 @@ from decal._base.checks import (
 )
 from decal._base.confidences import Confidences
 from decal._base.errors import IN_ARRAY, FitWarning, InputError, Place, Setting, frames_within_decal
-from decal._base.inputs import asked_by_a_search
 from decal._base.numerics import Array, budget
 from decal.credal import IntervalCredalSet, KLCredalSet
 from decal.directions import (
@@ -190,8 +189,6 @@ class Decalibrator(Model[FitState]):
         fitted = super().add(more).fitted
         look = fitted.rows.bit_length() > before.bit_length() and "order" not in self._told
         found, K = fitted.confidences, len(fitted.label_weight)
-        if asked_by_a_search():  # until searches fit rows
-            return self
         if look and found is not None and found.warn_of_other_order(K):
             self._told.add("order")
         return self

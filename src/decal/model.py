@@ -23,7 +23,6 @@ from decal._base.errors import (
     NotFittedError,
     frames_within_decal,
 )
-from decal._base.inputs import asked_by_a_search
 from decal._base.markup import table
 from decal._base.settings import FrozenSettings
 from decal.credal import warn_of_width
@@ -424,8 +423,6 @@ class NewInputs:
 
     def warn(self) -> None:
         """Tell, once each, of inputs unlike the labelled ones and of sets that exclude nothing."""
-        if asked_by_a_search():  # until searches call predict_rows
-            return
         told = self.model._told
         if self._seen is not None and "unlike" not in told:
             self._warn_if_unlike(self._seen, told)

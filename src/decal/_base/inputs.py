@@ -7,8 +7,6 @@ numbers are, and a warning names the argument if they seem to be something else.
 
 from __future__ import annotations
 
-import os
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -49,9 +47,6 @@ LEAST_ROWS = 10
 
 LEAST_UNCERTAIN_ROWS = 3
 """...and so many are enough if they are not 1 for one class and 0 for the others."""
-
-SEARCHES = ("choose", "plot", "explorer")
-"""Rooms that predict at levels nobody chose, to find or to show one."""
 
 CONVERT = "Convert them with decal.logits_from_probabilities, or pass the logits behind them"
 REMEDY = (
@@ -402,15 +397,3 @@ def _lowered(words: Words) -> Words:
     if isinstance(words, str):
         return words[0].lower() + words[1:]
     return (_lowered(words[0]), *words[1:]) if isinstance(words, tuple) else words
-
-
-def asked_by_a_search() -> bool:
-    """Whether a room of SEARCHES asks, so that the level is not the caller's."""
-    package = os.path.dirname(os.path.dirname(__file__)) + os.sep
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
-        room = frame.f_code.co_filename.removeprefix(package).split(os.sep)[0]
-        if room in SEARCHES:
-            return True
-        frame = frame.f_back
-    return False

@@ -3,8 +3,8 @@
 `choose` finds the alpha that grants a wish, and says what it promises; `triage` finds the rows to
 hand over. Both rest on one property: predictions are nested, that is, a smaller alpha never removes
 a distribution from a credal set, nor a class from a decision set. As `decal.choose` is the
-function, import what else is here by ``from decal.choose import …``. May import from `_base`, `io`,
-`credal`, `directions`, `decalibrator` and `evaluate`.
+function, import what else is here by ``from decal.choose import …``. May import from `_base`,
+`rows`, `io`, `credal`, `directions`, `model`, `decalibrator` and `evaluate`.
 """
 
 from __future__ import annotations

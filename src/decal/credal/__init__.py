@@ -16,7 +16,6 @@ from decal.credal._credal_set import CredalSet
 from decal.credal._hulls import HullCredalSet
 from decal.credal._interval_rows import row_index as row_index
 from decal.credal._label_sets import MultiLabelCredalSet
-from decal.credal._saturation import warn_if_vacuous as warn_if_vacuous
 from decal.credal._saturation import warn_of_width as warn_of_width
 from decal.credal.decisions import RULES as RULES
 from decal.credal.decisions import SET_RULES as SET_RULES

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from typing import Any
 
 import numpy as np
 
 from decal._base.errors import AnswerWarning, frames_within_decal
-from decal._base.inputs import asked_by_a_search
 from decal._base.numerics import Array
 
 VACUOUS_WIDTH = 0.9
@@ -25,13 +23,6 @@ SHARE_AT_CAP = 0.5
 
 FEWEST_RANKED = 10
 """Fewer inputs than this are looked at one by one, not ranked: no warning."""
-
-
-def warn_if_vacuous(sets: Any, alpha: float, said: set[str]) -> None:
-    """Warn if sets (n, K) have nearly the greatest width, unless it was `said`, or alpha is 0."""
-    if "vacuous" in said or alpha == 0 or len(sets) < FEWEST_RANKED or asked_by_a_search():
-        return
-    warn_of_width(float((sets.upper - sets.lower).mean()), alpha, said)
 
 
 def warn_of_width(width: float, alpha: float, said: set[str]) -> None:
