@@ -50,7 +50,6 @@ TESTS_ELSEWHERE = {
     "_base.elementary": "base/test_kernels.py",
     "_base.local_kernels": "directions/test_local.py",
     "_base.set_checks": "credal/test_credal_set.py",
-    "_base.top_checks": "directions/test_top_logits.py",
     "choose._order": "choose/test_thresholds.py",
     "choose._path": "choose/test_choose.py",
     "choose._plausibility": "choose/test_choose.py",

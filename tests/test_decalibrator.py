@@ -549,7 +549,7 @@ def test_a_model_says_that_every_scale_is_plausible_from_where_it_is(K):
     logits, labels = rng.normal(size=(100, K)), rng.integers(K, size=100)
     d = decal.Decalibrator(directions=("class", "temperature")).fit(logits, labels)
     for alpha, vacuous in ((np.exp(-1 / K) - 1e-4, True), (np.exp(-1 / K) + 1e-4, False)):
-        d = d._with(alpha=alpha)
+        d = d.with_settings(alpha=alpha)
         assert ("all sets hold the uniform distribution" in repr(d)) is vacuous
         assert (d.predict(logits).lower <= 1 / K + 1e-9).all() == vacuous
 
@@ -641,4 +641,4 @@ def test_searches_that_try_small_alphas_say_nothing_of_them():
     decal.choose(d, z, width=0.98)
     path(d, z)
     triage(z, y, budget=0.2)
-    assert not d._said
+    assert not d._told

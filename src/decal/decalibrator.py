@@ -18,7 +18,7 @@ from decal._base.checks import (
     check_steps,
 )
 from decal._base.confidences import Confidences
-from decal._base.errors import IN_ARRAY, FitWarning, InputError, Place, Setting, frames_within_decal
+from decal._base.errors import FitWarning, InputError, Setting, frames_within_decal
 from decal._base.numerics import Array, budget
 from decal.credal import IntervalCredalSet, KLCredalSet
 from decal.directions import (
@@ -42,13 +42,12 @@ from decal.io.model_files import Arrays
 from decal.model import (
     FAR_FROM_REFERENCE,
     Model,
-    NewInputs,
     described_inputs,
     require_classes,
     require_model_reference,
     shift_columns,
 )
-from decal.rows import REMEDY, Rows, Schema, check_floor, read_logits
+from decal.rows import Rows, Schema, check_floor
 
 __all__ = ["Decalibrator", "decalibrate"]
 
@@ -238,7 +237,7 @@ class Decalibrator(Model[FitState]):
         which = fitted.position_of(name)
         if np.ndim(alpha) == 1 and not isinstance(alpha, Mapping):
             levels = np.array([check_alpha(a) for a in alpha])
-            return fitted.solve(which, self.likelihood, levels)
+            return fitted.at(which, self.likelihood, levels)
         return fitted.at(which, self.likelihood, self.level(alpha))
 
     def gains(self, name: str, values: Any) -> Array:
@@ -440,65 +439,6 @@ class Decalibrator(Model[FitState]):
         )
         model._fitted = FitState.restore(model.directions, settings, arrays)
         return model
-
-    # Until all rooms read Rows
-
-    def _predict_checked(
-        self, logits: Any, alpha: float, learnt: FitState | None = None
-    ) -> IntervalCredalSet:
-        found = self.sets(Rows(logits), learnt or self.fitted, alpha)
-        assert isinstance(found, IntervalCredalSet)
-        return found
-
-    def _fit_checked(self, logits: Any, labels: Any, weights: Any, classes: Any) -> Self:
-        return self.fit_rows(Rows(logits, labels, weights, classes))
-
-    def _learn_checked(self, logits: Any, labels: Any, weights: Any, classes: Any) -> FitState:
-        return self.learn(Rows(logits, labels, weights, classes))
-
-    def _read(
-        self,
-        logits: Any,
-        K: int | None,
-        *,
-        place: Place = IN_ARRAY,
-        empty: bool = False,
-        warn: bool = True,
-    ) -> Any:
-        schema = Schema(K, None, self.probabilities, self.floor)
-        return read_logits(logits, schema, place=place, empty=empty, remedy=REMEDY if warn else "")
-
-    def _new_inputs(self, logits: Any, *, empty: bool = True) -> Any:
-        return self.read(logits, empty=empty).logits
-
-    def _taking_logits(self) -> Self:
-        return self._with(probabilities=False, floor=None) if self.probabilities else self
-
-    def _unfitted(self) -> Self:
-        return self.unfitted()
-
-    def _add(self, more: FitState) -> Self:
-        return super().add(more)
-
-    def _add_and_look(self, more: FitState) -> Self:
-        return self.add(more)
-
-    def _require_mergeable(self) -> None:
-        self.require_mergeable()
-
-    def _forget_confidences(self) -> None:
-        self.forget_confidences()
-
-    def _warn_if_unlike(self, new: Confidences) -> None:
-        NewInputs(self, 0.0)._warn_if_unlike(new, self._told)
-
-    @property
-    def _said(self) -> set[str]:
-        return self._told
-
-    @property
-    def _known(self) -> FitState:
-        return self.fitted
 
 
 def require_decalibrator(model: Any, name: str = "model") -> None:

@@ -261,7 +261,7 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
 
     def unfitted(self) -> Self:
         """A model with these settings that has learnt nothing."""
-        model = self._with()
+        model = self.with_settings()
         model._fitted = None
         return model
 

@@ -314,5 +314,5 @@ def test_held_out_rows_of_real_data_are_like_each_other(data_folder):
             model.fit(z[a], y[a])
             model.predict(z[b])
             count += 1
-            assert model._said <= {"unlike"}, name
+            assert model._told <= {"unlike"}, name
     assert count >= 52

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 import decal
 from decal._base.numerics import margins
 from decal.directions import _ladder as temperature
-from decal.directions._class_shifts import ShiftPlan, boxes_of_shifts
+from decal.directions._class_shifts import ClassShifts, ShiftPlan, boxes_of_shifts
 from decal.directions._direction import LabelledLogits
 from decal.directions._margins import MarginSummary, merge
 from decal.directions._peaks import scale_peaks
-from decal.directions._summarise import Summariser, summarise_margins
+from decal.directions._summarise import Summariser
 from helpers.compiled import both, using
 from helpers.strategies import at_most, labelled_logits
 
@@ -224,7 +224,7 @@ def test_any_memory_layout_will_do(order, writeable):
     other.flags.writeable = writeable
     data = [LabelledLogits(z, np.zeros(20), labels, None) for z in (logits, other)]
     with using(True):
-        first, second = map(summarise_margins, data)
+        first, second = map(ClassShifts().summarise, data)
         np.testing.assert_allclose(first.moments, second.moments, rtol=0, atol=1e-13)
         model = decal.Decalibrator().fit(logits, labels)
         boxes = [model.predict(z).lower for z in (logits, other)]

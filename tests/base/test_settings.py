@@ -114,9 +114,9 @@ def test_a_subclass_may_have_settings_of_its_own_and_attributes_that_are_none():
 
 def test_a_copy_with_other_settings_is_checked_like_a_new_model():
     model = fitted(decal.Decalibrator)
-    wider = model._with(alpha=0.5)
+    wider = model.with_settings(alpha=0.5)
     new = data()[0][:2]
     np.testing.assert_array_equal(wider.predict(new).lower, model.predict(new, alpha=0.5).lower)
     assert model.alpha == 0.9
     with pytest.raises(ValueError, match=r"likelihood must be one of 'mean', 'sum': got 'Mean'"):
-        model._with(likelihood="Mean")
+        model.with_settings(likelihood="Mean")

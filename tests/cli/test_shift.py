@@ -148,7 +148,7 @@ def test_intervals_allow_for_few_labels_unless_asked_not_to(files):
     z = np.repeat(np.load("new.npy"), 40, axis=0)
     np.save("many.npy", z)
     wide = files.observe(z).frequencies.upper[0]
-    narrow = files._with(corrected=False).frequencies.upper[0]
+    narrow = files.with_settings(corrected=False).frequencies.upper[0]
     assert wide > narrow + 0.004
     save = ["--save", "plain.npz", "--region", "joint"]
     assert f"{wide:.3f}" in succeed("shift", "best.npz", "many.npy").output

@@ -3,8 +3,7 @@
 import numpy as np
 
 import decal
-from decal.directions import ClassShifts, Reference
-from decal.directions._bounded_margins import BoundedMargins
+from decal.directions import BoundedMargins, ClassShifts, Reference
 
 
 def test_bounds_of_known_margins_are_the_ordinary_endpoints():

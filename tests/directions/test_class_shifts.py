@@ -198,7 +198,7 @@ def test_a_million_rows_in_chunks_equal_their_distinct_rows_weighted():
 
 
 def bin_width(model):
-    (margins,) = model._known.evidence
+    (margins,) = model._fitted.evidence
     return margins.bin_width
 
 
@@ -208,7 +208,7 @@ def test_many_classes_over_a_wide_range_stay_exact_though_bins_are_merged(monkey
     labels = rng.integers(0, 4, 300)
     exact = decal.decalibrate(logits, labels, alpha=0.9)
     monkeypatch.setattr("decal.directions._bins.MAX_BINS", 64)
-    monkeypatch.setattr("decal.directions._summarise.summarise_margins.__defaults__", (64,))
+    monkeypatch.setattr(decal.directions.ClassShifts.summarise, "__defaults__", (64,))
     coarse = decal.decalibrate(logits, labels, alpha=0.9)
     assert bin_width(coarse) > bin_width(exact)
     np.testing.assert_allclose(endpoints(coarse, 0.9), endpoints(exact, 0.9), atol=1e-9)

@@ -48,17 +48,17 @@ def test_the_levels_kept_are_bounded(data, monkeypatch):
     model = decal.decalibrate(*data, alpha=0.8)
     for alpha in np.linspace(0.01, 0.99, 3 * _fit_state.KEPT_LEVELS):
         model.shifts(float(alpha))
-    assert len(model._known._solved) == _fit_state.KEPT_LEVELS
+    assert len(model._fitted._solved) == _fit_state.KEPT_LEVELS
     monkeypatch.setattr(_fit_state, "KEPT_NUMBERS", 1)
     model.shifts(0.5)
-    assert len(model._known._solved) == 2
+    assert len(model._fitted._solved) == 2
     assert model.shifts(0.5) is model.shifts(0.5)
 
 
 def test_learning_more_leaves_what_was_learnt_before_as_it_is(data):
     logits, labels = data
     model = decal.Decalibrator().partial_fit(logits[:30], labels[:30])
-    before = model._known
+    before = model._fitted
     lower = model.shifts().lower.copy()
     model.partial_fit(logits[30:], labels[30:])
     np.testing.assert_array_equal(before.at(0, "mean", 0.8).lower, lower)

@@ -17,23 +17,14 @@ from numpy.typing import NDArray
 
 from decal._base.numerics import Array, sigmoid, softplus
 
-SMALL_SHIFT = 1e-2
-"""Shifts below this use the series of the divergence: its terms would cancel."""
-
-LARGE_SHIFT = 1.0
-"""Shifts above this use the difference of two softplus: nothing cancels."""
-
-MAX_STEPS = 12
-"""Steps of Halley's method. Four are enough for all we tried."""
-
-LAST_STEP = 1e-5
-"""A step this short, in nats and relative to the shift, is the last one: it leaves its cube."""
-
+SMALL_SHIFT = 1e-2  # shifts below this use the series of the divergence: its terms would cancel
+LARGE_SHIFT = 1.0  # shifts above this use the difference of two softplus: nothing cancels
+MAX_STEPS = 12  # steps of Halley's method. Four are enough for all we tried
+LAST_STEP = 1e-5  # nats, and share of the shift: a step this short is the last, it leaves its cube
+# Log-odds of which a table of endpoints is made, from which a search takes one step; and how far it
+# stays away from those at which certainty is within the budget.
 TABLE_START, TABLE_STOP, TABLE_STEP = -48.0, 48.0, 0.25
-"""Log-odds of which a table of endpoints is made: a search from there takes one step..."""
-
 TABLE_MARGIN = 1.5
-"""...and how far it stays away from those at which certainty is within the budget."""
 
 
 def largest_log_odds(m: Array | float, budget: Array | float, table: Array | None = None) -> Array:

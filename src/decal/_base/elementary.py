@@ -19,12 +19,8 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-LOWEST_EXPONENT = -708.0
-"""Exponentials of less are taken of this, 3e-308: only rows done in logarithms would notice."""
-
-ROUND = 6755399441055744.0
-"""1.5 * 2^52: added to a small number, it leaves the nearest integer in the lowest bits."""
-
+LOWEST_EXPONENT = -708.0  # of less, exp is taken of this: only rows done in logarithms would notice
+ROUND = 6755399441055744.0  # 1.5 * 2^52: a small number plus this ends in the nearest integer
 LOG2_E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
 

@@ -24,28 +24,16 @@ Indices = NDArray[np.intp]
 Reply = Callable[[Indices, Array], Array]
 """Of games (m,) and weights (m, S): the payoffs (m, S) of the second player's best replies."""
 
-GAME_TOLERANCE = 1e-9
-"""Width of the bracket at which a game counts as solved; payoffs lie in [-1, 1]."""
-
+# Payoffs, basic variables, columns and bases are of order 1.
+GAME_TOLERANCE = 1e-9  # width of the bracket at which a game counts as solved
+# Right-hand sides are 1 + O(perturbation), all different, against cycling. The first, which is
+# below GAME_TOLERANCE, suffices for all but games that are degenerate to within round-off.
 PERTURBATIONS = (1e-10, 1e-9, 1e-8, 1e-6)
-"""Right-hand sides are 1 + O(perturbation), all different, against cycling. The first, which is
-below GAME_TOLERANCE, suffices for all but games that are degenerate to within round-off."""
-
-FEASIBILITY = 1e-12
-"""How far below 0 a pivot may push a basic variable, of order 1, for the sake of a larger pivot."""
-
-SMALLEST_PIVOT = 1e-9
-"""Entries of the entering column, of order 1, below which a row is not pivoted on."""
-
-LARGEST_INVERSE = 1e12
-"""Entries of the inverse of a basis, whose own are of order 1, at which it counts as singular."""
-
-SMALLEST_PROFIT = 1e-11
-"""Reduced costs, of order 1, below which a column has no reason to enter."""
-
-PIVOTS_PER_STRATEGY = 10
-"""Limit on pivots, in units of S + 1; one or two are usual."""
-
+FEASIBILITY = 1e-12  # how far below 0 a basic variable may go for the sake of a larger pivot
+SMALLEST_PIVOT = 1e-9  # entries of the entering column below which a row is not pivoted on
+LARGEST_INVERSE = 1e12  # entries of the inverse of a basis at which it counts as singular
+SMALLEST_PROFIT = 1e-11  # reduced costs below which a column has no reason to enter
+PIVOTS_PER_STRATEGY = 10  # limit on pivots, in units of S + 1; one or two are usual
 _SHIFT = 2.0  # makes every payoff positive, in [1, 3]
 
 

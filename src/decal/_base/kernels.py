@@ -19,14 +19,9 @@ from numba import njit
 
 from decal._base.elementary import LOWEST_EXPONENT, VECTOR, exp, larger, log_ratio
 
-SMALLEST_SAFE_SUM = 1e-200
-"""As in `numerics`: rows whose smaller exponentials sum to less are done in logarithms."""
-
-LARGEST_PRODUCT = 1e200
-"""Where a product of numbers from 1 to 1e100 is stopped before it overflows."""
-
-TILE = 8
-"""Rows transposed at once: a cache line of float64."""
+SMALLEST_SAFE_SUM = 1e-200  # as in `numerics`: rows of smaller sums are done in logarithms
+LARGEST_PRODUCT = 1e200  # where a product of numbers from 1 to 1e100 is stopped before it overflows
+TILE = 8  # rows transposed at once: a cache line of float64
 
 
 @njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)

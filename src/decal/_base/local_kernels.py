@@ -18,26 +18,13 @@ from numba import njit
 from decal._base.elementary import VECTOR, exp, exp_less_1, larger, log, log_1_plus
 from decal._base.kernels import margins_of_row
 
-HALLEY_STEPS = 4
-"""Steps to an endpoint of a local interval: their last one changes nothing."""
-
-STEPS_FROM_TABLE = 1
-"""Steps from where a table of endpoints leads."""
-
-FURTHEST_MARGIN = 600.0
-"""Rows with larger margins are left to NumPy."""
-
-TABLE_STEP = 0.25
-"""Between log-odds of a table of endpoints."""
-
-LOCAL_TILE = 512
-"""Endpoints sought at once."""
-
-SMALL_SHIFT, LARGE_SHIFT = 1e-2, 1.0
-"""As in `bernoulli`."""
-
-SMALLEST_REST = 1e-300
-"""Stands for what is left where nothing is left: the endpoint is infinite there."""
+HALLEY_STEPS = 4  # steps to an endpoint of a local interval: their last one changes nothing
+STEPS_FROM_TABLE = 1  # steps from where a table of endpoints leads
+FURTHEST_MARGIN = 600.0  # rows with larger margins are left to NumPy
+TABLE_STEP = 0.25  # between log-odds of a table of endpoints
+LOCAL_TILE = 512  # endpoints sought at once
+SMALL_SHIFT, LARGE_SHIFT = 1e-2, 1.0  # as in `bernoulli`
+SMALLEST_REST = 1e-300  # stands for what is left where nothing is: the endpoint is infinite there
 
 
 @njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)

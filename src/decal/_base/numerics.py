@@ -17,18 +17,12 @@ Logits = NDArray[np.float32] | NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 
-BLOCK_ELEMENTS = 1 << 16
-"""Elements per block of rows: a few float64 temporaries of this size stay in a core's cache."""
-
-BLOCKS_PER_THREAD = 4
-"""Fewer blocks than this per thread are not worth starting it."""
-
+BLOCK_ELEMENTS = 1 << 16  # per block of rows: a few temporaries of this size stay in cache
+BLOCKS_PER_THREAD = 4  # fewer blocks than this per thread are not worth starting it
+SMALLEST_SAFE_SUM = 1e-200  # below, exponentials are taken relative to the second largest logit
+# Numbers to work on that are worth a compiled loop. Numba takes half a second to load, once per
+# process, and once per machine some seconds to compile what it then keeps on disk.
 COMPILED_ELEMENTS = 1 << 15
-"""Numbers to work on that are worth a compiled loop. Numba takes half a second to load, once per
-process, and once per machine some seconds to compile what it then keeps on disk."""
-
-SMALLEST_SAFE_SUM = 1e-200
-"""Below this, exponentials relative to the largest logit are taken relative to the second."""
 
 
 def compiled(elements: int) -> ModuleType | None:
@@ -138,20 +132,13 @@ def margins(logits: Logits, center: Array) -> Array:
         float64, a class at a time: m with softmax(z)_k = sigmoid(m_k). -inf for a masked class,
         inf for one that is alone in its row; finite otherwise.
     """
+    given = rivals = logits.T.astype(np.float64, order="C")
     absent = np.isneginf(center)
-    z = logits.T.astype(np.float64, order="C")
-    if not absent.any():
-        return _margins(z + center[:, None] if center.any() else z)
-    rivals = z[~absent] + center[~absent, None]
-    m = np.empty_like(z)
-    m[~absent] = _margins(rivals)
-    m[absent] = z[absent] - log_sum_exp(rivals.T)
-    return m
-
-
-def _margins(z: Array) -> Array:
-    n = z.shape[1]
-    z = z - z.max(axis=0)
+    if center.any():
+        kept = ~absent if absent.any() else slice(None)
+        rivals = given[kept] + center[kept, None]
+    n = rivals.shape[1]
+    z = rivals - rivals.max(axis=0)
     largest = np.flatnonzero(z == 0)
     column = largest % n
     # Each largest logit counts as an exact 1, apart from the sum of the smaller ones. So nothing
@@ -167,7 +154,12 @@ def _margins(z: Array) -> Array:
     (deep,) = np.nonzero(others < SMALLEST_SAFE_SUM)
     if deep.size:
         m[:, deep] = _deep_margins(z[:, deep])
-    return m
+    if not absent.any():
+        return m
+    every = np.empty_like(given)
+    every[~absent] = m
+    every[absent] = given[absent] - log_sum_exp(rivals.T)
+    return every
 
 
 def _deep_margins(z: Array) -> Array:

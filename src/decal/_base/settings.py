@@ -41,7 +41,7 @@ class FrozenSettings:
                 f"{other} another {kind} with {name}=."
             )
 
-    def _with(self, **settings: Any) -> Self:
+    def with_settings(self, **settings: Any) -> Self:
         """A copy with other settings, checked as the constructor checks them.
 
         What was learnt stays: only settings that do not matter to `fit` may change.

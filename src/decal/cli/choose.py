@@ -143,7 +143,7 @@ def _require_local(model: decal.Decalibrator) -> None:
 
 def _write(out: Path, model: decal.Decalibrator, choice: Choice) -> None:
     if out.suffix.lower() == ".npz":
-        model._with(alpha=choice.alpha).save(out)
+        model.with_settings(alpha=choice.alpha).save(out)
         return
     promise = choice.promise
     found = {

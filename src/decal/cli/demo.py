@@ -110,7 +110,7 @@ def fitted_model(seed: int = 0) -> Decalibrator:
     """Class shifts, at the largest alpha that missed at most one language in ten."""
     fit, choose = (datasets.languages(split, seed=seed) for split in ("fit", "choose"))
     model = decalibrate(fit.logits, fit.labels, classes=fit.classes)
-    return model._with(alpha=_alpha(model, choose, ALLOWED[0]))
+    return model.with_settings(alpha=_alpha(model, choose, ALLOWED[0]))
 
 
 def run_demo(seed: int = 0, folder: Path = Path("decal-demo")) -> Demo:

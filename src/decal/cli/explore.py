@@ -142,10 +142,11 @@ def explore(
 
     with open_logits(logits, fitted, labels=labels, truth=truth) as source:
         data = source.all()
+    read: dict[str, Any] = {"probabilities": False, "floor": None}  # they are logits by now
     second = None
     if compare is not None and other is not None:
         with open_logits(compare_logits or logits, other) as source:
-            second = (other._taking_logits(), source.all().logits, compare_name or compare.stem)
+            second = other.with_settings(**read), source.all().logits, compare_name or compare.stem
     shown: dict[str, Any] = {
         "labels": data.labels,
         "truth": data.truth,
@@ -160,7 +161,7 @@ def explore(
         "seed": seed,
     }
     at_levels = {"alphas": slider, "start": start, "compare": second}
-    page = _page(fitted._with(probabilities=False, floor=None), data.logits, shown, at_levels)
+    page = _page(fitted.with_settings(**read), data.logits, shown, at_levels)
     if out is None:
         page.serve(port, not no_browser)
         return

@@ -220,7 +220,9 @@ def load_shift(
             )
         found = decal.LabelShift.of(model, CONFIDENCE)
     asked = {"confidence": confidence, "region": region, "corrected": corrected}
-    return found._with(**{name: value for name, value in asked.items() if value is not None})
+    return found.with_settings(
+        **{name: value for name, value in asked.items() if value is not None}
+    )
 
 
 def _check_request(

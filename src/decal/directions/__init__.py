@@ -10,7 +10,6 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from decal._base.checks import check_choice
-from decal.directions._bounded_margins import BoundedMargins
 from decal.directions._class_shifts import ClassShifts, plausible_shifts
 from decal.directions._direction import (
     WEIGHT_ROUND_OFF,
@@ -31,7 +30,12 @@ from decal.directions._local import Local, local_balls, local_box
 from decal.directions._margins import MarginSummary
 from decal.directions._ranges import head_bounds, is_masked, logs_of_probabilities
 from decal.directions._reference import REFERENCES, Reference, best_model
-from decal.directions._summarise import Answers, LabelMargins, summarise_label_margins
+from decal.directions._summarise import (
+    Answers,
+    BoundedMargins,
+    LabelMargins,
+    summarise_label_margins,
+)
 from decal.directions._temperature import Temperature
 from decal.directions._top_logits import TopIntervals, TopLogits, top_box
 
@@ -79,21 +83,13 @@ __all__ = [
 BUILT_IN: Mapping[str, type[Direction]] = {
     direction.name: direction for direction in (ClassShifts, Temperature, Local)
 }
-"""The directions of decal itself, by name; other packages may add theirs."""
-
-ENTRY_POINTS = "decal.directions"
-"""The group of entry points by which other packages add directions of theirs."""
+"""decal's own directions by name; packages add theirs by entry points "decal.directions"."""
 
 
 def direction_named(name: str, settings: Mapping[str, Any] | None = None) -> Direction:
-    """A direction of decal's own, or of an installed package that has an entry point for it.
+    """The direction of this name, as in `directions=`; settings are its constructor's arguments.
 
-    Parameters
-    ----------
-    name : str
-        As in `directions=`.
-    settings : mapping, optional
-        Arguments of its constructor.
+    It is decal's own, or that of an installed package with an entry point for it.
 
     Examples
     --------
@@ -103,7 +99,7 @@ def direction_named(name: str, settings: Mapping[str, Any] | None = None) -> Dir
     """
     kind: Any = BUILT_IN.get(name) if isinstance(name, str) else None
     if kind is None:
-        installed = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+        installed = {point.name: point for point in entry_points(group="decal.directions")}
         kind = installed[check_choice(name, "directions", (*BUILT_IN, *installed))].load()
     return _require_direction(kind(**(settings or {})))
 

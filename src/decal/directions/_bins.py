@@ -15,33 +15,23 @@ from numpy.typing import NDArray
 
 from decal._base.numerics import Array, compiled
 
-ORDER = 5
-"""Highest power sum of the margins kept per bin."""
+ORDER = 5  # highest power sum of the margins kept per bin
 
-BIN_WIDTH = 1 / 8
-"""Width of the bins, in nats. With ORDER = 5 the gain is off by less than 1e-11 per example."""
-
+BIN_WIDTH = 1 / 8  # nats: with ORDER = 5 the gain is off by less than 1e-11 per example
 MAX_BINS, MAX_BINS_PER_CLASS = 1 << 22, 1 << 6
 """Occupied bins, over all classes, beyond which they are merged in pairs (about 230 MB), unless
 there are fewer than this per class (360 MB for 100,000 classes)."""
 
-WIDEST_BIN = 2.0
-"""No bins are merged into wider ones: beyond half of pi the Taylor series would say little."""
-
+WIDEST_BIN = 2.0  # beyond half of pi the Taylor series would say little
 BIN_WIDTHS = [BIN_WIDTH * 2**i for i in range(round(log2(WIDEST_BIN / BIN_WIDTH)) + 1)]
-
-FAR = 2.0**34
-"""Margins beyond this are binned by their leading digits: softplus is max(0, m) around them."""
-
-FAR_DIGITS = 28
-"""Binary digits by which they are told apart. A bin with a single value stays exact."""
+FAR = 2.0**34  # margins beyond are binned by leading digits: softplus is max(0, m) around them
+FAR_DIGITS = 28  # binary digits by which they are told apart. A bin with a single value stays exact
 
 POWERS = range(ORDER + 1)
 SPAN = np.int64(1) << 40  # keys are class * SPAN + bin, with |bin| < SPAN / 2
 _FAR_BITS = np.float64(FAR).view(np.int64)
 
-Bins = tuple[NDArray[np.int64], Array]
-"""Sorted keys (B,), each once, and power sums (6, B)."""
+Bins = tuple[NDArray[np.int64], Array]  # sorted keys (B,), each once, and power sums (6, B)
 
 
 def bin_budget(classes: int) -> int:
@@ -56,7 +46,7 @@ def sparse_bins(klass: NDArray[np.intp], m: Array, weights: Array | None, width:
     if far.any():
         index[far] = _far_index(m[far], width)
     bins = index.astype(np.int64)
-    middle, unit = places(bins, width)
+    middle, unit, _ = places(bins, width)
     x = m - middle
     x[far] /= unit[far]
     keys, cell = np.unique(bins + klass * SPAN, return_inverse=True)
@@ -113,24 +103,23 @@ def add_equal_keys(keys: NDArray[np.int64], moments: Iterable[Array]) -> Bins:
     return keys[first], sums
 
 
-def is_far(bins: NDArray[np.int64], width: float) -> NDArray[np.bool_]:
-    first = int(FAR / width)
-    return (bins >= first) | (bins < -first)
+def places(bins: NDArray[np.int64], width: float) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """The middle of every bin, the unit of distances from it, and whether it is beyond FAR.
 
-
-def places(bins: NDArray[np.int64], width: float) -> tuple[Array, Array]:
-    """The middle of every bin, and the unit of distances from it: 1, or beyond FAR its width."""
+    The unit is 1, or beyond FAR the width of the bin.
+    """
     middle: Array = (bins + np.float64(0.5)) * width
     unit = np.ones(bins.shape)
-    far = is_far(bins, width)
+    first = int(FAR / width)
+    far = (bins >= first) | (bins < -first)
     if far.any():
-        index = np.where(bins[far] < 0, -1 - bins[far], bins[far]) - int(FAR / width)
+        index = np.where(bins[far] < 0, -1 - bins[far], bins[far]) - first
         low, high = (
             ((index + i << _far_shift(width)) + _FAR_BITS).view(np.float64) for i in (0, 1)
         )
         unit[far] = high - low
         middle[far] = np.where(bins[far] < 0, -1.0, 1.0) * (low + (high - low) / 2)
-    return middle, unit
+    return middle, unit, far
 
 
 def _far_index(m: Array, width: float) -> NDArray[np.int64]:

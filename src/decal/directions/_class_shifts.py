@@ -6,7 +6,7 @@ more than the budget form an interval. Its endpoints move the prediction of a ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.numerics import BLOCK_ELEMENTS, Array, Logits, compiled, for_each_block
-from decal.directions._bins import FAR
-from decal.directions._bounded_margins import FAR_SHIFT, BoundedMargins
+from decal.directions._bins import BIN_WIDTH, FAR
 from decal.directions._direction import (
     WEIGHT_ROUND_OFF,
     Box,
@@ -35,31 +34,17 @@ from decal.directions._margins import (
 )
 from decal.directions._ranges import Factors, shift_box, wider
 from decal.directions._reference import Reference
-from decal.directions._summarise import summarise_margins
+from decal.directions._summarise import FAR_SHIFT, BoundedMargins, Summariser, blocks_of_margins
 
 MAX_NEWTON_STEPS = 100
-TOLERANCE = 4 * float(np.finfo(np.float64).eps)
-"""Nats per unit of weight by which an endpoint may miss its budget: nothing smaller can be seen."""
-
-LAST_STEP = (8 * TOLERANCE) ** 0.5
-"""A Newton step this short leaves less than TOLERANCE, as |g''| <= W / 4: it is the last one."""
-
-LONG_SHIFT = 1e5
-"""Shifts of more nats than these are rounded by 1e-11 nats or more. What such an endpoint misses is
-therefore counted relative to it."""
-
-LARGEST_MISS = 1e-10
-"""Nats per unit of weight by which no endpoint misses its budget if all went well..."""
-
-ROUNDINGS = 16.0
-"""...but for so many roundings of the terms of its gain, and of the endpoint itself."""
-
-LARGEST_SHIFT = 1e300
-"""No finite shift is larger."""
-
-DEEPEST_LOGIT = 300.0
-"""Exponentials of shifts, and of margins of the largest class, stay in linear scale up to here."""
-
+TOLERANCE = 4 * float(np.finfo(np.float64).eps)  # nats per unit of weight: what can be seen
+LAST_STEP = (8 * TOLERANCE) ** 0.5  # a Newton step that leaves TOLERANCE, as |g''| <= W / 4
+LONG_SHIFT = 1e5  # nats from which an endpoint misses its budget relative to itself: by rounding
+# Nats per unit of weight by which no endpoint misses its budget if all went well, but for so many
+# roundings of the terms of its gain, and of the endpoint itself.
+LARGEST_MISS, ROUNDINGS = 1e-10, 16.0
+LARGEST_SHIFT = 1e300  # no finite shift is larger
+DEEPEST_LOGIT = 300.0  # shifts, and margins of the largest class, are exponentiated up to here
 DEEPEST = float(np.exp(-DEEPEST_LOGIT))
 ClassEvidence = MarginSummary | BoundedMargins
 
@@ -73,9 +58,16 @@ class ClassShifts(Direction):
     takes_top_logits = True
     takes_masks = True
 
-    def summarise(self, data: LabelledLogits) -> MarginSummary:
-        """The margins of every class, in bins."""
-        return summarise_margins(data)
+    def summarise(self, data: LabelledLogits, max_bins: int | None = None) -> MarginSummary:
+        """The margins of every class, in bins: one pass over the data."""
+        n, K = data.logits.shape
+        summariser = Summariser(K, max_bins, expected=n * K)
+        for rows, m in blocks_of_margins(data):
+            weights = None if data.weights is None else data.weights[rows]
+            summariser.add(m, data.labels[rows], weights)
+        summary = summariser.summary()
+        coarse = summary.bin_width > BIN_WIDTH
+        return replace(summary, data=data) if coarse and data.may_be_kept else summary
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> ClassEvidence:
         """A summary from its arrays."""
@@ -156,8 +148,8 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
     # Rows 0..A-1 of all that follows are lower endpoints, rows A..2A-1 upper ones.
     b = -np.concatenate([budgets, budgets]).reshape(2 * A, -1)
     side = np.repeat([-1.0, 1.0], A)[:, None]
-    at_zero, slope_at_zero = summary.at_zero
     above, below, margin_sum = summary.hinges
+    at_zero, slope_at_zero = summary.at_zero
 
     infinite = np.isneginf(b) | ((side < 0) & (w == 0)) | ((side > 0) & (others == 0))
     # At b = 0 the endpoint lies at the start on the side where the gain falls from the start.
@@ -175,10 +167,11 @@ def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Referenc
     stages = [stage for stage in (summary.coarse, summary, exact) if stage is not None]
     least = np.where((side < 0) | left_out, -LARGEST_SHIFT, 0.0)
     most = np.where((side < 0) & ~left_out, 0.0, LARGEST_SHIFT)
-    t = np.where(solve, _closest_roots(summary.coarse or summary, left_out, b, outside), 0.0)
+    bases = [np.where(left_out, -stage.hinges[0], stage.at_zero[0]) for stage in stages]
+    tangents = (summary.coarse or summary).tangents
+    t = np.where(solve, _closest_roots(tangents, w, bases[0], b, outside), 0.0)
     t = np.minimum(np.maximum(t, least), most)
-    for stage in stages:
-        base = stage.start(left_out)
+    for stage, base in zip(stages, bases, strict=True):
         # Where finer bins follow, what a step of 2e-4 leaves is gone after one more.
         last_step = LAST_STEP if stage is stages[-1] else 2e-4
         left_of_budget = base - b
@@ -260,18 +253,17 @@ def _ranked(rank: NDArray[np.int64]) -> Array:
 
 
 def _closest_roots(
-    summary: MarginSummary, left_out: NDArray[np.bool_], b: Array, outside: Array
+    tangents: tuple[Array, Array], w: Array, base: Array, b: Array, outside: Array
 ) -> Array:
     """(2A, K) starts of Newton's method, as close to the endpoints as tangents of the gain say.
 
     A tangent lies above a concave function, so where it meets the budget is outside the interval.
-    b (2A, 1) or (2A, K) are the gains sought, at lower endpoints and then at upper ones; `outside`
-    (2A, K) are shifts outside the interval, which the roots replace where they are closer.
+    `base` (K,) is the sum of softplus that gains are measured from; b (2A, 1) or (2A, K) are the
+    gains sought, at lower endpoints and then at upper ones; `outside` (2A, K) are shifts outside
+    the interval, which the roots replace where they are closer.
     """
     t = outside.copy()
-    w, A = summary.open_labels, len(b) // 2
-    base = summary.start(left_out)
-    values, slopes = summary.tangents
+    A, (values, slopes) = len(b) // 2, tangents
     for rows, side, value, slope in zip(
         (slice(A), slice(A, 2 * A)), (-1.0, 1.0), values, slopes, strict=True
     ):
@@ -323,48 +315,46 @@ class ShiftPlan:
         pairs = zip(self.shifts, self.factors, strict=True)
         return [Factors(shift, factor, self.steep) for shift, factor in pairs]
 
-    def ends(self, rows: Any) -> Array:
-        """(2, ...) the endpoints of some rows."""
-        return self.shifts if self.factors is not None else self.shifts[:, rows]
+    def of_rows(self, rows: slice) -> ShiftPlan:
+        """The plan of some rows."""
+        return self if self.factors is not None else replace(self, shifts=self.shifts[:, rows])
 
 
-def boxes_of_shifts(logits: Logits, plan: ShiftPlan, *, joint: bool) -> tuple[Array, Array, Array]:
-    """Low, high and point (n, K) as `shift_box` has them, of many rows of logits (n, K)."""
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")  # see `shift_box`
+def boxes_of_shifts(
+    logits: Logits, plan: ShiftPlan, *, joint: bool, deep: bool = False
+) -> tuple[Array, Array, Array]:
+    """Low, high and point (n, K) as `shift_box` has them, of many rows of logits (n, K).
+
+    Rows in which exponentials underflow are done again, unless `deep` says that all may.
+    """
     n, K = logits.shape
-    deep = plan.factors is None
+    deep = deep or plan.factors is None
     kernels = None if deep else compiled(n * K)
-    if kernels is None and n * K <= BLOCK_ELEMENTS:
-        return _box(logits, plan, slice(n), joint=joint, deep=deep)
-    found = low, high, point = np.empty((3, n, K))
+    if kernels is None and (n == 1 or n * K <= BLOCK_ELEMENTS):
+        z = logits.astype(np.float64)
+        if not plan.centered:
+            z += plan.offset
+        ends = plan.shifts if deep else plan.fast_ends
+        low, high, point, others = shift_box(np, z, plan.absent, *ends, joint=joint, deep=deep)
+        if not deep and (left := np.flatnonzero(others[:, 0] < DEEPEST)).size:
+            again = shift_box(np, z[left], plan.absent, *plan.shifts, joint=joint, deep=True)
+            low[left], high[left], point[left], _ = again
+        return low, high, point
+    found = np.empty((3, n, K))
     absent = np.empty(0, np.intp) if plan.absent is None else np.flatnonzero(plan.absent)
 
     def block(rows: slice) -> None:
         if kernels is None:
-            low[rows], high[rows], point[rows] = _box(logits, plan, rows, joint=joint, deep=deep)
+            part = plan.of_rows(rows)
+            found[:, rows] = boxes_of_shifts(logits[rows], part, joint=joint, deep=deep)
             return
         model = plan.offset, absent, plan.shifts, plan.factors, plan.steep
         z = np.ascontiguousarray(logits[rows])
         left = kernels.boxes(z, *model, joint, DEEPEST, *found, rows.start)
         if left.size:
-            low[left], high[left], point[left] = _box(logits, plan, left, joint=joint, deep=True)
+            found[:, left] = boxes_of_shifts(logits[left], plan, joint=joint, deep=True)
 
     for_each_block(block, n, K)
-    return low, high, point
-
-
-@np.errstate(over="ignore", divide="ignore", invalid="ignore")  # see `shift_box`
-def _box(
-    logits: Logits, plan: ShiftPlan, rows: Any, *, joint: bool, deep: bool
-) -> tuple[Array, Array, Array]:
-    """Low, high and point of some rows; those in which exponentials underflow are done again."""
-    z = logits[rows].astype(np.float64)
-    if not plan.centered:
-        z += plan.offset
-    ends = plan.ends(rows) if deep else plan.fast_ends
-    low, high, point, others = shift_box(np, z, plan.absent, *ends, joint=joint, deep=deep)
-    if not deep:
-        (left,) = (others[:, 0] < DEEPEST).nonzero()
-        if left.size:
-            again = shift_box(np, z[left], plan.absent, *plan.shifts, joint=joint, deep=True)
-            low[left], high[left], point[left], _ = again
+    low, high, point = found
     return low, high, point

@@ -18,14 +18,12 @@ from numpy.typing import NDArray
 from decal._base.numerics import Array, Logits, for_each_block, softmax
 from decal.directions._reference import Reference
 
-Tensor = Any
-"""A tensor of PyTorch, or what stands for one in a graph of `decal.onnx`."""
+Tensor = Any  # a tensor of PyTorch, or what stands for one in a graph of `decal.onnx`
 
 TensorBounds = tuple[Tensor, Tensor]
 T = TypeVar("T")
 
-WEIGHT_ROUND_OFF = 1e-6
-"""Share of all weight by which sums of the same weights may differ: those of float32 add up so."""
+WEIGHT_ROUND_OFF = 1e-6  # share by which sums of the same weights, perhaps float32, may differ
 
 
 @dataclass(frozen=True)
@@ -283,8 +281,7 @@ REFUSALS = {
     "exports": "which cannot be written as PyTorch operations",
     "takes_top_logits": "which needs the logits of all classes",
     "takes_masks": "which needs a finite logit of every class",
-}
-"""Why a direction without a capability is refused."""
+}  # why a direction without a capability is refused
 
 
 def require_masks_taken(directions: Iterable[Direction], logits: Logits) -> None:

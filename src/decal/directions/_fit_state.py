@@ -30,22 +30,13 @@ from decal.directions._reference import REFERENCES, Reference, best_model
 from decal.directions._top_logits import TopLogits, summarise_top
 from decal.rows import Rows
 
-RESIDUAL_TOLERANCE = 1e-9
-"""Nats per unit of weight by which the gain at an endpoint may miss the budget."""
-
-KEPT_LEVELS, KEPT_NUMBERS = 64, 1 << 21
-"""Levels whose endpoints are kept; fewer, if these are more numbers than the second in all."""
-
-LARGEST = 1e100
-"""No shift or scale of a reference is larger, or it would not be of logits."""
-
-CONFIDENCES = "confidences"
-"""What the arrays of the confidences begin with in a model file."""
+RESIDUAL_TOLERANCE = 1e-9  # nats per unit of weight by which an endpoint may miss the budget
+KEPT_LEVELS, KEPT_NUMBERS = 64, 1 << 21  # levels whose endpoints are kept, of so many numbers
+LARGEST = 1e100  # no shift or scale of a reference is larger, or it would not be of logits
+Labels = NDArray[np.intp]
 
 FORMAT_1 = {"center", "label_weight", "keys", "moments", "ladder", "at_zero", "ladder_numbers"}
 """The arrays of a model file of format 1."""
-
-Labels = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -121,8 +112,13 @@ class FitState:
             raise ValueError(f"directions must include {name!r}: got {', '.join(names)}.")
         return names.index(name)
 
-    def solve(self, which: int, likelihood: str, levels: Array) -> Endpoints:
-        """The endpoints of one direction at several levels."""
+    def at(self, which: int, likelihood: str, alpha: float | Array) -> Endpoints:
+        """The endpoints of one direction at one level, solved for once; or at several (A,)."""
+        if not isinstance(alpha, np.ndarray):
+            known = self._solved.get((which, likelihood, alpha))
+            if known is not None:
+                return known
+        levels = np.atleast_1d(alpha)
         direction = self.directions[which]
         budgets = budget(levels)
         if likelihood == "mean":
@@ -133,20 +129,14 @@ class FitState:
                 f"the endpoints of {direction.name!r} miss their budget by {found.residual:.2g} "
                 "nats per example. This should not happen: please report it with your data."
             )
-        return replace(found, alpha=levels)
-
-    def at(self, which: int, likelihood: str, alpha: float) -> Endpoints:
-        """The endpoints of one direction at one level, solved for once."""
-        key = which, likelihood, alpha
-        known = self._solved.get(key)
-        if known is None:
-            known = self.solve(which, likelihood, np.array([alpha])).first()
-            room = min(KEPT_LEVELS, max(2, KEPT_NUMBERS // len(self.label_weight)))
-            room *= len(self.directions)
-            for oldest in list(self._solved)[: max(0, len(self._solved) - room + 1)]:
-                self._solved.pop(oldest, None)
-            self._solved[key] = known
-        return known
+        found = replace(found, alpha=levels)
+        if isinstance(alpha, np.ndarray):
+            return found
+        room = min(KEPT_LEVELS, max(2, KEPT_NUMBERS // len(self.label_weight)))
+        room *= len(self.directions)
+        for oldest in list(self._solved)[: max(0, len(self._solved) - room + 1)]:
+            self._solved.pop(oldest, None)
+        return self._solved.setdefault((which, likelihood, alpha), found.first())
 
     # Keeping
 
@@ -158,7 +148,7 @@ class FitState:
                 found[f"{direction.name}.{name}"] = array
         if self.confidences is not None:
             for name, array in self.confidences.arrays().items():
-                found[f"{CONFIDENCES}.{name}"] = array
+                found[f"confidences.{name}"] = array
         return found
 
     def settings(self) -> dict[str, Any]:
@@ -204,7 +194,7 @@ class FitState:
         rows = check_count(settings.pop("rows"), "rows")
         if rows > np.iinfo(np.int64).max:
             raise ValueError(f"rows must be a number of examples: got {rows:.3g}")
-        kept = taken(f"{CONFIDENCES}.")
+        kept = taken("confidences.")
         confidences = Confidences.restore(kept, K) if kept else None
         return cls(directions, reference, rows, label_weight, tuple(evidence), classes, confidences)
 
@@ -213,8 +203,7 @@ class FitState:
         """Whether a model file with these settings may hold an array of this name."""
         if settings["version"] == 1:
             return name in FORMAT_1
-        prefixes = tuple(f"{direction}." for direction, _ in settings["directions"])
-        prefixes += (f"{CONFIDENCES}.",)
+        prefixes = *(f"{direction}." for direction, _ in settings["directions"]), "confidences."
         return name in ("center", "label_weight") or name.startswith(prefixes)
 
     @staticmethod

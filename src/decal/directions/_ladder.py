@@ -22,43 +22,24 @@ from numpy.typing import NDArray
 from decal._base.numerics import Array, Logits, compiled, for_each_block, row_blocks
 
 RUNGS_PER_OCTAVE = 2
-
-RUNG = float(np.log(2.0)) / RUNGS_PER_OCTAVE
-"""Distance of two rungs in log s."""
+RUNG = float(np.log(2.0)) / RUNGS_PER_OCTAVE  # distance of two rungs in log s
 
 NEAR_ZERO = 1 / 4
 """The lowest rung is at s = NEAR_ZERO / (largest |d|). There R is so smooth that a polynomial
 through s = 0 and the lowest rungs replaces all rungs further down."""
 
-LOWEST = 5
-"""Rungs that determine that polynomial, together with the value and slope at 0."""
+LOWEST = 5  # rungs that determine that polynomial, together with the value and slope at 0
 
-SMALLEST_SPREAD = 2.0**-20
-"""Logits that differ by less are treated as if they differed by this much: the ladder stays low."""
-
-BEYOND_THE_LADDER = 2.0**16
-"""Masked logits stand this many times deeper than any other: no rung of the ladder sees them."""
-
-SATURATED_SUM = 1e-13
-"""A row whose smaller exponentials sum to less than this has reached its limit."""
-
-HIGHEST_RUNG = 1000 * RUNGS_PER_OCTAVE
-"""A scale of 2^1000: no two logits that differ are still alike there."""
-
+SMALLEST_SPREAD = 2.0**-20  # logits that differ by less count as this far apart: a short ladder
+BEYOND_THE_LADDER = 2.0**16  # times deeper than any other stand masked logits: no rung sees them
+SATURATED_SUM = 1e-13  # a row whose smaller exponentials sum to less has reached its limit
+HIGHEST_RUNG = 1000 * RUNGS_PER_OCTAVE  # scale 2^1000: no two logits that differ are alike there
+# No two finite logits that differ make a ladder begin further down, or end further up.
 LOWEST_RUNG, LAST_RUNG = -1100 * RUNGS_PER_OCTAVE, HIGHEST_RUNG + 100
-"""No two finite logits that differ make a ladder begin further down, or end further up."""
-
-COMPILED_CLASSES = 24
-"""With fewer, matrix products over many rows are faster than compiled loops over single rows."""
-
-STENCIL = 10
-"""Rungs whose values and slopes determine one interpolating polynomial, of degree 19."""
-
-ROUND_OFF = 1e-12
-"""Nats per row that a ladder may claim to know by round-off alone."""
-
-ROUND_OFF_IN_FILES = 1e-6
-"""Share by which sums in a file may exceed their bounds."""
+COMPILED_CLASSES = 24  # with fewer, matrix products over many rows are faster than compiled loops
+STENCIL = 10  # rungs whose values and slopes determine one interpolating polynomial, of degree 19
+ROUND_OFF = 1e-12  # nats per row that a ladder may claim to know by round-off alone
+ROUND_OFF_IN_FILES = 1e-6  # share by which sums in a file may exceed their bounds
 
 
 @dataclass(frozen=True)
@@ -191,8 +172,8 @@ class ScaleSummary:
         return found, rate
 
 
+# The scale 0 and the lowest rungs, seen from the middle between 0 and the last of these.
 _FROM_ZERO = (-1.0, *(2 * np.exp(RUNG * (np.arange(LOWEST) - LOWEST + 1)) - 1))
-"""The scale 0 and the lowest rungs, seen from the middle between 0 and the last of these."""
 
 
 @lru_cache

@@ -27,18 +27,12 @@ from decal.directions._direction import (
 from decal.directions._reference import USE_MODEL, Reference
 
 MAX_NEWTON_STEPS = 200
-TOLERANCE = 4 * float(np.finfo(np.float64).eps)
-"""Nats per unit of weight by which an endpoint may miss its budget."""
-
+TOLERANCE = 4 * float(np.finfo(np.float64).eps)  # nats per unit of weight that may be missed
 PEAK_STEPS = 30
-PEAK_TOLERANCE = 1e-10
-"""Nats by which a step of the search may still raise a peak when it is taken as found."""
+PEAK_TOLERANCE = 1e-10  # nats by which a step may still raise a peak that is taken as found
+WORTHWHILE = 1e-12  # a peak is looked for where it may raise a bound by more than this share
 
-WORTHWHILE = 1e-12
-"""A peak is looked for where it may raise a bound by more than this factor less one."""
-
-Move = Callable[[Array], Array]
-"""Logits (n, K) to what one unit of a parameter adds to them."""
+Move = Callable[[Array], Array]  # logits (n, K) to what one unit of a parameter adds to them
 
 Ray = Callable[[Array], tuple[Array, Array]]
 """Logits (n, K) to those at a parameter of 0, and to what one unit of it adds to them."""

@@ -40,28 +40,16 @@ from decal.directions._bins import (
     add_bins,
     add_equal_keys,
     bin_budget,
-    is_far,
     places,
 )
 from decal.directions._direction import WEIGHT_ROUND_OFF, LabelledLogits
 
-LARGEST_SIXTH_DERIVATIVE = 1 / 4
-"""Maximum of |d^6 softplus|, reached at 0: it bounds the Taylor remainder after ORDER = 5."""
-
-LARGEST_SEVENTH_DERIVATIVE = 0.4084
-"""Maximum of |d^7 softplus|: it bounds how fast that remainder changes with the shift."""
-
-COARSE_WIDTH = 1 / 2
-"""The solver first converges on bins this wide, which hold the gain to about 1e-8."""
-
-NO_WEIGHT = 1e-12
-"""A difference of weights below this share of them is round-off."""
-
-TANGENT_SHIFTS = 2.0 ** np.arange(-5, 4)
-"""Where tangents of the gain are taken, on both sides of 0: the solver starts from their roots."""
-
+LARGEST_SIXTH_DERIVATIVE = 1 / 4  # of softplus, at 0: it bounds the remainder after ORDER = 5
+LARGEST_SEVENTH_DERIVATIVE = 0.4084  # it bounds how fast that remainder changes with the shift
+COARSE_WIDTH = 1 / 2  # the solver first converges on such bins, which hold the gain to about 1e-8
+NO_WEIGHT = 1e-12  # a difference of weights below this share of them is round-off
+TANGENT_SHIFTS = 2.0 ** np.arange(-5, 4)  # where, with either sign, tangents of the gain are taken
 Summary = TypeVar("Summary", bound="MarginSummary")
-
 INVERSE_FACTORIALS = np.array([[1.0 / factorial(j)] for j in range(ORDER + 1)])
 
 
@@ -153,16 +141,16 @@ class MarginSummary:
     @cached_property
     def far(self) -> NDArray[np.bool_]:
         """(B,) the bins beyond FAR."""
-        return is_far(self.bins, self.bin_width)
+        return places(self.bins, self.bin_width)[2]
 
     @cached_property
     def centers(self) -> Array:
         """(B,) margin about which a bin's series is taken: its middle, or beyond FAR its mean."""
-        middle, unit = places(self.bins, self.bin_width)
-        if self.far.any():
+        middle, unit, far = places(self.bins, self.bin_width)
+        if far.any():
             with np.errstate(invalid="ignore"):
                 mean = self.moments[1] / self.moments[0]
-            middle[self.far] += (unit * mean)[self.far]
+            middle[far] += (unit * mean)[far]
         return middle
 
     @cached_property
@@ -197,7 +185,7 @@ class MarginSummary:
         # The mean of a function whose slope rises by 1 in all exceeds its value at the mean of its
         # arguments by at most half their standard deviation.
         weight, first, second = self.moments[:3, self.far]
-        _, unit = places(self.bins[self.far], self.bin_width)
+        _, unit, _ = places(self.bins[self.far], self.bin_width)
         spread = unit * np.sqrt(np.maximum(second * weight - first**2, 0.0))
         classes = self.keys_class[self.far]
         found = np.bincount(classes, spread / 2, minlength=len(self.label_weight))
@@ -206,10 +194,11 @@ class MarginSummary:
     def coarsened(self, factor: int = 2) -> Self:
         """Evidence of the same data, in bins `factor` times as wide (a power of two)."""
         bins, width = self.bins // factor, self.bin_width * factor
-        (old, old_unit), (new, unit) = places(self.bins, self.bin_width), places(bins, width)
+        old, old_unit, far = places(self.bins, self.bin_width)
+        new, unit, _ = places(bins, width)
         offset = (old - new) / unit  # the old middle seen from the new one
         moments = self.moments.copy()
-        if self.far.any():
+        if far.any():
             moments *= (old_unit / unit) ** np.arange(ORDER + 1)[:, None]
         for i in range(1, ORDER + 1):  # turn one factor x after the other into x + offset
             for j in range(ORDER, i - 1, -1):
@@ -319,13 +308,6 @@ class MarginSummary:
         value, slope = self.softplus_sum(np.zeros((1, len(self.label_weight))))
         return value[0], slope[0]
 
-    def start(self, left_out: NDArray[np.bool_]) -> Array:
-        """(K,) the `softplus_sum` that gains are measured from.
-
-        That without a shift; of the classes left out, that of the shift -inf.
-        """
-        return np.where(left_out, -self.hinges[0], self.at_zero[0])
-
     @cached_property
     def tangents(self) -> tuple[Array, Array]:
         """`softplus_sum` at -TANGENT_SHIFTS and at TANGENT_SHIFTS, (2, N, K) each."""
@@ -338,7 +320,8 @@ class MarginSummary:
     def hinges(self) -> tuple[Array, Array, Array]:
         """What `softplus_sum` leaves out of sums over the data, (K,) each.
 
-        Without a shift, of those of w softplus(m) and of w softplus(-m); and the sums of w m.
+        Without a shift, of those of w softplus(m) and of w softplus(-m); and the sums of w m. Of
+        a shift of -inf, less the first is what `softplus_sum` would be.
         """
         weight, first = self.series[:2]
         terms = (
@@ -357,21 +340,21 @@ class MarginSummary:
         is how often such sums are asked for: whether a compiled loop is worth its loading.
         """
         value, slope = np.empty_like(shifts), np.empty_like(shifts)
-        edges = self.edges
+        edges, counts_of, centers, sums = self.edges, self.counts, self.centers, self.series
+        below_zero, above_zero = self.below_zero, self.above_zero
         K = len(self.label_weight)
         kernels = compiled(times * shifts.size * len(self.keys) // K)
 
         def evaluate_compiled(classes: slice) -> None:
             assert kernels is not None
             part = (classes.start, classes.stop)
-            kernels.softplus_sum(self.centers, self.series, edges, shifts, value, slope, *part)
+            kernels.softplus_sum(centers, sums, edges, shifts, value, slope, *part)
 
         def evaluate(classes: slice) -> None:
             bins = slice(edges[classes.start], edges[classes.stop])
             first = edges[classes] - bins.start
-            counts = self.counts[classes]
-            t, c = np.repeat(shifts[:, classes], counts, axis=1), self.centers[bins]
-            x = t + c
+            t = np.repeat(shifts[:, classes], counts_of[classes], axis=1)
+            x = t + centers[bins]
             # softplus and its derivatives: the sigmoid s, then polynomials in it.
             series = np.empty((ORDER + 2, *x.shape))
             f, s, d1, d2, d3, d4, d5 = series
@@ -381,12 +364,12 @@ class MarginSummary:
             np.multiply(d2, r, out=d1)
             np.copyto(s, np.where(x >= 0, r, d2))
             np.log1p(e, out=f)
-            f += np.maximum(t + self.below_zero[bins], self.above_zero[bins], out=x)
+            f += np.maximum(t + below_zero[bins], above_zero[bins], out=x)
             np.multiply(d1, 1.0 - 2.0 * s, out=d2)
             np.multiply(d1, 1.0 - 6.0 * d1, out=d3)
             np.multiply(d2, 1.0 - 12.0 * d1, out=d4)
             np.multiply(d1, 1.0 - 30.0 * d1 * (1.0 - 4.0 * d1), out=d5)
-            weights = self.series[:, bins] * INVERSE_FACTORIALS
+            weights = sums[:, bins] * INVERSE_FACTORIALS
             total = np.einsum("jb,jtb->tb", weights, series[:-1])
             value[:, classes] = np.add.reduceat(total, first, axis=1)
             total = np.einsum("jb,jtb->tb", weights, series[1:])
@@ -420,13 +403,19 @@ class DataSummary:
     def __init__(self, data: LabelledLogits) -> None:
         self.data = data
 
-    def start(self, left_out: NDArray[np.bool_]) -> Array:
-        """(K,) the `softplus_sum` that gains are measured from."""
-        K = len(left_out)
-        found, hinges = self.softplus_sum(np.zeros((1, K)))[0][0], np.zeros(K)
+    @cached_property
+    def at_zero(self) -> tuple[Array, Array]:
+        """`softplus_sum` without a shift, (K,) each."""
+        value, slope = self.softplus_sum(np.zeros((1, len(self.data.center))))
+        return value[0], slope[0]
+
+    @cached_property
+    def hinges(self) -> tuple[Array]:
+        """(K,) what `softplus_sum` leaves out of the sums of w softplus(m)."""
+        above = np.zeros(len(self.data.center))
         for m, w in self._margins():
-            hinges += np.einsum("kn,kn->k", np.maximum(m, 0.0), w)
-        return np.where(left_out, -hinges, found)
+            above += np.einsum("kn,kn->k", np.maximum(m, 0.0), w)
+        return (above,)
 
     def softplus_sum(self, shifts: Array) -> tuple[Array, Array]:
         """Sum over the data of w [softplus(m + t) - max(m, 0)], and its derivative in t."""

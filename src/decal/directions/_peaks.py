@@ -19,17 +19,10 @@ from numpy.typing import NDArray
 from decal._base.numerics import Array, Logits, compiled, row_blocks
 from decal.directions._lines import widen_along
 
-SMALLEST_NODE = 2.0**-7
-"""The lowest node is at this scale over the largest |d|; below, A is its Taylor polynomial."""
-
-BEYOND_ALL_NODES = 2.0**20
-"""Masked logits stand this many times deeper than any other, where no node sees them."""
-
-WIDEST = 1.0
-"""Intervals of log s wider than this are always halved: one point does not tell their error."""
-
-NARROWEST = 1e-6
-"""Intervals this narrow are not halved any more: what they miss is round-off."""
+SMALLEST_NODE = 2.0**-7  # of the largest |d|: the lowest node; below, A is its Taylor polynomial
+BEYOND_ALL_NODES = 2.0**20  # times deeper than any other stand masked logits: no node sees them
+WIDEST = 1.0  # intervals of log s that are wider are halved: one point does not tell their error
+NARROWEST = 1e-6  # intervals this narrow are not halved any more: what they miss is round-off
 
 MIDDLE_TOLERANCE = 1e-8
 """Nats by which interpolation may miss A, and its slope, in the middle of an interval; in each of

@@ -29,33 +29,19 @@ from decal._base.arrays import (
     sum_without,
     take,
 )
-from decal._base.inputs import SMALLEST
 from decal._base.numerics import Array
 from decal.directions._direction import Direction, Tensor, TensorInputs
+from decal.rows import SMALLEST
 
-LOG_SMALLEST = math.log(SMALLEST)
-"""The logit of a probability of 0."""
+LOG_SMALLEST = math.log(SMALLEST)  # the logit of a probability of 0
 
-PEAK_INTERVALS = 32
-"""Pieces of the interval of scales, a power of two: on each, log p is taken for a quintic."""
-
-PEAK_STEPS = 4
-"""Newton steps to the maximum of a quintic: they leave an error of at most 2e-12 in p."""
-
-LARGEST_EXPONENT = 0.9
-"""How far a shifted logit may exceed all others, as a share of the dtype's largest exponent."""
-
-LOCAL_STEPS = 4
-"""Steps to the endpoint of a local interval: enough for all we tried."""
-
-ENOUGH = 1e-6
-"""Share of the largest number at which a budget is as good as infinite."""
-
-SMALL_SHIFT, SMALL_SHIFT_SINGLE = 1e-2, 0.1
-"""Shifts below this use the series of the divergence, in float64 and with fewer digits."""
-
-LINEAR_FROM = 40.0
-"""Where softplus(x) is x to all digits of float64. PyTorch takes 20, which leaves 2e-9."""
+PEAK_INTERVALS = 32  # pieces of the interval of scales, a power of two: quintics stand for log p
+PEAK_STEPS = 4  # Newton steps to the maximum of a quintic: they leave at most 2e-12 in p
+LARGEST_EXPONENT = 0.9  # share of the dtype's largest exponent by which a shifted logit may lead
+LOCAL_STEPS = 4  # steps to the endpoint of a local interval: enough for all we tried
+ENOUGH = 1e-6  # share of the largest number at which a budget is as good as infinite
+SMALL_SHIFT, SMALL_SHIFT_SINGLE = 1e-2, 0.1  # below use the divergence's series: float64, float32
+LINEAR_FROM = 40.0  # softplus(x) is x to all digits of float64. PyTorch takes 20: leaves 2e-9
 
 
 def head_bounds(

@@ -20,36 +20,19 @@ REFERENCES = {"model": 0.0, "halfway": 0.5, "best": 1.0}
 USE_MODEL = ("Use ", Setting("reference", "model"), ".")
 
 MAX_NEWTON_STEPS = 100
+# Steps shorter than this, in nats, or than this share of the shifts, are not taken any more.
 SHORTEST_STEP, SHORTEST_SHARE = 1e-11, 4 * float(np.finfo(np.float64).eps)
-"""Steps shorter than this, in nats, or than this share of the shifts, are not taken any more."""
-
-ROUND_OFF = 1e-14
-"""Error of a log-likelihood, relative to its size and per unit of weight."""
-
-SINGULAR = 1e-12
-"""Eigenvalues of a Hessian, scaled to ones on its diagonal, that are round-off."""
-
-SMOOTH_GAP = 4.0
-"""Logits that differ by no more than this many nats make a problem that is easy to solve."""
-
-OPTIMAL = 1e-9
-"""Slope of the log-likelihood, per unit of weight and nat, that may be left at its maximum."""
-
-NO_SCALE = 1e-12
-"""A scale times the gap between logits that is 0 but for round-off."""
-
-LEAST_DEPTH = 1e-100
-"""Smaller differences of logits count as this much: the square of its inverse is finite."""
-
+ROUND_OFF = 1e-14  # error of a log-likelihood, relative to its size and per unit of weight
+SINGULAR = 1e-12  # eigenvalues of a Hessian, scaled to ones on its diagonal, that are round-off
+SMOOTH_GAP = 4.0  # nats by which logits may differ in a problem that is easy to solve
+OPTIMAL = 1e-9  # slope of the log-likelihood, per weight and nat, that may be left at its maximum
+NO_SCALE = 1e-12  # a scale times the gap between logits that is 0 but for round-off
+LEAST_DEPTH = 1e-100  # smaller differences of logits count as this: its inverse has a square
+# Logits this many gaps below the largest are masks: they do not count while a scale is sought, or
+# they would keep it from 0, where logits that tell nothing about the labels send it.
 OUT_OF_REACH = 1e6
-"""Logits this many gaps below the largest are masks: they do not count while a scale is sought, or
-they would keep it from 0, where logits that tell nothing about the labels send it."""
-
-NO_SLOPE = 1e-290
-"""Nats per nat below which a derivative leads nowhere: its quotients would underflow."""
-
-PERFECT = 1e-9
-"""Mean loss, in nats, at which labels count as perfectly predicted: the best scale is infinite."""
+NO_SLOPE = 1e-290  # a derivative below, in nats per nat, leads nowhere: its quotients underflow
+PERFECT = 1e-9  # mean loss, in nats, of perfect predictions: the best scale is infinite
 
 
 @dataclass(frozen=True)

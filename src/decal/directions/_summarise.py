@@ -1,16 +1,11 @@
-"""From labelled logits to the evidence of class shifts: margins are computed and put into bins.
-
-Of classifiers that answer a question per label, a margin is the logit itself. Shifting it by t
-changes the log-likelihood of the label by the gain of a class shift, see `_margins`, with two
-differences: what is no label is its absence, not another class, and an input may have no answer
-for some labels.
-"""
+"""From labelled logits to the evidence of class shifts: margins are computed and put into bins."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import ClassVar
+from functools import cached_property, partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,27 +31,23 @@ from decal.directions._bins import (
 from decal.directions._direction import LabelledLogits
 from decal.directions._margins import COARSE_WIDTH, MarginSummary, difference_of_weights, merge
 
-GRID_REACH = 1024.0
-"""Margins beyond this, as of masked classes, are left out of dense grids of bins."""
-
+GRID_REACH = 1024.0  # margins beyond, as of masked classes, are left out of dense grids of bins
+# Margins computed before they are binned: the working memory of a fit, 16 MB; or those of so many
+# rows, if they are more: each class's bins are then fetched for many.
 PASS_ELEMENTS, PASS_ROWS = 1 << 21, 1 << 7
-"""Margins computed before they are binned: the working memory of a fit, 16 MB; or those of so many
-rows, if they are more: each class's bins are then fetched for many."""
-
-FEW_STRAYS = 1 / 256
-"""Share of margins that may lie outside the grid of bins before a wider one is opened."""
-
-CACHE_LINE = 8
-"""Rows whose margins are computed at once, at least: a class's then fill its lines of memory."""
+FEW_STRAYS = 1 / 256  # share of margins that may lie outside the grid before a wider one is opened
+CACHE_LINE = 8  # rows whose margins are computed at once, at least: they fill lines of memory
+FAR_MARGIN, FAR_SHIFT = 1000.0, 900.0
+"""Infinite bounds of margins are put at the first, beyond all that matters for shifts up to the
+second; longer shifts are taken as infinite, which is further."""
 
 Answers = NDArray[np.int8]
 """(n, L): 1 for a label that an input has, 0 for one that it has not, -1 where nobody knows."""
 
 
-def summarise_margins(data: LabelledLogits, max_bins: int | None = None) -> MarginSummary:
-    """The binned margins of labelled data: one pass over them."""
+def blocks_of_margins(data: LabelledLogits) -> Iterator[tuple[slice, Array]]:
+    """Rows and their margins (K, rows), block by block, each in the memory of the one before."""
     n, K = data.logits.shape
-    summariser = Summariser(K, max_bins, expected=n * K)
     kernels = compiled(n * K)
     absent = np.flatnonzero(~data.present)
     memory = np.empty(min(n * K, max(PASS_ELEMENTS, PASS_ROWS * K)))
@@ -73,11 +64,7 @@ def summarise_margins(data: LabelledLogits, max_bins: int | None = None) -> Marg
                 kernels.margins(z, data.center, absent, m, part.start)
 
         for_each_block(fill, count, K, max(BLOCK_ELEMENTS, CACHE_LINE * K))
-        weights = None if data.weights is None else data.weights[rows]
-        summariser.add(m, data.labels[rows], weights)
-    summary = summariser.summary()
-    coarse = summary.bin_width > BIN_WIDTH
-    return replace(summary, data=data) if coarse and data.may_be_kept else summary
+        yield rows, m
 
 
 class Summariser:
@@ -99,13 +86,13 @@ class Summariser:
         self._width = 0
         self._grid = np.zeros((0, ORDER + 1))
 
-    def add(self, m: Array, labels: NDArray[np.intp], weights: Array | None) -> None:
-        """Add the margins m (K, n) of labelled examples, with positive weights (n,) or one each."""
-        self.label_weight += np.bincount(labels, weights, minlength=len(m))
-        self.add_margins(m, weights)
+    def add(self, m: Array, labels: NDArray[np.intp] | None, weights: Array | None) -> None:
+        """Add margins m (K, n) of examples, with positive weights (n,) or one each.
 
-    def add_margins(self, m: Array, weights: Array | None) -> None:
-        """Add margins alone; what is labelled how is known elsewhere."""
+        Labels are None where what is labelled how is known elsewhere.
+        """
+        if labels is not None:
+            self.label_weight += np.bincount(labels, weights, minlength=len(m))
         K, n = m.shape
         lowest, highest = np.empty(K), np.empty(K)
 
@@ -130,28 +117,27 @@ class Summariser:
         if self._width == 0:
             return
         some_outside = astray or not np.isfinite([lowest, highest]).all()
-        kernels, cells = compiled(m.size), self._width + 1
+        for_each_block(partial(self._deposit, m, weights, some_outside), K, n)
 
-        def deposit_compiled(group: slice) -> None:
-            assert kernels is not None
+    def _deposit(self, m: Array, weights: Array | None, some_outside: bool, group: slice) -> None:
+        """Add power sums of the margins (K, n) of a group of classes to the open grid."""
+        kernels, cells = compiled(m.size), self._width + 1
+        if kernels is not None:
             w = np.empty(0) if weights is None else weights
             bins = (self._low, self._width, self._bin_width, self._grid)
             kernels.deposit(m, w, *bins, group.start, group.stop)
-
-        def deposit(group: slice) -> None:
-            x = m[group] * (1.0 / self._bin_width)
-            x -= self._low[group, None]
-            if some_outside:
-                x[(x < 0) | (x >= self._width)] = self._width
-            cell = x.astype(np.intp)
-            x -= cell
-            x -= 0.5
-            x *= self._bin_width
-            cell += np.arange(len(x))[:, None] * cells
-            part = slice(group.start * cells, group.stop * cells)
-            self._grid[part] += power_sums(cell, x, weights, part.stop - part.start).T
-
-        for_each_block(deposit if kernels is None else deposit_compiled, K, n)
+            return
+        x = m[group] * (1.0 / self._bin_width)
+        x -= self._low[group, None]
+        if some_outside:
+            x[(x < 0) | (x >= self._width)] = self._width
+        cell = x.astype(np.intp)
+        x -= cell
+        x -= 0.5
+        x *= self._bin_width
+        cell += np.arange(len(x))[:, None] * cells
+        part = slice(group.start * cells, group.stop * cells)
+        self._grid[part] += power_sums(cell, x, weights, part.stop - part.start).T
 
     def _strays(self, m: Array, lowest: Array, highest: Array) -> tuple[NDArray[np.intp], ...]:
         """Classes and columns of the margins that no bin of the open grid covers."""
@@ -250,12 +236,80 @@ def _within_reach(m: Array, lowest: Array, highest: Array) -> tuple[Array, Array
     return lowest, highest
 
 
+# Margins that are known as intervals
+
+
+class MarginBounds(MarginSummary):
+    """Margins of which this is only a bound: the probabilities of a row need not sum to one."""
+
+    exclusive = False
+
+
+@dataclass(frozen=True)
+class BoundedMargins:
+    """The lower and the upper margins of every class, binned, of the same labels.
+
+    The gain of shifting class k by t, g(t) = w t - sum_n [softplus(m_n + t) - softplus(m_n)],
+    falls with every margin m_n for t > 0, and grows with it for t < 0. So no completion makes a
+    shift t > 0 plausible that the lower margins do not, and none t < 0 that the upper ones do not.
+    """
+
+    low: MarginSummary
+    high: MarginSummary
+
+    @classmethod
+    def of(cls, low: Array, high: Array, labels: NDArray[np.intp]) -> Self:
+        """Of margins (n, K), perhaps infinite, and labels (n,)."""
+        found = []
+        for m in (low, high):
+            summariser = Summariser(m.shape[1], expected=m.size)
+            finite = np.ascontiguousarray(np.clip(m, -FAR_MARGIN, FAR_MARGIN).T)
+            summariser.add(finite, labels, None)
+            found.append(summariser.summary())
+        return cls(*found)
+
+    def __add__(self, other: BoundedMargins | MarginSummary) -> BoundedMargins:
+        """The evidence of both data sets together; margins that are known are their own bounds."""
+        low, high = (other, other) if isinstance(other, MarginSummary) else (other.low, other.high)
+        return BoundedMargins(self.low + low, self.high + high)
+
+    __radd__ = __add__
+
+    @property
+    def label_weight(self) -> Array:
+        """(K,) total weight of the examples labelled k."""
+        return self.low.label_weight
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Plain arrays that `from_arrays` turns back into this evidence."""
+        return {
+            f"{side}.{name}": array
+            for side, summary in (("low", self.low), ("high", self.high))
+            for name, array in summary.arrays().items()
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> Self:
+        """Take the arrays out of the dictionary; ValueError if they do not fit together."""
+        sides = []
+        for side in ("low.", "high."):
+            names = [name for name in arrays if name.startswith(side)]
+            own = {name.removeprefix(side): arrays.pop(name) for name in names}
+            sides.append(MarginBounds.from_arrays(own))
+            if own:
+                raise ValueError(f"unknown arrays {sorted(own)}")
+        found = cls(*sides)
+        if not np.array_equal(found.low.label_weight, found.high.label_weight):
+            raise ValueError("bounds must be of the same labels")
+        return found
+
+
 # Labels that do not exclude each other
 
 
 @dataclass(frozen=True)
 class LabelMargins(MarginSummary):
-    """As `MarginSummary`, of L labels that do not exclude each other.
+    """As `MarginSummary`, of L labels that do not exclude each other: margins are their logits.
 
     `label_weight` and `other_weight` (L,) are of the inputs known to have, and known not to have, a
     label; `masked` and `certain` (L,) of those of them whose logit is -inf, or inf.
@@ -293,7 +347,7 @@ def summarise_label_margins(
         totals += [w @ found for found in (here, absent, *decided)]
         # Those without an answer stay out of the bins, as all that is infinite does.
         margins = np.ascontiguousarray(np.where(here | absent, z, -np.inf).T)
-        summariser.add_margins(margins, None if weights is None else w)
+        summariser.add(margins, None, None if weights is None else w)
     found = summariser.summary()
     here, absent, masked, certain = totals
     bins = found.bin_width, found.keys, found.moments

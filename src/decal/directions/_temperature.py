@@ -29,18 +29,12 @@ from decal.directions._peaks import widen_by_scale
 from decal.directions._ranges import widened_by_scales
 from decal.directions._reference import Reference
 
-LABEL_RATIO = 16.0
-"""Log-budget of the scale in units of that of the shifts, when labels judge it."""
+LABEL_RATIO = 16.0  # log-budget of the scale in units of that of the shifts, when labels judge it
 
 FALSE_POSITION_STEPS, BISECTION_STEPS = 100, 40
-LOSS_TOLERANCE = 1e-14
-"""Nats per unit of weight by which the loss at an endpoint may miss its budget."""
-
-NO_BUDGET = 1e-12
-"""Nats per unit of weight: a share of a model's knowledge that is smaller is round-off."""
-
-SCALE_ROUNDING = 4 * float(np.finfo(np.float64).eps)
-"""Scales closer than this, relative to each other, are hardly told apart."""
+LOSS_TOLERANCE = 1e-14  # nats per unit of weight by which an endpoint's loss may miss its budget
+NO_BUDGET = 1e-12  # nats per unit of weight: a smaller share of a model's knowledge is round-off
+SCALE_ROUNDING = 4 * float(np.finfo(np.float64).eps)  # scales closer are hardly told apart
 
 
 @dataclass(frozen=True)

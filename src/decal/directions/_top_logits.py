@@ -19,10 +19,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_count
+from decal._base.checks import (
+    SUM_TOLERANCE,
+    check_count,
+    real_matrix,
+    require_finite,
+    to_numpy,
+)
 from decal._base.data_frames import require_same_order
-from decal._base.numerics import Array, margins, row_blocks, sigmoid
-from decal._base.top_checks import check_remainder, check_top_classes, check_top_values
+from decal._base.errors import InputError, require_all
+from decal._base.numerics import Array, Logits, margins, row_blocks, sigmoid
 from decal.credal import IntervalCredalSet, row_index
 from decal.directions._bins import (
     BIN_WIDTH,
@@ -35,15 +41,9 @@ from decal.directions._class_shifts import ShiftPlan, boxes_of_shifts
 from decal.directions._direction import Endpoints
 from decal.directions._margins import MarginSummary, merge
 
-SMALLEST_REMAINDER = 1e-20
-"""Mass that the classes not listed share at least: nothing that is plausible depends on less."""
-
-PASS_ELEMENTS = 1 << 21
-"""Margins binned at once."""
-
-NEGLIGIBLE_WEIGHT = 1e-12
-"""Weight of a bin, as a share of all, below which it is what rounding left of an empty one."""
-
+SMALLEST_REMAINDER = 1e-20  # mass that the classes not listed share at least: less changes nothing
+PASS_ELEMENTS = 1 << 21  # margins binned at once
+NEGLIGIBLE_WEIGHT = 1e-12  # share of all weight that rounding leaves in a bin that is empty
 ROWS_SHOWN, CLASSES_SHOWN = 5, 4
 
 Indices = NDArray[np.intp]
@@ -85,9 +85,9 @@ class TopLogits:
     ) -> None:
         self.total_classes = check_count(total_classes, "total_classes", least=2)
         require_same_order(values=values, classes=classes, remainder=remainder)
-        z = check_top_values(values, self.total_classes)
-        self.classes = check_top_classes(classes, z.shape, self.total_classes)
-        rest, z = check_remainder(remainder, z), z.astype(np.float64)
+        z = _checked_values(values, self.total_classes)
+        self.classes = _checked_classes(classes, z.shape, self.total_classes)
+        rest, z = _checked_remainder(remainder, z), z.astype(np.float64)
         top = np.maximum(z.max(axis=1), rest)
         listed = np.exp(z - top[:, None]).sum(axis=1)
         total = top + np.log(listed + np.exp(rest - top))
@@ -134,6 +134,61 @@ class TopLogits:
         if unlisted > 1:
             columns.append((share + np.log(unlisted - 1))[:, None])
         return np.concatenate(columns, axis=1)
+
+
+def _checked_values(values: Any, count: int) -> Logits:
+    """Finite (n, m) values of the m classes listed in every row, 1 <= m < count."""
+    array = real_matrix(values, "values")
+    if 0 in array.shape or array.shape[1] >= count:
+        rule = f"list one or more of the {count} classes in every row, but not all"
+        remedy = "Pass a matrix of all classes as logits."
+        raise InputError("values", rule, f"shape {array.shape}", remedy)
+    require_finite(array, "values")
+    return array
+
+
+def _checked_classes(classes: Any, shape: tuple[int, ...], count: int) -> Indices:
+    """Integers 0..count-1 of the given shape, (n, m), none twice in a row."""
+    array = to_numpy(classes, "classes")
+    if array.shape != shape or array.dtype.kind not in "iu":
+        rule = f"be integers of the shape of values, {shape}"
+        raise InputError("classes", rule, f"shape {array.shape}, dtype {array.dtype}")
+    require_all((array >= 0) & (array < count), array, "classes", f"lie in 0 to {count - 1}")
+    ordered = np.sort(array, axis=1)
+    twice = np.argwhere(ordered[:, 1:] == ordered[:, :-1])
+    if twice.size:
+        row, column = twice[0]
+        fact = f"{ordered[row, column]} twice in row {row}"
+        raise InputError("classes", "be distinct in every row", fact)
+    return array.astype(np.intp)
+
+
+def _checked_remainder(remainder: Any, values: Logits) -> Array:
+    """(n,) finite logarithms of the mass not listed; from log-probabilities `values` if None.
+
+    What round-off of the dtype of `values` would hide is taken as that round-off.
+    """
+    if remainder is None:
+        with np.errstate(over="ignore"):
+            listed = np.exp(values.astype(np.float64)).sum(axis=1)
+        wrong = np.flatnonzero(listed > 1 + SUM_TOLERANCE)
+        if wrong.size:
+            raise InputError(
+                "values",
+                "be log-probabilities, if no remainder is given",
+                f"a sum of {listed[wrong[0]]:.6g} in row {wrong[0]}",
+                "Give the remainder, or subtract the log-sum-exp of all classes first.",
+            )
+        least = float(np.finfo(values.dtype).eps)
+        return np.asarray(np.log(np.maximum(1.0 - listed, least)))
+    array = to_numpy(remainder, "remainder")
+    if array.shape != (len(values),) or array.dtype.kind not in "iuf":
+        rule = f"be {len(values)} numbers, one per row of values"
+        raise InputError("remainder", rule, f"shape {array.shape}, dtype {array.dtype}")
+    array = array.astype(np.float64)
+    advice = "It is the log of the mass of the classes not listed."
+    require_all(np.isfinite(array), array, "remainder", "be finite", advice=advice)
+    return array
 
 
 def summarise_top(top: TopLogits, labels: Indices, weights: Array | None) -> MarginSummary:

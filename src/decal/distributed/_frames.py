@@ -13,6 +13,7 @@ from decal._base.errors import InputError, listing, needs
 from decal._base.numerics import Array, Logits
 from decal.credal import IntervalCredalSet
 from decal.distributed._partitions import PartitionPlace, Recipe, class_count, loaded, predicted
+from decal.io.formats import is_list, is_numeric
 from decal.rows import Rows
 
 with needs(
@@ -162,7 +163,7 @@ def matrix(table: Any, columns: Columns, place: PartitionPlace, K: int | None) -
         return np.column_stack(vectors)
     name = str(columns.logits)
     lists = _one_chunk(table.column(name))
-    if not _is_list(lists.type) or not _is_number(lists.type.value_type):
+    if not is_list(lists.type) or not is_numeric(lists.type.value_type):
         advice = ""
         if pa.types.is_string(lists.type) or pa.types.is_large_string(lists.type):
             advice = (
@@ -211,7 +212,7 @@ def _numbers(
     column: Any, argument: str, place: PartitionPlace, name: str | None = None
 ) -> NDArray[np.floating[Any] | np.integer[Any]]:
     numbers = _one_chunk(column)
-    if not _is_number(numbers.type):
+    if not is_numeric(numbers.type):
         which = f", column {name}" if name else ""
         raise InputError(argument, "be numbers", f"the type {numbers.type}{place.within}{which}")
     values: NDArray[Any] = numbers.to_numpy(zero_copy_only=False)
@@ -222,12 +223,3 @@ def _one_chunk(column: Any) -> Any:
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     # Older versions of Arrow keep a chunked array chunked.
     return pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
-
-
-def _is_list(kind: Any) -> bool:
-    t = pa.types
-    return bool(t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind))
-
-
-def _is_number(kind: Any) -> bool:
-    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))

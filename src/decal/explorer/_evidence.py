@@ -68,7 +68,8 @@ def _top(model: Decalibrator, evidence: MarginSummary, ends: Array) -> Array:
     shifts = low + (high - low) * np.linspace(0, 1, 33)[:, None]
     center = model.reference_model.center
     value, _ = evidence.softplus_sum(shifts)
-    gain = evidence.open_labels * shifts - value + evidence.start(np.isneginf(center))
+    base = np.where(np.isneginf(center), -evidence.hinges[0], evidence.at_zero[0])
+    gain = evidence.open_labels * shifts - value + base
     if model.likelihood == "mean":
         gain /= evidence.total_weight
     return np.stack([shifts, gain])

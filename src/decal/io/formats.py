@@ -137,7 +137,11 @@ def open_file(path: Path) -> DataFile:
     if kind == ".csv":
         return DataFile(path, kind, _csv_header(path))
     with _intact("columns", path):
-        schema, rows = _parquet_schema(path) if kind == ".parquet" else _arrow_schema(path)
+        if kind == ".parquet":
+            with arrow().parquet.ParquetFile(path) as opened:
+                schema, rows = opened.schema_arrow, opened.metadata.num_rows
+        else:
+            schema, rows = _arrow_schema(path)
         names = tuple(schema.names)  # may be no text
     return DataFile(path, kind, names, dict(zip(names, schema.types, strict=True)), rows)
 
@@ -173,11 +177,6 @@ def _require_commas(path: Path, first: str, second: str) -> None:
             tr = f"tr '{old}{mark}' '{new},' < {shlex.quote(str(path))} > with_commas.csv"
             remedy = f"Convert it first, for instance: {tr}"
             raise InputError(str(path), "have commas between its columns", called, remedy)
-
-
-def _parquet_schema(path: Path) -> tuple[Any, int]:
-    with arrow().parquet.ParquetFile(path) as opened:
-        return opened.schema_arrow, opened.metadata.num_rows
 
 
 def _arrow_schema(path: Path) -> tuple[Any, int | None]:

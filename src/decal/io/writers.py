@@ -36,8 +36,6 @@ AppendColumns = Callable[[Mapping[str, Any]], None]
 AppendMatrix = Callable[[Array, NDArray[np.str_] | None, Index | None], None]
 """Writes the next rows of a matrix, and their labels and names if they have any."""
 
-BOUNDS = ("lower", "upper", "point")
-
 FORMULA = re.compile(r"'*(\s*[=+\-@]|[\t\r])")
 """How a text begins that a spreadsheet would run, or that was kept from that by apostrophes."""
 
@@ -332,7 +330,7 @@ def _line_per_row(sets: IntervalCredalSet, first_row: int) -> Any:
 
 def _bounds(sets: IntervalCredalSet) -> dict[str, Array]:
     """The arrays (n, K) of a credal set, by name; it may have no point."""
-    arrays = {name: getattr(sets, name) for name in BOUNDS}
+    arrays = {name: getattr(sets, name) for name in ("lower", "upper", "point")}
     return {name: values for name, values in arrays.items() if values is not None}
 
 

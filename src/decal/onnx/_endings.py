@@ -17,20 +17,12 @@ from onnx import helper
 
 from decal._base.errors import InputError, Setting, listing
 
+# Operators that hand on the numbers of their first input, and those between a sum of exponentials
+# and the division by it.
 UNCHANGED = ("Cast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
-"""Operators that hand on their first input: its numbers stay what they are."""
-
 SPREAD = ("Cast", "Expand", "Identity", "Reshape", "Unsqueeze")
-"""Operators between a sum of exponentials and the division by it."""
-
-LARGEST_FILE = (1 << 31) - (1 << 20)
-"""Bytes of a file of ONNX; larger models keep their weights beside it."""
-
+LARGEST_FILE = (1 << 31) - (1 << 20)  # bytes; larger models keep their weights beside it
 FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16)
-"""Types of outputs that may be numbers per class."""
-
-ML = "ai.onnx.ml"
-"""The domain of operators that scikit-learn's models are converted to."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +117,7 @@ def ending(graph: onnx.GraphProto, output: str) -> Ending:
     if exponentials is not None:
         said = "Exp and Div, a Softmax written out"
         return Ending("softmax", said, value, exponentials.input[0], between)
-    if node.domain == ML or value != output:
+    if node.domain == "ai.onnx.ml" or value != output:  # as models of scikit-learn are converted
         return Ending("probabilities", node.op_type, value)
     return Ending("", node.op_type, value)
 

@@ -39,8 +39,7 @@ from decal.onnx._endings import (
 )
 from decal.onnx._operations import KINDS, OLDEST_OPSET, GraphTensor, Operations
 
-HEAD_OPSET, HEAD_IR = 18, 8
-"""Of files that hold a head alone: versions that runtimes since 2022 read."""
+HEAD_OPSET, HEAD_IR = 18, 8  # of heads alone: versions that runtimes since 2022 read
 
 
 def append_head(

@@ -16,11 +16,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-OLDEST_OPSET = 13
-"""Nodes are written for this version of ONNX's operators or any later one."""
-
-AXES_ARE_INPUTS = 18
-"""From this version on, the axes of all reductions are inputs; before, those of sums alone."""
+OLDEST_OPSET = 13  # nodes are written for this version of ONNX's operators or any later one
+AXES_ARE_INPUTS = 18  # the first version in which so are axes of all reductions, not sums alone
 
 KINDS = {
     np.dtype(np.float32): TensorProto.FLOAT,

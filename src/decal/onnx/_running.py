@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from decal._base.checks import check_choice, check_count, to_numpy
 from decal._base.errors import listing, needs
-from decal._base.inputs import look_like_probabilities, warn_of_probabilities
 from decal.io.progress import on_terminal, tracked
 from decal.onnx._endings import (
     LARGEST_FILE,
@@ -25,6 +24,7 @@ from decal.onnx._endings import (
     read_model,
     unused_prefix,
 )
+from decal.rows import look_like_probabilities, warn_of_probabilities
 
 NEEDED = "running ONNX models needs ONNX Runtime: pip install 'decal[onnx]'"
 
@@ -40,8 +40,7 @@ TYPES = {
 }
 """NumPy's types of inputs, by ONNX Runtime's names. Text and others are passed as they are."""
 
-BATCH = 256
-"""Inputs per call of the classifier."""
+BATCH = 256  # inputs per call of the classifier
 
 
 def run(
