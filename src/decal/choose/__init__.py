@@ -98,19 +98,19 @@ def choose(
     """The alpha that grants one wish: a miss rate, a width, or a share of distributions held.
 
     **miss**: the true label of a new input is outside the kept classes with probability `miss` at
-    most, guaranteed. The alpha is the largest at which (misses + 1) / (n + 1) <= miss on n held-out
-    rows; a miss is a label outside the decision set of its credal set. With `groups`, in each group
-    of inputs; with per="class", for the inputs of each class, which then has an alpha of its own.
+    most, guaranteed. With `groups`, in each group of inputs; with per="class", for each class.
 
-    **width**: the intervals of these rows have this mean width. Labels are not needed.
+    **width**: the intervals of these rows have this mean width, within 1e-6. Needs no labels.
 
     **hold**: the local set of a new input, KL(q || c) <= -log alpha, holds the whole distribution
-    that its label is drawn from with probability `hold` at least, guaranteed by one label for each
-    of n held-out rows. With `confidence`, so large a share of new inputs with that probability over
-    the rows. The true distributions are never seen.
+    that its label is drawn from with probability `hold` at least, guaranteed by one label per row.
 
-    **coverage**: the largest alpha at which the sets of this share of rows hold their known
-    distributions. With `guaranteed`, the set of a new input with this probability.
+    **coverage**: the sets of this share of rows hold their known distributions. With `guaranteed`,
+    the set of a new input with this probability.
+
+    Guarantees need rows that neither trained nor fitted the model, exchangeable with the new ones,
+    and a wish fixed beforehand. They are averages over new inputs and over the draw of these rows,
+    not about one input, class or group unless asked for. Proofs: docs/guarantee.md, docs/alpha.md.
 
     Parameters
     ----------
@@ -118,44 +118,37 @@ def choose(
         Fitted on other rows. For `hold`, with likelihood="mean" and `decal.Local` with a positive
         `mix` among its directions; others only widen the box.
     logits : (n, K) array
-        Held-out inputs, used neither for training nor to fit the model; or, but for `hold`, a
-        `decal.llm.LabelMasses`.
+        Held-out inputs; or, but for `hold`, a `decal.llm.LabelMasses`.
     labels : (n,) integers
         Their labels, for `miss` and `hold`.
     miss, width, hold, coverage : float
         The wish, in [0, 1]: exactly one of them.
     per : str, optional
-        "class": `miss` holds for every class. Sets are larger, and a class with fewer than
-        1 / miss - 1 rows is in every set: nothing less can be guaranteed.
+        "class": every class has an alpha of its own. A class with fewer than 1 / miss - 1 rows is
+        in every set.
     groups : (n,) integers or text, optional
-        A group for every input: any function of the *input*, such as the predicted class. An alpha
-        is chosen for each, and the promise (`miss` or `hold`) holds within each.
+        Any function of the *input*, such as the predicted class: each group has an alpha of its
+        own, for `miss` or `hold`.
     rule : str
         Which classes are kept, for `miss`: "e_admissible" those that can be the most probable,
-        "interval_dominance" those not dominated ("maximality" is that here). The former's sets are
-        smaller, so what it promises holds for the latter too.
+        "interval_dominance" or "maximality", which keep more, those not dominated.
     distributions : (n, K) array, optional
         The true distributions, for `coverage`.
     annotations : (n, A) integers, optional
-        Labels by up to A annotators, -1 where one gave none: their `shares` instead of
-        distributions, for `coverage`. Shares of a few vary more than the distribution that they are
-        drawn from, so that the sets are wider than they need to be.
+        Instead of them labels by up to A annotators, -1 where one gave none. `shares` of a few vary
+        more than the truth, so that sets are wider than they need to be.
     guaranteed : bool
-        Whether `coverage` is to hold for new inputs, on average over such rows, rather than for
-        these.
+        Whether `coverage` is to hold for new inputs rather than for these.
     atol : float
-        Tolerance of `coverage` on every bound, as in `decal.metrics.coverage`.
+        Tolerance of `coverage` on every bound.
     confidence : float, optional
-        In [0, 1], for `hold`: wanted for the rows at hand rather than on average over such rows.
+        For `hold`: in [0, 1], wanted for the rows at hand rather than on average over such rows.
     entropy : float
-        For `hold`: a lower bound, known beforehand, of the mean entropy of the true distributions,
-        in nats, for instance by `entropy_from_annotations`. Needs `confidence`, and constant
-        budgets (no `by_entropy`). The better of two bounds is taken, each with half the error.
+        For `hold` with `confidence`, without `by_entropy`: a lower bound, known beforehand, of the
+        mean entropy of the true distributions, in nats; see `entropy_from_annotations`.
     threshold : float, optional
-        For `hold`: losses in nats, times the factor of the input with `by_entropy`, up to which a
-        class counts as expected. By default it is planned on three tenths of the rows (at most
-        2000), drawn at random, and alpha is chosen on the rest. A number fixed beforehand saves
-        these.
+        For `hold`: losses in nats up to which a class counts as expected. By default it is planned
+        on three tenths of the rows (at most 2000), and alpha is chosen on the rest.
     seed : int
         Of the random order of the rows, for `hold`.
 
@@ -163,15 +156,13 @@ def choose(
     -------
     Choice
         Stands for its alpha, predicts and decides, and prints its promise. Where rows are too few,
-        or labels too surprising, nothing can be excluded: alpha is 0, and a note says so. If even
-        alpha = 1 misses few enough, it is 1: the sets cannot be made smaller.
+        or labels too surprising, alpha is 0, and a note says so. It is 1 if even that misses few
+        enough. At most 29 predictions for each alpha, most of them of few rows.
 
     Raises
     ------
     InputError
-        If no alpha grants the wish; the message tells the range. With reference="model" even
-        alpha = 1 may leave intervals; with likelihood="sum" and many examples, the smallest
-        positive alpha is still far from vacuous.
+        If no alpha grants the wish; the message tells the range.
 
     Warns
     -----
@@ -183,32 +174,6 @@ def choose(
     decal.choose.path : What every alpha would give, without a guarantee.
     decal.choose.plausibility : The score that `miss` and `coverage` are order statistics of.
     decal.choose.triage : Which rows a person should check.
-
-    Notes
-    -----
-    *Why it holds.* If the n rows and a new one are exchangeable (for instance independent draws
-    from one distribution), given the fitted model: sets are nested, so misses only grow with alpha.
-    Take the largest alpha with at most miss (n + 1) misses among all n + 1 rows: it is no smaller
-    than the one chosen, it does not depend on which of them is the new one, and so each is equally
-    likely to be a miss. This is conformal risk control (Angelopoulos, Bates, Fisch, Lei and
-    Schuster, 2022, theorem 1), or split conformal prediction (Papadopoulos, Proedrou, Vovk and
-    Gammerman, 2002) with the plausibility as the score. No assumption on the model, for every n.
-    Within a class whose own rows choose its alpha, the argument is the same. For `hold`, the page
-    "Choosing alpha" has the proof.
-
-    *What it does not say.* The probability is over both the n rows and the new one: for the n given
-    ones, the miss rate of new inputs varies around it by about sqrt(miss / n). It is an average
-    over all inputs, not a promise for a class, a group or one input, unless asked for; a note names
-    a class that is missed much more often. `miss` is about labels in decision sets, not about
-    distributions in credal sets. `hold` is about the distribution that *these labels* are drawn
-    from: if people would disagree where one source of labels does not, it is not about people; and
-    one label cannot tell a wrong prediction from an unlikely label, so that sets are wide where
-    labels are noisy. All of it is void if the model was fitted (or trained) on these rows, or if
-    the wish is picked after looking.
-
-    *Time.* At most 29 predictions for each alpha, most of them of few rows: rows that are inside at
-    an alpha known to be too large, or outside at one known to be small enough, are not predicted
-    again. Widths are met within 1e-6. `hold` takes O(n K) and some forty evaluations of weights.
 
     Examples
     --------
