@@ -241,8 +241,10 @@ def open_groups(groups: Mapping[str, Any] | None, *, total: int) -> list[GroupCo
     if groups is None:
         return []
     if not isinstance(groups, Mapping):
-        fact, remedy = type(groups).__name__, "Pass, for example, {'site': sites}."
-        raise InputError("groups", "map names to one value for every input", fact, remedy)
+        raise ValueError(
+            "groups must map names to one value for every input: got "
+            f"{type(groups).__name__}. Pass, for example, {{'site': sites}}."
+        )
     return [_group(str(name), column, total) for name, column in groups.items()]
 
 
