@@ -75,8 +75,7 @@ def explore(
     ] = None,
     compare: Annotated[Path | None, file_option("A second model, side by side.", "MODEL2")] = None,
     compare_logits: Annotated[
-        Path | None,
-        file_option("The second model's logits of the same inputs. Default: LOGITS."),
+        Path | None, file_option("The second model's logits of the same inputs. Default: LOGITS.")
     ] = None,
     name: Annotated[
         str | None, option("What the page calls the model. Default: its file's name.")

@@ -235,25 +235,11 @@ def learn(
 ) -> dict[str, Words]:
     """Fit a model on all files of a folder, or continue where an earlier call was stopped.
 
-    Parameters
-    ----------
-    model : Decalibrator
-        Not fitted yet; gets all the evidence.
-    folder : Folder
-        Its options must ask for labels.
-    checkpoint : FitCheckpoint
-        Where to keep unfinished work. The caller removes it when the model is safe.
-    every : float
-        Seconds between checkpoints; 0 writes one after every chunk.
-    skip_bad : bool
-        Leave out files that cannot be read or hold impossible numbers.
-    monitor : Monitor, optional
-        Receives the progress, and may stop the work, which raises `Stopped`.
-
-    Returns
-    -------
-    dict of str to Words
-        What is wrong with the files left out, by name. A later call, after their repair, adds them.
+    The model, not fitted yet, gets all the evidence; the options of the folder must ask for labels.
+    Unfinished work is kept in the checkpoint `every` so many seconds, with 0 after every chunk; the
+    caller removes it when the model is safe. With `skip_bad`, files that cannot be read or hold
+    impossible numbers are left out: returns what is wrong with them, by name; a later call, after
+    their repair, adds them. The monitor may stop the work, which raises `Stopped`.
     """
     model.require_mergeable()
     monitor = monitor or Monitor()
