@@ -129,12 +129,11 @@ def explore(
     ) -> LogitSource:
         # A model that knows its classes finds them by name, also in logits of another model.
         chosen = "" if path != logits and model.classes else reading.columns
-        first = bool(companions)
         return open_source(
             path,
             classes=model.classes,
             wanted=tuple(companions),
-            **reading.places(*companions, named=first, columns=chosen),
+            **reading.places(*companions, named=bool(companions), columns=chosen),
             **reading.meaning(model),
             **companions,
         )

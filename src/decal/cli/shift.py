@@ -24,14 +24,11 @@ from decal.cli.run import Predictions, all_rows, check_intervals, list_skipped
 from decal.cli.terminal import output, progress_bar, say
 from decal.io import model_files
 from decal.io.folders import Folder, Layout, Part, Survey, UnreadableError, open_folder
+from decal.io.formats import TABLES
 from decal.io.progress import ProgressBar
 from decal.io.writers import check_output, write_columns
 from decal.rows import Rows
 from decal.shift import REGIONS, Frequencies, Near, ShiftTest, is_calibrated, p_text
-
-CONFIDENCE = 0.95
-CLASSES_SHOWN = 20
-TABLES = (".csv", ".parquet", ".npz")
 
 SHIFT_EXAMPLES = """[bold]Examples[/]
     decal fit validation.csv --reference best --directions class,temperature -o best.npz
@@ -154,7 +151,10 @@ def shift(
     folder = open_folder(logits, wanted=(), **reading.places(), **reads)
     layout = Layout(len(adapted.calibrated.frequencies), adapted.classes)
     if observes:
-        _observe(adapted, folder, layout, sample, skip_bad)
+        rows, faults = observe_folder(adapted, folder, layout, sample=sample, skip_bad=skip_bad)
+        list_skipped(faults)
+        if sample is not None and rows > sample:
+            say(f"Observed a random sample of {sample:,} of {rows:,} inputs.", style="yellow")
     if bootstrap is not None:
         assert labelled is not None
         named = reading.places("labels", named=False)
@@ -189,19 +189,9 @@ def _check_outputs(
         check_intervals(logits, out, file_format, ids, force=force)
     elif file_format not in (None, "parquet"):
         raise ValueError(f"format must be parquet for a folder: got {file_format}.")
-    for path, formats in ((save, (".npz",)), (table, TABLES)):
+    for path, formats in ((save, (".npz",)), (table, (*TABLES, ".npz"))):
         if path is not None:
             check_output(path, force=force, formats=formats)
-
-
-def _observe(
-    adapted: decal.LabelShift, folder: Folder, layout: Layout, sample: int | None, skip_bad: bool
-) -> None:
-    """Observe the files, and say what was left out."""
-    rows, faults = observe_folder(adapted, folder, layout, sample=sample, skip_bad=skip_bad)
-    list_skipped(faults)
-    if sample is not None and rows > sample:
-        say(f"Observed a random sample of {sample:,} of {rows:,} inputs.", style="yellow")
 
 
 def load_shift(
@@ -223,7 +213,7 @@ def load_shift(
                 f"{model.reference} --directions {names}. Fit it again: "
                 f"{options.calibrating_fit(model)}"
             )
-        found = decal.LabelShift.of(model, CONFIDENCE)
+        found = decal.LabelShift.of(model, 0.95)
     asked = {"confidence": confidence, "region": region, "corrected": corrected}
     return found.with_settings(
         **{name: value for name, value in asked.items() if value is not None}
@@ -276,7 +266,7 @@ def _report(adapted: decal.LabelShift, path: Path | None) -> None:
 def frequency_table(found: Frequencies, test: ShiftTest) -> Table:
     """Before and now, and the p-value of no change, for the classes that changed most."""
     order = found.most_changed
-    shown = sorted(order[:CLASSES_SHOWN])
+    shown = sorted(order[:20])
     known = [] if np.isnan(test.p_values).all() else ["p-value"]
     lines = []
     for k in shown:

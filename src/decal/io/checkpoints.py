@@ -31,9 +31,6 @@ VERSION = 1
 EVERY = 30.0
 """Seconds between checkpoints."""
 
-LARGEST_SHARE = 0.05
-"""The share of the time of a fit that writing checkpoints may take."""
-
 CHUNK_ELEMENTS = 1 << 23
 """Logits per chunk of a fit: 32 MB of float32. Smaller chunks would be merged too often."""
 
@@ -301,7 +298,7 @@ def _learn_part(
 
 
 class _Keeper:
-    """Writes checkpoints, but not so often that this takes more than LARGEST_SHARE of the time."""
+    """Writes checkpoints, but not so often that this takes more than a twentieth of the time."""
 
     def __init__(self, checkpoint: FitCheckpoint, state: FitProgress, every: float) -> None:
         self.checkpoint, self.state, self.every = checkpoint, state, every
@@ -315,7 +312,7 @@ class _Keeper:
         begun = time.monotonic()
         self.checkpoint.write(self.state)
         self.last = time.monotonic()
-        self.wait = max(self.every, (self.last - begun) / LARGEST_SHARE) if self.every else 0.0
+        self.wait = max(self.every, 20 * (self.last - begun)) if self.every else 0.0
 
 
 def _all_evidence(state: FitProgress, folder: Folder, faults: Mapping[str, Words]) -> Model:
