@@ -29,9 +29,8 @@ from decal.coupled._solver import (
     odds_against,
 )
 
+# Shares of the budget that absent classes may cost. Each stands for all shares up to the next.
 SHARES = np.append(0.0, np.geomspace(1e-9, 0.999, 240))
-"""Shares of the budget that absent classes may cost. Each stands for all shares up to the next."""
-
 NEXT_SHARES = np.append(SHARES[1:], 1.0)
 
 
@@ -114,7 +113,8 @@ class PlausibleModels:
             found.outer[:, k, 0] = np.logaddexp.reduce([spent, *lift], axis=0).max(axis=1)
         # It may take one absent class to push hardest, or all of them.
         everyone = np.append(present, missing)
-        together = self._whole(self.data.subset(everyone))
+        whole, core = self.data.subset(everyone), self.region.problem
+        together = replace(_all(whole, core.budget), diameter=core.diameter)
         tries = [
             (np.append(present, a), b.problem) for a, b in zip(missing, self.absent, strict=True)
         ]
@@ -129,10 +129,6 @@ class PlausibleModels:
         p = [sigmoid(-endpoints[:, present, 0]) for endpoints in (found.inner, found.outer)]
         known = p[0] - p[1] <= max(tol, CERTIFIED)
         found.status[:, present, 0] = np.where(known, Status.CERTIFICATE, Status.BRACKET)
-
-    def _whole(self, data: ShiftLoss) -> Problem:
-        problem = self.region.problem
-        return replace(_all(data, problem.budget), diameter=problem.diameter)
 
     def _try_candidates(self, logits: Array, found: Bounds) -> None:
         for shift in self.candidates:

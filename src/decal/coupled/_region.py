@@ -173,8 +173,8 @@ def _ellipsoid_reaches(data: ShiftLoss, budget: float) -> Array:
 def distances(inverse: Array) -> Array:
     """(..., K, K) squared distances (e_i - e_j)' inverse (e_i - e_j), and what round-off may hide.
 
-    Where the data hardly bend the loss, entries are huge and cancel: the distance of two classes
-    among them is known to the round-off of the entries only. It is added, so that bounds hold.
+    Where the data hardly bend the loss, entries are huge and cancel: round-off is added, so that
+    bounds hold.
     """
     diagonal = np.einsum("...ii->...i", inverse)
     total = diagonal[..., :, None] + diagonal[..., None, :]

@@ -101,9 +101,7 @@ class Problem:
     data: ShiftLoss  # the loss D
     budget: float  # nats that may be lost
     interior: Evaluated  # a shift whose loss is at most half the budget, as one row
-    # The most by which the difference of two plausible shifts differs between two classes that
-    # occur.
-    diameter: float = 1.0
+    diameter: float = 1.0  # the most by which two plausible shifts move two classes apart
 
     def pull(self, shift: Array, loss: Array) -> Array:
         """The shifts (P, K), moved towards the interior until their losses (P,) fit the budget.

@@ -19,10 +19,7 @@ from decal.directions import ClassShifts, Local, MarginSummary, Temperature
 def likelihood_curves(
     model: Any, levels: list[float]
 ) -> tuple[dict[str, Any], dict[str, NDArray[np.float32]]] | None:
-    """What the page must know of a Decalibrator's curves, and their arrays, (2, B, K) at budgets.
-
-    Those of the slider's levels are among the budgets. None for models that have no such curves.
-    """
+    """What the page must know of a Decalibrator's curves, and arrays (2, B, K); None of others."""
     if not isinstance(model, Decalibrator):
         return None
     if not all(isinstance(d, ClassShifts | Temperature | Local) for d in model.directions):

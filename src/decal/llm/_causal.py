@@ -63,9 +63,7 @@ def label_logits(
     batch_size: int = 8,
     progress: bool = False,
 ) -> Array:
-    """(n, K) logits of the labels: logarithms of the probability that the model says each.
-
-    They are not normalised: the rest is the probability of saying something else.
+    """(n, K) logarithms, not normalised, of the probability that the model says each label.
 
     Parameters
     ----------
@@ -93,10 +91,7 @@ def label_logits(
 
 
 def vocabulary_tokens(tokenizer: Any, size: int | None = None) -> list[str]:
-    """The tokens of a tokenizer of transformers by number, for `decal.llm.vocabulary_masses`.
-
-    `size` is the number of columns of the model; those without a token are called "".
-    """
+    """The tokens by number, for `vocabulary_masses`; "" for columns, up to `size`, without one."""
     count = len(tokenizer)
     size = count if size is None else check_count(size, "size")
     known = tokenizer.convert_ids_to_tokens(range(min(count, size)))

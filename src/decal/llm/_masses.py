@@ -34,10 +34,8 @@ def label_masses(
     ----------
     answers, errors
         Responses, as for `decal.llm.read_answers`; or a single one.
-    verbaliser : Verbaliser
-        What spells which label. Every spelling is taken to be one token.
-    position : int
-        The token of the answer that is to be the label.
+    verbaliser, position : Verbaliser, int
+        What spells which label, by one token; and which token of the answer is to be the label.
 
     Examples
     --------
@@ -118,10 +116,8 @@ def vocabulary_masses(
 
     Parameters
     ----------
-    log_probabilities : (n, V) array
-        Of the next token, normalised.
-    tokens : sequence of str
-        The V tokens, as text or as the vocabulary writes them (`convert_ids_to_tokens`).
+    log_probabilities, tokens : (n, V) array, sequence of V str
+        Of the next token, normalised; and the tokens, as text or as `vocabulary_tokens` has them.
     verbaliser : Verbaliser
         What spells which label: every token that is a spelling counts, and nothing else.
     top : int, optional

@@ -48,10 +48,9 @@ class TextClassifier(PretrainedClassifier):
 
     Attributes
     ----------
-    classes : tuple of str
-        The names of the K classes, column by column, from the model's own `config.id2label`.
-    limit : int or None
-        The number of tokens that the model takes; None if it has no limit.
+    classes, limit : tuple of str, int or None
+        The names of the K classes, column by column, from the model's own `config.id2label`; and
+        the number of tokens that the model takes, if it has a limit.
     """
 
     def __init__(self, model: Any, tokenizer: Any, *, truncate: bool = False) -> None:

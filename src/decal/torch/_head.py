@@ -41,7 +41,7 @@ class CredalHead(nn.Module):
     decalibrator : Decalibrator
         A fitted one, with directions that export, as all of decal's do.
     alpha : float, optional
-        The level, in [0, 1]; by default the decalibrator's.
+        The level; by default the decalibrator's.
 
     Attributes
     ----------

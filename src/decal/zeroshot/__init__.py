@@ -5,8 +5,7 @@ A label becomes a text ("This is a photo of a cat"), and its logit for an image 
     z = scale * cos(image, text) + bias,
 
 with the scale, and for SigLIP the bias, that the model has learnt. CLIP was trained with a softmax
-over such logits, SigLIP with a sigmoid for each; the softmax over a set of labels then chooses one
-of them, and ignores the bias. These are the logits that the paper published for either.
+over such logits, SigLIP with a sigmoid for each; the softmax over labels ignores the bias.
 
 Imports from `_base`, `credal` and `llm`.
 """
@@ -113,10 +112,9 @@ class ZeroShotClassifier(PretrainedClassifier):
             "openai/clip-vit-base-patch32".
         labels, templates
             As for the class.
-        device : torch.device or str, optional
-            Where to compute; by default a GPU if PyTorch has one, else the CPU.
-        **options
-            Options of transformers: `revision`, `token`, `cache_dir`, `local_files_only`.
+        device, **options
+            Where to compute, by default a GPU if PyTorch has one; and options of transformers:
+            `revision`, `token`, `cache_dir`, `local_files_only`.
         """
         words, texts = check_words(labels), check_templates(templates)
         encoder = load_transformers(str(name_or_path), device, options)
