@@ -10,7 +10,7 @@ import numpy as np
 
 import decal
 from decal._base.checks import DEFAULT_ALPHA, check_alpha
-from decal._base.errors import Words, listing
+from decal._base.errors import InputError, Words, listing
 from decal.cli import options
 from decal.cli.options import option
 from decal.cli.run import Predictions, all_rows, check_intervals, list_skipped, watched
@@ -115,10 +115,9 @@ def fit(
         floor=reading.floor,
     )
     if reference != "model" and logits.is_dir():
-        raise ValueError(
-            f"reference must be 'model' for a folder: got {reference!r}, whose recentering needs "
-            "all the data in memory at once. Leave --reference out, or fit one file."
-        )
+        fact = f"{reference!r}, whose recentering needs all the data in memory at once"
+        remedy = "Leave --reference out, or fit one file."
+        raise InputError("reference", "be 'model' for a folder", fact, remedy)
     folder = open_folder(
         logits,
         labels=labels,
@@ -216,10 +215,11 @@ def _about_labels(
     labelled = [name for name, weight in zip(names, weights, strict=True) if weight > 0]
     never = [name for name, weight in zip(names, weights, strict=True) if weight == 0]
     if len(labelled) == 1:
-        raise ValueError(
-            f"labels must be of two classes or more: got only {labelled[0]} in {folder.path}. "
+        fact = f"only {labelled[0]} in {folder.path}"
+        remedy = (
             "One class alone does not tell how far logits may move: fit on data of all classes."
         )
+        raise InputError("labels", "be of two classes or more", fact, remedy)
     if not never or not labelled:  # without any, weights are the fault
         return ""
     for part in folder.parts:
