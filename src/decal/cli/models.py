@@ -215,11 +215,10 @@ def _about_labels(
     labelled = [name for name, weight in zip(names, weights, strict=True) if weight > 0]
     never = [name for name, weight in zip(names, weights, strict=True) if weight == 0]
     if len(labelled) == 1:
-        fact = f"only {labelled[0]} in {folder.path}"
-        remedy = (
+        raise ValueError(
+            f"labels must be of two classes or more: got only {labelled[0]} in {folder.path}. "
             "One class alone does not tell how far logits may move: fit on data of all classes."
         )
-        raise InputError("labels", "be of two classes or more", fact, remedy)
     if not never or not labelled:  # without any, weights are the fault
         return ""
     for part in folder.parts:
