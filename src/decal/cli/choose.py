@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import decal
 from decal._base.checks import check_choice
+from decal._base.errors import InputError
 from decal.choose import PER_CLASS, Choice
 from decal.cli import options
 from decal.cli.options import option
@@ -131,11 +132,9 @@ def _require_wish(option: str, given: bool, wish: str, wanted: str) -> None:
 
 def _require_local(model: decal.Decalibrator) -> None:
     if not any(isinstance(d, decal.Local) and d.mix for d in model.directions):
-        raise ValueError(
-            "model must have local sets with a positive mix for --hold: got "
-            f"{', '.join(d.name for d in model.directions)}. Fit it anew with "
-            "--directions local --mix 0.001."
-        )
+        fact = ", ".join(d.name for d in model.directions)
+        remedy = "Fit it anew with --directions local --mix 0.001."
+        raise InputError("model", "have local sets with a positive mix for --hold", fact, remedy)
 
 
 def _write(out: Path, model: decal.Decalibrator, choice: Choice) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import decal
 from decal._base.checks import check_alpha, check_choice
-from decal._base.errors import listing
+from decal._base.errors import InputError, listing
 from decal._base.numerics import Array
 from decal._base.set_checks import ACTION
 from decal.cli import options
@@ -107,9 +107,8 @@ def _actions(
 ) -> tuple[list[str], Array | None]:
     """The names of the actions, and what they earn in each class; None for 0/1 loss."""
     if utility is not None and cost is not None:
-        raise ValueError(
-            "abstention-cost must go without --utility: got both. Give the file a line abstain."
-        )
+        rule, remedy = "go without --utility", "Give the file a line abstain."
+        raise InputError("abstention-cost", rule, "both", remedy)
     if utility is not None:
         return _read_utility(utility, classes)
     if cost is None:
@@ -125,23 +124,17 @@ def _read_utility(path: Path, classes: list[str]) -> tuple[list[str], Array]:
             raise ValueError(f"utility must be in a .csv, .parquet or .npy: got {path}.")
         matrix = load_array("utility", file, None)
         if matrix.ndim != 2 or matrix.shape[1] != len(classes):
-            raise ValueError(
-                f"utility must have {len(classes)} columns, one per class: got shape "
-                f"{matrix.shape} in {path}."
-            )
+            rule = f"have {len(classes)} columns, one per class"
+            raise InputError("utility", rule, f"shape {matrix.shape} in {path}")
         # As many actions as classes: most likely they are the classes.
         same = len(matrix) == len(classes)
         return classes if same else [str(a) for a in range(len(matrix))], matrix.astype(float)
     missing = [name for name in classes if name not in file.names]
     if missing:
-        raise ValueError(
-            f"utility must have a column for every class: got none for {listing(missing)} in "
-            f"{path}, which holds {listing(file.names)}."
-        )
+        fact = f"none for {listing(missing)} in {path}, which holds {listing(file.names)}"
+        raise InputError("utility", "have a column for every class", fact)
     if ACTION not in file.names:
-        raise ValueError(
-            f"utility must have a column {ACTION}: got {listing(file.names)} in {path}."
-        )
+        raise InputError("utility", f"have a column {ACTION}", f"{listing(file.names)} in {path}")
     blocks = list(open_table("utility", file, tuple(classes)).read())
     texts = list(open_table("utility", file, (ACTION,), text=True).read())
     if not blocks:

@@ -137,10 +137,8 @@ def check_intervals(
     if not logits.is_dir():
         check_output(out, force=force, file_format=file_format)
         if ids and (file_format or out.suffix).lower().lstrip(".") == "npy":
-            raise ValueError(
-                "output must be .npz, .csv or .parquet with --id-column: got .npy, which has no "
-                "room for names."
-            )
+            rule = "be .npz, .csv or .parquet with --id-column"
+            raise InputError("output", rule, ".npy, which has no room for names")
     elif file_format not in (None, "parquet"):
         raise ValueError(f"format must be parquet for a folder: got {file_format}.")
 

@@ -208,11 +208,9 @@ def load_shift(
         model = decal.Decalibrator.load(path)
         if not is_calibrated(model):
             names = ",".join(direction.name for direction in model.directions)
-            raise ValueError(
-                f"MODEL must be calibrated, in shifts and scale: got {path} with --reference "
-                f"{model.reference} --directions {names}. Fit it again: "
-                f"{options.calibrating_fit(model)}"
-            )
+            fact = f"{path} with --reference {model.reference} --directions {names}"
+            remedy = f"Fit it again: {options.calibrating_fit(model)}"
+            raise InputError("MODEL", "be calibrated, in shifts and scale", fact, remedy)
         found = decal.LabelShift.of(model, 0.95)
     asked = {"confidence": confidence, "region": region, "corrected": corrected}
     return found.with_settings(
