@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import decal
 from decal._base.checks import check_choice
+from decal._base.errors import InputError
 from decal.choose import PER_CLASS, Choice
 from decal.cli import options
 from decal.cli.options import option
@@ -77,7 +78,7 @@ def choose(
 
     Name one wish. Take inputs that the model was not fitted on.
     """
-    wishes = {"miss": miss, "width": width, "hold": hold, "coverage": coverage}
+    wishes: dict[str, Any] = {"miss": miss, "width": width, "hold": hold, "coverage": coverage}
     given = [name for name, target in wishes.items() if target is not None]
     if len(given) != 1:
         got = " and ".join(f"--{name}" for name in given) or "none"
@@ -109,10 +110,7 @@ def choose(
         choice = decal.choose(
             fitted,
             data,
-            miss=miss,
-            width=width,
-            hold=hold,
-            coverage=coverage,
+            **wishes,
             rule=rule,
             distributions=data.truth if wish == "coverage" else None,
             guaranteed=guaranteed,
@@ -134,11 +132,9 @@ def _require_wish(option: str, given: bool, wish: str, wanted: str) -> None:
 
 def _require_local(model: decal.Decalibrator) -> None:
     if not any(isinstance(d, decal.Local) and d.mix for d in model.directions):
-        raise ValueError(
-            "model must have local sets with a positive mix for --hold: got "
-            f"{', '.join(d.name for d in model.directions)}. Fit it anew with "
-            "--directions local --mix 0.001."
-        )
+        fact = ", ".join(d.name for d in model.directions)
+        remedy = "Fit it anew with --directions local --mix 0.001."
+        raise InputError("model", "have local sets with a positive mix for --hold", fact, remedy)
 
 
 def _write(out: Path, model: decal.Decalibrator, choice: Choice) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import decal
 from decal._base.checks import check_alpha, check_choice
-from decal._base.errors import listing
+from decal._base.errors import InputError, listing
 from decal._base.numerics import Array
 from decal._base.set_checks import ACTION
 from decal.cli import options
@@ -22,9 +22,6 @@ from decal.credal import RULES, SET_RULES, abstention_utility
 from decal.io.folders import Layout
 from decal.io.formats import TABLES, load_array, open_file, open_table
 from decal.io.writers import check_output, column_writer
-
-ABSTAIN = "abstain"
-ACTIONS_SHOWN = 20
 
 DECIDE_EXAMPLES = """[bold]Examples[/]
     decal decide model.npz new.csv
@@ -110,14 +107,13 @@ def _actions(
 ) -> tuple[list[str], Array | None]:
     """The names of the actions, and what they earn in each class; None for 0/1 loss."""
     if utility is not None and cost is not None:
-        raise ValueError(
-            "abstention-cost must go without --utility: got both. Give the file a line abstain."
-        )
+        rule, remedy = "go without --utility", "Give the file a line abstain."
+        raise InputError("abstention-cost", rule, "both", remedy)
     if utility is not None:
         return _read_utility(utility, classes)
     if cost is None:
         return classes, None
-    return [*classes, ABSTAIN], abstention_utility(len(classes), cost=cost)
+    return [*classes, "abstain"], abstention_utility(len(classes), cost=cost)
 
 
 def _read_utility(path: Path, classes: list[str]) -> tuple[list[str], Array]:
@@ -128,23 +124,17 @@ def _read_utility(path: Path, classes: list[str]) -> tuple[list[str], Array]:
             raise ValueError(f"utility must be in a .csv, .parquet or .npy: got {path}.")
         matrix = load_array("utility", file, None)
         if matrix.ndim != 2 or matrix.shape[1] != len(classes):
-            raise ValueError(
-                f"utility must have {len(classes)} columns, one per class: got shape "
-                f"{matrix.shape} in {path}."
-            )
+            rule = f"have {len(classes)} columns, one per class"
+            raise InputError("utility", rule, f"shape {matrix.shape} in {path}")
         # As many actions as classes: most likely they are the classes.
         same = len(matrix) == len(classes)
         return classes if same else [str(a) for a in range(len(matrix))], matrix.astype(float)
     missing = [name for name in classes if name not in file.names]
     if missing:
-        raise ValueError(
-            f"utility must have a column for every class: got none for {listing(missing)} in "
-            f"{path}, which holds {listing(file.names)}."
-        )
+        fact = f"none for {listing(missing)} in {path}, which holds {listing(file.names)}"
+        raise InputError("utility", "have a column for every class", fact)
     if ACTION not in file.names:
-        raise ValueError(
-            f"utility must have a column {ACTION}: got {listing(file.names)} in {path}."
-        )
+        raise InputError("utility", f"have a column {ACTION}", f"{listing(file.names)} in {path}")
     blocks = list(open_table("utility", file, tuple(classes)).read())
     texts = list(open_table("utility", file, (ACTION,), text=True).read())
     if not blocks:
@@ -179,7 +169,7 @@ def _print_counts(
     rule: str, actions: list[str], kept: NDArray[np.intp], alone: NDArray[np.intp], rows: int
 ) -> None:
     """How often each action is kept, and kept alone, or taken; the most frequent first."""
-    shown = np.argsort(-kept, kind="stable")[:ACTIONS_SHOWN]
+    shown = np.argsort(-kept, kind="stable")[:20]
     more = len(actions) - len(shown)
     counts = {"kept": kept, "kept alone": alone} if rule in SET_RULES else {"taken": kept}
     lines = [[actions[a], *(f"{count[a]:,}" for count in counts.values())] for a in shown]

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import decal
 from decal import explorer
-from decal._base.errors import listing
+from decal._base.errors import InputError, listing
 from decal.cli import options
 from decal.cli.options import file_option, option
 from decal.cli.terminal import progress_bar, say
@@ -75,8 +75,7 @@ def explore(
     ] = None,
     compare: Annotated[Path | None, file_option("A second model, side by side.", "MODEL2")] = None,
     compare_logits: Annotated[
-        Path | None,
-        file_option("The second model's logits of the same inputs. Default: LOGITS."),
+        Path | None, file_option("The second model's logits of the same inputs. Default: LOGITS.")
     ] = None,
     name: Annotated[
         str | None, option("What the page calls the model. Default: its file's name.")
@@ -130,12 +129,11 @@ def explore(
     ) -> LogitSource:
         # A model that knows its classes finds them by name, also in logits of another model.
         chosen = "" if path != logits and model.classes else reading.columns
-        first = bool(companions)
         return open_source(
             path,
             classes=model.classes,
             wanted=tuple(companions),
-            **reading.places(*companions, named=first, columns=chosen),
+            **reading.places(*companions, named=bool(companions), columns=chosen),
             **reading.meaning(model),
             **companions,
         )
@@ -212,10 +210,8 @@ def read_list(path: Path, key: str | None, what: str) -> list[Any]:
     arrays = [load_array(what, file, k) for k in keys or (None,)]
     file.close()
     if any(array.dtype.kind != "U" or array.ndim != 1 for array in arrays):
-        raise ValueError(
-            f"{what} must be a vector of text: got shape {arrays[0].shape}, dtype "
-            f"{arrays[0].dtype} in {path}."
-        )
+        fact = f"shape {arrays[0].shape}, dtype {arrays[0].dtype} in {path}"
+        raise InputError(what, "be a vector of text", fact)
     columns_of_text = [array.tolist() for array in arrays]
     return columns_of_text[0] if len(arrays) == 1 else list(zip(*columns_of_text, strict=True))
 
@@ -223,9 +219,8 @@ def read_list(path: Path, key: str | None, what: str) -> list[Any]:
 def read_groups(path: Path, key: str | None) -> dict[str, list[Any]]:
     """Columns of metadata by their names."""
     if not key:
-        raise ValueError(
-            f"groups-key must name the columns of {path}: got none. Pass --groups-key A,B."
-        )
+        rule = f"name the columns of {path}"
+        raise InputError("groups-key", rule, "none", "Pass --groups-key A,B.")
     return {name: read_list(path, name, "groups") for name in options.split(key)}
 
 
@@ -259,9 +254,8 @@ def _json_lines(path: Path, key: str | None, what: str) -> list[Any]:
         try:
             entry = json.loads(line)
         except ValueError as error:
-            raise ValueError(
-                f"{what} must be JSON in every line: got line {number} of {path} ({error})."
-            ) from error
+            fact = f"line {number} of {path} ({error})"
+            raise InputError(what, "be JSON in every line", fact) from error
         if isinstance(entry, dict):
             fields = _fields(entry, options.split(key) if key is not None else ())
             keys = _keys(path, key, what, tuple(fields))
@@ -292,8 +286,6 @@ def _keys(path: Path, key: str | None, what: str, present: tuple[str, ...]) -> t
     missing = [k for k in wanted if k not in present]
     if missing or not wanted or (key is None and len(wanted) > 1):
         got = f"no {missing[0]}" if missing else "no usual name" if not wanted else "several"
-        raise ValueError(
-            f"{what} must be found in {path}: got {got} among {listing(present)}. "
-            f"Choose with --{what}-key."
-        )
+        fact = f"{got} among {listing(present)}"
+        raise InputError(what, f"be found in {path}", fact, f"Choose with --{what}-key.")
     return tuple(wanted)

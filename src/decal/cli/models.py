@@ -10,7 +10,7 @@ import numpy as np
 
 import decal
 from decal._base.checks import DEFAULT_ALPHA, check_alpha
-from decal._base.errors import Words, listing
+from decal._base.errors import InputError, Words, listing
 from decal.cli import options
 from decal.cli.options import option
 from decal.cli.run import Predictions, all_rows, check_intervals, list_skipped, watched
@@ -115,10 +115,9 @@ def fit(
         floor=reading.floor,
     )
     if reference != "model" and logits.is_dir():
-        raise ValueError(
-            f"reference must be 'model' for a folder: got {reference!r}, whose recentering needs "
-            "all the data in memory at once. Leave --reference out, or fit one file."
-        )
+        fact = f"{reference!r}, whose recentering needs all the data in memory at once"
+        remedy = "Leave --reference out, or fit one file."
+        raise InputError("reference", "be 'model' for a folder", fact, remedy)
     folder = open_folder(
         logits,
         labels=labels,

@@ -157,10 +157,8 @@ def run_with_streams(command: Callable[..., None], arguments: dict[str, Any], wr
     """
     dashed = [name for name in INPUTS if arguments.get(name) == STREAM]
     if len(dashed) > 1:
-        raise ValueError(
-            f"standard input must be one file: got - for {' and '.join(dashed)}. "
-            "Write the others to files first."
-        )
+        fact, remedy = f"- for {' and '.join(dashed)}", "Write the others to files first."
+        raise InputError("standard input", "be one file", fact, remedy)
     with tempfile.TemporaryDirectory(prefix=PREFIX) as folder:
         for name in dashed:
             arguments[name] = _standard_input(Path(folder) / "standard input")
@@ -198,7 +196,6 @@ def _require_a_file(arguments: Any, suffix: str) -> None:
     if any(isinstance(value, Path) and value.is_dir() for value in arguments):
         raise ValueError("output must be a folder for a folder of logits: got -. Name one.")
     if suffix not in (".csv", ".html") and sys.stdout.isatty():
-        raise ValueError(
-            f"output must go to a file or another program: got {suffix} for a terminal. "
-            "Name a file, or leave the format out for a .csv."
-        )
+        rule, fact = "go to a file or another program", f"{suffix} for a terminal"
+        remedy = "Name a file, or leave the format out for a .csv."
+        raise InputError("output", rule, fact, remedy)

@@ -29,9 +29,8 @@ from decal.coupled._solver import (
     odds_against,
 )
 
+# Shares of the budget that absent classes may cost. Each stands for all shares up to the next.
 SHARES = np.append(0.0, np.geomspace(1e-9, 0.999, 240))
-"""Shares of the budget that absent classes may cost. Each stands for all shares up to the next."""
-
 NEXT_SHARES = np.append(SHARES[1:], 1.0)
 
 
@@ -108,14 +107,14 @@ class PlausibleModels:
             ]
             others = np.delete(present, i)
             still = np.logaddexp.reduce(logits[:, others], axis=1) - logits[:, k]
-            rise = np.subtract(
-                found.outer[:, k, 0], still, out=np.zeros(len(still)), where=still > -np.inf
-            )
+            rise = np.zeros(len(still))
+            np.subtract(found.outer[:, k, 0], still, out=rise, where=still > -np.inf)
             spent = still[:, None] + rise[:, None] / self.shrinkage[i]
             found.outer[:, k, 0] = np.logaddexp.reduce([spent, *lift], axis=0).max(axis=1)
         # It may take one absent class to push hardest, or all of them.
         everyone = np.append(present, missing)
-        together = self._whole(self.data.subset(everyone))
+        whole, core = self.data.subset(everyone), self.region.problem
+        together = replace(_all(whole, core.budget), diameter=core.diameter)
         tries = [
             (np.append(present, a), b.problem) for a, b in zip(missing, self.absent, strict=True)
         ]
@@ -130,10 +129,6 @@ class PlausibleModels:
         p = [sigmoid(-endpoints[:, present, 0]) for endpoints in (found.inner, found.outer)]
         known = p[0] - p[1] <= max(tol, CERTIFIED)
         found.status[:, present, 0] = np.where(known, Status.CERTIFICATE, Status.BRACKET)
-
-    def _whole(self, data: ShiftLoss) -> Problem:
-        problem = self.region.problem
-        return replace(_all(data, problem.budget), diameter=problem.diameter)
 
     def _try_candidates(self, logits: Array, found: Bounds) -> None:
         for shift in self.candidates:
@@ -280,10 +275,7 @@ def _shrinkage(radius: Array) -> Array:
 
 
 def _lower_with_absent(problem: Problem, P: int, logits: Array) -> tuple[Array, Array]:
-    """Inner g (n, P) of the lower endpoints of the first P classes, and shifts (n, P, K).
-
-    All others never occur, and take part. Local optima, not proved global.
-    """
+    """Inner g (n, P), not proved, of lower endpoints if only P classes occur; shifts (n, P, K)."""
     n = len(logits)
     z, k = np.repeat(logits, P, axis=0), np.tile(np.arange(P), n)
     start = problem.interior[np.zeros(len(k), dtype=np.intp)]

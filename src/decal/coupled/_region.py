@@ -19,14 +19,9 @@ from decal.coupled._solver import (
     newton,
 )
 
-MOST_PAIRED_CLASSES = 32
-"""Up to this many classes every pair is solved on its own; beyond, an ellipsoid bounds them all."""
-
-MARGIN = 1e-9
-"""Share by which reaches are widened: more than round-off can add up to."""
-
-SERIES_BELOW = 1e-3
-"""Below this, e^x - 1 - x is taken from its series."""
+MOST_PAIRED_CLASSES = 32  # whose pairs are each solved; beyond, an ellipsoid bounds them all
+MARGIN = 1e-9  # share by which reaches are widened: more than round-off can add up to
+SERIES_BELOW = 1e-3  # below this, e^x - 1 - x is taken from its series
 
 
 @dataclass(frozen=True)
@@ -178,8 +173,8 @@ def _ellipsoid_reaches(data: ShiftLoss, budget: float) -> Array:
 def distances(inverse: Array) -> Array:
     """(..., K, K) squared distances (e_i - e_j)' inverse (e_i - e_j), and what round-off may hide.
 
-    Where the data hardly bend the loss, entries are huge and cancel: the distance of two classes
-    among them is known to the round-off of the entries only. It is added, so that bounds hold.
+    Where the data hardly bend the loss, entries are huge and cancel: round-off is added, so that
+    bounds hold.
     """
     diagonal = np.einsum("...ii->...i", inverse)
     total = diagonal[..., :, None] + diagonal[..., None, :]

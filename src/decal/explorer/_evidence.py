@@ -19,10 +19,7 @@ from decal.directions import ClassShifts, Local, MarginSummary, Temperature
 def likelihood_curves(
     model: Any, levels: list[float]
 ) -> tuple[dict[str, Any], dict[str, NDArray[np.float32]]] | None:
-    """What the page must know of a Decalibrator's curves, and their arrays, (2, B, K) at budgets.
-
-    Those of the slider's levels are among the budgets. None for models that have no such curves.
-    """
+    """What the page must know of a Decalibrator's curves, and arrays (2, B, K); None of others."""
     if not isinstance(model, Decalibrator):
         return None
     if not all(isinstance(d, ClassShifts | Temperature | Local) for d in model.directions):
@@ -60,10 +57,7 @@ def _budgets(levels: list[float], largest: float) -> Array:
 
 
 def _top(model: Decalibrator, evidence: MarginSummary, ends: Array) -> Array:
-    """(2, 33, K) shifts between the ends of alpha = 1, and the log-likelihood gained there.
-
-    It is positive where the labels would shift the model: the reference need not be the best.
-    """
+    """(2, 33, K) shifts between the ends of alpha = 1, and the log-likelihood gained there."""
     low, high = np.where(np.isfinite(ends), ends, 0.0)
     shifts = low + (high - low) * np.linspace(0, 1, 33)[:, None]
     center = model.reference_model.center

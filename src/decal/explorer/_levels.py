@@ -42,12 +42,7 @@ def opening(
     total: int,
     asked: Any = None,
 ) -> tuple[int, str]:
-    """The level at which a page opens, and why.
-
-    With labels, the narrowest level whose decision sets miss at most half as many labels as the
-    model's own prediction; but neither so narrow nor so wide that there is nothing to see.
-    `predict` gives the sets of a level's number and some rows; `labels` are (total,).
-    """
+    """The level at which a page opens, and why; `predict` takes a level's number and some rows."""
     if asked is not None:
         wanted = check_alpha(asked, "start")
         return int(np.argmin([abs(level - wanted) for level in levels])), "the level asked for"

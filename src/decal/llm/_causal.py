@@ -31,9 +31,7 @@ def next_token_log_probabilities(
     batch_size: int = 8,
     progress: bool = False,
 ) -> NDArray[np.float32]:
-    """(n, V) log-probabilities of the next token, over the whole vocabulary, as float32.
-
-    Takes 4 n V bytes; `label_logits` keeps the labels only.
+    """(n, V) log-probabilities of the next token, float32; `label_logits` keeps the labels only.
 
     Parameters
     ----------
@@ -43,10 +41,8 @@ def next_token_log_probabilities(
         Texts as they are; messages, {"role": "user", "content": "..."}, for the chat template.
     chat : bool
         Take each text as the message of a user.
-    batch_size : int
-        The number of prompts per pass through the model.
-    progress : bool
-        Whether to show a bar.
+    batch_size, progress : int, bool
+        The number of prompts per pass through the model, and whether to show a bar.
     """
     reader = Reader.of(model, tokenizer)
     rows = reader.encoded(_several(prompts), chat)
@@ -67,9 +63,7 @@ def label_logits(
     batch_size: int = 8,
     progress: bool = False,
 ) -> Array:
-    """(n, K) logits of the labels: logarithms of the probability that the model says each.
-
-    They are not normalised: the rest is the probability of saying something else.
+    """(n, K) logarithms, not normalised, of the probability that the model says each label.
 
     Parameters
     ----------
@@ -97,10 +91,7 @@ def label_logits(
 
 
 def vocabulary_tokens(tokenizer: Any, size: int | None = None) -> list[str]:
-    """The tokens of a tokenizer of transformers by number, for `decal.llm.vocabulary_masses`.
-
-    `size` is the number of columns of the model; those without a token are called "".
-    """
+    """The tokens by number, for `vocabulary_masses`; "" for columns, up to `size`, without one."""
     count = len(tokenizer)
     size = count if size is None else check_count(size, "size")
     known = tokenizer.convert_ids_to_tokens(range(min(count, size)))

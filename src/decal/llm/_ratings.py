@@ -77,13 +77,8 @@ class Ratings:
         """The mean expected rating of all items: everything between two numbers is plausible.
 
         All items may be at their lower endpoints at once, or at their upper ones, so these do not
-        come closer as items are added. What `confidence` adds does shrink.
-
-        Parameters
-        ----------
-        confidence : float, optional
-            Widen the interval, by a normal approximation for each endpoint, to one for the mean
-            over all items that these were drawn from at random.
+        come closer as items are added. With a `confidence` it is widened, by a normal approximation
+        for each endpoint, to hold for all items that these were drawn from at random.
         """
         ends = self.expected()
         room = [0.0, 0.0]

@@ -15,6 +15,9 @@ Labels = Sequence[str] | Mapping[str, str | Sequence[str]]
 class Verbaliser(FrozenSettings):
     """Labels, and the ways in which a language model spells them.
 
+    Tokens are compared as text: "Ġyes" and "▁yes" are " yes". `decal.llm.label_logits` scores
+    labels of several tokens.
+
     Parameters
     ----------
     labels : sequence of str, or mapping
@@ -30,16 +33,8 @@ class Verbaliser(FrozenSettings):
 
     Attributes
     ----------
-    classes : tuple of str
-        The names of the K classes.
-    spellings, texts : tuples of K collections of str
-        How each class is spelled: as given with its variants, and as plain text of tokens.
-
-    Notes
-    -----
-    Tokens are compared as text: "Ġyes" and "▁yes" are " yes". White space begins every label that
-    may stand after a space, and "�", a part of a character, every one that goes on with a
-    character outside ASCII. `decal.llm.label_logits` scores labels of several tokens.
+    classes, spellings, texts : tuples of K
+        Names of the classes, their spellings with all variants, and these as plain text of tokens.
 
     Examples
     --------
@@ -90,8 +85,7 @@ class Verbaliser(FrozenSettings):
     def among(self, tokens: Iterable[str]) -> Verbaliser:
         """These labels without spellings that are no token, see `decal.llm.vocabulary_tokens`.
 
-        Such a spelling cannot be listed, so that intervals are narrower without it. Tokens may
-        still begin it.
+        Such a spelling cannot be listed: intervals are narrower without. Tokens may still begin it.
         """
         known = {plain_text(token) for token in tokens}
         kept = {

@@ -40,9 +40,8 @@ __all__ = [
 
 Scores = NDArray[np.float32]
 
+# Version 5 has other names for some options than version 4.
 NEW_TRANSFORMERS = int(transformers.__version__.partition(".")[0]) >= 5
-"""Version 5 has other names for some options than version 4."""
-
 SINGLE_PRECISION: dict[str, Any] = {"dtype" if NEW_TRANSFORMERS else "torch_dtype": torch.float32}
 
 
@@ -80,10 +79,8 @@ class PretrainedClassifier(ABC):
         ----------
         inputs, batch_size, progress
             As for `logits`.
-        labels : (n,) array
-            Names out of `classes`, or column numbers.
-        alpha, **settings
-            As for `decal.decalibrate`.
+        labels, alpha, **settings
+            As for `decal.decalibrate`; labels (n,) are names out of `classes`, or column numbers.
         """
         require_same_order(inputs=inputs, labels=labels)
         front = f"{type(self).__name__}.decalibrate"
@@ -104,12 +101,10 @@ class PretrainedClassifier(ABC):
 
         Parameters
         ----------
-        decalibrator : Decalibrator
-            One that `decalibrate` returned, or another for the same classes.
+        decalibrator, alpha : Decalibrator, float
+            Fitted for these classes; and the level, by default its own.
         inputs, batch_size, progress
             As for `logits`.
-        alpha : float, optional
-            The level; by default the decalibrator's.
         """
         if decalibrator.classes is not None and decalibrator.classes != self.classes:
             rule = f"be fitted on the classes {self.classes}"

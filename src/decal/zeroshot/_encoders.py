@@ -46,14 +46,9 @@ class Encoder(Protocol):
 
 
 class TransformersEncoder:
-    """CLIP, SigLIP or SigLIP-2 from transformers.
+    """CLIP, SigLIP or SigLIP-2 from transformers, with its tokenizer and image processor.
 
-    Parameters
-    ----------
-    model : CLIPModel, SiglipModel or Siglip2Model
-        It is put into evaluation mode.
-    tokenizer, image_processor
-        Those of the model.
+    The model is put into evaluation mode.
     """
 
     def __init__(self, model: Any, tokenizer: Any, image_processor: Any) -> None:
@@ -90,15 +85,10 @@ class TransformersEncoder:
 
 
 class OpenClipEncoder:
-    """A model from open_clip, such as BiomedCLIP.
+    """A model from open_clip, such as BiomedCLIP, which is put into evaluation mode.
 
-    Parameters
-    ----------
-    model : open_clip model
-        With encode_image, encode_text, logit_scale, and a logit_bias if it is a SigLIP. It is put
-        into evaluation mode.
-    preprocess, tokenizer : callables
-        Turn an image into a tensor, and texts into one of tokens, cut to the model's length.
+    `preprocess` turns an image into a tensor, and `tokenizer` texts into one of tokens, cut to the
+    model's length. A model with a logit_bias is a SigLIP.
     """
 
     def __init__(self, model: Any, preprocess: Any, tokenizer: Any) -> None:
