@@ -117,7 +117,7 @@ def one_draw(K, mix, N, seed, bootstraps):
         shift = decal.LabelShift(region="joint").fit(*labelled).observe(unlabelled)
         adapted = shift.predict(new, frequencies=v).point
         lost = {k: profile_statistic(shift, v, k) for k in rng.permutation(K)[:FREQUENCIES_TESTED]}
-        uncorrected = shift._with(corrected=False)
+        uncorrected = shift.with_settings(corrected=False)
         narrow = plausible(uncorrected, v, lost)
         corrected = plausible(shift, v, lost)
         sets = holding(uncorrected, narrow, new, adapted)
@@ -140,7 +140,7 @@ def one_draw(K, mix, N, seed, bootstraps):
 
 def alone(shift):
     """The same, moving one frequency at a time."""
-    return shift._with(region="own")
+    return shift.with_settings(region="own")
 
 
 def profile_statistic(shift, v, k):
@@ -152,7 +152,7 @@ def profile_statistic(shift, v, k):
 
 def without_rows(shift):
     """The same, as if the labelled rows were not at hand: like `LabelShift.of` a Decalibrator."""
-    result = shift._with()
+    result = shift.with_settings()
     known = shift.fitted
     result._fitted = replace(known, calibrated=replace(known.calibrated, covariance=None))
     return result
@@ -253,7 +253,7 @@ def one_mix(logits, labels, N, seed):
     now, best = adapted(shift.fitted.require_observed().smoothed), adapted(v)
     sides = adapted(known.frequencies), by_bbse, now, best
     sets = [shift.predict(logits[new])]
-    sets.append(shift._with(corrected=False).predict(logits[new]))
+    sets.append(shift.with_settings(corrected=False).predict(logits[new]))
     return [
         *(measure(p, y) for measure in (log_loss, error, ece) for p in sides),
         *(np.mean(credal.contains(best)) for credal in sets),
@@ -362,7 +362,7 @@ def speed(labels, classes):
             region = observed.region(shift.depth(shift.fitted))
             fitted, _ = clock(lambda r=region: r.surrogate)
             joint, wall = clock(lambda s=shift, z=new: s.predict(z))
-            finer = shift._with(error=1e-8)
+            finer = shift.with_settings(error=1e-8)
             few, _ = clock(lambda s=finer, z=new: s.predict(z[:EXACT_INPUTS]))
             exact = few / EXACT_INPUTS * inputs if K > 2 else np.nan
             numbers = [

@@ -1,4 +1,4 @@
-"""Fit and predict on a cluster: Dask arrays, Dask DataFrames and Spark DataFrames.
+"""Fit and predict on a cluster, where the rows are: Dask and Spark.
 
 Every partition is summarised where it lies, on whatever the collection runs on; summaries are
 merged in a tree, and what reaches the caller is an ordinary `Decalibrator`, equal to the fit on one
