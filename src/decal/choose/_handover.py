@@ -54,8 +54,7 @@ PURPOSES = ("cost", "budget", "error_rate", "slip_rate")
 LEAST_ROWS = 8
 SCALARS = ("score", "purpose", "target", "confidence", "note")
 OUTCOME = ("rows", "handed_over", "error_rate", "slip_rate")
-CURVE = "curve "
-"""How names of arrays with the curves of scores begin; the number of the score follows."""
+CURVE = "curve "  # begins names of arrays with curves; the number of the score follows
 
 
 @dataclass(frozen=True)
@@ -144,9 +143,9 @@ class Triage(Saved):
         return self._rule.handed(self.doubt(logits, scores=scores))
 
     def predict(self, logits: Any) -> NDArray[Any]:
-        """(n,) the predicted classes that the score doubts, of the recalibrated model if it is its.
+        """(n,) the predicted classes of (n, K) new rows that the score doubts, by name or number.
 
-        By name if the classes have names, else numbers of columns.
+        They are those of the recalibrated model if the score is.
         """
         name = self.score if self.score in self._doubts.names else CONFIDENCE
         predicted = self._doubts.score(name, self._logits(logits))[1]

@@ -16,11 +16,8 @@ import numpy as np
 from decal._base.numerics import Array
 from decal.choose._plausibility import Indices, Inside, Mask, alpha_at
 
-SEARCH_LEVELS = 1 << 26
-"""Steps from alpha = 1 to 0 that a search tells apart: 3e-7 of the budget each, 26 predictions."""
-
-GREATEST = float(np.finfo(np.float64).max)
-"""What an infinite doubt counts as, so that there is a threshold above it."""
+SEARCH_LEVELS = 1 << 26  # steps from alpha = 1 to 0: 3e-7 of the budget each, 26 predictions
+GREATEST = float(np.finfo(np.float64).max)  # what an infinite doubt counts as
 
 
 def allowed(rate: float, rows: int) -> int:

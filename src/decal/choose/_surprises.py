@@ -30,11 +30,8 @@ BUDGETS_TESTED, LEAST_BUDGET_TESTED, TESTED_AT_ONCE = 256, 1e-3, 16
 """Budgets at which a statement with confidence is tested, in equal ratios, and the last as a share
 of the first, which is the largest budget: each is 2.7 % below the one before."""
 
-BUDGET_TOLERANCE = 2.0**-14
-"""How much larger than the least a budget may be, as a share of the largest: some 0.0005 nats."""
-
-PLANNING_TOLERANCE = 2.0**-9
-"""That of the budget while a threshold is planned."""
+BUDGET_TOLERANCE = 2.0**-14  # as a share of the largest budget: some 0.0005 nats
+PLANNING_TOLERANCE = 2.0**-9  # that of the budget while a threshold is planned
 
 
 @dataclass(frozen=True)
