@@ -7,7 +7,7 @@ pytest.importorskip("typer", reason="needs decal[cli]")
 pytest.importorskip("pyarrow", reason="needs decal[cli]")
 
 import decal
-from decal.cli.observing import Reservoir, observe_folder
+from decal.cli.shift import Reservoir, observe_folder
 from decal.io.folders import Layout, open_folder
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import decal
 from decal._base.checks import check_choice
@@ -77,7 +77,7 @@ def choose(
 
     Name one wish. Take inputs that the model was not fitted on.
     """
-    wishes = {"miss": miss, "width": width, "hold": hold, "coverage": coverage}
+    wishes: dict[str, Any] = {"miss": miss, "width": width, "hold": hold, "coverage": coverage}
     given = [name for name, target in wishes.items() if target is not None]
     if len(given) != 1:
         got = " and ".join(f"--{name}" for name in given) or "none"
@@ -109,10 +109,7 @@ def choose(
         choice = decal.choose(
             fitted,
             data,
-            miss=miss,
-            width=width,
-            hold=hold,
-            coverage=coverage,
+            **wishes,
             rule=rule,
             distributions=data.truth if wish == "coverage" else None,
             guaranteed=guaranteed,

@@ -23,9 +23,6 @@ from decal.io.folders import Layout
 from decal.io.formats import TABLES, load_array, open_file, open_table
 from decal.io.writers import check_output, column_writer
 
-ABSTAIN = "abstain"
-ACTIONS_SHOWN = 20
-
 DECIDE_EXAMPLES = """[bold]Examples[/]
     decal decide model.npz new.csv
     decal decide model.npz new.csv --rule gamma_maximin --abstention-cost 0.3 -o decisions.csv
@@ -117,7 +114,7 @@ def _actions(
         return _read_utility(utility, classes)
     if cost is None:
         return classes, None
-    return [*classes, ABSTAIN], abstention_utility(len(classes), cost=cost)
+    return [*classes, "abstain"], abstention_utility(len(classes), cost=cost)
 
 
 def _read_utility(path: Path, classes: list[str]) -> tuple[list[str], Array]:
@@ -179,7 +176,7 @@ def _print_counts(
     rule: str, actions: list[str], kept: NDArray[np.intp], alone: NDArray[np.intp], rows: int
 ) -> None:
     """How often each action is kept, and kept alone, or taken; the most frequent first."""
-    shown = np.argsort(-kept, kind="stable")[:ACTIONS_SHOWN]
+    shown = np.argsort(-kept, kind="stable")[:20]
     more = len(actions) - len(shown)
     counts = {"kept": kept, "kept alone": alone} if rule in SET_RULES else {"taken": kept}
     lines = [[actions[a], *(f"{count[a]:,}" for count in counts.values())] for a in shown]

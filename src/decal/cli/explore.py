@@ -75,8 +75,7 @@ def explore(
     ] = None,
     compare: Annotated[Path | None, file_option("A second model, side by side.", "MODEL2")] = None,
     compare_logits: Annotated[
-        Path | None,
-        file_option("The second model's logits of the same inputs. Default: LOGITS."),
+        Path | None, file_option("The second model's logits of the same inputs. Default: LOGITS.")
     ] = None,
     name: Annotated[
         str | None, option("What the page calls the model. Default: its file's name.")
@@ -130,12 +129,11 @@ def explore(
     ) -> LogitSource:
         # A model that knows its classes finds them by name, also in logits of another model.
         chosen = "" if path != logits and model.classes else reading.columns
-        first = bool(companions)
         return open_source(
             path,
             classes=model.classes,
             wanted=tuple(companions),
-            **reading.places(*companions, named=first, columns=chosen),
+            **reading.places(*companions, named=bool(companions), columns=chosen),
             **reading.meaning(model),
             **companions,
         )

@@ -20,9 +20,6 @@ LABORATORY = "decal-lab"
 PROMISED = {"reproduce": "Run experiments on the data available, and write rows, tables, figures."}
 """Commands of the laboratory, which are listed even where it is not installed, and their help."""
 
-OPEN = {"ignore_unknown_options": True, "allow_extra_args": True}
-"""Settings of a command that takes whatever it is given."""
-
 
 def found() -> dict[str, EntryPoint]:
     """The entry points of installed packages by the names of their commands."""
@@ -64,7 +61,8 @@ def _failing(name: str, cls: type[Any], told: str, message: str | None) -> Any:
         raise ImportError(message)
 
     def register(command: Callable[..., Any]) -> None:
-        command(help=told, context_settings=OPEN)(fail)
+        anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+        command(help=told, context_settings=anything)(fail)
 
     return _command(name, cls, register)
 

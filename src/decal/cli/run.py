@@ -23,9 +23,6 @@ from decal.io.writers import check_output, credal_writer
 from decal.model import NewInputs
 from decal.rows import Rows
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""Ctrl-C, and what the scheduler of a cluster sends before it ends a process."""
-
 
 class StoppableProgress(Monitor):
     """Moves a bar, and stops the work at the first chunk boundary after a signal."""
@@ -66,7 +63,8 @@ def watched(title: str) -> Iterator[StoppableProgress]:
         progress = StoppableProgress(bar)
         before = {}
         if threading.current_thread() is threading.main_thread():
-            before = {number: signal.signal(number, progress.catch) for number in SIGNALS}
+            caught = (signal.SIGINT, signal.SIGTERM)  # clusters send the latter before an end
+            before = {number: signal.signal(number, progress.catch) for number in caught}
         try:
             yield progress
         except Stopped as stopped:

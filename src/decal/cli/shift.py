@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -14,19 +16,19 @@ from rich.table import Table
 
 import decal
 from decal._base.checks import check_choice, check_share
+from decal._base.errors import InputError, Words
+from decal._base.numerics import Logits
 from decal.cli import options, terminal
-from decal.cli.observing import observe_folder
 from decal.cli.options import option
 from decal.cli.run import Predictions, all_rows, check_intervals, list_skipped
-from decal.cli.terminal import output, say
+from decal.cli.terminal import output, progress_bar, say
 from decal.io import model_files
-from decal.io.folders import Folder, Layout, open_folder
+from decal.io.folders import Folder, Layout, Part, Survey, UnreadableError, open_folder
+from decal.io.formats import TABLES
+from decal.io.progress import ProgressBar
 from decal.io.writers import check_output, write_columns
+from decal.rows import Rows
 from decal.shift import REGIONS, Frequencies, Near, ShiftTest, is_calibrated, p_text
-
-CONFIDENCE = 0.95
-CLASSES_SHOWN = 20
-TABLES = (".csv", ".parquet", ".npz")
 
 SHIFT_EXAMPLES = """[bold]Examples[/]
     decal fit validation.csv --reference best --directions class,temperature -o best.npz
@@ -149,7 +151,10 @@ def shift(
     folder = open_folder(logits, wanted=(), **reading.places(), **reads)
     layout = Layout(len(adapted.calibrated.frequencies), adapted.classes)
     if observes:
-        _observe(adapted, folder, layout, sample, skip_bad)
+        rows, faults = observe_folder(adapted, folder, layout, sample=sample, skip_bad=skip_bad)
+        list_skipped(faults)
+        if sample is not None and rows > sample:
+            say(f"Observed a random sample of {sample:,} of {rows:,} inputs.", style="yellow")
     if bootstrap is not None:
         assert labelled is not None
         named = reading.places("labels", named=False)
@@ -184,19 +189,9 @@ def _check_outputs(
         check_intervals(logits, out, file_format, ids, force=force)
     elif file_format not in (None, "parquet"):
         raise ValueError(f"format must be parquet for a folder: got {file_format}.")
-    for path, formats in ((save, (".npz",)), (table, TABLES)):
+    for path, formats in ((save, (".npz",)), (table, (*TABLES, ".npz"))):
         if path is not None:
             check_output(path, force=force, formats=formats)
-
-
-def _observe(
-    adapted: decal.LabelShift, folder: Folder, layout: Layout, sample: int | None, skip_bad: bool
-) -> None:
-    """Observe the files, and say what was left out."""
-    rows, faults = observe_folder(adapted, folder, layout, sample=sample, skip_bad=skip_bad)
-    list_skipped(faults)
-    if sample is not None and rows > sample:
-        say(f"Observed a random sample of {sample:,} of {rows:,} inputs.", style="yellow")
 
 
 def load_shift(
@@ -218,7 +213,7 @@ def load_shift(
                 f"{model.reference} --directions {names}. Fit it again: "
                 f"{options.calibrating_fit(model)}"
             )
-        found = decal.LabelShift.of(model, CONFIDENCE)
+        found = decal.LabelShift.of(model, 0.95)
     asked = {"confidence": confidence, "region": region, "corrected": corrected}
     return found.with_settings(
         **{name: value for name, value in asked.items() if value is not None}
@@ -259,8 +254,7 @@ def _report(adapted: decal.LabelShift, path: Path | None) -> None:
     output.print(frequency_table(frequencies, test))
     changed = "changed" if test.p_value < 1 - adapted.confidence else "may not have changed"
     output.print(
-        f"The frequencies {changed}: p-value {p_text(test.p_value)} for no change.",
-        highlight=False,
+        f"The frequencies {changed}: p-value {p_text(test.p_value)} for no change.", highlight=False
     )
     if path is not None:
         names = np.array(frequencies.classes)
@@ -272,7 +266,7 @@ def _report(adapted: decal.LabelShift, path: Path | None) -> None:
 def frequency_table(found: Frequencies, test: ShiftTest) -> Table:
     """Before and now, and the p-value of no change, for the classes that changed most."""
     order = found.most_changed
-    shown = sorted(order[:CLASSES_SHOWN])
+    shown = sorted(order[:20])
     known = [] if np.isnan(test.p_values).all() else ["p-value"]
     lines = []
     for k in shown:
@@ -300,10 +294,7 @@ def _origin(adapted: decal.LabelShift, supposed: Any) -> dict[str, Any]:
 
 
 def _supposed(
-    what_if: list[str],
-    *,
-    around: str,
-    **sizes: float | None,
+    what_if: list[str], *, around: str, **sizes: float | None
 ) -> dict[str, tuple[float, float]] | Near | None:
     """The frequencies that the options suppose; None if they suppose nothing."""
     near = any(size is not None for size in sizes.values())
@@ -326,3 +317,99 @@ def _interval(text: str) -> tuple[str, tuple[float, float]]:
     if not name or len(bounds) not in (1, 2):
         raise ValueError(f"--what-if must be CLASS=LOW:HIGH or CLASS=VALUE: got {text}.")
     return name, (bounds[0], bounds[-1])
+
+
+# Observing
+
+
+def observe_folder(
+    adapted: decal.LabelShift,
+    folder: Folder,
+    layout: Layout,
+    *,
+    sample: int | None = None,
+    skip_bad: bool = False,
+) -> tuple[int, dict[str, Words]]:
+    """Let a LabelShift observe all files of a folder, each of them whole or not at all.
+
+    It keeps K numbers of each input: a likelihood has no smaller summary that serves all
+    frequencies. What must not grow with the files is bounded by a `sample` of so many inputs, drawn
+    evenly from all files in one pass. Returns how many rows the files have, and what is wrong with
+    those left out, by name.
+    """
+    survey = folder.survey(folder.parts, layout)
+    faults = dict(survey.faults)
+    if faults and not skip_bad:
+        raise _refusal(next(iter(faults.values())), folder)
+    drawn = None if sample is None else Reservoir(sample)
+    rows = 0
+    with progress_bar("Observing", survey.total) as bar:
+        for part in folder.parts:
+            if part.name in faults:
+                continue
+            before = deepcopy(drawn) if skip_bad else drawn
+            found, seen = adapted.unobserved(), 0
+            try:
+                for logits in _chunks_of(part, survey, bar):
+                    seen += len(logits)
+                    if drawn is None:
+                        found.add(found.seen(Rows(logits)))
+                    else:
+                        drawn.add(logits)
+            except UnreadableError as error:
+                if not skip_bad:
+                    raise _refusal(error.words, folder) from error
+                faults[part.name], drawn = error.words, before
+                continue
+            adapted.merge(found)
+            rows += seen
+    if not rows and not faults:
+        raise folder.without_rows()
+    if not rows:
+        raise folder.all_bad("read", faults)
+    if drawn is not None:
+        adapted.add(adapted.seen(Rows(drawn.rows)))
+    return rows, faults
+
+
+def _chunks_of(part: Part, survey: Survey, bar: ProgressBar) -> Iterator[Logits]:
+    """The logits of one file; UnreadableError if it is bad."""
+    with survey.open(part) as source:
+        for chunk in part.chunks(source):
+            yield chunk.logits
+            bar.advance(len(chunk))
+    part.require_unchanged()
+
+
+def _refusal(fault: Words, folder: Folder) -> InputError:
+    """An error about a bad file that says what can be done."""
+    several = len(folder.parts) > 1
+    return InputError((fault, " Repair or remove it, or add --skip-bad.") if several else fault)
+
+
+class Reservoir:
+    """A random sample of `size` rows that arrive in pieces, each with the same chance."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.seen = 0
+        self._kept: Logits | None = None
+        self._rng = np.random.default_rng(0)  # the same files give the same sample
+
+    @property
+    def rows(self) -> Logits:
+        """Those kept."""
+        assert self._kept is not None
+        return self._kept[: self.seen]
+
+    def add(self, rows: Logits) -> None:
+        """Take note of further rows."""
+        if self._kept is None:
+            self._kept = np.empty((self.size, rows.shape[1]), dtype=rows.dtype)
+        first = min(len(rows), max(self.size - self.seen, 0))
+        self._kept[self.seen : self.seen + first] = rows[:first]
+        # Row number t takes the place of one of t + 1 rows, itself among them.
+        places = self._rng.integers(0, self.seen + 1 + np.arange(first, len(rows)))
+        taken = places < self.size
+        self._kept[places[taken]] = rows[first:][taken]
+        self.seen += len(rows)

@@ -107,12 +107,7 @@ def triage(
         data = all_rows(open_folder(labelled, labels=labels, needed=("labels",), **named, **reads))
         with progress_bar("Choosing"):
             chosen = choose_rows(
-                data,
-                data.labels,
-                **wish,
-                confidence=confidence or None,
-                score=score,
-                seed=seed,
+                data, data.labels, **wish, confidence=confidence or None, score=score, seed=seed
             )
     else:
         chosen = _saved(labelled)

@@ -31,9 +31,6 @@ VERSION = 1
 EVERY = 30.0
 """Seconds between checkpoints."""
 
-LARGEST_SHARE = 0.05
-"""The share of the time of a fit that writing checkpoints may take."""
-
 CHUNK_ELEMENTS = 1 << 23
 """Logits per chunk of a fit: 32 MB of float32. Smaller chunks would be merged too often."""
 
@@ -235,25 +232,11 @@ def learn(
 ) -> dict[str, Words]:
     """Fit a model on all files of a folder, or continue where an earlier call was stopped.
 
-    Parameters
-    ----------
-    model : Decalibrator
-        Not fitted yet; gets all the evidence.
-    folder : Folder
-        Its options must ask for labels.
-    checkpoint : FitCheckpoint
-        Where to keep unfinished work. The caller removes it when the model is safe.
-    every : float
-        Seconds between checkpoints; 0 writes one after every chunk.
-    skip_bad : bool
-        Leave out files that cannot be read or hold impossible numbers.
-    monitor : Monitor, optional
-        Receives the progress, and may stop the work, which raises `Stopped`.
-
-    Returns
-    -------
-    dict of str to Words
-        What is wrong with the files left out, by name. A later call, after their repair, adds them.
+    The model, not fitted yet, gets all the evidence; the options of the folder must ask for labels.
+    Unfinished work is kept in the checkpoint `every` so many seconds, with 0 after every chunk; the
+    caller removes it when the model is safe. With `skip_bad`, files that cannot be read or hold
+    impossible numbers are left out: returns what is wrong with them, by name; a later call, after
+    their repair, adds them. The monitor may stop the work, which raises `Stopped`.
     """
     model.require_mergeable()
     monitor = monitor or Monitor()
@@ -315,7 +298,7 @@ def _learn_part(
 
 
 class _Keeper:
-    """Writes checkpoints, but not so often that this takes more than LARGEST_SHARE of the time."""
+    """Writes checkpoints, but not so often that this takes more than a twentieth of the time."""
 
     def __init__(self, checkpoint: FitCheckpoint, state: FitProgress, every: float) -> None:
         self.checkpoint, self.state, self.every = checkpoint, state, every
@@ -329,7 +312,7 @@ class _Keeper:
         begun = time.monotonic()
         self.checkpoint.write(self.state)
         self.last = time.monotonic()
-        self.wait = max(self.every, (self.last - begun) / LARGEST_SHARE) if self.every else 0.0
+        self.wait = max(self.every, 20 * (self.last - begun)) if self.every else 0.0
 
 
 def _all_evidence(state: FitProgress, folder: Folder, faults: Mapping[str, Words]) -> Model:

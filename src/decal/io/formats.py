@@ -36,12 +36,6 @@ READABLE = (*FORMATS, *ARROW)
 CHUNK_ELEMENTS = 1 << 21
 """Numbers per chunk: 16 MB of float64."""
 
-MOST_ROWS = 1 << 16
-"""Rows of a table read at once, however narrow it is: labels may be text, which takes room."""
-
-SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-"""What some programs put between columns in the place of commas."""
-
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
 DECIMAL_ADVICE = "Write decimals with a point."
@@ -170,7 +164,7 @@ def _is_number(name: str) -> bool:
 
 def _require_commas(path: Path, first: str, second: str) -> None:
     """ValueError if a line of names and a line of numbers look separated by something else."""
-    for separator, called in SEPARATORS.items():
+    for separator, called in {";": "semicolons", "\t": "tabs", "|": "bars"}.items():
         if separator in first and second.count(separator) == first.count(separator):
             old, new = (",", ".") if DECIMAL_COMMA.search(second) else ("", "")
             mark = "\\t" if separator == "\t" else separator
@@ -382,7 +376,8 @@ def _batches(
     if file.format == ".csv":
         found = _csv_batches(name, file, columns, text)
     else:
-        rows = max(1, min(MOST_ROWS, CHUNK_ELEMENTS // max(1, width)))
+        # Few rows at once, however narrow: labels may be text, which takes room.
+        rows = max(1, min(1 << 16, CHUNK_ELEMENTS // max(1, width)))
         read = _parquet_batches if file.format == ".parquet" else _arrow_batches
         found = read(name, file.path, columns, start, rows)
         start = 0

@@ -19,8 +19,6 @@ from decal.io import gate, whole_files
 FORMAT = "decal-model"
 VERSION = 4
 READABLE = (1, 2, 3, 4)
-SEALED = 3
-"""Files have a checksum from this version on."""
 
 SAVED = "be a file that `save` wrote"
 
@@ -48,12 +46,7 @@ Known = Callable[[str, dict[str, Any]], bool]
 
 
 def write(
-    file: PathOrFile,
-    settings: dict[str, Any],
-    arrays: Arrays,
-    *,
-    kind: str,
-    compressed: bool,
+    file: PathOrFile, settings: dict[str, Any], arrays: Arrays, *, kind: str, compressed: bool
 ) -> None:
     """Write a model file. If anything fails, a path keeps what was there before."""
     header = {"format": FORMAT, "version": VERSION, "kind": kind, **settings}
@@ -166,24 +159,18 @@ def _require_format(settings: Any, path: object, kind: str | None) -> None:
         raise InputError("path", rule, fact, "Upgrade decal to read it.")
     if kind not in (None, found):
         wanted, held = (KINDS[name].rpartition(".")[2] for name in (kind, found))
-        raise InputError(
-            "path",
-            f"hold a {wanted}",
-            (f"{path}, which ", f"holds a {held}"),
-            f"Load it with {KINDS[found]}.load.",
-        )
+        other, remedy = f"holds a {held}", f"Load it with {KINDS[found]}.load."
+        raise InputError("path", f"hold a {wanted}", (f"{path}, which ", other), remedy)
 
 
 def _require_unchanged(settings: dict[str, Any], arrays: Arrays, path: object) -> None:
     """ValueError if this is not what was written; the checksum is taken out of the settings."""
     told = settings.pop("checksum", None)
-    if settings["version"] >= SEALED and told != checksum(settings, arrays):
-        raise InputError(
-            "path",
-            "be a file as `save` wrote it",
-            f"{path}, which was changed since: its checksum does not fit its numbers",
-            "Save the model again, or copy the file anew.",
-        )
+    # Files have a checksum from version 3 on.
+    if settings["version"] >= 3 and told != checksum(settings, arrays):
+        fact = f"{path}, which was changed since: its checksum does not fit its numbers"
+        remedy = "Save the model again, or copy the file anew."
+        raise InputError("path", "be a file as `save` wrote it", fact, remedy)
 
 
 def intact(file: PathOrFile) -> AbstractContextManager[None]:

@@ -48,25 +48,11 @@ def predict_files(
     lists of K numbers lower, upper and point. Files that an earlier call has finished are left as
     they are. Only one process at a time can write into the folder.
 
-    Parameters
-    ----------
-    predict : callable
-        From rows to their credal sets.
-    layout : Layout
-        The classes of the model.
-    origin : mapping
-        What predictions depend on besides the folder and the classes, as plain data.
-    folder, out : Folder, and path
-        The files to read, and the folder to write; made if it does not exist.
-    overwrite, skip_bad : bool
-        Replace files of another origin; leave out files that cannot be read.
-    monitor : Monitor, optional
-        Receives the progress, and may stop the work, which raises `Stopped`.
-
-    Returns
-    -------
-    dict
-        What ``_SUCCESS.json`` says: the settings, "parts", "rows", and why some are "skipped".
+    The model has the classes of the `layout`; `origin` is what predictions depend on besides these
+    and the folder, as plain data. Replaces files of another origin if asked to `overwrite`, and
+    leaves out files that cannot be read if asked to `skip_bad`. The monitor may stop the work,
+    which raises `Stopped`. Returns what ``_SUCCESS.json`` says: the settings, "parts", "rows", and
+    why some are "skipped".
     """
     run = _Run(folder, out, _origin(origin, layout, folder))
     run.require_no_strangers()
@@ -106,12 +92,7 @@ def _predict_missing(
 
 
 def _predict_part(
-    predict: Predict,
-    source: LogitSource,
-    layout: Layout,
-    part: Part,
-    run: _Run,
-    monitor: Monitor,
+    predict: Predict, source: LogitSource, layout: Layout, part: Part, run: _Run, monitor: Monitor
 ) -> int:
     """Write the predictions for one file; returns the number of its rows."""
     rows, target = 0, run.target(part)

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = [
-    "ByteProgress",
-    "ProgressBar",
-    "byte_progress",
-    "on_terminal",
-    "progress_bar",
-    "tracked",
-]
+__all__ = ["ByteProgress", "ProgressBar", "byte_progress", "on_terminal", "progress_bar", "tracked"]
 
 BYTES = "B"
 """The unit whose numbers are shown as kB, MB and so on, with a speed."""
@@ -141,23 +134,11 @@ def progress_bar(
 ) -> Iterator[ProgressBar]:
     """A bar on the error stream, for as long as the block runs.
 
-    Parameters
-    ----------
-    title : str
-        What stands before the bar.
-    total : int, optional
-        The number of all steps; by default unknown.
-    unit : str
-        What is counted, in the plural; or "B" for bytes, which show a speed, and are shown as a
-        plain line if rich is not installed.
-    show : bool
-        Whether to draw; `on_terminal()` and what the user asked for decide.
-    done : int
-        The number of steps that were finished before.
-    console : rich.console.Console, optional
-        Where rich draws. What is printed there stays above the bar.
-    transient : bool
-        Whether the bar vanishes at the end.
+    Before it stands the title; `done` of `total` steps, if known, were finished before. The `unit`
+    is what is counted, in the plural, or "B" for bytes, which show a speed, and are shown as a
+    plain line if rich is not installed. Nothing is drawn unless `show`; `on_terminal()` and what
+    the user asked for decide. What is printed on the `console` stays above the bar, which vanishes
+    at the end if `transient`.
     """
     bar = ProgressBar(total, done)
     if show:
@@ -172,7 +153,7 @@ def progress_bar(
 
 
 def tracked(items: Iterable[Item], title: str, *, unit: str, show: bool) -> Iterator[Item]:
-    """The items one by one, under a bar. Parameters as for `progress_bar`."""
+    """The items one by one, under a bar as of `progress_bar`."""
     try:
         total = len(items)  # type: ignore[arg-type]
     except TypeError:

@@ -204,12 +204,12 @@ def open_source(
         labels; and those, or arrays of an .npz, that name the inputs.
     classes : sequence of str, optional
         The names of a model's classes, in its order.
+    constants : mapping of str to str, optional
+        Columns that are not in the file because all of its rows have the same value there.
     wanted, needed : collection of str
         "labels" and "truth" that are used if they are there, and those that must be.
     probabilities, floor
         As for `decal.Decalibrator`: the source yields logarithms of probabilities.
-    constants : mapping of str to str, optional
-        Columns that are not in the file because all of its rows have the same value there.
     may_be_empty : bool
         Whether a file without rows is fine.
     """
@@ -439,13 +439,10 @@ def _check_choice(
         if column in skip:
             raise InputError("columns", "not be labels or ignored", f"{column!r}")
     if classes and set(classes) != set(columns):
-        raise InputError(
-            "columns",
-            f"be the model's classes {listing(classes)}",
-            listing(columns),
-            "Leave --columns out, as they are found by their names; rename them in the file if "
-            "they have others.",
-        )
+        rule = f"be the model's classes {listing(classes)}"
+        remedy = "Leave --columns out, as they are found by their names; "
+        remedy += "rename them in the file if they have others."
+        raise InputError("columns", rule, listing(columns), remedy)
 
 
 def _without_row_numbers(stream: Stream, file: DataFile) -> Stream:

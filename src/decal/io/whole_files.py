@@ -38,17 +38,8 @@ KNOWS_LOCKS = find_spec("fcntl") is not None
 UNLOCKABLE = (errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 """What drives say that know no locks."""
 
-LOCK = ".decal.lock"
-"""The file in a folder by which a process keeps others from writing there."""
-
 PARTIAL = re.compile(r"\..*\.([0-9a-f]{12})-[0-9a-f]{16}\.partial", re.DOTALL)
 """The names of partial files, which name the machine of their writer."""
-
-LONGEST_NAME = 160
-"""Bytes of the target's name that the name of its partial file repeats, so that it fits."""
-
-ABANDONED_SECONDS = 24 * 3600.0
-"""A partial file of another machine is given up after this time without a change."""
 
 
 @contextlib.contextmanager
@@ -105,7 +96,7 @@ def _begin(target: Path, *, private: bool) -> tuple[Path, int]:
     """A new partial file, open and locked."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    name = os.fsdecode(os.fsencode(target.name)[:LONGEST_NAME])
+    name = os.fsdecode(os.fsencode(target.name)[:160])  # a partial file's name is longer
     while True:  # as mkstemp does, but with the permissions of a new file
         partial = target.with_name(f".{name}.{_machine()}-{secrets.token_hex(8)}.partial")
         try:
@@ -126,7 +117,7 @@ def _remove_if_abandoned(partial: Path, machine: str) -> None:
     try:
         status = os.fstat(handle)
         here = machine == _machine()
-        old = time.time() - status.st_mtime > ABANDONED_SECONDS
+        old = time.time() - status.st_mtime > 24 * 3600
         if stat.S_ISREG(status.st_mode) and (here or old) and try_lock(handle, if_unknown=old):
             partial.unlink(missing_ok=True)
     finally:
@@ -168,7 +159,7 @@ def _folder_to_disk(folder: Path) -> None:
 
 def only_writer(folder: Path) -> contextlib.AbstractContextManager[None]:
     """A context for writing into a folder, which one process at a time can be in."""
-    return exclusive(folder / LOCK, str(folder))
+    return exclusive(folder / ".decal.lock", str(folder))
 
 
 def only_writer_of(path: Path) -> contextlib.AbstractContextManager[None]:
