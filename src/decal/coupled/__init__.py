@@ -39,9 +39,7 @@ from decal.rows import Rows, Schema, check_floor
 
 __all__ = ["CoupledCredalSet", "CoupledDecalibrator", "Diagnostics"]
 
-SLACK = 1e-12
-"""Probability by which outer endpoints are widened: certificates are floating point, and round."""
-
+SLACK = 1e-12  # probability by which outer endpoints are widened, as certificates are rounded
 SETTINGS = ("alpha", "likelihood", "reference", "tol", "certify", "probabilities", "floor")
 
 CARRIED = tuple(
@@ -53,21 +51,18 @@ CARRIED = tuple(
 class CoupledCredalSet(IntervalCredalSet):
     """Probability intervals over all plausible shifts, with how well each endpoint is known.
 
-    `lower` and `upper` are attained: for each of them there is a plausible shift of all logits that
-    makes the probability just so. `lower_outer` and `upper_outer` are proved: no plausible shift
-    leaves them. lower_outer <= lower <= upper <= upper_outer always. Take `outer()` where a set
-    must contain every plausible model.
+    `lower` and `upper` are attained, each by some plausible shift of all logits. Take `outer()`
+    where a set must contain every plausible model.
 
     Attributes
     ----------
     lower_outer, upper_outer : (n, K) arrays
-        Proved bounds; lower, upper, point and classes are as of any IntervalCredalSet.
+        Proved bounds, which no plausible shift leaves: they contain [lower, upper].
     lower_status, upper_status : (n, K) str arrays
-        How the endpoint is known: "closed form", bounds that need no search agree with what is
-        attained, within tol; "convex", the optimum of a convex program; "theorem", a local optimum,
-        and all of them are global; "certificate", a local optimum, proved global for this input;
-        "bracket", the best found and a proved bound; "unbounded", 0 or 1 in the limit of infinite
-        shifts; "point", only one model is plausible.
+        How the endpoint is known: "closed form", within tol, without a search; "convex", the
+        optimum of a convex program; "theorem", a local optimum, and all of them are global;
+        "certificate", a local optimum, proved global for this input; "bracket", the best found and
+        a proved bound; "unbounded", 0 or 1 in the limit of infinite shifts; "point", the only one.
     lower_shifts, upper_shifts : (n, K, K) arrays or None
         Row k is what is added to the model's logits to attain the endpoint of class k; -inf leaves
         a class out.
@@ -89,11 +84,9 @@ class CoupledCredalSet(IntervalCredalSet):
 
     def tighten(self) -> Self:
         """Every bound is attained by some member; what is known of the endpoints stays as it is."""
-        return self._with(self._box().tighten(), **{name: getattr(self, name) for name in CARRIED})
-
-    def _box(self) -> IntervalCredalSet:
         box = IntervalCredalSet.unchecked(self.lower, self.upper, self.point, self.classes)
-        return box.with_index(self)
+        carried = {name: getattr(self, name) for name in CARRIED}
+        return self._with(box.with_index(self).tighten(), **carried)
 
     def outer(self) -> IntervalCredalSet:
         """The proved bounds, as a credal set that contains what every plausible model predicts."""
@@ -131,14 +124,11 @@ class Diagnostics:
     ----------
     alpha, likelihood, reference, classes
         The level, the settings of the model, and the names of the classes.
-    examples : int
-        Number of labelled examples of positive weight.
-    label_weight : (K,) array
-        Total weight of the labels of each class.
-    gain : float
-        Log-likelihood, in nats, that the best shift gains on the model.
-    budget : float
-        Nats that a plausible shift may lose against the best one; inf at alpha = 0.
+    examples, label_weight : int, (K,) array
+        Number of labelled examples of positive weight, and total weight of each class.
+    gain, budget : float
+        Nats of log-likelihood that the best shift gains on the model, and that a plausible shift
+        may lose against the best one; inf at alpha = 0.
     radius : float
         The most that a plausible shift moves two classes apart, not counting classes that never
         occur: no label limits their shifts.
@@ -163,10 +153,8 @@ class Diagnostics:
         counted = np.where(self.label_weight > 0, self.label_weight, np.inf)
         rarest, worst = int(counted.argmin()), int(self.rho.argmax())
         absent = [names[k] for k in np.flatnonzero(self.label_weight == 0)]
-        if (self.rho < 1).all():
-            theorem = "local optima are global for every input"
-        else:
-            theorem = "local optima need a certificate each"
+        everywhere = (self.rho < 1).all()
+        theorem = "are global for every input" if everywhere else "need a certificate each"
         lines = {
             "examples": f"{self.examples:,} of {len(names):,} classes",
             "rarest class": f"{names[rarest]}, {counted[rarest]:g} examples",
@@ -174,7 +162,7 @@ class Diagnostics:
             "best shift gains": f"{self.gain:.4g} nats, {self.gain / W:.3g} per example",
             "budget": f"{self.budget:.4g} nats, {self.budget / W:.3g} per example",
             "range": f"two classes move apart by at most {self.radius:.3g} nats",
-            "largest rho": f"{self.rho[worst]:.3g} (class {names[worst]}): {theorem}",
+            "largest rho": f"{self.rho[worst]:.3g} (class {names[worst]}): local optima {theorem}",
         }
         title = f"Coupled shifts at alpha = {self.alpha:g}, {self.likelihood} likelihood, "
         title += f"reference {self.reference!r}"
@@ -194,10 +182,11 @@ class CoupledEvidence:
 class CoupledDecalibrator(Model[CoupledEvidence]):
     """Turns logits into intervals over all shifts of all logits that the labelled data tolerate.
 
-    A vector of shifts is plausible at level alpha if the likelihood of the labelled data under the
-    shifted model, relative to the reference model, is at least alpha. The intervals contain those
-    of `Decalibrator` with the same settings, and are nested in alpha up to the gap between inner
-    and outer values. The labelled data are kept.
+    Shifts are plausible at level alpha if the likelihood of the labelled data under the shifted
+    model, relative to the reference model, is at least alpha. The intervals contain those of
+    `Decalibrator` with the same settings, and are nested in alpha up to the gap between inner and
+    outer values. The labelled data are kept. Takes 2 to 6 ms per input at 10 classes and 5,000
+    examples. Certificates are floating point, widened by 1e-12, not interval arithmetic.
 
     Parameters
     ----------
@@ -207,23 +196,17 @@ class CoupledDecalibrator(Model[CoupledEvidence]):
         "mean" bounds the geometric-mean likelihood ratio per example, "sum" the ratio for the whole
         data set, as for `Decalibrator`.
     reference : str
-        "best" measures likelihoods from the best shift, so that alpha = 1 is a point. "model"
-        measures from the model as it is; where the best shift gains much more than alpha allows to
-        lose, the region is then mostly that gain, and a FitWarning says so.
+        "best" measures likelihoods from the best shift, so that alpha = 1 is a point; "model" from
+        the model as it is, with a FitWarning where that is much less likely.
     tol : float
-        Probability by which endpoints in closed form may be off. Where they are not proved to be
-        that good, the endpoints are solved for, to about 1e-9.
+        Probability by which endpoints in closed form may be off; those that are not proved to be
+        that good are solved for, to about 1e-9.
     certify : str
-        "auto" proves the lower endpoints that are solved for as far as it can: by a theorem, which
-        holds for all inputs if the region is small, or input by input. "full" solves for and proves
-        all of them, whatever tol. "none" leaves them unproved, with closed-form outer bounds.
+        "auto" proves the lower endpoints that are solved for as far as it can. "full" solves for
+        and proves all of them, whatever tol. "none" leaves them unproved, with closed-form outer
+        bounds.
     probabilities, floor
         As for `Decalibrator`: what is given are probabilities, and how small they may be.
-
-    Notes
-    -----
-    Time: 2 to 6 ms per input at 10 classes and 5,000 examples. Certificates are floating point,
-    widened by 1e-12 for round-off, not interval arithmetic.
 
     Examples
     --------
@@ -286,10 +269,8 @@ class CoupledDecalibrator(Model[CoupledEvidence]):
 
         Parameters
         ----------
-        logits : (n, K) array
-            Finite numbers, of the same model.
-        alpha, ids : optional
-            The level, by default the one given at construction, and what names the inputs.
+        logits, alpha, ids
+            As for `Decalibrator.predict`; finite numbers (n, K).
         shifts : bool
             Whether to return the shifts that attain the endpoints too, 2 n K^2 numbers.
         """

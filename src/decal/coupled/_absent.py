@@ -108,9 +108,8 @@ class PlausibleModels:
             ]
             others = np.delete(present, i)
             still = np.logaddexp.reduce(logits[:, others], axis=1) - logits[:, k]
-            rise = np.subtract(
-                found.outer[:, k, 0], still, out=np.zeros(len(still)), where=still > -np.inf
-            )
+            rise = np.zeros(len(still))
+            np.subtract(found.outer[:, k, 0], still, out=rise, where=still > -np.inf)
             spent = still[:, None] + rise[:, None] / self.shrinkage[i]
             found.outer[:, k, 0] = np.logaddexp.reduce([spent, *lift], axis=0).max(axis=1)
         # It may take one absent class to push hardest, or all of them.
@@ -280,10 +279,7 @@ def _shrinkage(radius: Array) -> Array:
 
 
 def _lower_with_absent(problem: Problem, P: int, logits: Array) -> tuple[Array, Array]:
-    """Inner g (n, P) of the lower endpoints of the first P classes, and shifts (n, P, K).
-
-    All others never occur, and take part. Local optima, not proved global.
-    """
+    """Inner g (n, P), not proved, of lower endpoints if only P classes occur; shifts (n, P, K)."""
     n = len(logits)
     z, k = np.repeat(logits, P, axis=0), np.tile(np.arange(P), n)
     start = problem.interior[np.zeros(len(k), dtype=np.intp)]

@@ -21,14 +21,9 @@ from decal.coupled._solver import (
     odds_against,
 )
 
-FIXED_METRIC_CONVERGED = 1e-8
-"""Probability to be reached where convergence is linear."""
-
-CERTIFIED = 1e-6
-"""Distance of inner and outer value, in probability, at which an endpoint counts as certified."""
-
-IMPROVEMENT = 1e-9
-"""Probability by which another start must do better to be taken."""
+FIXED_METRIC_CONVERGED = 1e-8  # probability to be reached where convergence is linear
+CERTIFIED = 1e-6  # probability by which inner and outer value of a certified endpoint may differ
+IMPROVEMENT = 1e-9  # probability by which another start must do better to be taken
 
 
 class Status(IntEnum):

@@ -18,20 +18,11 @@ from decal.coupled._loss import ROUND_OFF, VANISHING, safe_inverse
 from decal.coupled._region import Region, bulge, distances, item_spreads, psi
 from decal.coupled._solver import EndpointBatch, Slope
 
-CURVATURE_SHARE = 0.97
-"""Share of the linear decrease that is set against the curvature of D; the rest against d d'."""
-
-LARGEST_ENTRY = 1e150
-"""Matrices with larger entries, or NaN, are not taken apart: their products may overflow."""
-
-PADDING = 1e-9
-"""Nats, and share, by which bounds of v are widened, against round-off."""
-
-BOX_TOLERANCE = 1e-6
-"""Nats by which a point found may leave the box in which the global one lies."""
-
-FARTHEST = 300.0
-"""Nats beyond which nothing is proved: exponentials would overflow."""
+CURVATURE_SHARE = 0.97  # of the linear decrease, set against the curvature of D; the rest, d d'
+LARGEST_ENTRY = 1e150  # of matrices that are taken apart: products of larger ones may overflow
+PADDING = 1e-9  # nats, and share, by which bounds of v are widened, against round-off
+BOX_TOLERANCE = 1e-6  # nats by which a point found may leave the box in which the global one lies
+FARTHEST = 300.0  # nats beyond which nothing is proved: exponentials would overflow
 
 
 def by_theorem(region: Region, endpoints: EndpointBatch, slope: Slope) -> NDArray[np.bool_]:

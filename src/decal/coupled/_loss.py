@@ -21,25 +21,14 @@ from numpy.typing import NDArray
 from decal._base.numerics import Array, Logits, log_sum_exp, row_blocks
 from decal.directions import WEIGHT_ROUND_OFF, best_model
 
-POINTS_AT_ONCE = 32
-"""Shifts evaluated together."""
-
+POINTS_AT_ONCE = 32  # shifts evaluated together
+# Multiplications of one matrix product. BLAS would spread larger ones over all cores, which are
+# busy with other shifts: its threads would wait for one another, and take ten times as long.
 PRODUCT_SIZE = 1 << 18
-"""Multiplications of one matrix product. BLAS would spread larger ones over all cores, which are
-busy with other shifts already: its threads would wait for one another, and take ten times as long.
-"""
-
-PAIR_ELEMENTS = 1 << 24
-"""Products of odds kept in memory for the Hessian (128 MB); beyond, it is formed shift by shift."""
-
-WIDEST_LINEAR = 200.0
-"""Shifts that differ by more than this among classes are evaluated in logarithms."""
-
-VANISHING = 1e-9
-"""Eigenvalues below this share of the largest count as zero."""
-
-ROUND_OFF = 16 * float(np.finfo(np.float64).eps)
-"""Error of a loss, as a share of the terms that add up to it."""
+PAIR_ELEMENTS = 1 << 24  # products of odds kept for the Hessian; beyond, it is formed each time
+WIDEST_LINEAR = 200.0  # shifts that differ by more among classes are evaluated in logarithms
+VANISHING = 1e-9  # eigenvalues below this share of the largest count as zero
+ROUND_OFF = 16 * float(np.finfo(np.float64).eps)  # error of a loss, as a share of its terms
 
 
 @dataclass(frozen=True)

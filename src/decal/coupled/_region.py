@@ -19,14 +19,9 @@ from decal.coupled._solver import (
     newton,
 )
 
-MOST_PAIRED_CLASSES = 32
-"""Up to this many classes every pair is solved on its own; beyond, an ellipsoid bounds them all."""
-
-MARGIN = 1e-9
-"""Share by which reaches are widened: more than round-off can add up to."""
-
-SERIES_BELOW = 1e-3
-"""Below this, e^x - 1 - x is taken from its series."""
+MOST_PAIRED_CLASSES = 32  # whose pairs are each solved; beyond, an ellipsoid bounds them all
+MARGIN = 1e-9  # share by which reaches are widened: more than round-off can add up to
+SERIES_BELOW = 1e-3  # below this, e^x - 1 - x is taken from its series
 
 
 @dataclass(frozen=True)

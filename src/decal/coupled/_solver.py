@@ -17,32 +17,17 @@ from numpy.typing import NDArray
 from decal._base.numerics import Array, sigmoid
 from decal.coupled._loss import ROUND_OFF, Evaluated, ShiftLoss
 
-LOWER, UPPER = 1.0, -1.0
-"""Which endpoint of p_k: the greatest g, or the least."""
+LOWER, UPPER = 1.0, -1.0  # which endpoint of p_k: the greatest g, or the least
 
 MAX_NEWTON_STEPS = 60
-CAUTIOUS_STEPS = 12
-"""Steps of Newton's method after which a lower endpoint is sought by safe ascent instead."""
-
-WIDEST_STEP = 1.5
-"""Nats between classes by which one step may move: the Hessian changes by e^1.5 at most."""
-
-CONVERGED = 1e-10
-"""Probability by which a KKT point may miss the optimum, to first order."""
-
-STUCK_TOLERANCE = 1e-8
-"""Probability by which an endpoint may miss its optimum, to first order, and still be kept."""
-
-TANGENT_WEIGHT = 1e6
-"""Weight of the normal direction in the test for positive curvature along the boundary."""
-
-RIDGE, LARGER_RIDGE = 1e-15, 1e-8
-"""Share of the trace added to the diagonal of a Hessian, which may vanish; and where that is not
-enough."""
-
+CAUTIOUS_STEPS = 12  # after so many, a lower endpoint is sought by safe ascent instead
+WIDEST_STEP = 1.5  # nats between classes in one step: the Hessian changes by e^1.5 at most
+CONVERGED = 1e-10  # probability by which a KKT point may miss the optimum, to first order
+STUCK_TOLERANCE = 1e-8  # as CONVERGED, for an endpoint to be kept
+TANGENT_WEIGHT = 1e6  # of the normal direction, to test for positive curvature along the boundary
+RIDGE, LARGER_RIDGE = 1e-15, 1e-8  # shares of the trace added to a diagonal, which may vanish
 MAX_LINE_STEPS = 200
-BUDGET_TOLERANCE = 1e-12
-"""Share of the budget by which a point on a line may miss it."""
+BUDGET_TOLERANCE = 1e-12  # share of the budget by which a point on a line may miss it
 
 
 @dataclass(frozen=True)

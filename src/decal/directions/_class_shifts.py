@@ -130,16 +130,12 @@ class ClassShifts(Direction):
 
 @np.errstate(over="ignore")  # of steps along lines that hardly fall: they are cut off
 def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Reference) -> Endpoints:
-    """The interval of shifts that lose at most the budget, for every budget and class.
+    """The interval of shifts around 0 that lose at most the budget, for every budget and class.
 
-    The gain is concave and 0 at t = 0, so for a budget >= 0 the interval is well defined and
-    contains 0. Its endpoints (A, K) are infinite where the data cannot object: below for a class
-    without labels, above for a class with all of them, and on both sides for an infinite budget.
-    Their error is a proved bound.
-
-    Budgets (A,), or (A, K) for each class its own, are nats that may be lost in all, in [0, inf].
-    If the summary holds data, they polish what its wide bins give. For the classes that the
-    reference leaves out, gains are measured from t = -inf, where they are largest.
+    Endpoints (A, K) are infinite where the data cannot object: below for a class without labels,
+    above for one with all of them, and on both sides for an infinite budget. Their error is a
+    proved bound. Budgets, (A,) or (A, K), are nats lost in all, in [0, inf]. Data in the summary
+    polish what wide bins give. Gains of classes left out are measured from t = -inf.
     """
     at_best = reference.is_best
     W, w, others = summary.total_weight, summary.open_labels, summary.open_others
@@ -222,9 +218,8 @@ def _bisected(
 ) -> tuple[Array, Array]:
     """Endpoints (2A, K) to the last bit, and by how much they miss their budget: sure, but slow.
 
-    Newton's method goes astray where a gain is flat to the last digit, and where its line from far
-    outside ends at a difference of huge numbers. `start` (2A, K) is what is left of the budget
-    where the sum of softplus is 0; `side` (2A, 1) is -1 for lower endpoints and 1 for upper ones.
+    Newton's method goes astray where a gain is flat to the last digit, or a difference of huge
+    numbers. `start` (2A, K) is what is left of the budget where the sum of softplus is 0.
     """
     shape = start.shape
     inside = _rank(np.broadcast_to(np.where(left_out, -LARGEST_SHIFT, 0.0), shape))
@@ -255,12 +250,10 @@ def _ranked(rank: NDArray[np.int64]) -> Array:
 def _closest_roots(
     tangents: tuple[Array, Array], w: Array, base: Array, b: Array, outside: Array
 ) -> Array:
-    """(2A, K) starts of Newton's method, as close to the endpoints as tangents of the gain say.
+    """(2A, K) starts of Newton's method: where tangents of the gain, which lie above it, meet b.
 
-    A tangent lies above a concave function, so where it meets the budget is outside the interval.
-    `base` (K,) is the sum of softplus that gains are measured from; b (2A, 1) or (2A, K) are the
-    gains sought, at lower endpoints and then at upper ones; `outside` (2A, K) are shifts outside
-    the interval, which the roots replace where they are closer.
+    `base` (K,) is the sum of softplus that gains are measured from; roots replace the shifts
+    `outside` (2A, K) where they are closer.
     """
     t = outside.copy()
     A, (values, slopes) = len(b) // 2, tangents
@@ -280,20 +273,14 @@ def _closest_roots(
 
 @dataclass(frozen=True)
 class ShiftPlan:
-    """What boxes of class shifts need of the endpoints, computed once for any number of inputs.
+    """What boxes of class shifts need of the endpoints, computed once for any number of inputs."""
 
-    The offset (K,) is the center, with 0 for the classes left out, which are `absent` (K,) if there
-    are any; `centered` if it is 0. The shifts (2, K), or (2, n, K), are the endpoints: for a class
-    left out, lower is -inf and upper is measured from the logit itself. The factors (2, K) are
-    their exponentials, but for `steep` classes; None if endpoints differ from row to row.
-    """
-
-    offset: Array
-    centered: bool
-    absent: NDArray[np.bool_] | None
-    shifts: Array
-    factors: Array | None
-    steep: NDArray[np.intp]
+    offset: Array  # (K,) the center, with 0 for the classes left out
+    centered: bool  # whether the offset is 0
+    absent: NDArray[np.bool_] | None  # (K,) the classes left out: their lower shift is -inf and
+    shifts: Array  # the upper one from the logit itself. (2, K), or (2, n, K): the endpoints
+    factors: Array | None  # (2, K) their exponentials; None if they differ from row to row
+    steep: NDArray[np.intp]  # the classes without
 
     @classmethod
     def of(cls, endpoints: Endpoints) -> ShiftPlan:
@@ -324,10 +311,7 @@ class ShiftPlan:
 def boxes_of_shifts(
     logits: Logits, plan: ShiftPlan, *, joint: bool, deep: bool = False
 ) -> tuple[Array, Array, Array]:
-    """Low, high and point (n, K) as `shift_box` has them, of many rows of logits (n, K).
-
-    Rows in which exponentials underflow are done again, unless `deep` says that all may.
-    """
+    """Low, high and point (n, K) of `shift_box`; `deep` only for rows that underflow, or all."""
     n, K = logits.shape
     deep = deep or plan.factors is None
     kernels = None if deep else compiled(n * K)

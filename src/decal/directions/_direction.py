@@ -28,10 +28,7 @@ WEIGHT_ROUND_OFF = 1e-6  # share by which sums of the same weights, perhaps floa
 
 @dataclass(frozen=True)
 class ReferenceLogits:
-    """Logits (n, K) of the reference model, its scale applied and its center (K,) still apart.
-
-    Apart, because classes that the reference leaves out (center -inf) may still come back in.
-    """
+    """Scaled logits (n, K) and center (K,), apart: classes left out (-inf) may come back in."""
 
     logits: Logits
     center: Array
@@ -49,21 +46,11 @@ class ReferenceLogits:
 
 @dataclass(frozen=True)
 class LabelledLogits(ReferenceLogits):
-    """What a direction learns from.
+    """What a direction learns from."""
 
-    Attributes
-    ----------
-    labels : (n,) array
-        Integers 0..K-1.
-    weights : (n,) array or None
-        Positive; None for ones.
-    may_be_kept : bool
-        Evidence may hold on to these data. False for one chunk of many.
-    """
-
-    labels: NDArray[np.intp]
-    weights: Array | None
-    may_be_kept: bool = True
+    labels: NDArray[np.intp]  # (n,) integers 0..K-1
+    weights: Array | None  # (n,) positive; None for ones
+    may_be_kept: bool = True  # evidence may hold on to these data: not to one chunk of many
 
 
 @dataclass(frozen=True)
@@ -74,15 +61,12 @@ class Inputs(ReferenceLogits):
 
 
 class TensorInputs(NamedTuple):
-    """`Inputs` as PyTorch tensors: logits (..., K) at the center, and the classes left out (K,).
-
-    `xp` is PyTorch, or what stands for it while `decal.onnx` writes operations into a graph.
-    """
+    """`Inputs` as tensors: logits (..., K) at the center, and the classes left out (K,)."""
 
     logits: Tensor
     absent: Tensor
     joint: bool
-    xp: Any
+    xp: Any  # PyTorch, or what stands for it while `decal.onnx` writes a graph
 
 
 @dataclass(frozen=True)
@@ -117,23 +101,19 @@ class Endpoints:
     Attributes
     ----------
     lower, upper : float or array
-        The plausible interval of the direction's parameter. Class shifts: (K,), in nats, measured
-        from `center`, lower <= 0 <= upper. Temperature: scales relative to `center`,
-        0 <= lower <= 1 <= upper. A line: steps, lower <= 0 <= upper. For A alphas all of them have
-        a leading axis of length A. Infinite where the data cannot object: for instance -inf for the
-        shift of a class that never occurs, and everything at alpha = 0.
+        The plausible interval: of class shifts (K,), in nats from `center`, around 0; of scales,
+        relative to `center`, around 1; of steps along a line, around 0. With a leading axis for
+        several alphas. Infinite where the data cannot object, as for a class that never occurs.
     center : float or (K,) array
-        Where the reference model stands: its shifts, its scale, or step 0. The shift of a class
-        that never occurs is -inf under reference="best"; its `upper` is then measured from the
-        model's own logit.
+        The reference's shifts, its scale, or 0. Under reference="best" the shift of a class that
+        never occurs is -inf, and its `upper` is measured from the model's own logit.
     alpha : float or (A,) array
         The level.
     residual : float
-        By how much the gain at a finite endpoint misses the budget at most, in nats per unit of
-        weight.
+        By how much finite endpoints miss their budget at most, in nats per unit of weight.
     error : float
-        How much the summary of the data may hide from that gain, in the same unit: a proved bound
-        for class shifts, an estimate for the temperature, 0 where the data themselves were used.
+        How much the summary of the data may hide, in that unit: a proved bound for class shifts, an
+        estimate for the temperature, 0 where the data themselves were used.
     """
 
     lower: Any
@@ -176,33 +156,26 @@ class Evidence(Protocol):
 class Direction(ABC):
     """One way in which the logits may move, with one parameter per class or in all.
 
-    Subclass it for a direction of your own; for one that adds a multiple of some function of the
-    logits to them, `decal.Line` has done all the work but `move`.
+    Subclass it for a direction of your own; one that adds a multiple of some function of the logits
+    to them is a `decal.Line`, in one method.
 
     Attributes
     ----------
     name : str
         What `directions=`, messages and model files call it.
     streams : bool
-        Its evidence is a summary that adds up. False if it has to keep the data: then
-        `partial_fit`, `merge`, folders of files and clusters refuse it.
+        Its evidence adds up. If not, `partial_fit`, `merge`, folders and clusters refuse it.
     saves : bool
-        Its settings and evidence can be written into a model file. Reading one back looks the name
-        up among decal's own directions and the entry points "decal.directions" of other packages.
+        A model file can hold it. Reading one back looks the name up among decal's own directions
+        and the entry points "decal.directions" of other packages.
     exports : bool
-        It can widen boxes of PyTorch tensors, see `widen_tensors`. `decal.torch.CredalHead` needs
-        that.
+        It has `widen_tensors`, which `decal.torch.CredalHead` needs.
     takes_top_logits : bool
         It can learn from `decal.TopLogits`.
     takes_masks : bool
-        Logits may be -inf, where a class is masked. False for directions that need numbers.
+        Logits may be -inf, where a class is masked.
     moves_scale : bool
         With reference="best", the best scale is sought together with the best shifts.
-
-    See Also
-    --------
-    decal.Line : A direction of your own in one method.
-    decal.Temperature : The scale of the logits.
     """
 
     name: str
@@ -234,44 +207,23 @@ class Direction(ABC):
 
     @abstractmethod
     def endpoints(self, evidence: Any, budgets: Array, reference: Reference) -> Endpoints:
-        """How far this direction may move, for every budget.
+        """How far this direction may move, with a leading axis for the budgets (A,).
 
-        Parameters
-        ----------
-        evidence : object
-            What `summarise` returned, or a sum of such.
-        budgets : (A,) array
-            Log-likelihood that may be lost over all data, each in [0, inf], in nats.
-        reference : Reference
-            Where the gains are measured from.
-
-        Returns
-        -------
-        Endpoints
-            With a leading axis of length A. `alpha` is filled in by the caller.
+        Budgets are nats that may be lost over all data, in [0, inf], measured from the reference.
+        Evidence is what `summarise` returned, or a sum of such. The caller fills in `alpha`.
         """
 
     @abstractmethod
     def widen(self, box: Box | None, inputs: Inputs, endpoints: Endpoints) -> Box:
         """The box, widened to the range of every probability while this direction moves.
 
-        Parameters
-        ----------
-        box : Box or None
-            What other directions have reached; None if this is the first one.
-        inputs : Inputs
-            The inputs.
-        endpoints : Endpoints
-            At one alpha.
+        None stands for no box yet: this direction is the first. Endpoints are at one alpha.
         """
 
     def widen_tensors(
         self, bounds: TensorBounds, inputs: TensorInputs, lower: Tensor, upper: Tensor
     ) -> TensorBounds:
-        """As `widen`, for PyTorch tensors, out of operations that export to ONNX.
-
-        The bounds, low and high (..., K), are the point itself at first.
-        """
+        """As `widen`, for tensors and bounds (..., K), out of operations that export to ONNX."""
         raise NotImplementedError
 
 

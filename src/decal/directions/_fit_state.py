@@ -19,12 +19,7 @@ from decal._base.checks import (
 )
 from decal._base.confidences import Confidences
 from decal._base.numerics import Array, budget
-from decal.directions._direction import (
-    Direction,
-    Endpoints,
-    LabelledLogits,
-    require_masks_taken,
-)
+from decal.directions._direction import Direction, Endpoints, LabelledLogits, require_masks_taken
 from decal.directions._margins import MarginSummary
 from decal.directions._reference import REFERENCES, Reference, best_model
 from decal.directions._top_logits import TopLogits, summarise_top

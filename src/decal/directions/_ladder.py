@@ -178,10 +178,7 @@ _FROM_ZERO = (-1.0, *(2 * np.exp(RUNG * (np.arange(LOWEST) - LOWEST + 1)) - 1))
 
 @lru_cache
 def _hermite(nodes: tuple[float, ...]) -> Array:
-    """From values and slopes at nodes in [-1, 1] to Chebyshev coefficients: a basis that is safe.
-
-    With powers of x in its place, round-off would grow to 1e-8.
-    """
+    """From values and slopes at nodes in [-1, 1] to Chebyshev coefficients, which stay exact."""
     x, degree = np.array(nodes), 2 * len(nodes) - 1
     values = chebyshev.chebvander(x, degree)
     slopes = [chebyshev.chebval(x, chebyshev.chebder(row)) for row in np.eye(degree + 1)]

@@ -17,13 +17,7 @@ from numpy.typing import NDArray
 
 from decal._base.errors import InputError
 from decal._base.numerics import Array, Logits, for_each_block, log_sum_exp, row_blocks
-from decal.directions._direction import (
-    Box,
-    Direction,
-    Endpoints,
-    Inputs,
-    LabelledLogits,
-)
+from decal.directions._direction import Box, Direction, Endpoints, Inputs, LabelledLogits
 from decal.directions._reference import USE_MODEL, Reference
 
 MAX_NEWTON_STEPS = 200
@@ -44,11 +38,9 @@ Peaks = Callable[[Array, NDArray[np.intp], NDArray[np.intp]], Array]
 class Line(Direction):
     """A direction of your own: z becomes z + theta * move(z), for a parameter theta around 0.
 
-    Subclass it and write `move`. The log-likelihood is concave along any such line, so the
-    plausible theta form an interval, and the range of every probability along it is exact.
-
-    Its evidence is the data themselves: a model with a line keeps a reference to them, and cannot
-    be merged or saved. A direction that can is a subclass of `decal.Direction`.
+    Subclass it and write `move`. The plausible theta form an interval, and the range of every
+    probability along it is exact. A model with a line keeps a reference to its data, and cannot be
+    merged or saved; a subclass of `decal.Direction` can.
 
     Attributes
     ----------
@@ -82,13 +74,9 @@ class Line(Direction):
     def summarise(self, data: LabelledLogits) -> LabelledLogits:
         """The data themselves."""
         if not data.present.all():
-            raise InputError(
-                "labels",
-                f"contain every class for another reference than the model itself with "
-                f"{self.name!r}",
-                f"none of class {data.present.argmin()}",
-                USE_MODEL,
-            )
+            what = f"every class for another reference than the model itself with {self.name!r}"
+            fact = f"none of class {data.present.argmin()}"
+            raise InputError("labels", f"contain {what}", fact, USE_MODEL)
         return data
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> LabelledLogits:
@@ -113,11 +101,7 @@ class Line(Direction):
 
 
 def plausible_steps(data: LabelledLogits, move: Move, budgets: Array) -> Endpoints:
-    """The interval of theta that loses at most the budget in all, for every budget (A,).
-
-    Infinite where the data cannot object: if the label of every row is moved up at least as much
-    as any other class, larger theta only helps. Each Newton step is one pass over the data.
-    """
+    """The theta that lose at most the budget (A,) in all; infinite where no label ever objects."""
     logits, labels = data.recentered, data.labels
     weights = np.ones(len(labels)) if data.weights is None else data.weights
     A, W = len(budgets), float(weights.sum())
@@ -184,10 +168,8 @@ def widen_along(
 ) -> None:
     """Widen bounds (n, K), in place, to the range of probabilities while theta is in [first, last].
 
-    Both endpoints may be infinite. `columns` are the classes to consider,
-    all by default; the others have probability 0, and so has a class whose logit is -inf. O(K) per
-    row and endpoint, and O(K) more for every class whose bound a peak between the endpoints may
-    raise, unless `peaks` knows better.
+    Classes outside `columns`, and those with a logit of -inf, have probability 0. O(K) per row and
+    endpoint, and per class that may peak between them, unless `peaks` knows better.
     """
     every = columns is None or len(columns) == logits.shape[1]
     pick = slice(None) if every else columns

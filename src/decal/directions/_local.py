@@ -18,12 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.bernoulli import (
-    TABLE_START,
-    certain_from,
-    largest_log_odds,
-    table_of_endpoints,
-)
+from decal._base.bernoulli import TABLE_START, certain_from, largest_log_odds, table_of_endpoints
 from decal._base.checks import check_share, check_tolerance
 from decal._base.numerics import (
     Array,
@@ -67,21 +62,17 @@ class TotalWeight:
 class Local(Direction):
     """Every distribution close to the prediction: `directions=("local",)`.
 
-    The intervals are exact: the projections of the ball KL(q || c) <= -log alpha around the
+    The intervals are the exact projections of the ball KL(q || c) <= -log alpha around the
     reference's prediction c. `decal.KLCredalSet` is the ball itself.
 
     Parameters
     ----------
     mix : float
-        Share in [0, 1) of equal probabilities mixed into c, which bounds its log-loss. Guarantees
+        Share in [0, 1) of equal probabilities mixed into c, which bounds its log-loss: guarantees
         for finite samples need it, see `decal.choose` with `hold`.
     by_entropy : float, optional
-        Make the budget of an input -log alpha times H(c) + by_entropy, in nats, rather than the
-        same for all: inputs of which the model is sure get narrower sets.
-
-    See Also
-    --------
-    decal.Temperature : The scale of the logits.
+        Multiply the budget of an input by H(c) + by_entropy, in nats: inputs of which the model is
+        sure get narrower sets.
 
     Examples
     --------
@@ -143,10 +134,7 @@ class Local(Direction):
         return box
 
     def losses(self, inputs: Inputs) -> tuple[Array, Array]:
-        """(n, K) log-losses of the ball's center c, and (n,) factors on the budget of each input.
-
-        A loss is -log c_k in nats: inf where a class is masked.
-        """
+        """(n, K) -log c_k of the balls' centers, inf for masks, and (n,) factors on the budgets."""
         m = log_odds_of_centers(inputs, slice(None), self.mix)
         factor = np.ones(len(m)) if self.by_entropy is None else _entropy(m) + self.by_entropy
         return softplus(-m), factor
@@ -156,11 +144,7 @@ class Local(Direction):
         return float(np.log(classes) - np.log(self.mix)) if self.mix else np.inf
 
     def least_factor(self) -> float:
-        """No factor of an input with two unmasked classes or more is smaller.
-
-        The entropy of c is least where the reference is certain, and grows with the number of
-        classes: with more of them, equal probabilities are spread more evenly.
-        """
+        """The smallest factor of an input with two unmasked classes or more: one that is sure."""
         if self.by_entropy is None:
             return 1.0
         smaller = self.mix / 2
@@ -195,10 +179,7 @@ def local_balls(
 
 
 def local_box(inputs: Inputs, endpoints: Endpoints, mix: float, by_entropy: float | None) -> Box:
-    """The ball's range of every probability, at one alpha; the point is the reference's prediction.
-
-    O(n K) time: about one step of the search for every endpoint, or four if budgets vary.
-    """
+    """The ball's range of every probability, at one alpha, and the reference's prediction."""
     n, K = inputs.logits.shape
     low, high, point = np.empty((3, n, K))
     budget = float(endpoints.upper)

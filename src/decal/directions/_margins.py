@@ -24,14 +24,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.numerics import (
-    Array,
-    compiled,
-    for_each_block,
-    margins,
-    row_blocks,
-    sigmoid,
-)
+from decal._base.numerics import Array, compiled, for_each_block, margins, row_blocks, sigmoid
 from decal.directions._bins import (
     BIN_WIDTHS,
     ORDER,
@@ -57,15 +50,11 @@ INVERSE_FACTORIALS = np.array([[1.0 / factorial(j)] for j in range(ORDER + 1)])
 class MarginSummary:
     """The margins of every class, binned: all that class shifts need of the labelled data.
 
-    Each occupied bin keeps the power sums  sum_n w_n (m_n - middle)^j,  j = 0..5. The poles of the
-    logistic function lie at distance pi from the real line, so the Taylor series of softplus about
-    a bin's middle converges like (bin_width / 2 pi)^j, and six sums per bin of width 1/8 stand in
-    for the data to about twelve digits. Bins are aligned to multiples of their width: two
-    summaries are merged by adding them bin by bin. Beyond FAR, where bins widen with the margin,
-    power sums are in units of the bin's own width and only the mean counts.
-
-    Data are kept to polish endpoints where bins had to be merged into wide ones; not otherwise, nor
-    after adding or reading summaries.
+    Each occupied bin keeps the power sums  sum_n w_n (m_n - middle)^j,  j = 0..5. The Taylor series
+    of softplus about its middle converges like (bin_width / 2 pi)^j, so these stand in for the data
+    to about twelve digits. Beyond FAR, power sums are in units of the bin's own width and only the
+    mean counts. Data are kept to polish endpoints where bins had to be merged into wide ones; not
+    otherwise, nor after adding or reading summaries.
     """
 
     bin_width: float  # a power of two
@@ -76,14 +65,9 @@ class MarginSummary:
     certain: Array  # (K,) weight of those whose margin is inf
     data: LabelledLogits | None = field(default=None, compare=False, repr=False)
 
-    weights: ClassVar[tuple[str, ...]] = ("label_weight", "masked", "certain")
-    """The attributes that hold a weight per class, and add up."""
-
-    fewest: ClassVar[int] = 2
-    """The least number of classes."""
-
-    exclusive: ClassVar[bool] = True
-    """Whether the classes exclude each other: probabilities of a row then sum to one."""
+    weights: ClassVar[tuple[str, ...]] = ("label_weight", "masked", "certain")  # they add up
+    fewest: ClassVar[int] = 2  # the least number of classes
+    exclusive: ClassVar[bool] = True  # whether the probabilities of a row sum to one
 
     @classmethod
     def of_bins(cls, bin_width: float, keys: NDArray[np.int64], moments: Array, K: int) -> Self:
@@ -103,9 +87,7 @@ class MarginSummary:
 
     @cached_property
     def starts(self) -> NDArray[np.intp]:
-        """(K,) position of every class's first bin. Every row has a margin in every class, so each
-        class has one.
-        """
+        """(K,) position of every class's first bin: each class has one."""
         return np.searchsorted(self.keys, np.arange(len(self.label_weight)) * SPAN - SPAN // 2)
 
     @cached_property
@@ -324,20 +306,16 @@ class MarginSummary:
         a shift of -inf, less the first is what `softplus_sum` would be.
         """
         weight, first = self.series[:2]
-        terms = (
-            -weight * self.above_zero,
-            -weight * self.below_zero - first,
-            weight * self.centers + first,
-        )
+        above, below = -weight * self.above_zero, -weight * self.below_zero - first
+        terms = above, below, weight * self.centers + first
         above, below, sums = (np.add.reduceat(term, self.starts) for term in terms)
         return above, below, sums
 
     def softplus_sum(self, shifts: Array, times: int = 6) -> tuple[Array, Array]:
-        """Sum over the data of w [softplus(m + t) - max(c, 0)], and its derivative in t.
+        """(T, K) sums of w [softplus(m + t) - max(c, 0)] and derivatives in t, of shifts t (T, K).
 
-        Shifts t, values and slopes are (T, K). The center c of the margin's bin is taken off
-        because softplus of large margins is large and what a shift changes in it is small. `times`
-        is how often such sums are asked for: whether a compiled loop is worth its loading.
+        The center c of the margin's bin is taken off: softplus of large margins hides what shifts
+        change. `times` such sums will be asked for: is a compiled loop worth its loading?
         """
         value, slope = np.empty_like(shifts), np.empty_like(shifts)
         edges, counts_of, centers, sums = self.edges, self.counts, self.centers, self.series

@@ -89,17 +89,9 @@ def joined(some: Nodes, more: Nodes) -> Nodes:
 
 
 def widen_by_scale(
-    low: Array,
-    high: Array,
-    logits: Logits,
-    first: float,
-    last: float,
-    columns: NDArray[np.intp],
+    low: Array, high: Array, logits: Logits, first: float, last: float, columns: NDArray[np.intp]
 ) -> None:
-    """Widen bounds (n, K), in place, to the range of probabilities at scales in [first, last].
-
-    0 <= first <= 1 <= last <= inf; the rest as for `_lines.widen_along`.
-    """
+    """Widen bounds (n, K), in place, to the range at scales 0 <= first <= 1 <= last <= inf."""
     peaks = partial(scale_peaks, first=first, last=last)
     widen_along(low, high, logits, _from_a_scale_of_zero, first, last, columns, peaks)
 
@@ -114,8 +106,7 @@ def scale_peaks(
 ) -> Array:
     """(m,) the largest probabilities of classes j in rows of the logits (n, K), at any scale.
 
-    Pairs of a row and a class (m,) whose probability is largest between the scales first and last,
-    0 <= first < last <= inf. Masked logits are -inf.
+    They lie between the scales first and last, 0 <= first < last <= inf. Masked logits are -inf.
     """
     K = logits.shape[1]
     rows, of = np.unique(row, return_inverse=True)

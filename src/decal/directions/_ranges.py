@@ -50,11 +50,7 @@ def head_bounds(
     scale: Tensor | None,
     endpoints: Iterable[tuple[Direction, Tensor, Tensor]],
 ) -> tuple[Tensor, Tensor]:
-    """As `Decalibrator.predict`: bounds (..., K) of the probabilities, from a network's logits.
-
-    Center (K,) and scale (), or None for 1, are those of the reference. `endpoints` are every
-    direction with its lower and its upper one.
-    """
+    """As `Decalibrator.predict`: bounds (..., K), with lower and upper ends by direction."""
     xp, z, absent = inputs.xp, inputs.logits, inputs.absent
     # Subtracting the largest logit changes no probability, and makes rounding depend only on
     # the differences of logits. A constant needs no gradient.
@@ -87,10 +83,7 @@ def wider(
 
 
 class Factors(NamedTuple):
-    """Shifts (K,) of NumPy arrays with their exponentials, which spare those of shifted logits.
-
-    `steep` are the classes whose exponentials overflow, or that the reference leaves out.
-    """
+    """Shifts (K,), their exponentials, and the `steep` classes: these overflow, or are left out."""
 
     shift: Array
     factor: Array
@@ -100,40 +93,21 @@ class Factors(NamedTuple):
 def shift_box(
     xp: Any, z: Any, absent: Any, lower: Any, upper: Any, *, joint: bool, deep: bool
 ) -> tuple[Any, Any, Any, Any]:
-    """The range of every probability while one class's logit is shifted between its endpoints.
+    """Low, high and point (..., K) while one class's logit is shifted between its endpoints: O(K).
 
     With S the sum of exponentials, moving class k by t changes S to D_k(t) = S - e_k + e_k e^t,
     its own probability to e_k e^t / D_k(t) and any other to e_j / D_k(t). All are monotone in t,
     so only the endpoints matter; and among the other classes only the one with the largest D_k
     (smallest probability of j) and the one with the smallest (largest probability of j).
 
-    Exponentials are taken relative to the largest logit, which contributes 1 to every D_k but its
-    own. What stands against the largest is the sum of the others alone, never S - 1, which cancels.
-    Where that sum underflows, the largest class is compared with the others in logarithms, and
-    these keep their proportions while it moves.
+    Exponentials are relative to the largest logit. What stands against it is the sum of the others
+    alone (..., 1), returned last, never S - 1, which cancels. Where that sum may underflow (`deep`,
+    which needs plain endpoints), the largest class is compared with the others in logarithms.
 
-    Parameters
-    ----------
-    xp : module
-        Of the arrays. NumPy warns of overflow and of inf / inf, which have the right limits here.
-    z : (..., K) array
-        Logits at the center, finite or -inf for masked classes; for the classes left out as they
-        are. NumPy takes (n, K).
-    absent : (K,) mask or None
-        The classes that the reference leaves out; None if there are none.
-    lower, upper : (K,) or (..., K) arrays, or Factors
-        The endpoints, -inf <= lower <= 0 <= upper <= inf. Of classes left out, lower is -inf.
-    joint : bool
-        Take the range over the shifts of all classes, not only the class's own.
-    deep : bool
-        Others than the largest class may underflow. Needs plain endpoints.
-
-    Returns
-    -------
-    low, high, point : (..., K) arrays
-        The point is the softmax at the center. O(K) time per row.
-    others : (..., 1) array
-        The sum of the exponentials but for the largest.
+    Logits z (..., K) are at the center, -inf for masked classes, and as they are for the classes
+    left out, `absent` (K,) or None, whose lower endpoint is -inf. Endpoints, lower <= 0 <= upper,
+    are (K,), (..., K) or Factors. `joint` takes the range over the shifts of all classes. NumPy
+    warns of overflow and of inf / inf, which have the right limits here.
     """
     present = fill(z, absent, -xp.inf)
     top = place_of(present, largest=True)
@@ -179,10 +153,7 @@ def _exponentials(xp: Any, x: Any, e: Any, shift: Any) -> Any:
 
 
 def _when_others_move(xp: Any, e: Any, after: Any, total: Any, *, largest: bool) -> Any:
-    """(..., K) e_j over the largest, or smallest, of `total` and all D_k of the classes k not j.
-
-    `after` (..., K) are the D_k. NumPy overwrites them.
-    """
+    """(..., K) e_j over the extreme of `total` and of D_k, `after`, of k not j; overwrites it."""
     limit = xp.maximum if largest else xp.minimum
     place = place_of(constant(after), largest=largest)
     first = limit(take(after, place), total)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,25 +38,12 @@ PERFECT = 1e-9  # mean loss, in nats, of perfect predictions: the best scale is 
 
 @dataclass(frozen=True)
 class Reference:
-    """The model from which gains are measured: scale * logits + center.
+    """The model from which gains are measured: scale * logits + center."""
 
-    Attributes
-    ----------
-    center : (K,) array
-        Shifts of the logits. Minus infinity leaves a class out.
-    scale : float
-        Factor on the logits.
-    distance : float
-        Log-likelihood gained over the model itself, in nats per unit of weight.
-    name : str
-        "model", the model as it is; "best", the one of the greatest likelihood; "halfway", the mean
-        of the logits of both.
-    """
-
-    center: Array
+    center: Array  # (K,) shifts of the logits; -inf leaves a class out
     scale: float = 1.0
-    distance: float = 0.0
-    name: str = "model"
+    distance: float = 0.0  # nats gained over the model itself, per unit of weight
+    name: str = "model"  # a key of REFERENCES
 
     @property
     def is_best(self) -> bool:
@@ -83,15 +71,9 @@ class Reference:
         kept = np.delete(logits, self._left_out, axis=1)
         alone = np.isneginf(kept.max(axis=1))
         if alone.any():
-            raise InputError(
-                "logits",
-                (
-                    "leave a class unmasked that fit has seen labels of, for ",
-                    Setting("reference", self.name),
-                ),
-                f"none in row {int(alone.argmax())}",
-                USE_MODEL,
-            )
+            asked = Setting("reference", self.name)
+            rule = "leave a class unmasked that fit has seen labels of, for ", asked
+            raise InputError("logits", rule, f"none in row {int(alone.argmax())}", USE_MODEL)
 
 
 def best_model(
@@ -102,44 +84,22 @@ def best_model(
     scale: bool,
     name: str = "best",
 ) -> Reference:
-    """Maximise the log-likelihood of the labels over one shift per class, and the scale if wanted.
+    """The reference of the greatest likelihood, over one shift per class, and the scale if wanted.
 
-    The log-likelihood is concave in shifts and scale together. It has, on mean zero, a unique
-    maximum in the shifts as soon as every class counted occurs. A class without labels is best left
-    out: its best shift is -inf. The best scale is finite unless the labels can be predicted
-    perfectly.
+    A class without labels is best left out: its shift is -inf. The others have mean zero. Named
+    "halfway", the mean of its logits and the model's. ArithmeticError if the search fails.
 
-    Parameters
-    ----------
-    logits, labels, weights : (n, K), (n,) and (n,) arrays
-        Logits are finite, or -inf for masked classes, but not for labels. No weights are ones.
-    scale : bool
-        Seek the best scale too; otherwise it is 1.
-    name : str
-        "best", or "halfway" for the mean of its logits and those of the model.
-
-    Raises
-    ------
-    ArithmeticError
-        If the log-likelihood still rises where the search ends.
-
-    Notes
-    -----
-    Newton's method with the exact Hessian, each step one pass over the data: O(n K^2) time, O(K^2)
-    memory. Where logits differ by so much that the log-likelihood is nearly a polyhedron, a small
-    scale makes it smooth, and the best shifts are followed from there to the scale asked for.
+    Newton's method with the exact Hessian on logits (n, K), finite or -inf for masked classes:
+    O(n K^2) time, O(K^2) memory. Where logits differ by so much that the log-likelihood is nearly a
+    polyhedron, the best shifts are followed from a small scale, which makes it smooth.
     """
     if weights is None:
         weights = np.ones(len(labels))
     label_weight = np.bincount(labels, weights, minlength=logits.shape[1]).astype(np.float64)
     present = np.flatnonzero(label_weight)
     if len(present) < 2:
-        raise InputError(
-            "labels",
-            ("contain at least two classes for ", Setting("reference", name)),
-            f"only class {present[0]}",
-            USE_MODEL,
-        )
+        rule: tuple[Any, ...] = "contain at least two classes for ", Setting("reference", name)
+        raise InputError("labels", rule, f"only class {present[0]}", USE_MODEL)
     at_model = _log_likelihood(logits, labels, weights)
     whole = likelihood = LogLikelihood(logits, labels, weights, present)
     if scale:
@@ -155,27 +115,16 @@ def best_model(
         smooth = np.append(np.zeros(K), min(SMOOTH_GAP / likelihood.gap, 1.0))
         found = _climbed(likelihood, smooth, 1 / likelihood.depth)
         left = likelihood.slope(found, scale=scale)
+    with_scale = " with the temperature or local sets"
     if scale and found.value > -PERFECT * W:
-        raise InputError(
-            "labels",
-            (
-                "not be perfectly predictable for ",
-                Setting("reference", name),
-                " with the temperature or local sets: the best scale is infinite",
-            ),
-            remedy=("Use ", Setting("reference", "model"), ", or more data."),
-        )
+        why = f"{with_scale}: the best scale is infinite"
+        rule = "not be perfectly predictable for ", Setting("reference", name), why
+        remedy = "Use ", Setting("reference", "model"), ", or more data."
+        raise InputError("labels", rule, remedy=remedy)
     if found.model[-1] * likelihood.gap <= NO_SCALE:
-        raise InputError(
-            "logits",
-            (
-                "tell more about the labels than chance for ",
-                Setting("reference", name),
-                " with the temperature or local sets",
-            ),
-            f"a best scale of {found.model[-1]:.3g}",
-            USE_MODEL,
-        )
+        asked = Setting("reference", name)
+        rule = "tell more about the labels than chance for ", asked, with_scale
+        raise InputError("logits", rule, f"a best scale of {found.model[-1]:.3g}", USE_MODEL)
     left = max(left, whole.slope(whole(found.model), scale=scale))
     if left > OPTIMAL:
         raise ArithmeticError(
@@ -217,17 +166,13 @@ class LikelihoodAt:
 
 @dataclass(frozen=True)
 class LogLikelihood:
-    """Sum of w log p_y as a function of a model: a shift for each of some columns, then the scale.
-
-    p is the softmax over these columns of scale * logits + shifts. Logits further below the largest
-    of their row than the floor are masked.
-    """
+    """Sum of w log p_y as a function of a model: a shift for each column, then the scale."""
 
     logits: Logits
     labels: NDArray[np.intp]
     weights: Array
     columns: NDArray[np.intp]
-    floor: float = -np.inf
+    floor: float = -np.inf  # logits further below the largest of their row are masked
 
     @cached_property
     def depth(self) -> float:
@@ -319,9 +264,8 @@ def _cooled(likelihood: LogLikelihood) -> LikelihoodAt:
 def _climbed(likelihood: LogLikelihood, model: Array, scale_unit: float = 0.0) -> LikelihoodAt:
     """The maximum of the log-likelihood, over the shifts alone or the scale too, from a model.
 
-    Newton's method, with a curvature added that keeps steps shorter than a radius and vanishes as
-    the gradient does. The radius adapts to what steps bring. A step of `scale_unit` in the scale
-    counts as one of a nat in a shift; 0 leaves the scale as it is.
+    Newton's method, with a curvature added that keeps steps within an adaptive radius. A step of
+    `scale_unit` in the scale counts as one of a nat in a shift; 0 leaves the scale as it is.
     """
     W, radius = float(likelihood.weights.sum()), 16.0  # nats
     unit = np.append(np.ones(len(model) - 1), scale_unit)
@@ -350,11 +294,7 @@ def _climbed(likelihood: LogLikelihood, model: Array, scale_unit: float = 0.0) -
 
 
 def _newton_step(gradient: Array, hessian: Array, radius: float) -> Array:
-    """What solves (hessian + |gradient| / radius) step = gradient: no longer than the radius.
-
-    Derivatives of very different sizes all keep their digits: rows and columns are scaled to ones
-    on the diagonal. One shift, the best determined, stays where it is.
-    """
+    """What solves (hessian + |gradient| / radius) step = gradient; one shift stays where it is."""
     steepest = float(np.abs(gradient).max())
     step = np.zeros(len(gradient))
     if steepest / max(radius, 1.0) <= NO_SLOPE:
@@ -364,7 +304,7 @@ def _newton_step(gradient: Array, hessian: Array, radius: float) -> Array:
     if not free.size:
         return step
     curvature = hessian[np.ix_(free, free)] + np.diag(np.full(len(free), steepest / radius))
-    size = np.sqrt(np.diag(curvature))
+    size = np.sqrt(np.diag(curvature))  # scaled by it, derivatives of any size keep their digits
     scaled, target = curvature / size / size[:, None], gradient[free] / size
     try:
         found = np.linalg.solve(scaled, target)

@@ -70,8 +70,8 @@ def blocks_of_margins(data: LabelledLogits) -> Iterator[tuple[slice, Array]]:
 class Summariser:
     """Builds a MarginSummary from blocks of margins; memory does not grow with their number.
 
-    Beyond `max_bins` occupied bins, by default `bin_budget(K)`, they are merged in pairs. Margins
-    `expected` in all, if known, tell whether a dense grid of bins is worth its memory.
+    Beyond `max_bins` occupied bins they are merged in pairs. Margins `expected` in all, if known,
+    tell whether a dense grid of bins is worth its memory.
     """
 
     def __init__(self, classes: int, max_bins: int | None = None, expected: int = 0) -> None:
@@ -87,10 +87,7 @@ class Summariser:
         self._grid = np.zeros((0, ORDER + 1))
 
     def add(self, m: Array, labels: NDArray[np.intp] | None, weights: Array | None) -> None:
-        """Add margins m (K, n) of examples, with positive weights (n,) or one each.
-
-        Labels are None where what is labelled how is known elsewhere.
-        """
+        """Add margins m (K, n) of weights (n,) or 1; labels are None if known elsewhere."""
         if labels is not None:
             self.label_weight += np.bincount(labels, weights, minlength=len(m))
         K, n = m.shape
@@ -184,10 +181,7 @@ class Summariser:
         )
 
     def _open_grid(self, lowest: Array, highest: Array, margins_now: int) -> None:
-        """Start a grid from these margins to those and some more; none if most cells stayed empty.
-
-        Its bins are wider than BIN_WIDTH only if narrow ones would have to be merged anyway.
-        """
+        """Start a grid from these margins to those and more; none if most cells stayed empty."""
         self._close_grid()
         expected = max(self.expected, margins_now)
         limit = min(4 * expected, 2 * self.max_bins)
@@ -311,8 +305,7 @@ class BoundedMargins:
 class LabelMargins(MarginSummary):
     """As `MarginSummary`, of L labels that do not exclude each other: margins are their logits.
 
-    `label_weight` and `other_weight` (L,) are of the inputs known to have, and known not to have, a
-    label; `masked` and `certain` (L,) of those of them whose logit is -inf, or inf.
+    Weights (L,) are of the inputs known to have, and known not to have, a label.
     """
 
     other_weight: Array = field(kw_only=True)

@@ -44,16 +44,12 @@ class Temperature(Direction):
     Parameters
     ----------
     ratio : float, optional
-        Nats per example that the scale may lose, in units of -log alpha. By default, with
-        evidence="model", K times the nats that the model claims to know about an example, log
-        K - its mean entropy: a class shift concerns about one example in K, so that -log alpha is
-        about K times as much for those concerned, and the scale may lose this share of what the
-        model knows. (A class that is masked in every row does not count.) With evidence="labels",
-        16.
+        Nats per example that the scale may lose, in units of -log alpha. By default 16 with
+        evidence="labels"; with "model", K times the nats that the model claims to know about an
+        example, log K - its mean entropy, as a class shift concerns about one example in K.
     evidence : str
-        Who says what a scale costs. "model": the sharper of the two models, the scaled and the
-        unscaled; a scale is plausible if believing the softer one while the sharper one is true
-        costs no more than the budget. "labels": the likelihood of the labels, as for class shifts.
+        Who says what a scale costs. "model": the sharper of the scaled and the unscaled model, by
+        what believing the softer one costs if it is true. "labels": their likelihood.
     """
 
     ratio: float | None = None
@@ -145,9 +141,7 @@ class Temperature(Direction):
 class ExpectedLoss:
     """Nats lost, in all, by believing the softer of two models when the sharper one is true.
 
-    KL(p || p_s) for s < 1 and KL(p_s || p) for s > 1, p_s the softmax of s z, summed over rows:
-    what a scale costs in likelihood if labels are drawn from the sharper of the two models. It is
-    0 at s = 1 and grows on both sides of it.
+    KL(p || p_s) for s < 1 and KL(p_s || p) for s > 1, p_s the softmax of s z, summed over rows.
     """
 
     at_one: float
@@ -164,15 +158,11 @@ class ExpectedLoss:
 
 @dataclass(frozen=True)
 class LabelLoss:
-    """Nats of log-likelihood of the labels lost, in all, by scaling the logits by s.
-
-    Convex in s; negative between 1 and the best scale. `final_slope` is its slope for large s: 0
-    where every label has the largest logit, so that sharper is better for ever.
-    """
+    """Nats of log-likelihood of the labels lost, in all, by scaling the logits by s: convex."""
 
     at_one: float
     slope: float
-    final_slope: float
+    final_slope: float  # for large s: 0 if sharper is better for ever
 
     def __call__(self, s: Array, value: Array, _: Array) -> Array:
         """Of scales s and R(s)."""
@@ -186,10 +176,7 @@ class LabelLoss:
 def plausible_scales(
     summary: ScaleSummary, loss: ExpectedLoss | LabelLoss, budgets: Array, center: float = 1.0
 ) -> Endpoints:
-    """The interval of scales around 1 whose loss is at most b nats in all, for every budget (A,).
-
-    0 where even equal probabilities are within the budget, infinite where even certainty is.
-    """
+    """The scales around 1 that lose at most the budget (A,); 0 and inf if all are within it."""
     A, W = len(budgets), summary.weight
     b = np.concatenate([budgets, budgets])
     index = np.arange(min(summary.first, 0) - STENCIL, max(summary.last, 0) + STENCIL + 1)
@@ -248,16 +235,9 @@ def _written(summary: ScaleSummary, loss: ExpectedLoss | LabelLoss, scales: Arra
 
 
 def _between(
-    summary: ScaleSummary,
-    loss: ExpectedLoss | LabelLoss,
-    b: Array,
-    inside: Array,
-    outside: Array,
+    summary: ScaleSummary, loss: ExpectedLoss | LabelLoss, b: Array, inside: Array, outside: Array
 ) -> tuple[Array, Array]:
-    """Scales between `inside` and `outside` whose loss is b, and by how much it misses b there.
-
-    False position with the Illinois rule: it keeps a bracket and converges faster than linearly.
-    """
+    """Scales between these whose loss is b, and what it misses: false position (Illinois)."""
     low = loss(inside, *summary(inside)) - b
     high = loss(outside, *summary(outside)) - b
     s, missed = inside, np.abs(low)

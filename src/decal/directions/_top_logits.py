@@ -1,14 +1,8 @@
 """Large label sets: the most probable classes of every row, and the mass of all the others.
 
-A language model has 100,000 classes, and often only the log-probabilities of the first few are
-kept. The model that decal then takes is the one that was given: the classes listed in a row have
-the probabilities listed, and the classes not listed share the remaining mass evenly. All results
-are those of the dense matrix of that model, but no such matrix is ever made.
-
-Of the classes listed, nothing is approximated: the margin of a class against all others needs the
-others' total only. Of a class not listed the row says no more than what its share is. If the truth
-is that the remaining mass lies on few classes, these are understated in that row, and all others
-overstated; a class that matters should be listed where it does.
+The classes not listed in a row share its remaining mass evenly. All results are those of the dense
+matrix of that model, but no such matrix is ever made. If the remaining mass lies on few classes in
+truth, these are understated in that row: a class that matters should be listed where it does.
 """
 
 from __future__ import annotations
@@ -19,24 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import (
-    SUM_TOLERANCE,
-    check_count,
-    real_matrix,
-    require_finite,
-    to_numpy,
-)
+from decal._base.checks import SUM_TOLERANCE, check_count, real_matrix, require_finite, to_numpy
 from decal._base.data_frames import require_same_order
 from decal._base.errors import InputError, require_all
 from decal._base.numerics import Array, Logits, margins, row_blocks, sigmoid
 from decal.credal import IntervalCredalSet, row_index
-from decal.directions._bins import (
-    BIN_WIDTH,
-    WIDEST_BIN,
-    bin_budget,
-    repeated_bins,
-    sparse_bins,
-)
+from decal.directions._bins import BIN_WIDTH, WIDEST_BIN, bin_budget, repeated_bins, sparse_bins
 from decal.directions._class_shifts import ShiftPlan, boxes_of_shifts
 from decal.directions._direction import Endpoints
 from decal.directions._margins import MarginSummary, merge
@@ -63,8 +45,7 @@ class TopLogits:
         Integers 0..K-1, the classes of these values, each once in a row, in any order.
     remainder : (n,) array, optional
         log of the sum of exp over the classes not listed, in the units of `values`. By default one
-        minus the probabilities listed; what round-off (of float32, if that is what `values` are)
-        would hide is taken as that round-off.
+        minus the probabilities listed, but no less than the round-off of `values`.
     total_classes : int
         K, more than m.
 
@@ -72,8 +53,6 @@ class TopLogits:
     --------
     >>> import numpy as np, decal
     >>> top = decal.TopLogits(np.log([[0.6, 0.3], [0.5, 0.2]]), [[7, 2], [2, 9]], total_classes=10)
-    >>> top.remainder_probability.round(3)
-    array([0.1, 0.3])
     >>> decal.Decalibrator(alpha=0.9).fit(top, [7, 2]).predict(top)
     TopIntervals: 2 inputs, 2 of 10 classes
       0  7 [0.299, 0.977]  2 [0.017, 0.652]  others [0.006, 0.148]
@@ -124,10 +103,7 @@ class TopLogits:
         return matrix
 
     def events(self) -> Array:
-        """(n, m + 2) log-probabilities: the classes listed, one that is not, and all the others.
-
-        The last one is missing where only one class is not listed.
-        """
+        """(n, m + 2) log-probabilities: classes listed, one that is not, and all others if any."""
         unlisted = self.total_classes - self.classes.shape[1]
         share = self.log_remainder - np.log(unlisted)
         columns = [self.log_p, share[:, None]]
@@ -164,10 +140,7 @@ def _checked_classes(classes: Any, shape: tuple[int, ...], count: int) -> Indice
 
 
 def _checked_remainder(remainder: Any, values: Logits) -> Array:
-    """(n,) finite logarithms of the mass not listed; from log-probabilities `values` if None.
-
-    What round-off of the dtype of `values` would hide is taken as that round-off.
-    """
+    """(n,) finite logarithms of the mass not listed; of log-probabilities `values` if None."""
     if remainder is None:
         with np.errstate(over="ignore"):
             listed = np.exp(values.astype(np.float64)).sum(axis=1)
@@ -194,8 +167,7 @@ def _checked_remainder(remainder: Any, values: Logits) -> Array:
 def summarise_top(top: TopLogits, labels: Indices, weights: Array | None) -> MarginSummary:
     """The binned margins of all K classes: O(n m) time, and O(K) times the bins that rows share.
 
-    All classes that a row does not list have the same margin in it. So every class gets the bins
-    of all rows first; then in the rows that list it this margin is taken out, and its own put in.
+    Every class gets the margins of classes not listed first; where listed, its own replace them.
     """
     (n, K), m = top.shape, top.classes.shape[1]
     shared = np.empty(n)
@@ -232,10 +204,8 @@ class TopIntervals:
 
     Attributes
     ----------
-    classes : (n, m) array
-        The classes listed.
-    lower, upper, point : (n, m) arrays
-        Their intervals, and the model's own probabilities.
+    classes, lower, upper, point : (n, m) arrays
+        The classes listed, their intervals, and the model's own probabilities.
     others_lower, others_upper, others_point : (n,) arrays
         Of the event that none of them is true.
     total_classes : int
@@ -257,8 +227,7 @@ class TopIntervals:
     def events(self) -> IntervalCredalSet:
         """Credal sets over m + 1 outcomes: the classes in the order listed, then all others as one.
 
-        Entropies, decisions and everything else that an IntervalCredalSet answers are then about
-        these outcomes; which class is in which column differs from row to row.
+        Which class is in which column differs from row to row.
         """
         stacked = [
             np.concatenate([listed, others[:, None]], axis=1)
@@ -289,11 +258,7 @@ class TopIntervals:
 
 
 def top_box(top: TopLogits, lower: Array, upper: Array, *, joint: bool) -> TopIntervals:
-    """The range of every listed probability, and of all others together, as `shift_box` has it.
-
-    Over shifts (K,) of all classes, listed or not, if joint; otherwise over a class's own, and for
-    the others together over those of each of them.
-    """
+    """The range of every listed probability, and of all others together, as `shift_box` has it."""
     n, m = top.classes.shape
     low, high, point = (np.empty((n, m)) for _ in range(3))
     others_low, others_high = np.empty(n), np.empty(n)

@@ -110,7 +110,6 @@ def explore(
     """An interactive page about a model's credal predictions at many levels of alpha.
 
     Every level is one prediction of all inputs, and exact entropies and decisions of those shown.
-    Inputs are taken a block at a time: memory beyond the page's own does not grow with n.
 
     Parameters
     ----------
@@ -119,42 +118,32 @@ def explore(
         sets.
     logits : (n, K) array
         Inputs.
-    labels : (n,) array, optional
-        True classes.
-    truth : (n, K) array, optional
-        True distributions.
+    labels, truth : (n,) and (n, K) arrays, optional
+        True classes, and true distributions.
     texts
         n texts, or pairs (premise, hypothesis).
     images
         (n, H, W) or (n, H, W, 3 or 4), uint8 or floats from 0 to 1; n paths; or a folder of files
         named by row, such as 17.png. The page holds thumbnails.
-    names : iterable, optional
-        Names of the n inputs; by default their `ids`.
-    ids : str, list of str, or (n,) array, optional
-        What names the inputs, as for `Decalibrator.predict`.
+    names, ids : optional
+        Names of the n inputs; by default their `ids`, as for `Decalibrator.predict`.
     groups : mapping, optional
         Columns of metadata by name, such as {"site": sites}: n values each, at most 100 distinct.
         The page filters and colours by them, and shows how good the sets are in each group.
     alphas
         Levels of the slider; by default some 20, among them 1, 0 and the model's own.
     start : float, optional
-        The level shown first. By default one with something to see: with labels, the narrowest
-        whose decision sets miss at most half as many labels as the model's own prediction;
-        otherwise the most cautious whose intervals are at most 0.2 wide on average (2 / K beyond
-        ten classes). The page says which.
+        The level shown first; by default one with something to see, and the page says why.
     rows
-        How many inputs to show, drawn at random, or the numbers of those to show. By default as
-        many as make a page of some 32 MB, usually all. The curves are of all n in any case.
+        How many inputs to show, drawn at random by `seed`, or their numbers. By default as many as
+        make a page of some 32 MB, usually all. The curves are of all n in any case.
     slots : int, optional
-        Classes of each input shown one by one, at most 31; the others are shown as one. By default
-        all up to 31 classes, 24 of more.
+        Classes of each input shown one by one, by default all up to 31, 24 of more; others as one.
     name, title : str, optional
         Of the model, and of the page.
     compare : tuple, optional
         (model, logits) or (model, logits, name): a second model on the same inputs. Its classes are
         the same, in the same order, but may be named differently.
-    seed : int
-        Draws the sample of rows.
     progress : callable, optional
         Called now and then with the work done and the work in all.
 
@@ -235,7 +224,7 @@ def explore_credal(
     """
     n = len(credal)
     if n == 0:
-        raise ValueError("credal must have at least one input: got none.")
+        raise InputError("credal", "have at least one input", "none")
     beside = {"texts": texts, "images": images, "names": names}
     require_same_order(credal=credal, **beside, **rows_of_groups(groups))
     side = Side(name or "Credal sets", lambda _level, rows: credal[rows], credal[0])
@@ -258,10 +247,8 @@ def explore_shift(
     ----------
     shift : LabelShift
         Fitted, and with unlabelled inputs observed.
-    logits : (n, K) array
-        Inputs to show; they may be those observed.
-    ids, options
-        As for `explore`, and for `explore_credal`.
+    logits, ids, options
+        Inputs (n, K) to show, perhaps those observed; the rest as for `explore_credal`.
 
     Examples
     --------

@@ -60,10 +60,7 @@ def _budgets(levels: list[float], largest: float) -> Array:
 
 
 def _top(model: Decalibrator, evidence: MarginSummary, ends: Array) -> Array:
-    """(2, 33, K) shifts between the ends of alpha = 1, and the log-likelihood gained there.
-
-    It is positive where the labels would shift the model: the reference need not be the best.
-    """
+    """(2, 33, K) shifts between the ends of alpha = 1, and the log-likelihood gained there."""
     low, high = np.where(np.isfinite(ends), ends, 0.0)
     shifts = low + (high - low) * np.linspace(0, 1, 33)[:, None]
     center = model.reference_model.center

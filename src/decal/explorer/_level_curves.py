@@ -12,8 +12,7 @@ from decal._base.numerics import Array, Indices, Mask
 from decal.credal import CredalSet
 from decal.evaluate import metrics
 
-BINS = 15
-"""Bins of the model's confidence, equally wide from 0 to 1."""
+BINS = 15  # bins of the model's confidence, equally wide from 0 to 1
 
 
 class Curves:

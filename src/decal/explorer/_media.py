@@ -15,16 +15,10 @@ from decal._base.checks import to_numpy
 from decal._base.errors import InputError, needs
 from decal._base.numerics import Indices
 
-LARGEST_SIDE = 96
-"""Longest side of a thumbnail in pixels; smaller pictures are kept as they are."""
-
+LARGEST_SIDE = 96  # longest side of a thumbnail in pixels; smaller pictures are kept as they are
 SHEET_COLUMNS = 16
-PER_SHEET = SHEET_COLUMNS**2
-"""Thumbnails on one sheet: few enough that a browser decodes it at once."""
-
-
-LOSSLESS_BYTES = 8 << 20
-"""Pictures that need more than this without loss are compressed with a loss that is hard to see."""
+PER_SHEET = SHEET_COLUMNS**2  # thumbnails: few enough that a browser decodes a sheet at once
+LOSSLESS_BYTES = 8 << 20  # pictures that need more are compressed, with a loss that is hard to see
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,7 @@ class OfflinePage:
     """A page that shows a payload: a file, or an address on this machine."""
 
     payload: Payload
-    entry: ClassVar[str]
-    """The module that draws it."""
+    entry: ClassVar[str]  # the module that draws it
 
     @cached_property
     def compressed(self) -> bytes:
@@ -60,14 +59,9 @@ class OfflinePage:
             partial.write_text(self.html(), encoding="utf-8", newline="\n")
 
     def serve(self, port: int = 0, open_browser: bool = True) -> None:
-        """Serve the page to this machine only, until interrupted (Ctrl-C), and show it.
+        """Serve the page to this machine only, until interrupted (Ctrl-C), and open a browser.
 
-        Parameters
-        ----------
-        port : int
-            Of 127.0.0.1; 0 takes a free one.
-        open_browser : bool
-            Whether to show it at once.
+        The port is one of 127.0.0.1; 0 takes a free one.
         """
         number = check_count(port, "port", least=0)
         serve(self.html(), policy(self.entry), port=number, open_browser=open_browser)
@@ -149,9 +143,8 @@ def bundle(entry: str) -> str:
             raise ValueError(f"{name} must keep to the form that page.py bundles: got {left[0]!r}.")
         for declared in DECLARED.findall(source):
             if places.setdefault(declared, name) != name:
-                raise ValueError(
-                    f"modules share names: got {declared} in {places[declared]}, {name}."
-                )
+                both = f"{places[declared]}, {name}"
+                raise ValueError(f"modules share names: got {declared} in {both}.")
         done[name] = source.strip()
 
     add(entry, ())

@@ -28,21 +28,11 @@ Layout = dict[str, tuple[str, tuple[int, ...]]]
 
 MAGIC = b"decal\x00\x00\x01"
 
-MOST_SLOTS = 31
-"""The most classes stored per input: decisions are stored as the bits of a 32-bit integer."""
-
-BYTE_BUDGET = 32 << 20
-"""Largest size of a payload. If all inputs need more, a sample is shown by default."""
-
-BLOCK_ELEMENTS = 1 << 19
-"""Bounds computed at a time, 4 MB per array, so memory does not grow with the inputs, and progress
-is told every second or so."""
-
-EXACT_INPUTS = 20_000
-"""Of more inputs, bounds travel in steps of 1.5e-5: the page is half as large and opens faster."""
-
-INPUTS = -1
-"""The axis of inputs in a layout, whose length is not known yet."""
+MOST_SLOTS = 31  # classes stored per input: decisions are the bits of a 32-bit integer
+BYTE_BUDGET = 32 << 20  # of a payload; if all inputs need more, a sample is shown by default
+BLOCK_ELEMENTS = 1 << 19  # bounds computed at a time, so that memory does not grow with the inputs
+EXACT_INPUTS = 20_000  # of more, bounds travel in steps of 1.5e-5: half the page, opened faster
+INPUTS = -1  # the axis of inputs in a layout, whose length is not known yet
 
 RULES = (
     ("e_admissible", "E-admissible", "set", "most probable under some plausible distribution"),
@@ -62,12 +52,8 @@ RULES = (
 class Payload:
     """The data of a page.
 
-    Attributes
-    ----------
-    header : mapping of str to plain data
-        Titles, names, levels and curves.
-    arrays : mapping of str to array
-        With a row per shown input, of float32, int32, uint32 or uint8.
+    The header holds titles, names, levels and curves as plain data; most arrays have a row per
+    shown input, of float32, int32, uint32 or uint8.
     """
 
     header: Mapping[str, Any]
@@ -221,10 +207,7 @@ def _sweep(
     groups: Sequence[GroupColumn],
     progress: Callable[[int, int], None] | None,
 ) -> list[Curves]:
-    """Predict all inputs at all A levels: fill the arrays of those shown, and sum up all.
-
-    Every prediction of a block of inputs serves both, so that nothing is computed twice.
-    """
+    """Predict all inputs at all A levels, once: fill the arrays of those shown, and sum up all."""
     shown, stored = arrays["rows"], arrays["slots"]
     of_side = [
         {name.removeprefix(f"{i}/"): a for name, a in arrays.items() if name.startswith(f"{i}/")}
@@ -355,10 +338,7 @@ def _entropies(credal: CredalSet) -> tuple[Array, Array]:
 
 
 def _rules(sides: Sequence[Side]) -> list[dict[str, str]]:
-    """The decision rules to show.
-
-    For boxes, under 0/1 loss, interval dominance is maximality; for hulls and balls it keeps more.
-    """
+    """The decision rules to show: of boxes, interval dominance is maximality under 0/1 loss."""
     left_out = set()
     if not any(isinstance(side.first, HullCredalSet | KLCredalSet) for side in sides):
         left_out.add("interval_dominance")

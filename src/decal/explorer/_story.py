@@ -26,8 +26,7 @@ from decal.explorer._page import OfflinePage
 from decal.explorer._payload import Payload, Side, collect
 from decal.model import predict_rows, read_inputs
 
-NODES = 201
-"""Shifts at which the likelihood is stored: a cubic between them is exact to 1e-7."""
+NODES = 201  # shifts at which the likelihood is stored: a cubic between them is exact to 1e-7
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,9 +67,7 @@ def story(
 ) -> Story:
     """One prediction in five steps: the point, the likelihood, the interval, the set, the decision.
 
-    The reader shifts a class's logit and sees the labelled data become less likely, cuts the
-    likelihood at alpha, watches the intervals grow into a set, and decides. The page is some 150
-    KB, loads nothing, and fits into a frame of another page.
+    The page is some 150 KB, loads nothing, and fits into a frame of another page.
 
     Parameters
     ----------
@@ -79,16 +76,12 @@ def story(
         ``likelihood="mean"``, ``box="joint"``. Its alpha is where the cut starts.
     logits : (n, 3) array
         At most 500 inputs.
-    labels : (n,) array, optional
-        True classes, which the last step tells.
-    texts, images, names
-        As for `explore`; a name stands below its text, which a translation can do, too.
+    labels, texts, images, names
+        As for `explore`; a name, or a translation, stands below its text.
     row : int, optional
         The input told about first; by default that of `telling_row`.
-    noun : str, optional
-        What an input is called; by default "text", "image" or "input".
-    title : str
-        Title of the page.
+    noun, title : str
+        What an input is called, by default "text", "image" or "input"; and the page.
     link : tuple of two str, optional
         Words and address of a link on the last step, such as ("Explore all texts", "page.html").
 
@@ -139,17 +132,9 @@ def story(
 def telling_row(credal: CredalSet, labels: Any = None) -> int:
     """The number of the input that shows best what a set is good for.
 
-    The surest error of the model that the set catches: two labels are plausible, the true one is
-    among them, and no class is below 10 %, so that the triangle shows it. Without such an error, or
-    without labels, the surest prediction with two plausible labels; without one, that with the
-    widest intervals.
-
-    Parameters
-    ----------
-    credal : CredalSet
-        n inputs, none of them empty, with point predictions.
-    labels : (n,) array of int, optional
-        True classes.
+    It is the model's surest error that the set catches: two labels are plausible, the true one is
+    among them, and no class is below 10 %. Without such an error, or without labels (n,), it is the
+    surest prediction with two plausible labels; without one, that with the widest intervals.
     """
     p = np.asarray(credal.point)
     kept = np.asarray(credal.decide("e_admissible"), dtype=bool)
@@ -189,10 +174,8 @@ def _require_paper(model: Decalibrator) -> None:
     weights = list(model.class_weights)
     if len(weights) != 3:
         rule = "have three classes, the corners of a triangle"
-        keep = (
-            "Keep the columns of three classes, and the rows labelled with them, and fit on these."
-        )
-        raise InputError("model", rule, f"{len(weights)}", keep)
+        keep = "Keep the columns of three classes, and the rows labelled with them"
+        raise InputError("model", rule, f"{len(weights)}", f"{keep}, and fit on these.")
     directions = tuple(d.name for d in model.directions)
     if (directions, model.likelihood, model.box) != (("class",), "mean", "joint"):
         paper = "directions=('class',), likelihood='mean' and box='joint'"

@@ -26,23 +26,16 @@ from decal._base.errors import InputError, InputWarning, frames_within_decal, li
 
 ASK = "Ask for them: logprobs=True, top_logprobs=20 (completions: logprobs=5; llama.cpp: n_probs)."
 
-UNLIKELY = -9999.0
-"""What OpenAI and vLLM write for -inf, or for a token too improbable to be listed."""
-
-ROUNDING = 1e-4
-"""Servers round: probabilities may sum to this more than 1, and their logarithms exceed 0 by it."""
+UNLIKELY = -9999.0  # what OpenAI and vLLM write for -inf, or for a token too improbable to list
+ROUNDING = 1e-4  # by which rounded probabilities may sum to more than 1, and logarithms exceed 0
 
 
 @dataclass(frozen=True)
 class Position:
     """What is known of the next token at one position of an answer.
 
-    Attributes
-    ----------
-    tokens : tuple of (str, float)
-        The tokens listed, as text, with their log-probabilities in nats; the greatest first.
-    cap : float
-        No token that is not listed has a greater log-probability.
+    `tokens` are those listed, as text, with their log-probabilities in nats, the greatest first. No
+    token that is not listed has a log-probability greater than `cap`.
     """
 
     tokens: tuple[tuple[str, float], ...]
@@ -56,16 +49,9 @@ class Position:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a language model, token by token.
+    """The answer of a language model: its text, and a position for each token of it.
 
-    Attributes
-    ----------
-    positions : tuple of Position
-        One for each token that was generated.
-    text : str
-        The text that was generated.
-    name : str or None
-        The `custom_id` of a batch, if there is one.
+    `name` is the `custom_id` of a batch, if there is one.
     """
 
     positions: tuple[Position, ...]
@@ -106,9 +92,8 @@ def read_answers(responses: Any, *, errors: str = "raise") -> Answers:
         Responses as `read_answer` takes them; or a file of JSON lines (.jsonl), one response per
         line, such as the output of a batch.
     errors : str
-        About a response without an answer, as of a request that met a limit (429). "raise": an
-        InputError names it, or its line. "skip": leave it out, with an InputWarning, and list it in
-        `skipped`; leave out its label, too.
+        For a response without an answer, as of a request that met a limit (429): "raise" an
+        InputError, or "skip" it with an InputWarning, list it in `skipped`, and drop its label.
 
     Examples
     --------
@@ -184,11 +169,7 @@ def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
 def read_answer(response: Any) -> Answer:
     """The answer in one response: a dict, JSON text, or the object that a client returns.
 
-    Parameters
-    ----------
-    response : dict, str or object
-        Of OpenAI, vLLM, llama.cpp or ollama: chat, completion or their own form; or a line of a
-        batch's output.
+    It is one of OpenAI, vLLM, llama.cpp or ollama, in any form; or a line of a batch's output.
 
     Examples
     --------
@@ -379,8 +360,7 @@ def _token_of(entry: Mapping[str, Any]) -> str:
     if token is None:
         return ""
     if not isinstance(token, str) or re.fullmatch(r"token_id:\d+", token):  # vLLM's numbers
-        remedy = "Leave return_tokens_as_token_ids out."
-        raise InputError("token", "be text", _kind(token), remedy)
+        raise InputError("token", "be text", _kind(token), "Leave return_tokens_as_token_ids out.")
     return token
 
 

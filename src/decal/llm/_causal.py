@@ -31,9 +31,7 @@ def next_token_log_probabilities(
     batch_size: int = 8,
     progress: bool = False,
 ) -> NDArray[np.float32]:
-    """(n, V) log-probabilities of the next token, over the whole vocabulary, as float32.
-
-    Takes 4 n V bytes; `label_logits` keeps the labels only.
+    """(n, V) log-probabilities of the next token, float32; `label_logits` keeps the labels only.
 
     Parameters
     ----------
@@ -43,10 +41,8 @@ def next_token_log_probabilities(
         Texts as they are; messages, {"role": "user", "content": "..."}, for the chat template.
     chat : bool
         Take each text as the message of a user.
-    batch_size : int
-        The number of prompts per pass through the model.
-    progress : bool
-        Whether to show a bar.
+    batch_size, progress : int, bool
+        The number of prompts per pass through the model, and whether to show a bar.
     """
     reader = Reader.of(model, tokenizer)
     rows = reader.encoded(_several(prompts), chat)

@@ -21,11 +21,8 @@ from decal.llm._answers import Answer, is_list, is_path, read_answer, read_answe
 from decal.llm._unlisted import Counts, LabelMasses
 from decal.llm._verbaliser import Verbaliser, plain_text
 
-REMAINDER_ROUNDING = 1e-6
-"""Probability that the remainder is given in addition: servers compute in single precision."""
-
-NORMALISED, LOW_PRECISION = 1e-3, 0.01
-"""How far from one probabilities may sum; and do, if bfloat16 has rounded their logarithms."""
+REMAINDER_ROUNDING = 1e-6  # added to the remainder: servers compute in single precision
+NORMALISED, LOW_PRECISION = 1e-3, 0.01  # how far sums may be from one; and are, of bfloat16
 
 
 def label_masses(
@@ -40,7 +37,7 @@ def label_masses(
     verbaliser : Verbaliser
         What spells which label. Every spelling is taken to be one token.
     position : int
-        The token of the answer that is to be the label; the first by default.
+        The token of the answer that is to be the label.
 
     Examples
     --------
@@ -115,11 +112,7 @@ def _refuse_partial(
 
 
 def vocabulary_masses(
-    log_probabilities: Any,
-    tokens: Sequence[str],
-    verbaliser: Verbaliser,
-    *,
-    top: int | None = None,
+    log_probabilities: Any, tokens: Sequence[str], verbaliser: Verbaliser, *, top: int | None = None
 ) -> LabelMasses:
     """The masses of the labels from log-probabilities of the whole vocabulary.
 
@@ -132,8 +125,7 @@ def vocabulary_masses(
     verbaliser : Verbaliser
         What spells which label: every token that is a spelling counts, and nothing else.
     top : int, optional
-        See only this many of the most probable tokens, as a server would list them; by default
-        all, so that masses are exact.
+        List only the most probable tokens, as a server does; by default all: masses are exact.
 
     Examples
     --------

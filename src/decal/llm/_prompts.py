@@ -23,13 +23,11 @@ def spread(
     Parameters
     ----------
     predictions : (M, n, K) array, or list of CredalSet
-        Logits of M templates, as `label_logits` returns; or the credal sets of each template, whose
-        names of inputs, if any, bring them into the order of the first.
+        Logits of M templates, as `label_logits` returns, with `classes` that name the labels; or
+        the credal sets of each, whose names of inputs bring them into the order of the first.
     how : str
         "hull": all mixtures of the M predictions, for logits. "union": the smallest intervals
         that hold all of them; the only choice for credal sets.
-    classes : iterable of str, optional
-        The names of the labels, for logits.
 
     Examples
     --------
@@ -64,14 +62,10 @@ def option_orders(
 
     Parameters
     ----------
-    template : str
-        With {options} where the options go; other braces stay.
-    options : iterable of str
-        Two or more.
+    template, sep : str
+        With {options} where two or more `options` go, and what stands between them.
     most : int
         The number of orders: first rotations, in which every option has every place once.
-    sep : str
-        What stands between options.
 
     Examples
     --------

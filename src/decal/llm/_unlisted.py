@@ -65,10 +65,8 @@ class LabelMasses:
         The number of spellings of a label that are not listed.
     remainder, tokens : (n,) arrays
         The probability of all tokens that are not listed, and the number of those that are.
-    classes, names : tuples of str
-        The names of the labels, and those of the answers or, if they have none, None.
-    skipped : tuple of Skipped
-        The responses that were left out when these were read.
+    classes, names, skipped : tuples
+        The names of the labels, those of the answers (or None), and the responses left out.
     """
 
     lower: Array
@@ -139,8 +137,7 @@ class LabelMasses:
     @property
     def exact(self) -> NDArray[np.bool_]:
         """(n,) True where nothing is missing: lower and upper masses are the same."""
-        same: NDArray[np.bool_] = (self.lower == self.upper).all(axis=1)
-        return same
+        return np.asarray((self.lower == self.upper).all(axis=1))
 
     @property
     def middle(self) -> Array:
@@ -169,9 +166,7 @@ class LabelMasses:
         ----------
         unlisted : str
             "refuse": an error unless all masses are known. "even": a model, not a bound: tokens not
-            listed share the remainder evenly, as in `decal.TopLogits`.
-        vocabulary : int, optional
-            The number of all tokens, for "even".
+            listed, of a `vocabulary` of so many, share the remainder evenly.
         """
         check_choice(unlisted, "unlisted", ("refuse", "even"))
         if unlisted == "refuse":
@@ -215,16 +210,13 @@ def decalibrate(
     masses : LabelMasses
         Of n labelled answers.
     labels : (n,) array
-        Names of labels, or their numbers; or a mapping from the names of answers to these. With
-        an index of pandas, in the order of `masses.names`.
+        Names of labels, or their numbers; or a mapping from the names of answers to these.
     alpha, **settings
         As for `decal.decalibrate`.
-    unlisted : str
+    unlisted, vocabulary : str, int
         If some masses are intervals, "refuse": an error. "bounds": learn the shifts that some
         completion makes plausible, which contain those of the true one; for class shifts and local
         sets with reference="model". "even", with a `vocabulary`: see `LabelMasses.logits`.
-    vocabulary : int, optional
-        The number of all tokens.
 
     Examples
     --------
@@ -266,21 +258,16 @@ def predict(
 ) -> IntervalCredalSet:
     """Credal sets of answers, whatever the tokens that are not listed.
 
+    Each box contains the one that the whole vocabulary would give, and is that one where all masses
+    are known. The point is that of masses halfway. Takes 2 K + 1 predictions.
+
     Parameters
     ----------
     decalibrator : Decalibrator
         Fitted on these labels, in class shifts, temperature and local sets; nothing is proved for
         lines and `decal.Local(by_entropy=...)`.
-    masses : LabelMasses
-        Of the answers.
-    alpha : float, optional
-        The level; by default the decalibrator's.
-
-    Returns
-    -------
-    IntervalCredalSet
-        Each box contains the one that the whole vocabulary would give, and is that one where all
-        masses are known. The point is that of masses halfway. Takes 2 K + 1 predictions.
+    masses, alpha : LabelMasses, float
+        Of the answers; and the level, by default the decalibrator's.
 
     Examples
     --------

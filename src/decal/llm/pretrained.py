@@ -104,12 +104,10 @@ class PretrainedClassifier(ABC):
 
         Parameters
         ----------
-        decalibrator : Decalibrator
-            One that `decalibrate` returned, or another for the same classes.
+        decalibrator, alpha : Decalibrator, float
+            Fitted for these classes; and the level, by default its own.
         inputs, batch_size, progress
             As for `logits`.
-        alpha : float, optional
-            The level; by default the decalibrator's.
         """
         if decalibrator.classes is not None and decalibrator.classes != self.classes:
             rule = f"be fitted on the classes {self.classes}"

@@ -52,10 +52,6 @@ class TextClassifier(PretrainedClassifier):
         The names of the K classes, column by column, from the model's own `config.id2label`.
     limit : int or None
         The number of tokens that the model takes; None if it has no limit.
-
-    See Also
-    --------
-    decal.zeroshot.ZeroShotClassifier : Classifies images.
     """
 
     def __init__(self, model: Any, tokenizer: Any, *, truncate: bool = False) -> None:
@@ -75,12 +71,7 @@ class TextClassifier(PretrainedClassifier):
 
     @classmethod
     def from_pretrained(
-        cls,
-        name_or_path: str | Path,
-        *,
-        truncate: bool = False,
-        device: Any = None,
-        **options: Any,
+        cls, name_or_path: str | Path, *, truncate: bool = False, device: Any = None, **options: Any
     ) -> Self:
         """Load a model and its tokenizer, to compute in float32.
 
@@ -88,10 +79,8 @@ class TextClassifier(PretrainedClassifier):
         ----------
         name_or_path : str or path
             A folder that `save_pretrained` wrote, or a model of the hub.
-        truncate : bool, optional
-            As for the class.
-        device : torch.device or str, optional
-            Where to compute; by default a GPU if PyTorch has one, else the CPU.
+        truncate, device : bool, torch.device
+            As for the class; and where to compute, by default a GPU if PyTorch has one.
         **options
             Options of transformers: `revision`, `token`, `cache_dir`, `local_files_only`.
         """
@@ -113,14 +102,7 @@ class TextClassifier(PretrainedClassifier):
     ) -> Scores:
         """(n, K) logits of texts, or of (premise, hypothesis) pairs.
 
-        Parameters
-        ----------
-        texts : iterable of str, or of pairs of str
-            The n texts.
-        batch_size : int, optional
-            The number of texts per pass through the model.
-        progress : bool, optional
-            Whether to show a bar.
+        `batch_size` texts pass through the model at once; `progress` shows a bar.
         """
         if isinstance(texts, str):
             raise InputError("texts", "be a list of texts", "one text", "Put it in a list.")

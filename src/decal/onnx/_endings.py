@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from onnx import helper
 
 from decal._base.errors import InputError, Setting, listing
 
@@ -27,27 +26,19 @@ FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOA
 
 @dataclass(frozen=True)
 class Ending:
-    """What an output of a classifier is.
+    """What an output of a classifier is."""
 
-    Its kind is "softmax" or "sigmoid" for probabilities whose logits are in the graph,
-    "probabilities" for those of a model without logits, such as a tree, and "" for anything else,
-    which counts as logits. `op` makes the probabilities; `value` is the name of the output, or of
-    the matrix behind a ZipMap; `logits` go into the Softmax or Sigmoid; `after` are the nodes
-    between there and the output that only reshape or cast.
-    """
-
+    # "softmax" or "sigmoid" of logits in the graph, "probabilities" of a model without logits, such
+    # as a tree, or "" for anything else, which counts as logits.
     kind: str
-    op: str
-    value: str
-    logits: str = ""
-    after: tuple[onnx.NodeProto, ...] = ()
+    op: str  # what makes the probabilities
+    value: str  # the name of the output, or of the matrix behind a ZipMap
+    logits: str = ""  # what goes into the Softmax or Sigmoid
+    after: tuple[onnx.NodeProto, ...] = ()  # from there to the output: they only reshape or cast
 
 
 def find_output(model: onnx.ModelProto, output: str | None) -> str:
-    """The name of the output that holds logits or probabilities: the only one, or the one named.
-
-    Bounds of heads that decal has written are not counted.
-    """
+    """The output that holds scores: the one named, or the only one but for bounds of heads."""
     graph, makers = model.graph, producers(model.graph)
     scores = [str(value.name) for value in graph.output if _holds_scores(value, makers)]
     told = [entry.key for entry in model.metadata_props]
@@ -57,10 +48,7 @@ def find_output(model: onnx.ModelProto, output: str | None) -> str:
 def choose_output(
     present: list[str], scores: list[str], told: Iterable[str], output: str | None
 ) -> str:
-    """The output named, or the only one of the `scores` that is no bound of a head.
-
-    Of all outputs present, `scores` hold numbers per class; `told` are the keys of the metadata.
-    """
+    """The output named, or the only one of `scores` that is no bound by metadata keys `told`."""
     if output is not None:
         if output not in present:
             rule = f"be one of the model's, {listing(present)}"
@@ -70,12 +58,9 @@ def choose_output(
     found = [name for name in scores if name not in bounds]
     if len(found) != 1:
         but = f", where {listing(bounds)} are bounds of a head" if bounds else ""
-        raise InputError(
-            Setting("output"),
-            "be given if not one output alone holds numbers per class",
-            f"{listing(found) or 'none'} of {listing(present)}{but}",
-            "Pass output=.",
-        )
+        fact = f"{listing(found) or 'none'} of {listing(present)}{but}"
+        rule = "be given if not one output alone holds numbers per class"
+        raise InputError(Setting("output"), rule, fact, "Pass output=.")
     return found[0]
 
 
@@ -151,10 +136,7 @@ def _holds_scores(value: onnx.ValueInfoProto, makers: dict[str, onnx.NodeProto])
 
 
 def expose_logits(graph: onnx.GraphProto, end: Ending, prefix: str) -> str:
-    """The name of the value before a Softmax or Sigmoid, shaped like the output; new nodes do that.
-
-    What reshapes or casts after the Softmax is repeated on what goes into it.
-    """
+    """The value before a Softmax or Sigmoid, through copies of what reshapes or casts after it."""
     name = end.logits
     for number, node in enumerate(end.after):
         again = onnx.NodeProto()
@@ -169,9 +151,7 @@ def expose_logits(graph: onnx.GraphProto, end: Ending, prefix: str) -> str:
 
 
 def read_model(model: Any, *, weights: bool = True) -> onnx.ModelProto:
-    """A model of ONNX, from a path, with weights that lie in other files or without; from bytes; or
-    a copy of itself.
-    """
+    """A model from a path, with or without weights in other files; from bytes; or a copy."""
     if isinstance(model, onnx.ModelProto):
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
@@ -215,8 +195,3 @@ def unused_prefix(graph: onnx.GraphProto) -> str:
         number += 1
         prefix = f"decal{number}/"
     return prefix
-
-
-def add_output(graph: onnx.GraphProto, name: str) -> None:
-    """Make a value an output of the graph; its type is for the runtime to find."""
-    graph.output.append(helper.make_empty_tensor_value_info(name))

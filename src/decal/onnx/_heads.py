@@ -54,9 +54,8 @@ def append_head(
     """Write a classifier with a credal head: inputs in, lower and upper probabilities out.
 
     The new file has the classifier's inputs and outputs and two outputs more, (n, K) each: those of
-    `decalibrator.predict`. It runs without decal, and neither it nor writing it takes PyTorch. A
-    head for logits attaches to what goes into a final Softmax; one for probabilities to the
-    probabilities.
+    `decalibrator.predict`. It runs without decal and PyTorch, in float32, or in float64 if the
+    classifier's output is. A head for logits attaches to what goes into a final Softmax.
 
     Parameters
     ----------
@@ -68,11 +67,9 @@ def append_head(
         The .onnx file to write, not that of the classifier. Weights that lie in other files, or
         are more than 2 GB, go to a file of the same name with `.data` at its end.
     alpha : float, optional
-        The level, in [0, 1]; by default the decalibrator's. A file has one level; for another one
-        append another head, with other names.
+        The level, in [0, 1]; by default the decalibrator's. For another one append another head.
     output : str, optional
-        Which output of the classifier has the logits; needed if several could. Bounds of heads
-        appended before are none of them.
+        Which output of the classifier has the logits; needed if several could.
     names : pair of str
         Names of the new outputs.
 
@@ -80,11 +77,6 @@ def append_head(
     -------
     Path
         Where the file is.
-
-    Notes
-    -----
-    The head computes in float32, or in float64 if the classifier's output is float64, with the
-    accuracy that `decal.torch.CredalHead` has. NaN in, NaN out.
 
     See Also
     --------
@@ -160,10 +152,6 @@ def export_head(
     Path
         Where the file is.
 
-    See Also
-    --------
-    append_head : Writes a head behind a classifier that is an ONNX file already.
-
     Examples
     --------
     >>> import decal, decal.onnx, tempfile
@@ -190,11 +178,7 @@ def export_head(
 
 
 def _write_head(
-    ops: Operations,
-    value: str,
-    decalibrator: Decalibrator,
-    alpha: float,
-    names: tuple[str, str],
+    ops: Operations, value: str, decalibrator: Decalibrator, alpha: float, names: tuple[str, str]
 ) -> None:
     """Append the nodes that lead from a value of the graph to bounds of these names."""
     K, reference = len(decalibrator.class_weights), decalibrator.reference_model
@@ -223,12 +207,9 @@ def _require_writable(decalibrator: Decalibrator, alpha: float | None) -> float:
     require_capability(decalibrator.directions, "exports", "ONNX", "Use Decalibrator.predict.")
     foreign = [d.name for d in decalibrator.directions if type(d) not in BUILT_IN.values()]
     if foreign:
-        raise InputError(
-            "directions",
-            f"be decal's own, {', '.join(BUILT_IN)}",
-            ", ".join(foreign),
-            "Export a decal.torch.CredalHead with torch.onnx.export instead.",
-        )
+        remedy = "Export a decal.torch.CredalHead with torch.onnx.export instead."
+        rule = f"be decal's own, {', '.join(BUILT_IN)}"
+        raise InputError("directions", rule, ", ".join(foreign), remedy)
     decalibrator.reference_model  # noqa: B018  refuses what is not fitted
     return decalibrator.alpha if alpha is None else check_alpha(alpha)
 
@@ -238,33 +219,20 @@ def _attachment(
 ) -> str:
     """The value that the head takes: logits or probabilities, as the decalibrator was fitted on."""
     if end.kind == "sigmoid":
-        raise InputError(
-            "output",
-            "be a choice between classes",
-            f"{output!r}, which a Sigmoid makes, a separate question per label",
-            "Use decal.MultiLabelDecalibrator on its logits.",
-        )
+        fact = f"{output!r}, which a Sigmoid makes, a separate question per label"
+        remedy = "Use decal.MultiLabelDecalibrator on its logits."
+        raise InputError("output", "be a choice between classes", fact, remedy)
     if decalibrator.probabilities:
         if not end.kind:
-            raise InputError(
-                "decalibrator",
-                f"take logits, as the graph's output {output!r} is no Softmax",
-                ("one with ", Setting("probabilities", True)),
-                "Fit it on what decal.onnx.run returns.",
-            )
+            rule = f"take logits, as the graph's output {output!r} is no Softmax"
+            found = "one with ", Setting("probabilities", True)
+            raise InputError("decalibrator", rule, found, "Fit it on what decal.onnx.run returns.")
         return end.value
     if end.kind == "probabilities":
-        raise InputError(
-            "decalibrator",
-            f"take probabilities, as {end.op} makes them in this graph",
-            "one for logits",
-            (
-                "Fit it with ",
-                Setting("probabilities", True),
-                " on run(..., read='probabilities')",
-                ".",
-            ),
-        )
+        rule = f"take probabilities, as {end.op} makes them in this graph"
+        on = " on run(..., read='probabilities')"
+        advice = "Fit it with ", Setting("probabilities", True), on, "."
+        raise InputError("decalibrator", rule, "one for logits", advice)
     return expose_logits(graph, end, prefix) if end.kind else end.value
 
 
@@ -295,12 +263,8 @@ def _require_new(names: tuple[str, str], graph: onnx.GraphProto) -> None:
     taken = [name for name in names if name in known]
     if len(names) != 2 or names[0] == names[1] or taken:
         fact = f"{taken[0]!r}, which is in the graph" if taken else repr(names)
-        raise InputError(
-            Setting("names"),
-            "be two that the graph does not have",
-            fact,
-            "Pass others, such as names=('credal_lower', 'credal_upper').",
-        )
+        remedy = "Pass others, such as names=('credal_lower', 'credal_upper')."
+        raise InputError(Setting("names"), "be two that the graph does not have", fact, remedy)
 
 
 def _require_classes_last(declared: Any, K: int, output: str) -> None:

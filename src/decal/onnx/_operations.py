@@ -27,28 +27,43 @@ KINDS = {
 }
 
 
-def _operator(
-    op: str, kind: Any = None, *, swapped: bool = False
-) -> Callable[[GraphTensor, Any], GraphTensor]:
-    """The method of an operator with two sides: a node, of another type than its inputs if said."""
+def _operator(op: str, kind: Any = None, *, swapped: bool = False) -> Callable[..., GraphTensor]:
+    """The method of an operator: a node, of another type than its inputs if said."""
 
-    def method(self: GraphTensor, other: Any) -> GraphTensor:
-        pair = (other, self) if swapped else (self, other)
-        return self.xp.elementwise(op, *pair, kind=kind)
+    def method(self: GraphTensor, *other: Any) -> GraphTensor:
+        operands = (*other, self) if swapped else (self, *other)
+        return self.xp.elementwise(op, *operands, kind=kind)
 
     return method
 
 
-def _function(op: str) -> Callable[[Operations, GraphTensor], GraphTensor]:
+def _reduction(op: str) -> Callable[..., GraphTensor]:
+    """The method of a reduction along the last axis, which stays with length 1."""
+
+    def method(self: GraphTensor, axis: int, *, keepdim: bool) -> GraphTensor:
+        assert axis == -1
+        assert keepdim
+        if op == "ReduceSum" or self.xp.opset >= AXES_ARE_INPUTS:
+            return self.xp.node(op, self, self.xp.vector([-1]), dtype=self.dtype, last=1)
+        return self.xp.node(op, self, dtype=self.dtype, last=1, axes=[-1])
+
+    return method
+
+
+def _place(op: str) -> Callable[..., GraphTensor]:
+    """The method that finds where an extreme number of every row is."""
+    return lambda self, axis, *, keepdim: self.xp.node(
+        op, self, dtype=np.int64, last=1, axis=axis, keepdims=int(keepdim)
+    )
+
+
+def _function(op: str, kind: Any = None) -> Callable[..., GraphTensor]:
     """A function of PyTorch that is an operator of ONNX."""
-    return lambda self, x: self.elementwise(op, x)
+    return lambda self, *operands: self.elementwise(op, *operands, kind=kind)
 
 
 class GraphTensor:
-    """A value of a graph, with the methods of a PyTorch tensor that the formulas call.
-
-    Of its axes only the length of the last is known, 1 for a scalar; its nodes go to `xp`.
-    """
+    """A value of a graph, its last axis known, with the methods of a tensor that are called."""
 
     __array_priority__ = 1000.0
 
@@ -71,16 +86,15 @@ class GraphTensor:
     __eq__ = _operator("Equal", np.bool_)  # type: ignore[assignment]
     __hash__ = None  # type: ignore[assignment]
     __and__, __or__ = _operator("And"), _operator("Or")
+    __neg__, __invert__ = _operator("Neg"), _operator("Not")
+    log, abs = _operator("Log"), _operator("Abs")
+    amax, amin = _reduction("ReduceMax"), _reduction("ReduceMin")
+    argmax, argmin = _place("ArgMax"), _place("ArgMin")
+    _total = _reduction("ReduceSum")
 
     def __pow__(self, power: int) -> GraphTensor:
         assert power == 2
         return self * self
-
-    def __neg__(self) -> GraphTensor:
-        return self.xp.elementwise("Neg", self)
-
-    def __invert__(self) -> GraphTensor:
-        return self.xp.elementwise("Not", self)
 
     def __getitem__(self, places: Any) -> GraphTensor:
         """A slice of the last axis, `t[..., :1]`."""
@@ -104,14 +118,6 @@ class GraphTensor:
         kind = KINDS[np.dtype(dtype)]
         return self.xp.node("Cast", self, dtype=dtype, last=self.last, to=kind)
 
-    def log(self) -> GraphTensor:
-        """The logarithm."""
-        return self.xp.log(self)
-
-    def abs(self) -> GraphTensor:
-        """The absolute value."""
-        return self.xp.elementwise("Abs", self)
-
     def clamp(self, min: Any = None, max: Any = None) -> GraphTensor:  # noqa: A002
         """No less than `min` and no more than `max`."""
         found = self if min is None else self.xp.maximum(self, min)
@@ -121,25 +127,10 @@ class GraphTensor:
         """With a value where the mask is true."""
         return self.xp.where(mask, value, self)
 
-    def amax(self, axis: int, *, keepdim: bool) -> GraphTensor:
-        """The largest number along the last axis."""
-        return self._reduced("ReduceMax", axis, keepdim)
-
-    def amin(self, axis: int, *, keepdim: bool) -> GraphTensor:
-        """The smallest number along the last axis."""
-        return self._reduced("ReduceMin", axis, keepdim)
-
     def sum(self, axis: int, *, keepdim: bool) -> GraphTensor:
         """The sum along the last axis."""
         of = self.to(np.int64) if self.dtype == np.bool_ else self
-        return of._reduced("ReduceSum", axis, keepdim)
-
-    def _reduced(self, op: str, axis: int, keepdim: bool) -> GraphTensor:
-        assert axis == -1
-        assert keepdim
-        if op == "ReduceSum" or self.xp.opset >= AXES_ARE_INPUTS:
-            return self.xp.node(op, self, self.xp.vector([-1]), dtype=self.dtype, last=1)
-        return self.xp.node(op, self, dtype=self.dtype, last=1, axes=[-1])
+        return of._total(axis, keepdim=keepdim)
 
     def gather(self, axis: int, places: GraphTensor) -> GraphTensor:
         """The entries of every row at these places."""
@@ -147,23 +138,9 @@ class GraphTensor:
             "GatherElements", self, places, dtype=self.dtype, last=places.last, axis=axis
         )
 
-    def argmax(self, axis: int, *, keepdim: bool) -> GraphTensor:
-        """Where the largest number of every row is."""
-        return self._place("ArgMax", axis, keepdim)
-
-    def argmin(self, axis: int, *, keepdim: bool) -> GraphTensor:
-        """Where the smallest number of every row is."""
-        return self._place("ArgMin", axis, keepdim)
-
-    def _place(self, op: str, axis: int, keepdim: bool) -> GraphTensor:
-        return self.xp.node(op, self, dtype=np.int64, last=1, axis=axis, keepdims=int(keepdim))
-
 
 class Operations:
-    """A stand-in for the module `torch`: its functions append to `nodes` and `initializers`.
-
-    Names begin with a prefix; operators are of version `opset`, numbers float32 or float64.
-    """
+    """A stand-in for the module `torch`: its functions append to `nodes` and `initializers`."""
 
     inf = math.inf
     int64, float64 = np.dtype(np.int64), np.dtype(np.float64)
@@ -220,14 +197,7 @@ class Operations:
         values = [condition, *(self._value(x, dtype) for x in (chosen, other))]
         return self.node("Where", *values, dtype=dtype, last=max(v.last for v in values))
 
-    def minimum(self, a: Any, b: Any) -> GraphTensor:
-        """The smaller of two."""
-        return self.elementwise("Min", a, b)
-
-    def maximum(self, a: Any, b: Any) -> GraphTensor:
-        """The larger of two."""
-        return self.elementwise("Max", a, b)
-
+    minimum, maximum, isinf = _function("Min"), _function("Max"), _function("IsInf", np.bool_)
     exp, log, sqrt = _function("Exp"), _function("Log"), _function("Sqrt")
     sigmoid, tanh = _function("Sigmoid"), _function("Tanh")
 
@@ -244,10 +214,6 @@ class Operations:
     def softmax(self, x: GraphTensor, axis: int) -> GraphTensor:
         """Exponentials over their sum."""
         return self.node("Softmax", x, dtype=x.dtype, last=x.last, axis=axis)
-
-    def isinf(self, x: GraphTensor) -> GraphTensor:
-        """Whether a number is infinite."""
-        return self.elementwise("IsInf", x, kind=np.bool_)
 
     def arange(self, count: int, device: Any = None) -> GraphTensor:  # noqa: ARG002
         """0, 1, 2, ..."""

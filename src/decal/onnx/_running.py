@@ -16,7 +16,6 @@ from decal.io.progress import on_terminal, tracked
 from decal.onnx._endings import (
     LARGEST_FILE,
     Ending,
-    add_output,
     choose_output,
     ending,
     expose_logits,
@@ -53,47 +52,33 @@ def run(
     providers: Iterable[Any] | None = None,
     progress: bool = True,
 ) -> NDArray[Any]:
-    """The logits (n, K) that an ONNX classifier gives to inputs.
+    """The logits (n, K) that an ONNX classifier gives to inputs, in its precision.
 
-    Whether its output is probabilities is read off the graph, never guessed from numbers: if the
-    graph ends in a Softmax, or in a Sigmoid, `read` has to say what is wanted.
+    If the graph ends in a Softmax or a Sigmoid, `read` has to say what is wanted.
 
     Parameters
     ----------
     model : path, bytes, onnx.ModelProto or onnxruntime.InferenceSession
-        The classifier. A session does not show its graph, so that nothing before its output can be
-        read.
+        The classifier. Of a session, nothing before its output can be read.
     inputs : array, mapping of arrays, or iterable of batches
         An array (n, ...), for a model with one input; arrays (n, ...) by the names of the inputs;
-        or batches, each of which is either. Numbers are converted to the type of the input, as
-        float64 to float32, but never from one kind to another.
+        or batches, each of which is either. Converted within a kind, as float64 to float32.
     output : str, optional
         Which output; needed if several hold floats, not counting bounds of heads that decal wrote.
     read : str, optional
         "logits" reads what goes into a final Softmax or Sigmoid, which is more exact;
-        "probabilities" reads what comes out of it, for models with probabilities=True. Without
-        either, a graph that ends so is refused.
+        "probabilities" reads what comes out of it, for models with probabilities=True.
     batch_size : int
-        Inputs per call, where `inputs` is not in batches already. A model whose first axis has a
-        fixed length is given as many; the last batch is filled up, and what is too much cut off.
+        Inputs per call, where `inputs` is not in batches already and the model fixes no other size.
     providers : iterable, optional
         Execution providers of ONNX Runtime; by default its CPU.
     progress : bool
         Whether to draw a bar on stderr, if that is a terminal and rich is installed.
 
-    Returns
-    -------
-    (n, K) array
-        As the classifier gives them, in its precision.
-
     Warns
     -----
     InputWarning
         If numbers that should be logits look like probabilities.
-
-    See Also
-    --------
-    append_head : Puts a fitted Decalibrator behind the same file.
 
     Examples
     --------
@@ -161,7 +146,8 @@ def _content(proto: onnx.ModelProto, name: str, model: Any) -> bytes | str:
             return str(model)
         onnx.load_external_data_for_model(proto, str(Path(model).absolute().parent))
     if not as_it_is:
-        add_output(proto.graph, name)
+        # its type is for the runtime to find
+        proto.graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
     if proto.ByteSize() >= LARGEST_FILE:
         raise ValueError(
             "model must be smaller than 2 GB, unless its output is read as it is: got "
@@ -209,7 +195,9 @@ def _feeds(
     size = fixed[0] if fixed else None
     batches: Iterable[Any] = inputs
     if isinstance(inputs, Mapping) or hasattr(inputs, "shape"):
-        batches = _slices(_feed(inputs, wanted), size or batch_size)
+        whole, step = _feed(inputs, wanted), size or batch_size
+        starts = range(0, len(next(iter(whole.values()))), step)
+        batches = [{name: x[i : i + step] for name, x in whole.items()} for i in starts]
     for batch in tracked(batches, "logits", unit="batches", show=progress and on_terminal()):
         feed = _feed(batch, wanted)
         rows = len(next(iter(feed.values())))
@@ -219,14 +207,6 @@ def _feeds(
                 for name, values in feed.items()
             }
         yield feed, rows
-
-
-def _slices(feed: dict[str, Any], size: int) -> list[dict[str, Any]]:
-    rows = len(next(iter(feed.values())))
-    return [
-        {name: values[start : start + size] for name, values in feed.items()}
-        for start in range(0, rows, size)
-    ]
 
 
 def _feed(batch: Any, wanted: Mapping[str, Any]) -> dict[str, NDArray[Any]]:

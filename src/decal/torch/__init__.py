@@ -29,8 +29,7 @@ from decal.torch.batches import (
 
 __all__ = ["CredalHead", "collect_logits", "decalibrate_model", "fit"]
 
-CHUNK_ELEMENTS = 1 << 22
-"""Logits learnt from at once: 16 MB of float32."""
+CHUNK_ELEMENTS = 1 << 22  # logits learnt from at once: 16 MB of float32
 
 
 def collect_logits(
@@ -45,16 +44,15 @@ def collect_logits(
     Parameters
     ----------
     model : callable
-        Returns a tensor (n, K), or an object with such a tensor as `.logits`. A module runs in
-        evaluation mode and without gradients, and is in its own mode again afterwards; the network
-        of any other function you put into evaluation mode yourself. Half precision becomes float32.
+        Returns a tensor (n, K), or an object with one as `.logits`. A module is put into evaluation
+        mode meanwhile; a network inside of another function is not. Half becomes float32.
     loader : iterable
         Yields batches (inputs, labels), or mappings with the key "labels"; labels are integers
         0..K-1, (n,). Inputs that are a mapping are passed by keyword, a tuple or list by position.
     device : torch.device or str, optional
         The model is moved there, and back at the end. By default it runs where it is.
     progress : bool, optional
-        Whether to draw a bar on stderr, if that is a terminal and rich is installed.
+        Whether to draw a bar, on a terminal and if rich is installed.
 
     Examples
     --------
@@ -86,17 +84,15 @@ def decalibrate_model(
 ) -> Decalibrator:
     """A Decalibrator fitted on a model's logits of labelled batches.
 
-    No more than 16 MB of logits and a batch are in memory at a time. References other than "model",
-    and directions of your own, need all logits at once.
+    It holds 16 MB of logits and a batch at a time; all, for references other than "model" and for
+    directions of your own.
 
     Parameters
     ----------
     model, loader, device, progress
         As for `collect_logits`. The loader should yield data that the model was not trained on.
-    alpha, **settings
-        As for `Decalibrator`. A network that ends in Softmax takes probabilities=True.
-    classes : iterable, optional
-        The names of the K classes.
+    alpha, classes, **settings
+        As for `decal.decalibrate`. A network that ends in Softmax takes probabilities=True.
 
     Examples
     --------
@@ -135,10 +131,8 @@ def fit(
     ----------
     decalibrator : Decalibrator
         What it learnt before is forgotten. It is returned.
-    logits : (n, K) tensor
-        On any device.
-    labels, sample_weight, classes
-        As for `Decalibrator.fit`.
+    logits, labels, sample_weight, classes
+        As for `Decalibrator.fit`; the logits on any device.
     """
     if isinstance(labels, Tensor):
         require_none_ignored(labels, 0)

@@ -33,11 +33,8 @@ class CredalHead(nn.Module):
     """Logits (..., K) to the bounds (lower, upper) of every probability, (..., K) each.
 
     What `Decalibrator.predict` computes, at one alpha, as a layer that trains, compiles and
-    exports. It takes probabilities if the decalibrator does. Works in the precision of the logits,
-    at least float32. Does not look at the numbers: NaN in, NaN out.
-
-    Inputs are the first axis and classes the last; no axis between may be as long as the last,
-    unless it is dynamic in an exported graph.
+    exports. Works in the precision of the logits, at least float32. NaN in, NaN out. Inputs are the
+    first axis and classes the last; no axis between may be as long, unless it is dynamic.
 
     Parameters
     ----------
@@ -48,10 +45,9 @@ class CredalHead(nn.Module):
 
     Attributes
     ----------
-    center, scale : (K,) and () tensors
-        Buffers with the shifts and the scale of the reference model.
-    class_lower, class_upper, temperature_lower, temperature_upper : tensors
-        Buffers with the endpoints of each direction, as in `Decalibrator.steps`.
+    center, scale, class_lower, class_upper, temperature_lower, temperature_upper : tensors
+        Buffers: shifts (K,) and scale () of the reference model, and the endpoints of each
+        direction, constants in float64 until you convert them, and never below float32.
     alpha, joint, directions, probabilities, floor
         Settings, as they were at construction. They are in the state_dict, and one of other
         settings is refused; `CredalHead.empty` makes a head that takes all of them from there.
@@ -61,10 +57,7 @@ class CredalHead(nn.Module):
     O(K) time and memory per row; with "temperature" as much as some 33 softmaxes. Bounds of class
     shifts agree with `predict` to 1e-12 in float64 and, for logits that differ by less than 20, to
     1e-6 in float32; along the temperature the highest probability is interpolated, within 2e-6.
-
-    Gradients are finite everywhere and those of the function wherever it is differentiable; 0 under
-    an infinite scale. Endpoints are constants, in float64 until you convert them, and never below
-    float32.
+    Gradients are finite everywhere; 0 under an infinite scale.
 
     Examples
     --------

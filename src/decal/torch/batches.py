@@ -36,10 +36,7 @@ __all__ = [
 def evaluating(
     model: Callable[..., Any], device: torch.device | str | None = None
 ) -> Iterator[torch.device | None]:
-    """Put a model into evaluation mode and on a device, and undo both at the end.
-
-    Yields the device that inputs belong on; None for a function, if no device is given.
-    """
+    """A model in evaluation mode, on a device, until the end; yields the device of its inputs."""
     if not isinstance(model, nn.Module):
         yield None if device is None else torch.device(device)
         return

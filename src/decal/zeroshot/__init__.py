@@ -64,6 +64,8 @@ Templates = str | Sequence[str]
 class ZeroShotClassifier(PretrainedClassifier):
     """Images in, logits over your labels out, without training.
 
+    Every text is encoded once: classifiers made by `subset` and `replace` share its vector.
+
     Parameters
     ----------
     encoder : Encoder
@@ -84,14 +86,6 @@ class ZeroShotClassifier(PretrainedClassifier):
         The texts with {}.
     head : str
         "softmax" (CLIP) or "sigmoid" (SigLIP), as the model itself states.
-
-    See Also
-    --------
-    decal.llm.text.TextClassifier : Classifies texts, with a classifier that was trained for them.
-
-    Notes
-    -----
-    Every text is encoded once: classifiers made by `subset` and `replace` share its vector.
     """
 
     def __init__(self, encoder: Encoder, labels: Labels, *, templates: Templates = "en") -> None:
@@ -110,7 +104,7 @@ class ZeroShotClassifier(PretrainedClassifier):
         device: Any = None,
         **options: Any,
     ) -> Self:
-        """Load CLIP, SigLIP or SigLIP-2 with its tokenizer and image processor.
+        """Load CLIP, SigLIP or SigLIP-2; computes in float32, with images prepared by Pillow.
 
         Parameters
         ----------
@@ -123,11 +117,6 @@ class ZeroShotClassifier(PretrainedClassifier):
             Where to compute; by default a GPU if PyTorch has one, else the CPU.
         **options
             Options of transformers: `revision`, `token`, `cache_dir`, `local_files_only`.
-
-        Notes
-        -----
-        Computes in float32. Pillow prepares the images, even where torchvision is installed, whose
-        interpolation gives other numbers.
         """
         words, texts = check_words(labels), check_templates(templates)
         encoder = load_transformers(str(name_or_path), device, options)
@@ -199,10 +188,8 @@ class ZeroShotClassifier(PretrainedClassifier):
         images : iterable
             Pillow images, paths of image files, or uint8 arrays (height, width) or (height, width,
             3); or an array (n, height, width, 3). EXIF tags turn photographs upright.
-        batch_size : int, optional
-            The number of images per pass through the model; no more are opened at once.
-        progress : bool, optional
-            Whether to show a bar.
+        batch_size, progress : int, bool
+            The number of images opened and encoded at once, and whether to show a bar.
         """
         return np.concatenate(list(self._embedded(images, batch_size, progress)))
 
