@@ -58,8 +58,7 @@ __all__ = [
     "triage",
 ]
 
-WIDTH_TOLERANCE = 1e-6
-"""How far the mean width found may be from the one wanted."""
+WIDTH_TOLERANCE = 1e-6  # how far the mean width found may be from the one wanted
 
 WISHES_OF = {
     "per": ("miss",),

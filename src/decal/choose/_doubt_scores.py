@@ -26,24 +26,16 @@ Labels = NDArray[np.intp]
 Scored = dict[str, tuple[Array, NDArray[np.bool_]]]
 """(n,) scores by name, and whether the prediction is wrong that each doubts."""
 
-CONFIDENCE = "confidence"
-"""The score that needs no fitting: the model's own probability of its prediction."""
-
-STANDARD_ERRORS = 2.0
-"""By how many a score must beat the model's own confidence to take its place."""
-
-RECALIBRATED = "recalibrated"
-"""How names of scores of the recalibrated model begin."""
+CONFIDENCE = "confidence"  # of the model in its prediction: a score that needs no fitting
+STANDARD_ERRORS = 2.0  # by how many a score must beat the model's own confidence to take its place
+RECALIBRATED = "recalibrated"  # how names of scores of the recalibrated model begin
 
 DECIMALS = 12
 """Of entropies in nats: those of all sets that hold the uniform distribution are equal, up to
 round-off, which must not put rows in an order."""
 
-FLOOR = 1e-12
-"""Without a model that says otherwise, smaller probabilities count as this."""
-
-LEVELS = (0.99, 0.9)
-"""Alphas of the credal sets that are asked."""
+FLOOR = 1e-12  # without a model that says otherwise, smaller probabilities count as this
+LEVELS = (0.99, 0.9)  # alphas of the credal sets that are asked
 
 
 def of_margin(z: Array) -> Array:

@@ -52,13 +52,9 @@ from decal.rows import Rows, Schema, check_floor
 PURPOSES = ("cost", "budget", "error_rate", "slip_rate")
 
 LEAST_ROWS = 8
-SCORES_SHOWN = 6
-"""How many scores `repr` lists."""
-
 SCALARS = ("score", "purpose", "target", "confidence", "note")
 OUTCOME = ("rows", "handed_over", "error_rate", "slip_rate")
-CURVE = "curve "
-"""How names of arrays with the curves of scores begin; the number of the score follows."""
+CURVE = "curve "  # begins names of arrays with curves; the number of the score follows
 
 
 @dataclass(frozen=True)
@@ -67,14 +63,10 @@ class TriageOutcome:
 
     Attributes
     ----------
-    rows : int
-        How many there are.
-    handed_over : float
-        Share of the rows that go to a person.
-    error_rate : float
-        Share of the rows kept that are wrong; 0 if none is kept.
-    slip_rate : float
-        Share of all rows that are kept and wrong.
+    rows, handed_over
+        How many there are, and the share of them that goes to a person.
+    error_rate, slip_rate : float
+        Shares that are kept and wrong: of the rows kept, 0 if there is none, and of all rows.
     """
 
     rows: int
@@ -92,9 +84,7 @@ class TriageOutcome:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Triage(Saved):
-    """A score and a threshold: says of new rows which of them a person should check.
-
-    `triage` makes it.
+    """A score and a threshold, made by `triage`: which new rows a person should check.
 
     Attributes
     ----------
@@ -102,26 +92,18 @@ class Triage(Saved):
         Name of the score chosen.
     threshold : float
         Rows whose score reaches it are handed over. NaN if that depends on the batch.
-    purpose : str
-        "cost", "budget", "error_rate" or "slip_rate".
-    target : float
-        What was asked for.
-    confidence : float or None
-        Of a promised error rate.
+    purpose, target, confidence
+        "cost", "budget", "error_rate" or "slip_rate", its number, and the confidence or None.
     trials : dict of Trial
         How every score did on the rows that chose it, by name, the best first.
     outcome : TriageOutcome
         On the rows that set the threshold.
     note : str
         Empty, or why this is not what one would hope for.
-    probabilities : bool
-        Whether rows are probabilities.
-    floor : float or None
-        What smaller probabilities are raised to.
-    classes : tuple of str, or None
-        The names of the classes, if known.
-    class_count : int
-        Number of classes.
+    probabilities, floor
+        Whether rows are probabilities, and what smaller ones are raised to.
+    classes, class_count
+        The names of the classes, if known, and their number.
     """
 
     score: str
@@ -161,29 +143,16 @@ class Triage(Saved):
         return self._rule.handed(self.doubt(logits, scores=scores))
 
     def predict(self, logits: Any) -> NDArray[Any]:
-        """(n,) the predicted classes that the score doubts, of the recalibrated model if it is its.
+        """(n,) the predicted classes of (n, K) new rows that the score doubts, by name or number.
 
-        By name if the classes have names, else numbers of columns.
-
-        Parameters
-        ----------
-        logits : (n, K) array
-            New rows.
+        They are those of the recalibrated model if the score is.
         """
         name = self.score if self.score in self._doubts.names else CONFIDENCE
         predicted = self._doubts.score(name, self._logits(logits))[1]
         return predicted if self.classes is None else np.array(self.classes)[predicted]
 
     def doubt(self, logits: Any, *, scores: Mapping[str, Any] | None = None) -> Array:
-        """(n,) the scores of new rows, higher where a check is needed more.
-
-        Parameters
-        ----------
-        logits : (n, K) array
-            New rows.
-        scores : mapping, optional
-            Your own scores of these rows, by name.
-        """
+        """(n,) the scores of new rows, as for `hand_over`: higher where a check is needed more."""
         require_same_order(logits=logits, **_called(scores))
         z = self._logits(logits)
         if self.score in self._doubts.names:
@@ -262,7 +231,7 @@ class Triage(Saved):
         )
 
     def __repr__(self) -> str:
-        return self.described(SCORES_SHOWN)
+        return self.described(scores=6)
 
     def described(self, scores: int) -> str:
         """What was chosen and how it did, and so many of the scores."""

@@ -36,15 +36,10 @@ from decal.directions import Inputs, Local
 from decal.model import read_inputs
 from decal.rows import Rows, require_possible
 
-PLANNING_SHARE = 0.3
-PLANNING_ROWS = 2000
-"""Share of the examples that a threshold is chosen on, and how many at most."""
-
-ROUNDING = 1e-12
-"""By how much a budget is rounded up, so that the rounded alpha never stands for less."""
-
-ENTROPIES_TESTED = 1000
-"""Rates of disagreement that are tested, in equal steps from 0 to 1."""
+PLANNING_SHARE = 0.3  # of the examples, those that a threshold is chosen on
+PLANNING_ROWS = 2000  # how many these are at most
+ROUNDING = 1e-12  # by how much a budget is rounded up, so that alpha stands for no less
+ENTROPIES_TESTED = 1000  # rates of disagreement that are tested, in equal steps from 0 to 1
 
 
 def for_hold(

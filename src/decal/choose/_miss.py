@@ -20,14 +20,9 @@ from decal.choose._promises import Choice, Promise, class_name, joined, row_grou
 from decal.model import predict_rows, read_inputs
 from decal.rows import Rows
 
-CLASSES_NAMED = 8
-"""How many classes a warning names."""
-
-UNLIKELY = 0.01
-"""Chance below which the misses of one class are worth a note."""
-
-PER_CLASS = "per='class' guarantees every class"
-"""What a note advises if one class is missed too often."""
+CLASSES_NAMED = 8  # how many classes a warning names
+UNLIKELY = 0.01  # chance below which the misses of one class are worth a note
+PER_CLASS = "per='class' guarantees every class"  # advice if one is missed too often
 
 NOTHING_EXCLUDED = "no positive alpha will do, nothing is excluded"
 

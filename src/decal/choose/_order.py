@@ -16,11 +16,8 @@ import numpy as np
 from decal._base.numerics import Array
 from decal.choose._plausibility import Indices, Inside, Mask, alpha_at
 
-SEARCH_LEVELS = 1 << 26
-"""Steps from alpha = 1 to 0 that a search tells apart: 3e-7 of the budget each, 26 predictions."""
-
-GREATEST = float(np.finfo(np.float64).max)
-"""What an infinite doubt counts as, so that there is a threshold above it."""
+SEARCH_LEVELS = 1 << 26  # steps from alpha = 1 to 0: 3e-7 of the budget each, 26 predictions
+GREATEST = float(np.finfo(np.float64).max)  # what an infinite doubt counts as
 
 
 def allowed(rate: float, rows: int) -> int:
@@ -40,12 +37,9 @@ def needed(share: float, rows: int) -> int:
 
 
 def largest_alpha(inside: Inside, rows: Indices, outside: int) -> tuple[float, int] | None:
-    """The largest alpha at which at most so many rows are outside, and how many are.
+    """The largest alpha at which at most so many rows are outside, and how many are, or None.
 
-    It is the order statistic number `outside` + 1 of their plausibilities. None if there is none.
-
-    Sets are nested: a row inside at a narrow level is inside at all wider ones, and a row outside
-    at a wide level is outside at all narrower ones. Only the rows in between are asked again.
+    Sets are nested, so only rows outside at the narrow level and inside at the wide one are asked.
     """
     if outside < 0:
         return None
@@ -69,10 +63,7 @@ def largest_alpha(inside: Inside, rows: Indices, outside: int) -> tuple[float, i
 
 
 def share_threshold(doubts: Array, share: float) -> float:
-    """The threshold that a new row's doubt reaches with probability `share` at most.
-
-    Reached by what exceeds the k-th largest of n doubts, k <= share (n + 1).
-    """
+    """The threshold that a new row's doubt reaches with probability `share` at most."""
     k = allowed(share, len(doubts))
     if k > len(doubts):
         return -math.inf
@@ -82,11 +73,7 @@ def share_threshold(doubts: Array, share: float) -> float:
 
 
 def slip_threshold(doubts: Array, wrong: Mask, rate: float) -> float:
-    """The threshold below which a new row is wrong with probability `rate` at most.
-
-    The largest with (slips + 1) / (n + 1) <= rate: the k-th smallest doubt about a wrong row, with
-    k <= rate (n + 1).
-    """
+    """The threshold: a new row is below it and wrong with probability `rate` at most."""
     k = allowed(rate, len(doubts))
     if k == 0:
         return -math.inf

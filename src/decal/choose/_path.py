@@ -19,8 +19,6 @@ from decal.model import predict_rows, read_inputs
 if TYPE_CHECKING:
     import pandas as pd
 
-ROWS_SHOWN = 12
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AlphaPath:
@@ -32,16 +30,13 @@ class AlphaPath:
         Levels.
     efficiency : (A,) array
         One minus the mean width of the intervals.
-    coverage : (A,) array or None
-        Share of rows whose distribution is in the credal set; None without distributions.
-    miss_rate : (A,) array or None
-        Share of rows whose label is not in the decision set; None without labels.
+    coverage, miss_rate : (A,) arrays or None
+        Shares of rows whose distribution is in the credal set, and whose label is not in the
+        decision set; None without distributions, or labels.
     set_size : (A,) array
         Mean number of classes in the decision set.
-    examples : int
-        Number of rows.
-    rule : str
-        The rule of the decision sets.
+    examples, rule
+        Number of rows, and the rule of the decision sets.
     """
 
     alpha: Array
@@ -65,7 +60,7 @@ class AlphaPath:
 
     def __repr__(self) -> str:
         A, columns = len(self.alpha), self._columns()
-        shown = np.unique(np.linspace(0, A - 1, min(A, ROWS_SHOWN)).round().astype(np.intp))
+        shown = np.unique(np.linspace(0, A - 1, min(A, 12)).round().astype(np.intp))
         lines = [f"AlphaPath: {A} alphas, {rows_text(self.examples)}, decisions {self.rule}"]
         lines.append("  " + "".join(f"{name.replace('_', ' '):>12}" for name in columns))
         for a in shown:
@@ -93,10 +88,8 @@ def path(
 
     Parameters
     ----------
-    model : Decalibrator
-        A fitted one.
-    logits : (n, K) array
-        Inputs.
+    model, logits
+        A fitted Decalibrator, and (n, K) inputs.
     distributions : (n, K) array, optional
         Their true distributions, for the coverage.
     labels : (n,) integers, optional
@@ -144,12 +137,5 @@ def path(
             coverage[a] = metrics.coverage(credal, p, atol=atol)
         if y is not None:
             missed[a] = 1 - kept[np.arange(len(y)), y].mean()
-    return AlphaPath(
-        levels,
-        efficiency,
-        None if p is None else coverage,
-        None if y is None else missed,
-        size,
-        len(data),
-        rule,
-    )
+    held, missing = None if p is None else coverage, None if y is None else missed
+    return AlphaPath(levels, efficiency, held, missing, size, len(data), rule)

@@ -37,8 +37,7 @@ LEAST_BUDGET, GREATEST_BUDGET = 1e-6, 744.0
 the smallest positive float, and nearer to 1 the losses of very confident models drown in round-off.
 """
 
-CONTOUR_LEVELS = 1 << 12
-"""Steps from 1 to 0 that a plausibility can take: 0.5 % of the budget each, 12 predictions."""
+CONTOUR_LEVELS = 1 << 12  # steps from 1 to 0: 0.5 % of the budget each, 12 predictions
 
 
 class Predictor(Protocol):

@@ -18,8 +18,6 @@ from decal.credal import CredalSet, IntervalCredalSet
 from decal.model import predict_rows, read_inputs
 
 PARTS_SHOWN = 12
-SHARE_TOLERANCE = 1e-9
-"""How far from a whole number a count may be, in "1 new input in 10"."""
 
 SIDES = {"miss": "at most ", "width": "", "hold": "at least ", "coverage": "at least "}
 """On which side of its target a quantity should be."""
@@ -33,10 +31,8 @@ class Promise:
 
     Attributes
     ----------
-    kind : str
-        "miss", "width", "hold" or "coverage": what was wished for.
-    target : float
-        The wish.
+    kind, target : str and float
+        The wish: "miss", "width", "hold" or "coverage", and its value.
     rows : int
         Number of rows it rests on.
     rule : str
@@ -72,10 +68,9 @@ class Promise:
         if self.kind != "miss":
             whole = "whole " if self.kind == "hold" else ""
             said = f"the set holds the {whole}true distribution for {often}"
-        elif self.per == "class":
-            said = f"the true label is outside the kept classes for {often} of this class"
         else:
-            said = f"the true label is outside the kept classes for {often}"
+            of_class = " of this class" if self.per == "class" else ""
+            said = f"the true label is outside the kept classes for {often}{of_class}"
         where = {None: "", "class": "for every class, ", "group": "in every group, "}[self.per]
         sure = "" if self.confidence is None else f" with confidence {self.confidence:g}"
         said = f"{where}{said}; guaranteed{sure}, by {rows}."
@@ -89,7 +84,7 @@ def _often(share: float) -> str:
     one_in = round(1 / share)
     for whole in (one_in, 10, 100, 1000):
         count = round(share * whole)
-        if count and abs(share * whole - count) <= SHARE_TOLERANCE:
+        if count and abs(share * whole - count) <= 1e-9:
             return f"{count} new input{'s' if count > 1 else ''} in {whole}"
     return f"{share:.4%} of new inputs"
 
@@ -139,13 +134,7 @@ class Choice:
         return cls(alpha, achieved, promise, choices[0].model, parts)
 
     def alphas(self, groups: Any) -> Array:
-        """(n,) the alpha of every input, for a choice by groups.
-
-        Parameters
-        ----------
-        groups : (n,) array
-            The groups of the inputs, each one that an alpha was chosen for.
-        """
+        """(n,) the alpha of every input, by (n,) groups that an alpha was chosen for."""
         found, which = np.unique(check_groups(groups, len(groups)), return_inverse=True)
         unknown = [group for group in found.tolist() if group not in self.parts]
         if unknown:
@@ -158,15 +147,7 @@ class Choice:
         return np.array([self.parts[group].alpha for group in found.tolist()])[which]
 
     def predict(self, logits: Any, *, groups: Any = None) -> CredalSet:
-        """The credal sets of new inputs at this alpha, or each at the alpha of its group.
-
-        Parameters
-        ----------
-        logits : (n, K) array
-            Inputs.
-        groups : (n,) array, optional
-            Their groups, for a choice by groups.
-        """
+        """The credal sets of (n, K) logits at this alpha, or by (n,) groups at those of theirs."""
         if self.promise.per == "class":
             raise InputError("per", "be None or a group, to predict", "'class'", "Call decide.")
         self._require_groups(groups)
@@ -185,17 +166,10 @@ class Choice:
         return sets.with_index(data.ids)
 
     def decide(self, logits: Any, *, groups: Any = None) -> Mask:
-        """(n, K) the classes that are kept for every input; for a choice of `miss`.
+        """(n, K) the classes kept for (n, K) logits, by (n,) groups; for a choice of `miss`.
 
         With per="class", class k is kept if it is in the decision set at *its* alpha, and always if
         that is 0. No set is empty: every Decalibrator keeps its own prediction.
-
-        Parameters
-        ----------
-        logits : (n, K) array
-            Inputs.
-        groups : (n,) array, optional
-            Their groups, for a choice by groups.
         """
         kind, per, rule = self.promise.kind, self.promise.per, self.promise.rule
         if kind != "miss":

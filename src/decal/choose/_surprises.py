@@ -1,36 +1,24 @@
 """How much a label says against a ball: weights whose mean bounds how often balls miss the truth.
 
-Let c be the center of the ball of an input, a distribution, and l_k = -log c_k the loss of class k.
-Class k is *expected* if l_k <= s; let a be the largest loss of an expected class. A label y weighs
+Let c be the center of the ball of an input, and l_k = -log c_k the loss of class k. Class k is
+*expected* if l_k <= s; let a be the largest loss of an expected class. A label y weighs
 
     w(y) = 0      if it is expected and a <= b,
            1      if it is expected and a > b, or if no class is expected,
            1 / m  else: m is the largest share of y in a mixture of two classes, y and one of
                   loss a, whose divergence from c is at most the budget b, or a if that is larger.
 
-**For every distribution p: if KL(p || c) > b, then sum_k p_k w(k) >= 1.** *Proof.* If a > b,
-or if no class is expected, no weight is below 1. Else consider P = { p : sum_k p_k w(k) <= 1 },
-the part of the simplex on one side of a hyperplane. It is the convex hull of its corners, and these
-lie on edges of the simplex: an expected class alone, whose divergence is l_k <= a <= b; a class of
-weight exactly 1, for which m = 1, so that it is within the budget alone; or a mixture of an
-expected class j and an unexpected one k with share 1 / w(k) = m of k. Its divergence is
-m l_k + (1 - m) l_j - H(m), and l_j <= a: at most that of the mixture with loss a, which is b.
-KL(p || c) is convex in p, so it is at most b on all of P. Outside of P the sum is above 1. QED.
-
-So for labels drawn from the truth p, P(KL(p || c) > b) <= E w(y), averaged over inputs, and labels
-are all it takes to estimate the right-hand side. For these expected classes it is the best bound
-of its kind: on the edge to loss a, a truth just outside the ball makes the sum 1. (Markov's
-inequality with Jensen's gives the weights (l_y - s)+ / (b - s); they ignore the entropy H(m).)
-
-The weights fall with b, since m grows with it; they grow with l_y, and with a up to a = b. All of
-this holds with budgets b h and thresholds s h for a factor h that depends on the input.
+For every distribution p: if KL(p || c) > b, then sum_k p_k w(k) >= 1 (docs/alpha.md has the proof).
+So for labels drawn from the truth p, P(KL(p || c) > b) <= E w(y), averaged over inputs. The weights
+fall with b, since m grows with it; they grow with l_y, and with a up to a = b. All of this holds
+with budgets b h and thresholds s h for a factor h that depends on the input.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,17 +30,8 @@ BUDGETS_TESTED, LEAST_BUDGET_TESTED, TESTED_AT_ONCE = 256, 1e-3, 16
 """Budgets at which a statement with confidence is tested, in equal ratios, and the last as a share
 of the first, which is the largest budget: each is 2.7 % below the one before."""
 
-BUDGET_TOLERANCE = 2.0**-14
-"""How much larger than the least a budget may be, as a share of the largest: some 0.0005 nats."""
-
-LARGEST_STAKE = 0.75
-"""Share of its wealth that a bet may lose in one step."""
-
-PLANNING_TOLERANCE = 2.0**-9
-PLANNING_THRESHOLDS = 32
-LEAST_THRESHOLD = 2.0**-12
-"""When a threshold is planned: the tolerance of its budget, how many are tried, and the first as a
-share of the last, which is the largest budget."""
+BUDGET_TOLERANCE = 2.0**-14  # as a share of the largest budget: some 0.0005 nats
+PLANNING_TOLERANCE = 2.0**-9  # that of the budget while a threshold is planned
 
 
 @dataclass(frozen=True)
@@ -69,13 +48,8 @@ class Losses:
         return len(self.labels)
 
     def __getitem__(self, rows: NDArray[np.intp]) -> Losses:
-        return Losses(
-            self.of_classes[rows],
-            self.labels[rows],
-            self.factor[rows],
-            self.largest,
-            self.least_factor,
-        )
+        of_classes, labels, factor = self.of_classes[rows], self.labels[rows], self.factor[rows]
+        return replace(self, of_classes=of_classes, labels=labels, factor=factor)
 
     @property
     def vacuous_budget(self) -> float:
@@ -89,11 +63,7 @@ class Losses:
 
 
 class Surprises:
-    """The weights of labels, as functions of the budget.
-
-    Classes of at most `threshold` loss, times the factor of the input, are expected. It must not
-    depend on the labels of these examples.
-    """
+    """The weights of labels by budget; the threshold must not depend on these labels."""
 
     def __init__(self, losses: Losses, threshold: float) -> None:
         self.threshold = threshold
@@ -147,10 +117,7 @@ Found = tuple[float, float]
 
 
 def least_budget(losses: Losses, threshold: float, delta: float) -> Found | None:
-    """The least budget at which weights, and the largest one, sum to at most delta (n + 1).
-
-    None if there is none up to that at which balls are vacuous.
-    """
+    """The least budget at which weights, and the largest one, sum to at most delta (n + 1)."""
     surprises, n = Surprises(losses, threshold), len(losses)
 
     def bound(budget: float) -> float:
@@ -180,8 +147,7 @@ def least_budget_of_mean(
 ) -> Found | None:
     """The least budget down to which the mean loss is shown to be at most b delta + entropy.
 
-    The mean divergence is the mean loss less the mean entropy of the truth, and Markov's inequality
-    does the rest.
+    The mean divergence is the mean loss less the mean entropy: Markov's inequality does the rest.
     """
     values = losses.of_labels
 
@@ -199,15 +165,14 @@ def planned_threshold(
 ) -> float:
     """The threshold that promises the least budget for so many other examples.
 
-    A few losses will do to plan with. `delta` is the accepted share of misses, `error` one minus
-    the confidence.
+    `delta` is the accepted share of misses, `error` one minus the confidence.
     """
     high = losses.vacuous_budget
     best = high, high / 4  # if nothing is promising
     # Plan with caution: labels that are not expected weigh 1 or more at every budget, so that a
     # threshold that turns out too low spoils everything, and one too high does not.
     error_of_mean = math.sqrt(1 / len(losses) + 1 / examples)
-    for threshold in high * np.geomspace(LEAST_THRESHOLD, 1.0, PLANNING_THRESHOLDS + 1)[:-1]:
+    for threshold in high * np.geomspace(2.0**-12, 1.0, 33)[:-1]:
         surprises = Surprises(losses, float(threshold))
 
         def bound(budget: float, surprises: Surprises = surprises) -> float:
@@ -227,19 +192,14 @@ def planned_threshold(
 
 
 def mean_is_below(values: Array, bound: float, *, most: float, error: float) -> bool:
-    """Whether independent numbers show that their mean is below a bound, with confidence.
+    """Whether (n,) independent draws from [0, most] show that their mean is below a bound.
 
-    If the mean of numbers in [0, most] is at least the bound, the answer is True with probability
-    `error` at most, for any number of them. The (n,) values are independent draws, in an order that
-    does not depend on them.
-
-    A player starts with 1 and stakes a share of his wealth on every number being small: number x,
-    in units of `most`, multiplies his wealth by 1 - lambda (x - mu), where mu is the bound. If the
-    mean is mu or more, no choice of lambda >= 0 that looks only at earlier numbers makes his wealth
-    grow on average, and by Ville's inequality it ever reaches 1 / error with probability `error`
-    at most. Stakes are those of Waudby-Smith and Ramdas (2023, section 4.3): nearly the best ones
-    for n numbers of the variance seen so far. Variance counts from mu (1 - mu), the largest
-    that numbers of mean mu can have.
+    If it is not, the answer is True with probability `error` at most. A player starts with 1 and
+    stakes a share of his wealth on every number being small: number x, in units of `most`,
+    multiplies it by 1 - lambda (x - mu), where mu is the bound. If the mean is mu or more, no
+    lambda >= 0 that looks only at earlier numbers makes wealth grow on average, and by Ville's
+    inequality it ever reaches 1 / error with probability `error` at most. Stakes are those of
+    Waudby-Smith and Ramdas (2023, section 4.3), with variance counted from mu (1 - mu).
     """
     if bound >= most or error >= 1:
         return True
@@ -252,7 +212,8 @@ def mean_is_below(values: Array, bound: float, *, most: float, error: float) -> 
     variance = (mu * (1 - mu) + np.cumsum((x - mean) ** 2)) / count
     before = np.concatenate([[mu * (1 - mu)], variance[:-1]])
     wanted = math.log(1 / error)
-    stake = np.minimum(np.sqrt(2 * wanted / (n * before)), LARGEST_STAKE / (1 - mu))
+    # No step may lose more than three quarters of the wealth.
+    stake = np.minimum(np.sqrt(2 * wanted / (n * before)), 0.75 / (1 - mu))
     wealth = np.cumsum(np.log1p(-stake * (x - mu)))
     return bool(wealth.max() >= wanted)
 
@@ -262,8 +223,7 @@ def _least(
 ) -> float | None:
     """The least budget whose bound, a falling function, meets the target; None if `high` does not.
 
-    By interpolation between a budget that meets it and one that does not, with halvings in between:
-    bounds may jump. It is at most tolerance * high too large.
+    By interpolation, with halvings as bounds may jump; at most tolerance * high too large.
     """
     reached = bound(high)
     if not reached <= target:
@@ -289,8 +249,8 @@ def _least(
 def _last_shown(shown: Callable[[Array], Iterator[bool]], high: float) -> float | None:
     """The last of falling budgets that are shown to be enough one after the other, or None.
 
-    Their steps are fixed beforehand. A budget that is not enough is accepted only if the first one
-    like it is, so that the probability of a mistake is that of a single test.
+    A budget that is not enough is accepted only if the first one like it is, so that the
+    probability of a mistake is that of a single test.
     """
     budgets = high * np.geomspace(1.0, LEAST_BUDGET_TESTED, BUDGETS_TESTED)
     found = None

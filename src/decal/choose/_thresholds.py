@@ -17,9 +17,6 @@ from decal._base.numerics import Array
 from decal.choose._order import GREATEST, share_threshold, slip_threshold
 from decal.choose._plausibility import Mask
 
-PLANNED = 100
-"""Thresholds that are planned for an error rate with confidence."""
-
 
 def below(scores: Array, threshold: float) -> Mask:
     """(n,) which rows are kept."""
@@ -81,29 +78,20 @@ Rule = Threshold | TopOfBatch | SelectedOfBatch
 
 
 def cost_threshold(scores: Array, wrong: Mask, cost: float) -> float:
-    """The threshold of the least cost on these rows: an error costs 1, a check `cost`.
-
-    Of equally good thresholds, the one that hands over fewest rows.
-    """
+    """The threshold of the least cost, if an error costs 1; of equal ones the largest."""
     candidates, errors, kept = _kept_below(scores, wrong)
     spent = errors + cost * (len(scores) - kept)
     return float(candidates[len(spent) - 1 - spent[::-1].argmin()])
 
 
 def rate_threshold(
-    scores: Array,
-    wrong: Mask,
-    rate: float,
-    confidence: float,
-    *,
-    plan: tuple[Array, Mask],
+    scores: Array, wrong: Mask, rate: float, confidence: float, *, plan: tuple[Array, Mask]
 ) -> float:
     """The threshold below which at most `rate` of new rows are wrong, with confidence.
 
-    Thresholds are planned on other rows. They are tested from the most promising one upwards, each
-    by how unlikely so few errors among so many kept rows would be at an error rate above `rate`,
-    until one test fails: -inf if it is the first. Rows are independent, and those of the `plan`,
-    (scores, wrong), are others.
+    Thresholds planned on other rows, the (scores, wrong) of `plan`, are tested upwards, each by how
+    unlikely so few errors among so many kept rows would be at an error rate above `rate`, until one
+    test fails: -inf if it is the first.
     """
     found = -math.inf
     for threshold in planned_thresholds(*plan, rate, len(scores)):
@@ -115,9 +103,9 @@ def rate_threshold(
 
 
 def planned_thresholds(scores: Array, wrong: Mask, rate: float, rows: int) -> Array:
-    """Increasing thresholds to test on `rows` other rows; the first is the most promising."""
+    """At most 100 thresholds to test on `rows` other rows, rising from the most promising one."""
     candidates, errors, kept = _kept_below(scores, wrong)
-    some = np.unique(np.linspace(0, len(candidates) - 1, PLANNED).round().astype(np.intp))
+    some = np.unique(np.linspace(0, len(candidates) - 1, 100).round().astype(np.intp))
     candidates, errors, kept = candidates[some], errors[some], kept[some]
     scale = rows / len(scores)
     expected = [
@@ -139,9 +127,7 @@ def kept_of_batch(scores: Array, slips: Array, rows: int, rate: float) -> Mask:
     """(m,) which rows of a batch to keep, so that on average at most `rate` of them are wrong.
 
     `slips` are the scores of those of so many labelled rows that are wrong. Conformal selection
-    (Jin and Candes, 2023): the p-value of "this row is wrong" is one plus the number of wrong
-    labelled rows with a score as low, over rows + 1; and Benjamini and Hochberg's procedure (1995)
-    rejects that for the rows that are kept.
+    (Jin and Candes, 2023), see docs/triage.md.
     """
     m = len(scores)
     p_values = (1 + np.searchsorted(np.sort(slips), scores, side="right")) / (rows + 1)

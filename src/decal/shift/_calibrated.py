@@ -14,8 +14,7 @@ from decal.decalibrator import Decalibrator
 from decal.directions import best_model
 from decal.rows import Rows
 
-VANISHING = 1e-9
-"""Share of the largest covariance by which a variance may be negative, by round-off."""
+VANISHING = 1e-9  # of the largest covariance: so far below 0 round-off may bring a variance
 
 
 @dataclass(frozen=True, eq=False)

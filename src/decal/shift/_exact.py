@@ -9,17 +9,10 @@ import numpy as np
 from decal._base.numerics import Array, Indices
 from decal.shift._likelihood import TINY, Likelihood
 
-LARGEST_FACTOR = 8.0
-"""Factor by which a frequency may change in a step of Newton's method."""
-
-DIGITS = 16 * float(np.finfo(np.float64).eps)
-"""Relative round-off of sums."""
-
-REACHED = 1e-9
-"""Nats below the floor at which frequencies count as plausible when an error is stated."""
-
-SLACK = 1e-6
-"""Round-off of what a step gains, in the units of the barrier."""
+LARGEST_FACTOR = 8.0  # factor by which a frequency may change in a step of Newton's method
+DIGITS = 16 * float(np.finfo(np.float64).eps)  # relative round-off of sums
+REACHED = 1e-9  # nats below the floor at which frequencies still count as reached
+SLACK = 1e-6  # round-off of what a step gains, in the units of the barrier
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,10 +153,7 @@ class Problems:
         return np.asarray(start / start.sum(axis=1, keepdims=True))
 
     def interior(self) -> Array:
-        """(P, K) where an interior-point method ends, for the problems that are open.
-
-        It finds maxima that lie at a frequency of 0, too.
-        """
+        """(P, K) where an interior-point method ends, for open problems; maxima at 0 included."""
         which = asked = self.open
         region, likelihood = self.region, self.region.likelihood
         N, K = likelihood.total, len(region.middle)

@@ -108,13 +108,9 @@ class LabelShift(Model[FrequencyEvidence]):
     def of(cls, model: Decalibrator, confidence: float = 0.95, *, region: str = "auto") -> Self:
         """From a Decalibrator: its reference model, and the labels it has seen.
 
-        Parameters
-        ----------
-        model : Decalibrator
-            Fitted with reference="best" and directions=("class", "temperature"), which calibrates
-            as `fit` does. It is taken to be right: its errors follow from the number of its labels.
-        confidence, region
-            As for `LabelShift`.
+        It must be fitted with reference="best" and directions=("class", "temperature"), which
+        calibrates as `fit` does. Its errors follow from the number of its labels. `confidence` and
+        `region` are as for `LabelShift`.
         """
         require_decalibrator(model)
         if not is_calibrated(model):
@@ -199,14 +195,9 @@ class LabelShift(Model[FrequencyEvidence]):
         return FrequencyEvidence(calibrated, rows)
 
     def observe(self, logits: Any, *, sample_weight: Any = None) -> Self:
-        """Take note of unlabelled inputs, besides those observed before.
+        """Take note of unlabelled (N, K) logits, besides those observed before.
 
-        Parameters
-        ----------
-        logits : (N, K) array
-            Of the same model.
-        sample_weight : (N,) array, optional
-            A weight of 2 counts like two equal rows.
+        A `sample_weight` (N,) of 2 counts like two equal rows.
         """
         schema = self.schema(super().fitted)
         return self.add(self.seen(Rows.read(logits, sample_weight=sample_weight, schema=schema)))
@@ -374,13 +365,7 @@ class LabelShift(Model[FrequencyEvidence]):
         return explore_shift(self, logits, **options)
 
     def point(self, logits: Any) -> Array:
-        """(n, K) the prediction alone: the point of `predict`, without its bounds.
-
-        Parameters
-        ----------
-        logits : (n, K) array
-            As for `predict`.
-        """
+        """(n, K) the prediction of logits (n, K) alone: the point of `predict`, without bounds."""
         fitted = self.fitted
         fitted.require_observed()
         return fitted.point(self.read(logits).logits)
@@ -416,9 +401,9 @@ class LabelShift(Model[FrequencyEvidence]):
     ) -> Self:
         """A copy with regions that allow for few labels by the bootstrap, not to first order.
 
-        Labelled and unlabelled data are drawn again; each time the model is calibrated anew, and
-        the likelihood that the frequencies found here lose there is compared with theory: the ratio
-        of the quantiles takes the place of the factor of `corrected`. Observing more undoes it.
+        All data are drawn again, and the model is calibrated anew. How much more likelihood the
+        frequencies found here lose there than in theory replaces the factor of `corrected`.
+        Observing more undoes it.
 
         Parameters
         ----------

@@ -9,17 +9,10 @@ import numpy as np
 
 from decal._base.numerics import Array
 
-PRODUCT_CLASSES = 50
-"""With more, products of two ratios are not kept."""
-
-TINY = 1e-300
-"""Stands for 0 in divisors."""
-
-PRECISION = 1e-12
-"""How far from its maximum, in nats per input, a likelihood may be."""
-
-RIDGE = 1e-13
-"""Relative to the mean curvature: classes that the inputs cannot tell apart leave none."""
+PRODUCT_CLASSES = 50  # with more, products of two ratios are not kept
+TINY = 1e-300  # stands for 0 in divisors
+PRECISION = 1e-12  # how far from its maximum, in nats per input, a likelihood may be
+RIDGE = 1e-13  # of the mean curvature: classes that inputs cannot tell apart leave none
 
 
 @dataclass(frozen=True, eq=False)

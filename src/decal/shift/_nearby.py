@@ -17,14 +17,9 @@ from decal.shift._calibrated import check_sums_to_one
 from decal.shift._frequency_evidence import FrequencyEvidence
 from decal.shift._what_if import adapted, check_frequencies, supposed_sets, what_if_box
 
-SIZES = {"ratio": 1.0, "kl": 0.0, "chi2": 0.0}
-"""What may say how near, and the least that each can be."""
-
-LEAST_GAIN = 1e-12
-"""Gain of the log-odds that ends the search."""
-
-OUTWARD = 1e-9
-"""By which bounds are moved outwards, more than the error that rounding leaves."""
+SIZES = {"ratio": 1.0, "kl": 0.0, "chi2": 0.0}  # what may say how near, its least
+LEAST_GAIN = 1e-12  # gain of the log-odds that ends the search
+OUTWARD = 1e-9  # by which bounds are moved outwards, more than the error that rounding leaves
 
 Member = Callable[[Array], Array]
 """From values (n, K) to the frequencies (n, K) of a ball in which their expectation is largest."""
@@ -132,10 +127,8 @@ def _center(near: Near, known: FrequencyEvidence) -> Array:
 def ball_box(odds: Array, center: Array, member: Member) -> tuple[Array, Array]:
     """(n, K) the range of each probability over a convex set of frequencies.
 
-    A probability is a ratio of two linear functions, so frequencies that give it more than t are
-    those for which a linear function of them is positive. Dinkelbach's method alternates: the best
-    frequencies for t (`member`), and the probability at these as the next t, which never falls and
-    converges faster than Newton's method for smooth sets. It starts from a center (K,) in the set.
+    A probability is a ratio of two linear functions. Dinkelbach's method alternates, from a center
+    (K,) in the set: the best frequencies for t (`member`), and the probability at these as next t.
     """
     # Relative to what the classes weigh at the center, so that no number is tiny.
     size = np.max(odds * center, axis=1, keepdims=True)
@@ -152,11 +145,8 @@ def ball_box(odds: Array, center: Array, member: Member) -> tuple[Array, Array]:
 
 
 def _extreme(w: Array, center: Array, k: int, sign: float, member: Member) -> Array:
-    """(n,) the largest, or with a negative sign the least, probability of class k.
-
-    Its odds are searched for: probabilities close to 1 have lost their digits.
-    """
-    own, others = _parts(w, np.broadcast_to(center, w.shape), k)
+    """(n,) the largest, or with a negative sign the least, probability of class k, by its odds."""
+    own, others = _parts(w, np.broadcast_to(center, w.shape), k)  # odds keep digits near 1
     asked = np.flatnonzero((own > 0) & (others > 0))
     for _ in range(50):  # Dinkelbach's method needs about five
         if not len(asked):
@@ -199,9 +189,8 @@ def kl_member(center: Array, radius: float) -> Member:
 def chi2_member(center: Array, radius: float) -> Member:
     """The frequencies of a chi-square ball that are best for values (n, K).
 
-    They are c_j (a_j - tau)_+, normalised: the threshold tau leaves the classes of the smallest
-    values without frequency. Their divergence rises with tau; at the values themselves it follows
-    from running sums of positive terms, and in between from a quadratic equation.
+    They are c_j (a_j - tau)_+, normalised. Their divergence rises with tau; at the values it
+    follows from running sums, and in between from a quadratic equation.
     """
     occurs = np.flatnonzero(center > 0)
     c = center[occurs]

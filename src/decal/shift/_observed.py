@@ -13,8 +13,7 @@ from decal.shift._likelihood import Likelihood, Maximum, most_likely
 from decal.shift._plausible import PRECISION, PlausibleFrequencies
 from decal.shift._what_if import plausible_segments, segment_box, what_if_box
 
-ROUND_OFF = 1e-13
-"""Nats per input by which a likelihood may be wrong."""
+ROUND_OFF = 1e-13  # nats per input by which a likelihood may be wrong
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +30,7 @@ class Observed:
 
     @property
     def smoothed(self) -> Array:
-        """(K,) the most likely frequencies, with half an input of every class that may occur.
-
-        Predictions are made at these: few inputs often make a frequency of 0 most likely, which
-        would rule a class out.
-        """
+        """(K,) the most likely frequencies, with half an input of every class that may occur."""
         occurs = self.likelihood.ratios.any(axis=0)
         counts = self.likelihood.total * self.maximum.frequencies + 0.5 * occurs
         return np.asarray(counts / counts.sum())
@@ -84,10 +79,7 @@ class Observed:
 def joint_box(
     region: PlausibleFrequencies, odds: Array, error: float = PRECISION
 ) -> tuple[Array, Array]:
-    """(n, K) the range of each probability over plausible frequencies, at most so much too wide.
-
-    A bar shows how far it is, on a terminal, if there are many problems.
-    """
+    """(n, K) the range of each probability over plausible frequencies, at most so much too wide."""
     n, K = odds.shape
     low, high = np.empty((n, K)), np.empty((n, K))
     show = n * K * K > 1 << 22 and on_terminal()  # about a second

@@ -13,39 +13,28 @@ from decal.shift._likelihood import TINY
 from decal.shift._surrogate import Geometry, Surrogate
 from decal.shift._tangents import LEAST_WEIGHT, FirstBounds, Move, Tangents, event_of
 
-PRECISION = 1e-8
-"""How far outside of the exact probability a bound may lie, unless more is allowed."""
-
-EXACT_ERROR = 1e-5
-"""At most, of problems that ellipsoids did not solve."""
-
-COARSE = 1e-6
-"""If so much is allowed, ellipsoids solve most problems."""
-
-KEPT = 48
-"""Inputs that the first surrogate keeps as they are."""
+PRECISION = 1e-8  # how far outside of the exact probability a bound may lie, unless more is allowed
+EXACT_ERROR = 1e-5  # at most, of problems that ellipsoids did not solve
+COARSE = 1e-6  # if so much is allowed, ellipsoids solve most problems
+KEPT = 48  # inputs that the first surrogate keeps as they are
 
 TOUCH_ELEMENTS = 1 << 19
 """Numbers that the curvatures of a block of problems may take: in larger blocks more problems hold
 the same frequencies at zero, and are solved at once."""
 
-BLOCK_ELEMENTS = 1 << 21
-"""Numbers that the likelihoods of a block of problems may take."""
+BLOCK_ELEMENTS = 1 << 21  # numbers that the likelihoods of a block of problems may take
 
 
 @dataclass(frozen=True, eq=False)
 class PlausibleFrequencies(LikelihoodRegion):
     """All frequencies v with l(v) >= floor, and the range of each probability over them.
 
-    The odds of an event are <c, v> / <d, v>, with c >= 0 for classes that belong to it and d >= 0
-    for the others. In s = v / <c, v> the smallest odds against it are the minimum of <d, s> under
-    <c, s> = 1, s >= 0 and q(s) >= 0, with q(s) = y (l(s / y) - floor), y = sum s, which is
-    concave: a convex problem. q is homogeneous, so q(s) <= <q'(s'), s> for all s'. Hence for every
-    s' and m >= 0 with d - m q'(s') - beta c >= 0, the odds against the event are at least beta:
-    what is returned never lies inside of the exact bound.
-
-    Where an error is allowed, ellipsoids that hold the region and touch it near the maximum solve
-    most problems (`Tangents`), at a cost that hardly grows with observed inputs (`Surrogate`).
+    The odds of an event are <c, v> / <d, v>, c >= 0 for its classes and d >= 0 for the others. In
+    s = v / <c, v> the smallest odds against it are the minimum of <d, s> under <c, s> = 1, s >= 0
+    and q(s) = y (l(s / y) - floor) >= 0, y = sum s: a convex problem. q is homogeneous, so
+    q(s) <= <q'(s'), s>, and for all s' and m >= 0 with d - m q'(s') - beta c >= 0 the odds against
+    the event are at least beta: what is returned never lies inside of the exact bound. Where an
+    error is allowed, `Tangents` solve most problems, with a `Surrogate` of the likelihood.
     """
 
     gap: float = 0.0  # no frequencies are likelier than the middle by more nats

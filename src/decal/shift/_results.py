@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 ROWS_SHOWN = 12
 
-LEAST_P = 1e-300
-"""Smaller p-values have no digits left."""
+LEAST_P = 1e-300  # smaller p-values have no digits left
 
 
 class ClassTable:
@@ -50,18 +49,12 @@ class Frequencies(ClassTable):
 
     Attributes
     ----------
-    estimate : (K,) array
-        The most likely frequencies.
+    estimate, before : (K,) arrays
+        The most likely frequencies, and those where the model was calibrated.
     lower, upper : (K,) arrays
         Interval of each frequency, for itself.
-    before : (K,) array
-        The frequencies where the model was calibrated.
-    confidence : float
-        Of each interval.
-    inputs : float
-        How many unlabelled inputs.
-    classes : tuple of str
-        Names.
+    confidence, inputs, classes
+        Of each interval; how many unlabelled inputs; and names.
     """
 
     estimate: Array

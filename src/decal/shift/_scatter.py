@@ -17,14 +17,9 @@ from decal.shift._calibrated import Calibrated, calibrate
 from decal.shift._likelihood import Likelihood, most_likely
 from decal.shift._observed import Observed
 
-LEAST_CURVATURE = 4.0
-"""Frequencies lie in [0, 1]: whatever is known, their standard deviation is at most a half."""
-
-CUTOFF = 1e-10
-"""Of pseudo-inverses: a constant added to all shifts changes nothing."""
-
-BLOCK_ELEMENTS = 1 << 20
-"""Numbers of inputs, times classes, that are looked at together."""
+LEAST_CURVATURE = 4.0  # frequencies lie in [0, 1]: a standard deviation of at most a half
+CUTOFF = 1e-10  # of pseudo-inverses: a constant added to all shifts changes nothing
+BLOCK_ELEMENTS = 1 << 20  # numbers of inputs, times classes, that are looked at together
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,10 +46,9 @@ class Scatter:
 def scatter(calibrated: Calibrated, observed: Observed) -> Scatter:
     """How much more statistics scatter because few labels were there.
 
-    An error of what the labels tell, with covariance V, moves the gradient of the likelihood by
-    C V C'. In units of the curvature H the statistic of all frequencies is then a sum of squares
-    with variances 1 + eig(H^-1 C V C'), instead of 1. H has a least curvature, as fewer inputs
-    than classes leave directions without any.
+    Errors of what the labels tell, of covariance V, move the likelihood's gradient by C V C'. In
+    units of its curvature H the statistic is then a sum of squares with variances
+    1 + eig(H^-1 C V C'), instead of 1. H has a least curvature: inputs may be few.
     """
     present, V = np.flatnonzero(calibrated.frequencies), calibrated.covariance
     V = from_inputs(calibrated, observed) if V is None else V
@@ -197,10 +191,8 @@ def inflated(
 ) -> tuple[float, float]:
     """Factors of the statistics of all frequencies, and of one; at least 1.
 
-    Infinite if a class has so few labels that it is often not drawn: nothing is excluded then.
-
-    Both data sets are drawn again. Each time the model is calibrated anew (if wanted), and the
-    likelihood that the frequencies found at first lose is compared with what theory says.
+    Both data sets are drawn again, and what the frequencies found at first lose is compared with
+    theory. Infinite if a class has so few labels that it is often not drawn.
     """
     from scipy.stats import chi2
 

@@ -14,24 +14,16 @@ LARGEST_RISE, LARGEST_CUBIC_RISE, LARGEST_FALL = 1.5, 0.35, 0.95
 """Inputs whose likelihood may rise by a larger share, with fourth moments or without, or fall by a
 larger one, are kept as they are."""
 
-MOST_PAIRS = 2100
-"""Of coordinates, of 65 classes: with more, moments and curvatures of many points take too much."""
-
-LEAST_SHARE = 1e-5
-"""Of its likelihood: where an input has less, the curvature is taken for the one there."""
-
-SINGULAR = 1e-12
-"""Relative curvature that is added before many curvatures are inverted."""
-
-QUARTIC_PAIRS = 300
-"""Of coordinates, up to which fourth moments are kept."""
+MOST_PAIRS = 2100  # of coordinates, of 65 classes: moments of more take too long
+LEAST_SHARE = 1e-5  # of its likelihood: below, an input has the curvature that it has here
+SINGULAR = 1e-12  # relative curvature that is added before many curvatures are inverted
+QUARTIC_PAIRS = 300  # of coordinates, up to which fourth moments are kept
 
 RIDGE = 1e-4
 """Curvature added in all directions, relative to the nats that plausible frequencies may lose:
 classes that look alike leave none. It is paid for by as many nats."""
 
-ROUND_OFF = 1e-12
-"""Nats per input by which a likelihood may be wrong."""
+ROUND_OFF = 1e-12  # nats per input by which a likelihood may be wrong
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,10 +218,7 @@ class Surrogate:
 
 
 def _log_sums(x: Array, weights: Array) -> Array:
-    """(P,) sums of weights times log x (P, G), at least TINY from here on.
-
-    Of equal weights by logarithms of products, since logarithms take longest.
-    """
+    """(P,) sums of weights times log x (P, G); of equal weights by logs of products: faster."""
     # At most 31 factors, each at most so far from one, have a product that is a number.
     if np.ptp(weights) > 0 or x.min() < 1 / 1e9 or x.max() > 1e9:
         return np.asarray(np.log(np.maximum(x, TINY, out=x)) @ weights)
@@ -288,12 +277,8 @@ def _lengths(rows: Array, form: Array) -> Array:
 def _without(
     likelihood: Likelihood, middle: Array, U: Array, floor: float, classes: Indices
 ) -> Array:
-    """Plausible frequencies in which one of the classes does not occur, where such are found.
-
-    They start where a normal distribution would have the others, and rise by expectation and
-    maximisation, which leaves 0 at 0.
-    """
-    spread = U @ U[classes].T  # (K, M)
+    """Plausible frequencies in which one of the classes does not occur, where such are found."""
+    spread = U @ U[classes].T  # (K, M): start where a normal distribution would have the others
     v = middle - (middle[classes] / spread[classes, np.arange(len(classes))])[:, None] * spread.T
     v = np.maximum(v, 0.0)
     v[np.arange(len(classes)), classes] = 0.0
@@ -302,7 +287,7 @@ def _without(
         return v
     v /= v.sum(axis=1, keepdims=True)
     v = v[np.isfinite(likelihood.at(v))]
-    for _ in range(3):
+    for _ in range(3):  # expectation and maximisation, which leaves 0 at 0
         v = v * likelihood.slopes(v)[1]
         v /= v.sum(axis=1, keepdims=True)
     return np.asarray(v[likelihood.at(v) >= floor])

@@ -14,20 +14,11 @@ from decal.shift._surrogate import Geometry, Surrogate, inverse_roots
 Move = Callable[[Indices, Array, Array, Array, Array], Array]
 """The next z (P, D) of problems, seen from z and its frequencies, value and slope."""
 
-ROUND_OFF = 1e-14
-"""By how much a linear function of frequencies may be wrong."""
-
-LEAST_WEIGHT = 1e-7
-"""Of an input under plausible frequencies, relative to the largest: below, digits are lost."""
-
-ZERO = 1e-12
-"""Smaller frequencies are taken for 0."""
-
-ALIKE = 1e-12
-"""Added to the squared length, one, of each row of a matrix that is inverted."""
-
-SQUARE_DIGITS = 1e-14
-"""Relative round-off of squared lengths that are found from products."""
+ROUND_OFF = 1e-14  # by how much a linear function of frequencies may be wrong
+LEAST_WEIGHT = 1e-7  # of an input, relative to the largest: below, digits are lost
+ZERO = 1e-12  # smaller frequencies are taken for 0
+ALIKE = 1e-12  # added to the squared length, one, of each row of a matrix that is inverted
+SQUARE_DIGITS = 1e-14  # relative round-off of squared lengths that are found from products
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,17 +14,11 @@ from decal.shift._likelihood import Likelihood
 
 
 def adapted(odds: Array, frequencies: Array) -> Array:
-    """(n, K) probabilities if the classes have these frequencies.
-
-    Where no class that the model allows has any, those of the model.
-    """
+    """(n, K) probabilities at these frequencies; the model's if no class it allows has any."""
     weighted = odds * frequencies
     total = weighted.sum(axis=1, keepdims=True)
-    return np.where(
-        total > 0,
-        weighted / np.where(total > 0, total, 1.0),
-        odds / odds.sum(axis=1, keepdims=True),
-    )
+    own = odds / odds.sum(axis=1, keepdims=True)
+    return np.where(total > 0, weighted / np.where(total > 0, total, 1.0), own)
 
 
 def what_if_box(odds: Array, low: Array, high: Array) -> tuple[Array, Array]:
@@ -155,10 +149,7 @@ def class_number(name: Any, classes: tuple[str, ...], argument: str = "frequenci
 
 
 def others_of(middle: Array) -> Array:
-    """(K, K) for each class, the frequencies of the other classes among themselves.
-
-    If a class has all of the frequency, the others share equally.
-    """
+    """(K, K) for each class, the frequencies of the others among themselves; equal if all are 0."""
     K = len(middle)
     others = np.where(np.eye(K, dtype=bool), 0.0, middle)
     total = others.sum(axis=1, keepdims=True)
@@ -194,10 +185,7 @@ def plausible_segments(
 
 
 def segment_box(odds: Array, middle: Array, low: Array, high: Array) -> tuple[Array, Array]:
-    """(n, K) the range of each probability while one frequency moves.
-
-    Along a segment every probability is monotone, so its range is that of the endpoints.
-    """
+    """(n, K) the range of each probability, monotone along segments, while one frequency moves."""
     least = most = adapted(odds, middle)
     for k, others in enumerate(others_of(middle)):
         for x in (low[k], high[k]):
