@@ -94,3 +94,13 @@ def test_nothing_happens_where_all_is_installed():
     with needs("json", message="needs json"):
         import json
     assert json.loads("1") == 1
+
+
+def test_errors_about_rows_have_fields():
+    model = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1])
+    with pytest.raises(decal.InputError) as found:
+        model.predict([[1.0, 2.0, 3.0]])
+    error = found.value
+    assert (error.argument, error.fact) == ("logits", "shape (1, 3)")
+    assert error.rule == "have 2 columns, one per class seen by fit"
+    assert error.remedy == "Use the logits of the same model."

@@ -137,19 +137,14 @@ def check_logits(
         raise _no_matrix(given, name, place, _about_vector(len(given), name, classes))
     array = real_matrix(given, name, place, classes)
     if array.shape[0] == 0 and not empty:
-        raise place.error(
-            f"{name} must have at least one row: got shape {array.shape}{place.within}."
-        )
+        raise place.error(name, "have at least one row", f"shape {array.shape}{place.within}")
     if array.shape[1] < 2:
-        raise place.error(
-            f"{name} must have one column per class, two or more: got shape {array.shape}"
-            f"{place.within}. {ONE_SCORE}"
-        )
+        rule = "have one column per class, two or more"
+        raise place.error(name, rule, f"shape {array.shape}{place.within}", ONE_SCORE)
     if classes is not None and array.shape[1] != classes:
-        raise place.error(
-            f"{name} must have {classes} columns, one per class seen by fit: "
-            f"got shape {array.shape}{place.within}. Use the logits of the same model."
-        )
+        rule = f"have {classes} columns, one per class seen by fit"
+        fact = f"shape {array.shape}{place.within}"
+        raise place.error(name, rule, fact, "Use the logits of the same model.")
     if not masked:
         require_finite(array, name, place)
         return array
@@ -164,10 +159,8 @@ def check_logits(
             array = np.where(array <= -largest, -np.inf, array)
         possible = np.isfinite(array).any(axis=1)
         if not possible.all():
-            raise place.error(
-                f"{name} must leave a class unmasked in every row: "
-                f"got only -inf {place.row(int(possible.argmin()))}. {REPAIR}"
-            )
+            fact = f"only -inf {place.row(int(possible.argmin()))}"
+            raise place.error(name, "leave a class unmasked in every row", fact, REPAIR)
     return array
 
 
@@ -185,10 +178,9 @@ def require_unmasked_labels(
     masked = np.isneginf(logits[np.arange(len(labels)), labels])
     if masked.any():
         row = int(masked.argmax())
-        raise place.error(
-            f"labels must be classes that are not masked: got {labels[row]}, whose logit is -inf, "
-            f"{place.entry(row)}. Unmask the class, or leave the row out."
-        )
+        fact = f"{labels[row]}, whose logit is -inf, {place.entry(row)}"
+        remedy = "Unmask the class, or leave the row out."
+        raise place.error("labels", "be classes that are not masked", fact, remedy)
 
 
 def check_labels(
@@ -210,10 +202,9 @@ def check_labels(
     if array.ndim > 1 and array.size == rows:
         _require_joined(labels, "labels")
     if array.shape != (rows,):
-        raise place.error(
-            f"labels must be a vector with one label per row of logits, {rows} in all: "
-            f"got shape {array.shape}{place.within}.{_about_shape(array, rows, classes)}"
-        )
+        rule = f"be a vector with one label per row of logits, {rows} in all"
+        fact, remedy = f"shape {array.shape}{place.within}", _about_shape(array, rows, classes)
+        raise place.error("labels", rule, fact, remedy)
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise _missing(int(np.isnan(array).argmax()), place)
     if names and in_table:
@@ -221,29 +212,26 @@ def check_labels(
     if names and array.dtype.kind in "OTU":
         return label_numbers(array, names, place=place)
     if array.dtype.kind not in "iu":
-        raise place.error(
-            f"labels must be integers 0 to {classes - 1}: "
-            f"got dtype {array.dtype}{place.within}. {advice}"
-        )
+        fact = f"dtype {array.dtype}{place.within}"
+        raise place.error("labels", f"be integers 0 to {classes - 1}", fact, advice)
     rule = f"lie in 0 to {classes - 1}, the columns of logits"
     require_all((array >= 0) & (array < classes), array, "labels", rule, place=place)
     return array.astype(np.intp)
 
 
 def _missing(row: int, place: Place) -> ValueError:
-    return place.error(
-        f"labels must be known in every row: got a missing one (NaN) {place.row(row)}. "
-        "Leave such rows out, of logits too."
-    )
+    fact = f"a missing one (NaN) {place.row(row)}"
+    remedy = "Leave such rows out, of logits too."
+    return place.error("labels", "be known in every row", fact, remedy)
 
 
 def _about_shape(labels: NDArray[Any], rows: int, classes: int) -> str:
     """What to do about labels that are no vector, where the shape tells what they may be."""
     if labels.shape == (rows, 1):
-        return " Use labels.ravel()."
+        return "Use labels.ravel()."
     if labels.shape == (rows, classes):
-        return f" {SEVERAL_LABELS}"
-    return " Use labels.reshape(-1)." if labels.size == rows else ""
+        return SEVERAL_LABELS
+    return "Use labels.reshape(-1)." if labels.size == rows else ""
 
 
 def label_numbers(
@@ -290,15 +278,13 @@ def check_weights(
         return None
     array = to_numpy(weights, name)
     if array.shape != (rows,) or array.dtype.kind not in "iufb":
-        raise place.error(
-            f"{name} must be {rows} numbers, one per row of logits: "
-            f"got shape {array.shape}, dtype {array.dtype}{place.within}."
-        )
+        fact = f"shape {array.shape}, dtype {array.dtype}{place.within}"
+        raise place.error(name, f"be {rows} numbers, one per row of logits", fact)
     array = array.astype(np.float64)
     fine = np.isfinite(array) & (array >= 0)
     require_all(fine, array, name, "be finite and not negative", place=place)
     if not all_zero and not array.any():
-        raise place.error(f"{name} must be positive somewhere: got only zeros{place.within}.")
+        raise place.error(name, "be positive somewhere", f"only zeros{place.within}")
     least, most = WEIGHT_RANGE
     fine = (array == 0) | ((array >= least) & (array <= most))
     rule = f"be 0 or lie in {least:g} to {most:g}"
@@ -606,7 +592,7 @@ def real_matrix(
     if array.ndim != 2:
         raise _no_matrix(array, name, place, "")
     if array.dtype.kind not in "iufb":
-        raise place.error(f"{name} must be real numbers: got dtype {array.dtype}{place.within}.")
+        raise place.error(name, "be real numbers", f"dtype {array.dtype}{place.within}")
     return array if array.dtype in FLOATS else array.astype(np.float64)
 
 
@@ -655,10 +641,8 @@ def _about_axes(
 
 
 def _no_matrix(array: NDArray[Any], name: str, place: Place, advice: str) -> ValueError:
-    return place.error(
-        f"{name} must be a matrix with a row per example and a column per class: "
-        f"got shape {array.shape}{place.within}." + (advice and f" {advice}")
-    )
+    rule = "be a matrix with a row per example and a column per class"
+    return place.error(name, rule, f"shape {array.shape}{place.within}", advice)
 
 
 def require_finite(array: Logits, name: str, place: Place = IN_ARRAY) -> None:
