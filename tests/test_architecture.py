@@ -24,7 +24,7 @@ LAYERS = {
     "programs": "cli __main__",
     "integrations": "torch onnx llm zeroshot sklearn distributed plot explorer datasets",
     "public names": "__init__",
-    "questions": "evaluate choose coupled shift",
+    "questions": "evaluate choose coupled shift report",
     "model": "directions model decalibrator multilabel",
     "files": "io",
     "sets": "credal",
@@ -38,6 +38,7 @@ SHORTCUTS = {
     ("credal", "explorer"),
     ("decalibrator", "explorer"),
     ("shift", "explorer"),
+    ("model", "report"),
     *(("__init__", room) for room in LAYERS["integrations"].split()),
 }
 """Imports that go upwards, on first use: `explore()` of a set, a model or a shift opens the

@@ -36,6 +36,7 @@ from decal.directions import TopIntervals as TopIntervals
 from decal.evaluate import calibration, metrics
 from decal.model import load
 from decal.multilabel import MultiLabelDecalibrator
+from decal.report import Report as Report
 from decal.rows import Rows, logits_from_probabilities
 from decal.shift import LabelShift
 

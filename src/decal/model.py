@@ -12,9 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, BinaryIO, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Generic, Self, TypeVar
 
-from decal._base.checks import check_alpha, check_labels, check_logits
 from decal._base.confidences import FEWEST_NEW_ROWS, Confidences
 from decal._base.data_frames import class_columns, is_frame, require_same_order
 from decal._base.errors import (
@@ -24,11 +23,15 @@ from decal._base.errors import (
     frames_within_decal,
 )
 from decal._base.markup import table
-from decal._base.settings import FrozenSettings
+from decal._base.row_checks import check_labels, check_logits
+from decal._base.settings import FrozenSettings, check_alpha
 from decal.credal import warn_of_width
 from decal.io import model_files
 from decal.io.model_files import Arrays
 from decal.rows import Rows, Schema, require_possible
+
+if TYPE_CHECKING:
+    from decal.report import Report
 
 __all__ = [
     "Model",
@@ -325,6 +328,14 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         """As `predict`, of rows that were read before; it warns of nothing."""
         sets = self.sets(rows, self.fitted, self.level(alpha))
         return sets if rows.ids is None else sets.with_index(rows.ids)
+
+    def report(
+        self, logits: Any, *, ids: Any = None, check: Any = None, costs: Any = None, **options: Any
+    ) -> Report:
+        """One line per input, what a person needs, see `decal.report.report`."""
+        from decal.report import report
+
+        return report(self, logits, ids=ids, check=check, costs=costs, **options)
 
     def level(self, alpha: Any) -> float:
         """A level in [0, 1]; by default the one given at construction."""

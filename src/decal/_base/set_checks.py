@@ -1,6 +1,6 @@
 """Checks of what sets of distributions are made of, and of what they are asked.
 
-Messages and rules are those of `decal._base.checks`.
+Messages and rules are those of `decal._base.row_checks`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import (
-    SUM_TOLERANCE,
-    check_probabilities,
-    probability_matrix,
-    to_numpy,
-)
 from decal._base.data_frames import (
     Index,
     by_name,
@@ -30,8 +24,9 @@ from decal._base.data_frames import (
     require_same_order,
     row_labels,
 )
-from decal._base.errors import require_all
+from decal._base.errors import InputError, require_all
 from decal._base.numerics import Array
+from decal._base.row_checks import SUM_TOLERANCE, check_probabilities, probability_matrix, to_numpy
 
 # Boxes, hulls and balls
 
@@ -67,9 +62,7 @@ def check_bounds(lower: Any, upper: Any, point: Any) -> tuple[Array, Array, Arra
     middle = None if point is None else probability_matrix(point, "point")
     for name, array in (("upper", high), ("point", middle)):
         if array is not None and array.shape != low.shape:
-            raise ValueError(
-                f"{name} must have the shape of lower, {low.shape}: got shape {array.shape}."
-            )
+            raise InputError(name, f"have the shape of lower, {low.shape}", f"shape {array.shape}")
     return low, high, middle
 
 
@@ -83,27 +76,24 @@ def check_vertices(vertices: Any, axis: int | None = 1) -> Array:
     With axis 0 members come first. None is 1, with a warning if the shape makes that doubtful.
     """
     if axis not in (None, 0, 1):
-        raise ValueError(f"axis must be 0 or 1, where the members are: got {axis!r}.")
+        raise InputError("axis", "be 0 or 1, where the members are", f"{axis!r}")
     array = to_numpy(vertices, "vertices")
     if array.ndim != 3 or array.shape[1] == 0 or array.shape[2] < 2:
-        raise ValueError(
-            "vertices must be inputs × members × classes, one member and two classes or more: "
-            f"got shape {array.shape}."
-        )
+        rule = "be inputs × members × classes, one member and two classes or more"
+        raise InputError("vertices", rule, f"shape {array.shape}")
     if axis == 0:
         array = np.moveaxis(array, 0, 1)
     n, M, K = array.shape
     if M == 0:
-        raise ValueError(f"vertices must have one member or more: got shape {(M, n, K)}.")
+        raise InputError("vertices", "have one member or more", f"shape {(M, n, K)}")
     flat = probability_matrix(array.reshape(-1, K), "vertices")
     sums = flat.sum(axis=1)
     wrong = np.flatnonzero(np.abs(sums - 1) > SUM_TOLERANCE)
     if wrong.size:
         row, member = divmod(int(wrong[0]), M)
-        raise ValueError(
-            f"vertices must sum to 1 along the last axis, that of the classes: got "
-            f"{sums[wrong[0]]:.6g} for member {member} of row {row}.{_other_axis(array)}"
-        )
+        rule = "sum to 1 along the last axis, that of the classes"
+        fact = f"{sums[wrong[0]]:.6g} for member {member} of row {row}"
+        raise InputError("vertices", rule, fact, _other_axis(array))
     if axis is None and 1 < n < M and M > MANY_MEMBERS:
         warnings.warn(
             f"vertices are taken as {n} inputs with {M} members each. If they are {n} members' "
@@ -118,7 +108,7 @@ def _other_axis(array: NDArray[Any]) -> str:
     """Which axis is the one of the classes, if it is not the last."""
     for axis in (1, 0):
         if np.allclose(array.sum(axis=axis), 1, rtol=0, atol=SUM_TOLERANCE):
-            return f" Axis {axis} does: move it with np.moveaxis(vertices, {axis}, -1)."
+            return f"Axis {axis} does: move it with np.moveaxis(vertices, {axis}, -1)."
     return ""
 
 
@@ -126,15 +116,11 @@ def check_center_and_radius(center: Any, radius: Any) -> tuple[Array, Array]:
     """(n, K) distributions, K >= 2, and (n,) nats from 0 to inf, one for all rows or one each."""
     c = check_probabilities(center, name="center")
     if c.shape[1] < 2:
-        raise ValueError(
-            f"center must have one column per class, two or more: got shape {c.shape}."
-        )
+        raise InputError("center", "have one column per class, two or more", f"shape {c.shape}")
     b = to_numpy(radius, "radius")
     if b.shape not in ((), (len(c),)) or b.dtype.kind not in "iuf":
-        raise ValueError(
-            f"radius must be one number, or {len(c)}, one for each row of center: "
-            f"got shape {b.shape}, dtype {b.dtype}."
-        )
+        rule = f"be one number, or {len(c)}, one for each row of center"
+        raise InputError("radius", rule, f"shape {b.shape}, dtype {b.dtype}")
     b = np.atleast_1d(b.astype(np.float64))
     require_all(b >= 0, b, "radius", "be nats from 0 to inf", advice="It is -log alpha.")
     return c, np.array(np.broadcast_to(b, len(c)))
@@ -151,7 +137,7 @@ ACTION = "action"
 
 
 def check_utility(
-    utility: Any, classes: int, names: tuple[str, ...] | None
+    utility: Any, classes: int, names: tuple[str, ...] | None, name: str = "utility"
 ) -> tuple[Array, list[Any] | None]:
     """(A, classes) what each action earns in each class, and the actions' names if they have any.
 
@@ -160,18 +146,17 @@ def check_utility(
     """
     actions = None
     if is_frame(utility):
-        named = ACTION in column_names(utility, "utility") and ACTION not in (names or ())
+        named = ACTION in column_names(utility, name) and ACTION not in (names or ())
         actions = row_labels(utility)
         if named:
-            actions = column(utility, ACTION, "utility", "utility").tolist()
+            actions = column(utility, ACTION, name, name).tolist()
     elif isinstance(utility, Mapping):
         actions = list(utility)
     twice = [action for action in actions or () if (actions or []).count(action) > 1]
     if twice:
-        raise ValueError(
-            f"utility must have distinct actions: got {twice[0]!r} more than once. Rename one."
-        )
-    return check_values(utility, "utility", classes, ndim=2, names=names), actions
+        rule = "have distinct actions"
+        raise InputError(name, rule, f"{twice[0]!r} more than once", "Rename one.")
+    return check_values(utility, name, classes, ndim=2, names=names), actions
 
 
 def check_values(
@@ -191,9 +176,9 @@ def check_values(
     wanted = " or ".join(shapes if ndim is None else shapes[ndim - 1 : ndim])
     allowed = (1, 2) if ndim is None else (ndim,)
     if array.ndim not in allowed or array.shape[-1] != classes or array.size == 0:
-        raise ValueError(f"{name} must have shape {wanted}: got shape {array.shape}.")
+        raise InputError(name, f"have shape {wanted}", f"shape {array.shape}")
     if array.dtype.kind not in "iufb":
-        raise ValueError(f"{name} must be real numbers: got dtype {array.dtype}.")
+        raise InputError(name, "be real numbers", f"dtype {array.dtype}")
     array = array.astype(np.float64)
     require_all(np.isfinite(array), array, name, "be finite")
     return array
@@ -223,9 +208,7 @@ def check_event(
     if isinstance(event, Mapping) or str(getattr(event, "dtype", "")) == "bool":
         event = by_name(event, names, count, name, of=of)
         if len(event) != count or not all(isinstance(m, bool | np.bool_) for m in event):
-            raise ValueError(
-                f"{name} must be True or False for each of {count} {of}: got {event!r}."
-            )
+            raise InputError(name, f"be True or False for each of {count} {of}", f"{event!r}")
     members = [event] if isinstance(event, str | int | np.integer) else list(event)
     if len(members) == count and all(isinstance(m, bool | np.bool_) for m in members):
         return np.array(members, dtype=bool)
@@ -237,7 +220,7 @@ def check_event(
             mask[int(member)] = True
         else:
             known = f" or one of {', '.join(names)}" if names else ""
-            raise ValueError(f"{name} must hold {of} 0 to {count - 1}{known}: got {member!r}.")
+            raise InputError(name, f"hold {of} 0 to {count - 1}{known}", f"{member!r}")
     return mask
 
 
@@ -259,7 +242,7 @@ def check_label_probabilities(
         probabilities, _ = class_columns(probabilities, names, name="probabilities")
     array = probability_matrix(probabilities, "probabilities")
     if array.shape != shape:
-        raise ValueError(f"probabilities must have shape {shape}: got shape {array.shape}.")
+        raise InputError("probabilities", f"have shape {shape}", f"shape {array.shape}")
     return array
 
 
@@ -290,15 +273,13 @@ def check_costs(costs: Any, labels: int, names: Sequence[str] | None = None) -> 
     require_all(np.isfinite(array) & (array >= 0), array, "costs", "be finite and not negative")
     total = array.sum(axis=-1)
     if not np.all(total > 0):
-        raise ValueError("costs must be positive for one kind of error or both: got 0 and 0.")
+        raise InputError("costs", "be positive for one kind of error or both", "0 and 0")
     return np.asarray(array[..., 0] / total)
 
 
 def _per_label(values: Any, name: str, each: tuple[int, ...], labels: int) -> NDArray[Any]:
     array = to_numpy(values, name)
     if array.shape not in (each, (labels, *each)) or array.dtype.kind not in "iufb":
-        raise ValueError(
-            f"{name} must have shape {each}, or {(labels, *each)} with one per label: got shape "
-            f"{array.shape}, dtype {array.dtype}."
-        )
+        rule = f"have shape {each}, or {(labels, *each)} with one per label"
+        raise InputError(name, rule, f"shape {array.shape}, dtype {array.dtype}")
     return array.astype(np.float64)

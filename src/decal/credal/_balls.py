@@ -28,10 +28,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from decal._base.checks import check_class_names, check_tolerance
 from decal._base.data_frames import require_same_order
 from decal._base.numerics import Array, Indices, Mask, read_only, softplus
+from decal._base.row_checks import check_class_names
 from decal._base.set_checks import check_center_and_radius, read_frames
+from decal._base.settings import check_tolerance
 from decal.credal import _ball_decisions as ball_decisions
 from decal.credal import _ball_support as ball_support
 from decal.credal._boxes import NonemptySet

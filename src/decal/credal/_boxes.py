@@ -10,11 +10,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from decal._base.checks import check_class_names, check_tolerance
 from decal._base.data_frames import order_of, require_same_order
 from decal._base.errors import AnswerWarning, InputError
 from decal._base.numerics import Array, Indices, Mask
+from decal._base.row_checks import check_class_names
 from decal._base.set_checks import check_bounds, read_frames
+from decal._base.settings import check_tolerance
 from decal.credal import _box_entropy as box_entropy
 from decal.credal import _box_measures as box_measures
 from decal.credal import _total_variation as variation
@@ -116,7 +117,8 @@ class IntervalCredalSet(CredalSet):
         empty = self.is_empty[:, None]
         lower, upper = reachable(self.lower, self.upper)
         lower, upper = np.where(empty, self.lower, lower), np.where(empty, self.upper, upper)
-        return self.unchecked(lower, upper, self.point, self.classes).with_index(self)
+        tight = self.unchecked(lower, upper, self.point, self.classes).with_index(self)
+        return tight.promised(self.rule, self.kept)
 
     def intersection_probability(self, *, empty: str = "raise") -> Array:
         """(n, K) the distribution that lies at the same fraction of every reachable interval.

@@ -7,6 +7,7 @@ with a subclass: its own arithmetic, a table of measures and a table of decision
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
@@ -14,17 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import (
-    check_alpha,
-    check_choice,
-    check_count,
-    check_distributions,
-    check_labels,
-)
 from decal._base.data_frames import require_same_order
 from decal._base.errors import InputError
 from decal._base.numerics import Array, Indices, Mask
+from decal._base.row_checks import check_distributions, check_labels
 from decal._base.set_checks import check_event, check_utility, check_values
+from decal._base.settings import check_alpha, check_choice, check_count
 from decal.credal import decisions
 from decal.credal._box_measures import middle_of_hartley, width
 from decal.credal._interval_rows import IntervalRows
@@ -48,6 +44,14 @@ class CredalSet(IntervalRows):
     distribution satisfies. "raise" (the default) names the first of them; "nan" answers NaN there,
     or no action (False, or -1) where actions are asked for.
     """
+
+    rule: str = "e_admissible"
+    """What `possible` goes by: the rule of a promise, see `promised`."""
+
+    kept: Mask | None = None
+    """(n, K) the classes that a promise keeps, if it says so class by class."""
+
+    _carried = ("rule", "kept")
 
     # What a kind provides
 
@@ -283,6 +287,42 @@ class CredalSet(IntervalRows):
         actions = self.with_members(empty)._actions(rule, decisions.scaled(table), optimism)
         found = self._at_their_rows(actions, missing=False if actions.ndim == 2 else -1)
         return found if names is None else self._by_action(found, names, utility)
+
+    def possible(self, rule: str | None = None, *, empty: str = "raise") -> list[list[Any]]:
+        """For every input, the names of the classes that are possible; numbers without names.
+
+        Parameters
+        ----------
+        rule : str, optional
+            A rule of `decide` that keeps a set. By default that of the promise of the model that
+            predicted these sets, and "e_admissible" if it promises nothing: the classes that some
+            member calls most probable.
+        empty : str
+            "raise" or "nan", for which no class is possible.
+
+        Examples
+        --------
+        >>> import decal
+        >>> c = decal.IntervalCredalSet([[0.2, 0.1, 0]], [[0.8, 0.7, 0.15]], classes="abc")
+        >>> c.possible()
+        [['a', 'b']]
+        """
+        if rule is None and self.kept is not None:
+            return self._named(self.kept)
+        rule = check_choice(self.rule if rule is None else rule, "rule", decisions.SET_RULES)
+        return self._named(np.asarray(self.decide(rule, empty=empty), dtype=bool))
+
+    def promised(self, rule: str, kept: Any = None) -> Self:
+        """These sets, with what a promise calls possible: by a rule, or as `kept` (n, K) marks."""
+        found = copy.copy(self)
+        found._hold(rule=check_choice(rule, "rule", decisions.SET_RULES), kept=None)
+        if kept is not None:
+            mask = np.array(kept)
+            if mask.shape != self.shape or mask.dtype != bool:
+                fact = f"shape {mask.shape}, dtype {mask.dtype}"
+                raise InputError("kept", f"be True or False in shape {self.shape}", fact)
+            found._hold(kept=mask)
+        return found
 
     def expectation(self, values: Any, *, empty: str = "raise") -> tuple[Array, Array]:
         """(lower, upper): least and greatest expected value of a function of the class.

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from decal._base.checks import check_class_names, check_tolerance
 from decal._base.data_frames import is_frame
 from decal._base.numerics import Array, Indices, Mask
+from decal._base.row_checks import check_class_names
 from decal._base.set_checks import check_vertices, read_frames
+from decal._base.settings import check_tolerance
 from decal.credal import _hull_decisions as hull_decisions
 from decal.credal import _hull_entropy as hull_entropy
 from decal.credal._boxes import NonemptySet

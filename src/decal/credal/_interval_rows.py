@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from decal._base.data_frames import ROW, Index, Numbers, check_index, name_of, require_same_order
 from decal._base.errors import needs
 from decal._base.markup import bar, table
-from decal._base.numerics import Array, read_only
+from decal._base.numerics import Array, Mask, read_only
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +42,9 @@ class IntervalRows(ABC):
     _index: Index | None = None
     """`index`, or the numbers of rows in the frame that the sets come from."""
 
+    _carried: ClassVar[tuple[str, ...]] = ()
+    """What goes with the rows that are picked, besides the fields."""
+
     def _hold(self, **parts: Any) -> None:
         """Keep arrays, which become read-only, and whatever else the sets are made of."""
         for name, part in parts.items():
@@ -63,7 +66,8 @@ class IntervalRows(ABC):
     def __getitem__(self, rows: Any) -> Self:
         """The credal set of the chosen rows: an integer, a slice, a mask or a list of integers."""
         rows = row_index(rows, len(self))
-        parts = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        names = (*(field.name for field in fields(self)), *self._carried)  # type: ignore[arg-type]
+        parts = {name: getattr(self, name) for name in names}
         chosen = type(self).__new__(type(self))
         chosen._hold(**{k: v[rows] if isinstance(v, np.ndarray) else v for k, v in parts.items()})
         index = self._index
@@ -104,6 +108,17 @@ class IntervalRows(ABC):
 
     def __iter__(self) -> Iterator[Self]:
         return (self[row] for row in range(len(self)))
+
+    def _named(self, mask: Mask) -> list[list[Any]]:
+        """For every input, the names of the classes (or labels) that a mask (n, K) marks.
+
+        Without names, their numbers.
+        """
+        n, K = self.shape
+        each: NDArray[Any] = np.array(self.classes or range(K), dtype=object)
+        names = each[np.nonzero(mask)[1]].tolist()
+        ends = np.cumsum(np.count_nonzero(mask, axis=1)).tolist()
+        return [names[start:end] for start, end in zip([0, *ends][:n], ends, strict=True)]
 
     # How it reads
 

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_class_names, check_count, check_tolerance
 from decal._base.data_frames import require_same_order
 from decal._base.errors import InputError
 from decal._base.numerics import Array, Mask
+from decal._base.row_checks import check_class_names
 from decal._base.set_checks import (
     check_costs,
     check_event,
@@ -21,6 +21,7 @@ from decal._base.set_checks import (
     check_thresholds,
     read_frames,
 )
+from decal._base.settings import check_count, check_tolerance
 from decal.credal._box_entropy import entropy_terms
 from decal.credal._boxes import IntervalCredalSet
 from decal.credal._interval_rows import IntervalRows
@@ -142,6 +143,13 @@ class MultiLabelCredalSet(IntervalRows):
         found[self.lower > at] = 1
         found[self.upper < at] = 0
         return found
+
+    def possible(self, *, threshold: Any = None, costs: Any = None) -> list[list[Any]]:
+        """For every input, the names of the labels to which `decide` does not say no.
+
+        Numbers without names. Arguments as for `decide`.
+        """
+        return self._named(self.decide(threshold=threshold, costs=costs) != 0)
 
     def contains(self, probabilities: Any, *, atol: float = 5e-4) -> Mask:
         """(n, L) whether probabilities (n, L) lie in their intervals, give or take `atol`."""

@@ -31,9 +31,9 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from decal._base.checks import check_alpha, check_choice, check_count
 from decal._base.games import Reply, bracket_values
 from decal._base.numerics import Array, Indices, Mask, row_blocks
+from decal._base.settings import check_alpha, check_choice, check_count
 
 __all__ = [
     "abstention_utility",

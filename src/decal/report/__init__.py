@@ -1,0 +1,243 @@
+"""One line per input, what a person needs: prediction, possible classes, what to check and to do.
+
+`_per_input` finds what a line says, `_printout` and `_report_page` show it. Imports from `model`,
+`io`, `credal` and `_base`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.data_frames import ROW, Index
+from decal._base.errors import InputError, needs
+from decal._base.numerics import Array, Mask
+from decal.credal import CredalSet, row_index
+from decal.io.formats import arrow, either
+from decal.io.whole_files import replacing
+from decal.io.writers import column_writer
+from decal.model import require_classes
+from decal.report._per_input import as_names, cheapest, predicted, share_to_check
+from decal.report._printout import printed
+from decal.report._report_page import in_notebook, page
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+__all__ = ["Report", "report"]
+
+SAVED = (".csv", ".parquet", ".html")
+COLUMNS = ("prediction", "possible", "lower", "upper", "check", "action")
+BETWEEN = " | "
+"""What stands between possible classes where a cell is one text."""
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Report:
+    """One line per input: what a person needs.
+
+    It is printed as a table, and notebooks show it with bars. `len`, iteration (a dict per input)
+    and picking of rows work as for a list; ``report[report.check]`` are the lines to check.
+
+    Attributes
+    ----------
+    index : dict
+        What names the inputs, vectors (n,) by name; their numbers if they have no names.
+    prediction : (n,) array
+        The class that is most probable at the point prediction, by its name if it has one.
+    possible : (n,) array of lists
+        The classes that are possible, as `CredalSet.possible` lists them.
+    lower, upper : (n,) arrays
+        The interval of the predicted class's probability.
+    check : (n,) array or None
+        True where a person should look.
+    action : (n,) array or None
+        What to do, by the costs.
+    promise : str
+        What the model promises, in one sentence; empty if nothing.
+    """
+
+    index: Index
+    prediction: NDArray[Any]
+    possible: NDArray[Any]
+    lower: Array
+    upper: Array
+    check: Mask | None = None
+    action: NDArray[Any] | None = None
+    promise: str = ""
+
+    @classmethod
+    def of(
+        cls, credal: CredalSet, *, check: Any = None, costs: Any = None, promise: str = ""
+    ) -> Self:
+        """The report of credal sets that have a point; parameters as for `report`."""
+        best = predicted(credal)
+        n, K = credal.shape
+        index = credal.index or {ROW: np.arange(n)}
+        taken = set(COLUMNS) & set(index)
+        if taken:
+            rule = "not be called like a column of the report"
+            raise InputError("ids", rule, f"{min(taken)!r}", "Rename it first.")
+        possible = np.fromiter(credal.possible(), dtype=object, count=n)
+        lower = credal.lower[np.arange(n), best]
+        if check is True:
+            check = np.array([len(names) != 1 for names in possible], dtype=bool)
+        elif check is not None:
+            check = share_to_check(lower, check)
+        return cls(
+            index=index,
+            prediction=as_names(credal.classes, K)[best],
+            possible=possible,
+            lower=lower,
+            upper=credal.upper[np.arange(n), best],
+            check=check,
+            action=None if costs is None else cheapest(credal, costs),
+            promise=promise,
+        )
+
+    @property
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """(n,) columns by name, first those that name the inputs."""
+        said = {name: getattr(self, name) for name in COLUMNS}
+        return {**self.index, **{name: v for name, v in said.items() if v is not None}}
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def __getitem__(self, rows: Any) -> Any:
+        """A line as a dict, by its number; a report of the lines of a slice, a mask or a list."""
+        picked = row_index(rows, len(self))
+        columns = {name: values[picked] for name, values in self.columns.items()}
+        index = {name: columns.pop(name) for name in self.index}
+        chosen = replace(self, index=index, **columns)
+        return chosen if isinstance(rows, slice) or np.ndim(rows) else next(iter(chosen))
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        columns = self.columns
+        lists = [values.tolist() for values in columns.values()]
+        return (dict(zip(columns, line, strict=True)) for line in zip(*lists, strict=True))
+
+    # Elsewhere
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A DataFrame with a row per input, which its index names."""
+        with needs("pandas", message="to_pandas needs pandas: pip install 'decal[pandas]'"):
+            import pandas as pd
+        return pd.DataFrame(self.columns).set_index([*self.index])
+
+    def to_polars(self) -> pl.DataFrame:
+        """A DataFrame with a row per input; what names them is in the first columns."""
+        with needs("polars", message="to_polars needs polars: pip install 'decal[polars]'"):
+            import polars as pl
+        kinds: dict[str, Any] = {}
+        for name, values in (("prediction", self.prediction), ("action", self.action)):
+            if values is not None:  # of no rows they could not be told
+                kinds[name] = pl.String if values.dtype == object else pl.Int64
+        kinds["possible"] = pl.List(kinds["prediction"])
+        plain = {k: v.tolist() if v.dtype == object else v for k, v in self.columns.items()}
+        return pl.DataFrame(plain, schema_overrides=kinds)
+
+    def save(self, path: str | Path) -> None:
+        """Write a .csv, a .parquet, or an .html page that works offline; replaces an earlier one.
+
+        Columns are those of `to_polars`. Possible classes are a list in a .parquet; in a .csv they
+        stand in one cell, with " | " between them.
+        """
+        path = Path(path)
+        suffix = path.suffix.lower()
+        if suffix not in SAVED:
+            remedy = "Save a .csv or a .parquet, which spreadsheets and data frames read."
+            raise InputError("path", f"end in {either(SAVED)}", f"{path}", remedy)
+        if suffix == ".html":
+            with replacing(path) as partial:
+                partial.write_text(page(self), encoding="utf-8", newline="\n")
+            return
+        with column_writer(path) as append:
+            append(self.arrow_columns(lists=suffix == ".parquet"))
+
+    def arrow_columns(self, *, lists: bool) -> dict[str, Any]:
+        """Columns of `to_polars` for a file; possible classes as lists, or as one text each."""
+        pa = arrow()
+        kind = pa.string() if self.prediction.dtype == object else pa.int64()
+        columns: dict[str, Any] = self.columns
+        columns["prediction"] = pa.array(self.prediction, kind)
+        if lists:
+            columns["possible"] = pa.array(self.possible.tolist(), pa.list_(kind))
+        else:
+            texts = [BETWEEN.join(map(str, names)) for names in self.possible]
+            columns["possible"] = pa.array(texts, pa.string())
+        return columns
+
+    # How it reads
+
+    @property
+    def title(self) -> str:
+        """How many inputs there are, and how many of them to check."""
+        return titled(len(self), None if self.check is None else int(self.check.sum()))
+
+    def __repr__(self) -> str:
+        return printed(self, self.title, len(self))
+
+    def _repr_html_(self) -> str:
+        return in_notebook(self)
+
+
+def titled(rows: int, marked: int | None) -> str:
+    """The title of a report of so many inputs, of which so many are to be checked."""
+    said = f"Report: {rows:,} {'input' if rows == 1 else 'inputs'}"
+    return said if marked is None else f"{said}, {marked:,} to check"
+
+
+def report(
+    model: Any,
+    logits: Any,
+    *,
+    ids: Any = None,
+    check: Any = None,
+    costs: Any = None,
+    **options: Any,
+) -> Report:
+    """One line per input: prediction, possible classes, interval, whom to ask and what to do.
+
+    Parameters
+    ----------
+    model : Model
+        Whatever predicts credal sets of classes.
+    logits, ids
+        As for its `predict`.
+    check : float or True, optional
+        The share of the inputs, above 0 and at most 1, that a person should see, rounded up to
+        whole inputs: those whose predicted class has the smallest lower probability; of ties, the
+        first. True for all inputs that do not have exactly one possible class.
+    costs : frame or mapping, optional
+        What each action costs in each class, both matched by name. A frame has a column for each
+        class; its rows are named by a column "action", or by the index of pandas. A mapping goes
+        from actions to mappings from classes to numbers. An array goes by position. The action
+        of an input is, of those that are E-admissible, the one of least expected cost at the point
+        prediction; of ties, the first.
+    options
+        Others of its `predict`, such as alpha.
+
+    Examples
+    --------
+    >>> import decal
+    >>> logits, labels = [[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]], [0, 0, 1, 1]
+    >>> d = decal.Decalibrator(alpha=0.9).fit(logits, labels, classes=["ham", "spam"])
+    >>> costs = {"file": {"ham": 0, "spam": 1}, "drop": {"ham": 20, "spam": 0}}
+    >>> d.report([[0.5, 0.0], [-3.0, 2.0]], check=0.5, costs=costs)
+    Report: 2 inputs, 1 to check
+      row  prediction  possible    lower  upper  check  action  0··········1
+      0    ham         ham | spam  0.286  0.814  yes    file    ···███████··
+      1    spam        spam        0.982  0.998         drop    ···········█
+    """
+    require_classes(model)
+    credal = model.predict(logits, ids=ids, **options)
+    promise = getattr(model, "promise", None)
+    said = "" if promise is None else str(promise)
+    return Report.of(credal, check=check, costs=costs, promise=said)
