@@ -4,10 +4,11 @@
     PYTHONPATH=some/older/src python benchmarks/house.py     # the table of another version
 
 Sizes count lines with docstrings, modules, names of `decal`, and imports of another room's private
-modules or names. Depth is the longest chain of decal's own frames during a call, and down to the
-function that does its arithmetic; functions are the different ones that were entered; switches are
-calls from one module of decal into another. Calls run in this process and thread, on small data
-made on the spot.
+modules or names. Frames are the longest chain of decal's own frames during a call. Depth counts a
+closure as part of its function while that one runs, as a reader does, who finds it on the same
+page; and so down to the function that does the arithmetic. Functions are the different ones that
+were entered; switches are calls from one module of decal into another. Calls run in this process
+and thread, on small data made on the spot.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Way:
 
     def __init__(self, arithmetic: str) -> None:
         self.arithmetic = arithmetic
-        self.depth = self.down = self.switches = 0
+        self.frames = self.depth = self.down = self.switches = 0
         self.functions: set[tuple[str, str]] = set()
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
@@ -75,15 +76,15 @@ class Way:
         if event != "call" or not self._is_ours(frame):
             return
         self.functions.add((code.co_filename, code.co_qualname))
-        caller, depth = frame.f_back, 1
-        while caller is not None and not self._is_ours(caller):
-            caller = caller.f_back
-        if caller is not None and caller.f_code.co_filename != code.co_filename:
-            self.switches += 1
+        chain, caller = [(code.co_filename, code.co_qualname)], frame.f_back
         while caller is not None:
-            depth += self._is_ours(caller)
+            if self._is_ours(caller):
+                chain.append((caller.f_code.co_filename, caller.f_code.co_qualname))
             caller = caller.f_back
-        self.depth = max(self.depth, depth)
+        self.switches += len(chain) > 1 and chain[1][0] != code.co_filename
+        around = [(file, name.rpartition(".<locals>.")[0]) for file, name in chain]
+        depth = sum(function not in chain for function in around)
+        self.frames, self.depth = max(self.frames, len(chain)), max(self.depth, depth)
         if code.co_name == self.arithmetic:
             self.down = max(self.down, depth)
 
@@ -140,7 +141,8 @@ def main() -> None:
         print(f"decal_lab: {lines(theirs):,} lines in {len(theirs)} modules")
     private = private_imports()
     print(f"private imports across rooms: {len(private)}", *private, sep="\n  ")
-    print(f"{'call':<16}{'depth':>7}{'functions':>11}{'switches':>10}  down to its arithmetic")
+    heads = f"{'call':<16}{'depth':>7}{'frames':>8}{'functions':>11}{'switches':>10}"
+    print(f"{heads}  down to its arithmetic")
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, arithmetic, call in calls(Path(folder)):
@@ -152,8 +154,8 @@ def main() -> None:
                     call()
                 finally:
                     sys.setprofile(None)
-            found = f"{name:<16}{way.depth:>7}{len(way.functions):>11}{way.switches:>10}"
-            print(f"{found}  {way.down} to {arithmetic}")
+            found = f"{name:<16}{way.depth:>7}{way.frames:>8}{len(way.functions):>11}"
+            print(f"{found}{way.switches:>10}  {way.down} to {arithmetic}")
 
 
 if __name__ == "__main__":

@@ -436,7 +436,7 @@ def test_a_copy_or_a_pickle_learns_on_its_own(clear_data):
 
 
 def test_one_default_alpha():
-    from decal._base.checks import DEFAULT_ALPHA
+    from decal._base.settings import DEFAULT_ALPHA
 
     d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1])
     coupled = decal.CoupledDecalibrator(likelihood="mean")

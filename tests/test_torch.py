@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 import decal.torch as decal_torch  # noqa: E402
-from decal._base.checks import to_numpy  # noqa: E402
+from decal._base.row_checks import to_numpy  # noqa: E402
 from decal.directions import _ranges  # noqa: E402
 from decal.torch import CredalHead, collect_logits, decalibrate_model  # noqa: E402
 

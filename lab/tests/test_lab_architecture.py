@@ -117,7 +117,7 @@ def test_the_laboratory_uses_public_names_of_decal_only():
 @pytest.mark.parametrize(
     "source",
     [
-        "from decal._base.checks import check_alpha",
+        "from decal._base.row_checks import check_alpha",
         "from decal import _base",
         "import decal._base",
         "import_module('decal._base')",

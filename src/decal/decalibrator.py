@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
-from decal._base.checks import (
+from decal._base.confidences import Confidences
+from decal._base.errors import FitWarning, InputError, Setting, frames_within_decal
+from decal._base.numerics import Array, budget
+from decal._base.row_checks import check_steps
+from decal._base.settings import (
     DEFAULT_ALPHA,
     check_alpha,
     check_choice,
     check_flag,
     check_keywords,
-    check_steps,
 )
-from decal._base.confidences import Confidences
-from decal._base.errors import FitWarning, InputError, Setting, frames_within_decal
-from decal._base.numerics import Array, budget
 from decal.credal import IntervalCredalSet, KLCredalSet
 from decal.directions import (
     REFERENCES,

@@ -14,23 +14,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import (
-    DEFAULT_ALPHA,
-    check_alpha,
-    check_choice,
-    check_class_names,
-    check_count,
-    check_flag,
-)
 from decal._base.confidences import Confidences
 from decal._base.errors import FitWarning, InputError, frames_within_decal
 from decal._base.numerics import Array, Logits, budget, for_each_block, sigmoid
+from decal._base.row_checks import check_class_names
+from decal._base.settings import DEFAULT_ALPHA, check_alpha, check_choice, check_count, check_flag
 from decal.credal import MultiLabelCredalSet
 from decal.directions import (
     BUILT_IN,
     REFERENCES,
     RESIDUAL_TOLERANCE,
     WEIGHT_ROUND_OFF,
+    ClassShifts,
     Direction,
     Endpoints,
     Inputs,
@@ -44,7 +39,6 @@ from decal.directions import (
     direction_named,
     local_box,
     parse_directions,
-    plausible_shifts,
     summarise_label_margins,
 )
 from decal.io.model_files import Arrays
@@ -483,9 +477,8 @@ def label_endpoints(
     if isinstance(direction, Temperature):
         return _scale_endpoints(direction, learnt, budgets, alpha)
     assert learnt.margins is not None
-    found = plausible_shifts(
-        learnt.margins, budgets[None], Reference(learnt.center, name=reference)
-    )
+    at = Reference(learnt.center, name=reference)
+    found = ClassShifts().endpoints(learnt.margins, budgets[None], at)
     return replace(found, lower=found.lower[0], upper=found.upper[0], alpha=alpha)
 
 

@@ -15,19 +15,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import (
-    LARGEST_LOGIT,
-    check_class_names,
-    check_labels,
-    check_logits,
-    check_probabilities,
-    check_weights,
-    probability_matrix,
-    real_matrix,
-    require_matrix,
-    require_unmasked_labels,
-    to_numpy,
-)
 from decal._base.data_frames import (
     INDEX,
     Index,
@@ -52,6 +39,19 @@ from decal._base.errors import (
     require_all,
 )
 from decal._base.numerics import Array, Logits, row_blocks
+from decal._base.row_checks import (
+    LARGEST_LOGIT,
+    check_class_names,
+    check_labels,
+    check_logits,
+    check_probabilities,
+    check_weights,
+    probability_matrix,
+    real_matrix,
+    require_matrix,
+    require_unmasked_labels,
+    to_numpy,
+)
 
 __all__ = ["Rows", "Schema", "logits_from_probabilities"]
 
@@ -322,7 +322,12 @@ def read_logits(
         values, classes=schema.width, name=name, place=place, empty=empty, masked=schema.masks
     )
     if remedy and not schema.probabilities:
-        warn_if_probabilities(z, name, remedy)
+        if look_like_probabilities(z):
+            warn_of_probabilities(name, remedy)
+        elif look_like_probabilities(z, total=100.0):
+            remedy = "Divide them by 100, and ", _lowered(remedy)
+            fact = "rows that are not negative and sum to 100, as percentages do"
+            warn_of_probabilities(name, remedy, fact)
     return z
 
 
@@ -442,31 +447,21 @@ def look_like_probabilities(values: Logits, *, total: float = 1.0) -> bool:
 
     A few rows of ones and zeros may be logits. Costs nothing for logits: the first rows settle it.
     """
+
+    def sums_fit(values: Logits) -> bool:
+        if not (values >= 0).all():
+            return False
+        with np.errstate(over="ignore"):  # large numbers are no probabilities, and no mistake
+            sums = values.sum(axis=1, dtype=np.float64)
+        return bool((np.abs(sums - total) <= SUSPICIOUS * total).all())
+
     n = len(values)
-    if n < LEAST_UNCERTAIN_ROWS or not _sum_to(total, values[:LEAST_ROWS]):
+    if n < LEAST_UNCERTAIN_ROWS or not sums_fit(values[:LEAST_ROWS]):
         return False
     if n < LEAST_ROWS:
         uncertain = (values.max(axis=1) < (1 - SUSPICIOUS) * total).sum()
         return bool(uncertain >= LEAST_UNCERTAIN_ROWS)
-    return all(_sum_to(total, values[rows]) for rows in row_blocks(*values.shape))
-
-
-def _sum_to(total: float, values: Logits) -> bool:
-    if not (values >= 0).all():
-        return False
-    with np.errstate(over="ignore"):  # large numbers are no probabilities, and no mistake
-        sums = values.sum(axis=1, dtype=np.float64)
-    return bool((np.abs(sums - total) <= SUSPICIOUS * total).all())
-
-
-def warn_if_probabilities(values: Logits, name: str = "logits", remedy: Words = REMEDY) -> None:
-    """Warn of logits (n, K) that look like probabilities, or like percentages."""
-    if look_like_probabilities(values):
-        warn_of_probabilities(name, remedy)
-    elif look_like_probabilities(values, total=100.0):
-        remedy = "Divide them by 100, and ", _lowered(remedy)
-        fact = "rows that are not negative and sum to 100, as percentages do"
-        warn_of_probabilities(name, remedy, fact)
+    return all(sums_fit(values[rows]) for rows in row_blocks(*values.shape))
 
 
 def warn_of_probabilities(
@@ -503,7 +498,7 @@ def read_label_logits(values: Any, schema: Schema, names: Sequence[str] | None =
             "np.column_stack([p[:, 1] for p in probabilities]).",
         )
     read = probability_matrix if schema.probabilities else real_matrix
-    z: Logits = read(values, name)
+    z: Logits = read(to_numpy(values, name), name)
     if 0 in z.shape:
         raise InputError(name, "have a row and a column or more", f"shape {z.shape}")
     if schema.width is not None and z.shape[1] != schema.width:

@@ -211,7 +211,7 @@ def test_margins_outside_the_grid_of_the_first_block_are_not_lost(compiled):
                 block = np.ascontiguousarray(m[:, part])
                 summariser.add(block, labels[part], None if w is None else w[part])
             summary = summariser.summary()
-            value = summary.softplus_sum(t)[0][0] + summary.hinges[0]
+            value = summary.series.softplus_sum(t)[0][0] + summary.series.hinges[0]
         expected = np.logaddexp(0, m + t.T) @ (np.ones(4000) if w is None else w)
         np.testing.assert_allclose(value, expected, rtol=1e-11)
 

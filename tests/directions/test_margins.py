@@ -40,11 +40,13 @@ def test_it_holds_the_sum_of_softplus_within_its_own_bound(data, t, blocks):
     m, labels, weights = data
     summary = summarise(m, labels, weights, blocks)
     shifts = np.full((1, len(m)), t)
-    (value,), (slope,) = summary.softplus_sum(shifts)
-    value += summary.hinges[0]
+    (value,), (slope,) = summary.series.softplus_sum(shifts)
+    value += summary.series.hinges[0]
     noise = 1e-14 * summary.total_weight * (1 + np.abs(m).max() + abs(t))
-    assert (np.abs(value - literal_sum(m, shifts[0], weights)) <= summary.remainder + noise).all()
-    assert (summary.remainder <= 3e-11 * summary.total_weight).all()
+    assert (
+        np.abs(value - literal_sum(m, shifts[0], weights)) <= summary.series.remainder + noise
+    ).all()
+    assert (summary.series.remainder <= 3e-11 * summary.total_weight).all()
     step = 1e-5
     up, down = (literal_sum(m, shifts[0] + s, weights) for s in (step, -step))
     np.testing.assert_allclose(slope, (up - down) / (2 * step), rtol=1e-4, atol=1e-4)
@@ -57,11 +59,13 @@ def test_wider_bins_hold_the_same_evidence_within_their_own_bound(data, factor):
     wide = summarise(m, labels, weights).coarsened(factor)
     assert wide.bin_width == factor * BIN_WIDTH
     t = np.linspace(-3, 3, len(m))
-    (value,), _ = wide.softplus_sum(t[None])
-    value += wide.hinges[0]
+    (value,), _ = wide.series.softplus_sum(t[None])
+    value += wide.series.hinges[0]
     noise = 1e-14 * wide.total_weight * (1 + np.abs(m).max())
-    assert (np.abs(value - literal_sum(m, t, weights)) <= wide.remainder + noise).all()
-    total = np.add.reduceat(wide.moments[0] * wide.centers + wide.moments[1], wide.starts)
+    assert (np.abs(value - literal_sum(m, t, weights)) <= wide.series.remainder + noise).all()
+    total = np.add.reduceat(
+        wide.moments[0] * wide.series.centers + wide.moments[1], wide.series.edges[:-1]
+    )
     expected = (m if weights is None else m * weights).sum(axis=1)
     np.testing.assert_allclose(total, expected, rtol=1e-9, atol=1e-7)
 
@@ -86,7 +90,7 @@ def test_few_margins_over_a_wide_range_are_kept_sparsely():
     m = np.array([[0.0, 1e6, -1e6], [5.0, 2e5, 3.0]])
     summary = summarise(m, np.array([0, 1, 1]))
     assert len(summary.keys) == 6
-    np.testing.assert_allclose(np.sort(summary.centers[:3]), [-1e6, 0, 1e6], atol=BIN_WIDTH)
+    np.testing.assert_allclose(np.sort(summary.series.centers[:3]), [-1e6, 0, 1e6], atol=BIN_WIDTH)
 
 
 def test_bins_are_merged_when_they_outgrow_their_budget_and_not_beyond_use():
@@ -106,8 +110,8 @@ def test_a_later_block_may_reach_beyond_the_first():
     labels = np.arange(10_000) % 2
     summary = summarise(m, labels, blocks=4)
     t = np.array([-31.0, 0.5])
-    (value,), _ = summary.softplus_sum(t[None])
-    value += summary.hinges[0]
+    (value,), _ = summary.series.softplus_sum(t[None])
+    value += summary.series.hinges[0]
     np.testing.assert_allclose(value, literal_sum(m, t), rtol=1e-10)
 
 
@@ -132,7 +136,9 @@ def test_far_and_infinite_margins_come_back_from_arrays():
     m = np.array([1e15, -7e12, -np.inf, np.inf, 0.3])  # of two classes: one against the other
     summary = summarise(np.stack([m, -m]), np.array([0, 1, 1, 0, 0]))
     again = MarginSummary.from_arrays(summary.arrays())
-    np.testing.assert_array_equal(again.centers, summary.centers)
+    np.testing.assert_array_equal(again.series.centers, summary.series.centers)
     np.testing.assert_array_equal(again.open_labels, [2, 1])
     np.testing.assert_array_equal(again.open_others, [1, 2])
-    np.testing.assert_allclose(np.sort(again.centers[again.far]), [-1e15, -7e12, 7e12, 1e15])
+    np.testing.assert_allclose(
+        np.sort(again.series.centers[again.series.far]), [-1e15, -7e12, 7e12, 1e15]
+    )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.errors import listing, needs
+from decal._base.errors import InputError, listing, needs
 
 Index = dict[str, NDArray[Any]]
 """What names the inputs: one vector (n,) or several, by the names of their columns."""
@@ -58,14 +58,11 @@ def _eager(frame: Any, name: str) -> Any:
     try:
         return nw.from_native(frame, eager_only=True)
     except TypeError as error:
-        found = f"{type(frame).__module__}.{type(frame).__name__}"
-        raise ValueError(
-            f"{name} must be an array or a data frame in memory: got {found}. Collect it first; "
-            "for Dask and Spark use decal.distributed."
-        ) from error
+        fact = f"{type(frame).__module__}.{type(frame).__name__}"
+        remedy = "Collect it first; for Dask and Spark use decal.distributed."
+        raise InputError(name, "be an array or a data frame in memory", fact, remedy) from error
     except ValueError as error:  # two columns of one name
-        fact = " ".join(str(error).split())
-        raise ValueError(f"{name} must have distinct columns: got {fact}.") from error
+        raise InputError(name, "have distinct columns", " ".join(str(error).split())) from error
 
 
 def column_names(frame: Any, name: str = "logits") -> tuple[str, ...]:
@@ -92,19 +89,15 @@ def class_columns(
     missing = [column for column in wanted if column not in rest]
     besides = [column for column in rest if column not in set(wanted)]
     if missing or besides:
-        raise ValueError(
-            f"{name} must have a column for each of the {len(wanted)} classes, and no other: got "
-            f"{_misfits(missing, besides)}. Rename or drop columns, {advice}or pass an array to go "
-            "by position."
-        )
+        rule = f"have a column for each of the {len(wanted)} classes, and no other"
+        remedy = f"Rename or drop columns, {advice}or pass an array to go by position."
+        raise InputError(name, rule, _misfits(missing, besides), remedy)
     # By position: narwhals takes names that are text only, and those of pandas may be numbers.
     chosen = _eager(frame, name)[:, [present.index(column) for column in wanted]]
     for column, kind in zip(wanted, chosen.schema.values(), strict=True):
         if not (kind.is_numeric() or str(kind) == "Boolean"):
-            raise ValueError(
-                f"{name} must be numbers: got the type {kind} in column {column!r}. "
-                "Drop columns that are no classes."
-            )
+            fact = f"the type {kind} in column {column!r}"
+            raise InputError(name, "be numbers", fact, "Drop columns that are no classes.")
     return np.asarray(chosen.to_numpy()), wanted
 
 
@@ -141,10 +134,8 @@ def column(frame: Any, column: str, argument: str, name: str = "logits") -> NDAr
     """One column of a frame, (n,); ValueError if it has none of this name."""
     present = column_names(frame, name)
     if column not in present:
-        raise ValueError(
-            f"{argument} must be the name of a column, or values: got {column!r}, and the columns "
-            f"{listing(present)}."
-        )
+        rule = "be the name of a column, or values"
+        raise InputError(argument, rule, f"{column!r}, and the columns {listing(present)}")
     return np.asarray(_eager(frame, name)[:, present.index(column)].to_numpy())
 
 
@@ -261,21 +252,19 @@ def _rise(numbers: NDArray[Any]) -> bool:
 
 def _disagreement(
     name: str, values: Any, rows: Index, of: str, others: Any, known: Index
-) -> ValueError:
+) -> InputError:
     ours, theirs = _entries(known, rows)
     row = next(i for i, entry in enumerate(ours) if entry != theirs[i])
     same = _same_entries(ours, theirs)
-    rule = f"in the order of {of}" if same else f"of the rows of {of}"
+    rule = f"be in the order of {of}" if same else f"be of the rows of {of}"
     pandas = native_index(values) is not None
     if same and pandas and native_index(others) is not None:
         advice = f"Reorder them with {name}.loc[{of}.index]"
     else:
         advice = "Bring both into one order" if same else "Pick the same rows of both"
     position = f"{name}.to_numpy()" if pandas else f"{name}.with_index(None)"
-    return ValueError(
-        f"{name} must be {rule}: got {theirs[row]!r} in row {row}, where the index of {of} has "
-        f"{ours[row]!r}. {advice}, or pass {position} to go by position."
-    )
+    fact = f"{theirs[row]!r} in row {row}, where the index of {of} has {ours[row]!r}"
+    return InputError(name, rule, fact, f"{advice}, or pass {position} to go by position.")
 
 
 # Numbers of several classes
@@ -310,10 +299,9 @@ def by_name(
     if names is None and native is not None and missing:
         return values
     if missing or besides:
-        raise ValueError(
-            f"{argument} must name each of the {count} {of} once, and no other: got "
-            f"{_misfits(missing, besides)}. Rename them, or pass an array to go by position."
-        )
+        rule = f"name each of the {count} {of} once, and no other"
+        remedy = "Rename them, or pass an array to go by position."
+        raise InputError(argument, rule, _misfits(missing, besides), remedy)
     return [entries[place[name]] for name in known]
 
 
@@ -342,14 +330,11 @@ def check_index(index: Any, rows: int, name: str = "index") -> Index:
         found = {ROW if own is None else str(own): np.asarray(index)}
     for key, values in found.items():
         if values.shape != (rows,):
-            raise ValueError(
-                f"{name} must be one value per input, {rows} in all: got shape {values.shape}."
-            )
+            rule = f"be one value per input, {rows} in all"
+            raise InputError(name, rule, f"shape {values.shape}")
         if key in RESERVED:
-            raise ValueError(
-                f"{name} must not be called {', '.join(RESERVED)}, as columns of predictions are: "
-                f"got {key!r}. Rename it first."
-            )
+            rule = f"not be called {', '.join(RESERVED)}, as columns of predictions are"
+            raise InputError(name, rule, f"{key!r}", "Rename it first.")
     return found
 
 

@@ -152,7 +152,7 @@ def softplus_sum(
 ) -> None:
     """Sums over the bins of classes start to stop, of softplus and its slope at shifts (T, K).
 
-    Those of class k are edges[k] to edges[k + 1]. See `_margins.MarginSummary.softplus_sum`.
+    Those of class k are edges[k] to edges[k + 1]. See `_margins.Series.softplus_sum`.
     """
     for k in range(start, stop):
         for j in range(len(shifts)):

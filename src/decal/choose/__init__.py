@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.checks import check_alpha, check_choice, require_one
 from decal._base.errors import InputError, Setting, Words
+from decal._base.settings import check_alpha, check_choice, require_one
 from decal.choose._doubt_scores import FLOOR, DoubtScores, Trial
 from decal.choose._handover import Triage, TriageOutcome, triage
 from decal.choose._hold import entropy_from_annotations, for_hold, shares

@@ -15,18 +15,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import (
-    check_alpha,
-    check_choice,
-    check_class_names,
-    check_count,
-    check_flag,
-    check_scores,
-)
 from decal._base.confidences import Confidences
 from decal._base.data_frames import require_same_order
 from decal._base.errors import InputError
 from decal._base.numerics import Array
+from decal._base.row_checks import check_class_names, check_scores
+from decal._base.settings import check_alpha, check_choice, check_count, check_flag
 from decal.choose._doubt_scores import (
     CONFIDENCE,
     FLOOR,

@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.checks import check_alpha, check_annotations, check_count, check_tolerance
 from decal._base.errors import InputError, Setting
 from decal._base.numerics import Array
+from decal._base.row_checks import check_annotations
+from decal._base.settings import check_alpha, check_count, check_tolerance
 from decal.choose._plausibility import complement
 from decal.choose._promises import Choice, Promise, joined, row_groups
 from decal.choose._surprises import (

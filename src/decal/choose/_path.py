@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decal._base.checks import check_alphas, check_choice, check_distributions
 from decal._base.errors import needs
 from decal._base.numerics import Array
+from decal._base.row_checks import check_distributions
+from decal._base.settings import check_alphas, check_choice
 from decal.choose._plausibility import Predictor, kept_classes
 from decal.choose._promises import rows_text
 from decal.credal import SET_RULES

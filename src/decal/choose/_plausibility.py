@@ -14,15 +14,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import (
+from decal._base.numerics import Array
+from decal._base.row_checks import check_distributions
+from decal._base.settings import (
     check_alpha,
     check_choice,
     check_count,
-    check_distributions,
     check_tolerance,
     require_one,
 )
-from decal._base.numerics import Array
 from decal.credal import SET_RULES, CredalSet
 from decal.model import predict_rows, read_inputs
 from decal.rows import Rows

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.checks import check_groups
 from decal._base.errors import InputError
 from decal._base.markup import table
 from decal._base.numerics import Array
+from decal._base.row_checks import check_groups
 from decal.choose._plausibility import Indices, Mask, Predictor, kept_classes
 from decal.credal import CredalSet, IntervalCredalSet
 from decal.model import predict_rows, read_inputs

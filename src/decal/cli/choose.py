@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import decal
-from decal._base.checks import check_choice
 from decal._base.errors import InputError
+from decal._base.settings import check_choice
 from decal.choose import PER_CLASS, Choice
 from decal.cli import options
 from decal.cli.options import option
@@ -83,7 +83,7 @@ def choose(
     if len(given) != 1:
         got = " and ".join(f"--{name}" for name in given) or "none"
         listed = ", ".join(f"--{name}" for name in wishes)
-        raise ValueError(f"the wish must be one of {listed}: got {got}.")
+        raise InputError("the wish", f"be one of {listed}", got)
     (wish,) = given
     _require_wish("guaranteed", guaranteed, wish, "coverage")
     _require_wish("confidence", confidence is not None, wish, "hold")
@@ -127,7 +127,7 @@ def choose(
 
 def _require_wish(option: str, given: bool, wish: str, wanted: str) -> None:
     if given and wish != wanted:
-        raise ValueError(f"{option} must go with --{wanted}: got --{wish}.")
+        raise InputError(option, f"go with --{wanted}", f"--{wish}")
 
 
 def _require_local(model: decal.Decalibrator) -> None:

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import decal
-from decal._base.checks import check_alpha, check_choice
 from decal._base.errors import InputError, listing
 from decal._base.numerics import Array
 from decal._base.set_checks import ACTION
+from decal._base.settings import check_alpha, check_choice
 from decal.cli import options
 from decal.cli.options import option
 from decal.cli.run import rows_of
@@ -121,7 +121,7 @@ def _read_utility(path: Path, classes: list[str]) -> tuple[list[str], Array]:
     file = open_file(path)
     if not file.is_table:
         if file.format != ".npy":
-            raise ValueError(f"utility must be in a .csv, .parquet or .npy: got {path}.")
+            raise InputError("utility", "be in a .csv, .parquet or .npy", f"{path}")
         matrix = load_array("utility", file, None)
         if matrix.ndim != 2 or matrix.shape[1] != len(classes):
             rule = f"have {len(classes)} columns, one per class"
@@ -138,7 +138,7 @@ def _read_utility(path: Path, classes: list[str]) -> tuple[list[str], Array]:
     blocks = list(open_table("utility", file, tuple(classes)).read())
     texts = list(open_table("utility", file, (ACTION,), text=True).read())
     if not blocks:
-        raise ValueError(f"utility must have a line for every action: got none in {path}.")
+        raise InputError("utility", "have a line for every action", f"none in {path}")
     names = [str(name) for block in texts for name in block[:, 0]]
     return names, np.concatenate(blocks)
 

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from rich.text import Text
 
 import decal
-from decal._base.checks import check_choice
+from decal._base.errors import InputError
 from decal._base.numerics import Array
+from decal._base.settings import check_choice
 from decal.cli import options
 from decal.cli.options import option
 from decal.cli.run import chunks_of_all
@@ -81,10 +82,9 @@ def evaluate(
     layout = Layout(len(fitted.class_weights), fitted.classes)
     for chunk in chunks_of_all(folder, layout, "Evaluating"):
         if chunk.labels is None and chunk.truth is None:
-            raise ValueError(
-                f"labels or truth must come with the logits: got neither in {folder.path}. Give "
-                "labels with --labels or --label-column, true distributions with --truth."
-            )
+            fact = f"neither in {folder.path}"
+            remedy = "Give labels with --labels or --label-column, true distributions with --truth."
+            raise InputError("labels or truth", "come with the logits", fact, remedy)
         scores.add(chunk)
     if not scores.rows:
         raise folder.without_rows()

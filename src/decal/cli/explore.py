@@ -119,7 +119,7 @@ def explore(
     if out is not None:
         check_output(out, force=force, formats=(".html",))
     if compare is None and (compare_logits or compare_name):
-        raise ValueError("compare must be given with compare-logits or compare-name: got none.")
+        raise InputError("compare", "be given with compare-logits or compare-name", "none")
     slider = None if alphas is None else options.levels(alphas)
     fitted = _load(model, one_level=not alphas and start is None and compare is None)
     other = None if compare is None else decal.Decalibrator.load(compare)
@@ -173,10 +173,8 @@ def _load(path: Path, *, one_level: bool) -> decal.Decalibrator | decal.LabelShi
     if model_files.kind_of(path) != decal.LabelShift.kind:
         return decal.Decalibrator.load(path)
     if not one_level:
-        raise ValueError(
-            "alphas, start and compare must not be given with a model of decal shift, whose sets "
-            "have one level: leave them out."
-        )
+        rule = "not be given with a model of decal shift, whose sets have one level: leave them out"
+        raise InputError("alphas, start and compare", rule)
     return decal.LabelShift.load(path)
 
 
@@ -196,7 +194,7 @@ def read_list(path: Path, key: str | None, what: str) -> list[Any]:
     """Texts or names, one for every input; with a key A,B pairs of them."""
     kind = path.suffix.lower()
     if kind not in LISTS:
-        raise ValueError(f"{what} must be in a file that ends in {listing(LISTS)}: got {path}.")
+        raise InputError(what, f"be in a file that ends in {listing(LISTS)}", f"{path}")
     if kind == ".txt":
         return _lines(path, what)
     if kind == ".jsonl":
@@ -236,7 +234,7 @@ def read_images(path: Path, key: str | None) -> Any:
         case ".npz":
             file = open_file(path)
             return load_array("images", file, _keys(path, key, "images", file.names)[0])
-    raise ValueError(f"images must be a folder, or end in .txt, .npy or .npz: got {path}.")
+    raise InputError("images", "be a folder, or end in .txt, .npy or .npz", f"{path}")
 
 
 def _lines(path: Path, what: str) -> list[str]:
@@ -244,7 +242,7 @@ def _lines(path: Path, what: str) -> list[str]:
         with open(path, encoding="utf-8-sig") as file:
             return [line.removesuffix("\n") for line in file]
     except UnicodeDecodeError as error:
-        raise ValueError(f"{what} must be in UTF-8: got {path} ({error}).") from error
+        raise InputError(what, "be in UTF-8", f"{path} ({error})") from error
 
 
 def _json_lines(path: Path, key: str | None, what: str) -> list[Any]:

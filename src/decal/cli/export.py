@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import decal
+from decal._base.errors import InputError
 from decal.cli import options
 from decal.cli.terminal import say
 from decal.io.writers import check_output
@@ -51,10 +52,8 @@ def export(
     else:
         bounds = head_outputs(classifier)
         if {"lower", "upper"} & set(bounds):
-            raise ValueError(
-                f"CLASSIFIER must have no head yet: got {classifier} with {', '.join(bounds)}. "
-                "Give the classifier that the head was added to."
-            )
+            rule, remedy = "have no head yet", "Give the classifier that the head was added to."
+            raise InputError("CLASSIFIER", rule, f"{classifier} with {', '.join(bounds)}", remedy)
         append_head(classifier, fitted, out, alpha=level, output=output)
     behind = "alone" if classifier is None else f"behind {classifier}"
     say(f"Wrote {out}: lower and upper at alpha {level:g}, {behind}", style="green")

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import numpy as np
 
 import decal
-from decal._base.checks import DEFAULT_ALPHA, check_alpha
 from decal._base.errors import InputError, Words, listing
+from decal._base.settings import DEFAULT_ALPHA, check_alpha
 from decal.cli import options
 from decal.cli.options import option
 from decal.cli.run import Predictions, all_rows, check_intervals, list_skipped, watched
@@ -203,7 +203,7 @@ def _directions(names: str, mix: float) -> list[str | decal.Direction]:
     if not mix:
         return found
     if "local" not in found:
-        raise ValueError(f"mix must go with --directions local: got {mix:g} for {names}.")
+        raise InputError("mix", "go with --directions local", f"{mix:g} for {names}")
     return [decal.Local(mix=mix) if name == "local" else name for name in found]
 
 
@@ -215,10 +215,11 @@ def _about_labels(
     labelled = [name for name, weight in zip(names, weights, strict=True) if weight > 0]
     never = [name for name, weight in zip(names, weights, strict=True) if weight == 0]
     if len(labelled) == 1:
-        raise ValueError(
-            f"labels must be of two classes or more: got only {labelled[0]} in {folder.path}. "
+        rule, fact = "be of two classes or more", f"only {labelled[0]} in {folder.path}"
+        remedy = (
             "One class alone does not tell how far logits may move: fit on data of all classes."
         )
+        raise InputError("labels", rule, fact, remedy)
     if not never or not labelled:  # without any, weights are the fault
         return ""
     for part in folder.parts:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from decal._base.errors import InputError
 from decal.cli.terminal import STREAM, run_with_streams
 from decal.credal import SET_RULES
 from decal.decalibrator import Decalibrator
@@ -265,5 +266,5 @@ def levels(text: str) -> list[float]:
     except ValueError:
         found = []
     if not found or not all(0 <= level <= 1 for level in found):
-        raise ValueError(f"alpha must be numbers from 0 to 1, with commas between: got {text!r}.")
+        raise InputError("alpha", "be numbers from 0 to 1, with commas between", f"{text!r}")
     return found

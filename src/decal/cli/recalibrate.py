@@ -8,8 +8,9 @@ from typing import Annotated
 import numpy as np
 
 import decal
-from decal._base.checks import check_choice
+from decal._base.errors import InputError
 from decal._base.numerics import softmax
+from decal._base.settings import check_choice
 from decal.cli import options
 from decal.cli.evaluate import PointScores
 from decal.cli.run import check_intervals, rows_of
@@ -53,10 +54,9 @@ def recalibrate(
     check_intervals(logits, out, format_, reading.ids, force=force)
     fitted = decal.Decalibrator.load(model)
     if fitted.reference != "best":
-        raise ValueError(
-            f"model must be fitted with --reference best: got {model} with {fitted.reference!r}. "
-            f"Fit it again: {options.calibrating_fit(fitted)}"
-        )
+        fact = f"{model} with {fitted.reference!r}"
+        remedy = f"Fit it again: {options.calibrating_fit(fitted)}"
+        raise InputError("model", "be fitted with --reference best", fact, remedy)
     folder = reading.folder(logits, fitted, "labels", labels=labels)
     layout = Layout(len(fitted.class_weights), fitted.classes)
     names = np.array(layout.classes or [str(k) for k in range(layout.width)])

@@ -140,7 +140,7 @@ def check_intervals(
             rule = "be .npz, .csv or .parquet with --id-column"
             raise InputError("output", rule, ".npy, which has no room for names")
     elif file_format not in (None, "parquet"):
-        raise ValueError(f"format must be parquet for a folder: got {file_format}.")
+        raise InputError("format", "be parquet for a folder", f"{file_format}")
 
 
 @dataclass(frozen=True)

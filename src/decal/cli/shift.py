@@ -15,9 +15,9 @@ import numpy as np
 from rich.table import Table
 
 import decal
-from decal._base.checks import check_choice, check_share
 from decal._base.errors import InputError, Words
 from decal._base.numerics import Logits
+from decal._base.settings import check_choice, check_share
 from decal.cli import options, terminal
 from decal.cli.options import option
 from decal.cli.run import Predictions, all_rows, check_intervals, list_skipped
@@ -188,7 +188,7 @@ def _check_outputs(
     if out is not None:
         check_intervals(logits, out, file_format, ids, force=force)
     elif file_format not in (None, "parquet"):
-        raise ValueError(f"format must be parquet for a folder: got {file_format}.")
+        raise InputError("format", "be parquet for a folder", f"{file_format}")
     for path, formats in ((save, (".npz",)), (table, (*TABLES, ".npz"))):
         if path is not None:
             check_output(path, force=force, formats=formats)
@@ -229,21 +229,19 @@ def _check_request(
 ) -> None:
     """ValueError if options do not go together."""
     if supposed and out is None:
-        raise ValueError(
+        raise InputError(
             "--what-if, --ratio, --kl and --chi2 need --output: they say what to predict."
         )
     if supposed and (save or table or bootstrap):
-        raise ValueError(
+        raise InputError(
             "--save, --table and --bootstrap are about what is observed: got --what-if, --ratio, "
             "--kl or --chi2, with which nothing is. Leave one of them out."
         )
     if save and not observes:
-        raise ValueError("--save must keep something new: got --no-observe. Leave one of them out.")
+        raise InputError("--save", "keep something new", "--no-observe", "Leave one of them out.")
     if (bootstrap is None) != (labelled is None):
-        raise ValueError(
-            "--bootstrap and --labelled must be given together: the labelled data are drawn again, "
-            "and MODEL does not hold them."
-        )
+        rule = "be given together: the labelled data are drawn again, and MODEL does not hold them"
+        raise InputError("--bootstrap and --labelled", rule)
 
 
 def _report(adapted: decal.LabelShift, path: Path | None) -> None:
@@ -297,9 +295,9 @@ def _supposed(
     """The frequencies that the options suppose; None if they suppose nothing."""
     near = any(size is not None for size in sizes.values())
     if what_if and near:
-        raise ValueError("--what-if must stand alone: got --ratio, --kl or --chi2 as well.")
+        raise InputError("--what-if", "stand alone", "--ratio, --kl or --chi2 as well")
     if around != "before" and not near:
-        raise ValueError("--around must go with --ratio, --kl or --chi2: got none of them.")
+        raise InputError("--around", "go with --ratio, --kl or --chi2", "none of them")
     if near:
         return Near(around, **sizes)
     return dict(_interval(text) for texts in what_if for text in options.split(texts)) or None
@@ -313,7 +311,7 @@ def _interval(text: str) -> tuple[str, tuple[float, float]]:
     except ValueError:
         bounds = []
     if not name or len(bounds) not in (1, 2):
-        raise ValueError(f"--what-if must be CLASS=LOW:HIGH or CLASS=VALUE: got {text}.")
+        raise InputError("--what-if", "be CLASS=LOW:HIGH or CLASS=VALUE", f"{text}")
     return name, (bounds[0], bounds[-1])
 
 

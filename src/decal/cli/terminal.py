@@ -184,7 +184,7 @@ def _standard_input(path: Path) -> Path:
     with open(path, "wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     if not path.stat().st_size:
-        raise ValueError("standard input must hold a file: got nothing.")
+        raise InputError("standard input", "hold a file", "nothing")
     with open(path, "rb") as file:
         begins = file.read(8)
     found = (kind for start, kind in FIRST_BYTES.items() if begins.startswith(start))
@@ -194,7 +194,7 @@ def _standard_input(path: Path) -> Path:
 def _require_a_file(arguments: Any, suffix: str) -> None:
     """ValueError if what is written would be no file, or nothing that a terminal can show."""
     if any(isinstance(value, Path) and value.is_dir() for value in arguments):
-        raise ValueError("output must be a folder for a folder of logits: got -. Name one.")
+        raise InputError("output", "be a folder for a folder of logits", "-", "Name one.")
     if suffix not in (".csv", ".html") and sys.stdout.isatty():
         rule, fact = "go to a file or another program", f"{suffix} for a terminal"
         remedy = "Name a file, or leave the format out for a .csv."

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from decal._base.errors import InputError
 from decal.choose import FLOOR, Triage
 from decal.choose import triage as choose_rows
 from decal.cli import options
@@ -90,7 +91,7 @@ def triage(
     """
     if (new is None) != (out is None):
         got = "NEW alone" if out is None else "--output alone"
-        raise ValueError(f"NEW and --output must be given together, or neither: got {got}.")
+        raise InputError("NEW and --output", "be given together, or neither", got)
     if out is not None:
         check_output(out, force=force, formats=(*TABLES, ".npz"))
     if save is not None:
@@ -129,9 +130,8 @@ def _number(budget: str) -> float:
     try:
         return int(budget) if budget.strip().isdigit() else float(budget)
     except ValueError:
-        raise ValueError(
-            f"budget must be a share, such as 0.1, or a number of rows, such as 50: got {budget!r}."
-        ) from None
+        rule = "be a share, such as 0.1, or a number of rows, such as 50"
+        raise InputError("budget", rule, f"{budget!r}") from None
 
 
 def _meaning(probabilities: bool, own: float | None, floor: float | None) -> dict[str, Any]:
@@ -144,10 +144,9 @@ def _saved(path: Path) -> Triage:
     try:
         return Triage.load(path)
     except ValueError as error:
-        raise ValueError(
-            "one of --cost, --budget, --error-rate and --slip-rate must be given, or LABELLED be "
-            f"a file that --save wrote: got {path}."
-        ) from error
+        wish = "one of --cost, --budget, --error-rate and --slip-rate"
+        rule = "be given, or LABELLED be a file that --save wrote"
+        raise InputError(wish, rule, str(path)) from error
 
 
 def _write(out: Path, chosen: Triage, folder: Folder) -> tuple[int, int]:

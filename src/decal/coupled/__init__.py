@@ -18,17 +18,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import (
-    DEFAULT_ALPHA,
-    check_alpha,
-    check_choice,
-    check_class_names,
-    check_flag,
-    check_tolerance,
-)
 from decal._base.confidences import Confidences
 from decal._base.errors import FitWarning, frames_within_decal
 from decal._base.numerics import Array, budget, sigmoid
+from decal._base.row_checks import check_class_names
+from decal._base.settings import (
+    DEFAULT_ALPHA,
+    check_alpha,
+    check_choice,
+    check_flag,
+    check_tolerance,
+)
 from decal.coupled._absent import PlausibleModels, log_odds_of_rest
 from decal.coupled._bounds import CERTIFIED, STATUS_NAMES, Bounds, Status
 from decal.coupled._loss import ShiftLoss

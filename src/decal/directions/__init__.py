@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
-from decal._base.checks import check_choice
-from decal.directions._class_shifts import ClassShifts, plausible_shifts
+from decal._base.settings import check_choice
+from decal.directions._class_shifts import ClassShifts
 from decal.directions._direction import (
     WEIGHT_ROUND_OFF,
     Box,
@@ -73,7 +73,6 @@ __all__ = [
     "local_box",
     "logs_of_probabilities",
     "parse_directions",
-    "plausible_shifts",
     "require_capability",
     "require_masks_taken",
     "summarise_label_margins",

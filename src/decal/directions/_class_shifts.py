@@ -26,11 +26,13 @@ from decal.directions._direction import (
     TensorInputs,
 )
 from decal.directions._margins import (
+    COARSE_WIDTH,
     LARGEST_SEVENTH_DERIVATIVE,
     LARGEST_SIXTH_DERIVATIVE,
     TANGENT_SHIFTS,
     DataSummary,
     MarginSummary,
+    Series,
 )
 from decal.directions._ranges import Factors, shift_box, wider
 from decal.directions._reference import Reference
@@ -81,18 +83,105 @@ class ClassShifts(Direction):
             (np.abs(found - label_weight) <= room).all()
         )
 
+    @np.errstate(over="ignore")  # of steps along lines that hardly fall: they are cut off
     def endpoints(self, evidence: ClassEvidence, budgets: Array, reference: Reference) -> Endpoints:
-        """Plausible shifts (A, K)."""
-        if isinstance(evidence, MarginSummary):
-            return plausible_shifts(evidence, budgets, reference)
-        low = plausible_shifts(evidence.high, budgets, reference)
-        high = plausible_shifts(evidence.low, budgets, reference)
-        residual, error = max(low.residual, high.residual), max(low.error, high.error)
-        return Endpoints(
-            np.where(low.lower < -FAR_SHIFT, -np.inf, low.lower),
-            np.where(high.upper > FAR_SHIFT, np.inf, high.upper),
-            *(reference.center, None, residual, error),
+        """The interval of shifts around 0 that lose at most the budget, for every budget and class.
+
+        Endpoints (A, K) are infinite where the data cannot object: below for a class without
+        labels, above for one with all of them, and on both sides for an infinite budget. Their
+        error is a proved bound. Budgets, (A,) or (A, K), are nats lost in all, in [0, inf]. Data in
+        the summary polish what wide bins give. Gains of classes left out are measured from
+        t = -inf.
+        """
+        if isinstance(evidence, BoundedMargins):
+            low = self.endpoints(evidence.high, budgets, reference)
+            high = self.endpoints(evidence.low, budgets, reference)
+            residual, error = max(low.residual, high.residual), max(low.error, high.error)
+            return Endpoints(
+                np.where(low.lower < -FAR_SHIFT, -np.inf, low.lower),
+                np.where(high.upper > FAR_SHIFT, np.inf, high.upper),
+                *(reference.center, None, residual, error),
+            )
+        above, below, margin_sum = evidence.series.hinges
+        others, w, W = evidence.open_others, evidence.open_labels, evidence.total_weight
+        A, K = len(budgets), len(w)
+        left_out = np.isneginf(reference.center)
+        # Rows 0..A-1 of all that follows are lower endpoints, rows A..2A-1 upper ones.
+        b = -np.concatenate([budgets, budgets]).reshape(2 * A, -1)
+        side = np.repeat([-1.0, 1.0], A)[:, None]
+        if not evidence.once:  # what solving at any level starts from
+            factor = int(COARSE_WIDTH / evidence.bin_width)
+            coarse = [evidence.coarsened(factor).series] if factor > 1 else []
+            exact = [] if evidence.data is None else [DataSummary(evidence.data)]
+            every: list[Series | DataSummary] = [*coarse, evidence.series, *exact]
+            sums = [stage.softplus_sum(np.zeros((1, K))) for stage in every]
+            at = np.repeat(np.append(-TANGENT_SHIFTS, TANGENT_SHIFTS)[:, None], K, axis=1)
+            tangents = (coarse or [evidence.series])[0].softplus_sum(at, times=1)
+            evidence.once["start"] = every, sums, sums[len(coarse)], tangents
+        stages, starts, (at_zero, slope_at_zero), tangents = evidence.once["start"]
+
+        infinite = np.isneginf(b) | ((side < 0) & (w == 0)) | ((side > 0) & (others == 0))
+        # At b = 0 the endpoint lies at the start on the side where the gain falls from the start.
+        still = ~infinite & (b == 0) & (reference.is_best | (side * (w - slope_at_zero) <= 0))
+        solve = ~(infinite | still)
+
+        # softplus(x) >= max(0, x) bounds the gain by two lines. Their roots lie outside the
+        # interval, and from there Newton's method on a concave function never steps over its ends.
+        limit = np.where(left_out, -margin_sum, at_zero + below)
+        beyond = np.where(side < 0, b - (at_zero + above), limit - b)
+        slope = np.where(side < 0, w, others)
+        outside = np.divide(beyond, slope, out=np.zeros((2 * A, K)), where=solve)
+
+        least = np.where((side < 0) | left_out, -LARGEST_SHIFT, 0.0)
+        most = np.where((side < 0) & ~left_out, 0.0, LARGEST_SHIFT)
+        bases = [
+            np.where(left_out, -stage.hinges[0], value[0])
+            for stage, (value, _) in zip(stages, starts, strict=True)
+        ]
+        t = np.where(solve, _closest_roots(tangents, w, bases[0], b, outside), 0.0)
+        t = np.minimum(np.maximum(t, least), most)
+        for stage, base in zip(stages, bases, strict=True):
+            # Where finer bins follow, what a step of 2e-4 leaves is gone after one more.
+            last_step = LAST_STEP if stage is stages[-1] else 2e-4
+            left_of_budget = base - b
+            for _ in range(MAX_NEWTON_STEPS):
+                value, slope = stage.softplus_sum(t)
+                lift, rise = w * t, w - slope
+                left = lift - value
+                left += left_of_budget
+                short, step = np.abs(left), np.zeros_like(t)
+                # The terms of the gain may be large and cancel: what they leave is round-off.
+                noise = TOLERANCE * (W + np.abs(lift) + np.abs(value))
+                off = solve & (short > noise)
+                off &= side * rise < 0  # elsewhere a step would lead away
+                np.divide(left, rise, out=step, where=off)
+                t = np.minimum(np.maximum(t - step, least), most)
+                size = np.abs(step)
+                converged = size <= last_step + TOLERANCE * np.abs(t)
+                if converged.all():
+                    break
+        after_step = np.minimum(W / 8 * np.minimum(size, 1.0) ** 2, short)
+        missed = np.where(off, after_step, np.where(solve, short, 0.0))
+        # An endpoint from which the gain still rises outwards is none: it only has the same gain.
+        failed = ~converged | (solve & (side * rise > TOLERANCE * W))
+        failed |= missed > LARGEST_MISS * W + ROUNDINGS * (noise + TOLERANCE * np.abs(t * rise))
+        if failed.any():
+            found, short = _bisected(stages[-1], w, left_of_budget, side, left_out)
+            t, missed = np.where(failed, found, t), np.where(failed, short, missed)
+        room = W * np.maximum(np.abs(t) / LONG_SHIFT, 1.0)
+        room = np.where(room > 0, room, 1.0)  # of nothing, nothing is missed
+        # Both softplus sums of a gain carry a remainder; they cancel as t goes to 0.
+        rate = LARGEST_SEVENTH_DERIVATIVE / LARGEST_SIXTH_DERIVATIVE
+        hidden = np.minimum(rate * np.abs(t), 2.0) * evidence.series.remainder
+        # A shift much shorter than the margins beyond FAR changes nothing that their bins hide.
+        hidden += np.where(np.abs(t) >= FAR / 2, 2 * evidence.series.far_remainder, 0.0)
+        residual = float((missed / room).max())
+        error = (
+            0.0 if evidence.data is not None else float((np.where(solve, hidden, 0.0) / room).max())
         )
+        start = np.where(left_out, -np.inf, 0.0)
+        t = np.where(infinite, side * np.inf, np.where(still, start, t))
+        return Endpoints(t[:A], t[A:], reference.center, None, residual, error)
 
     def allowed(self, _: ClassEvidence, budgets: Array) -> Array:
         """(A,) nats that a shift may lose in all: the budgets themselves."""
@@ -107,7 +196,7 @@ class ClassShifts(Direction):
             )
         K = len(evidence.label_weight)
         t = np.repeat(np.append(0.0, shifts)[:, None], K, axis=1)
-        value, _ = evidence.softplus_sum(t)
+        value, _ = evidence.series.softplus_sum(t)
         return np.asarray(evidence.open_labels * t[1:] - (value[1:] - value[0]))
 
     def widen(self, box: Box | None, inputs: Inputs, endpoints: Endpoints) -> Box:
@@ -128,89 +217,8 @@ class ClassShifts(Direction):
         return wider(xp, *bounds, low, high)
 
 
-@np.errstate(over="ignore")  # of steps along lines that hardly fall: they are cut off
-def plausible_shifts(summary: MarginSummary, budgets: Array, reference: Reference) -> Endpoints:
-    """The interval of shifts around 0 that lose at most the budget, for every budget and class.
-
-    Endpoints (A, K) are infinite where the data cannot object: below for a class without labels,
-    above for one with all of them, and on both sides for an infinite budget. Their error is a
-    proved bound. Budgets, (A,) or (A, K), are nats lost in all, in [0, inf]. Data in the summary
-    polish what wide bins give. Gains of classes left out are measured from t = -inf.
-    """
-    at_best = reference.is_best
-    W, w, others = summary.total_weight, summary.open_labels, summary.open_others
-    A, K = len(budgets), len(w)
-    left_out = np.isneginf(reference.center)
-    # Rows 0..A-1 of all that follows are lower endpoints, rows A..2A-1 upper ones.
-    b = -np.concatenate([budgets, budgets]).reshape(2 * A, -1)
-    side = np.repeat([-1.0, 1.0], A)[:, None]
-    above, below, margin_sum = summary.hinges
-    at_zero, slope_at_zero = summary.at_zero
-
-    infinite = np.isneginf(b) | ((side < 0) & (w == 0)) | ((side > 0) & (others == 0))
-    # At b = 0 the endpoint lies at the start on the side where the gain falls from the start.
-    still = ~infinite & (b == 0) & (at_best | (side * (w - slope_at_zero) <= 0))
-    solve = ~(infinite | still)
-
-    # softplus(x) >= max(0, x) bounds the gain by two lines. Their roots lie outside the interval,
-    # and from there Newton's method on a concave function never steps over the endpoint.
-    limit = np.where(left_out, -margin_sum, at_zero + below)
-    beyond = np.where(side < 0, b - (at_zero + above), limit - b)
-    slope = np.where(side < 0, w, others)
-    outside = np.divide(beyond, slope, out=np.zeros((2 * A, K)), where=solve)
-
-    exact = None if summary.data is None else DataSummary(summary.data)
-    stages = [stage for stage in (summary.coarse, summary, exact) if stage is not None]
-    least = np.where((side < 0) | left_out, -LARGEST_SHIFT, 0.0)
-    most = np.where((side < 0) & ~left_out, 0.0, LARGEST_SHIFT)
-    bases = [np.where(left_out, -stage.hinges[0], stage.at_zero[0]) for stage in stages]
-    tangents = (summary.coarse or summary).tangents
-    t = np.where(solve, _closest_roots(tangents, w, bases[0], b, outside), 0.0)
-    t = np.minimum(np.maximum(t, least), most)
-    for stage, base in zip(stages, bases, strict=True):
-        # Where finer bins follow, what a step of 2e-4 leaves is gone after one more.
-        last_step = LAST_STEP if stage is stages[-1] else 2e-4
-        left_of_budget = base - b
-        for _ in range(MAX_NEWTON_STEPS):
-            value, slope = stage.softplus_sum(t)
-            lift, rise = w * t, w - slope
-            left = lift - value
-            left += left_of_budget
-            short, step = np.abs(left), np.zeros_like(t)
-            # The terms of the gain may be large and cancel: what they leave is round-off.
-            noise = TOLERANCE * (W + np.abs(lift) + np.abs(value))
-            off = solve & (short > noise)
-            off &= side * rise < 0  # elsewhere a step would lead away
-            np.divide(left, rise, out=step, where=off)
-            t = np.minimum(np.maximum(t - step, least), most)
-            size = np.abs(step)
-            converged = size <= last_step + TOLERANCE * np.abs(t)
-            if converged.all():
-                break
-    after_step = np.minimum(W / 8 * np.minimum(size, 1.0) ** 2, short)
-    missed = np.where(off, after_step, np.where(solve, short, 0.0))
-    # An endpoint from which the gain still rises outwards is none: it only has the same gain.
-    failed = ~converged | (solve & (side * rise > TOLERANCE * W))
-    failed |= missed > LARGEST_MISS * W + ROUNDINGS * (noise + TOLERANCE * np.abs(t * rise))
-    if failed.any():
-        found, short = _bisected(stages[-1], w, left_of_budget, side, left_out)
-        t, missed = np.where(failed, found, t), np.where(failed, short, missed)
-    room = W * np.maximum(np.abs(t) / LONG_SHIFT, 1.0)
-    room = np.where(room > 0, room, 1.0)  # of nothing, nothing is missed
-    # Both softplus sums of a gain carry a remainder; they cancel as t goes to 0.
-    rate = LARGEST_SEVENTH_DERIVATIVE / LARGEST_SIXTH_DERIVATIVE
-    hidden = np.minimum(rate * np.abs(t), 2.0) * summary.remainder
-    # A shift much shorter than the margins beyond FAR changes nothing that their bins hide.
-    hidden += np.where(np.abs(t) >= FAR / 2, 2 * summary.far_remainder, 0.0)
-    residual = float((missed / room).max())
-    error = 0.0 if exact else float((np.where(solve, hidden, 0.0) / room).max())
-    start = np.where(left_out, -np.inf, 0.0)
-    t = np.where(infinite, side * np.inf, np.where(still, start, t))
-    return Endpoints(t[:A], t[A:], reference.center, None, residual, error)
-
-
 def _bisected(
-    stage: MarginSummary | DataSummary,
+    stage: Series | DataSummary,
     w: Array,
     start: Array,
     side: Array,
@@ -256,7 +264,7 @@ def _closest_roots(
     `outside` (2A, K) where they are closer.
     """
     t = outside.copy()
-    A, (values, slopes) = len(b) // 2, tangents
+    A, (values, slopes) = len(b) // 2, (sums.reshape(2, -1, len(w)) for sums in tangents)
     for rows, side, value, slope in zip(
         (slice(A), slice(A, 2 * A)), (-1.0, 1.0), values, slopes, strict=True
     ):

@@ -10,15 +10,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import (
-    check_center,
-    check_choice,
-    check_class_names,
-    check_count,
-    check_label_weight,
-)
 from decal._base.confidences import Confidences
 from decal._base.numerics import Array, budget
+from decal._base.row_checks import check_center, check_class_names, check_label_weight
+from decal._base.settings import check_choice, check_count
 from decal.directions._direction import Direction, Endpoints, LabelledLogits, require_masks_taken
 from decal.directions._margins import MarginSummary
 from decal.directions._reference import REFERENCES, Reference, best_model

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.bernoulli import TABLE_START, certain_from, largest_log_odds, table_of_endpoints
-from decal._base.checks import check_share, check_tolerance
 from decal._base.numerics import (
     Array,
     Logits,
@@ -30,6 +29,7 @@ from decal._base.numerics import (
     softmax,
     softplus,
 )
+from decal._base.settings import check_share, check_tolerance
 from decal.directions._direction import (
     WEIGHT_ROUND_OFF,
     Box,

@@ -64,6 +64,8 @@ class MarginSummary:
     masked: Array  # (K,) weight of the examples whose margin of class k is -inf
     certain: Array  # (K,) weight of those whose margin is inf
     data: LabelledLogits | None = field(default=None, compare=False, repr=False)
+    once: dict[str, Any] = field(init=False, default_factory=dict, compare=False, repr=False)
+    """What is computed once, when endpoints are first solved for."""
 
     weights: ClassVar[tuple[str, ...]] = ("label_weight", "masked", "certain")  # they add up
     fewest: ClassVar[int] = 2  # the least number of classes
@@ -86,11 +88,6 @@ class MarginSummary:
         return float(self.label_weight.sum())
 
     @cached_property
-    def starts(self) -> NDArray[np.intp]:
-        """(K,) position of every class's first bin: each class has one."""
-        return np.searchsorted(self.keys, np.arange(len(self.label_weight)) * SPAN - SPAN // 2)
-
-    @cached_property
     def bins(self) -> NDArray[np.int64]:
         """(B,) index of every bin within its class."""
         return (self.keys + SPAN // 2) % SPAN - SPAN // 2
@@ -105,7 +102,8 @@ class MarginSummary:
         """(K,) weight of the examples labelled k that a shift of class k can change."""
         # Where there are no others it is all that the bins hold, to the last digit.
         found = difference_of_weights(self.label_weight, self.certain)
-        return np.where(self.open_others == 0, self._binned, found)
+        binned = np.add.reduceat(self.moments[0], self.series.edges[:-1])
+        return np.where(self.open_others == 0, binned, found)
 
     @cached_property
     def open_others(self) -> Array:
@@ -116,62 +114,39 @@ class MarginSummary:
         return difference_of_weights(before + after, self.masked)
 
     @cached_property
-    def _binned(self) -> Array:
-        """(K,) weight of the examples in the bins of every class."""
-        return np.add.reduceat(self.moments[0], self.starts)
-
-    @cached_property
-    def far(self) -> NDArray[np.bool_]:
-        """(B,) the bins beyond FAR."""
-        return places(self.bins, self.bin_width)[2]
-
-    @cached_property
-    def centers(self) -> Array:
-        """(B,) margin about which a bin's series is taken: its middle, or beyond FAR its mean."""
-        middle, unit, far = places(self.bins, self.bin_width)
+    def series(self) -> Series:
+        """The series of softplus about the centers of all bins, from which gains are summed."""
+        centers, unit, far = places(self.bins, self.bin_width)
+        sums, K = self.moments, len(self.label_weight)
+        far_remainder = np.zeros(K)
         if far.any():
+            weight, first, second = sums[:3, far]
             with np.errstate(invalid="ignore"):
-                mean = self.moments[1] / self.moments[0]
-            middle[far] += (unit * mean)[far]
-        return middle
-
-    @cached_property
-    def below_zero(self) -> Array:
-        """(B,) min(c, 0) of every center c."""
-        return np.minimum(self.centers, 0.0)
-
-    @cached_property
-    def above_zero(self) -> Array:
-        """(B,) -max(c, 0) of every center c."""
-        return -np.maximum(self.centers, 0.0)
-
-    @cached_property
-    def series(self) -> Array:
-        """(6, B) the power sums about the centers."""
-        if not self.far.any():
-            return self.moments
-        series = self.moments.copy()
-        series[1:, self.far] = 0.0
-        return series
-
-    @cached_property
-    def remainder(self) -> Array:
-        """(K,) bound of what the Taylor series leave out of the sum of softplus, in nats."""
+                centers[far] += unit[far] * (first / weight)
+            # The mean of a function whose slope rises by 1 in all exceeds its value at the mean of
+            # its arguments by at most half their standard deviation.
+            spread = unit[far] * np.sqrt(np.maximum(second * weight - first**2, 0.0))
+            far_remainder += np.bincount(self.keys_class[far], spread / 2, minlength=K)
+            sums = sums.copy()
+            sums[1:, far] = 0.0
+        starts = np.searchsorted(self.keys, np.arange(K) * SPAN - SPAN // 2)
+        below_zero, above_zero = np.minimum(centers, 0.0), -np.maximum(centers, 0.0)
+        weight, first = sums[:2]
+        above, below = -weight * above_zero, -weight * below_zero - first
+        terms = above, below, weight * centers + first
         # |x|^6 max|softplus^(6)| / 6!, and x^6 <= (h/2)^2 x^4 within a bin of width h.
-        sixth = (self.bin_width / 2) ** 2 * np.add.reduceat(self.series[4], self.starts)
-        return sixth * (LARGEST_SIXTH_DERIVATIVE / factorial(6))
-
-    @cached_property
-    def far_remainder(self) -> Array:
-        """(K,) bound of what bins beyond FAR leave out, in which margins count as their mean."""
-        # The mean of a function whose slope rises by 1 in all exceeds its value at the mean of its
-        # arguments by at most half their standard deviation.
-        weight, first, second = self.moments[:3, self.far]
-        _, unit, _ = places(self.bins[self.far], self.bin_width)
-        spread = unit * np.sqrt(np.maximum(second * weight - first**2, 0.0))
-        classes = self.keys_class[self.far]
-        found = np.bincount(classes, spread / 2, minlength=len(self.label_weight))
-        return found.astype(np.float64)
+        sixth = (self.bin_width / 2) ** 2 * np.add.reduceat(sums[4], starts)
+        return Series(
+            np.append(starts, len(centers)),
+            centers,
+            below_zero,
+            above_zero,
+            sums,
+            far,
+            tuple(np.add.reduceat(term, starts) for term in terms),
+            sixth * (LARGEST_SIXTH_DERIVATIVE / factorial(6)),
+            far_remainder,
+        )
 
     def coarsened(self, factor: int = 2) -> Self:
         """Evidence of the same data, in bins `factor` times as wide (a power of two)."""
@@ -187,12 +162,6 @@ class MarginSummary:
                 moments[j] += offset * moments[j - 1]
         keys, moments = add_equal_keys(self.keys - self.bins + bins, moments)
         return replace(self, bin_width=width, keys=keys, moments=moments, data=None)
-
-    @cached_property
-    def coarse(self) -> Self | None:
-        """Evidence in bins of COARSE_WIDTH, for a quick start; None if its own are as wide."""
-        factor = int(COARSE_WIDTH / self.bin_width)
-        return self.coarsened(factor) if factor > 1 else None
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Plain arrays that `from_arrays` turns back into this summary."""
@@ -241,15 +210,17 @@ class MarginSummary:
         """ValueError if the sums cannot be of margins."""
         round_off = np.full(len(self.label_weight), WEIGHT_ROUND_OFF) * self.total_weight
         # Every row has a margin in every class, finite or not.
-        weight = np.add.reduceat(self.moments[0], self.starts) + self.masked + self.certain
+        weight = (
+            np.add.reduceat(self.moments[0], self.series.edges[:-1]) + self.masked + self.certain
+        )
         # Margins lie in their bins, so the j-th power sum is at most (h / 2)^j times the weight.
-        half = np.where(self.far, 0.5, self.bin_width / 2)
+        half = np.where(self.series.far, 0.5, self.bin_width / 2)
         reach = half ** np.arange(ORDER + 1)[:, None]
         beyond = np.abs(self.moments) - reach * self.moments[0]
         if (
             (np.abs(weight - self.total_weight) > round_off).any()
             or (beyond > round_off[self.keys_class] * reach).any()
-            or not np.isfinite(self.centers[self.moments[0] > 0]).all()
+            or not np.isfinite(self.series.centers[self.moments[0] > 0]).all()
         ):
             raise ValueError("numbers are damaged")
         # A reference may leave out classes without labels: then the others sum to one.
@@ -260,13 +231,16 @@ class MarginSummary:
     @property
     def expected(self) -> Array:
         """(K,) total probability of every class, over all rows."""
-        return self.at_zero[1] + self.certain
+        _, slope = self.series.softplus_sum(np.zeros((1, len(self.certain))))
+        return np.asarray(slope[0] + self.certain)
 
     @property
     def _unsure(self) -> float:
         """By how much sums of probabilities in a file may be off: round-off, and wide bins."""
         per_nat = LARGEST_SEVENTH_DERIVATIVE / LARGEST_SIXTH_DERIVATIVE
-        return float(WEIGHT_ROUND_OFF * np.sum(self.total_weight) + per_nat * self.remainder.sum())
+        return float(
+            WEIGHT_ROUND_OFF * np.sum(self.total_weight) + per_nat * self.series.remainder.sum()
+        )
 
     def require_best(self) -> None:
         """ValueError if a shift gains likelihood, which none does from the best reference."""
@@ -274,42 +248,23 @@ class MarginSummary:
         if np.abs(self.expected - self.label_weight)[labelled].max() > self._unsure:
             raise ValueError("margins are of no reference that is best")
 
-    @cached_property
-    def edges(self) -> NDArray[np.intp]:
-        """(K + 1,) position of every class's first bin, and the number of bins."""
-        return np.append(self.starts, len(self.keys))
 
-    @cached_property
-    def counts(self) -> NDArray[np.intp]:
-        """(K,) bins of every class."""
-        return np.diff(self.edges)
+@dataclass(frozen=True)
+class Series:
+    """Power sums about the center of every bin, which stand in for the data in sums of softplus."""
 
-    @cached_property
-    def at_zero(self) -> tuple[Array, Array]:
-        """`softplus_sum` without a shift, (K,) each."""
-        value, slope = self.softplus_sum(np.zeros((1, len(self.label_weight))))
-        return value[0], slope[0]
-
-    @cached_property
-    def tangents(self) -> tuple[Array, Array]:
-        """`softplus_sum` at -TANGENT_SHIFTS and at TANGENT_SHIFTS, (2, N, K) each."""
-        N, K = len(TANGENT_SHIFTS), len(self.label_weight)
-        shifts = np.concatenate([-TANGENT_SHIFTS, TANGENT_SHIFTS])
-        value, slope = self.softplus_sum(np.repeat(shifts[:, None], K, axis=1), times=1)
-        return value.reshape(2, N, K), slope.reshape(2, N, K)
-
-    @cached_property
-    def hinges(self) -> tuple[Array, Array, Array]:
-        """What `softplus_sum` leaves out of sums over the data, (K,) each.
-
-        Without a shift, of those of w softplus(m) and of w softplus(-m); and the sums of w m. Of
-        a shift of -inf, less the first is what `softplus_sum` would be.
-        """
-        weight, first = self.series[:2]
-        above, below = -weight * self.above_zero, -weight * self.below_zero - first
-        terms = above, below, weight * self.centers + first
-        above, below, sums = (np.add.reduceat(term, self.starts) for term in terms)
-        return above, below, sums
+    edges: NDArray[np.intp]  # (K + 1,) position of every class's first bin, and the number of bins
+    centers: Array  # (B,) c: the middle of a bin or, beyond FAR, the mean of its margins
+    below_zero: Array  # (B,) min(c, 0)
+    above_zero: Array  # (B,) -max(c, 0)
+    sums: Array  # (6, B) the power sums
+    far: NDArray[np.bool_]  # (B,) the bins beyond FAR
+    # What `softplus_sum` leaves out of sums over the data, (K,) each: without a shift, of those of
+    # w softplus(m) and of w softplus(-m); and the sums of w m. Of a shift of -inf, less the first
+    # is what `softplus_sum` would be.
+    hinges: tuple[Array, ...]
+    remainder: Array  # (K,) bound of what the series leave out of the sum of softplus, in nats
+    far_remainder: Array  # (K,) bound of what bins beyond FAR leave out, which count as their mean
 
     def softplus_sum(self, shifts: Array, times: int = 6) -> tuple[Array, Array]:
         """(T, K) sums of w [softplus(m + t) - max(c, 0)] and derivatives in t, of shifts t (T, K).
@@ -318,10 +273,9 @@ class MarginSummary:
         change. `times` such sums will be asked for: is a compiled loop worth its loading?
         """
         value, slope = np.empty_like(shifts), np.empty_like(shifts)
-        edges, counts_of, centers, sums = self.edges, self.counts, self.centers, self.series
-        below_zero, above_zero = self.below_zero, self.above_zero
-        K = len(self.label_weight)
-        kernels = compiled(times * shifts.size * len(self.keys) // K)
+        edges, centers, sums = self.edges, self.centers, self.sums
+        B, K = len(centers), len(edges) - 1
+        kernels = compiled(times * shifts.size * B // K)
 
         def evaluate_compiled(classes: slice) -> None:
             assert kernels is not None
@@ -331,7 +285,7 @@ class MarginSummary:
         def evaluate(classes: slice) -> None:
             bins = slice(edges[classes.start], edges[classes.stop])
             first = edges[classes] - bins.start
-            t = np.repeat(shifts[:, classes], counts_of[classes], axis=1)
+            t = np.repeat(shifts[:, classes], np.diff(edges)[classes], axis=1)
             x = t + centers[bins]
             # softplus and its derivatives: the sigmoid s, then polynomials in it.
             series = np.empty((ORDER + 2, *x.shape))
@@ -342,7 +296,7 @@ class MarginSummary:
             np.multiply(d2, r, out=d1)
             np.copyto(s, np.where(x >= 0, r, d2))
             np.log1p(e, out=f)
-            f += np.maximum(t + below_zero[bins], above_zero[bins], out=x)
+            f += np.maximum(t + self.below_zero[bins], self.above_zero[bins], out=x)
             np.multiply(d1, 1.0 - 2.0 * s, out=d2)
             np.multiply(d1, 1.0 - 6.0 * d1, out=d3)
             np.multiply(d2, 1.0 - 12.0 * d1, out=d4)
@@ -355,7 +309,7 @@ class MarginSummary:
 
         work = evaluate if kernels is None else evaluate_compiled
         # Temporaries of so many bins times shifts stay in a core's cache.
-        for_each_block(work, K, len(shifts) * len(self.keys) // K, 1 << 15)
+        for_each_block(work, K, len(shifts) * B // K, 1 << 15)
         return value, slope
 
 
@@ -376,16 +330,10 @@ def merge(summaries: Sequence[Summary], max_bins: int | None = None) -> Summary:
 
 
 class DataSummary:
-    """As a `MarginSummary`, of the data themselves: every margin is the center of its own bin."""
+    """As a `Series`, of the data themselves: every margin is the center of its own bin."""
 
     def __init__(self, data: LabelledLogits) -> None:
         self.data = data
-
-    @cached_property
-    def at_zero(self) -> tuple[Array, Array]:
-        """`softplus_sum` without a shift, (K,) each."""
-        value, slope = self.softplus_sum(np.zeros((1, len(self.data.center))))
-        return value[0], slope[0]
 
     @cached_property
     def hinges(self) -> tuple[Array]:

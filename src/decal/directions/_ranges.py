@@ -109,6 +109,34 @@ def shift_box(
     are (K,), (..., K) or Factors. `joint` takes the range over the shifts of all classes. NumPy
     warns of overflow and of inf / inf, which have the right limits here.
     """
+
+    def exponentials(shift: Any) -> Any:
+        """(..., K) those of logits x plus a shift. No shift moves a mask."""
+        fast, some = None, x
+        if isinstance(shift, Factors):
+            fast, steep = e * shift.factor, shift.steep
+            if not steep.size:
+                return fast
+            some, shift = x[:, steep], shift.shift[steep]
+        masked = is_masked(xp, some)
+        moved = fill(some, masked, 0.0) + shift
+        if xp is not np:  # a quotient of infinities would spoil gradients
+            moved = moved.clamp(max=LARGEST_EXPONENT * math.log(xp.finfo(x.dtype).max))
+        moved = fill(xp.exp(moved), masked, 0.0)
+        if fast is None:
+            return moved
+        fast[:, steep] = moved
+        return fast
+
+    def when_others_move(after: Any, *, largest: bool) -> Any:
+        """(..., K) e_j over the extreme of S and of D_k, `after`, of k not j; overwrites it."""
+        limit = xp.maximum if largest else xp.minimum
+        place = place_of(constant(after), largest=largest)
+        first = limit(take(after, place), total)
+        without = put(xp, after, place, -xp.inf if largest else xp.inf)
+        second = limit(extreme(without, largest=largest), total)
+        return put(xp, e / first, place, take(e, place) / second)
+
     present = fill(z, absent, -xp.inf)
     top = place_of(present, largest=True)
     x = z - constant(take(present, top))
@@ -117,15 +145,15 @@ def shift_box(
     total = others + take(e, top)
     rest = put(xp, total - e, top, others)
     point = e / total
-    down, up = _exponentials(xp, x, e, lower), _exponentials(xp, x, e, upper)
+    down, up = exponentials(lower), exponentials(upper)
     after_down, after_up = rest + down, rest + up
     if deep:
         after_down = put(xp, after_down, top, total)  # instead of 0, which its others may sum to
     low, high = down / after_down, up / after_up
     other_low = other_high = point
     if joint:
-        other_low = _when_others_move(xp, e, after_up, total, largest=True)
-        other_high = _when_others_move(xp, e, after_down, total, largest=False)
+        other_low = when_others_move(after_up, largest=True)
+        other_high = when_others_move(after_down, largest=False)
     if deep:
         margin, share = _against_others(xp, present, top)
         shifts = (take(constant(x) + shift, top) for shift in (lower, upper))  # x is 0 there
@@ -135,31 +163,6 @@ def shift_box(
         if joint:
             other_high = xp.maximum(other_high, share * sigmoid(xp, -margin_down))
     return xp.minimum(low, other_low), at_most_one(xp.maximum(high, other_high)), point, others
-
-
-def _exponentials(xp: Any, x: Any, e: Any, shift: Any) -> Any:
-    """Those of logits x plus a shift, where e are those of x itself. No shift moves a mask."""
-    if isinstance(shift, Factors):
-        moved = e * shift.factor
-        if shift.steep.size:
-            columns = x[:, shift.steep], e[:, shift.steep]
-            moved[:, shift.steep] = _exponentials(xp, *columns, shift.shift[shift.steep])
-        return moved
-    masked = is_masked(xp, x)
-    moved = fill(x, masked, 0.0) + shift
-    if xp is not np:  # a quotient of infinities would spoil gradients
-        moved = moved.clamp(max=LARGEST_EXPONENT * math.log(xp.finfo(x.dtype).max))
-    return fill(xp.exp(moved), masked, 0.0)
-
-
-def _when_others_move(xp: Any, e: Any, after: Any, total: Any, *, largest: bool) -> Any:
-    """(..., K) e_j over the extreme of `total` and of D_k, `after`, of k not j; overwrites it."""
-    limit = xp.maximum if largest else xp.minimum
-    place = place_of(constant(after), largest=largest)
-    first = limit(take(after, place), total)
-    without = put(xp, after, place, -xp.inf if largest else xp.inf)
-    second = limit(extreme(without, largest=largest), total)
-    return put(xp, e / first, place, take(e, place) / second)
 
 
 def _against_others(xp: Any, z: Any, top: Any) -> tuple[Any, Any]:

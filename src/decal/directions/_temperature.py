@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_choice, check_tolerance
 from decal._base.numerics import Array
+from decal._base.settings import check_choice, check_tolerance
 from decal.directions._direction import (
     WEIGHT_ROUND_OFF,
     Box,

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import SUM_TOLERANCE, check_count, real_matrix, require_finite, to_numpy
 from decal._base.data_frames import require_same_order
 from decal._base.errors import InputError, require_all
 from decal._base.numerics import Array, Logits, margins, row_blocks, sigmoid
+from decal._base.row_checks import SUM_TOLERANCE, real_matrix, require_finite, to_numpy
+from decal._base.settings import check_count
 from decal.credal import IntervalCredalSet, row_index
 from decal.directions._bins import BIN_WIDTH, WIDEST_BIN, bin_budget, repeated_bins, sparse_bins
 from decal.directions._class_shifts import ShiftPlan, boxes_of_shifts
@@ -114,7 +115,7 @@ class TopLogits:
 
 def _checked_values(values: Any, count: int) -> Logits:
     """Finite (n, m) values of the m classes listed in every row, 1 <= m < count."""
-    array = real_matrix(values, "values")
+    array = real_matrix(to_numpy(values, "values"), "values")
     if 0 in array.shape or array.shape[1] >= count:
         rule = f"list one or more of the {count} classes in every row, but not all"
         remedy = "Pass a matrix of all classes as logits."

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-from decal._base.checks import DEFAULT_ALPHA, check_keywords
 from decal._base.errors import InputError
+from decal._base.settings import DEFAULT_ALPHA, check_keywords
 from decal.decalibrator import Decalibrator
 from decal.distributed._partitions import Model, Recipe, all_evidence
 from decal.shift import FrequencyEvidence, LabelShift
@@ -81,21 +81,12 @@ def observe(
     logits: str | Iterable[str] = "logits",
     sample_weight: Any = None,
 ) -> LabelShift:
-    """Let a LabelShift observe unlabelled data that are spread over partitions.
+    """Let a LabelShift observe unlabelled data that are spread over partitions; it is returned.
 
-    Parameters
-    ----------
-    shift : LabelShift
-        Fitted. It takes note of the inputs, besides those observed before, and is returned.
-    data, logits, sample_weight
-        As for `fit`, without labels.
-
-    Notes
-    -----
-    K numbers of each input travel to the caller, who keeps them: the likelihood of all frequencies
-    has no smaller summary. Of very many inputs observe a sample, such as data.sample(frac=0.01): a
-    million leave an error of about 0.001, less than the calibration usually does. If a partition
-    is bad, nothing is observed.
+    Data, logits and weights are as for `fit`. K numbers of each input travel to the caller, who
+    keeps them: the likelihood of all frequencies has no smaller summary. Of very many inputs
+    observe a sample, such as data.sample(frac=0.01): a million leave an error of about 0.001, less
+    than the calibration usually does. If a partition is bad, nothing is observed.
 
     Examples
     --------
@@ -121,21 +112,10 @@ def predict(
 ) -> Any:
     """The credal sets of new inputs, as a lazy collection that is computed on demand.
 
-    Parameters
-    ----------
-    model : Decalibrator or LabelShift
-        A fitted Decalibrator, without directions of your own; or a LabelShift that has observed.
-    data, logits
-        As for `fit`, of the same classifier.
-    alpha : float, optional
-        Level in [0, 1]; by default the model's. Not for a LabelShift.
-
-    Returns
-    -------
-    object
-        For a Dask array a `decal.distributed.dask.LazyCredalSet` of Dask arrays lower, upper and
-        point, (n, K), whose `compute` gives an `IntervalCredalSet`. For a DataFrame one with lists
-        of K numbers, lower, upper and point, in the place of the logits.
+    The model is a Decalibrator, without directions of your own, or a LabelShift that has observed,
+    and then has no alpha. For a Dask array returns a `decal.distributed.dask.LazyCredalSet` of Dask
+    arrays lower, upper and point, (n, K), whose `compute` gives an `IntervalCredalSet`. For a
+    DataFrame one with lists of K numbers, lower, upper and point, in the place of the logits.
 
     Examples
     --------

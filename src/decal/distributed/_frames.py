@@ -52,10 +52,7 @@ class Columns:
         return cls(names, label, weight)
 
     def ordered(self, classes: tuple[str, ...] | None) -> Columns:
-        """The columns of logits in the order of a model's classes, where they are named after them.
-
-        Columns that have other names than the classes go by position; InputError if some have.
-        """
+        """The columns of logits in the order of a model's classes, if they have their names."""
         named = set(classes or ()) & set(self.per_class or ())
         if self.per_class is None or not classes or not named:
             return self

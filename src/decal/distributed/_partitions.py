@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decal._base.checks import check_class_names, check_labels, check_weights
 from decal._base.errors import InputError, TablePlace, Words
+from decal._base.row_checks import check_class_names, check_labels, check_weights
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.directions import require_capability
@@ -57,10 +57,7 @@ class PartitionPlace(TablePlace):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How every partition is learnt from: by what model, and which rows it lets in.
-
-    The model is a Decalibrator that has learnt nothing, or a LabelShift that has observed nothing.
-    """
+    """How partitions are learnt from: by a model that has learnt, or observed, nothing yet."""
 
     model: Model
     schema: Schema
@@ -185,10 +182,7 @@ def merged(parts: Iterable[PartitionEvidence]) -> PartitionEvidence:
 
 
 def all_evidence(whole: PartitionEvidence) -> Any:
-    """What all partitions say together; InputError if they say nothing or are bad.
-
-    It tells of the first bad partition, and lists the others.
-    """
+    """What all partitions say; InputError about the first bad one, with a list of the others."""
     if whole.problems:
         (_, words), *others = whole.problems
         if others:
@@ -216,12 +210,9 @@ def class_count(model: Model) -> int:
 
 
 def to_bytes(model: Model, alpha: float | None) -> bytes:
-    """What `save` of the model writes, uncompressed: zlib would take longer than the fit.
-
-    What the model cannot predict is refused here, not on a worker.
-    """
+    """What `save` of the model writes, uncompressed: zlib would take longer than the fit."""
     K = class_count(model)
-    model.predict_rows(Rows(np.full((1, K), 1 / K)), alpha=alpha)
+    model.predict_rows(Rows(np.full((1, K), 1 / K)), alpha=alpha)  # refused here, not on a worker
     file = BytesIO()
     model.save(file, compressed=False)
     return file.getvalue()

@@ -190,11 +190,7 @@ def _frame_leaves(data: Any, columns: Any, recipe: Recipe) -> list[Any]:
 
 
 def _partitions_of(data: Any) -> Any:
-    """The delayed partitions of a DataFrame.
-
-    Without tuning, which would read several small files as one partition: its numbers would not be
-    those that the caller knows.
-    """
+    """The delayed partitions of a DataFrame; tuning would join small ones, and change numbers."""
     with config.set({"optimization.tune.active": False}):
         return data.to_delayed()
 

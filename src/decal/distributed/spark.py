@@ -36,10 +36,7 @@ __all__ = ["evidence", "predict"]
 def evidence(
     data: Any, logits: Any, labels: Any, sample_weight: Any, recipe: Recipe
 ) -> PartitionEvidence:
-    """What all partitions of a Spark DataFrame say, as a recipe learns from them.
-
-    Bad partitions are numbered as by `pyspark.sql.functions.spark_partition_id`.
-    """
+    """What all partitions of a Spark DataFrame say, numbered as by its `spark_partition_id`."""
     if recipe.labelled and type(data).__module__.startswith("pyspark.sql.connect"):
         raise InputError(
             "data",

@@ -87,9 +87,7 @@ def _products(left: Array, right: Array) -> Array:
 
 
 def holm(p_values: Array) -> Array:
-    """P-values of several tests, adjusted so that rejecting those up to a level errs at all, in
-    any of them, with at most that probability (Holm, 1979). The tests may depend on each other.
-    """
+    """P-values of tests that may depend on each other, adjusted for their number (Holm, 1979)."""
     order = np.argsort(p_values, kind="stable")
     left = np.arange(len(p_values), 0, -1)
     adjusted = np.empty(len(p_values))

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.checks import check_alpha, check_choice, check_tolerance
 from decal._base.errors import InputError
 from decal._base.numerics import Array
+from decal._base.settings import check_alpha, check_choice, check_tolerance
 from decal.credal import SET_RULES, CredalSet
 from decal.evaluate.refutation import LabelledSets, Refutation, refute
 
@@ -81,21 +81,10 @@ def discounted_utility(
 ) -> Array:
     """(n,) the utility of each decision set: 1 for the right class alone, less for more classes.
 
-    With x = 1 / size if the decision set holds the label, else 0, the utility is
-    (4 h - 1) x - (4 h - 2) x², which is h for a right pair of classes: h = 0.5 is the discounted
-    accuracy, 0.65 and 0.8 the u65 and u80 of Zaffalon, Corani and Mauá (2012), which reward
-    abstaining from a coin toss. Sets that keep the same classes score the same.
-
-    Parameters
-    ----------
-    credal : CredalSet
-        n inputs, K classes.
-    labels : (n,) integers
-        Their labels.
-    half : float
-        Utility of naming two classes, one of them right, in [0.5, 1].
-    rule : str
-        Of the decision sets: "e_admissible", "maximality" or "interval_dominance".
+    With x = 1 / size if the decision set, by this rule, holds the label, else 0, the utility is
+    (4 h - 1) x - (4 h - 2) x², which is h, `half` in [0.5, 1], for a right pair of classes: 0.5 is
+    the discounted accuracy, 0.65 and 0.8 the u65 and u80 of Zaffalon, Corani and Mauá (2012), which
+    reward abstaining from a coin toss. Sets that keep the same classes score the same.
 
     Examples
     --------

@@ -1,6 +1,4 @@
-"""How good credal predictions are: coverage, efficiency, AUROC, calibration error, and the error
-rate of what is kept if the most doubtful rows are handed over.
-"""
+"""Coverage, efficiency, AUROC, calibration error, and the error rate of the rows that are kept."""
 
 from __future__ import annotations
 
@@ -10,18 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.checks import (
-    check_alpha,
+from decal._base.data_frames import class_columns, is_frame, require_same_order
+from decal._base.errors import InputError
+from decal._base.numerics import Array
+from decal._base.row_checks import (
     check_class_names,
-    check_count,
     check_labels,
     check_losses,
     check_probabilities,
     check_scores,
 )
-from decal._base.data_frames import class_columns, is_frame, require_same_order
-from decal._base.errors import InputError
-from decal._base.numerics import Array
+from decal._base.settings import check_alpha, check_count
 from decal.credal import CredalSet
 
 ROUND_OFF = 1e-9
@@ -43,14 +40,8 @@ __all__ = [
 def coverage(credal: CredalSet, distributions: Any, *, atol: float = 5e-4) -> float:
     """Share of inputs whose true distribution lies in their credal set.
 
-    Parameters
-    ----------
-    credal : CredalSet
-        n inputs, K classes.
-    distributions : (n, K) array
-        True distributions, for instance the shares of human annotators' labels.
-    atol : float
-        Tolerance on every bound. The published numbers round bounds to three decimals.
+    Distributions (n, K) are for instance the shares of human annotators' labels. `atol` is a
+    tolerance on every bound: the published numbers round bounds to three decimals.
 
     Examples
     --------
@@ -82,13 +73,9 @@ def _require_inputs(credal: CredalSet) -> None:
 def auroc(in_scores: Any, out_scores: Any) -> float:
     """Probability that a random outlier scores higher than a random inlier; ties count half.
 
-    The Mann-Whitney statistic, O(n log n).
-
-    Parameters
-    ----------
-    in_scores, out_scores : vectors
-        Uncertainty of in-distribution and of out-of-distribution inputs; or of right and of wrong
-        predictions. They may differ in length. A label and a score for every input are refused.
+    The Mann-Whitney statistic, O(n log n), of the uncertainty of in-distribution and of
+    out-of-distribution inputs, or of right and of wrong predictions: two vectors, perhaps of
+    different lengths. A label and a score for every input are refused.
 
     Examples
     --------
@@ -125,16 +112,8 @@ def expected_calibration_error(
 ) -> float:
     """Mean gap between confidence and accuracy over bins of equal width of the confidence.
 
-    Parameters
-    ----------
-    probabilities : (n, K) array
-        Predictions.
-    labels : (n,) integers
-        True classes; or their names, with `classes` or a data frame.
-    bins : int
-        Number of bins of (0, 1]; a confidence on an edge falls into the bin below.
-    classes : iterable, optional
-        K names, in the order of the columns; by default those of a data frame.
+    Labels (n,) are integers; or names, with K `classes` in the order of the columns or a data
+    frame. Bins divide (0, 1]; a confidence on an edge falls into the bin below.
 
     Examples
     --------
@@ -208,16 +187,10 @@ class RiskCoverage:
 def risk_coverage(scores: Any, losses: Any) -> RiskCoverage:
     """The risk-coverage curve: keep the rows of the lowest scores, hand over the others.
 
-    The area is the mean of n risks (Geifman, Uziel and El-Yaniv, 2019). Rows of equal scores count
-    as if their order were drawn: the mean over all their orders. O(n log n).
-
-    Parameters
-    ----------
-    scores : (n,) array
-        Doubt about every row. Higher is handed over sooner, as in `auroc`.
-    losses : (n,) array
-        What it costs to keep the row: True or 1 where the prediction is wrong, or any number that
-        is not negative.
+    Scores (n,) are doubts, as in `auroc`. Losses (n,) are what it costs to keep a row: True or 1
+    where the prediction is wrong, or any number that is not negative. The area is the mean of n
+    risks (Geifman, Uziel and El-Yaniv, 2019). Rows of equal scores count as if their order were
+    drawn: the mean over all their orders. O(n log n).
 
     Examples
     --------

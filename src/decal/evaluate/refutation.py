@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decal._base.checks import check_choice, check_count, check_share
 from decal._base.errors import InputError, needs
 from decal._base.numerics import Array, Indices, Mask
+from decal._base.settings import check_choice, check_count, check_share
 from decal.credal import CredalSet, IntervalCredalSet
 from decal.evaluate._tails import at_least, at_most, holm
 
@@ -41,9 +41,11 @@ class LabelledSets:
     def of(cls, credal: CredalSet, labels: Any) -> LabelledSets:
         """From a credal set that has members in every row, at least one row and two classes."""
         if not isinstance(credal, CredalSet):
-            raise ValueError(
-                f"credal must be a credal set: got {type(credal).__name__}. "
-                "Use decal.IntervalCredalSet or decal.HullCredalSet."
+            raise InputError(
+                "credal",
+                "be a credal set",
+                type(credal).__name__,
+                "Use decal.IntervalCredalSet or decal.HullCredalSet.",
             )
         n, K = credal.shape
         if n == 0 or K < 2:

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.checks import check_distributions, check_keywords
 from decal._base.data_frames import (
     Index,
     Numbers,
@@ -27,6 +26,8 @@ from decal._base.data_frames import (
     require_same_order,
 )
 from decal._base.errors import InputError
+from decal._base.row_checks import check_distributions
+from decal._base.settings import check_keywords
 from decal.choose import Predictor
 from decal.credal import CredalSet
 from decal.explorer._evidence import likelihood_curves
@@ -55,10 +56,7 @@ TITLE = "Credal predictions"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Exploration(OfflinePage):
-    """A page about credal predictions: a file, an address on this machine, or a notebook's output.
-
-    Its `payload` is all that the page shows, as a header of plain data and NumPy arrays.
-    """
+    """A page about credal predictions: a file, an address on this machine, a notebook's output."""
 
     entry = "main.js"
 
@@ -208,12 +206,8 @@ def explore_credal(
 ) -> Exploration:
     """An interactive page about credal sets as they are: boxes or hulls, at one level.
 
-    Parameters
-    ----------
-    credal : CredalSet
-        n inputs, K classes. Empty sets are shown as such. Inputs are called by their index.
-    labels, truth, texts, images, names, groups, rows, slots, name, title, seed
-        As for `explore`.
+    Empty sets are shown as such, and inputs are called by their index. Arguments are those of
+    `explore`.
 
     Examples
     --------
@@ -243,12 +237,8 @@ def explore_shift(
 ) -> Exploration:
     """An interactive page about sets adapted to other class frequencies, and these frequencies.
 
-    Parameters
-    ----------
-    shift : LabelShift
-        Fitted, and with unlabelled inputs observed.
-    logits, ids, options
-        Inputs (n, K) to show, perhaps those observed; the rest as for `explore_credal`.
+    The LabelShift has observed unlabelled inputs; logits (n, K) are of inputs to show, perhaps
+    those, and the options are those of `explore_credal`.
 
     Examples
     --------

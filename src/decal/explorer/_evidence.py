@@ -61,8 +61,9 @@ def _top(model: Decalibrator, evidence: MarginSummary, ends: Array) -> Array:
     low, high = np.where(np.isfinite(ends), ends, 0.0)
     shifts = low + (high - low) * np.linspace(0, 1, 33)[:, None]
     center = model.reference_model.center
-    value, _ = evidence.softplus_sum(shifts)
-    base = np.where(np.isneginf(center), -evidence.hinges[0], evidence.at_zero[0])
+    series = evidence.series
+    value, start = (series.softplus_sum(t)[0] for t in (shifts, np.zeros((1, len(center)))))
+    base = np.where(np.isneginf(center), -series.hinges[0], start[0])
     gain = evidence.open_labels * shifts - value + base
     if model.likelihood == "mean":
         gain /= evidence.total_weight

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.checks import check_alpha, check_alphas
 from decal._base.numerics import Indices
+from decal._base.settings import check_alpha, check_alphas
 from decal.credal import CredalSet
 from decal.evaluate import metrics
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import to_numpy
 from decal._base.errors import InputError, needs
 from decal._base.numerics import Indices
+from decal._base.row_checks import to_numpy
 
 LARGEST_SIDE = 96  # longest side of a thumbnail in pixels; smaller pictures are kept as they are
 SHEET_COLUMNS = 16
@@ -121,17 +121,17 @@ def _texts(entries: Any, name: str, total: int) -> list[str]:
             return "\n".join(entry)
         if name == "names" and isinstance(entry, int | np.integer):
             return str(entry)
-        raise ValueError(f"{name} must be text, or pairs of text: got {entry!r} at index {index}.")
+        raise InputError(name, "be text, or pairs of text", f"{entry!r} at index {index}")
 
     return [text(entry, index) for index, entry in enumerate(_listed(entries, name, total))]
 
 
 def _listed(entries: Any, name: str, total: int) -> list[Any]:
     if isinstance(entries, str):
-        raise ValueError(f"{name} must be a list, one for every input: got one text.")
+        raise InputError(name, "be a list, one for every input", "one text")
     listed = entries.tolist() if hasattr(entries, "tolist") else list(entries)
     if len(listed) != total:
-        raise ValueError(f"{name} must be {total}, one for every input: got {len(listed)}.")
+        raise InputError(name, f"be {total}, one for every input", f"{len(listed)}")
     return listed
 
 
@@ -196,7 +196,7 @@ def _read(picture: Any, row: int) -> Any:
             return upright
         return upright.convert("RGBA" if upright.has_transparency_data else "RGB")
     except FileNotFoundError as error:
-        raise ValueError(f"images must exist: got {picture} for row {row}.") from error
+        raise InputError("images", "exist", f"{picture} for row {row}") from error
     # Pillow raises a SyntaxError for a broken PNG; an UnidentifiedImageError is an OSError.
     except (Image.DecompressionBombError, OSError, SyntaxError, AttributeError) as error:
         fact = f"{picture} for row {row}, which is none, or is damaged ({error})"
@@ -221,9 +221,9 @@ def _check_pictures(images: Any, *, rows: int) -> NDArray[Any]:
         remedy = "Move the axis of colours there, if there is one."
         raise InputError("images", rule, f"shape {array.shape}", remedy)
     if len(array) != rows:
-        raise ValueError(f"images must be {rows}, one for every input: got {len(array)}.")
+        raise InputError("images", f"be {rows}, one for every input", f"{len(array)}")
     if array.dtype.kind not in "uifb":
-        raise ValueError(f"images must be numbers: got dtype {array.dtype}.")
+        raise InputError("images", "be numbers", f"dtype {array.dtype}")
     return array
 
 
@@ -241,9 +241,11 @@ def open_groups(groups: Mapping[str, Any] | None, *, total: int) -> list[GroupCo
     if groups is None:
         return []
     if not isinstance(groups, Mapping):
-        raise ValueError(
-            "groups must map names to one value for every input: got "
-            f"{type(groups).__name__}. Pass, for example, {{'site': sites}}."
+        raise InputError(
+            "groups",
+            "map names to one value for every input",
+            type(groups).__name__,
+            "Pass, for example, {'site': sites}.",
         )
     return [_group(str(name), column, total) for name, column in groups.items()]
 

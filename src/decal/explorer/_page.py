@@ -20,8 +20,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar
 
-from decal._base.checks import check_count
 from decal._base.errors import needs
+from decal._base.settings import check_count
 from decal.explorer._payload import Payload
 from decal.explorer._server import serve
 from decal.io.whole_files import replacing
@@ -58,10 +58,7 @@ class OfflinePage:
             partial.write_text(self.html(), encoding="utf-8", newline="\n")
 
     def serve(self, port: int = 0, open_browser: bool = True) -> None:
-        """Serve the page to this machine only, until interrupted (Ctrl-C), and open a browser.
-
-        The port is one of 127.0.0.1; 0 takes a free one.
-        """
+        """Serve the page to this machine only, until Ctrl-C; port 0 takes a free one."""
         number = check_count(port, "port", least=0)
         serve(self.html(), policy(self.entry), port=number, open_browser=open_browser)
 

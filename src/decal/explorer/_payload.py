@@ -1,8 +1,7 @@
-"""Every number that the explorer's page shows, computed from credal sets.
+"""Every number that the explorer's page shows: the page only draws.
 
-The page only draws. So everything that it can show is computed here, by the public methods of
-credal sets, at every level of its slider. It is written as a JSON header and raw arrays, which a
-browser reads without parsing numbers.
+All is computed by the public methods of credal sets, at every level of the slider, and written as
+a JSON header and raw arrays, which a browser reads without parsing numbers.
 """
 
 from __future__ import annotations
@@ -17,8 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_count, check_rows
+from decal._base.errors import InputError
 from decal._base.numerics import Array, Indices, Mask, for_each_block, row_blocks
+from decal._base.row_checks import check_rows
+from decal._base.settings import check_count
 from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, KLCredalSet
 from decal.explorer._level_curves import ConfidenceCounts, Curves
 from decal.explorer._media import PER_SHEET, SHEET_COLUMNS, GroupColumn, Media
@@ -50,11 +51,7 @@ RULES = (
 
 @dataclass(frozen=True, eq=False)
 class Payload:
-    """The data of a page.
-
-    The header holds titles, names, levels and curves as plain data; most arrays have a row per
-    shown input, of float32, int32, uint32 or uint8.
-    """
+    """Titles, names, levels and curves of a page in a header; arrays, most with a row per input."""
 
     header: Mapping[str, Any]
     arrays: Mapping[str, NDArray[Any]]
@@ -391,7 +388,7 @@ def _slot_count(slots: int | None, K: int) -> int:
     if slots is None:
         return K if K <= MOST_SLOTS else 24
     if check_count(slots, "slots") > MOST_SLOTS:
-        raise ValueError(f"slots must be at most {MOST_SLOTS}: got {slots}.")
+        raise InputError("slots", f"be at most {MOST_SLOTS}", f"{slots}")
     return min(int(slots), K)
 
 

@@ -8,6 +8,8 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from decal._base.errors import InputError
+
 ADDRESS = "127.0.0.1"
 
 
@@ -85,9 +87,8 @@ def serve(
     try:
         server = PageServer(html, policy, port)
     except (OSError, OverflowError) as error:
-        raise ValueError(
-            f"port must be free, 0 to 65535: got {port} ({error}). Port 0 takes a free one."
-        ) from error
+        rule = "be free, 0 to 65535"
+        raise InputError("port", rule, f"{port} ({error})", "Port 0 takes a free one.") from error
     with server:
         announce(f"The explorer is at {server.url} (Ctrl-C to stop)")
         if open_browser:

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from decal._base.checks import check_count
 from decal._base.errors import InputError
 from decal._base.numerics import Array
+from decal._base.settings import check_count
 from decal.credal import CredalSet
 from decal.decalibrator import Decalibrator
 from decal.explorer._evidence import likelihood_curves
@@ -31,10 +31,7 @@ NODES = 201  # shifts at which the likelihood is stored: a cubic between them is
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Story(OfflinePage):
-    """A prediction in five steps: a file, an address on this machine, or a notebook's output.
-
-    Its `payload` is all that the page shows, as a header of plain data and NumPy arrays.
-    """
+    """A prediction in five steps: a file, an address on this machine, or a notebook's output."""
 
     entry = "story.js"
 
@@ -101,12 +98,12 @@ def story(
     rows = read_inputs(model, logits, labels, texts=texts, images=images, names=names)
     n = len(rows)
     if n > 500:
-        raise ValueError(f"logits must have at most 500 rows: got {n:,}. Choose some.")
+        raise InputError("logits", "have at most 500 rows", f"{n:,}", "Choose some.")
     media = open_media(names, texts, images, total=n)
     credal = predict_rows(model, rows, model.alpha)
     first = telling_row(credal, rows.labels) if row is None else check_count(row, "row", least=0)
     if first >= n:
-        raise ValueError(f"row must be below the number of inputs, {n}: got {first}.")
+        raise InputError("row", f"be below the number of inputs, {n}", f"{first}")
     levels = story_levels(model.alpha)
     curves = likelihood_curves(model, levels)
     side = Side("Model", lambda _level, rows: credal[rows], credal[:1], (), curves)
@@ -192,5 +189,5 @@ def _require_paper(model: Decalibrator) -> None:
 def _address(address: str) -> str:
     """A relative address, or one of the web: nothing that would run."""
     if urlsplit(address.strip()).scheme not in ("", "http", "https"):
-        raise ValueError(f"link must be a relative address or http(s): got {address!r}.")
+        raise InputError("link", "be a relative address or http(s)", f"{address!r}")
     return address

@@ -19,9 +19,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_class_names
 from decal._base.errors import InputError, TablePlace, is_whole_number, listing, needs
 from decal._base.numerics import row_blocks
+from decal._base.row_checks import check_class_names
 from decal.io import gate
 
 TABLES = (".csv", ".parquet")

@@ -30,9 +30,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from decal._base.checks import check_probabilities, check_weights, label_numbers
 from decal._base.data_frames import INDEX, check_index, row_numbers
 from decal._base.errors import InputError, is_whole_number, listing, require_all
+from decal._base.row_checks import check_probabilities, check_weights, label_numbers
 from decal.io.formats import (
     CHUNK_ELEMENTS,
     Block,

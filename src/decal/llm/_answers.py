@@ -1,14 +1,4 @@
-"""Responses of language-model servers, read into one plain form.
-
-Servers agree on the idea, a few most probable tokens per position, and on little else:
-
-    chat        choices[0].logprobs.content[i].top_logprobs      OpenAI, vLLM, llama.cpp, ollama
-    completion  choices[0].logprobs.top_logprobs[i], a mapping   OpenAI (legacy), vLLM
-    llama.cpp   completion_probabilities[i].top_logprobs         its own /completion
-    ollama      logprobs[i].top_logprobs                         its own /api/generate and /api/chat
-    responses   output[j].content[0].logprobs[i].top_logprobs    OpenAI's responses
-    batch       response.body, a response of any of these        a line of a batch's output file
-"""
+"""Responses of language-model servers, read into one plain form; docs/llm.md lists their forms."""
 
 from __future__ import annotations
 
@@ -21,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeGuard
 
-from decal._base.checks import check_choice
 from decal._base.errors import InputError, InputWarning, frames_within_decal, listing
+from decal._base.settings import check_choice
 
 ASK = "Ask for them: logprobs=True, top_logprobs=20 (completions: logprobs=5; llama.cpp: n_probs)."
 
@@ -32,14 +22,10 @@ ROUNDING = 1e-4  # by which rounded probabilities may sum to more than 1, and lo
 
 @dataclass(frozen=True)
 class Position:
-    """What is known of the next token at one position of an answer.
+    """What is known of the next token at one position of an answer."""
 
-    `tokens` are those listed, as text, with their log-probabilities in nats, the greatest first. No
-    token that is not listed has a log-probability greater than `cap`.
-    """
-
-    tokens: tuple[tuple[str, float], ...]
-    cap: float
+    tokens: tuple[tuple[str, float], ...]  # with log-probabilities in nats, the greatest first
+    cap: float  # no token that is not listed has a greater log-probability
 
     @property
     def remainder(self) -> float:
@@ -49,14 +35,11 @@ class Position:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a language model: its text, and a position for each token of it.
-
-    `name` is the `custom_id` of a batch, if there is one.
-    """
+    """The answer of a language model: its text, and a position for each token of it."""
 
     positions: tuple[Position, ...]
     text: str = ""
-    name: str | None = None
+    name: str | None = None  # the `custom_id` of a batch
 
     def __repr__(self) -> str:
         listed = len(self.positions[0].tokens)
@@ -84,16 +67,10 @@ class Answers(tuple[Answer, ...]):
 
 
 def read_answers(responses: Any, *, errors: str = "raise") -> Answers:
-    """The answers in some responses.
+    """The answers in a list of responses, as `read_answer` takes them, or in a file of JSON lines.
 
-    Parameters
-    ----------
-    responses : list, or path of a file
-        Responses as `read_answer` takes them; or a file of JSON lines (.jsonl), one response per
-        line, such as the output of a batch.
-    errors : str
-        For a response without an answer, as of a request that met a limit (429): "raise" an
-        InputError, or "skip" it with an InputWarning, list it in `skipped`, and drop its label.
+    `errors` says what to do with a response without an answer, as of a request that met a limit
+    (429): "raise" an InputError, or "skip" it with an InputWarning, and list it in `skipped`.
 
     Examples
     --------
@@ -109,10 +86,8 @@ def read_answers(responses: Any, *, errors: str = "raise") -> Answers:
     if is_path(responses):
         path = Path(responses)
         if not path.is_file():
-            raise FileNotFoundError(
-                f"responses must be a list of responses, or a file of JSON lines: got {path}, "
-                "which does not exist."
-            )
+            wanted = "responses must be a list of responses, or a file of JSON lines"
+            raise FileNotFoundError(f"{wanted}: got {path}, which does not exist.")
         return _read_each(_lines(path), errors)
     if not is_list(responses):
         fact, remedy = f"one {type(responses).__name__}", "Put it in a list, or use read_answer."
@@ -229,13 +204,9 @@ def _entries(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         return _listed(body, "logprobs")
     if {"message", "response", "content", "logprobs"} & set(body):
         raise InputError("response", "have log-probabilities", "none", ASK)
-    raise InputError(
-        "response",
-        "have choices (OpenAI, vLLM, llama.cpp), completion_probabilities (llama.cpp), output "
-        "(OpenAI) or logprobs (ollama)",
-        f"the keys {sorted(body)[:8]}",
-        "Pass the whole response.",
-    )
+    rule = "have choices (OpenAI, vLLM, llama.cpp), completion_probabilities (llama.cpp), output "
+    rule += "(OpenAI) or logprobs (ollama)"
+    raise InputError("response", rule, f"the keys {sorted(body)[:8]}", "Pass the whole response.")
 
 
 def _of_choices(choices: Any) -> list[Mapping[str, Any]]:

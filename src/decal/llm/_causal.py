@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_count, check_flag
 from decal._base.errors import InputError, needs
 from decal._base.numerics import Array
+from decal._base.settings import check_count, check_flag
 from decal.io.progress import progress_bar
 from decal.llm._answers import is_list
 from decal.llm._verbaliser import Verbaliser
@@ -33,16 +33,9 @@ def next_token_log_probabilities(
 ) -> NDArray[np.float32]:
     """(n, V) log-probabilities of the next token, float32; `label_logits` keeps the labels only.
 
-    Parameters
-    ----------
-    model, tokenizer
-        A causal language model of transformers and its tokenizer.
-    prompts : iterable of str, or of lists of messages
-        Texts as they are; messages, {"role": "user", "content": "..."}, for the chat template.
-    chat : bool
-        Take each text as the message of a user.
-    batch_size, progress : int, bool
-        The number of prompts per pass through the model, and whether to show a bar.
+    Of a causal language model of transformers. Prompts are texts, taken as they are or, with
+    `chat`, as messages of a user; or lists of messages, {"role": "user", "content": "..."}, for the
+    chat template. `batch_size` of them pass through the model at once; `progress` shows a bar.
     """
     reader = Reader.of(model, tokenizer)
     rows = reader.encoded(_several(prompts), chat)

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.checks import check_count, check_logits
 from decal._base.errors import InputError
 from decal._base.numerics import Array, row_blocks
+from decal._base.row_checks import check_logits
+from decal._base.settings import check_count
 from decal.llm._answers import Answer, is_list, is_path, read_answer, read_answers
 from decal.llm._unlisted import Counts, LabelMasses
 from decal.llm._verbaliser import Verbaliser, plain_text
@@ -30,12 +31,8 @@ def label_masses(
 ) -> LabelMasses:
     """The masses of the labels in the responses of a language model.
 
-    Parameters
-    ----------
-    answers, errors
-        Responses, as for `decal.llm.read_answers`; or a single one.
-    verbaliser, position : Verbaliser, int
-        What spells which label, by one token; and which token of the answer is to be the label.
+    `answers` and `errors` are as for `decal.llm.read_answers`, or one response; `verbaliser` tells
+    what spells which label, by one token, and `position` which token of the answer is the label.
 
     Examples
     --------
@@ -99,14 +96,11 @@ def _refuse_partial(
     token = max(begins, key=lambda text: begins[text])
     labels = [repr(verbaliser.classes[k]) for k in verbaliser.begun_by(token)]
     whose = f"labels {' and '.join(labels)} share" if len(labels) > 1 else f"label {labels[0]} has"
-    raise InputError(
-        "labels",
-        "be single tokens in a response",
-        f"{token!r} with probability {begins[token]:.3g} in answer {index}, of which {whose} only "
-        f"the beginning, and all labels together {listed.sum():.3g}",
-        "Spell labels by words or letters that are one token, score them with label_logits, or "
-        "pass partial='bound' to the Verbaliser.",
-    )
+    fact = f"{token!r} with probability {begins[token]:.3g} in answer {index}, of which {whose} "
+    fact += f"only the beginning, and all labels together {listed.sum():.3g}"
+    remedy = "Spell labels by words or letters that are one token, score them with label_logits, "
+    remedy += "or pass partial='bound' to the Verbaliser."
+    raise InputError("labels", "be single tokens in a response", fact, remedy)
 
 
 def vocabulary_masses(
@@ -171,11 +165,9 @@ def _require_normalised(p: Array, start: int) -> None:
     off = np.flatnonzero(np.abs(total - 1) > NORMALISED)
     if off.size:
         first = float(total[off[0]])
-        remedy = (
-            "Low precision is the likely cause: take log_softmax in float32."
-            if abs(first - 1) <= LOW_PRECISION
-            else "Take log_softmax of logits over the whole vocabulary first."
-        )
+        remedy = "Take log_softmax of logits over the whole vocabulary first."
+        if abs(first - 1) <= LOW_PRECISION:
+            remedy = "Low precision is the likely cause: take log_softmax in float32."
         fact = f"a sum of {first:.4g} in row {start + off[0]}"
         raise InputError("log_probabilities", "be normalised", fact, remedy)
 

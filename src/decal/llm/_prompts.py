@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.checks import check_choice, check_count
 from decal._base.errors import InputError
 from decal._base.numerics import softmax
 from decal._base.set_checks import read_frames
+from decal._base.settings import check_choice, check_count
 from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, union
 
 
@@ -58,14 +58,9 @@ def spread(
 def option_orders(
     template: str, options: Iterable[str], *, most: int = 6, sep: str = ", "
 ) -> list[str]:
-    """Templates that list options in different orders.
+    """Templates that list options in different orders, at the {options} of a template.
 
-    Parameters
-    ----------
-    template, sep : str
-        With {options} where two or more `options` go, and what stands between them.
-    most : int
-        The number of orders: first rotations, in which every option has every place once.
+    At `most` so many: first rotations, in which every option has every place once.
 
     Examples
     --------

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from decal._base.checks import check_share
 from decal._base.data_frames import by_name
 from decal._base.errors import InputError
 from decal._base.numerics import Array
+from decal._base.settings import check_share
 from decal.credal import CredalSet
 
 

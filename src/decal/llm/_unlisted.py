@@ -21,16 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import (
-    DEFAULT_ALPHA,
-    check_choice,
-    check_count,
-    check_keywords,
-    check_labels,
-)
 from decal._base.data_frames import ROW, by_name, require_same_order
 from decal._base.errors import InputError
 from decal._base.numerics import Array, softmax
+from decal._base.row_checks import check_labels
+from decal._base.settings import DEFAULT_ALPHA, check_choice, check_count, check_keywords
 from decal.credal import IntervalCredalSet, row_index
 from decal.decalibrator import Decalibrator
 from decal.decalibrator import decalibrate as decalibrate_logits
@@ -115,13 +110,11 @@ class LabelMasses:
             return
         differ = enumerate(zip_longest(ids, self.names))
         row, (found, wanted) = next((i, pair) for i, pair in differ if pair[0] != pair[1])
-        raise InputError(
-            "labels",
-            "be in the order of the answers",
-            f"{len(ids)} labels, and {found!r} in row {row}, where the answers have {wanted!r}",
-            "Reorder them with labels.loc[list(masses.names)], or pass labels.to_numpy() to go by "
-            "position.",
-        )
+        had = f"{found!r} in row {row}, where the answers have {wanted!r}"
+        remedy = "Reorder them with labels.loc[list(masses.names)], or pass labels.to_numpy() to "
+        remedy += "go by position."
+        rule = "be in the order of the answers"
+        raise InputError("labels", rule, f"{len(ids)} labels, and {had}", remedy)
 
     @property
     def _index(self) -> dict[str, NDArray[Any]] | None:
@@ -162,24 +155,18 @@ class LabelMasses:
     def logits(self, unlisted: str = "refuse", *, vocabulary: int | None = None) -> Array:
         """(n, K) logits of the labels, for all that takes numbers rather than intervals.
 
-        Parameters
-        ----------
-        unlisted : str
-            "refuse": an error unless all masses are known. "even": a model, not a bound: tokens not
-            listed, of a `vocabulary` of so many, share the remainder evenly.
+        `unlisted` "refuse": an error unless all masses are known. "even": a model, not a bound:
+        tokens not listed, of a `vocabulary` of so many, share the remainder evenly.
         """
         check_choice(unlisted, "unlisted", ("refuse", "even"))
         if unlisted == "refuse":
             rows = np.flatnonzero(~self.exact)
             if rows.size:
-                raise InputError(
-                    "masses",
-                    "be known exactly for logits",
-                    f"{rows.size} of {len(self)} answers with labels that are not listed, the "
-                    f"first at index {rows[0]}",
-                    "Ask for more tokens; or pass unlisted='even' with vocabulary=, which is a "
-                    "model of the rest, or unlisted='bounds' to decal.llm.decalibrate.",
-                )
+                remedy = "Ask for more tokens; or pass unlisted='even' with vocabulary=, which is "
+                remedy += "a model of the rest, or unlisted='bounds' to decal.llm.decalibrate."
+                fact = f"{rows.size} of {len(self)} answers with labels that are not listed, the "
+                fact += f"first at index {rows[0]}"
+                raise InputError("masses", "be known exactly for logits", fact, remedy)
             return self.lower
         if vocabulary is None:
             rule = "be the number of all tokens for unlisted='even'"
@@ -207,10 +194,9 @@ def decalibrate(
 
     Parameters
     ----------
-    masses : LabelMasses
-        Of n labelled answers.
-    labels : (n,) array
-        Names of labels, or their numbers; or a mapping from the names of answers to these.
+    masses, labels : LabelMasses, (n,) array
+        Of n answers, and names of labels, or their numbers; or a mapping from the names of answers
+        to these. Labels with an index of names must be in the order of the answers.
     alpha, **settings
         As for `decal.decalibrate`.
     unlisted, vocabulary : str, int
@@ -259,15 +245,9 @@ def predict(
     """Credal sets of answers, whatever the tokens that are not listed.
 
     Each box contains the one that the whole vocabulary would give, and is that one where all masses
-    are known. The point is that of masses halfway. Takes 2 K + 1 predictions.
-
-    Parameters
-    ----------
-    decalibrator : Decalibrator
-        Fitted on these labels, in class shifts, temperature and local sets; nothing is proved for
-        lines and `decal.Local(by_entropy=...)`.
-    masses, alpha : LabelMasses, float
-        Of the answers; and the level, by default the decalibrator's.
+    are known. The point is that of masses halfway. Takes 2 K + 1 predictions of a decalibrator
+    fitted on these labels, in class shifts, temperature and local sets; nothing is proved for lines
+    and `decal.Local(by_entropy=...)`.
 
     Examples
     --------
@@ -360,11 +340,9 @@ def _bound(
         corner = others[rows]
         corner[:, j] = own[rows, j]
         at = box(corner)
+        end, outer = (at.lower, np.minimum) if limit == 0.0 else (at.upper, np.maximum)
         # The interval of the masses halfway lies inside, but for round-off.
-        if limit == 0.0:
-            found[rows] = np.minimum(at.lower[:, j], known[rows])
-        else:
-            found[rows] = np.maximum(at.upper[:, j], known[rows])
+        found[rows] = outer(end[:, j], known[rows])
     return found
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from decal._base.checks import check_choice, check_flag
 from decal._base.errors import InputError
-from decal._base.settings import FrozenSettings
+from decal._base.settings import FrozenSettings, check_choice, check_flag
 
 Labels = Sequence[str] | Mapping[str, str | Sequence[str]]
 
@@ -22,10 +21,9 @@ class Verbaliser(FrozenSettings):
     ----------
     labels : sequence of str, or mapping
         Names of two or more classes, which spell themselves; or names with one spelling or several.
-    space : bool
-        Add every spelling with a space before it: most vocabularies have a token for either.
-    case : bool
-        Add every spelling in lower case, in upper case, and with a capital.
+    space, case : bool
+        Add every spelling with a space before it, as most vocabularies have a token for either; and
+        in lower case, in upper case, and with a capital.
     partial : str
         What a token means that only begins a spelling, as "ent" begins "entailment". "refuse": an
         error where such tokens outweigh all labels. "bound": they, and tokens not listed, may or
@@ -83,10 +81,7 @@ class Verbaliser(FrozenSettings):
         return self._label_of.get(plain_text(token))
 
     def among(self, tokens: Iterable[str]) -> Verbaliser:
-        """These labels without spellings that are no token, see `decal.llm.vocabulary_tokens`.
-
-        Such a spelling cannot be listed: intervals are narrower without. Tokens may still begin it.
-        """
+        """These labels without spellings that are no token: intervals are narrower without."""
         known = {plain_text(token) for token in tokens}
         kept = {
             name: [spelling for spelling in own if plain_text(spelling) in known]

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from scipy.special import softmax
 
-from decal._base.checks import check_count, check_keywords, check_logits
 from decal._base.data_frames import require_same_order
 from decal._base.errors import InputError
 from decal._base.numerics import Array
+from decal._base.row_checks import check_logits
+from decal._base.settings import check_count, check_keywords
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator, decalibrate
 from decal.io.progress import progress_bar
@@ -75,12 +76,8 @@ class PretrainedClassifier(ABC):
     ) -> Decalibrator:
         """A Decalibrator fitted on labelled inputs, best ones the model was not trained on.
 
-        Parameters
-        ----------
-        inputs, batch_size, progress
-            As for `logits`.
-        labels, alpha, **settings
-            As for `decal.decalibrate`; labels (n,) are names out of `classes`, or column numbers.
+        Labels (n,) are names out of `classes`, or column numbers; parameters are those of `logits`
+        and of `decal.decalibrate`.
         """
         require_same_order(inputs=inputs, labels=labels)
         front = f"{type(self).__name__}.decalibrate"
@@ -97,15 +94,7 @@ class PretrainedClassifier(ABC):
         batch_size: int = 32,
         progress: bool = False,
     ) -> IntervalCredalSet:
-        """The credal sets of new inputs.
-
-        Parameters
-        ----------
-        decalibrator, alpha : Decalibrator, float
-            Fitted for these classes; and the level, by default its own.
-        inputs, batch_size, progress
-            As for `logits`.
-        """
+        """The credal sets of new inputs, by a Decalibrator fitted for these classes."""
         if decalibrator.classes is not None and decalibrator.classes != self.classes:
             rule = f"be fitted on the classes {self.classes}"
             raise InputError("decalibrator", rule, f"{decalibrator.classes}")
@@ -136,10 +125,8 @@ def loading(name: str, files: str, options: dict[str, Any]) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise ImportError(
-            f"{name} needs a package that is not installed: {_first_sentence(error)}. "
-            "Try pip install 'decal[zeroshot]'."
-        ) from error
+        why = f"{name} needs a package that is not installed: {_first_sentence(error)}"
+        raise ImportError(f"{why}. Try pip install 'decal[zeroshot]'.") from error
     except (OSError, ValueError, RuntimeError, SafetensorError, AttributeError) as error:
         # An AttributeError is how transformers 4.57 says that there is no tokenizer.json.
         if "mismatch" in str(error):
@@ -155,10 +142,8 @@ def _missing(name: str, files: str, options: dict[str, Any], error: BaseExceptio
     """What to say of `name`, which cannot be loaded."""
     wanted = "name_or_path must be a folder with a saved model, or a model on the Hugging Face hub"
     if Path(name).is_dir():
-        return (
-            f"{wanted}: got {name!r}, a folder that does not hold all of it, or not intact. "
-            f"Needed: {files}. ({_first_sentence(error)})"
-        )
+        why = f"a folder that does not hold all of it, or not intact. Needed: {files}"
+        return f"{wanted}: got {name!r}, {why}. ({_first_sentence(error)})"
     causes = tuple(_causes(error))
 
     def is_due_to(kind: type[BaseException]) -> bool:
@@ -168,10 +153,8 @@ def _missing(name: str, files: str, options: dict[str, Any], error: BaseExceptio
     if is_due_to(errors.HFValidationError):
         return f"{wanted}: got {name!r}, which is no folder here and no owner/name of the hub."
     if is_due_to(errors.GatedRepoError):
-        why = (
-            "which is gated: its owner grants access to those who accept the terms at "
-            f"https://huggingface.co/{name} and run `hf auth login`"
-        )
+        why = "which is gated: its owner grants access to those who accept the terms at "
+        why += f"https://huggingface.co/{name} and run `hf auth login`"
     elif is_due_to(errors.RepositoryNotFoundError):
         why = "which is neither a folder here nor (publicly) on the hub"
     elif is_due_to(errors.LocalEntryNotFoundError):

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from decal._base.checks import check_flag
 from decal._base.errors import InputError, needs
+from decal._base.settings import check_flag
 
 with needs(
     "torch",
@@ -74,14 +74,9 @@ class TextClassifier(PretrainedClassifier):
     ) -> Self:
         """Load a model and its tokenizer, to compute in float32.
 
-        Parameters
-        ----------
-        name_or_path : str or path
-            A folder that `save_pretrained` wrote, or a model of the hub.
-        truncate, device : bool, torch.device
-            As for the class; and where to compute, by default a GPU if PyTorch has one.
-        **options
-            Options of transformers: `revision`, `token`, `cache_dir`, `local_files_only`.
+        From a folder that `save_pretrained` wrote, or from the hub; by default to a GPU if PyTorch
+        has one. Options are those of transformers: `revision`, `token`, `cache_dir`,
+        `local_files_only`.
         """
         name = str(name_or_path)
         files = "config.json, model.safetensors, tokenizer_config.json and tokenizer.json"
@@ -99,10 +94,7 @@ class TextClassifier(PretrainedClassifier):
     def logits(
         self, texts: Iterable[Text], *, batch_size: int = 32, progress: bool = False
     ) -> Scores:
-        """(n, K) logits of texts, or of (premise, hypothesis) pairs.
-
-        `batch_size` texts pass through the model at once; `progress` shows a bar.
-        """
+        """(n, K) logits of texts, or of (premise, hypothesis) pairs."""
         if isinstance(texts, str):
             raise InputError("texts", "be a list of texts", "one text", "Put it in a list.")
         rows = [

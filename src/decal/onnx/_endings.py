@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -159,17 +160,14 @@ def read_model(model: Any, *, weights: bool = True) -> onnx.ModelProto:
     if isinstance(model, bytes):
         return _parsed(onnx.load_model_from_string, model, "bytes that are none, or damaged")
     if not isinstance(model, str | Path):
-        raise ValueError(
-            f"model must be the path of an .onnx file, or a model of the package onnx: got a "
-            f"{type(model).__name__}. A session does not show its graph."
-        )
+        rule = "be the path of an .onnx file, or a model of the package onnx"
+        remedy = "A session does not show its graph."
+        raise InputError("model", rule, f"a {type(model).__name__}", remedy)
     path = Path(model)
     if not path.is_file():
         raise FileNotFoundError(f"model must be an .onnx file: got {path}, which does not exist.")
 
-    def load(file: Path) -> onnx.ModelProto:
-        return onnx.load(file, load_external_data=weights)
-
+    load = partial(onnx.load, load_external_data=weights)
     return _parsed(load, path, f"{path}, which is none, or is damaged")
 
 
@@ -178,18 +176,16 @@ def _parsed(load: Any, source: Any, fact: str) -> onnx.ModelProto:
         found: onnx.ModelProto = load(source)
     except Exception as error:  # of protobuf, whose classes differ between its versions
         why = str(error).strip().partition("\n")[0]
-        raise ValueError(f"model must be a model of ONNX: got {fact} ({why}).") from error
+        raise InputError("model", "be a model of ONNX", f"{fact} ({why})") from error
     if not found.graph.node:
-        raise ValueError(f"model must be a model of ONNX: got {fact}.")
+        raise InputError("model", "be a model of ONNX", fact)
     return found
 
 
 def unused_prefix(graph: onnx.GraphProto) -> str:
     """What no name in the graph begins with."""
     names = {name for node in graph.node for name in (node.name, *node.input, *node.output)}
-    names |= {
-        value.name for part in (graph.input, graph.output, graph.initializer) for value in part
-    }
+    names |= {value.name for value in (*graph.input, *graph.output, *graph.initializer)}
     prefix, number = "decal/", 1
     while any(name.startswith(prefix) for name in names):
         number += 1

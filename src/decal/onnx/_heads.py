@@ -13,8 +13,8 @@ import onnx
 from onnx import TensorProto, helper, version_converter
 from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
-from decal._base.checks import check_alpha
 from decal._base.errors import InputError, Setting, listing
+from decal._base.settings import check_alpha
 from decal.decalibrator import Decalibrator
 from decal.directions import (
     BUILT_IN,
@@ -51,7 +51,7 @@ def append_head(
     output: str | None = None,
     names: tuple[str, str] = ("lower", "upper"),
 ) -> Path:
-    """Write a classifier with a credal head: inputs in, lower and upper probabilities out.
+    """The path of a classifier with a credal head: inputs in, lower and upper probabilities out.
 
     The new file has the classifier's inputs and outputs and two outputs more, (n, K) each: those of
     `decalibrator.predict`. It runs without decal and PyTorch, in float32, or in float64 if the
@@ -72,16 +72,6 @@ def append_head(
         Which output of the classifier has the logits; needed if several could.
     names : pair of str
         Names of the new outputs.
-
-    Returns
-    -------
-    Path
-        Where the file is.
-
-    See Also
-    --------
-    run : The logits to fit the decalibrator on.
-    decal.torch.CredalHead : A head as a layer of a PyTorch network.
 
     Examples
     --------
@@ -120,8 +110,8 @@ def append_head(
     _write_head(ops, value, decalibrator, alpha, names)
     graph.node.extend(ops.nodes)
     graph.initializer.extend(ops.initializers)
-    for name in names:
-        graph.output.append(_bounds_info(name, ops, rows, decalibrator))
+    kind, shape = KINDS[ops.dtype], [*rows, K]
+    graph.output.extend(helper.make_tensor_value_info(name, kind, shape) for name in names)
     _tell(proto, decalibrator, alpha, names)
     return _save(proto, Path(out), beside=bool(weights))
 
@@ -133,24 +123,11 @@ def export_head(
     alpha: float | None = None,
     dtype: str = "float32",
 ) -> Path:
-    """Write the predictions of a decalibrator as an ONNX file: logits in, bounds out.
+    """The path of a decalibrator's predictions as an ONNX file: logits in, bounds out.
 
-    Parameters
-    ----------
-    decalibrator : Decalibrator
-        A fitted one, with decal's own directions. If it takes probabilities, so does the file.
-    out : path
-        The .onnx file to write: input "logits" (or "probabilities"), outputs "lower" and "upper",
-        (n, K) each.
-    alpha : float, optional
-        The level, in [0, 1]; by default the decalibrator's.
-    dtype : str
-        "float32" or "float64", that of all numbers.
-
-    Returns
-    -------
-    Path
-        Where the file is.
+    Its input is "logits", or "probabilities" if the decalibrator takes these; its outputs are
+    "lower" and "upper", (n, K) each; `dtype`, "float32" or "float64", is that of all numbers. The
+    other parameters are those of `append_head`.
 
     Examples
     --------
@@ -162,13 +139,14 @@ def export_head(
     """
     alpha = _require_writable(decalibrator, alpha)
     if dtype not in ("float32", "float64"):
-        raise ValueError(f"dtype must be 'float32' or 'float64': got {dtype!r}.")
+        raise InputError("dtype", "be 'float32' or 'float64'", repr(dtype))
     ops = Operations("", HEAD_OPSET, dtype)
-    name = "probabilities" if decalibrator.probabilities else "logits"
-    names = ("lower", "upper")
+    name, names = "probabilities" if decalibrator.probabilities else "logits", ("lower", "upper")
     _write_head(ops, name, decalibrator, alpha, names)
-    given = _bounds_info(name, ops, ["n"], decalibrator)
-    made = [_bounds_info(bound, ops, ["n"], decalibrator) for bound in names]
+    shape: list[Any] = ["n", len(decalibrator.class_weights)]
+    given, *made = (
+        helper.make_tensor_value_info(value, KINDS[ops.dtype], shape) for value in (name, *names)
+    )
     graph = helper.make_graph(ops.nodes, "decal", [given], made, ops.initializers)
     opsets = [helper.make_opsetid("", HEAD_OPSET)]
     proto = helper.make_model(graph, opset_imports=opsets, ir_version=HEAD_IR)
@@ -237,24 +215,20 @@ def _attachment(
 
 
 def _require_kept(model: Any, weights: set[Path], out: Path) -> None:
-    """ValueError if writing would replace the classifier, or its weights."""
+    """InputError if writing would replace the classifier, or its weights."""
     read = {Path(model), *weights} if isinstance(model, str | Path) else set()
     for new in (out, out.with_name(f"{out.name}.data")):
         if new.exists() and any(old.exists() and new.samefile(old) for old in read):
-            raise ValueError(
-                f"out must not replace the classifier: got {out}, which would write over {new}. "
-                "Choose another name."
-            )
+            fact = f"{out}, which would write over {new}"
+            raise InputError("out", "not replace the classifier", fact, "Choose another name.")
 
 
 def _require_no_bound(proto: onnx.ModelProto, output: str) -> None:
     bounds = head_outputs(proto)
     if output in bounds:
         others = [value.name for value in proto.graph.output if value.name not in bounds]
-        raise ValueError(
-            f"output must be one of the classifier's, {listing(others) or 'of which none is left'}"
-            f": got {output!r}, a bound that a head of decal gives."
-        )
+        rule = f"be one of the classifier's, {listing(others) or 'of which none is left'}"
+        raise InputError("output", rule, f"{output!r}, a bound that a head of decal gives")
 
 
 def _require_new(names: tuple[str, str], graph: onnx.GraphProto) -> None:
@@ -268,33 +242,28 @@ def _require_new(names: tuple[str, str], graph: onnx.GraphProto) -> None:
 
 
 def _require_classes_last(declared: Any, K: int, output: str) -> None:
-    """ValueError if an output cannot be numbers per class (..., K), by what the file says of it."""
+    """InputError if an output cannot be numbers per class (..., K), by what the file says of it."""
     if declared.elem_type not in (TensorProto.UNDEFINED, TensorProto.BFLOAT16, *FLOATS):
         kind = TensorProto.DataType.Name(declared.elem_type).lower()
-        raise ValueError(f"output must hold floats: got {output!r} of type {kind}.")
+        raise InputError("output", "hold floats", f"{output!r} of type {kind}")
     shape = _shape(declared)
     if not shape:
         return  # the graph itself checks it
     *others, columns = shape
-    fact = f"got {output!r} with shape ({', '.join('?' if n is None else str(n) for n in shape)})"
+    fact = f"{output!r} with shape ({', '.join('?' if n is None else str(n) for n in shape)})"
     if not others:
-        raise ValueError(f"output must be a matrix with a row per input: {fact}.")
+        raise InputError("output", "be a matrix with a row per input", fact)
     if K in others[1:]:
-        raise ValueError(
-            f"output must have classes in the last axis, and no axis between as long: {fact}, and "
-            f"{K} classes. Export the classifier with a row per pixel or token; of PyTorch, one "
-            f"that returns logits.movedim({others.index(K, 1)}, -1).flatten(0, -2)."
-        )
+        remedy = "Export the classifier with a row per pixel or token; of PyTorch, one that "
+        remedy += f"returns logits.movedim({others.index(K, 1)}, -1).flatten(0, -2)."
+        rule = "have classes in the last axis, and no axis between as long"
+        raise InputError("output", rule, f"{fact}, and {K} classes", remedy)
     if isinstance(columns, int) and columns != K:
-        raise ValueError(
-            f"decalibrator must have {columns} classes, the columns of {output!r}: got {K}. Fit it "
-            "on outputs of this classifier."
-        )
+        rule = f"have {columns} classes, the columns of {output!r}"
+        raise InputError("decalibrator", rule, f"{K}", "Fit it on outputs of this classifier.")
     if len(shape) > 2 and columns != K:
-        raise ValueError(
-            f"output must have {K} entries in the last axis: {fact}. Export the classifier with "
-            "the number of classes in its shape."
-        )
+        remedy = "Export the classifier with the number of classes in its shape."
+        raise InputError("output", f"have {K} entries in the last axis", fact, remedy)
 
 
 def _recent(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -308,24 +277,17 @@ def _recent(proto: onnx.ModelProto) -> onnx.ModelProto:
     try:
         return version_converter.convert_version(proto, OLDEST_OPSET)
     except Exception as error:
-        raise ValueError(
-            f"model must use version {OLDEST_OPSET} of ONNX's operators or later: got version "
-            f"{versions[0]}, and onnx cannot convert it ({str(error).splitlines()[0]}). Export the "
-            "classifier again with a later opset."
-        ) from error
+        why = str(error).splitlines()[0]
+        fact = f"version {versions[0]}, and onnx cannot convert it ({why})"
+        rule = f"use version {OLDEST_OPSET} of ONNX's operators or later"
+        remedy = "Export the classifier again with a later opset."
+        raise InputError("model", rule, fact, remedy) from error
 
 
 def _shape(declared: Any) -> list[Any]:
     """All axes, by number, name or None; no axis if nothing is known."""
     dims = declared.shape.dim
     return [d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in dims]
-
-
-def _bounds_info(
-    name: str, ops: Operations, rows: list[Any], decalibrator: Decalibrator
-) -> onnx.ValueInfoProto:
-    shape = [*rows, len(decalibrator.class_weights)]
-    return helper.make_tensor_value_info(name, KINDS[ops.dtype], shape)
 
 
 def _tell(

@@ -10,8 +10,9 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from decal._base.checks import check_choice, check_count, to_numpy
-from decal._base.errors import listing, needs
+from decal._base.errors import InputError, listing, needs
+from decal._base.row_checks import to_numpy
+from decal._base.settings import check_choice, check_count
 from decal.io.progress import on_terminal, tracked
 from decal.onnx._endings import (
     LARGEST_FILE,
@@ -27,19 +28,9 @@ from decal.rows import look_like_probabilities, warn_of_probabilities
 
 NEEDED = "running ONNX models needs ONNX Runtime: pip install 'decal[onnx]'"
 
-TYPES = {
-    "tensor(float)": np.float32,
-    "tensor(double)": np.float64,
-    "tensor(float16)": np.float16,
-    "tensor(int64)": np.int64,
-    "tensor(int32)": np.int32,
-    "tensor(int8)": np.int8,
-    "tensor(uint8)": np.uint8,
-    "tensor(bool)": np.bool_,
-}
-"""NumPy's types of inputs, by ONNX Runtime's names. Text and others are passed as they are."""
-
-BATCH = 256  # inputs per call of the classifier
+# NumPy's types of inputs, by ONNX Runtime's names. Text and others are passed as they are.
+TYPES = {f"tensor({name})": name for name in ("float16", "int64", "int32", "int8", "uint8", "bool")}
+TYPES |= {"tensor(float)": "float32", "tensor(double)": "float64"}
 
 
 def run(
@@ -48,7 +39,7 @@ def run(
     *,
     output: str | None = None,
     read: str | None = None,
-    batch_size: int = BATCH,
+    batch_size: int = 256,
     providers: Iterable[Any] | None = None,
     progress: bool = True,
 ) -> NDArray[Any]:
@@ -75,11 +66,6 @@ def run(
     progress : bool
         Whether to draw a bar on stderr, if that is a terminal and rich is installed.
 
-    Warns
-    -----
-    InputWarning
-        If numbers that should be logits look like probabilities.
-
     Examples
     --------
     >>> import decal.onnx
@@ -101,10 +87,10 @@ def run(
         for feed, rows in _feeds(session, inputs, batch_size, progress)
     ]
     if not found:
-        raise ValueError("inputs must hold at least one batch: got none.")
+        raise InputError("inputs", "hold at least one batch", "none")
     widths = {part.shape[1] for part in found}
     if len(widths) > 1:
-        raise ValueError(f"model must give as many columns to every batch: got {sorted(widths)}.")
+        raise InputError("model", "give as many columns to every batch", f"{sorted(widths)}")
     values = np.concatenate(found)
     if read != "probabilities" and look_like_probabilities(values):
         way = "Pass read='probabilities'"
@@ -134,8 +120,8 @@ def _opened(
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors only: not every weight that is left over
     chosen = ["CPUExecutionProvider"] if providers is None else list(providers)
-    content = _content(proto, name, model)
-    return onnxruntime.InferenceSession(content, options, providers=chosen), name, True
+    session = onnxruntime.InferenceSession(_content(proto, name, model), options, providers=chosen)
+    return session, name, True
 
 
 def _content(proto: onnx.ModelProto, name: str, model: Any) -> bytes | str:
@@ -149,26 +135,23 @@ def _content(proto: onnx.ModelProto, name: str, model: Any) -> bytes | str:
         # its type is for the runtime to find
         proto.graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
     if proto.ByteSize() >= LARGEST_FILE:
-        raise ValueError(
-            "model must be smaller than 2 GB, unless its output is read as it is: got "
-            f"{proto.ByteSize():,} bytes. Pass read='probabilities', or export it without Softmax."
-        )
+        rule = "be smaller than 2 GB, unless its output is read as it is"
+        remedy = "Pass read='probabilities', or export it without Softmax."
+        raise InputError("model", rule, f"{proto.ByteSize():,} bytes", remedy)
     return bytes(proto.SerializeToString())
 
 
 def _require_choice(end: Ending, output: str, read: str | None) -> None:
-    """ValueError if probabilities are not asked for, or logits that the graph does not have."""
+    """InputError if probabilities are not asked for, or logits that the graph does not have."""
     if end.kind == "probabilities" and read != "probabilities":
-        raise ValueError(
-            f"read must be 'probabilities' for the output {output!r}: got {read!r}, and {end.op} "
-            "makes probabilities without logits. Use them with probabilities=True."
-        )
+        fact = f"{read!r}, and {end.op} makes probabilities without logits"
+        rule = f"be 'probabilities' for the output {output!r}"
+        raise InputError("read", rule, fact, "Use them with probabilities=True.")
     if end.kind and read is None:
-        raise ValueError(
-            f"read must say what to take, as the output {output!r} is made by {end.op}: got None. "
-            "Pass read='logits' for what goes into it, which is more exact, or "
-            "read='probabilities', for models with probabilities=True."
-        )
+        rule = f"say what to take, as the output {output!r} is made by {end.op}"
+        remedy = "Pass read='logits' for what goes into it, which is more exact, or "
+        remedy += "read='probabilities', for models with probabilities=True."
+        raise InputError("read", rule, "None", remedy)
 
 
 def _session_output(session: Any, output: str | None) -> str:
@@ -213,38 +196,31 @@ def _feed(batch: Any, wanted: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     """Arrays by the names of the model's inputs, of their types and of one length."""
     if not isinstance(batch, Mapping):
         if len(wanted) != 1:
-            raise ValueError(
-                f"inputs must be a mapping, as the model has {len(wanted)} inputs, "
-                f"{listing([*wanted])}: got a {type(batch).__name__}."
-            )
+            rule = f"be a mapping, as the model has {len(wanted)} inputs, {listing([*wanted])}"
+            raise InputError("inputs", rule, f"a {type(batch).__name__}")
         batch = dict.fromkeys(wanted, batch)
     if set(batch) != set(wanted):
-        raise ValueError(
-            f"inputs must be {listing([*wanted])}, as the model's: got "
-            f"{listing([str(name) for name in batch]) or 'none'}."
-        )
+        given = listing([str(name) for name in batch]) or "none"
+        raise InputError("inputs", f"be {listing([*wanted])}, as the model's", given)
     feed = {name: _typed(values, wanted[name]) for name, values in batch.items()}
     lengths = {name: len(values) for name, values in feed.items()}
     if len(set(lengths.values())) > 1:
-        raise ValueError(f"inputs must have as many rows each: got {lengths}.")
+        raise InputError("inputs", "have as many rows each", f"{lengths}")
     return feed
 
 
 def _typed(values: Any, wanted: Any) -> NDArray[Any]:
     array = to_numpy(values, f"inputs[{wanted.name!r}]")
     if array.ndim == 0 or (wanted.shape and array.ndim != len(wanted.shape)):
-        raise ValueError(
-            f"inputs must have {len(wanted.shape)} axes for {wanted.name!r}, {wanted.shape}: got "
-            f"shape {array.shape}. The first axis is that of the inputs."
-        )
+        rule = f"have {len(wanted.shape)} axes for {wanted.name!r}, {wanted.shape}"
+        remedy = "The first axis is that of the inputs."
+        raise InputError("inputs", rule, f"shape {array.shape}", remedy)
     kind = TYPES.get(wanted.type)
     if kind is None or array.dtype == kind:
         return array
     if not np.can_cast(array.dtype, kind, "same_kind"):
-        raise ValueError(
-            f"inputs must be of type {np.dtype(kind)} for {wanted.name!r}: got {array.dtype}. "
-            "Convert them first."
-        )
+        rule = f"be of type {kind} for {wanted.name!r}"
+        raise InputError("inputs", rule, f"{array.dtype}", "Convert them first.")
     return array.astype(kind)
 
 
@@ -254,8 +230,7 @@ def _matrix(found: Any, rows: int, name: str) -> NDArray[Any]:
         found = np.array([list(row.values()) for row in found])
     array = np.asarray(found)
     if array.ndim != 2 or len(array) < rows:
-        raise ValueError(
-            f"model must give a row per input and a column per class as {name!r}: got shape "
-            f"{array.shape} for {rows} inputs. Choose another output=."
-        )
+        rule = f"give a row per input and a column per class as {name!r}"
+        fact = f"shape {array.shape} for {rows} inputs"
+        raise InputError("model", rule, fact, "Choose another output=.")
     return array[:rows]

@@ -13,10 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import FuncNorm
 
-from decal._base.checks import check_alphas, check_count, check_scores, to_numpy
 from decal._base.data_frames import by_name, is_frame
 from decal._base.errors import InputError
 from decal._base.numerics import Array
+from decal._base.row_checks import check_scores, to_numpy
+from decal._base.settings import check_alphas, check_count
 from decal.choose import AlphaPath, Predictor
 from decal.model import predict_rows, read_inputs
 from decal.plot import style
@@ -70,7 +71,7 @@ def tradeoff(
     """
     named = paths if isinstance(paths, Mapping) else {"": paths}
     if not named:
-        raise ValueError("paths must hold at least one path: got an empty mapping.")
+        raise InputError("paths", "hold at least one path", "an empty mapping")
     curves = {str(name): _curve(path, str(name)) for name, path in named.items()}
     several = len(curves) > 1
     if mark is None:
@@ -290,7 +291,7 @@ def _bands(model: Predictor, logits: Any, alphas: Any, truth: Any) -> Bands:
         logits = np.atleast_2d(to_numpy(given, "logits"))
     rows = read_inputs(model, logits)
     if len(rows) != 1:
-        raise ValueError(f"logits must be those of one input: got {len(rows)} rows.")
+        raise InputError("logits", "be those of one input", f"{len(rows)} rows")
     found = [one_row(predict_rows(model, rows, float(level)), 0) for level in levels]
     lower, upper = (np.stack([getattr(one, end)[0] for one in found]) for end in ("lower", "upper"))
     point = None if found[0].point is None else found[0].point[0]
@@ -361,7 +362,7 @@ def _curve(path: Curve, name: str) -> Array:
     columns = [check_alphas(alpha), *scores]
     lengths = {len(column) for column in columns}
     if len(lengths) > 1:
-        raise ValueError(f"paths must have columns of one length: got {sorted(lengths)}{of}.")
+        raise InputError("paths", "have columns of one length", f"{sorted(lengths)}{of}")
     return np.stack(columns)
 
 

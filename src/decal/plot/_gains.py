@@ -9,9 +9,10 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from decal._base.checks import check_alpha, check_choice
+from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal._base.set_checks import check_event
+from decal._base.settings import check_alpha, check_choice
 from decal.decalibrator import Decalibrator, require_decalibrator
 from decal.plot import style
 from decal.plot._fonts import unit
@@ -63,7 +64,7 @@ def likelihood(
     require_decalibrator(model)
     level = model.alpha if alpha is None else check_alpha(alpha)
     if level == 0:
-        raise ValueError("alpha must be greater than 0: got 0. There is no cut: all is plausible.")
+        raise InputError("alpha", "be greater than 0", "0", "There is no cut: all is plausible.")
     steps = model.steps(direction, level)
     names, lower, upper = _intervals(model, of, direction, steps)
     cut = model.least_gain(direction, level)
@@ -108,7 +109,7 @@ def _intervals(
     """Curves by name with the class of each, and the endpoints of their intervals."""
     if direction == "temperature":
         if of is not None:
-            raise ValueError(f"of must be left out for the temperature: got {of!r}.")
+            raise InputError("of", "be left out for the temperature", f"{of!r}")
         return {"scale": None}, np.atleast_1d(found.lower), np.atleast_1d(found.upper)
     K = len(model.class_weights)
     names = model.classes or tuple(str(k) for k in range(K))
@@ -119,7 +120,7 @@ def _intervals(
         wanted = of if isinstance(of, Sequence) and not isinstance(of, str) else [of]
         chosen = np.array([int(check_event([one], K, model.classes).argmax()) for one in wanted])
     if len(chosen) > MOST:
-        raise ValueError(f"of must name at most {MOST} classes: got {len(chosen)}.")
+        raise InputError("of", f"name at most {MOST} classes", f"{len(chosen)}")
     chosen = np.unique(chosen)
     return {names[k]: int(k) for k in chosen}, found.lower[chosen], found.upper[chosen]
 

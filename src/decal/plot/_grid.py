@@ -7,8 +7,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from decal._base.checks import check_count, check_keywords
 from decal._base.errors import InputError
+from decal._base.settings import check_count, check_keywords
 from decal.plot import style
 from decal.plot._alphas import alpha_path, alpha_path_panels
 from decal.plot._fonts import unit

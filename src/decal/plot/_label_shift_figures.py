@@ -10,10 +10,10 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from decal._base.checks import check_choice, check_count
 from decal._base.data_frames import is_frame, require_same_order
 from decal._base.errors import InputError
 from decal._base.numerics import Array
+from decal._base.settings import check_choice, check_count
 from decal.plot import style
 from decal.plot._fonts import drawable, literal, unit, wrapped
 from decal.plot._intervals import LABEL_WIDTH
@@ -52,9 +52,11 @@ def frequencies(
     ['no', 'yes']
     """
     if not isinstance(found, Frequencies):
-        raise ValueError(
-            "found must be the frequencies of a LabelShift: got "
-            f"{type(found).__name__}. Pass shift.frequencies."
+        raise InputError(
+            "found",
+            "be the frequencies of a LabelShift",
+            type(found).__name__,
+            "Pass shift.frequencies.",
         )
     chosen = _chosen(found, 40 if top is None else check_count(top, "top"), sort)
     S, left = len(chosen), len(found.classes) - len(chosen)
@@ -148,7 +150,7 @@ def prevalence(
     (['0', '1'], 'frequency of yes')
     """
     if not isinstance(shift, LabelShift):
-        raise ValueError(f"shift must be a LabelShift: got {type(shift).__name__}.")
+        raise InputError("shift", "be a LabelShift", type(shift).__name__)
     fitted, classes = shift.fitted, shift.calibrated.classes
     k = len(classes) - 1 if of is None else class_number(of, classes, "of")
     label, before = classes[k], float(fitted.calibrated.frequencies[k])
@@ -156,7 +158,7 @@ def prevalence(
     reach = max(before, 0.0 if found is None else float(found.upper[k]))
     end = min(1.0, max(1.6 * reach, 0.2)) if largest is None else float(largest)
     if isinstance(largest, bool) or not 0 < end <= 1:
-        raise ValueError(f"largest must be above 0 and at most 1: got {largest!r}.")
+        raise InputError("largest", "be above 0 and at most 1", f"{largest!r}")
     shown = np.linspace(0, end, 201)
     curves = _curves(shift, logits, k, shown)
     called = _called(names, logits, curves.shape[1])
@@ -207,7 +209,7 @@ def _called(names: Sequence[str] | None, logits: Any, count: int) -> list[str]:
     require_same_order(logits=logits, names=names)
     if names is not None:
         if len(names) != count:
-            raise ValueError(f"names must be one for each of {count} inputs: got {len(names)}.")
+            raise InputError("names", f"be one for each of {count} inputs", f"{len(names)}")
         return [str(name) for name in names]
     index = getattr(logits, "index", None) if is_frame(logits) else None
     return [str(name) for name in (range(count) if index is None else index)]

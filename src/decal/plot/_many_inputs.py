@@ -9,10 +9,10 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
-from decal._base.checks import check_alpha
 from decal._base.errors import InputError
 from decal._base.numerics import Array, Indices, Mask
 from decal._base.set_checks import check_event
+from decal._base.settings import check_alpha
 from decal.credal import CredalSet
 from decal.plot import style
 from decal.plot._fonts import drawable, unit

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from matplotlib.artist import Artist
 
-from decal._base.checks import check_choice, check_count, check_distributions, check_row, to_numpy
 from decal._base.data_frames import by_name, is_frame, require_same_order
 from decal._base.errors import InputError
 from decal._base.numerics import Array, Indices
+from decal._base.row_checks import check_distributions, check_row, to_numpy
+from decal._base.settings import check_choice, check_count
 from decal.credal import CredalSet
 from decal.plot import style
 from decal.plot._fonts import drawable, wrapped
@@ -45,15 +46,16 @@ def named(credal: Sets) -> dict[str, CredalSet]:
     sets = dict(credal) if isinstance(credal, Mapping) else {"": credal}
     for name, one in sets.items():
         if not isinstance(one, CredalSet):
-            raise ValueError(
-                "credal must be a credal set or a mapping from names to them: "
-                f"got {type(one).__name__}{f' for {name!r}' if name else ''}."
+            raise InputError(
+                "credal",
+                "be a credal set or a mapping from names to them",
+                type(one).__name__ + (f" for {name!r}" if name else ""),
             )
     if not sets:
-        raise ValueError("credal must hold at least one credal set: got an empty mapping.")
+        raise InputError("credal", "hold at least one credal set", "an empty mapping")
     counts = {one.shape[1] for one in sets.values()}
     if len(counts) > 1:
-        raise ValueError(f"credal must have one number of classes: got {sorted(counts)}.")
+        raise InputError("credal", "have one number of classes", f"{sorted(counts)}")
     require_same_order(**{f"credal[{name!r}]": one for name, one in sets.items()})
     return {str(name): one for name, one in sets.items()}
 
@@ -110,7 +112,7 @@ def shown(
         values = [getattr(one, sort) for one in rows.values()]
         known = [v[0] for v in values if v is not None]
         if not known:
-            raise ValueError("sort must not be 'point' without one: got point=None.")
+            raise InputError("sort", "not be 'point' without one", "point=None")
         chosen = chosen[np.argsort(-np.max(known, axis=0)[chosen], kind="stable")]
     rest = np.setdiff1d(np.arange(len(names)), chosen)
     labels, families = drawable([names[k] for k in chosen], [f"class {k}" for k in chosen])

@@ -8,10 +8,10 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from decal._base.checks import check_count
 from decal._base.errors import InputError
 from decal._base.numerics import Array, Indices
 from decal._base.set_checks import check_event
+from decal._base.settings import check_count
 from decal.evaluate.calibration import Refutation
 from decal.plot import style
 from decal.plot._fonts import drawable, unit, wrapped

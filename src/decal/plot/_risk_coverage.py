@@ -9,7 +9,8 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
-from decal._base.checks import check_count
+from decal._base.errors import InputError
+from decal._base.settings import check_count
 from decal.choose import Triage
 from decal.evaluate.metrics import RiskCoverage
 from decal.plot import style
@@ -78,7 +79,7 @@ def _shown(curves: Given, top: int) -> dict[str, RiskCoverage]:
         return {"": curves}
     named = curves.curves if isinstance(curves, Triage) else dict(curves)
     if not named:
-        raise ValueError("curves must hold at least one curve: got an empty mapping.")
+        raise InputError("curves", "hold at least one curve", "an empty mapping")
     best = sorted(named, key=lambda name: named[name].area)[:top]
     return {name: curve for name, curve in named.items() if name in best or name == "confidence"}
 

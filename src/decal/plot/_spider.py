@@ -165,13 +165,13 @@ def _inputs(
     """The inputs to draw, and their titles."""
     chosen = [int(rows)] if isinstance(rows, int | np.integer) else list(rows)
     if not chosen:
-        raise ValueError("rows must name at least one input: got none.")
+        raise InputError("rows", "name at least one input", "none")
     if titles is None:
         names = [input_name(sets, row) for row in chosen]
         number = "input {}".format if len(chosen) > 1 else "".format
         titles = [name or number(row) for name, row in zip(names, chosen, strict=True)]
     if len(titles) != len(chosen):
-        raise ValueError(f"titles must be {len(chosen)}, one per row: got {len(titles)}.")
+        raise InputError("titles", f"be {len(chosen)}, one per row", f"{len(titles)}")
     return chosen, titles
 
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from decal._base.checks import check_class_names, check_weights
 from decal._base.errors import NotFittedError
 from decal._base.numerics import Array, Logits
+from decal._base.row_checks import check_class_names, check_weights
 from decal.io.model_files import Arrays
 from decal.rows import Rows
 from decal.shift._calibrated import Calibrated, check_sums_to_one

@@ -10,11 +10,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from decal._base.checks import check_choice, check_count, check_flag, check_share
 from decal._base.confidences import Confidences
 from decal._base.data_frames import by_name
 from decal._base.errors import AnswerWarning, InputError, frames_within_decal
 from decal._base.numerics import Array
+from decal._base.settings import check_choice, check_count, check_flag, check_share
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator, require_decalibrator
 from decal.io.model_files import Arrays

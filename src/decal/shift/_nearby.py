@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.checks import check_choice
 from decal._base.data_frames import by_name, native_index
 from decal._base.errors import InputError
 from decal._base.numerics import Array
+from decal._base.settings import check_choice
 from decal.credal import extreme_member
 from decal.shift._calibrated import check_sums_to_one
 from decal.shift._frequency_evidence import FrequencyEvidence

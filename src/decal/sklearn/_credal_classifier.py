@@ -12,10 +12,11 @@ from scipy.special import softmax
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from decal._base.checks import DEFAULT_ALPHA, check_alpha, check_choice, check_share, to_numpy
 from decal._base.data_frames import index_of
 from decal._base.errors import InputError
 from decal._base.numerics import Array
+from decal._base.row_checks import to_numpy
+from decal._base.settings import DEFAULT_ALPHA, check_alpha, check_choice, check_share
 from decal.credal import SET_RULES, IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.directions import Direction
@@ -132,10 +133,7 @@ class CredalClassifier(HeldOutClassifier):
     # Asking
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """(n,) most probable classes: the estimator's own predictions.
-
-        Unless reference="model", those of the recentered model.
-        """
+        """(n,) most probable classes: the estimator's own, or a recentered model's."""
         check_is_fitted(self)
         if self.decalibrator_.reference == "model":
             predicted = np.asarray(self.estimator_.predict(X))
@@ -159,14 +157,9 @@ class CredalClassifier(HeldOutClassifier):
         return probabilities
 
     def predict_credal(self, X: Any, alpha: float | None = None) -> IntervalCredalSet:
-        """The credal sets of n inputs; their `point` is the softmax of `predict_logits`.
+        """The credal sets of n inputs, at this alpha or the classifier's own.
 
-        Parameters
-        ----------
-        X : (n, d) array
-            Features. The index of a pandas DataFrame stays with the sets.
-        alpha : float, optional
-            Level in [0, 1]; by default the one given at construction.
+        Their `point` is the softmax of `predict_logits`. The index of a DataFrame stays with them.
         """
         logits = self.predict_logits(X)
         level = self.alpha if alpha is None else alpha
@@ -178,15 +171,8 @@ class CredalClassifier(HeldOutClassifier):
     ) -> NDArray[np.bool_]:
         """(n, K) which classes remain, a column per class of `classes_`.
 
-        Parameters
-        ----------
-        X : (n, d) array
-            Features.
-        rule : str
-            "e_admissible", every class that is most probable for some distribution in the set;
-            "maximality" or "interval_dominance", all that no other class beats for sure.
-        alpha : float, optional
-            Level in [0, 1]; by default the one given at construction.
+        By the rule "e_admissible" every class that is most probable for some distribution in the
+        set; by "maximality" or "interval_dominance" all that no other class beats for sure.
         """
         check_choice(rule, "rule", SET_RULES)
         return np.asarray(self.predict_credal(X, alpha).decide(rule))
@@ -194,10 +180,7 @@ class CredalClassifier(HeldOutClassifier):
     # Keeping
 
     def save(self, path: str | Path) -> None:
-        """Write what decal has learnt to one small file (.npz, no pickle); `load` reads it.
-
-        The estimator is saved by other means: joblib, skops, or a format of its own.
-        """
+        """Write what decal has learnt, not the estimator, to a small .npz without pickle."""
         check_is_fitted(self)
         classes = self.classes_
         objects = classes.dtype.kind == "O"

@@ -26,10 +26,11 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from decal._base.checks import check_choice, check_weights, to_numpy
 from decal._base.data_frames import require_same_order
 from decal._base.errors import InputError
 from decal._base.numerics import Array
+from decal._base.row_checks import check_weights, to_numpy
+from decal._base.settings import check_choice
 from decal.decalibrator import Decalibrator
 from decal.rows import SMALLEST, Rows, Schema, logits_from_probabilities, read_logits
 from decal.shift import LabelShift
@@ -53,16 +54,9 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Fit the estimator, unless it is frozen, and learn from its logits on held-out rows.
 
-        Parameters
-        ----------
-        X : (n, d) array
-            Features; anything that the estimator takes.
-        y : (n,) array
-            Labels: numbers or strings, two classes or more.
-        sample_weight : (n,) array, optional
-            A weight of 2 counts like two equal rows in the likelihood.
-        fit_params
-            For the estimator's `fit`; values of length n are split along with the rows.
+        X is anything that the estimator takes, y (n,) labels of two classes or more. A weight of 2
+        counts like two equal rows in the likelihood. `fit_params` are for the estimator's `fit`;
+        values of length n are split along with the rows.
         """
         learner = self._learner()  # refuses bad settings before anything is fitted
         held, refitted = self._fit_held_out(X, y, sample_weight, fit_params)

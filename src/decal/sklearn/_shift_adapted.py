@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from decal._base.checks import check_choice
 from decal._base.data_frames import index_of, require_same_order
 from decal._base.numerics import Array
+from decal._base.settings import check_choice
 from decal.credal import SET_RULES, IntervalCredalSet
 from decal.shift import Frequencies, LabelShift
 from decal.sklearn._held_out import HeldOutClassifier
@@ -26,13 +26,11 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
 
     Parameters
     ----------
-    estimator
-        As in `decal.sklearn.CredalClassifier`.
+    estimator, cv, method, floor, n_jobs
+        As in `decal.sklearn.CredalClassifier`, which has the other attributes, too.
     confidence, calibrate, region, corrected
         As in `decal.LabelShift`. Labels that the logits predict perfectly, or no better than
         chance, have no best scale: they need calibrate=False.
-    cv, method, floor, n_jobs
-        As in `decal.sklearn.CredalClassifier`.
 
     Attributes
     ----------
@@ -40,8 +38,6 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
         The fitted `decal.LabelShift`: its `test` tells whether frequencies changed.
     frequencies_
         How frequent the classes are among the inputs observed, with intervals.
-    estimator_, classes_, method_, floor_, n_features_in_, feature_names_in_
-        As in `CredalClassifier`.
 
     Examples
     --------
@@ -95,15 +91,7 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
         )
 
     def observe(self, X: Any, sample_weight: Any = None) -> Self:
-        """Take note of unlabelled inputs, besides those observed before.
-
-        Parameters
-        ----------
-        X : (N, d) array
-            Features, from where the classifier is to be used.
-        sample_weight : (N,) array, optional
-            A weight of 2 counts like two equal rows.
-        """
+        """Take note of unlabelled inputs; a weight of 2 counts like two equal rows."""
         check_is_fitted(self)
         require_same_order(X=X, sample_weight=sample_weight)
         self.shift_.observe(self.predict_logits(X), sample_weight=sample_weight)
@@ -123,22 +111,14 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
         return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: Any) -> Array:
-        """(n, K) probabilities, adapted to the most likely frequencies.
-
-        Before anything is observed, those of the calibrated model.
-        """
+        """(n, K) probabilities at the most likely frequencies; before `observe`, calibrated."""
         logits = self.predict_logits(X)
         return self.shift_.fitted.point(logits)
 
     def predict_credal(self, X: Any, frequencies: Any = None) -> IntervalCredalSet:
-        """The credal sets of n inputs, with the classes' names.
+        """The credal sets of n inputs, with the classes' names and the index of a DataFrame.
 
-        Parameters
-        ----------
-        X : (n, d) array
-            Features. The index of a pandas DataFrame stays with the sets.
-        frequencies : mapping, array or Near, optional
-            What if? As for `decal.LabelShift.predict`. Without, something must be observed first.
+        `frequencies` are as for `LabelShift.predict`; without, something must be observed first.
         """
         logits = self.predict_logits(X)
         sets = self.shift_.predict(logits, frequencies=frequencies)
@@ -147,14 +127,6 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
     def predict_set(
         self, X: Any, rule: str = "e_admissible", frequencies: Any = None
     ) -> NDArray[np.bool_]:
-        """(n, K) which classes remain, a column per class of `classes_`.
-
-        Parameters
-        ----------
-        X, frequencies
-            As for `predict_credal`.
-        rule : str
-            As for `CredalClassifier.predict_set`.
-        """
+        """(n, K) which classes remain; rules are those of `CredalClassifier.predict_set`."""
         check_choice(rule, "rule", SET_RULES)
         return np.asarray(self.predict_credal(X, frequencies).decide(rule))

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from decal._base.checks import DEFAULT_ALPHA, check_keywords, check_labels, check_weights
 from decal._base.errors import needs
+from decal._base.row_checks import check_labels, check_weights
+from decal._base.settings import DEFAULT_ALPHA, check_keywords
 from decal.decalibrator import Decalibrator
 from decal.rows import look_like_probabilities, warn_of_probabilities
 
@@ -85,14 +86,9 @@ def decalibrate_model(
     """A Decalibrator fitted on a model's logits of labelled batches.
 
     It holds 16 MB of logits and a batch at a time; all, for references other than "model" and for
-    directions of your own.
-
-    Parameters
-    ----------
-    model, loader, device, progress
-        As for `collect_logits`. The loader should yield data that the model was not trained on.
-    alpha, classes, **settings
-        As for `decal.decalibrate`. A network that ends in Softmax takes probabilities=True.
+    directions of your own. Parameters are those of `collect_logits` and `decal.decalibrate`: the
+    loader should yield data that the model was not trained on, and a network that ends in Softmax
+    takes probabilities=True.
 
     Examples
     --------
@@ -125,14 +121,8 @@ def fit(
     """Fit a Decalibrator on tensors as `decalibrator.fit` does, copying 16 MB of them at most.
 
     Float32 or float64 on the CPU is not copied at all. References other than "model", and
-    directions of your own, need all logits at once on the CPU.
-
-    Parameters
-    ----------
-    decalibrator : Decalibrator
-        What it learnt before is forgotten. It is returned.
-    logits, labels, sample_weight, classes
-        As for `Decalibrator.fit`; the logits on any device.
+    directions of your own, need all logits at once on the CPU. Parameters are those of
+    `Decalibrator.fit`, the logits on any device; the decalibrator is returned.
     """
     if isinstance(labels, Tensor):
         require_none_ignored(labels, 0)

@@ -12,11 +12,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from decal._base.checks import check_alpha
 from decal._base.errors import InputError
+from decal._base.settings import check_alpha
 from decal.decalibrator import Decalibrator
 from decal.directions import (
-    Direction,
     TensorInputs,
     direction_named,
     head_bounds,
@@ -33,15 +32,15 @@ class CredalHead(nn.Module):
     """Logits (..., K) to the bounds (lower, upper) of every probability, (..., K) each.
 
     What `Decalibrator.predict` computes, at one alpha, as a layer that trains, compiles and
-    exports. Works in the precision of the logits, at least float32. NaN in, NaN out. Inputs are the
-    first axis and classes the last; no axis between may be as long, unless it is dynamic.
+    exports. Works in the precision of the logits, at least float32, in O(K) time and memory per
+    row. NaN in, NaN out. Inputs are the first axis and classes the last; no axis between may be as
+    long, unless it is dynamic.
 
     Parameters
     ----------
-    decalibrator : Decalibrator
-        A fitted one, with directions that export, as all of decal's do.
-    alpha : float, optional
-        The level; by default the decalibrator's.
+    decalibrator, alpha : Decalibrator, float
+        A fitted one, with directions that export, as all of decal's do; and the level, by default
+        the decalibrator's.
 
     Attributes
     ----------
@@ -51,13 +50,6 @@ class CredalHead(nn.Module):
     alpha, joint, directions, probabilities, floor
         Settings, as they were at construction. They are in the state_dict, and one of other
         settings is refused; `CredalHead.empty` makes a head that takes all of them from there.
-
-    Notes
-    -----
-    O(K) time and memory per row; with "temperature" as much as some 33 softmaxes. Bounds of class
-    shifts agree with `predict` to 1e-12 in float64 and, for logits that differ by less than 20, to
-    1e-6 in float32; along the temperature the highest probability is interpolated, within 2e-6.
-    Gradients are finite everywhere; 0 under an infinite scale.
 
     Examples
     --------
@@ -126,13 +118,11 @@ class CredalHead(nn.Module):
             z = logs_of_probabilities(torch, z, self.floor)
         center = self.center.to(z.dtype)
         inputs = TensorInputs(z, is_masked(torch, center), self.joint, torch)
-        return head_bounds(inputs, center, self.scale.to(z.dtype), self._endpoints(z.dtype))
-
-    def _endpoints(self, dtype: torch.dtype) -> Iterator[tuple[Direction, Tensor, Tensor]]:
-        """Every direction, with its lower and upper endpoints."""
+        steps: list[Any] = []
         for direction in self.directions:
-            lower, upper = (self.get_buffer(f"{direction.name}_{name}").to(dtype) for name in ENDS)
-            yield direction, lower, upper
+            ends = (self.get_buffer(f"{direction.name}_{end}").to(z.dtype) for end in ENDS)
+            steps.append((direction, *ends))
+        return head_bounds(inputs, center, self.scale.to(z.dtype), steps)
 
     # The state: numbers and the settings they belong to
 

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from decal._base.checks import SEVERAL_LABELS, check_labels, check_logits, to_numpy
 from decal._base.errors import InputError, Place
+from decal._base.row_checks import SEVERAL_LABELS, check_labels, check_logits, to_numpy
 from decal.io.progress import on_terminal, tracked
 
 __all__ = [
@@ -164,7 +164,7 @@ def at_least_float32(tensor: Tensor) -> Tensor:
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
-# Checks of tensors. Those of arrays are in `decal._base.checks`.
+# Checks of tensors. Those of arrays are in `decal._base.row_checks`.
 
 
 def logits_of(output: Any, rows: int) -> Tensor:

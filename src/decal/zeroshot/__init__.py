@@ -20,9 +20,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.checks import check_logits
 from decal._base.errors import InputError, needs
 from decal._base.numerics import Array, sigmoid, softmax
+from decal._base.row_checks import check_logits
 from decal.credal import HullCredalSet
 
 with needs(
@@ -79,10 +79,8 @@ class ZeroShotClassifier(PretrainedClassifier):
 
     Attributes
     ----------
-    classes : tuple of str
-        The names of the K classes, column by column.
-    templates : tuple of str
-        The texts with {}.
+    classes, templates : tuples of str
+        The names of the K classes, column by column; and the texts with {}.
     head : str
         "softmax" (CLIP) or "sigmoid" (SigLIP), as the model itself states.
     """
@@ -105,16 +103,9 @@ class ZeroShotClassifier(PretrainedClassifier):
     ) -> Self:
         """Load CLIP, SigLIP or SigLIP-2; computes in float32, with images prepared by Pillow.
 
-        Parameters
-        ----------
-        name_or_path : str or path
-            A folder that `save_pretrained` or `hf download` wrote, or a model of the hub, such as
-            "openai/clip-vit-base-patch32".
-        labels, templates
-            As for the class.
-        device, **options
-            Where to compute, by default a GPU if PyTorch has one; and options of transformers:
-            `revision`, `token`, `cache_dir`, `local_files_only`.
+        From a folder that `save_pretrained` or `hf download` wrote, or from the hub, as
+        "openai/clip-vit-base-patch32"; by default to a GPU if PyTorch has one. Options are those of
+        transformers: `revision`, `token`, `cache_dir`, `local_files_only`.
         """
         words, texts = check_words(labels), check_templates(templates)
         encoder = load_transformers(str(name_or_path), device, options)
@@ -131,22 +122,15 @@ class ZeroShotClassifier(PretrainedClassifier):
     ) -> Self:
         """Load a model of the open_clip package, which cuts texts to the model's length.
 
-        Parameters
-        ----------
-        name_or_path : str or path
-            A folder with open_clip_config.json, or a model of the hub, such as
-            "microsoft/BiomedCLIP-PubMedBERT_256-vit_base_patch16_224".
-        labels, templates, device
-            As for `from_pretrained`.
+        From a folder with open_clip_config.json, or from the hub, as
+        "microsoft/BiomedCLIP-PubMedBERT_256-vit_base_patch16_224".
         """
         words, texts = check_words(labels), check_templates(templates)
         return cls(load_open_clip(str(name_or_path), device), words, templates=texts)
 
     def __repr__(self) -> str:
-        return (
-            f"ZeroShotClassifier({len(self.classes)} classes, templates={list(self.templates)}, "
-            f"head={self.head!r})"
-        )
+        settings = f"templates={list(self.templates)}, head={self.head!r}"
+        return f"ZeroShotClassifier({len(self.classes)} classes, {settings})"
 
     # Labels
 
@@ -218,13 +202,8 @@ class ZeroShotClassifier(PretrainedClassifier):
     ) -> HullCredalSet:
         """All mixtures of what each template says alone: a credal set instead of an average.
 
-        Parameters
-        ----------
-        images, batch_size, progress
-            As for `embeddings`. Every image is encoded once.
-        others : iterable of ZeroShotClassifier, optional
-            This model with other words for the classes, made by `replace`. Each of their templates
-            counts, too.
+        `others` are this model with other words for the classes, made by `replace`; each of their
+        templates counts, too. Every image is encoded once.
         """
         each = [single for one in (self, *others) for single in one.apart()]
         for single in each:
@@ -240,10 +219,7 @@ class ZeroShotClassifier(PretrainedClassifier):
     def match_probabilities(
         self, images: Iterable[ImageLike], *, batch_size: int = 32, progress: bool = False
     ) -> Array:
-        """(n, K) probability that image and label belong together, each on its own; for SigLIP.
-
-        Rows do not sum to one, and are no input for decal.
-        """
+        """(n, K) probability that image and label belong together; rows do not sum to one."""
         if self.head != "sigmoid":
             fact = "a softmax head (CLIP), whose logits compare labels with each other"
             rule = "be asked of a model with a sigmoid head"

@@ -46,10 +46,7 @@ class Encoder(Protocol):
 
 
 class TransformersEncoder:
-    """CLIP, SigLIP or SigLIP-2 from transformers, with its tokenizer and image processor.
-
-    The model is put into evaluation mode.
-    """
+    """CLIP, SigLIP or SigLIP-2 from transformers; the model is put into evaluation mode."""
 
     def __init__(self, model: Any, tokenizer: Any, image_processor: Any) -> None:
         self.head = head_of(model.config)
@@ -193,9 +190,8 @@ def load_open_clip(name: str, device: Any) -> OpenClipEncoder:
         "the tokenizer's files; the config.json of the text model it names must be in the cache too"
     )
     with loading(name, files, {}):
-        model, preprocess = open_clip.create_model_from_pretrained(
-            address, device=choose_device(device)
-        )
+        device = choose_device(device)
+        model, preprocess = open_clip.create_model_from_pretrained(address, device=device)
         tokenizer = open_clip.get_tokenizer(address)
     return OpenClipEncoder(model, preprocess, tokenizer)
 
@@ -220,9 +216,8 @@ def to_rgb(image: ImageLike, index: int) -> Image.Image:
             with Image.open(image) as file:
                 return to_rgb(file, index)
         except FileNotFoundError as error:
-            raise FileNotFoundError(
-                f"images must be files that exist: got {os.fspath(image)!r} at index {index}."
-            ) from error
+            fact = f"{os.fspath(image)!r} at index {index}"
+            raise FileNotFoundError(f"images must be files that exist: got {fact}.") from error
         except UnidentifiedImageError as error:
             fact = f"{os.fspath(image)!r} at index {index}"
             raise InputError("images", "be files of images", fact) from error

@@ -1,14 +1,11 @@
-"""Checks and converts inputs. Nothing else in decal checks an argument's shape or range.
+"""Checks and converts rows: logits, labels, weights, scores, distributions, numbers of rows.
 
-Messages read: <argument> must <requirement>: got <fact>. <What to do next.>
 A `decal._base.errors.Place` says where a number stands: in an array, in a file, or in a partition
 of a cluster. So every rule is written once, wherever the data come from.
 """
 
 from __future__ import annotations
 
-import difflib
-import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -17,7 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.data_frames import class_columns, is_frame
-from decal._base.errors import IN_ARRAY, Place, Words, is_whole_number, listing, require_all
+from decal._base.errors import (
+    IN_ARRAY,
+    InputError,
+    Place,
+    Words,
+    is_whole_number,
+    listing,
+    require_all,
+)
 from decal._base.numerics import Array, Logits, row_blocks
 
 SUM_TOLERANCE = 1e-3
@@ -34,8 +39,6 @@ would drown in the round-off of the sum of all, and with it the digits of its en
 LARGEST_LOGIT = 1e300
 """Logits of this size are refused, and masks if negative: their differences could overflow."""
 
-DEFAULT_ALPHA = 0.8
-"""The level of predictions if none is given, wherever decal predicts."""
 
 SEVERAL_LABELS = (
     "Of one-hot rows take labels.argmax(axis=1). If an input may have several labels, use "
@@ -78,7 +81,7 @@ def to_numpy(values: Any, name: str) -> NDArray[Any]:
     except (ValueError, TypeError, RuntimeError) as error:
         _require_joined(values, name)
         fact = str(error).rstrip(".")
-        raise ValueError(f"{name} must be an array of numbers: got {fact}.") from error
+        raise InputError(name, "be an array of numbers", fact) from error
 
 
 def _require_joined(parts: Any, name: str) -> None:
@@ -90,12 +93,9 @@ def _require_joined(parts: Any, name: str) -> None:
         return
     join = JOINING.get(type(parts[0]).__module__.partition(".")[0], "numpy.concatenate")
     alike = len(set(shapes)) == 1 and len(shapes[0]) == 2
-    raise ValueError(
-        f"{name} must be one array: got a {type(parts).__name__} of {len(parts)}, of shapes "
-        f"{listing([str(shape) for shape in shapes])}. Join batches first: {join}({name})."
-        + " Of an ensemble, take the members' mean."
-        * alike
-    )
+    fact = f"a {type(parts).__name__} of {len(parts)}, of shapes {listing([*map(str, shapes)])}"
+    mean = " Of an ensemble, take the members' mean." if alike else ""
+    raise InputError(name, "be one array", fact, f"Join batches first: {join}({name}).{mean}")
 
 
 def _require_unmasked(values: Any, name: str) -> None:
@@ -106,11 +106,9 @@ def _require_unmasked(values: Any, name: str) -> None:
             continue
         index = [] if row is None else [row]
         index += np.argwhere(np.ma.getmaskarray(part))[0].tolist()
-        raise ValueError(
-            f"{name} must not be masked: got a masked entry at index "
-            f"{index[0] if len(index) == 1 else tuple(index)}. "
-            "Leave such rows out, or fill them in, first."
-        )
+        fact = f"a masked entry at index {index[0] if len(index) == 1 else tuple(index)}"
+        remedy = "Leave such rows out, or fill them in, first."
+        raise InputError(name, "not be masked", fact, remedy)
 
 
 # Labelled logits
@@ -306,10 +304,10 @@ def check_class_names(
         return None
     names = tuple(str(each) for each in classes)
     if len(names) != count:
-        raise ValueError(f"{name} must be {count} names, one per column: got {len(names)}.")
+        raise InputError(name, f"be {count} names, one per column", f"{len(names)}")
     if len(set(names)) != count:
         twice = next(each for each in names if names.count(each) > 1)
-        raise ValueError(f"{name} must be distinct: got {twice!r} more than once.")
+        raise InputError(name, "be distinct", f"{twice!r} more than once")
     return names
 
 
@@ -317,24 +315,19 @@ def check_annotations(annotations: Any, classes: int) -> tuple[NDArray[np.intp],
     """(n, A) integers in -1..classes-1, at least one per row not -1; and the number of classes."""
     array = to_numpy(annotations, "annotations")
     if array.ndim != 2 or array.size == 0:
-        raise ValueError(
-            "annotations must be a matrix with a row per example and a column per annotator: "
-            f"got shape {array.shape}."
-        )
+        rule = "be a matrix with a row per example and a column per annotator"
+        raise InputError("annotations", rule, f"shape {array.shape}")
     if array.dtype.kind not in "iu":
-        raise ValueError(
-            f"annotations must be integers 0 to {classes - 1}, or -1 for none: "
-            f"got dtype {array.dtype}. Turn names into column numbers, and NaN into -1, first."
-        )
+        rule = f"be integers 0 to {classes - 1}, or -1 for none"
+        remedy = "Turn names into column numbers, and NaN into -1, first."
+        raise InputError("annotations", rule, f"dtype {array.dtype}", remedy)
     array = array.astype(np.intp)
     rule = f"lie in 0 to {classes - 1}, or be -1 for none"
     require_all((array >= -1) & (array < classes), array, "annotations", rule)
     without = np.flatnonzero((array < 0).all(axis=1))
     if without.size:
-        raise ValueError(
-            f"annotations must have a label in every row: got only -1 in row {without[0]}. "
-            "Leave such rows out, of logits too."
-        )
+        rule, fact = "have a label in every row", f"only -1 in row {without[0]}"
+        raise InputError("annotations", rule, fact, "Leave such rows out, of logits too.")
     return array, classes
 
 
@@ -342,142 +335,30 @@ def check_groups(groups: Any, rows: int) -> NDArray[Any]:
     """(rows,) whole numbers, booleans or text, none missing."""
     array = to_numpy(groups, "groups")
     if array.shape != (rows,):
-        raise ValueError(
-            f"groups must be a vector with one group per row of logits, {rows} in all: "
-            f"got shape {array.shape}."
-        )
+        rule = f"be a vector with one group per row of logits, {rows} in all"
+        raise InputError("groups", rule, f"shape {array.shape}")
     if array.dtype.kind in "OT":
         missing = [i for i, value in enumerate(array.tolist()) if not isinstance(value, str)]
         if missing:
-            raise ValueError(
-                "groups must be text, or all whole numbers: "
-                f"got {array[missing[0]]!r} at index {missing[0]}."
-            )
+            rule = "be text, or all whole numbers"
+            raise InputError("groups", rule, f"{array[missing[0]]!r} at index {missing[0]}")
         return array.astype(str)
     if array.dtype.kind not in "iubU":
-        raise ValueError(
-            f"groups must be whole numbers or text: got dtype {array.dtype}. "
-            "Cut numbers into ranges first."
-        )
+        rule = "be whole numbers or text"
+        raise InputError("groups", rule, f"dtype {array.dtype}", "Cut numbers into ranges first.")
     return array
 
 
-# Levels and settings
-
-
-def check_alpha(alpha: Any, name: str = "alpha") -> float:
-    """One number in [0, 1]."""
-    _require_no_parts(alpha, name, "one number")
-    try:
-        value = float("" if isinstance(alpha, bool | str) or np.ndim(alpha) else alpha)
-    except (TypeError, ValueError) as error:
-        got = " ".join(f"{alpha!r}".split())
-        raise ValueError(f"{name} must be one number from 0 to 1: got {got:.60}.") from error
-    except OverflowError as error:  # a whole number beyond the floats, of hundreds of digits
-        raise ValueError(f"{name} must lie between 0 and 1: got a larger number.") from error
-    if not 0 <= value <= 1:  # also false for NaN
-        raise ValueError(f"{name} must lie between 0 and 1: got {value}.")
-    return value
-
-
-def _require_no_parts(given: Any, name: str, wanted: str) -> None:
-    """ValueError about a choice for every class, or for every group."""
-    parts = getattr(given, "parts", None)
-    if parts:
-        verb = "decide" if given.promise.per == "class" else "predict"
-        raise ValueError(
-            f"{name} must be {wanted} from 0 to 1: got a {type(given).__name__}, which holds "
-            f"{len(parts)} of them. Call its {verb}."
-        )
-
-
-def check_share(value: Any, name: str, *, positive: bool = False) -> float:
-    """A number of at least 0, or above it, and below 1."""
-    share = check_alpha(value, name)
-    if share == 1 or (positive and share == 0):
-        rule = "above 0" if positive else "at least 0"
-        raise ValueError(f"{name} must be {rule} and below 1: got {share:g}.")
-    return share
-
-
-def check_alphas(alphas: Any) -> Array:
-    """(A,) numbers in [0, 1], at least one."""
-    _require_no_parts(alphas, "alphas", "a vector of numbers")
-    array = to_numpy(alphas, "alphas")
-    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
-        raise ValueError(
-            "alphas must be a vector of numbers from 0 to 1, at least one: "
-            f"got shape {array.shape}, dtype {array.dtype}."
-        )
-    array = array.astype(np.float64)
-    require_all((array >= 0) & (array <= 1), array, "alphas", "lie between 0 and 1")
-    return array
-
-
-def require_one(**given: Any) -> None:
-    """Exactly one of two arguments must be given."""
-    first, second = given
-    count = sum(value is not None for value in given.values())
-    if count != 1:
-        what = "neither" if count == 0 else "both"
-        raise ValueError(f"{first} or {second} must be given, one of them: got {what}.")
-
-
-def check_keywords(given: Iterable[str], function: str, *takers: Callable[..., Any]) -> None:
-    """TypeError about an argument of a function that neither it nor what it calls takes."""
-    parameters = [p for taker in takers for p in inspect.signature(taker).parameters.values()]
-    named = (p.name for p in parameters if p.kind is not p.VAR_KEYWORD and p.name != "self")
-    known = list(dict.fromkeys(named))
-    for name in given:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f" Did you mean {close[0]}?" if close else ""
-            raise TypeError(
-                f"{function}() must be given arguments that it has: got {name}.{hint} "
-                f"It takes {', '.join(known)}."
-            )
-
-
-def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
-    """One of the named choices."""
-    if not isinstance(value, str) or value not in choices:
-        options = ", ".join(repr(c) for c in choices)
-        raise ValueError(f"{name} must be one of {options}: got {value!r}.")
-    return value
-
-
-def check_flag(value: Any, name: str) -> bool:
-    """True or False."""
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False: got {value!r:.60}.")
-    return bool(value)
-
-
-def check_count(value: Any, name: str, *, least: int = 1) -> int:
-    """A whole number, at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be a whole number, at least {least}: got {value!r}.")
-    return int(value)
-
-
-def check_tolerance(value: Any, name: str) -> float:
-    """A finite number, not negative."""
-    try:
-        number = math.nan if isinstance(value, bool | np.bool_ | str) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not 0 <= number < math.inf:
-        raise ValueError(f"{name} must be a finite number, not negative: got {value!r:.60}.")
-    return number
+# A number for every class, or for every row
 
 
 def check_center(center: Any, count: int) -> Array:
     """(count,) shifts, finite or -inf, at least two finite."""
     array = to_numpy(center, "center")
     if array.shape != (count,) or array.dtype != np.float64:
-        raise ValueError(f"center must be {count} numbers: got shape {array.shape}.")
+        raise InputError("center", f"be {count} numbers", f"shape {array.shape}")
     if (np.isnan(array) | np.isposinf(array)).any() or np.isfinite(array).sum() < 2:
-        raise ValueError("center must be finite for two classes and never NaN or inf.")
+        raise InputError("center", "be finite for two classes and never NaN or inf")
     return array
 
 
@@ -485,9 +366,9 @@ def check_label_weight(weights: Any) -> Array:
     """(K,) finite weights of the labels of every class, K >= 2, none negative, some positive."""
     array = to_numpy(weights, "label_weight")
     if array.ndim != 1 or len(array) < 2 or array.dtype != np.float64:
-        raise ValueError(f"label_weight must be a number per class: got shape {array.shape}.")
+        raise InputError("label_weight", "be a number per class", f"shape {array.shape}")
     if not (np.isfinite(array) & (array >= 0)).all() or not array.any():
-        raise ValueError("label_weight must be finite, not negative, and positive somewhere.")
+        raise InputError("label_weight", "be finite, not negative, and positive somewhere")
     return array
 
 
@@ -495,14 +376,12 @@ def check_scores(scores: Any, name: str) -> Array:
     """A vector of numbers without NaN, at least one; infinite scores are ordered like others."""
     array = to_numpy(scores, name)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iufb":
-        raise ValueError(
-            f"{name} must be a vector of numbers, at least one: "
-            f"got shape {array.shape}, dtype {array.dtype}."
-        )
+        rule = "be a vector of numbers, at least one"
+        raise InputError(name, rule, f"shape {array.shape}, dtype {array.dtype}")
     array = array.astype(np.float64)
     wrong = np.flatnonzero(np.isnan(array))
     if wrong.size:
-        raise ValueError(f"{name} must not contain NaN: got NaN at index {wrong[0]}.")
+        raise InputError(name, "not contain NaN", f"NaN at index {wrong[0]}")
     return array
 
 
@@ -518,7 +397,7 @@ def check_losses(losses: Any, rows: int, name: str = "losses") -> Array:
     """(rows,) finite numbers, none negative."""
     array = check_scores(losses, name)
     if len(array) != rows:
-        raise ValueError(f"{name} must be {rows}, one for every score: got {len(array)}.")
+        raise InputError(name, f"be {rows}, one for every score", f"{len(array)}")
     require_all(np.isfinite(array) & (array >= 0), array, name, "be finite and not negative")
     return array
 
@@ -541,7 +420,7 @@ def check_distributions(
         distributions, _ = class_columns(distributions, names, name=name)
     array = probability_matrix(distributions, name)
     if array.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}: got shape {array.shape}.")
+        raise InputError(name, f"have shape {shape}", f"shape {array.shape}")
     return _require_sum_one(array, name)
 
 
@@ -563,7 +442,7 @@ def check_probabilities(
 def check_row(row: Any, count: int) -> int:
     """The number of one of `count` inputs; negative ones count from the end."""
     if isinstance(row, bool) or not isinstance(row, int | np.integer) or not -count <= row < count:
-        raise ValueError(f"row must be one of the {count} inputs, 0 to {count - 1}: got {row!r}.")
+        raise InputError("row", f"be one of the {count} inputs, 0 to {count - 1}", f"{row!r}")
     return int(row) % count
 
 
@@ -571,10 +450,8 @@ def check_rows(rows: Any, count: int) -> NDArray[np.intp]:
     """Numbers of some of `count` inputs, at least one, in their order and each once."""
     array = to_numpy(rows, "rows")
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
-        raise ValueError(
-            "rows must be a number of inputs or a list of row numbers, at least one: "
-            f"got shape {array.shape}, dtype {array.dtype}."
-        )
+        rule = "be a number of inputs or a list of row numbers, at least one"
+        raise InputError("rows", rule, f"shape {array.shape}, dtype {array.dtype}")
     require_all((array >= 0) & (array < count), array, "rows", f"lie in 0 to {count - 1}")
     return np.unique(array).astype(np.intp)
 
@@ -583,9 +460,8 @@ def check_rows(rows: Any, count: int) -> NDArray[np.intp]:
 
 
 def real_matrix(
-    values: Any, name: str, place: Place = IN_ARRAY, classes: int | None = None
+    array: NDArray[Any], name: str, place: Place = IN_ARRAY, classes: int | None = None
 ) -> Logits:
-    array = to_numpy(values, name)
     if array.ndim > 2:
         fits = [axis for axis, size in enumerate(array.shape) if size == classes]
         raise _no_matrix(array, name, place, _about_axes(array.shape, fits, name))
@@ -671,7 +547,7 @@ def _require_in_blocks(
 def probability_matrix(
     values: Any, name: str, place: Place = IN_ARRAY, advice: Words = ""
 ) -> Array:
-    array = real_matrix(values, name, place).astype(np.float64)
+    array = real_matrix(to_numpy(values, name), name, place).astype(np.float64)
     rule = "lie between 0 and 1"
     # False for NaN, too.
     _require_in_blocks(lambda p: (p >= 0) & (p <= 1), array, name, rule, place, advice)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import decal
-from decal._base.checks import (
+from decal._base.errors import Place
+from decal._base.row_checks import (
     check_labels,
     check_logits,
     check_probabilities,
@@ -16,7 +17,6 @@ from decal._base.checks import (
     label_numbers,
     to_numpy,
 )
-from decal._base.errors import Place
 from decal.distributed._partitions import PartitionPlace
 from decal.io.formats import FilePlace
 
