@@ -181,7 +181,9 @@ def of_choices(decal: Any, data: Data, name: str, d: Any) -> Iterator[tuple[str,
     )
     yield f"{name}, plausibility", lambda: plausibility(d, data.held[:40], labels=rows[1][:40])
     if "local" in name:
-        d = decal.decalibrate(data.logits, data.labels, directions=(decal.Local(mix=0.01),))
+        d = decal.decalibrate(
+            data.logits, data.labels, directions=(decal.Local(mix=0.01),), alpha=0.8
+        )
         yield f"{name}, hold", lambda: float(decal.choose(d, *rows, hold=0.8))
 
 

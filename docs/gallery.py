@@ -86,7 +86,7 @@ def digits() -> Example:
     model = LogisticRegression(C=0.15, max_iter=1000).fit(X[train] / 16, labels[train])
     logits = model.decision_function(X / 16)
     names = [str(digit) for digit in range(10)]
-    fitted = decal.decalibrate(logits[calibration], labels[calibration], classes=names)
+    fitted = decal.decalibrate(logits[calibration], labels[calibration], classes=names, alpha=0.8)
     return Example(fitted, logits[test], labels[test], truth[test])
 
 

@@ -175,9 +175,11 @@ def test_a_chunk_without_rows_changes_nothing(clear_data):
 
 def test_no_rows_are_nothing_to_fit(clear_data):
     logits, labels = clear_data
-    for learn in (decal.Decalibrator().fit, decal.decalibrate):
+    with pytest.raises(ValueError, match="logits must have at least one row"):
+        decal.Decalibrator().fit(logits[:0], labels[:0])
+    for wish in ("alpha", "miss", "width", "hold"):
         with pytest.raises(ValueError, match="logits must have at least one row"):
-            learn(logits[:0], labels[:0])
+            decal.decalibrate(logits[:0], labels[:0], **{wish: 0.8})
 
 
 # Bad input
@@ -438,7 +440,7 @@ def test_a_copy_or_a_pickle_learns_on_its_own(clear_data):
 def test_one_default_alpha():
     from decal._base.settings import DEFAULT_ALPHA
 
-    d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1])
+    d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.8)
     coupled = decal.CoupledDecalibrator(likelihood="mean")
     assert d.alpha == decal.Decalibrator().alpha == coupled.alpha == DEFAULT_ALPHA
 
@@ -481,7 +483,7 @@ def test_what_arrays_of_more_axes_are_told_to_do_gives_the_right_rows(labels, ax
     if kind == "tensor":
         logits = pytest.importorskip("torch").from_numpy(logits.copy())
     with pytest.raises(ValueError, match="must be a matrix with a row per example") as refusal:
-        decal.decalibrate(logits, given)
+        decal.decalibrate(logits, given, alpha=0.8)
     message = str(refusal.value)
     advised = re.findall(r"pass (.+?\.reshape\(-1, \d+\))", message)
     assert len(advised) == (2 if labels.shape == (6, 5) else 1)
@@ -497,7 +499,7 @@ def test_ensembles_are_told_to_take_the_mean_or_the_hull():
     members = MEANS[y] + RNG.normal(size=(4, 30, 5))
     for logits, axis in ((members, 0), (members.swapaxes(0, 1), 1)):
         with pytest.raises(ValueError, match=rf"If axis {axis} holds the members") as refusal:
-            decal.decalibrate(logits, y)
+            decal.decalibrate(logits, y, alpha=0.8)
         message = str(refusal.value)
         assert "moveaxis" not in message
         (mean,) = re.findall(r"pass their mean, (.+?),", message)
@@ -509,7 +511,7 @@ def test_ensembles_are_told_to_take_the_mean_or_the_hull():
 
 def test_new_logits_of_more_axes_are_flattened_by_the_number_of_classes():
     y = RNG.integers(0, 5, 30)
-    model = decal.decalibrate(MEANS[y], y)
+    model = decal.decalibrate(MEANS[y], y, alpha=0.8)
     logits = np.moveaxis(MEANS[y.reshape(2, 3, 5)], -1, 1)
     with pytest.raises(ValueError, match="does not tell which axis holds the classes"):
         model.predict(logits)  # (2, 5, 3, 5)
@@ -523,13 +525,13 @@ def test_new_logits_of_more_axes_are_flattened_by_the_number_of_classes():
 def test_the_advice_for_pixels_and_for_several_labels_works():
     rng = np.random.default_rng(0)
     logits, labels = rng.normal(size=(2, 3, 4, 4)), rng.integers(0, 3, (2, 4, 4))
-    d = decal.decalibrate(np.moveaxis(logits, 1, -1).reshape(-1, 3), labels.reshape(-1))
+    d = decal.decalibrate(np.moveaxis(logits, 1, -1).reshape(-1, 3), labels.reshape(-1), alpha=0.8)
     assert d.examples == 32
     several = rng.integers(0, 2, (32, 3))
     flat = np.moveaxis(logits, 1, -1).reshape(-1, 3)
     for k in range(3):
         pair = np.column_stack([np.zeros(len(flat)), flat[:, k]])
-        assert decal.decalibrate(pair, several[:, k]).examples == 32
+        assert decal.decalibrate(pair, several[:, k], alpha=0.8).examples == 32
 
 
 def test_class_shifts_know_how_often_a_class_occurs_and_not_where():
@@ -565,7 +567,10 @@ def test_an_unknown_argument_is_told_by_the_function_that_was_called(clear_data,
     assert said.startswith(f"decal.decalibrate() must be given arguments that it has: got {name}.")
     assert hint in said
     assert "Did you mean" in said or not hint
-    assert "logits, labels, alpha, sample_weight, classes, likelihood, reference, box" in said
+    assert (
+        "logits, labels, alpha, miss, width, hold, per, groups, sample_weight, classes, seed"
+        in said
+    )
     assert "__init__" not in said
 
 
@@ -619,7 +624,7 @@ def test_the_alpha_of_conformal_users_is_told_once_what_alpha_is():
         d.predict(z)
     assert (len(found), found[0].filename) == (1, __file__)
     d.predict(z)  # once
-    usual = decal.decalibrate(z, y)
+    usual = decal.decalibrate(z, y, alpha=0.8)
     usual.predict(z)
     usual.predict(z, alpha=0)  # asked for
     with pytest.warns(decal.AnswerWarning):
@@ -637,7 +642,7 @@ def test_searches_that_try_small_alphas_say_nothing_of_them():
     rng = np.random.default_rng(0)
     z = 2 * rng.normal(size=(300, 5))
     y = np.argmax(z + rng.gumbel(size=z.shape), axis=1)
-    d = decal.decalibrate(z, y)
+    d = decal.decalibrate(z, y, alpha=0.8)
     decal.choose(d, z, width=0.98)
     path(d, z)
     triage(z, y, budget=0.2)

@@ -347,7 +347,7 @@ def test_impossible_answers_and_settings_are_refused():
 def test_refusals_of_several_labels_point_here():
     z, y = drawn(unknown=0.0)
     with pytest.raises(ValueError, match="use decal.MultiLabelDecalibrator"):
-        decal.decalibrate(z, y)
+        decal.decalibrate(z, y, alpha=0.8)
 
 
 def test_unknown_answers_may_leave_no_answer_no_if_they_are_nan():

@@ -348,7 +348,7 @@ def test_dictionaries_of_probabilities_are_read_as_a_matrix(tmp_path):
     d = decal.decalibrate(expected, [0, 1, 0], alpha=0.9, probabilities=True)
     path = decal_onnx.append_head(forest, d, tmp_path / "credal.onnx")
     assert difference(bounds(path, x), d.predict(expected)) < SINGLE
-    logits = decal.decalibrate([[2.0, 0.0], [0.0, 1.0]], [0, 1])
+    logits = decal.decalibrate([[2.0, 0.0], [0.0, 1.0]], [0, 1], alpha=0.8)
     with pytest.raises(ValueError, match="must take probabilities, as TreeEnsembleClassifier"):
         decal_onnx.append_head(forest, logits, tmp_path / "no.onnx")
 
@@ -406,7 +406,12 @@ def test_what_cannot_be_appended_is_refused(tmp_path):
     out = tmp_path / "credal.onnx"
     d = decal.decalibrate(*drawn(), alpha=0.9)
     cases = [
-        (SOFTMAX, decal.decalibrate(*drawn(K=4)), {}, "must have 5 classes, the columns of 'p'"),
+        (
+            SOFTMAX,
+            decal.decalibrate(*drawn(K=4), alpha=0.8),
+            {},
+            "must have 5 classes, the columns of 'p'",
+        ),
         (
             SOFTMAX,
             d,
@@ -418,7 +423,7 @@ def test_what_cannot_be_appended_is_refused(tmp_path):
         (model_of("p = Sigmoid(x)"), d, {}, "a Sigmoid makes.*MultiLabelDecalibrator"),
     ]
     p = np.full((20, 5), 0.2)
-    counts = decal.decalibrate(p, drawn(20)[1], probabilities=True)
+    counts = decal.decalibrate(p, drawn(20)[1], probabilities=True, alpha=0.8)
     plain = model_of("z = Add(x, x)", "float[n, 5] z")
     cases.append((plain, counts, {}, "decalibrator must take logits.*'z' is no Softmax"))
     for model, decalibrator, options, message in cases:

@@ -203,7 +203,9 @@ def main() -> None:
 
     old, new = cut(len(files), 2, given.seed)
     # Around the model as it is: a recalibrated one would rule out the types that no label names.
-    model = Balls(decal.decalibrate(logits[old], labels[old], directions=("local",), classes=types))
+    model = Balls(
+        decal.decalibrate(logits[old], labels[old], directions=("local",), classes=types, alpha=0.8)
+    )
     choice = decal.choose(model, logits[old], labels[old], miss=EPSILON)
     balls = model.predict(logits[new], alpha=choice.alpha)
     kept, truth = balls.decide("e_admissible"), labels[new]

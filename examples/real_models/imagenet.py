@@ -138,12 +138,16 @@ def from_labels(path: Path, limit: int, seed: int, names: list[str]) -> dict[str
         rows = np.random.default_rng(seed).permutation(len(data["labels"]))[:limit]
         logits, labels = data["logits"][rows].astype(float), data["labels"][rows].astype(int)
     (old, new), begun = cut(len(rows), 2, seed), time.perf_counter()
-    model = Balls(decal.decalibrate(logits[old], labels[old], directions=("local",), classes=names))
+    model = Balls(
+        decal.decalibrate(logits[old], labels[old], directions=("local",), classes=names, alpha=0.8)
+    )
     choice = decal.choose(model, logits[old], labels[old], miss=EPSILON)
     kept = model.predict(logits[new], alpha=choice.alpha).decide("e_admissible")
     seconds, sizes = time.perf_counter() - begun, kept.sum(axis=1)
     rates = miss_rates(plausibility(model, logits, labels=labels), seed)
-    mixed = decal.decalibrate(logits[old], labels[old], directions=[decal.Local(mix=0.001)])
+    mixed = decal.decalibrate(
+        logits[old], labels[old], directions=[decal.Local(mix=0.001)], alpha=0.8
+    )
     whole = decal.choose(mixed, logits[old], labels[old], hold=0.8)
     held = mixed.predict(logits[new], alpha=whole.alpha)
     shifts = decal.decalibrate(logits[old], labels[old], alpha=0.9, directions=("class",))

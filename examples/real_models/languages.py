@@ -215,7 +215,9 @@ def main() -> None:
     ran, begun = time.perf_counter() - begun, time.perf_counter()
 
     old, new = cut(len(texts), 2, given.seed)
-    model = Balls(decal.decalibrate(logits[old], labels[old], directions=("local",), classes=names))
+    model = Balls(
+        decal.decalibrate(logits[old], labels[old], directions=("local",), classes=names, alpha=0.8)
+    )
     choices = decal.choose(model, logits[old], labels[old], miss=EPSILON, groups=lengths[old])
     groups = {g: np.flatnonzero(lengths[new] == g) for g in range(len(LENGTHS))}
     kept = np.zeros((len(new), len(names)), bool)

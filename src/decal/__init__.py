@@ -21,14 +21,14 @@ from decal._base.errors import AnswerWarning as AnswerWarning
 from decal._base.errors import DecalWarning, InputError, NotFittedError
 from decal._base.errors import FitWarning as FitWarning
 from decal._base.errors import InputWarning as InputWarning
-from decal.choose import Choice, choose
+from decal.choose import Choice, choose, decalibrate
 from decal.choose import alpha_from_confidence as alpha_from_confidence
 from decal.choose import confidence_from_alpha as confidence_from_alpha
 from decal.coupled import CoupledCredalSet as CoupledCredalSet
 from decal.coupled import CoupledDecalibrator
 from decal.credal import HullCredalSet, IntervalCredalSet, KLCredalSet, MultiLabelCredalSet
 from decal.credal import abstention_utility as abstention_utility
-from decal.decalibrator import Decalibrator, decalibrate
+from decal.decalibrator import Decalibrator
 from decal.directions import Direction, Local, Temperature, TopLogits
 from decal.directions import Endpoints as Endpoints
 from decal.directions import Line as Line

@@ -18,7 +18,6 @@ from decal._base.settings import (
     check_alpha,
     check_choice,
     check_flag,
-    check_keywords,
 )
 from decal.credal import IntervalCredalSet, KLCredalSet
 from decal.directions import (
@@ -49,7 +48,7 @@ from decal.model import (
 )
 from decal.rows import Rows, Schema, check_floor
 
-__all__ = ["Decalibrator", "decalibrate"]
+__all__ = ["Decalibrator"]
 
 
 class Decalibrator(Model[FitState]):
@@ -180,6 +179,7 @@ class Decalibrator(Model[FitState]):
         fitted = self.learn(rows, whole=True, confidences=confidences)
         with self._lock:
             self._fitted, self._told = fitted, {"order"} if wrong else set()
+            self.promise = None
         return self
 
     def add(self, more: FitState) -> Self:
@@ -287,13 +287,15 @@ class Decalibrator(Model[FitState]):
 
         @overload
         def predict(
-            self, logits: TopLogits, *, alpha: Any = None, ids: Any = None
+            self, logits: TopLogits, *, alpha: Any = None, ids: Any = None, groups: Any = None
         ) -> TopIntervals: ...
         @overload
         def predict(
-            self, logits: Any, *, alpha: Any = None, ids: Any = None
+            self, logits: Any, *, alpha: Any = None, ids: Any = None, groups: Any = None
         ) -> IntervalCredalSet: ...
-        def predict(self, logits: Any, *, alpha: Any = None, ids: Any = None) -> Any:
+        def predict(
+            self, logits: Any, *, alpha: Any = None, ids: Any = None, groups: Any = None
+        ) -> Any:
             """As of every model; TopLogits give TopIntervals."""
 
     def sets(self, rows: Rows, fitted: FitState, alpha: float) -> IntervalCredalSet | TopIntervals:
@@ -446,26 +448,3 @@ def require_decalibrator(model: Any, name: str = "model") -> None:
     require_classes(model)
     if not isinstance(model, Decalibrator):
         raise InputError(name, "be a Decalibrator", f"a {type(model).__name__}")
-
-
-def decalibrate(
-    logits: Any,
-    labels: Any,
-    *,
-    alpha: float = DEFAULT_ALPHA,
-    sample_weight: Any = None,
-    classes: Iterable[Any] | None = None,
-    **settings: Any,
-) -> Decalibrator:
-    """A Decalibrator, with these settings, fitted on labelled logits, in one call.
-
-    Examples
-    --------
-    >>> import decal
-    >>> d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9)
-    >>> d.shifts().upper.round(3)
-    array([0.624, 2.024])
-    """
-    check_keywords(settings, "decal.decalibrate", decalibrate, Decalibrator)
-    model = Decalibrator(alpha, **settings)
-    return model.fit(logits, labels, sample_weight=sample_weight, classes=classes)

@@ -6,6 +6,7 @@ predicts for rows, and what of it goes into a file.
 
 from __future__ import annotations
 
+import textwrap
 import threading
 import warnings
 from abc import ABC, abstractmethod
@@ -13,6 +14,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
 
 from decal._base.confidences import FEWEST_NEW_ROWS, Confidences
 from decal._base.data_frames import class_columns, is_frame, require_same_order
@@ -25,9 +28,10 @@ from decal._base.errors import (
 from decal._base.markup import table
 from decal._base.row_checks import check_labels, check_logits
 from decal._base.settings import FrozenSettings, check_alpha
-from decal.credal import warn_of_width
+from decal.credal import IntervalCredalSet, warn_of_width
 from decal.io import model_files
 from decal.io.model_files import Arrays
+from decal.promise import Promise
 from decal.rows import Rows, Schema, require_possible
 
 if TYPE_CHECKING:
@@ -45,6 +49,9 @@ __all__ = [
 
 CLASSES_SHOWN = 20
 """Classes that a notebook lists."""
+
+LINE = 96
+"""Columns of a line that is printed."""
 
 FAR_FROM_REFERENCE = 10.0
 """Budgets between a model and its reference that are worth a warning."""
@@ -91,7 +98,11 @@ class Saved:
         compressed : bool
             To about three quarters of the size, which takes ten times as long.
         """
-        model_files.write(path, *self.packed(), kind=self.kind, compressed=compressed)
+        settings, arrays = self.packed()
+        promise = getattr(self, "promise", None)
+        if promise is not None:
+            settings = settings | {"promise": promise.packed()}
+        model_files.write(path, settings, arrays, kind=self.kind, compressed=compressed)
 
     @classmethod
     def load(cls, path: str | Path | BinaryIO) -> Self:
@@ -104,7 +115,10 @@ class Saved:
         """
         settings, arrays = model_files.read(path, cls.may_hold, kind=cls.kind)
         with model_files.intact(path):
+            promise = settings.pop("promise", None)
             found = cls.unpacked(settings, arrays)
+            if promise is not None:
+                vars(found)["promise"] = Promise.unpacked(promise)
         unknown = sorted([*settings, *arrays])
         if unknown:
             raise InputError("path", "hold nothing unknown", f"{path} with {unknown}")
@@ -120,7 +134,11 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
 
     alpha: float
 
+    promise: Promise | None
+    """What its sets promise of new inputs, if a wish was granted; gone when it learns more."""
+
     def __init__(self) -> None:
+        self.promise = None
         self._fitted: E | None = None
         self._told: set[str] = set()
         self._lock = threading.Lock()
@@ -189,7 +207,8 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         -------
         self
         """
-        return self.fit_rows(self._labelled(logits, labels, sample_weight, classes, None))
+        given = {"sample_weight": sample_weight, "classes": classes}
+        return self.fit_rows(self.read_labelled(logits, labels, **given))
 
     def partial_fit(
         self,
@@ -206,7 +225,8 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         """
         self.require_mergeable()
         known = self._fitted
-        rows = self._labelled(logits, labels, sample_weight, classes, known, whole=False)
+        given = {"sample_weight": sample_weight, "classes": classes}
+        rows = self.read_labelled(logits, labels, **given, fitted=known, whole=False)
         return self.add(self.learn(rows)) if len(rows) else self
 
     def merge(self, other: Self) -> Self:
@@ -226,17 +246,17 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         self._told |= other._told
         return self.add(other.fitted)
 
-    def _labelled(
+    def read_labelled(
         self,
         logits: Any,
         labels: Any,
-        sample_weight: Any,
-        classes: Iterable[Any] | None,
-        fitted: E | None,
         *,
+        sample_weight: Any = None,
+        classes: Iterable[Any] | None = None,
+        fitted: E | None = None,
         whole: bool = True,
     ) -> Rows:
-        """Labelled rows after every check, of the classes that are known."""
+        """Labelled rows after every check, of the classes that are known: what `fit_rows` takes."""
         schema = self.schema(fitted)
         rows = Rows.read(
             logits,
@@ -253,19 +273,33 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         """As `fit`, of rows that were read before."""
         fitted = self.learn(rows, whole=True)
         with self._lock:
-            self._fitted, self._told = fitted, set()
+            self._fitted, self._told, self.promise = fitted, set(), None
         return self
 
     def add(self, more: E) -> Self:
         """Add evidence of other data."""
         with self._lock:
             self._fitted = more if self._fitted is None else self._fitted + more  # type: ignore[operator]
+            self.promise = None
         return self
 
     def unfitted(self) -> Self:
         """A model with these settings that has learnt nothing."""
         model = self.with_settings()
-        model._fitted = None
+        model._fitted = model.promise = None
+        return model
+
+    def with_settings(self, **settings: Any) -> Self:
+        """A copy with other settings, which promises nothing; what was learnt stays."""
+        model = super().with_settings(**settings)
+        if settings:
+            model.promise = None
+        return model
+
+    def with_promise(self, choice: Any) -> Self:
+        """A copy that predicts at the alpha of a `decal.Choice` and keeps its promise."""
+        model = self.with_settings(alpha=choice.alpha)
+        model.promise = choice.promise
         return model
 
     @property
@@ -281,7 +315,9 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
 
     # Asking
 
-    def predict(self, logits: Any, *, alpha: Any = None, ids: Any = None) -> Any:
+    def predict(
+        self, logits: Any, *, alpha: Any = None, ids: Any = None, groups: Any = None
+    ) -> Any:
         """The credal sets of new inputs.
 
         Parameters
@@ -291,24 +327,38 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
             `decal.llm.LabelMasses`. The columns of a data frame are found by the names of the
             classes, in whatever order they stand. No rows give no sets. A warning tells, once, if
             the model is surer of 100 inputs or more than of the labelled ones, or less sure.
-        alpha : float, optional
-            Level in [0, 1]; by default the one given at construction.
+        alpha : float or Choice, optional
+            Level in [0, 1]; by default the one given at construction, or that of its promise.
         ids : str, list of str, or (n,) array, optional
             What names the inputs: columns of a data frame, or values. By default the index of a
             pandas DataFrame. They stay with the sets, see `CredalSet.index`.
+        groups : (n,) array, optional
+            The group of every input, if the promise holds in each group.
 
         Returns
         -------
         CredalSet
-            With float64 bounds; its `point` is the reference model's prediction. O(n K) time.
+            With float64 bounds; its `point` is the reference model's prediction, and its `possible`
+            classes are those of the promise. O(n K) time; if every class has an alpha of its own,
+            for each of them.
         """
-        fitted, level = self.fitted, self.level(alpha)
+        fitted, (level, promise) = self.fitted, self._asked(alpha)
+        require_same_order(logits=logits, groups=groups)
         rows = self.read(logits, ids=ids)
-        sets = self.sets(rows, fitted, level)
-        if hasattr(rows.logits, "predicted_by"):  # as sure as their bounds, which differ
-            return sets if rows.ids is None else sets.with_index(rows.ids)
-        NewInputs(self, level).add(rows, sets).warn()
+        if promise is None and groups is None:
+            sets = self.sets(rows, fitted, level)
+        else:
+            sets = promised_sets(self, rows, level, promise, groups)
+        if not hasattr(rows.logits, "predicted_by"):  # those are as sure as their bounds
+            NewInputs(self, level).add(rows, sets).warn()
         return sets if rows.ids is None else sets.with_index(rows.ids)
+
+    def _asked(self, alpha: Any) -> tuple[float, Promise | None]:
+        """The level that is asked for, and what it promises."""
+        if alpha is None:
+            return self.alpha, self.promise
+        promise = getattr(alpha, "promise", None)
+        return (check_alpha(alpha), None) if promise is None else (alpha.alpha, promise)
 
     def read(self, logits: Any, labels: Any = None, *, ids: Any = None, empty: bool = True) -> Rows:
         """New inputs, and labels if there are some, after every check: what `predict_rows` takes.
@@ -349,7 +399,11 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
 
     def __repr__(self) -> str:
         settings, fitted = self.described()
-        return f"{type(self).__name__}({settings}), {fitted or 'not fitted'}"
+        lines = [f"{type(self).__name__}({settings}), {fitted or 'not fitted'}"]
+        if self.promise is not None:
+            for said in self.promise.lines():
+                lines += textwrap.wrap(said, LINE, initial_indent="  ", subsequent_indent="    ")
+        return "\n".join(lines)
 
     def columns(self) -> dict[str, list[str]]:
         """What a notebook lists of every class, by its heading."""
@@ -361,7 +415,10 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         more = len(rows) - CLASSES_SHOWN
         each = "labels" if "label" in columns else "classes"
         note = f"and {more:,} more {each}" if more > 0 else ""
-        return table(repr(self), [*columns], rows[:CLASSES_SHOWN], note=note)
+        if self.promise is not None:
+            note = " ".join([*self.promise.lines(), note])
+        title = repr(self).partition("\n")[0]
+        return table(title, [*columns], rows[:CLASSES_SHOWN], note=note)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}
@@ -488,6 +545,33 @@ def predict_rows(model: Any, rows: Rows, alpha: float) -> Any:
     if isinstance(model, Model):
         return model.predict_rows(rows, alpha=alpha)
     return model.predict(rows.logits, alpha=alpha)
+
+
+def promised_sets(
+    model: Any, rows: Rows, alpha: float, promise: Promise | None, groups: Any = None
+) -> Any:
+    """The credal sets of rows that `read_inputs` read, and what a promise calls possible."""
+    if groups is not None and (promise is None or promise.per != "group"):
+        fact = "groups, but alpha was not chosen by groups"
+        raise InputError("groups", "be left out", fact)
+    if promise is not None and promise.per == "group":
+        alphas = promise.alphas(groups, len(rows))
+        low, high, point = np.empty((3, *rows.shape))
+        for level in np.unique(alphas):
+            some = np.flatnonzero(alphas == level)
+            found = predict_rows(model, rows[some], float(level))
+            low[some], high[some], point[some] = found.lower, found.upper, found.point
+        sets: Any = IntervalCredalSet.unchecked(low, high, point, rows.classes)
+    else:
+        sets = predict_rows(model, rows, alpha)
+    if promise is None or not promise.rule or not hasattr(sets, "promised"):
+        return sets
+    kept = None
+    if promise.per == "class":
+        kept = promise.kept(
+            lambda level: predict_rows(model, rows, level).decide(promise.rule), rows.shape
+        )
+    return sets.promised(promise.rule, kept)
 
 
 def require_takes_logits(model: Any) -> None:

@@ -48,9 +48,9 @@ def softmax(z):
 
 
 FITS = {
-    "Decalibrator": decal.decalibrate,
-    "probabilities": lambda z, y: decal.decalibrate(softmax(z), y, probabilities=True),
-    "TopLogits": lambda z, y: decal.decalibrate(top_logits(z), y),
+    "Decalibrator": lambda z, y: decal.Decalibrator().fit(z, y),
+    "probabilities": lambda z, y: decal.decalibrate(softmax(z), y, probabilities=True, alpha=0.8),
+    "TopLogits": lambda z, y: decal.decalibrate(top_logits(z), y, alpha=0.8),
     "partial_fit": lambda z, y: decal.Decalibrator().partial_fit(z, y),
     "stream": lambda z, y: stream(z, y, 20),
     "merge": lambda z, y: stream(z, y, 20, merged=True),
@@ -83,17 +83,17 @@ def test_the_warning_says_both_causes():
     z, y, rng = drawn(500, 10)
     message = r"in [\d.]+% of 500 rows, though .* \d+% sure .*columns of logits.*rows\?.*same pass"
     with pytest.warns(decal.InputWarning, match=message):
-        decal.decalibrate(z, rng.permutation(y))
+        decal.decalibrate(z, rng.permutation(y), alpha=0.8)
 
 
 def test_two_columns_swapped_get_the_warning_though_agreement_is_not_below_chance():
     z, y, _ = drawn(2000, 3, scale=6.0)
-    assert warns(decal.decalibrate, z[:, [1, 0, 2]], np.where(y == 2, 1, y))
+    assert warns(decal.Decalibrator().fit, z[:, [1, 0, 2]], np.where(y == 2, 1, y))
 
 
 def test_a_useless_model_that_is_not_sure_gets_no_warning():
     z, y, rng = drawn(2000, 5, scale=0.1)
-    assert not warns(decal.decalibrate, z, rng.permutation(y))
+    assert not warns(decal.Decalibrator().fit, z, rng.permutation(y))
 
 
 def test_a_model_that_always_predicts_the_majority_gets_no_warning():
@@ -101,28 +101,28 @@ def test_a_model_that_always_predicts_the_majority_gets_no_warning():
     for share, n in ((0.9, 2000), (0.5, 2000), (0.55, 200)):
         y = (rng.random(n) > share).astype(int)
         sure = np.column_stack([np.full(n, 4.0), rng.normal(size=n)])
-        assert not warns(decal.decalibrate, sure, y)
+        assert not warns(decal.Decalibrator().fit, sure, y)
         sure[:3, 1] = 9.0  # three rows say otherwise
-        assert not warns(decal.decalibrate, sure, y)
+        assert not warns(decal.Decalibrator().fit, sure, y)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_models_that_are_sure_but_know_something_get_no_warning(seed):
     z, y, rng = drawn(1000, 10, seed, scale=1.5)
-    assert not warns(decal.decalibrate, 8 * z, y)  # over-confident
+    assert not warns(decal.Decalibrator().fit, 8 * z, y)  # over-confident
     noisy = np.where(rng.random(len(y)) < 0.7, rng.integers(0, 10, len(y)), y)
-    assert not warns(decal.decalibrate, 3 * z, noisy)  # most labels are wrong
-    assert not warns(decal.decalibrate, z[:29], rng.permutation(y[:29]))  # too few to tell
+    assert not warns(decal.Decalibrator().fit, 3 * z, noisy)  # most labels are wrong
+    assert not warns(decal.Decalibrator().fit, z[:29], rng.permutation(y[:29]))  # too few to tell
     rare = np.array([0.9, 0.05, 0.03, 0.02])
     z, y, _ = drawn(1000, 4, seed, prior=rare)
-    assert not warns(decal.decalibrate, z, y)
+    assert not warns(decal.Decalibrator().fit, z, y)
 
 
 def test_weights_count_rows_by_what_they_are_worth():
     z, y, rng = drawn(500, 10)
     w = np.r_[np.ones(20), np.full(480, 1e-6)]
-    assert not warns(decal.decalibrate, z, rng.permutation(y), sample_weight=w)
-    assert warns(decal.decalibrate, z, rng.permutation(y), sample_weight=np.full(500, 1e-6))
+    assert not warns(decal.Decalibrator().fit, z, rng.permutation(y), sample_weight=w)
+    assert warns(decal.Decalibrator().fit, z, rng.permutation(y), sample_weight=np.full(500, 1e-6))
     found = Confidences.of(z, y, w)
     assert found.rows == pytest.approx(w.sum() ** 2 / (w**2).sum())
     assert found.weight == pytest.approx(w.sum())
@@ -202,24 +202,24 @@ def test_the_distance_is_that_of_binned_samples_and_p_values_are_of_the_right_si
 
 def test_a_model_that_is_less_sure_of_new_inputs_says_so_once():
     z, y, _ = drawn(500, 5)
-    model = decal.decalibrate(z, y)
+    model = decal.decalibrate(z, y, alpha=0.8)
     model.predict(z)  # the labelled rows themselves settle nothing
     model.predict(0.1 * z[:99])  # nor do a few
     with pytest.warns(decal.AnswerWarning, match="mean confidence of .* fit on held-out") as w:
         model.predict(0.3 * drawn(200, 5, 1)[0])
     assert (len(w), w[0].filename) == (1, __file__)
     model.predict(0.3 * drawn(200, 5, 1)[0])
-    alike = decal.decalibrate(z, y)
+    alike = decal.decalibrate(z, y, alpha=0.8)
     alike.predict(drawn(200, 5, 2)[0])
 
 
 def test_a_saved_model_remembers_how_sure_it_was(tmp_path):
     z, y, _ = drawn(500, 5)
     other = 0.3 * drawn(200, 5, 1)[0]
-    decal.decalibrate(z, y).save(tmp_path / "model.npz")
+    decal.decalibrate(z, y, alpha=0.8).save(tmp_path / "model.npz")
     for model in (
         decal.Decalibrator.load(tmp_path / "model.npz"),
-        pickle.loads(pickle.dumps(decal.decalibrate(z, y))),
+        pickle.loads(pickle.dumps(decal.decalibrate(z, y, alpha=0.8))),
         decal.Decalibrator().partial_fit(z[:99], y[:99]).partial_fit(z[99:], y[99:]),
     ):
         with pytest.warns(decal.AnswerWarning):
@@ -247,7 +247,7 @@ def test_a_saved_model_remembers_how_sure_it_was(tmp_path):
 )
 def test_damaged_confidences_are_refused(tmp_path, name, spoil):
     z, y, _ = drawn(50, 5)
-    decal.decalibrate(z, y).save(tmp_path / "model.npz")
+    decal.decalibrate(z, y, alpha=0.8).save(tmp_path / "model.npz")
     with np.load(tmp_path / "model.npz", allow_pickle=False) as saved:
         arrays = {key: saved[key] for key in saved.files}
     write_sealed(tmp_path / "bad.npz", arrays | {name: spoil(arrays[name])})
@@ -263,10 +263,10 @@ def test_a_forest_fitted_on_its_own_training_rows_is_told():
     X, target = X[order], target[order]
     forest = ensemble.RandomForestClassifier(random_state=0).fit(X[:900], target[:900])
     p, settings = forest.predict_proba(X), {"probabilities": True, "floor": 1e-3}
-    own = decal.decalibrate(p[:900], target[:900], **settings)
+    own = decal.decalibrate(p[:900], target[:900], alpha=0.8, **settings)
     with pytest.warns(decal.AnswerWarning, match="If the model was trained on these"):
         own.predict(p[900:])
-    held = decal.decalibrate(p[900:1300], target[900:1300], **settings)
+    held = decal.decalibrate(p[900:1300], target[900:1300], alpha=0.8, **settings)
     held.predict(p[1300:])
 
 
@@ -295,8 +295,10 @@ def test_real_labels_in_their_order_get_no_warning_and_shuffled_ones_nearly_all(
     rng = np.random.default_rng(0)
     noticed = {}
     for name, z, y in labelled_sets(data_folder):
-        assert not warns(decal.decalibrate, z, y), name
-        noticed[name] = np.mean([warns(decal.decalibrate, z, rng.permutation(y)) for _ in "1234"])
+        assert not warns(decal.Decalibrator().fit, z, y), name
+        noticed[name] = np.mean(
+            [warns(decal.Decalibrator().fit, z, rng.permutation(y)) for _ in "1234"]
+        )
     assert len(noticed) > 50
     missed = {name.split()[0] for name, share in noticed.items() if share < 0.5}
     # These are hardly surer than a guess by class frequencies, so there is little to be missed.

@@ -243,7 +243,7 @@ def test_an_index_of_several_levels_and_one_that_only_counts():
     table = pd.DataFrame(columns(), index=pd.MultiIndex.from_product([range(5), range(10)]))
     found = decal.decalibrate(table, LABELS, alpha=0.9).predict(table).to_pandas()
     assert found.index.names == ["level_0", "level_1", "class"]
-    assert decal.decalibrate(Z, Y).predict(pd.DataFrame(columns())).index is None
+    assert decal.decalibrate(Z, Y, alpha=0.8).predict(pd.DataFrame(columns())).index is None
     assert index_of(pd.DataFrame(columns())[10:], rows=40)["row"].tolist() == list(range(10, 50))
 
 
@@ -328,7 +328,7 @@ def test_labels_with_the_index_of_the_logits_must_be_in_its_order(model):
     p = table.sub(table.max(axis=1), axis=0).pipe(np.exp)
     p = p.div(p.sum(axis=1), axis=0)
     for ask in (
-        lambda y: decal.decalibrate(table, y),
+        lambda y: decal.decalibrate(table, y, alpha=0.8),
         lambda y: decal.Decalibrator().partial_fit(table, y),
         lambda y: decal.CoupledDecalibrator(0.9, likelihood="mean").fit(table, y),
         lambda y: decal.choose(model, table, y, miss=0.2),
@@ -344,7 +344,7 @@ def test_labels_with_the_index_of_the_logits_must_be_in_its_order(model):
     with pytest.raises(ValueError, match="labels must be in the order of probabilities: got 'P-"):
         decal.metrics.expected_calibration_error(p, turned)
     with pytest.raises(ValueError, match="sample_weight must be in the order of logits: got 'P-"):
-        decal.decalibrate(table, labels, sample_weight=weights[::-1])
+        decal.decalibrate(table, labels, sample_weight=weights[::-1], alpha=0.8)
 
 
 def test_an_index_of_numbers_or_of_several_levels_names_rows_too():
@@ -360,6 +360,6 @@ def test_an_index_that_names_no_rows_of_the_other_is_passed_over(model):
     table = pd.DataFrame(columns(), index=PATIENTS)
     for index in (range(len(Z)), range(len(Z))[::-1]):
         same(
-            decal.decalibrate(table, pd.Series(LABELS, index)).predict(Z),
+            decal.decalibrate(table, pd.Series(LABELS, index), alpha=0.8).predict(Z),
             model.predict(Z, alpha=0.8),
         )

@@ -97,7 +97,7 @@ def test_nothing_happens_where_all_is_installed():
 
 
 def test_errors_about_rows_have_fields():
-    model = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1])
+    model = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.8)
     with pytest.raises(decal.InputError) as found:
         model.predict([[1.0, 2.0, 3.0]])
     error = found.value

@@ -235,7 +235,7 @@ def test_nasty_logits_get_no_warning(data):
 def test_labels_in_another_order_than_the_columns_get_a_warning(K):
     z, y = make_labelled(1000, K)
     message = r"in [\d.]+% of 1,000 rows, .* Are the columns .* And the rows\?"
-    for fit in (decal.decalibrate, decal.Decalibrator().partial_fit):
+    for fit in (decal.Decalibrator().fit, decal.Decalibrator().partial_fit):
         with pytest.warns(decal.InputWarning, match=message) as found:
             fit(z, (y + 1) % K)
         assert found[0].filename == __file__
@@ -250,16 +250,21 @@ def test_breast_cancer_with_its_classes_swapped_gets_a_warning():
     p = model.predict_proba(X[369:, :5])
     with pytest.warns(decal.InputWarning, match=r"of 200 rows"):
         decal.decalibrate(
-            p, 1 - target[369:], classes=["benign", "malignant"], probabilities=True, floor=1e-6
+            p,
+            1 - target[369:],
+            classes=["benign", "malignant"],
+            probabilities=True,
+            floor=1e-6,
+            alpha=0.8,
         )
 
 
 @pytest.mark.filterwarnings("error:labels agree with the largest logit")
 def test_too_few_rows_ties_and_rows_without_weight_prove_nothing():
     z = np.tile([2.0, 0.0], (36, 1))
-    decal.decalibrate(z, np.ones(36, dtype=int))
-    decal.decalibrate(np.zeros((500, 2)), np.ones(500, dtype=int))
+    decal.decalibrate(z, np.ones(36, dtype=int), alpha=0.8)
+    decal.decalibrate(np.zeros((500, 2)), np.ones(500, dtype=int), alpha=0.8)
     many, weights = np.tile(z, (10, 1)), np.r_[np.ones(36), np.zeros(324)]
-    decal.decalibrate(many, np.ones(360, dtype=int), sample_weight=weights)
+    decal.decalibrate(many, np.ones(360, dtype=int), sample_weight=weights, alpha=0.8)
     with pytest.warns(decal.InputWarning, match="in 0% of 360 rows"):
-        decal.decalibrate(many, np.ones(360, dtype=int))
+        decal.decalibrate(many, np.ones(360, dtype=int), alpha=0.8)

@@ -152,7 +152,7 @@ def test_a_list_of_batches_is_refused_with_the_way_to_join_them():
 def test_a_list_of_frames_is_refused_with_the_way_to_join_them(library):
     frames = pytest.importorskip(library)
     parts = [frames.DataFrame({"cat": [0.0] * n, "dog": [1.0] * n}) for n in (3, 2)]
-    error = raised(decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1]).predict, parts)
+    error = raised(decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.8).predict, parts)
     assert str(error).endswith(f"Join batches first: {library}.concat(logits).")
 
 

@@ -96,12 +96,15 @@ def refits(estimator, w):
 # What is asked, and what it is asked about in the same rows.
 CASES = {
     # learning
-    "fit": (lambda w, x: decal.decalibrate(w.logits, x), "labels"),
+    "fit": (lambda w, x: decal.decalibrate(w.logits, x, alpha=0.8), "labels"),
     "fit, an array, labels and weights": (
-        lambda w, x: decal.decalibrate(Z, w.labels, sample_weight=x, classes=NAMES),
+        lambda w, x: decal.decalibrate(Z, w.labels, sample_weight=x, classes=NAMES, alpha=0.8),
         "weights",
     ),
-    "fit, weights": (lambda w, x: decal.decalibrate(w.logits, Y, sample_weight=x), "weights"),
+    "fit, weights": (
+        lambda w, x: decal.decalibrate(w.logits, Y, sample_weight=x, alpha=0.8),
+        "weights",
+    ),
     "partial_fit": (lambda w, x: decal.Decalibrator().partial_fit(w.logits, x), "labels"),
     "coupled fit": (
         lambda w, x: decal.CoupledDecalibrator(0.9, likelihood="mean").fit(w.logits, x),

@@ -588,7 +588,6 @@ def test_a_choice_predicts_and_decides(fitted):
         (lambda: covered.decide(new), "a choice must be of miss, to decide: got coverage"),
         (lambda: by_group.predict(new), "groups must be given, as alpha was chosen by groups"),
         (lambda: choice.predict(new, groups=[0] * 7), "groups must be left out: got groups"),
-        (lambda: by_class.predict(new), "Call decide"),
         (lambda: by_group.predict(new, groups=[5] * 7), "groups must be those .*: got 5"),
         (lambda: float(by_class), "holds 4 alphas"),
     ):
@@ -731,7 +730,6 @@ def test_a_choice_of_several_alphas_is_refused_in_one_sentence_where_one_is_take
     choice = Choice.of_parts({"a": one, "b": one}, promise)
     d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9)
     calls = [
-        lambda: d.predict([[0.5, 0.0]], alpha=choice),
         lambda: d.shifts(choice),
         lambda: decal.Decalibrator(choice),
         lambda: path(d, [[0.5, 0.0]], alphas=choice),

@@ -51,10 +51,10 @@ def test_a_model_lists_its_classes():
     assert rows[0] == ["class", "labels", "least shift", "greatest shift"]
     assert rows[1] == ["<i>", "2", f"{shifts.lower[0]:+.3f}", f"{shifts.upper[0]:+.3f}"]
     assert "fitted on 4 examples of 2 classes" in text
-    local = decal.decalibrate(logits, labels, directions="local")
+    local = decal.decalibrate(logits, labels, directions="local", alpha=0.8)
     assert cells(local)[0][0] == ["class", "labels"]
     assert "not fitted" in cells(decal.Decalibrator())[1]
-    many = decal.decalibrate(2 * np.eye(30), np.arange(30))
+    many = decal.decalibrate(2 * np.eye(30), np.arange(30), alpha=0.8)
     assert cells(many)[1].endswith("and 10 more classes")
 
 

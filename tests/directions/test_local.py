@@ -128,7 +128,7 @@ def test_a_class_without_labels_is_left_out_even_where_its_logit_is_the_largest(
     rng = np.random.default_rng(0)
     logits = 3 * rng.normal(size=(300, 4))
     labels = (logits[:, :3] + 3 * rng.gumbel(size=(300, 3))).argmax(axis=1)
-    d = decal.decalibrate(logits, labels, directions="local", reference=reference)
+    d = decal.decalibrate(logits, labels, directions="local", reference=reference, alpha=0.8)
     new = np.array([[0.0, 1.0, -1.0, 5.0], [2.0, 1.0, 0.0, 1.9]])
     at = d.reference_model
     c = softmax(at.scale * new[:, :3] + at.center[:3], axis=1)

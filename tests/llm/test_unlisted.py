@@ -199,7 +199,7 @@ def test_masses_are_no_logits_and_say_what_takes_them():
     masses = vocabulary_masses(np.log(p), TOKENS, ABC)
     message = "got LabelMasses, .* Use decal.llm.decalibrate and decal.llm.predict, or"
     with pytest.raises(ValueError, match=message):
-        decal.decalibrate(masses, labels)
+        decal.decalibrate(masses, labels, alpha=0.8)
     coupled = decal.CoupledDecalibrator(0.9, likelihood="mean").fit(np.log(p[:, :3]), labels)
     with pytest.raises(ValueError, match=message):
         coupled.predict(masses)

@@ -16,7 +16,7 @@ class Halfway:
     """A method of somebody: decal's class shifts, a quarter of the budget."""
 
     def fit(self, logits, labels):
-        self.model = decal.decalibrate(logits, labels, directions=("class",))
+        self.model = decal.decalibrate(logits, labels, directions=("class",), alpha=0.8)
 
     def predict(self, logits, alpha):
         return self.model.predict(logits, alpha=alpha**0.25)

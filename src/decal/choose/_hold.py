@@ -23,7 +23,7 @@ from decal._base.numerics import Array
 from decal._base.row_checks import check_annotations
 from decal._base.settings import check_alpha, check_count, check_tolerance
 from decal.choose._plausibility import complement
-from decal.choose._promises import Choice, Promise, joined, row_groups
+from decal.choose._promises import Choice, joined, row_groups
 from decal.choose._surprises import (
     Losses,
     least_budget,
@@ -35,6 +35,7 @@ from decal.choose._surprises import (
 from decal.decalibrator import Decalibrator, require_decalibrator
 from decal.directions import Inputs, Local
 from decal.model import read_inputs
+from decal.promise import Promise
 from decal.rows import Rows, require_possible
 
 PLANNING_SHARE = 0.3  # of the examples, those that a threshold is chosen on
@@ -89,6 +90,14 @@ def for_hold(
         promise = Promise("hold", hold, len(rest), notes=notes, confidence=confidence)
         choices[group] = Choice(alpha_of_budget(budget), complement(bound), promise, model)
     return joined(choices)
+
+
+def threshold_for(model: Decalibrator, rows: Rows, hold: float, examples: int) -> float | None:
+    """A threshold planned on rows of their own, for so many `examples`; None if there are none."""
+    if not len(rows):
+        return None
+    losses = _losses(model, _local_of(model), rows)
+    return _planned(losses, complement(hold), examples, None)
 
 
 def _planned(losses: Losses, delta: float, examples: int, error: float | None) -> float:

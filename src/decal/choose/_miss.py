@@ -16,8 +16,9 @@ import numpy as np
 from decal._base.errors import FitWarning, InputError, frames_within_decal
 from decal.choose._order import allowed, largest_alpha
 from decal.choose._plausibility import Indices, Inside, Mask, Predictor, kept_classes, labels_inside
-from decal.choose._promises import Choice, Promise, class_name, joined, row_groups
+from decal.choose._promises import Choice, class_name, joined, row_groups
 from decal.model import predict_rows, read_inputs
+from decal.promise import Promise
 from decal.rows import Rows
 
 CLASSES_NAMED = 8  # how many classes a warning names
@@ -62,7 +63,10 @@ def for_miss_per_class(
     _warn_of_rare(choices, miss, data.classes)
     promise = Promise("miss", miss, len(data), rule, "class")
     names = data.classes or range(len(choices))
-    return Choice.of_parts(dict(zip(names, choices, strict=True)), promise)
+    n = len(data)
+    together = largest_alpha(inside, np.arange(n), allowed(miss, n) - 1)
+    alpha = 0.0 if together is None else together[0]  # that of the intervals
+    return Choice.of_parts(dict(zip(names, choices, strict=True)), promise, alpha)
 
 
 def _for_class(model: Predictor, rows: Indices, inside: Inside, miss: float, rule: str) -> Choice:

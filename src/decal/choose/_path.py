@@ -12,10 +12,10 @@ from decal._base.numerics import Array
 from decal._base.row_checks import check_distributions
 from decal._base.settings import check_alphas, check_choice
 from decal.choose._plausibility import Predictor, kept_classes
-from decal.choose._promises import rows_text
 from decal.credal import SET_RULES
 from decal.evaluate import metrics
 from decal.model import predict_rows, read_inputs
+from decal.promise import rows_text
 
 if TYPE_CHECKING:
     import pandas as pd

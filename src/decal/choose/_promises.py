@@ -14,79 +14,13 @@ from decal._base.markup import table
 from decal._base.numerics import Array
 from decal._base.row_checks import check_groups
 from decal.choose._plausibility import Indices, Mask, Predictor, kept_classes
-from decal.credal import CredalSet, IntervalCredalSet
-from decal.model import predict_rows, read_inputs
+from decal.credal import CredalSet
+from decal.model import Model, promised_sets, read_inputs
+from decal.promise import SIDES, Promise, rows_text
 
 PARTS_SHOWN = 12
 
-SIDES = {"miss": "at most ", "width": "", "hold": "at least ", "coverage": "at least "}
-"""On which side of its target a quantity should be."""
-
 MANY = {"class": "classes", "group": "groups", None: ""}
-
-
-@dataclass(frozen=True)
-class Promise:
-    """What is promised of new inputs; its text is one sentence.
-
-    Attributes
-    ----------
-    kind, target : str and float
-        The wish: "miss", "width", "hold" or "coverage", and its value.
-    rows : int
-        Number of rows it rests on.
-    rule : str
-        The rule by which classes are kept, for "miss"; else empty.
-    per : str or None
-        "class" or "group" if it holds within each of them.
-    notes : tuple of str
-        Why this is not what one would hope for.
-    guaranteed : bool
-        Whether it is about new inputs; else only about these rows.
-    confidence : float or None
-        With which probability over the rows it holds; None for their average.
-    """
-
-    kind: str
-    target: float
-    rows: int
-    rule: str = ""
-    per: str | None = None
-    notes: tuple[str, ...] = ()
-    guaranteed: bool = True
-    confidence: float | None = None
-
-    def __str__(self) -> str:
-        rows = rows_text(self.rows)
-        if self.kind == "width":
-            return f"Intervals are {self.target:g} wide on average, as on these {rows}."
-        if not self.guaranteed:
-            share = f"{self.target:.4g}".rstrip(".")
-            return f"The set holds the known distribution in {share} of these {rows}, or more."
-        certain = self.target == (0.0 if self.kind == "miss" else 1.0)
-        often = ("" if certain else SIDES[self.kind]) + _often(self.target)
-        if self.kind != "miss":
-            whole = "whole " if self.kind == "hold" else ""
-            said = f"the set holds the {whole}true distribution for {often}"
-        else:
-            of_class = " of this class" if self.per == "class" else ""
-            said = f"the true label is outside the kept classes for {often}{of_class}"
-        where = {None: "", "class": "for every class, ", "group": "in every group, "}[self.per]
-        sure = "" if self.confidence is None else f" with confidence {self.confidence:g}"
-        said = f"{where}{said}; guaranteed{sure}, by {rows}."
-        return said[0].upper() + said[1:]
-
-
-def _often(share: float) -> str:
-    """A share of new inputs in words: "1 new input in 10"."""
-    if share in (0.0, 1.0):
-        return "every new input" if share else "no new input"
-    one_in = round(1 / share)
-    for whole in (one_in, 10, 100, 1000):
-        count = round(share * whole)
-        if count and abs(share * whole - count) <= 1e-9:
-            return f"{count} new input{'s' if count > 1 else ''} in {whole}"
-    return f"{share:.4%} of new inputs"
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,7 +30,8 @@ class Choice:
     Attributes
     ----------
     alpha : float
-        The level. With parts, the least of theirs: all their promises hold there.
+        The level. Of groups, the least of theirs: all their promises hold there. Of classes, that
+        of all rows together, for the intervals; which classes are possible goes by their own.
     achieved : float
         What was wished for, as it is on these rows: the share of labels missed, the mean width, the
         share of known distributions held, or the proved share of distributions held. With parts,
@@ -125,45 +60,31 @@ class Choice:
         return self.alpha
 
     @classmethod
-    def of_parts(cls, parts: Mapping[Any, Choice], promise: Promise) -> Choice:
-        """One choice of several, one for every class or group."""
+    def of_parts(
+        cls, parts: Mapping[Any, Choice], promise: Promise, alpha: float | None = None
+    ) -> Choice:
+        """One choice of several, one for every class or group; by default, the least alpha."""
         choices = list(parts.values())
         worst = max if promise.kind == "miss" else min
         achieved = worst(choice.achieved for choice in choices)
-        alpha = min(choice.alpha for choice in choices)
-        return cls(alpha, achieved, promise, choices[0].model, parts)
+        least = min(choice.alpha for choice in choices)
+        levels = {name: choice.alpha for name, choice in parts.items()}
+        promise = replace(promise, levels=levels)
+        return cls(least if alpha is None else alpha, achieved, promise, choices[0].model, parts)
 
     def alphas(self, groups: Any) -> Array:
         """(n,) the alpha of every input, by (n,) groups that an alpha was chosen for."""
-        found, which = np.unique(check_groups(groups, len(groups)), return_inverse=True)
-        unknown = [group for group in found.tolist() if group not in self.parts]
-        if unknown:
-            raise InputError(
-                "groups",
-                "be those that an alpha was chosen for",
-                f"{unknown[0]!r}",
-                "Predict such inputs with alpha=0, or choose again with examples of them.",
-            )
-        return np.array([self.parts[group].alpha for group in found.tolist()])[which]
+        return self.promise.alphas(groups, len(groups))
 
-    def predict(self, logits: Any, *, groups: Any = None) -> CredalSet:
-        """The credal sets of (n, K) logits at this alpha, or by (n,) groups at those of theirs."""
-        if self.promise.per == "class":
-            raise InputError("per", "be None or a group, to predict", "'class'", "Call decide.")
-        self._require_groups(groups)
-        if groups is None:
-            return self.model.predict(logits, alpha=self.alpha)
-        data = read_inputs(self.model, logits, groups=groups)
-        alphas = self.alphas(check_groups(groups, len(data)))
-        low, high, point = np.empty((3, *data.shape))
-        classes = None
-        for alpha in np.unique(alphas):
-            rows = np.flatnonzero(alphas == alpha)
-            credal = predict_rows(self.model, data[rows], float(alpha))
-            low[rows], high[rows], point[rows] = credal.lower, credal.upper, credal.point
-            classes = credal.classes
-        sets = IntervalCredalSet(low, high, point=point, classes=classes)
-        return sets.with_index(data.ids)
+    def predict(self, logits: Any, *, ids: Any = None, groups: Any = None) -> CredalSet:
+        """The credal sets of (n, K) logits, as the model predicts them with ``alpha=choice``."""
+        if isinstance(self.model, Model):
+            by = {} if groups is None else {"groups": groups}
+            found: CredalSet = self.model.predict(logits, alpha=self, ids=ids, **by)
+            return found
+        rows = read_inputs(self.model, logits, groups=groups)
+        sets: CredalSet = promised_sets(self.model, rows, self.alpha, self.promise, groups)
+        return sets
 
     def decide(self, logits: Any, *, groups: Any = None) -> Mask:
         """(n, K) the classes kept for (n, K) logits, by (n,) groups; for a choice of `miss`.
@@ -171,28 +92,17 @@ class Choice:
         With per="class", class k is kept if it is in the decision set at *its* alpha, and always if
         that is 0. No set is empty: every Decalibrator keeps its own prediction.
         """
-        kind, per, rule = self.promise.kind, self.promise.per, self.promise.rule
+        kind, rule = self.promise.kind, self.promise.rule
         if kind != "miss":
             raise InputError("a choice", "be of miss, to decide", kind, "Call predict.")
-        if per != "class":
-            return kept_classes(self.predict(logits, groups=groups), rule)
-        self._require_groups(groups)
-        data = read_inputs(self.model, logits)
-        alphas = np.array([choice.alpha for choice in self.parts.values()])
-        kept = np.ones(data.shape, dtype=bool)
-        for alpha in np.unique(alphas[alphas > 0]):
-            columns = alphas == alpha
-            at_alpha = kept_classes(predict_rows(self.model, data, float(alpha)), rule)
-            kept[:, columns] = at_alpha[:, columns]
-        return kept
+        sets = self.predict(logits, groups=groups)
+        return kept_classes(sets, rule) if sets.kept is None else sets.kept
 
-    def _require_groups(self, groups: Any) -> None:
-        """InputError unless groups are given exactly where alpha was chosen by groups."""
-        by_groups = self.promise.per == "group"
-        if by_groups != (groups is not None):
-            rule = "be given, as alpha was chosen by groups" if by_groups else "be left out"
-            fact = "None" if by_groups else "groups, but alpha was not chosen by groups"
-            raise InputError("groups", rule, fact)
+    def promised(self) -> Model[Any]:
+        """The model at this alpha, with the promise: it predicts, reports and saves so."""
+        if not isinstance(self.model, Model):
+            raise InputError("model", "be one of decal's", f"a {type(self.model).__name__}")
+        return self.model.with_promise(self)
 
     def __repr__(self) -> str:
         lines = [self._title(), f"  {self.promise}", *(f"  ({n})" for n in self.promise.notes)]
@@ -263,15 +173,11 @@ def one_wish(**wishes: Any) -> tuple[str, Any]:
     given = [name for name, value in wishes.items() if value is not None]
     if len(given) != 1:
         got = " and ".join(given) or "none"
-        raise InputError(f"one of {', '.join(wishes)}", "be given", got)
+        remedy = "" if given else "A good first wish is miss=0.1."
+        raise InputError(f"one of {', '.join(wishes)}", "be given", got, remedy)
     return given[0], wishes[given[0]]
 
 
 def class_name(k: int, names: Sequence[str] | None) -> str:
     """A class, by its name if it has one."""
     return f"class {k}" if names is None else names[k]
-
-
-def rows_text(count: int) -> str:
-    """A number of rows in words."""
-    return "1 row" if count == 1 else f"{count:,} rows"

@@ -24,10 +24,11 @@ from rich.text import Text
 import decal
 from decal import datasets
 from decal._base.errors import needs
+from decal.choose import decalibrate
 from decal.cli.options import option
 from decal.cli.terminal import messages, output, say
 from decal.credal import IntervalCredalSet
-from decal.decalibrator import Decalibrator, decalibrate
+from decal.decalibrator import Decalibrator
 from decal.explorer import Story, story, telling_row
 from decal.io.whole_files import replacing
 from decal.io.writers import write_columns
@@ -109,7 +110,7 @@ class Demo:
 def fitted_model(seed: int = 0) -> Decalibrator:
     """Class shifts, at the largest alpha that missed at most one language in ten."""
     fit, choose = (datasets.languages(split, seed=seed) for split in ("fit", "choose"))
-    model = decalibrate(fit.logits, fit.labels, classes=fit.classes)
+    model = decalibrate(fit.logits, fit.labels, classes=fit.classes, alpha=0.8)
     return model.with_settings(alpha=_alpha(model, choose, ALLOWED[0]))
 
 

@@ -262,7 +262,7 @@ class CoupledDecalibrator(Model[CoupledEvidence]):
             )
         return learnt
 
-    def predict(
+    def predict(  # type: ignore[override]  # one alpha for all inputs
         self, logits: Any, *, alpha: Any = None, ids: Any = None, shifts: bool = False
     ) -> CoupledCredalSet:
         """The credal sets of new inputs, as from `Decalibrator.predict`.

@@ -4,7 +4,8 @@ Responses of servers (OpenAI, vLLM, llama.cpp, ollama) list a few tokens; what t
 interval, not a guess. Models of transformers tell the whole vocabulary. Responses need NumPy and
 SciPy only. `decal.llm.text` has classifiers that were trained for texts.
 
-Imports from `_base`, `rows`, `io`, `credal`, `directions` and `decalibrator`.
+Imports from `_base`, `rows`, `io`, `credal`, `directions`, `decalibrator` and
+`choose`.
 """
 
 from decal.credal import union

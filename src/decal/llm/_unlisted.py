@@ -26,9 +26,9 @@ from decal._base.errors import InputError
 from decal._base.numerics import Array, softmax
 from decal._base.row_checks import check_labels
 from decal._base.settings import DEFAULT_ALPHA, check_choice, check_count, check_keywords
+from decal.choose import decalibrate as decalibrate_logits
 from decal.credal import IntervalCredalSet, row_index
 from decal.decalibrator import Decalibrator
-from decal.decalibrator import decalibrate as decalibrate_logits
 from decal.directions import (
     BoundedMargins,
     ClassShifts,

@@ -22,8 +22,9 @@ from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal._base.row_checks import check_logits
 from decal._base.settings import check_count, check_keywords
+from decal.choose import decalibrate
 from decal.credal import IntervalCredalSet
-from decal.decalibrator import Decalibrator, decalibrate
+from decal.decalibrator import Decalibrator
 from decal.io.progress import progress_bar
 from decal.llm._verbaliser import check_spellings
 

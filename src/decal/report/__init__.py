@@ -238,6 +238,6 @@ def report(
     """
     require_classes(model)
     credal = model.predict(logits, ids=ids, **options)
-    promise = getattr(model, "promise", None)
+    promise = getattr(model if options.get("alpha") is None else options["alpha"], "promise", None)
     said = "" if promise is None else str(promise)
     return Report.of(credal, check=check, costs=costs, promise=said)

@@ -158,7 +158,7 @@ class LabelShift(Model[FrequencyEvidence]):
             The class frequencies that the model supposes, with calibrate=False; by name in a
             mapping or a Series. By default those of the labels.
         """
-        rows = self._labelled(logits, labels, sample_weight, classes, None)
+        rows = self.read_labelled(logits, labels, sample_weight=sample_weight, classes=classes)
         fitted = self.learn(rows, whole=True, frequencies=frequencies)
         with self._lock:
             self._fitted = fitted

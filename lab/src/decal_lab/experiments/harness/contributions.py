@@ -69,7 +69,7 @@ class Contributions:
             )
         logits, labels, new_logits, truth = map(np.asarray, parts)
         try:
-            model = decal.decalibrate(logits, labels)
+            model = decal.decalibrate(logits, labels, alpha=0.8)
             model.predict(new_logits[:1]).contains(truth[:1])
         except ValueError as error:
             raise ValueError(f"DATA_SETS[{name!r}]: {error}") from error
