@@ -136,8 +136,8 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         """What labelled rows say; of the `whole` data it may keep them, and warn about them."""
 
     @abstractmethod
-    def sets(self, rows: Rows, fitted: E, alpha: float) -> Any:
-        """The credal sets of rows."""
+    def predict_rows(self, rows: Rows, *, alpha: Any = None) -> Any:
+        """As `predict`, of rows that were read before; it warns of nothing."""
 
     def require_mergeable(self) -> None:
         """InputError if evidence of several data sets cannot be added."""
@@ -189,7 +189,8 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         -------
         self
         """
-        return self.fit_rows(self._labelled(logits, labels, sample_weight, classes, None))
+        rows = self._labelled(logits, labels, sample_weight, classes, None)
+        return self.keep(self.learn(rows, whole=True))
 
     def partial_fit(
         self,
@@ -251,7 +252,10 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
 
     def fit_rows(self, rows: Rows) -> Self:
         """As `fit`, of rows that were read before."""
-        fitted = self.learn(rows, whole=True)
+        return self.keep(self.learn(rows, whole=True))
+
+    def keep(self, fitted: E) -> Self:
+        """Put evidence in the place of what was learnt before."""
         with self._lock:
             self._fitted, self._told = fitted, set()
         return self
@@ -302,13 +306,11 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         CredalSet
             With float64 bounds; its `point` is the reference model's prediction. O(n K) time.
         """
-        fitted, level = self.fitted, self.level(alpha)
         rows = self.read(logits, ids=ids)
-        sets = self.sets(rows, fitted, level)
-        if hasattr(rows.logits, "predicted_by"):  # as sure as their bounds, which differ
-            return sets if rows.ids is None else sets.with_index(rows.ids)
-        NewInputs(self, level).add(rows, sets).warn()
-        return sets if rows.ids is None else sets.with_index(rows.ids)
+        sets = self.predict_rows(rows, alpha=alpha)
+        if not hasattr(rows.logits, "predicted_by"):  # as sure as their bounds, which differ
+            NewInputs(self, self.level(alpha)).add(rows, sets).warn()
+        return sets
 
     def read(self, logits: Any, labels: Any = None, *, ids: Any = None, empty: bool = True) -> Rows:
         """New inputs, and labels if there are some, after every check: what `predict_rows` takes.
@@ -323,11 +325,6 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
             Whether no rows are fine.
         """
         return Rows.read(logits, labels, ids=ids, schema=self.schema(self.fitted), empty=empty)
-
-    def predict_rows(self, rows: Rows, *, alpha: Any = None) -> Any:
-        """As `predict`, of rows that were read before; it warns of nothing."""
-        sets = self.sets(rows, self.fitted, self.level(alpha))
-        return sets if rows.ids is None else sets.with_index(rows.ids)
 
     def report(
         self, logits: Any, *, ids: Any = None, check: Any = None, costs: Any = None, **options: Any
