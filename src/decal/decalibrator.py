@@ -26,15 +26,19 @@ from decal.directions import (
     Endpoints,
     FitState,
     Inputs,
+    LabelledLogits,
     Local,
     Reference,
     TopIntervals,
     TopLogits,
+    best_model,
     direction_named,
     local_balls,
     parse_directions,
     require_capability,
     require_masks_taken,
+    summarise_top,
+    taken,
     top_box,
 )
 from decal.io.model_files import Arrays
@@ -136,18 +140,30 @@ class Decalibrator(Model[FitState]):
             masses=fitted is not None,
         )
 
-    def learn(
-        self, rows: Rows, *, whole: bool = False, confidences: Confidences | None = None
-    ) -> FitState:
-        """What labelled rows say; a reference other than the model is that of the `whole` data."""
+    def learn(self, rows: Rows, *, whole: bool = False, warn: bool = True) -> FitState:
+        """What labelled rows say; a reference other than the model is that of the `whole` data.
+
+        Of these it may `warn` if labels seem to be of other rows.
+        """
         self._require_taken(rows)
-        found = FitState.of(
-            self.directions,
-            rows,
-            reference=self.reference if whole else "model",
-            may_be_kept=whole,
-            confidences=confidences,
-        )
+        confidences = Confidences.of(rows.logits, rows.labels, rows.weights)
+        if whole and warn:
+            confidences.warn_of_other_order(rows.shape[1])
+        rows, classes = rows.counted(), rows.classes
+        logits, labels, weights = rows.logits, rows.labels, rows.weights
+        n, K = rows.shape
+        label_weight = np.bincount(labels, weights, minlength=K).astype(np.float64)
+        at = Reference(np.zeros(K))
+        if isinstance(logits, TopLogits):
+            evidence: tuple[Any, ...] = (summarise_top(logits, labels, weights),)
+        else:
+            require_masks_taken(self.directions, logits)
+            if whole and self.reference != "model":
+                scale = any(direction.moves_scale for direction in self.directions)
+                at = best_model(logits, labels, weights, scale=scale, name=self.reference)
+            data = LabelledLogits(at.scaled(logits), at.center, labels, weights, whole)
+            evidence = tuple(direction.summarise(data) for direction in self.directions)
+        found = FitState(self.directions, at, n, label_weight, evidence, classes, confidences)
         if whole:
             self._warn_if_far(found)
         return found
@@ -174,9 +190,12 @@ class Decalibrator(Model[FitState]):
 
     def fit_rows(self, rows: Rows, *, warn: bool = True) -> Self:
         """As `fit`, of rows that were read before; `warn` of labels that seem to be of others."""
-        confidences = Confidences.of(rows.logits, rows.labels, rows.weights)
-        wrong = warn and confidences.warn_of_other_order(rows.shape[1])
-        fitted = self.learn(rows, whole=True, confidences=confidences)
+        return self.keep(self.learn(rows, whole=True, warn=warn))
+
+    def keep(self, fitted: FitState) -> Self:
+        """Put evidence in the place of what was learnt before, of whose labels `learn` warned."""
+        found, K = fitted.confidences, len(fitted.label_weight)
+        wrong = found is not None and found.in_other_order(K)
         with self._lock:
             self._fitted, self._told = fitted, {"order"} if wrong else set()
             self.promise = None
@@ -298,22 +317,26 @@ class Decalibrator(Model[FitState]):
         ) -> Any:
             """As of every model; TopLogits give TopIntervals."""
 
-    def sets(self, rows: Rows, fitted: FitState, alpha: float) -> IntervalCredalSet | TopIntervals:
-        """The boxes of rows: one direction after the other widens them."""
-        logits = rows.logits
+    def predict_rows(self, rows: Rows, *, alpha: Any = None) -> Any:
+        """As `predict`, of rows that were read before: one direction after the other widens sets.
+
+        It warns of nothing.
+        """
+        fitted, level, logits = self.fitted, self.level(alpha), rows.logits
         if hasattr(logits, "predicted_by"):
-            found: IntervalCredalSet = logits.predicted_by(self, alpha=alpha)
-            return found
-        if isinstance(logits, TopLogits):
+            found = logits.predicted_by(self, alpha=level)
+        elif isinstance(logits, TopLogits):
             self._require_taken(rows)
-            shifts = fitted.at(0, self.likelihood, alpha)
-            return top_box(logits, shifts.lower, shifts.upper, joint=self.box == "joint")
-        require_masks_taken(self.directions, logits)
-        inputs, box = self._inputs(rows, fitted), None
-        for i, direction in enumerate(self.directions):
-            box = direction.widen(box, inputs, fitted.at(i, self.likelihood, alpha))
-        assert box is not None
-        return IntervalCredalSet.unchecked(box.low, box.high, box.point, fitted.classes)
+            shifts = fitted.at(0, self.likelihood, level)
+            found = top_box(logits, shifts.lower, shifts.upper, joint=self.box == "joint")
+        else:
+            require_masks_taken(self.directions, logits)
+            inputs, box = self._inputs(rows, fitted), None
+            for i, direction in enumerate(self.directions):
+                box = direction.widen(box, inputs, fitted.at(i, self.likelihood, level))
+            assert box is not None
+            found = IntervalCredalSet.unchecked(box.low, box.high, box.point, fitted.classes)
+        return found if rows.ids is None else found.with_index(rows.ids)
 
     def _inputs(self, rows: Rows, fitted: FitState) -> Inputs:
         """Rows as the reference model has them."""
@@ -439,7 +462,13 @@ class Decalibrator(Model[FitState]):
             probabilities=settings.pop("probabilities", False),
             floor=settings.pop("floor", None),
         )
-        model._fitted = FitState.restore(model.directions, settings, arrays)
+        evidence = []
+        for direction in model.directions:
+            own = taken(arrays, f"{direction.name}.")
+            evidence.append(direction.restore(own))
+            if own:
+                raise ValueError(f"unknown arrays {sorted(own)}")
+        model._fitted = FitState.restore(model.directions, evidence, settings, arrays)
         return model
 
 

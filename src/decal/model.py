@@ -154,8 +154,8 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         """What labelled rows say; of the `whole` data it may keep them, and warn about them."""
 
     @abstractmethod
-    def sets(self, rows: Rows, fitted: E, alpha: float) -> Any:
-        """The credal sets of rows."""
+    def predict_rows(self, rows: Rows, *, alpha: Any = None) -> Any:
+        """As `predict`, of rows that were read before; it warns of nothing."""
 
     def require_mergeable(self) -> None:
         """InputError if evidence of several data sets cannot be added."""
@@ -207,8 +207,8 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         -------
         self
         """
-        given = {"sample_weight": sample_weight, "classes": classes}
-        return self.fit_rows(self.read_labelled(logits, labels, **given))
+        rows = self.read_labelled(logits, labels, sample_weight=sample_weight, classes=classes)
+        return self.keep(self.learn(rows, whole=True))
 
     def partial_fit(
         self,
@@ -271,7 +271,10 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
 
     def fit_rows(self, rows: Rows) -> Self:
         """As `fit`, of rows that were read before."""
-        fitted = self.learn(rows, whole=True)
+        return self.keep(self.learn(rows, whole=True))
+
+    def keep(self, fitted: E) -> Self:
+        """Put evidence in the place of what was learnt before."""
         with self._lock:
             self._fitted, self._told, self.promise = fitted, set(), None
         return self
@@ -342,16 +345,16 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
             classes are those of the promise. O(n K) time; if every class has an alpha of its own,
             for each of them.
         """
-        fitted, (level, promise) = self.fitted, self._asked(alpha)
+        level, promise = self._asked(alpha)
         require_same_order(logits=logits, groups=groups)
         rows = self.read(logits, ids=ids)
         if promise is None and groups is None:
-            sets = self.sets(rows, fitted, level)
+            sets = self.predict_rows(rows, alpha=level)
         else:
             sets = promised_sets(self, rows, level, promise, groups)
-        if not hasattr(rows.logits, "predicted_by"):  # those are as sure as their bounds
+        if not hasattr(rows.logits, "predicted_by"):  # as sure as their bounds, which differ
             NewInputs(self, level).add(rows, sets).warn()
-        return sets if rows.ids is None else sets.with_index(rows.ids)
+        return sets
 
     def _asked(self, alpha: Any) -> tuple[float, Promise | None]:
         """The level that is asked for, and what it promises."""
@@ -373,11 +376,6 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
             Whether no rows are fine.
         """
         return Rows.read(logits, labels, ids=ids, schema=self.schema(self.fitted), empty=empty)
-
-    def predict_rows(self, rows: Rows, *, alpha: Any = None) -> Any:
-        """As `predict`, of rows that were read before; it warns of nothing."""
-        sets = self.sets(rows, self.fitted, self.level(alpha))
-        return sets if rows.ids is None else sets.with_index(rows.ids)
 
     def report(
         self, logits: Any, *, ids: Any = None, check: Any = None, costs: Any = None, **options: Any
@@ -562,6 +560,7 @@ def promised_sets(
             found = predict_rows(model, rows[some], float(level))
             low[some], high[some], point[some] = found.lower, found.upper, found.point
         sets: Any = IntervalCredalSet.unchecked(low, high, point, rows.classes)
+        sets = sets.with_index(rows.ids)
     else:
         sets = predict_rows(model, rows, alpha)
     if promise is None or not promise.rule or not hasattr(sets, "promised"):

@@ -40,6 +40,7 @@ from decal.directions import (
     local_box,
     parse_directions,
     summarise_label_margins,
+    taken,
 )
 from decal.io.model_files import Arrays
 from decal.model import (
@@ -199,9 +200,10 @@ class MultiLabelDecalibrator(Model["LabelEvidence"]):
             learnt.solved[key] = found
         return found
 
-    def sets(self, rows: Rows, fitted: LabelEvidence, alpha: float) -> MultiLabelCredalSet:
-        """The intervals of rows; that of a label without any answer is [0, 1]."""
-        z, steps = rows.logits, self._solved(fitted, alpha)
+    def predict_rows(self, rows: Rows, *, alpha: Any = None) -> MultiLabelCredalSet:
+        """As `predict`, of rows that were read before; a label without any answer gets [0, 1]."""
+        fitted = self.fitted
+        z, steps = rows.logits, self._solved(fitted, self.level(alpha))
         low, high, point = np.empty((3, *z.shape))
         unknown = fitted.weight == 0
 
@@ -217,7 +219,8 @@ class MultiLabelDecalibrator(Model["LabelEvidence"]):
                 low[some, unknown], high[some, unknown] = 0.0, 1.0
 
         for_each_block(block, *z.shape)
-        return MultiLabelCredalSet.unchecked(low, high, point, fitted.classes)
+        found = MultiLabelCredalSet.unchecked(low, high, point, fitted.classes)
+        return found.with_index(rows.ids)
 
     @property
     def classes(self) -> tuple[str, ...] | None:
@@ -379,14 +382,14 @@ class LabelEvidence:
         margins, ladders = None, []
         for direction in model.directions:
             if isinstance(direction, Temperature):
-                parts = [_taken(arrays, f"temperature.{k}.") for k in range(L)]
+                parts = [taken(arrays, f"temperature.{k}.") for k in range(L)]
                 ladders = [direction.restore(part) if part else None for part in parts]
                 for ladder, total in zip(ladders, own["present"] + own["absent"], strict=True):
                     found, seen = (ladder.weight, len(ladder.seen)) if ladder else (0.0, 2)
                     if abs(found - total) > WEIGHT_ROUND_OFF * total or seen != 2:
                         raise ValueError("evidence and labels must be of the same data")
             elif not isinstance(direction, Local):
-                margins = LabelMargins.from_arrays(_taken(arrays, "class."))
+                margins = LabelMargins.from_arrays(taken(arrays, "class."))
                 weight = np.concatenate([margins.label_weight, margins.other_weight])
                 same = weight.shape == weights.shape
                 if not same or not np.allclose(weight, weights, rtol=WEIGHT_ROUND_OFF):
@@ -413,12 +416,6 @@ def _require_sound(own: dict[str, NDArray[Any]], reference: str) -> None:
         raise ValueError("center, scale and distance must be those of the model itself")
     if (own["distance"] < -WEIGHT_ROUND_OFF).any():
         raise ValueError("distance must not be negative")
-
-
-def _taken(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """The arrays whose names begin so, taken out of the dictionary."""
-    mine = [name for name in arrays if name.startswith(prefix)]
-    return {name.removeprefix(prefix): arrays.pop(name) for name in mine}
 
 
 # One label at a time

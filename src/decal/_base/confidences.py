@@ -157,11 +157,8 @@ class Confidences:
     # Labels and logits that do not belong together
 
     def warn_of_other_order(self, classes: int | None) -> bool:
-        """Warn, and say so, if labels and logits seem to be in different orders.
-
-        K is None for several labels per input, whose sign may be a matter of threshold.
-        """
-        if not self._far_below(classes) and not self._as_if_shuffled():
+        """Warn, and say so, if labels and logits seem to be in different orders."""
+        if not self.in_other_order(classes):
             return False
         agree, sure = f"{100 * self.accuracy:.2g}%", f"{100 * self.mean:.2g}%"
         warnings.warn(
@@ -174,15 +171,10 @@ class Confidences:
         )
         return True
 
-    def _far_below(self, classes: int | None) -> bool:
-        """Whether labels agree far more rarely than in 1 / K of the rows."""
-        if classes is None:
-            return False
-        error = np.sqrt((1 - 1 / classes) / classes / self.rows)
-        return bool(self.accuracy < 1 / classes - FAR_BELOW_CHANCE * error)
+    def in_other_order(self, classes: int | None) -> bool:
+        """Whether labels agree far more rarely than in 1 / K of the rows, or as if shuffled.
 
-    def _as_if_shuffled(self) -> bool:
-        """Whether labels agree as rarely as shuffled ones would, against the model's confidence.
+        K is None for several labels per input, whose sign may be a matter of threshold.
 
         Shuffling keeps the frequencies of labels and of predictions, which give the expected
         agreement and its variance (Hoeffding 1951). The gain over it that the model claims is that
@@ -191,6 +183,10 @@ class Confidences:
         labels do depend on predictions, the rows belong together, and the model knows little:
         unless another order of the columns would give what it claims.
         """
+        if classes is not None:
+            error = np.sqrt((1 - 1 / classes) / classes / self.rows)
+            if self.accuracy < 1 / classes - FAR_BELOW_CHANCE * error:
+                return True
         n = self.rows / len(self.tables)
         if n < FEWEST_ROWS or self.mean - self.accuracy < FAR_ABOVE:
             return False

@@ -147,7 +147,7 @@ def recalibrated(logits: Array, labels: Labels) -> Recalibration | None:
     for directions in (("class", "temperature"), ("class",)):
         best = Decalibrator(1.0, reference="best", directions=directions)
         try:
-            found = best.learn(require_possible(rows, Schema()), whole=True).reference
+            found = best.learn(require_possible(rows, Schema()), whole=True, warn=False).reference
         except ValueError:
             continue
         known = np.isfinite(found.center)

@@ -16,8 +16,7 @@ from decal._base.set_checks import ACTION
 from decal._base.settings import check_alpha, check_choice
 from decal.cli import options
 from decal.cli.options import option
-from decal.cli.run import rows_of
-from decal.cli.terminal import output, say, table
+from decal.cli.terminal import output, progress_bar, say, table
 from decal.credal import RULES, SET_RULES, abstention_utility
 from decal.io.folders import Layout
 from decal.io.formats import TABLES, load_array, open_file, open_table
@@ -82,12 +81,13 @@ def decide(
     folder = reading.folder(logits, fitted)
     kept = np.zeros(len(actions), dtype=np.intp)
     alone = np.zeros(len(actions), dtype=np.intp)
-    rows = 0
+    rows, part = 0, folder.parts[0]
     with (
-        rows_of(folder, Layout(K, fitted.classes), "Deciding") as chunks,
+        folder.open(part, Layout(K, fitted.classes)) as source,
         nullcontext() if out is None else column_writer(out) as append,
+        progress_bar("Deciding", source.rows) as bar,
     ):
-        for chunk in chunks:
+        for chunk in part.chunks(source):
             credal = fitted.predict_rows(chunk, alpha=level)
             mask = credal.decide(rule, utility=earnings, optimism=optimism)
             if mask.ndim == 1:  # one is taken
@@ -97,6 +97,7 @@ def decide(
             kept += mask.sum(axis=0)
             alone += mask[mask.sum(axis=1) == 1].sum(axis=0)
             rows += len(chunk)
+            bar.advance(len(chunk))
     _print_counts(rule, actions, kept, alone, rows)
     if out is not None:
         say(f"Wrote {out}: {rows:,} inputs at alpha {level:g}", style="green")

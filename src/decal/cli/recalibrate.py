@@ -13,8 +13,8 @@ from decal._base.numerics import softmax
 from decal._base.settings import check_choice
 from decal.cli import options
 from decal.cli.evaluate import PointScores
-from decal.cli.run import check_intervals, rows_of
-from decal.cli.terminal import output, say
+from decal.cli.run import check_intervals
+from decal.cli.terminal import output, progress_bar, say
 from decal.io.folders import Layout
 from decal.io.writers import matrix_writer
 
@@ -61,12 +61,13 @@ def recalibrate(
     layout = Layout(len(fitted.class_weights), fitted.classes)
     names = np.array(layout.classes or [str(k) for k in range(layout.width)])
     reference = fitted.reference_model
-    before, after = PointScores(), PointScores()
+    before, after, part = PointScores(), PointScores(), folder.parts[0]
     with (
-        rows_of(folder, layout, "Recalibrating") as chunks,
+        folder.open(part, layout) as source,
         matrix_writer(out, write, fitted.classes, file_format=format_) as append,
+        progress_bar("Recalibrating", source.rows) as bar,
     ):
-        for chunk in chunks:
+        for chunk in part.chunks(source):
             reference.require_rivals(chunk.logits)
             moved = reference.logits(chunk.logits)
             p = softmax(moved)
@@ -75,6 +76,7 @@ def recalibrate(
             if chunk.labels is not None:
                 before.add(softmax(chunk.logits.astype(np.float64)), chunk.labels)
                 after.add(p, chunk.labels)
+            bar.advance(len(chunk))
     if before.rows:
         output.print(f"before: {before}\nafter:  {after}", highlight=False)
     scale = f", scale {reference.scale:.4g}" if reference.scale != 1 else ""

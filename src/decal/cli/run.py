@@ -78,23 +78,6 @@ def watched(title: str) -> Iterator[StoppableProgress]:
 # One file
 
 
-@contextmanager
-def rows_of(folder: Folder, layout: Layout, title: str) -> Iterator[Iterator[Rows]]:
-    """The chunks of the only file of a folder, with a bar on the terminal."""
-    part = folder.parts[0]
-    with part.reading(*folder.companions):
-        source = folder.open(part, layout)
-
-    def chunks() -> Iterator[Rows]:
-        with progress_bar(title, source.rows) as bar:
-            for chunk in part.chunks(source):
-                yield chunk
-                bar.advance(len(chunk))
-
-    with source:
-        yield chunks()
-
-
 def all_rows(folder: Folder, layout: Layout | None = None) -> Rows:
     """All rows of the only file of a folder, in memory."""
     part = folder.parts[0]
@@ -154,15 +137,17 @@ class Predictions:
 
     def to_file(self, out: Path, file_format: str | None, noticed: NewInputs | None = None) -> None:
         """Write a file of intervals; what is noticed of the inputs is told at the end."""
-        rows, width = 0, 0.0
+        rows, width, part = 0, 0.0, self.folder.parts[0]
         with (
-            rows_of(self.folder, self.layout, "Predicting") as chunks,
+            self.folder.open(part, self.layout) as source,
             credal_writer(out, file_format=file_format) as append,
+            progress_bar("Predicting", source.rows) as bar,
         ):
-            for chunk in chunks:
+            for chunk in part.chunks(source):
                 credal = self.predict(chunk)
                 append(credal)
                 rows += len(credal)
+                bar.advance(len(credal))
                 width += len(credal) * (1 - metrics.efficiency(credal))
                 if noticed is not None:
                     noticed.add(chunk, credal)

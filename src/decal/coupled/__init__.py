@@ -277,17 +277,13 @@ class CoupledDecalibrator(Model[CoupledEvidence]):
         if not shifts:
             sets: CoupledCredalSet = super().predict(logits, alpha=alpha, ids=ids)
             return sets
-        fitted, level = self.fitted, self.level(alpha)
-        rows = self.read(logits, ids=ids)
-        return self._found(rows, fitted, level, shifts=True).with_index(rows.ids)
+        return self.predict_rows(self.read(logits, ids=ids), alpha=alpha, shifts=True)
 
-    def sets(self, rows: Rows, fitted: CoupledEvidence, alpha: float) -> CoupledCredalSet:
-        """The ranges of every probability over all plausible shifts, with certificates."""
-        return self._found(rows, fitted, alpha, shifts=False)
-
-    def _found(
-        self, rows: Rows, fitted: CoupledEvidence, alpha: float, *, shifts: bool
+    def predict_rows(
+        self, rows: Rows, *, alpha: Any = None, shifts: bool = False
     ) -> CoupledCredalSet:
+        """As `predict`, of rows that were read before; it warns of nothing."""
+        fitted, alpha = self.fitted, self.level(alpha)
         z, reference = rows.logits + fitted.data.center, self._reference(fitted)
         B = self._room(alpha, fitted)
         if np.isinf(B):
@@ -297,7 +293,7 @@ class CoupledDecalibrator(Model[CoupledEvidence]):
         else:
             found = self._solve(alpha, fitted).bounds(z, self.tol, self.certify)
         point = sigmoid(-log_odds_of_rest(z, reference))
-        return _credal(found, point, fitted, shifts)
+        return _credal(found, point, fitted, shifts).with_index(rows.ids)
 
     def diagnostics(self, alpha: Any = None) -> Diagnostics:
         """What the region of plausible shifts looks like at a level; made to be printed."""

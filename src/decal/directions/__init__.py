@@ -22,6 +22,7 @@ from decal.directions._direction import (
     TensorInputs,
     require_capability,
     require_masks_taken,
+    taken,
 )
 from decal.directions._fit_state import RESIDUAL_TOLERANCE, FitState, Labels
 from decal.directions._ladder import ScaleSummary
@@ -37,7 +38,7 @@ from decal.directions._summarise import (
     summarise_label_margins,
 )
 from decal.directions._temperature import Temperature
-from decal.directions._top_logits import TopIntervals, TopLogits, top_box
+from decal.directions._top_logits import TopIntervals, TopLogits, summarise_top, top_box
 
 __all__ = [
     "BUILT_IN",
@@ -76,6 +77,8 @@ __all__ = [
     "require_capability",
     "require_masks_taken",
     "summarise_label_margins",
+    "summarise_top",
+    "taken",
     "top_box",
 ]
 

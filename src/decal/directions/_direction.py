@@ -227,6 +227,12 @@ class Direction(ABC):
         raise NotImplementedError
 
 
+def taken(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """The arrays whose names begin so, by the rest of their names, out of the dictionary."""
+    names = [name for name in arrays if name.startswith(prefix)]
+    return {name.removeprefix(prefix): arrays.pop(name) for name in names}
+
+
 REFUSALS = {
     "streams": "whose evidence is the data themselves",
     "saves": "whose code no model file can hold",

@@ -14,11 +14,9 @@ from decal._base.confidences import Confidences
 from decal._base.numerics import Array, budget
 from decal._base.row_checks import check_center, check_class_names, check_label_weight
 from decal._base.settings import check_choice, check_count
-from decal.directions._direction import Direction, Endpoints, LabelledLogits, require_masks_taken
+from decal.directions._direction import Direction, Endpoints, taken
 from decal.directions._margins import MarginSummary
-from decal.directions._reference import REFERENCES, Reference, best_model
-from decal.directions._top_logits import TopLogits, summarise_top
-from decal.rows import Rows
+from decal.directions._reference import REFERENCES, Reference
 
 RESIDUAL_TOLERANCE = 1e-9  # nats per unit of weight by which an endpoint may miss the budget
 KEPT_LEVELS, KEPT_NUMBERS = 64, 1 << 21  # levels whose endpoints are kept, of so many numbers
@@ -43,34 +41,6 @@ class FitState:
     _solved: dict[tuple[int, str, float], Endpoints] = field(
         default_factory=dict, compare=False, repr=False
     )
-
-    @classmethod
-    def of(
-        cls,
-        directions: tuple[Direction, ...],
-        rows: Rows,
-        *,
-        reference: str = "model",
-        may_be_kept: bool = False,
-        confidences: Confidences | None = None,
-    ) -> Self:
-        """What labelled rows say, as measured from a reference; evidence may hold on to them."""
-        confidences = confidences or Confidences.of(rows.logits, rows.labels, rows.weights)
-        rows, classes = rows.counted(), rows.classes
-        logits, labels, weights = rows.logits, rows.labels, rows.weights
-        n, K = rows.shape
-        label_weight = np.bincount(labels, weights, minlength=K).astype(np.float64)
-        at = Reference(np.zeros(K))
-        if isinstance(logits, TopLogits):
-            evidence: tuple[Any, ...] = (summarise_top(logits, labels, weights),)
-            return cls(directions, at, n, label_weight, evidence, classes, confidences)
-        require_masks_taken(directions, logits)
-        if reference != "model":
-            scale = any(direction.moves_scale for direction in directions)
-            at = best_model(logits, labels, weights, scale=scale, name=reference)
-        data = LabelledLogits(at.scaled(logits), at.center, labels, weights, may_be_kept)
-        found = tuple(direction.summarise(data) for direction in directions)
-        return cls(directions, at, n, label_weight, found, classes, confidences)
 
     def __add__(self, other: FitState) -> FitState:
         """What both data sets say together; ValueError if they are of different models."""
@@ -155,38 +125,28 @@ class FitState:
     @classmethod
     def restore(
         cls,
-        directions: Iterable[Direction],
+        directions: tuple[Direction, ...],
+        evidence: Iterable[Any],
         settings: dict[str, Any],
         arrays: dict[str, NDArray[Any]],
     ) -> Self:
-        """Take settings and arrays out of the dictionaries; ValueError if they are damaged."""
-        directions = tuple(directions)
+        """Of evidence, and of settings and arrays, which it takes out; ValueError if damaged."""
         label_weight = check_label_weight(arrays.pop("label_weight"))
         K = len(label_weight)
         reference = _restored_reference(check_center(arrays.pop("center"), K), settings)
-
-        def taken(prefix: str) -> dict[str, NDArray[Any]]:
-            return {
-                n.removeprefix(prefix): arrays.pop(n) for n in [*arrays] if n.startswith(prefix)
-            }
-
-        evidence = []
-        for direction in directions:
-            own = taken(f"{direction.name}.")
-            evidence.append(direction.restore(own))
-            if own:
-                raise ValueError(f"unknown arrays {sorted(own)}")
-            if not direction.matches(evidence[-1], label_weight):
+        evidence = tuple(evidence)
+        for direction, found in zip(directions, evidence, strict=True):
+            if not direction.matches(found, label_weight):
                 raise ValueError("evidence and labels must be of the same data")
-            if reference.is_best and isinstance(evidence[-1], MarginSummary):
-                evidence[-1].require_best()
+            if reference.is_best and isinstance(found, MarginSummary):
+                found.require_best()
         classes = check_class_names(settings.pop("classes"), K)
         rows = check_count(settings.pop("rows"), "rows")
         if rows > np.iinfo(np.int64).max:
             raise ValueError(f"rows must be a number of examples: got {rows:.3g}")
-        kept = taken("confidences.")
+        kept = taken(arrays, "confidences.")
         confidences = Confidences.restore(kept, K) if kept else None
-        return cls(directions, reference, rows, label_weight, tuple(evidence), classes, confidences)
+        return cls(directions, reference, rows, label_weight, evidence, classes, confidences)
 
     @staticmethod
     def is_known(name: str, settings: dict[str, Any]) -> bool:

@@ -203,36 +203,29 @@ class MarginSummary:
         )
         if not sound:
             raise ValueError("numbers are damaged")
-        summary._require_plausible()
-        return summary
-
-    def _require_plausible(self) -> None:
-        """ValueError if the sums cannot be of margins."""
-        round_off = np.full(len(self.label_weight), WEIGHT_ROUND_OFF) * self.total_weight
+        # The numbers may be sound and yet be of no margins.
+        total, series = summary.total_weight, summary.series
+        round_off = np.full(K, WEIGHT_ROUND_OFF) * total
         # Every row has a margin in every class, finite or not.
-        weight = (
-            np.add.reduceat(self.moments[0], self.series.edges[:-1]) + self.masked + self.certain
-        )
+        binned = np.add.reduceat(moments[0], series.edges[:-1])
+        weight = binned + summary.masked + summary.certain
         # Margins lie in their bins, so the j-th power sum is at most (h / 2)^j times the weight.
-        half = np.where(self.series.far, 0.5, self.bin_width / 2)
+        half = np.where(series.far, 0.5, bin_width / 2)
         reach = half ** np.arange(ORDER + 1)[:, None]
-        beyond = np.abs(self.moments) - reach * self.moments[0]
+        beyond = np.abs(moments) - reach * moments[0]
         if (
-            (np.abs(weight - self.total_weight) > round_off).any()
-            or (beyond > round_off[self.keys_class] * reach).any()
-            or not np.isfinite(self.series.centers[self.moments[0] > 0]).all()
+            (np.abs(weight - total) > round_off).any()
+            or (beyond > round_off[summary.keys_class] * reach).any()
+            or not np.isfinite(series.centers[moments[0] > 0]).all()
         ):
             raise ValueError("numbers are damaged")
-        # A reference may leave out classes without labels: then the others sum to one.
-        sums = self.expected.sum(), self.expected[self.label_weight > 0].sum()
-        if self.exclusive and np.abs(np.subtract(sums, self.total_weight)).min() > self._unsure:
-            raise ValueError("margins are of no probabilities")
-
-    @property
-    def expected(self) -> Array:
-        """(K,) total probability of every class, over all rows."""
-        _, slope = self.series.softplus_sum(np.zeros((1, len(self.certain))))
-        return np.asarray(slope[0] + self.certain)
+        if cls.exclusive:
+            # A reference may leave out classes without labels: then the others sum to one.
+            expected = series.softplus_sum(np.zeros((1, K)))[1][0] + summary.certain
+            sums = expected.sum(), expected[label_weight > 0].sum()
+            if np.abs(np.subtract(sums, total)).min() > summary._unsure:
+                raise ValueError("margins are of no probabilities")
+        return summary
 
     @property
     def _unsure(self) -> float:
@@ -245,7 +238,9 @@ class MarginSummary:
     def require_best(self) -> None:
         """ValueError if a shift gains likelihood, which none does from the best reference."""
         labelled = self.label_weight > 0
-        if np.abs(self.expected - self.label_weight)[labelled].max() > self._unsure:
+        # The total probability of every class, over all rows, is the weight of its labels.
+        expected = self.series.softplus_sum(np.zeros((1, len(labelled))))[1][0] + self.certain
+        if np.abs(expected - self.label_weight)[labelled].max() > self._unsure:
             raise ValueError("margins are of no reference that is best")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,7 +28,7 @@ from decal.directions._bins import (
     power_sums,
     sparse_bins,
 )
-from decal.directions._direction import LabelledLogits
+from decal.directions._direction import LabelledLogits, taken
 from decal.directions._margins import COARSE_WIDTH, MarginSummary, difference_of_weights, merge
 
 GRID_REACH = 1024.0  # margins beyond, as of masked classes, are left out of dense grids of bins
@@ -91,6 +91,7 @@ class Summariser:
         if labels is not None:
             self.label_weight += np.bincount(labels, weights, minlength=len(m))
         K, n = m.shape
+        kernels = compiled(m.size)
         lowest, highest = np.empty(K), np.empty(K)
 
         def measure(group: slice) -> None:
@@ -102,6 +103,7 @@ class Summariser:
         strays = self._strays(m, lowest, highest)
         near = np.abs(m[strays]) <= GRID_REACH
         if self._width == 0 or np.count_nonzero(near) > FEW_STRAYS * m.size:
+            self._close_grid()
             self._open_grid(*_within_reach(m, lowest, highest), m.size)
             strays = self._strays(m, lowest, highest)
         if self._width == 0:  # so few margins over so wide a range that most bins stay empty
@@ -114,27 +116,28 @@ class Summariser:
         if self._width == 0:
             return
         some_outside = astray or not np.isfinite([lowest, highest]).all()
-        for_each_block(partial(self._deposit, m, weights, some_outside), K, n)
+        cells = self._width + 1
 
-    def _deposit(self, m: Array, weights: Array | None, some_outside: bool, group: slice) -> None:
-        """Add power sums of the margins (K, n) of a group of classes to the open grid."""
-        kernels, cells = compiled(m.size), self._width + 1
-        if kernels is not None:
-            w = np.empty(0) if weights is None else weights
-            bins = (self._low, self._width, self._bin_width, self._grid)
-            kernels.deposit(m, w, *bins, group.start, group.stop)
-            return
-        x = m[group] * (1.0 / self._bin_width)
-        x -= self._low[group, None]
-        if some_outside:
-            x[(x < 0) | (x >= self._width)] = self._width
-        cell = x.astype(np.intp)
-        x -= cell
-        x -= 0.5
-        x *= self._bin_width
-        cell += np.arange(len(x))[:, None] * cells
-        part = slice(group.start * cells, group.stop * cells)
-        self._grid[part] += power_sums(cell, x, weights, part.stop - part.start).T
+        def deposit(group: slice) -> None:
+            """Add the power sums of some classes to the open grid."""
+            if kernels is not None:
+                w = np.empty(0) if weights is None else weights
+                bins = (self._low, self._width, self._bin_width, self._grid)
+                kernels.deposit(m, w, *bins, group.start, group.stop)
+                return
+            x = m[group] * (1.0 / self._bin_width)
+            x -= self._low[group, None]
+            if some_outside:
+                x[(x < 0) | (x >= self._width)] = self._width
+            cell = x.astype(np.intp)
+            x -= cell
+            x -= 0.5
+            x *= self._bin_width
+            cell += np.arange(len(x))[:, None] * cells
+            part = slice(group.start * cells, group.stop * cells)
+            self._grid[part] += power_sums(cell, x, weights, part.stop - part.start).T
+
+        for_each_block(deposit, K, n)
 
     def _strays(self, m: Array, lowest: Array, highest: Array) -> tuple[NDArray[np.intp], ...]:
         """Classes and columns of the margins that no bin of the open grid covers."""
@@ -182,7 +185,6 @@ class Summariser:
 
     def _open_grid(self, lowest: Array, highest: Array, margins_now: int) -> None:
         """Start a grid from these margins to those and more; none if most cells stayed empty."""
-        self._close_grid()
         expected = max(self.expected, margins_now)
         limit = min(4 * expected, 2 * self.max_bins)
         widest = COARSE_WIDTH if expected > self.max_bins else BIN_WIDTH
@@ -210,8 +212,8 @@ class Summariser:
         self._width, self._grid = 0, np.zeros((0, ORDER + 1))
 
     def _push(self, bin_width: float, keys: NDArray[np.int64], moments: Array) -> None:
-        K = len(self.label_weight)
-        self._done.append(MarginSummary.of_bins(bin_width, keys, moments, K))
+        no_labels = np.zeros((3, len(self.label_weight)))
+        self._done.append(MarginSummary(bin_width, keys, moments, *no_labels))
         if sum(len(s.keys) for s in self._done[1:]) > len(self._done[0].keys) + self.max_bins // 4:
             self._done = [merge(self._done, self.max_bins)]
 
@@ -287,8 +289,7 @@ class BoundedMargins:
         """Take the arrays out of the dictionary; ValueError if they do not fit together."""
         sides = []
         for side in ("low.", "high."):
-            names = [name for name in arrays if name.startswith(side)]
-            own = {name.removeprefix(side): arrays.pop(name) for name in names}
+            own = taken(arrays, side)
             sides.append(MarginBounds.from_arrays(own))
             if own:
                 raise ValueError(f"unknown arrays {sorted(own)}")

@@ -135,27 +135,28 @@ class Folder:
         return tuple(value for value in self.options.values() if isinstance(value, Path))
 
     def open(self, part: Part, layout: Layout | None = None) -> LogitSource:
-        """One part; ValueError if it is not like the others."""
+        """One part; UnreadableError if it cannot be read, or is not like the others."""
         several = self.path.is_dir()
         options = {**self.options, "constants": part.constants, "may_be_empty": several}
-        source = open_source(part.path, **options)
-        if layout is None or lists_of_nothing(source.logits):
-            return source
-        if source.classes and layout.classes:
-            expected = set(layout.classes)
-            extra = [name for name in source.classes if name not in expected]
-            if extra:
-                rule = f"have the same {layout.width} classes in every file"
-                fact = f"{listing(extra)} besides in {part.path}"
-                raise InputError(source.logits.name, rule, fact, IGNORE_ADVICE)
-        elif source.logits.width != layout.width:
-            rule = f"have {layout.width} columns, one per class"
-            rule += ", in every file" if len(self.parts) > 1 else ""
-            raise InputError(source.logits.name, rule, f"{source.logits.width} in {part.path}")
-        if source.classes == layout.classes or layout.classes is None:
-            return replace(source, classes=layout.classes)
-        with source:  # its columns stand in another order: open it again in the right one
-            return open_source(part.path, **options | {"classes": layout.classes})
+        with part.reading(*self.companions):
+            source = open_source(part.path, **options)
+            if layout is None or lists_of_nothing(source.logits):
+                return source
+            if source.classes and layout.classes:
+                expected = set(layout.classes)
+                extra = [name for name in source.classes if name not in expected]
+                if extra:
+                    rule = f"have the same {layout.width} classes in every file"
+                    fact = f"{listing(extra)} besides in {part.path}"
+                    raise InputError(source.logits.name, rule, fact, IGNORE_ADVICE)
+            elif source.logits.width != layout.width:
+                rule = f"have {layout.width} columns, one per class"
+                rule += ", in every file" if len(self.parts) > 1 else ""
+                raise InputError(source.logits.name, rule, f"{source.logits.width} in {part.path}")
+            if source.classes == layout.classes or layout.classes is None:
+                return replace(source, classes=layout.classes)
+            with source:  # its columns stand in another order: open it again in the right one
+                return open_source(part.path, **options | {"classes": layout.classes})
 
     def without_rows(self) -> InputError:
         """The error about parts that are all empty."""
@@ -175,8 +176,7 @@ class Folder:
         first: dict[str, LogitSource] = {}
         for part in parts:
             try:
-                with part.reading(*self.companions):
-                    source = self.open(part, layout)
+                source = self.open(part, layout)
             except UnreadableError as error:
                 faults[part.name] = error.words
                 continue
@@ -209,8 +209,7 @@ class Survey:
     def open(self, part: Part) -> LogitSource:
         """A part, with the columns of all; UnreadableError if it cannot be opened."""
         source = self.still_open.pop(part.name, None)
-        with part.reading(*self.folder.companions):
-            return self.folder.open(part, self.layout) if source is None else source
+        return self.folder.open(part, self.layout) if source is None else source
 
 
 def open_folder(path: Path, **options: Any) -> Folder:

@@ -212,9 +212,14 @@ def is_numeric(kind: Any) -> bool:
 
 def open_array(name: str, file: DataFile, key: str | None, *, dimensions: int) -> Stream:
     """An .npy file, or the member `key` of an .npz."""
-    path = file.path
-    with _intact(name, path), _npy_member(file, key) as (member, size):
-        header = gate.read_header(member, size)
+    path, archive = file.path, file.archive
+
+    def member() -> AbstractContextManager[IO[bytes]]:
+        return open(path, "rb") if archive is None else archive.open(str(key))
+
+    with _intact(name, path), member() as opened:
+        size = gate.length(opened) if archive is None else archive.size(str(key))
+        header = gate.read_header(opened, size)
         start_of_numbers = size - header.size
     shape, dtype = header.shape, header.dtype
     by_columns = header.fortran and dimensions > 1
@@ -226,9 +231,10 @@ def open_array(name: str, file: DataFile, key: str | None, *, dimensions: int) -
         raise InputError(name, "be numbers", f"dtype {dtype} in {what}")
     width = math.prod(shape[1:])
     row_bytes = width * dtype.itemsize
-    if file.archive is not None and key:
+    if archive is not None and key:
         with _intact(name, path):
-            file.archive.require_modest(header.size if by_columns else row_bytes, key)
+            held = header.size if by_columns else row_bytes
+            gate.require_modest(held, archive.packed_size(key))
 
     def row_slices(start: int) -> Iterator[slice]:
         # Texts may be long: as many bytes at once as of numbers.
@@ -244,15 +250,15 @@ def open_array(name: str, file: DataFile, key: str | None, *, dimensions: int) -
             yield block
 
     def whole(start: int) -> Iterator[Block]:
-        with _intact(name, path), _npy_member(file, key) as (member, size):
-            yield gate.read_array(member, size)[start:]
+        with _intact(name, path), member() as opened:
+            yield gate.read_array(opened, size)[start:]
 
     def in_order(start: int) -> Iterator[Block]:
-        with _intact(name, path), _npy_member(file, key) as (member, _):
-            member.seek(start_of_numbers + start * row_bytes)
+        with _intact(name, path), member() as opened:
+            opened.seek(start_of_numbers + start * row_bytes)
             for rows in row_slices(start):
                 count = rows.stop - rows.start
-                data = gate.read_exactly(member, count * row_bytes)
+                data = gate.read_exactly(opened, count * row_bytes)
                 yield np.frombuffer(data, dtype).reshape(count, *shape[1:])
 
     columns = None
@@ -279,17 +285,6 @@ def load_array(name: str, file: DataFile, key: str | None) -> NDArray[Any]:
             return file.archive.read(str(key))
         with open(file.path, "rb") as opened:
             return gate.read_array(opened, gate.length(opened))
-
-
-@contextmanager
-def _npy_member(file: DataFile, key: str | None) -> Iterator[tuple[IO[bytes], int]]:
-    """An .npy file or the member of an .npz, and its bytes."""
-    if file.archive is None:
-        with open(file.path, "rb") as opened:
-            yield opened, gate.length(opened)
-    else:
-        with file.archive.open(str(key)) as member:
-            yield member, file.archive.size(str(key))
 
 
 # Tables
@@ -468,5 +463,5 @@ def _csv_batches(name: str, file: DataFile, columns: Sequence[str], text: bool) 
 
 def _intact(name: str, path: Path) -> AbstractContextManager[None]:
     """A context that turns the many errors that a damaged file causes into one message."""
-    rule = f"be in an intact {file_format(path)} file"
+    rule = f"be in an intact {path.suffix.lower()} file"
     return gate.intact(path, lambda reason: InputError(name, rule, f"{path} ({reason})"))

@@ -13,9 +13,8 @@ import os
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,18 +61,13 @@ def intact(path: object, complaint: Callable[[str], Exception]) -> Iterator[None
         raise wrapped from error
 
 
-@dataclass(frozen=True)
-class ArrayHeader:
+class ArrayHeader(NamedTuple):
     """What the header of an array says."""
 
     shape: tuple[int, ...]
     fortran: bool  # whether columns follow each other, not rows
     dtype: np.dtype[Any]
-
-    @property
-    def size(self) -> int:
-        """Bytes that follow it."""
-        return math.prod(self.shape) * self.dtype.itemsize
+    size: int  # bytes that follow it
 
 
 def read_header(file: IO[bytes], size: int) -> ArrayHeader:
@@ -95,15 +89,15 @@ def read_header(file: IO[bytes], size: int) -> ArrayHeader:
         shape, fortran, dtype = np.lib.format.read_array_header_1_0(rest)
     else:
         shape, fortran, dtype = np.lib.format.read_array_header_2_0(rest)
-    header = ArrayHeader(shape, fortran, dtype)
+    claimed = math.prod(shape) * dtype.itemsize
     left = size - len(start) - len(told) - len(text)
     if dtype.hasobject:
         raise ValueError("it holds pickled objects, which decal does not read")
     if min(shape, default=0) < 0 or dtype.itemsize == 0:
         raise ValueError(f"it says that it holds {shape} of {dtype}")
-    if header.size != left:
-        raise ValueError(f"it says that it holds {header.size:,} bytes of numbers: got {left:,}")
-    return header
+    if claimed != left:
+        raise ValueError(f"it says that it holds {claimed:,} bytes of numbers: got {left:,}")
+    return ArrayHeader(shape, fortran, dtype, claimed)
 
 
 def read_array(file: IO[bytes], size: int) -> NDArray[Any]:
@@ -181,17 +175,16 @@ class Archive:
         with self._zip.open(member) as opened:
             yield opened
 
-    def require_modest(self, held: int, *names: str) -> None:
-        """ValueError if `held` bytes are too much for what some members take in the file."""
+    def packed_size(self, *names: str) -> int:
+        """Bytes that some members take in the file."""
         # What the directory says of the packed sizes is a claim, too.
         packed = sum(self._members[name].compress_size for name in names)
-        packed = min(packed, getattr(self._zip, "start_dir", packed))
-        require_modest(held, packed)
+        return min(packed, getattr(self._zip, "start_dir", packed))
 
     def read(self, name: str) -> NDArray[Any]:
         """A whole array."""
         size = self.size(name)
-        self.require_modest(size, name)
+        require_modest(size, self.packed_size(name))
         with self.open(name) as member:
             return read_array(member, size)
 

@@ -87,7 +87,7 @@ def read(file: PathOrFile, known: Known, *, kind: str) -> tuple[dict[str, Any], 
         if unknown:
             raise InputError("path", "hold nothing unknown", f"{path} with {unknown}")
         with _guarded(path):
-            archive.require_modest(sum(map(archive.size, names)), *names)
+            gate.require_modest(sum(map(archive.size, names)), archive.packed_size(*names))
             arrays = {name: archive.read(name) for name in names}
     _require_unchanged(settings, arrays, path)
     for marker in ("format", "kind", "model"):

@@ -110,14 +110,24 @@ class LogitSource:
         } | {(name,): stream for name, stream in self.ids.items()}
         streams = [self.logits, *others.values()]
         step = max(1, elements // max(1, self.logits.width))
+        schema = Schema(None, self.classes, self.probabilities, self.floor)
         for blocks in zip_longest(
             *(_regrouped(s.read(start), step) for s in streams), fillvalue=np.empty(0)
         ):
             for stream, block in zip(streams, blocks, strict=True):
                 if len(block) != len(blocks[0]):
                     raise _different_lengths(self.logits, stream)
-            yield self._rows(start, blocks[0], dict(zip(others, blocks[1:], strict=True)))
-            start += len(blocks[0])
+            beside = self._beside(start, len(blocks[0]), dict(zip(others, blocks[1:], strict=True)))
+            name, place = self.logits.name, self.logits.place(start)
+            if self.probabilities:
+                known, advice = ~np.isnan(blocks[0]), "Repair or leave out such rows first."
+                require_all(known, blocks[0], name, "be numbers", place=place, advice=advice)
+            z = read_logits(blocks[0], schema, name=name, place=place, remedy=REMEDY)
+            rows = Rows(z, *beside)
+            if self.labels is not None:
+                require_possible(rows, schema, self.labels.place(start))
+            yield rows
+            start += len(z)
         if start == 0 and not self.may_be_empty:
             raise _no_rows(self.logits)
 
@@ -125,10 +135,10 @@ class LogitSource:
         """All rows, in memory."""
         return Rows.join(list(self.chunks()))
 
-    def _rows(self, start: int, logits: Block, others: Mapping[Any, Block]) -> Rows:
-        """The rows that begin at `start`, after every check."""
+    def _beside(self, start: int, n: int, others: Mapping[Any, Block]) -> tuple[Any, ...]:
+        """What n Rows hold besides logits, after every check; they begin at `start`."""
         labels = weights = truth = None
-        n, K, names = len(logits), self.logits.width, self.classes
+        K, names = self.logits.width, self.classes
         if self.labels is not None:
             place = self.labels.place(start)
             labels = label_numbers(others["labels"], names or (), columns=K, place=place)
@@ -143,16 +153,7 @@ class LogitSource:
             truth = check_probabilities(others["truth"], name=name, place=place, advice=advice)
         ids = {name: others[(name,)] for name in self.ids}
         index = check_index(ids, n, "id") if ids else None
-        name, place = self.logits.name, self.logits.place(start)
-        if self.probabilities:
-            advice = "Repair or leave out such rows first."
-            require_all(~np.isnan(logits), logits, name, "be numbers", place=place, advice=advice)
-        schema = Schema(None, names, self.probabilities, self.floor)
-        z = read_logits(logits, schema, name=name, place=place, remedy=REMEDY)
-        rows = Rows(z, labels, weights, names, index, truth)
-        if self.labels is None:
-            return rows
-        return require_possible(rows, schema, self.labels.place(start))
+        return labels, weights, names, index, truth
 
 
 def _regrouped(blocks: Iterable[Block], rows: int) -> Iterator[Block]:

@@ -328,17 +328,8 @@ class LabelShift(Model[FrequencyEvidence]):
         self, rows: Rows, *, alpha: Any = None, frequencies: Any = None
     ) -> IntervalCredalSet:
         """As `predict`, of rows that were read before; there is no alpha."""
-        sets = self.sets(rows, self.fitted, self.level(alpha), frequencies)
-        return sets.with_index(rows.ids)
-
-    def sets(
-        self,
-        rows: Rows,
-        fitted: FrequencyEvidence,
-        alpha: float,  # noqa: ARG002
-        frequencies: Any = None,
-    ) -> IntervalCredalSet:
-        """The range of each probability over plausible, or supposed, frequencies."""
+        fitted = self.fitted
+        self.level(alpha)  # refuses any
         names, odds = fitted.calibrated.names, fitted.calibrated.odds(rows.logits)
         if frequencies is not None:
             low, high, point = supposed(odds, frequencies, fitted)
@@ -347,9 +338,8 @@ class LabelShift(Model[FrequencyEvidence]):
             depth, joint = self.depth(fitted), self._joint(observed)
             low, high = observed.box(odds, depth, joint=joint, error=self.error)
             point = adapted(odds, observed.smoothed)
-        return IntervalCredalSet(
-            np.minimum(low, point), np.maximum(high, point), point=point, classes=names
-        )
+        low, high = np.minimum(low, point), np.maximum(high, point)
+        return IntervalCredalSet(low, high, point=point, classes=names).with_index(rows.ids)
 
     def level(self, alpha: Any) -> float:
         """One minus its confidence; it has no other level."""
