@@ -210,7 +210,7 @@ def test_rows_that_cannot_grant_a_wish():
     with pytest.raises(
         ValueError, match="hold must be what the labels can prove: got 0.9, and labe"
     ):
-        decal.decalibrate(z, np.random.default_rng(0).permutation(y), hold=0.9)
+        decal.decalibrate(4 * z, np.random.default_rng(0).permutation(y), hold=0.9)
     with pytest.warns(decal.InputWarning, match="labels"):
         decal.decalibrate(4 * z, np.random.default_rng(0).permutation(y), miss=0.1)
 
