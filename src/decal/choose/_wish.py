@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from decal._base.confidences import Confidences
 from decal._base.errors import DecalWarning, InputError
 from decal._base.numerics import Indices
 from decal._base.row_checks import check_groups
@@ -43,10 +44,10 @@ class Kind:
     directions: Any
     reference: str
 
-    def fit(self, rows: Rows, settings: dict[str, Any], *, warn: bool = False) -> Decalibrator:
+    def fit(self, rows: Rows, settings: dict[str, Any]) -> Decalibrator:
         """A model of this kind, fitted on these rows."""
         model = Decalibrator(0.5, directions=self.directions, reference=self.reference, **settings)
-        return model.fit_rows(rows, warn=warn)
+        return model.fit_rows(rows, warn=False)
 
 
 MOVES = (("class",), ("class", "temperature"), ("local",))
@@ -170,14 +171,16 @@ class Wish:
         if len(present) < 2:
             name = rows.classes[present[0]] if rows.classes else f"class {present[0]}"
             raise InputError("labels", "be of two classes or more for a wish", f"only {name}")
+        confidences = Confidences.of(rows.logits, rows.labels, rows.weights)
+        confidences.warn_of_other_order(rows.shape[1])
         if self.name == "width":
-            model = self._kinds()[-1].fit(rows, self._fixed, warn=True)
+            model = self._kinds()[-1].fit(rows, self._fixed)
             return self._kept(model, choose(model, rows, width=self.target), rows, 0)
         self._require_enough(len(rows))
         chosen_on, promised_by = self._split(rows, groups)
         some = rows[chosen_on]
         kind = self._best_kind(some)
-        model = kind.fit(some if len(some) else rows, self._fixed, warn=True)
+        model = kind.fit(some if len(some) else rows, self._fixed)
         rest = rows[promised_by]
         by = None if groups is None else groups[promised_by]
         return self._kept(model, self._chosen(model, rest, by, some), rest, len(some), by)
