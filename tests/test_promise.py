@@ -76,8 +76,8 @@ def test_levels_by_class_or_group_are_kept_in_files(per, tmp_path):
     loaded = decal.load(tmp_path / "d.npz")
     new, _ = data(50, seed=3)
     by = {} if per == "class" else {"groups": np.where(new[:, 0] > 0, "up", "down")}
-    kept = choice.decide(new, **by)
-    expected = [[names[k] for k in np.flatnonzero(row)] for row in kept]
+    kept, point = choice.decide(new, **by), d.predict(new).point
+    expected = [[names[k] for k in np.argsort(-point[i]) if kept[i, k]] for i in range(len(new))]
     assert loaded.predict(new, **by).possible() == expected
     assert d.predict(new, alpha=choice, **by).possible() == expected
     assert list(loaded.report(new, **by).possible) == expected

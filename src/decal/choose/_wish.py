@@ -126,8 +126,8 @@ def decalibrate(
     >>> print(d.promise)
     The true label is outside the kept classes for at most 1 new input in 10; guaranteed, by 1,271
     rows.
-    >>> d.predict(new.logits[1655:1656]).possible()
-    [['Norwegian', 'Danish']]
+    >>> d.predict(new.logits[126:127]).possible()
+    [['Spanish', 'Galician']]
     """
     check_keywords(settings, "decal.decalibrate", decalibrate, Decalibrator)
     wish, wanted = one_wish(alpha=alpha, miss=miss, width=width, hold=hold)

@@ -289,7 +289,9 @@ class CredalSet(IntervalRows):
         return found if names is None else self._by_action(found, names, utility)
 
     def possible(self, rule: str | None = None, *, empty: str = "raise") -> list[list[Any]]:
-        """For every input, the names of the classes that are possible; numbers without names.
+        """For every input, the names of its possible classes, the most probable first.
+
+        Without names, their numbers; without a point, in their order.
 
         Parameters
         ----------

@@ -112,11 +112,14 @@ class IntervalRows(ABC):
     def _named(self, mask: Mask) -> list[list[Any]]:
         """For every input, the names of the classes (or labels) that a mask (n, K) marks.
 
-        Without names, their numbers.
+        Without names, their numbers. Those that are most probable at the point come first.
         """
         n, K = self.shape
         each: NDArray[Any] = np.array(self.classes or range(K), dtype=object)
-        names = each[np.nonzero(mask)[1]].tolist()
+        rows, marked = np.nonzero(mask)
+        if self.point is not None:
+            marked = marked[np.lexsort((-self.point[rows, marked], rows))]
+        names = each[marked].tolist()
         ends = np.cumsum(np.count_nonzero(mask, axis=1)).tolist()
         return [names[start:end] for start, end in zip([0, *ends][:n], ends, strict=True)]
 
