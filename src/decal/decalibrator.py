@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, overload
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 import numpy as np
 
 from decal._base.confidences import Confidences
-from decal._base.errors import FitWarning, InputError, Setting, frames_within_decal
+from decal._base.errors import FitWarning, InputError, Setting
 from decal._base.numerics import Array, budget
 from decal._base.row_checks import check_steps
 from decal._base.settings import (
@@ -228,12 +227,10 @@ class Decalibrator(Model[FitState]):
         allowed /= fitted.total_weight if self.likelihood == "sum" else 1.0
         distance = fitted.reference.distance
         if 0 < allowed < distance / FAR_FROM_REFERENCE:
-            warnings.warn(
+            FitWarning.warn(
                 f"the model is {distance:.3g} nats per example from its reference, and alpha = "
                 f"{self.alpha:g} allows {allowed:.2g}: its own predictions are implausible, and "
-                "the credal sets will hardly contain them",
-                FitWarning,
-                stacklevel=frames_within_decal(),
+                "the credal sets will hardly contain them"
             )
 
     # Asking
@@ -375,11 +372,6 @@ class Decalibrator(Model[FitState]):
     def confidences(self) -> Confidences | None:
         """How sure the classifier was of the labelled rows; older files do not hold it."""
         return self.fitted.confidences
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        """The names of the classes, if known."""
-        return None if self._fitted is None else self._fitted.classes
 
     @property
     def examples(self) -> int:

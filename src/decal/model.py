@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import textwrap
 import threading
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,7 +22,6 @@ from decal._base.errors import (
     AnswerWarning,
     InputError,
     NotFittedError,
-    frames_within_decal,
 )
 from decal._base.markup import table
 from decal._base.row_checks import check_labels, check_logits
@@ -161,14 +159,14 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         """InputError if evidence of several data sets cannot be added."""
         raise InputError(type(self).__name__, "be fitted on all the data at once")
 
-    @property
-    @abstractmethod
-    def classes(self) -> tuple[str, ...] | None:
-        """The names of the classes, if known."""
-
     @abstractmethod
     def described(self) -> tuple[str, str]:
         """Its settings and, once it was fitted, on what; for `repr`."""
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The names of the classes, or labels, if known."""
+        return self.schema(self._fitted).classes
 
     # Learning
 
@@ -503,13 +501,11 @@ class NewInputs:
         told.add("unlike")
         p = fitted.p_value(new)
         if p < UNLIKE:
-            warnings.warn(
+            AnswerWarning.warn(
                 f"logits must come as those that fit was given: got a mean confidence of "
                 f"{new.mean:.2f} on {new.rows:,.0f} inputs, and {fitted.mean:.2f} on the labelled "
                 f"ones (p = {p:.1g}). If the model was trained on these, fit on held-out data; if "
-                "the inputs are of another kind, the labels say little about them.",
-                AnswerWarning,
-                stacklevel=frames_within_decal(),
+                "the inputs are of another kind, the labels say little about them."
             )
 
 

@@ -6,7 +6,6 @@ classes, so every label has an interval of its own, learnt from the inputs whose
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.confidences import Confidences
-from decal._base.errors import FitWarning, InputError, frames_within_decal
+from decal._base.errors import FitWarning, InputError
 from decal._base.numerics import Array, Logits, budget, for_each_block, sigmoid
 from decal._base.row_checks import check_class_names
 from decal._base.settings import DEFAULT_ALPHA, check_alpha, check_choice, check_count, check_flag
@@ -153,13 +152,11 @@ class MultiLabelDecalibrator(Model["LabelEvidence"]):
         far = np.flatnonzero((allowed > 0) & (allowed < learnt.distance / FAR_FROM_REFERENCE))
         if far.size:
             k = int(far[0])
-            warnings.warn(
+            FitWarning.warn(
                 f"the model is {learnt.distance[k]:.3g} nats per answer from its reference for "
                 f"label {called(learnt.classes, k)!r}, and alpha = {self.alpha:g} allows "
                 f"{allowed[k]:.2g}: its own predictions are implausible for {far.size} of "
-                f"{len(allowed)} labels",
-                FitWarning,
-                stacklevel=frames_within_decal(),
+                f"{len(allowed)} labels"
             )
 
     # Asking
@@ -221,11 +218,6 @@ class MultiLabelDecalibrator(Model["LabelEvidence"]):
         for_each_block(block, *z.shape)
         found = MultiLabelCredalSet.unchecked(low, high, point, fitted.classes)
         return found.with_index(rows.ids)
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        """The names of the labels, if known."""
-        return None if self._fitted is None else self._fitted.classes
 
     @property
     def examples(self) -> int:

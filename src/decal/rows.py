@@ -7,7 +7,6 @@ numbers are, and a warning names the argument if they seem to be something else.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -34,7 +33,6 @@ from decal._base.errors import (
     Place,
     Setting,
     Words,
-    frames_within_decal,
     listing,
     require_all,
 )
@@ -289,10 +287,8 @@ def _labelled_frame(
             known = {str(label) for label in given.ravel().tolist()}
             never = [name for name in found if name not in known]
             if never and known <= set(found):
-                warnings.warn(
-                    f"no label names {listing(never)}: taken as a class without labels. {advice}",
-                    InputWarning,
-                    stacklevel=frames_within_decal(),
+                InputWarning.warn(
+                    f"no label names {listing(never)}: taken as a class without labels. {advice}"
                 )
     return matrix, labels, weights, found
 
@@ -471,7 +467,7 @@ def warn_of_probabilities(
 ) -> None:
     """Warn the caller of decal, whichever function was called."""
     said = f"{name} must be logits: got {fact}; the intervals would be wrong. "
-    warnings.warn(InputWarning((said, remedy, ".")), stacklevel=frames_within_decal())
+    InputWarning.warn((said, remedy, "."))
 
 
 def _lowered(words: Words) -> Words:
@@ -571,7 +567,7 @@ def check_answers(
         )
         if whole:
             raise error
-        warnings.warn(str(error), InputWarning, stacklevel=frames_within_decal())
+        InputWarning.warn(str(error))
     return np.where(unknown, UNKNOWN, array).astype(np.int8)
 
 

@@ -5,14 +5,13 @@ They tell of labels that do not belong to their logits, and of new inputs unlike
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.errors import InputWarning, frames_within_decal
+from decal._base.errors import InputWarning
 from decal._base.numerics import Array, Logits, row_blocks, sigmoid
 
 ROWS_COMPARED = 10_000
@@ -161,13 +160,11 @@ class Confidences:
         if not self.in_other_order(classes):
             return False
         agree, sure = f"{100 * self.accuracy:.2g}%", f"{100 * self.mean:.2g}%"
-        warnings.warn(
+        InputWarning.warn(
             f"labels agree with the largest logit in {agree} of {self.rows:,.0f} rows, though the "
             f"model is {sure} sure on average, as if they were of other rows or columns. Are the "
             "columns of logits in the order of the labels? And the rows? A loader that shuffles "
-            "gives another order at every pass: take logits and labels from the same pass.",
-            InputWarning,
-            stacklevel=frames_within_decal(),
+            "gives another order at every pass: take logits and labels from the same pass."
         )
         return True
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -114,6 +115,15 @@ class DecalWarning(UserWarning):
     def __init__(self, words: Words) -> None:
         self.words = words
         super().__init__(PYTHON.say(words))
+
+    @classmethod
+    def warn(cls, words: Words) -> None:
+        """Warn, and name the line that called decal, however deep this arose."""
+        package = os.path.dirname(os.path.dirname(__file__)) + os.sep
+        frame, depth = sys._getframe(), 1
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+            frame, depth = frame.f_back, depth + 1
+        warnings.warn(cls(words), stacklevel=depth)
 
     def told(self, dialect: Dialect) -> str:
         """The message in the words of a dialect."""
@@ -243,12 +253,3 @@ def needs(*packages: str, message: str) -> Iterator[None]:
         if (error.name or "").split(".")[0] not in packages:
             raise
         raise ImportError(message, name=error.name) from error
-
-
-def frames_within_decal() -> int:
-    """The stacklevel at which a warning names the line that called decal, however deep it arose."""
-    package = os.path.dirname(os.path.dirname(__file__)) + os.sep
-    frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
-        frame, depth = frame.f_back, depth + 1
-    return depth

@@ -5,7 +5,6 @@ Messages and rules are those of `decal._base.row_checks`.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +23,7 @@ from decal._base.data_frames import (
     require_same_order,
     row_labels,
 )
-from decal._base.errors import InputError, require_all
+from decal._base.errors import InputError, InputWarning, require_all
 from decal._base.numerics import Array
 from decal._base.row_checks import SUM_TOLERANCE, check_probabilities, probability_matrix, to_numpy
 
@@ -95,11 +94,9 @@ def check_vertices(vertices: Any, axis: int | None = 1) -> Array:
         fact = f"{sums[wrong[0]]:.6g} for member {member} of row {row}"
         raise InputError("vertices", rule, fact, _other_axis(array))
     if axis is None and 1 < n < M and M > MANY_MEMBERS:
-        warnings.warn(
+        InputWarning.warn(
             f"vertices are taken as {n} inputs with {M} members each. If they are {n} members' "
-            f"predictions for {M} inputs, pass axis=0; if not, axis=1",
-            UserWarning,
-            stacklevel=3,
+            f"predictions for {M} inputs, pass axis=0; if not, axis=1"
         )
     return flat.reshape(array.shape)
 

@@ -7,13 +7,12 @@ Gammerman and Shafer, 2005, section 4.5).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from decal._base.errors import FitWarning, InputError, frames_within_decal
+from decal._base.errors import FitWarning, InputError
 from decal.choose._order import allowed, largest_alpha
 from decal.choose._plausibility import Indices, Inside, Mask, Predictor, kept_classes, labels_inside
 from decal.choose._promises import Choice, class_name, joined, row_groups
@@ -89,11 +88,9 @@ def _warn_of_rare(choices: Sequence[Choice], miss: float, names: Sequence[str] |
     few = sorted(rare, key=lambda k: rows[k])[:CLASSES_NAMED]
     named = ", ".join(f"{class_name(k, names)} with {rows[k]}" for k in few)
     named += ", …" if len(rare) > CLASSES_NAMED else ""
-    warnings.warn(
+    FitWarning.warn(
         f"{len(rare)} of {len(choices)} classes have too few rows for miss = {miss:g} and are in "
-        f"every set: {named}. Label more of them, or accept more misses",
-        FitWarning,
-        stacklevel=frames_within_decal(),
+        f"every set: {named}. Label more of them, or accept more misses"
     )
 
 

@@ -11,7 +11,6 @@ May import from `_base`, `rows`, `io`, `credal`, `directions` and `model`.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.confidences import Confidences
-from decal._base.errors import FitWarning, frames_within_decal
+from decal._base.errors import FitWarning
 from decal._base.numerics import Array, budget, sigmoid
 from decal._base.row_checks import check_class_names
 from decal._base.settings import (
@@ -253,12 +252,10 @@ class CoupledDecalibrator(Model[CoupledEvidence]):
         learnt = CoupledEvidence(data, gain, rows.classes)
         allowed = self._budget(self.alpha, learnt)
         if self.reference == "model" and 0 < allowed < gain / FAR_FROM_REFERENCE:
-            warnings.warn(
+            FitWarning.warn(
                 f"the best shift gains {gain:.3g} nats on the model, and alpha = {self.alpha:g} "
                 f"allows to lose {allowed:.2g}: the intervals will show how far the model is from "
-                "its best shift rather than what the data leave open. Use reference='best'.",
-                FitWarning,
-                stacklevel=frames_within_decal(),
+                "its best shift rather than what the data leave open. Use reference='best'."
             )
         return learnt
 
@@ -307,11 +304,6 @@ class CoupledDecalibrator(Model[CoupledEvidence]):
         about = level, self.likelihood, self.reference, len(data.weights)
         weight, gain = data.label_weight.copy(), fitted.gain
         return Diagnostics(*about, weight, gain, B, radius, rho, fitted.classes)
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        """The names of the classes, if known."""
-        return None if self._fitted is None else self._fitted.classes
 
     def _budget(self, alpha: float, fitted: CoupledEvidence) -> float:
         """Log-likelihood, on all data, that may be lost against the reference."""

@@ -67,9 +67,7 @@ def bounds(region: Region, logits: Array, tol: float, certify: str) -> Bounds:
     found = Bounds.empty(n, K)
 
     def block(rows: slice) -> None:
-        # Reaches may be infinite, and far out exponentials overflow: nothing is proved then.
-        with np.errstate(all="ignore"):
-            part = _bounds(region, logits[rows], tol, certify)
+        part = _bounds(region, logits[rows], tol, certify)
         found.inner[rows], found.outer[rows] = part.inner, part.outer
         found.status[rows], found.shift[rows] = part.status, part.shift
 
@@ -77,6 +75,7 @@ def bounds(region: Region, logits: Array, tol: float, certify: str) -> Bounds:
     return found
 
 
+@np.errstate(all="ignore")  # of infinite reaches and overflows, far out, nothing is proved
 def _bounds(region: Region, logits: Array, tol: float, certify: str) -> Bounds:
     n, K = logits.shape
     z = np.repeat(logits, 2 * K, axis=0)

@@ -35,13 +35,9 @@ class Region:
     bend: Array  # (K,) what `theorem` compares
 
     @classmethod
+    @np.errstate(all="ignore")  # infinite reaches are an answer
     def of(cls, data: ShiftLoss, budget: float, starts: Array) -> Region:
         """The region of a positive budget; `starts` (M, K) join the bank."""
-        with np.errstate(all="ignore"):  # infinite reaches are an answer
-            return cls._of(data, budget, starts)
-
-    @classmethod
-    def _of(cls, data: ShiftLoss, budget: float, starts: Array) -> Region:
         K = len(data.center)
         reach = _ellipsoid_reaches(data, budget)
         problem = Problem(data, budget, data.best, float((reach + reach.T).max()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +20,6 @@ from decal.credal import _box_measures as box_measures
 from decal.credal import _total_variation as variation
 from decal.credal import decisions
 from decal.credal._credal_set import CredalSet
-from decal.credal._saturation import frames_within_this_folder
 
 FEASIBILITY_TOLERANCE = 1e-12
 """Round-off allowed, per class, in the sums of bounds that should just admit a distribution."""
@@ -164,10 +162,7 @@ class IntervalCredalSet(CredalSet):
             widest = float(np.max(found.value - found.bound))
             known = f"inputs is only known within {widest:.2g} nats"
             said = f"the lower entropy of {np.sum(~found.exact)} {known}"
-            warnings.warn(
-                AnswerWarning((said, "; see lower_entropy(max_nodes=...)")),
-                stacklevel=frames_within_this_folder(),
-            )
+            AnswerWarning.warn((said, "; see lower_entropy(max_nodes=...)"))
         return found.value
 
     def _upper_entropy(self) -> Array:

@@ -1,14 +1,10 @@
-"""What credal sets warn about, and which line of the caller a warning names."""
+"""What credal sets warn about."""
 
 from __future__ import annotations
 
-import os
-import sys
-import warnings
-
 import numpy as np
 
-from decal._base.errors import AnswerWarning, frames_within_decal
+from decal._base.errors import AnswerWarning
 from decal._base.numerics import Array
 
 VACUOUS_WIDTH = 0.9
@@ -30,13 +26,11 @@ def warn_of_width(width: float, alpha: float, said: set[str]) -> None:
     if width <= VACUOUS_WIDTH:
         return
     said.add("vacuous")
-    warnings.warn(
+    AnswerWarning.warn(
         f"credal sets exclude next to nothing: their mean width is {width:.2f} at alpha = "
         f"{alpha:g}. alpha is no rate of errors, as in conformal prediction, but how likely labels "
         "must remain, per example: larger is narrower. Take a larger alpha, or choose one with "
-        "decal.choose.",
-        AnswerWarning,
-        stacklevel=frames_within_decal(),
+        "decal.choose."
     )
 
 
@@ -65,11 +59,9 @@ def warn_if_saturated(
         fact = f"it rises with the confidence (rank correlation {backwards:+.2f})"
     else:
         return
-    warnings.warn(
+    AnswerWarning.warn(
         f"epistemic({measure!r}) should not rank these inputs, and may put confident ones first: "
-        f"{fact}. Use epistemic('width') to rank, or predict with a larger alpha.",
-        AnswerWarning,
-        stacklevel=frames_within_this_folder(),
+        f"{fact}. Use epistemic('width') to rank, or predict with a larger alpha."
     )
 
 
@@ -84,12 +76,3 @@ def rank_correlation(a: Array, b: Array) -> float:
 def _ranks(values: Array) -> Array:
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(count) - (count - 1) / 2.0)[place])
-
-
-def frames_within_this_folder() -> int:
-    """The stacklevel at which a warning names the line that asked, however deep it arose."""
-    folder = os.path.dirname(__file__)
-    frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) == folder:
-        frame, depth = frame.f_back, depth + 1
-    return depth

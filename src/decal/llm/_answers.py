@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeGuard
 
-from decal._base.errors import InputError, InputWarning, frames_within_decal, listing
+from decal._base.errors import InputError, InputWarning, listing
 from decal._base.settings import check_choice
 
 ASK = "Ask for them: logprobs=True, top_logprobs=20 (completions: logprobs=5; llama.cpp: n_probs)."
@@ -115,11 +114,9 @@ def _read_each(named: Iterable[tuple[str, Any]], errors: str) -> Answers:
         remedy = f"The first: {skipped[0].reason}"
         raise InputError("responses", "hold at least one answer", f"none among {total}", remedy)
     if skipped:
-        warnings.warn(
+        InputWarning.warn(
             f"{len(skipped)} of {total} responses hold no answer and are left out: "
-            f"{listing(called)}. The first: {skipped[0].reason}",
-            InputWarning,
-            stacklevel=frames_within_decal(),
+            f"{listing(called)}. The first: {skipped[0].reason}"
         )
     return Answers(answers, skipped)
 

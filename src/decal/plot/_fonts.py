@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 import unicodedata
-import warnings
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -16,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.font_manager import FontProperties, findfont, findSystemFonts, fontManager
 from matplotlib.ft2font import FT2Font
 
+from decal._base.errors import DecalWarning
 from decal._base.numerics import Array
 
 PREFERRED = (
@@ -51,11 +50,10 @@ def drawable(names: Sequence[str], stand_ins: Sequence[str]) -> tuple[list[str],
         more, missing = _fallbacks(frozenset(characters), len(fontManager.ttflist))
     if missing:
         shown = " ".join(missing[:12]) + (" …" * (len(missing) > 12))
-        warnings.warn(
+        DecalWarning.warn(
             f"no installed font can draw {shown}: names with them are shown as numbers. Install a "
             "font that has them, such as Noto Sans CJK for Chinese, Japanese and Korean "
-            "(Debian: apt-get install fonts-noto-cjk).",
-            stacklevel=_caller(),
+            "(Debian: apt-get install fonts-noto-cjk)."
         )
     safe = [
         other if set(missing) & set(name) else name
@@ -127,14 +125,6 @@ def _held(path: str, characters: set[str]) -> set[str]:
     except (OSError, RuntimeError):  # an installed file that is no font that matplotlib can read
         return set()
     return {c for c in characters if font.get_char_index(ord(c))}
-
-
-def _caller() -> int:
-    """The stacklevel at which a warning names the line that called decal.plot."""
-    frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("decal.plot"):
-        frame, depth = frame.f_back, depth + 1
-    return depth
 
 
 def beside(ax: Axes, curves: Mapping[str, Array], colours: Sequence[str]) -> bool:

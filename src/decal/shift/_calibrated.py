@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from decal._base.errors import AnswerWarning, InputError, frames_within_decal, listing
+from decal._base.errors import AnswerWarning, InputError, listing
 from decal._base.numerics import Array, Logits
 from decal.decalibrator import Decalibrator
 from decal.directions import best_model
@@ -62,11 +61,9 @@ class Calibrated:
         """Warn of classes without labels."""
         absent = np.flatnonzero(self.frequencies == 0)
         if len(absent):
-            warnings.warn(
+            AnswerWarning.warn(
                 f"no labelled example is of class {listing([self.classes[k] for k in absent])}: "
-                "what its inputs look like is not known, and it is taken not to occur",
-                AnswerWarning,
-                stacklevel=frames_within_decal(),
+                "what its inputs look like is not known, and it is taken not to occur"
             )
 
     def logits(self, odds: Array) -> Array:

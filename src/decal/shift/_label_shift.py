@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
@@ -12,7 +11,7 @@ import numpy as np
 
 from decal._base.confidences import Confidences
 from decal._base.data_frames import by_name
-from decal._base.errors import AnswerWarning, InputError, frames_within_decal
+from decal._base.errors import AnswerWarning, InputError
 from decal._base.numerics import Array
 from decal._base.settings import check_choice, check_count, check_flag, check_share
 from decal.credal import IntervalCredalSet
@@ -263,11 +262,9 @@ class LabelShift(Model[FrequencyEvidence]):
         lower, upper = np.where(absent, 0.0, lower), np.where(absent, 1.0, upper)
         if observed.likelihood.total >= 100 and np.any(width > 0.5):  # classes look alike
             k = int(np.argmax(width))
-            warnings.warn(
+            AnswerWarning.warn(
                 f"the frequency of class {calibrated.classes[k]} may be anything from "
-                f"{lower[k]:.2g} to {upper[k]:.2g}: the model hardly tells it from other classes",
-                AnswerWarning,
-                stacklevel=frames_within_decal(),
+                f"{lower[k]:.2g} to {upper[k]:.2g}: the model hardly tells it from other classes"
             )
         estimate, before = observed.maximum.frequencies, calibrated.frequencies
         inputs, names = observed.likelihood.total, calibrated.classes
@@ -440,11 +437,6 @@ class LabelShift(Model[FrequencyEvidence]):
         logits, labels, weights = (*labelled, None)[:3]
         schema = self.schema(self.fitted)
         return Rows.read(logits, labels, sample_weight=weights, schema=schema)
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        """The names of the classes, if known."""
-        return None if self._fitted is None else self._fitted.calibrated.names
 
     # Keeping
 
