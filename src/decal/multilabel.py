@@ -22,7 +22,6 @@ from decal.credal import MultiLabelCredalSet
 from decal.directions import (
     BUILT_IN,
     REFERENCES,
-    RESIDUAL_TOLERANCE,
     WEIGHT_ROUND_OFF,
     ClassShifts,
     Direction,
@@ -184,14 +183,9 @@ class MultiLabelDecalibrator(Model["LabelEvidence"]):
             if self.likelihood == "mean":
                 budgets[learnt.weight > 0] *= learnt.weight[learnt.weight > 0]
             found = tuple(
-                label_endpoints(d, learnt, budgets, alpha, self.reference) for d in self.directions
+                label_endpoints(d, learnt, budgets, alpha, self.reference).require_reached(d.name)
+                for d in self.directions
             )
-            missed = max(endpoints.residual for endpoints in found)
-            if missed > RESIDUAL_TOLERANCE:
-                raise ArithmeticError(
-                    f"the endpoints miss their budget by {missed:.2g} nats per example. This "
-                    "should not happen: please report it with your data."
-                )
             for oldest in [*learnt.solved][: max(0, len(learnt.solved) - 15)]:  # 16 are kept
                 learnt.solved.pop(oldest, None)
             learnt.solved[key] = found
@@ -501,20 +495,13 @@ def probability_range(direction: Direction, r: Array, found: Endpoints) -> tuple
 
 
 def _local_range(direction: Local, r: Array, found: Endpoints) -> tuple[Array, Array]:
-    """Those of the balls, a label at a time only if their radii differ."""
-    settings = direction.mix, direction.by_entropy
-
-    def box(z: Array, radius: float) -> tuple[Array, Array]:
-        inputs = Inputs(two_classes(z.ravel()), np.zeros(2), joint=False)
-        ends = Endpoints(0.0, radius, 0.0, None, 0.0)
-        bounds = local_box(inputs, ends, *settings)
-        return bounds.low[:, 1].reshape(z.shape), bounds.high[:, 1].reshape(z.shape)
-
-    radii = np.unique(found.upper)
-    if len(radii) == 1:
-        return box(r, float(radii[0]))
+    """Those of the balls, of all labels with the same radius together."""
     low, high = np.empty((2, *r.shape))
-    for radius in radii:
+    for radius in np.unique(found.upper):
         labels = found.upper == radius
-        low[:, labels], high[:, labels] = box(r[:, labels], float(radius))
+        inputs = Inputs(two_classes(r[:, labels].ravel()), np.zeros(2), joint=False)
+        ends = Endpoints(0.0, float(radius), 0.0, None, 0.0)
+        box = local_box(inputs, ends, direction.mix, direction.by_entropy)
+        low[:, labels] = box.low[:, 1].reshape(len(r), -1)
+        high[:, labels] = box.high[:, 1].reshape(len(r), -1)
     return low, high

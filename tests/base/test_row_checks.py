@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import decal
-from decal._base.errors import Place
+from decal._base.errors import Place, TablePlace
 from decal._base.row_checks import (
     check_labels,
     check_logits,
@@ -17,17 +15,15 @@ from decal._base.row_checks import (
     label_numbers,
     to_numpy,
 )
-from decal.distributed._partitions import PartitionPlace
-from decal.io.formats import FilePlace
 
 NAMES = ("cat", "dog", "eel")
 PLACES = {
     "at index (7, 1)": Place(),
     "at index (107, 1)": Place(100),
-    "in x.npy, row 107, column 1": FilePlace(100, path=Path("x.npy")),
-    "in x.csv, line 109, column dog": FilePlace(100, path=Path("x.csv"), columns=NAMES),
-    "in partition 4, row 107, column 1": PartitionPlace(100, partition=4),
-    "in partition 4, row 7, column dog": PartitionPlace(partition=4, columns=NAMES),
+    "in x.npy, row 107, column 1": TablePlace(100, source="x.npy"),
+    "in x.csv, line 109, column dog": TablePlace(100, source="x.csv", lines=True, columns=NAMES),
+    "in partition 4, row 107, column 1": TablePlace(100, source="partition 4"),
+    "in partition 4, row 7, column dog": TablePlace(source="partition 4", columns=NAMES),
 }
 
 

@@ -157,9 +157,6 @@ class AnswerWarning(DecalWarning):
 class Place:
     """Names rows and entries in messages; this class by their index in an array.
 
-    Data that come from elsewhere have a class of their own: `decal.io.formats.FilePlace` names a
-    file, `decal.distributed._partitions.PartitionPlace` a partition.
-
     Parameters
     ----------
     first_row : int
@@ -195,15 +192,31 @@ IN_ARRAY = Place()
 
 @dataclass(frozen=True, kw_only=True)
 class TablePlace(Place):
-    """A place whose columns may have names. Subclasses say how its rows are named.
+    """Rows of a file or of a partition, numbered from 0; columns may have names.
 
     Parameters
     ----------
+    source : str
+        What messages call the file, or the partition.
+    lines : bool
+        Whether rows are named by their line, below a header.
     columns : tuple of str, optional
         The names of the columns; without them, columns are numbered from 0.
     """
 
+    source: str
+    lines: bool = False
     columns: tuple[str, ...] | None = None
+
+    @property
+    def within(self) -> str:
+        """Names the file, or the partition."""
+        return f" in {self.source}"
+
+    def row(self, row: int) -> str:
+        """Names it, and the row."""
+        number = self.first_row + row
+        return f"in {self.source}, " + (f"line {number + 2}" if self.lines else f"row {number}")
 
     def entry(self, row: int, column: int | None = None) -> str:
         """Names the row and, if there is one, the column."""

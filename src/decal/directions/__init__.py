@@ -24,7 +24,7 @@ from decal.directions._direction import (
     require_masks_taken,
     taken,
 )
-from decal.directions._fit_state import RESIDUAL_TOLERANCE, FitState, Labels
+from decal.directions._fit_state import FitState, Labels
 from decal.directions._ladder import ScaleSummary
 from decal.directions._lines import Line
 from decal.directions._local import Local, local_balls, local_box
@@ -43,7 +43,6 @@ from decal.directions._top_logits import TopIntervals, TopLogits, summarise_top,
 __all__ = [
     "BUILT_IN",
     "REFERENCES",
-    "RESIDUAL_TOLERANCE",
     "WEIGHT_ROUND_OFF",
     "Answers",
     "BoundedMargins",

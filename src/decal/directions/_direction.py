@@ -23,6 +23,7 @@ Tensor = Any  # a tensor of PyTorch, or what stands for one in a graph of `decal
 TensorBounds = tuple[Tensor, Tensor]
 T = TypeVar("T")
 
+RESIDUAL_TOLERANCE = 1e-9  # nats per unit of weight by which an endpoint may miss the budget
 WEIGHT_ROUND_OFF = 1e-6  # share by which sums of the same weights, perhaps float32, may differ
 
 
@@ -130,6 +131,15 @@ class Endpoints:
         if key not in known:
             known[key] = prepare(self)
         return known[key]
+
+    def require_reached(self, direction: str) -> Endpoints:
+        """These; ArithmeticError if they miss their budget."""
+        if self.residual > RESIDUAL_TOLERANCE:
+            raise ArithmeticError(
+                f"the endpoints of {direction!r} miss their budget by {self.residual:.2g} nats per "
+                "example. This should not happen: please report it with your data."
+            )
+        return self
 
     def first(self) -> Endpoints:
         """Those of the first of several alphas."""

@@ -14,11 +14,10 @@ from decal._base.confidences import Confidences
 from decal._base.numerics import Array, budget
 from decal._base.row_checks import check_center, check_class_names, check_label_weight
 from decal._base.settings import check_choice, check_count
-from decal.directions._direction import Direction, Endpoints, taken
+from decal.directions._direction import RESIDUAL_TOLERANCE, Direction, Endpoints, taken
 from decal.directions._margins import MarginSummary
 from decal.directions._reference import REFERENCES, Reference
 
-RESIDUAL_TOLERANCE = 1e-9  # nats per unit of weight by which an endpoint may miss the budget
 KEPT_LEVELS, KEPT_NUMBERS = 64, 1 << 21  # levels whose endpoints are kept, of so many numbers
 LARGEST = 1e100  # no shift or scale of a reference is larger, or it would not be of logits
 Labels = NDArray[np.intp]
@@ -84,12 +83,7 @@ class FitState:
         if likelihood == "mean":
             budgets *= self.total_weight
         found = direction.endpoints(self.evidence[which], budgets, self.reference)
-        if found.residual > RESIDUAL_TOLERANCE:
-            raise ArithmeticError(
-                f"the endpoints of {direction.name!r} miss their budget by {found.residual:.2g} "
-                "nats per example. This should not happen: please report it with your data."
-            )
-        found = replace(found, alpha=levels)
+        found = replace(found.require_reached(direction.name), alpha=levels)
         if isinstance(alpha, np.ndarray):
             return found
         room = min(KEPT_LEVELS, max(2, KEPT_NUMBERS // len(self.label_weight)))

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.errors import InputError, listing, needs
+from decal._base.errors import InputError, TablePlace, listing, needs
 from decal._base.numerics import Array, Logits
 from decal.credal import IntervalCredalSet
-from decal.distributed._partitions import PartitionPlace, Recipe, class_count, loaded, predicted
+from decal.distributed._partitions import Model, Recipe, class_count, loaded, predicted
 from decal.io.formats import is_list, is_numeric
 from decal.rows import Rows
 
@@ -23,8 +23,7 @@ with needs(
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-ADDED = ("lower", "upper", "point")
-"""The columns that predictions add."""
+ADDED = ("lower", "upper", "point")  # the columns of predictions
 
 
 @dataclass(frozen=True)
@@ -78,13 +77,6 @@ class Columns:
         """All columns, each once."""
         return list(dict.fromkeys([*self.of_logits, *filter(None, (self.label, self.weight))]))
 
-    def require_room(self, present: Iterable[Any]) -> None:
-        """InputError if a column that predictions add is there already."""
-        for name in ADDED:
-            if name in set(present) - set(self.of_logits):
-                message = f"data must not have a column {name!r} yet: predictions add it. "
-                raise InputError(f"{message}Rename it first.")
-
     def require_in(self, present: Iterable[Any], where: str = "") -> None:
         """InputError if a column is missing."""
         present = list(present)
@@ -111,13 +103,24 @@ def resolved(
     return columns, recipe
 
 
+def to_predict(model: Model, present: Iterable[Any], logits: Any) -> Columns:
+    """The columns of logits that a user named; InputError if what predictions add is there."""
+    columns = Columns.named(logits).ordered(model.classes)
+    columns.require_in(present)
+    for name in ADDED:
+        if name in set(present) - set(columns.of_logits):
+            message = f"data must not have a column {name!r} yet: predictions add it. "
+            raise InputError(f"{message}Rename it first.")
+    return columns
+
+
 def batches(
     tables: Iterable[Any], columns: Columns, partition: int, recipe: Recipe
 ) -> Iterator[Rows]:
     """The checked rows of a partition that arrives as Arrow tables."""
     start, K = 0, recipe.schema.width
     for table in tables:
-        place = PartitionPlace(start, partition=partition, columns=columns.per_class)
+        place = TablePlace(start, source=f"partition {partition}", columns=columns.per_class)
         columns.require_in(table.column_names, place.within)
         if table.num_rows:
             z = matrix(table, columns, place, K)
@@ -132,7 +135,7 @@ def batches(
 
 
 def credal_sets(
-    table: Any, columns: Columns, saved: bytes, alpha: float | None, place: PartitionPlace
+    table: Any, columns: Columns, saved: bytes, alpha: float | None, place: TablePlace
 ) -> IntervalCredalSet:
     """The predictions for the rows of a table, by a model that was saved as bytes."""
     columns.require_in(table.column_names, place.within)
@@ -141,7 +144,7 @@ def credal_sets(
     return predicted(saved, z, alpha, place=place)
 
 
-def from_pandas(frame: Any, columns: Columns, place: PartitionPlace) -> Any:
+def from_pandas(frame: Any, columns: Columns, place: TablePlace) -> Any:
     """The needed columns of a pandas DataFrame as an Arrow table."""
     columns.require_in(frame.columns, place.within)
     try:
@@ -151,7 +154,7 @@ def from_pandas(frame: Any, columns: Columns, place: PartitionPlace) -> Any:
         raise InputError("logits", "be lists of numbers", fact) from error
 
 
-def matrix(table: Any, columns: Columns, place: PartitionPlace, K: int | None) -> Logits:
+def matrix(table: Any, columns: Columns, place: TablePlace, K: int | None) -> Logits:
     """(n, K) numbers from a column of lists or from K columns; missing ones become NaN."""
     if columns.per_class is not None:
         vectors = [
@@ -159,7 +162,7 @@ def matrix(table: Any, columns: Columns, place: PartitionPlace, K: int | None) -
         ]
         return np.column_stack(vectors)
     name = str(columns.logits)
-    lists = _one_chunk(table.column(name))
+    lists = table.column(name).combine_chunks()
     if not is_list(lists.type) or not is_numeric(lists.type.value_type):
         advice = ""
         if pa.types.is_string(lists.type) or pa.types.is_large_string(lists.type):
@@ -193,8 +196,8 @@ def lists_of(values: Array) -> Any:
     )
 
 
-def _labels(column: Any, place: PartitionPlace) -> NDArray[Any]:
-    labels = _one_chunk(column)
+def _labels(column: Any, place: TablePlace) -> NDArray[Any]:
+    labels = column.combine_chunks()
     if pa.types.is_dictionary(labels.type):
         labels = labels.dictionary_decode()
     if labels.null_count:
@@ -206,17 +209,11 @@ def _labels(column: Any, place: PartitionPlace) -> NDArray[Any]:
 
 
 def _numbers(
-    column: Any, argument: str, place: PartitionPlace, name: str | None = None
+    column: Any, argument: str, place: TablePlace, name: str | None = None
 ) -> NDArray[np.floating[Any] | np.integer[Any]]:
-    numbers = _one_chunk(column)
+    numbers = column.combine_chunks()
     if not is_numeric(numbers.type):
         which = f", column {name}" if name else ""
         raise InputError(argument, "be numbers", f"the type {numbers.type}{place.within}{which}")
     values: NDArray[Any] = numbers.to_numpy(zero_copy_only=False)
     return values
-
-
-def _one_chunk(column: Any) -> Any:
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    # Older versions of Arrow keep a chunked array chunked.
-    return pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array

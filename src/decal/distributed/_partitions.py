@@ -30,29 +30,10 @@ from decal.rows import (
 )
 from decal.shift import LabelShift
 
-FAN_IN = 8
-"""Summaries merged by one task."""
-
-CHUNK_ELEMENTS = 1 << 22
-"""Logits learnt from at once, where a partition arrives in batches: 16 MB of float32."""
+FAN_IN = 8  # summaries merged by one task
+CHUNK_ELEMENTS = 1 << 22  # logits learnt from at once, of a partition in batches: 16 MB of float32
 
 Model = Decalibrator | LabelShift
-
-
-@dataclass(frozen=True, kw_only=True)
-class PartitionPlace(TablePlace):
-    """Names rows by their partition and by their number in it, counted from 0."""
-
-    partition: int
-
-    @property
-    def within(self) -> str:
-        """Names the partition."""
-        return f" in partition {self.partition}"
-
-    def row(self, row: int) -> str:
-        """Names the partition and the row."""
-        return f"in partition {self.partition}, row {self.first_row + row}"
 
 
 @dataclass(frozen=True)
@@ -89,7 +70,7 @@ class Recipe:
         known = check_class_names(self.schema.classes or names, width)
         return replace(self, schema=replace(self.schema, width=width, classes=known))
 
-    def read(self, logits: Any, labels: Any, weights: Any, place: PartitionPlace) -> Rows:
+    def read(self, logits: Any, labels: Any, weights: Any, place: TablePlace) -> Rows:
         """Some rows of a partition, n >= 0, after every check; labels are None to observe."""
         schema = self.schema
         z = read_logits(logits, schema, place=place, empty=True, remedy="")
@@ -225,7 +206,7 @@ def loaded(saved: bytes) -> Any:
 
 
 def predicted(
-    saved: bytes, logits: Any, alpha: float | None, *, place: PartitionPlace
+    saved: bytes, logits: Any, alpha: float | None, *, place: TablePlace
 ) -> IntervalCredalSet:
     """The credal sets of the rows of one partition, n >= 0."""
     model = loaded(saved)

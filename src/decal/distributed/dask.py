@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.errors import InputError, needs
+from decal._base.errors import InputError, TablePlace, needs
 from decal._base.numerics import Array
 from decal.credal import IntervalCredalSet
 from decal.distributed._partitions import (
     FAN_IN,
     Model,
     PartitionEvidence,
-    PartitionPlace,
     Recipe,
     class_count,
     merged,
@@ -117,7 +116,7 @@ def _array_leaves(logits: Any, labels: Any, sample_weight: Any, recipe: Recipe) 
 def _summarise_block(
     logits: Any, partition: int, recipe: Recipe, labels: Any = None, sample_weight: Any = None
 ) -> PartitionEvidence:
-    place = PartitionPlace(partition=partition)
+    place = TablePlace(source=f"partition {partition}")
     # Read lazily, so that an error becomes a problem of this partition.
     rows = (recipe.read(logits, labels, sample_weight, place) for _ in range(1))
     return summarise(rows, partition, recipe)
@@ -149,7 +148,8 @@ def _require_width(logits: Any, model: Model) -> None:
 
 
 def _predict_block(logits: Any, saved: bytes, alpha: float | None, block_info: Any = None) -> Any:
-    place = PartitionPlace(partition=block_info[0]["chunk-location"][0])
+    partition = block_info[0]["chunk-location"][0]
+    place = TablePlace(source=f"partition {partition}")
     credal = predicted(saved, logits, alpha, place=place)
     return np.stack([getattr(credal, name) for name in ("lower", "upper", "point")])
 
@@ -199,17 +199,15 @@ def _summarise_frame(frame: Any, partition: int, columns: Any, recipe: Recipe) -
     from decal.distributed._frames import batches, from_pandas
 
     def tables() -> Iterator[Any]:
-        yield from_pandas(frame, columns, PartitionPlace(partition=partition))
+        yield from_pandas(frame, columns, TablePlace(source=f"partition {partition}"))
 
     return summarise(batches(tables(), columns, partition, recipe), partition, recipe)
 
 
 def _predict_dataframe(model: Model, data: Any, logits: Any, alpha: float | None) -> Any:
-    from decal.distributed._frames import ADDED, Columns
+    from decal.distributed._frames import ADDED, to_predict
 
-    columns = Columns.named(logits).ordered(model.classes)
-    columns.require_in(data.columns)
-    columns.require_room(data.columns)
+    columns = to_predict(model, data.columns, logits)
     others = data._meta.drop(columns=columns.of_logits)
     return data.map_partitions(
         _predict_frame,
@@ -226,7 +224,8 @@ def _predict_frame(
 ) -> Any:
     from decal.distributed._frames import ADDED, credal_sets, from_pandas
 
-    place = PartitionPlace(partition=partition_info["number"], columns=columns.per_class)
+    source = f"partition {partition_info['number']}"
+    place = TablePlace(source=source, columns=columns.per_class)
     credal = credal_sets(from_pandas(frame, columns, place), columns, saved, alpha, place)
     # Objects: lists of an Arrow type go into Parquet, but pandas cannot read them back.
     added = {name: _objects(getattr(credal, name)) for name in ADDED}

@@ -6,12 +6,11 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
-from decal._base.errors import InputError, needs
+from decal._base.errors import InputError, TablePlace, needs
 from decal.distributed._partitions import (
     FAN_IN,
     Model,
     PartitionEvidence,
-    PartitionPlace,
     Recipe,
     merged,
     summarise,
@@ -26,7 +25,14 @@ with needs(
     from pyspark.sql.functions import col
     from pyspark.sql.types import ArrayType, DoubleType, StructField, StructType
 
-from decal.distributed._frames import ADDED, Columns, batches, credal_sets, lists_of, resolved
+from decal.distributed._frames import (
+    ADDED,
+    batches,
+    credal_sets,
+    lists_of,
+    resolved,
+    to_predict,
+)
 
 import pyarrow as pa  # type: ignore[import-untyped]  # isort: skip
 
@@ -76,9 +82,7 @@ def _combine(
 
 def predict(model: Model, data: Any, logits: Any, alpha: float | None) -> Any:
     """As `decal.distributed.predict`, on a Spark DataFrame."""
-    columns = Columns.named(logits).ordered(model.classes)
-    columns.require_in(data.columns)
-    columns.require_room(data.columns)
+    columns = to_predict(model, data.columns, logits)
     saved, names = to_bytes(model, alpha), data.columns
     kept = [field for field in data.schema.fields if field.name not in columns.of_logits]
     lists = ArrayType(DoubleType(), containsNull=False)
@@ -88,7 +92,7 @@ def predict(model: Model, data: Any, logits: Any, alpha: float | None) -> Any:
         partition, start = _partition_number(), 0
         for batch in received:
             table = _renamed(batch, names)
-            place = PartitionPlace(start, partition=partition, columns=columns.per_class)
+            place = TablePlace(start, source=f"partition {partition}", columns=columns.per_class)
             credal = credal_sets(table, columns, saved, alpha, place)
             table = table.select([field.name for field in kept])
             for name in ADDED:

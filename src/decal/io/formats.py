@@ -67,24 +67,6 @@ class DataFile:
             self.archive.close()
 
 
-@dataclass(frozen=True, kw_only=True)
-class FilePlace(TablePlace):
-    """Names rows by their line in a .csv and by their number, counted from 0, in other files."""
-
-    path: Path
-
-    @property
-    def within(self) -> str:
-        """Names the file."""
-        return f" in {self.path}"
-
-    def row(self, row: int) -> str:
-        """Names the file and the row."""
-        number = self.first_row + row
-        where = f"line {number + 2}" if file_format(self.path) == ".csv" else f"row {number}"
-        return f"in {self.path}, {where}"
-
-
 @dataclass(frozen=True)
 class Stream:
     """One array of a file, read a block of rows at a time."""
@@ -100,9 +82,10 @@ class Stream:
         """Consecutive blocks of rows, from row `start` on."""
         return self.blocks(start)
 
-    def place(self, first_row: int) -> FilePlace:
+    def place(self, first_row: int) -> TablePlace:
         """Where a block stands that begins at this row."""
-        return FilePlace(first_row, path=self.path, columns=self.columns)
+        lines = file_format(self.path) == ".csv"
+        return TablePlace(first_row, source=f"{self.path}", lines=lines, columns=self.columns)
 
 
 def arrow() -> Any:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from decal._base.numerics import Array, Indices, Logits, row_blocks
+from decal._base.numerics import Array, Indices, Logits, row_blocks, softmax
 from decal.rows import Rows
 from decal.shift._calibrated import Calibrated, calibrate
 from decal.shift._likelihood import Likelihood, most_likely
@@ -103,8 +103,7 @@ def from_labels(calibrated: Calibrated, labelled: Rows) -> Array:
     J, S, by_class = np.zeros((K + 1, K + 1)), np.zeros((K + 1, K + 1)), np.zeros((K + 1, K))
     for rows in row_blocks(len(y), K, BLOCK_ELEMENTS):
         score = calibrated.scale * z[rows][:, present] + calibrated.center[present]
-        r = np.exp(score - score.max(axis=1, keepdims=True))
-        r /= r.sum(axis=1, keepdims=True)
+        r = softmax(score)
         known = _finite(z[rows][:, present].astype(np.float64))
         is_class = (y[rows, None] == present).astype(np.float64)
         u = np.column_stack([is_class - r, np.sum((is_class - r) * known, axis=1)])
