@@ -131,35 +131,18 @@ class ShiftTest(ClassTable):
     p_values: Array
     classes: tuple[str, ...]
 
-    @property
-    def _title(self) -> str:
-        return f"ShiftTest: p-value {p_text(self.p_value)}, statistic {self.statistic:.4g}"
-
-    @property
-    def _smallest(self) -> list[int]:
-        """Classes with a p-value, the smallest first."""
-        known = np.flatnonzero(~np.isnan(self.p_values))
-        return [int(k) for k in known[np.argsort(self.p_values[known], kind="stable")]]
-
     def columns(self) -> dict[str, Array]:
         return {"p_value": self.p_values}
 
     def __repr__(self) -> str:
-        order = self._smallest
-        if not order:
-            return self._title
+        title = f"ShiftTest: p-value {p_text(self.p_value)}, statistic {self.statistic:.4g}"
+        smallest = np.argsort(self.p_values, kind="stable")[:ROWS_SHOWN]  # NaN comes last
         shown = [
             f"{_shortened(self.classes[k])} {p_text(self.p_values[k], 2)}"
-            for k in order[:ROWS_SHOWN]
+            for k in smallest
+            if not np.isnan(self.p_values[k])
         ]
-        return f"{self._title}\n  by class, smallest first: {', '.join(shown)}"
-
-    def _repr_html_(self) -> str:
-        order = self._smallest
-        rows = [(self.classes[k], p_text(self.p_values[k], 2)) for k in order[:ROWS_SHOWN]]
-        note = "Of no change, for each class whatever the others do." if rows else ""
-        note += _rest(order, " {:,} further classes have larger ones.")
-        return table(self._title, ("class", "p-value") if rows else (), rows, note=note)
+        return f"{title}\n  by class, smallest first: {', '.join(shown)}" if shown else title
 
 
 def p_text(p_value: float, digits: int = 3) -> str:
