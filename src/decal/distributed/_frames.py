@@ -188,12 +188,8 @@ def matrix(table: Any, columns: Columns, place: TablePlace, K: int | None) -> Lo
 
 def lists_of(values: Array) -> Any:
     """An Arrow array of n lists, from (n, K)."""
-    n, K = values.shape
-    offsets = np.arange(0, (n + 1) * K, K) if K else np.zeros(n + 1)
-    flat = pa.array(np.ascontiguousarray(values).ravel())
-    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), flat).cast(
-        pa.list_(pa.float64())
-    )
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
+    return lists.cast(pa.list_(pa.float64()))
 
 
 def _labels(column: Any, place: TablePlace) -> NDArray[Any]:

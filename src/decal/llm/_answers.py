@@ -70,14 +70,6 @@ def read_answers(responses: Any, *, errors: str = "raise") -> Answers:
 
     `errors` says what to do with a response without an answer, as of a request that met a limit
     (429): "raise" an InputError, or "skip" it with an InputWarning, and list it in `skipped`.
-
-    Examples
-    --------
-    >>> import decal
-    >>> top = [{"token": "yes", "logprob": -0.1}, {"token": "no", "logprob": -2.5}]
-    >>> entry = {"token": "yes", "logprob": -0.1, "top_logprobs": top}
-    >>> decal.llm.read_answers([{"choices": [{"logprobs": {"content": [entry]}}]}])
-    (Answer('yes', 1 positions, 2 tokens listed),)
     """
     check_choice(errors, "errors", ("raise", "skip"))
     if isinstance(responses, Answers):

@@ -264,18 +264,7 @@ def predict(
 
 
 def label_probabilities(masses: LabelMasses) -> IntervalCredalSet:
-    """The probabilities of the labels in the answers, normalised over the labels; nothing is moved.
-
-    Examples
-    --------
-    >>> import numpy as np, decal
-    >>> v = decal.llm.Verbaliser(["yes", "no"])
-    >>> z = np.log([[0.5, 0.3, 0.15, 0.05]])
-    >>> masses = decal.llm.vocabulary_masses(z, ["yes", "no", "the", "a"], v, top=2)
-    >>> decal.llm.label_probabilities(masses)
-    IntervalCredalSet: 1 input, 2 classes, mean width 0.000
-      0  yes [0.625, 0.625]  no [0.375, 0.375]
-    """
+    """The probabilities of the labels in the answers, normalised over the labels; nothing moves."""
 
     def box(logits: Array) -> IntervalCredalSet:
         p = softmax(logits)

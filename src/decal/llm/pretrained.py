@@ -15,11 +15,10 @@ import transformers
 from huggingface_hub import constants, errors
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from scipy.special import softmax
 
 from decal._base.data_frames import require_same_order
 from decal._base.errors import InputError
-from decal._base.numerics import Array
+from decal._base.numerics import Array, softmax
 from decal._base.row_checks import check_logits
 from decal._base.settings import check_count, check_keywords
 from decal.choose import decalibrate
@@ -63,7 +62,7 @@ class PretrainedClassifier(ABC):
     ) -> Array:
         """(n, K) softmax of the logits: the point predictions of credal sets."""
         logits = check_logits(self.logits(inputs, batch_size=batch_size, progress=progress))
-        return np.asarray(softmax(logits.astype(np.float64), axis=1))
+        return softmax(logits.astype(np.float64))
 
     def decalibrate(
         self,

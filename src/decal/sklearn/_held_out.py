@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -27,7 +26,7 @@ from sklearn.utils.validation import (
 )
 
 from decal._base.data_frames import require_same_order
-from decal._base.errors import InputError
+from decal._base.errors import FitWarning, InputError
 from decal._base.numerics import Array
 from decal._base.row_checks import check_weights, to_numpy
 from decal._base.settings import check_choice
@@ -122,11 +121,9 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
             if has_fit_parameter(self.estimator, "sample_weight"):
                 fit_params = {**fit_params, "sample_weight": weights}
             else:
-                warnings.warn(
+                FitWarning.warn(
                     f"{type(self.estimator).__name__}.fit takes no sample_weight: the weights only "
-                    "count in the likelihood. For a step of a pipeline, enable metadata routing.",
-                    UserWarning,
-                    stacklevel=3,
+                    "count in the likelihood. For a step of a pipeline, enable metadata routing."
                 )
         return Bunch(estimator=Bunch(fit=fit_params), splitter=Bunch(split={}))
 

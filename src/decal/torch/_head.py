@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from decal._base.errors import InputError
+from decal._base.errors import DecalWarning, InputError
 from decal._base.settings import check_alpha
 from decal.decalibrator import Decalibrator
 from decal.directions import (
@@ -202,10 +201,9 @@ class CredalHead(nn.Module):
             raise ValueError(
                 "none, as an older decal wrote the state. Build the head from its decalibrator."
             )
-        warnings.warn(
+        DecalWarning.warn(
             "the state has no settings, as an older decal wrote it: it is taken for one of a head "
-            f"with {self.extra_repr()}. Save it again.",
-            stacklevel=2,
+            f"with {self.extra_repr()}. Save it again."
         )
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
