@@ -25,28 +25,15 @@ SPLITS = ("fit", "choose", "test")
 SHARES = (0.4, 0.2, 0.4)  # of the messages, for each split
 
 LANGUAGES = {
-    "da": "Danish",
-    "no": "Norwegian",
-    "sv": "Swedish",
-    "de": "German",
-    "nl": "Dutch",
-    "en": "English",
-    "fr": "French",
-    "ca": "Catalan",
-    "es": "Spanish",
-    "gl": "Galician",
-    "pt": "Portuguese",
+    "da": "Danish", "no": "Norwegian", "sv": "Swedish",
+    "de": "German", "nl": "Dutch", "en": "English",
+    "fr": "French", "ca": "Catalan", "es": "Spanish", "gl": "Galician", "pt": "Portuguese",
     "it": "Italian",
-    "sl": "Slovenian",
-    "hr": "Croatian",
-    "sr": "Serbian",
-    "sk": "Slovak",
-    "cs": "Czech",
-    "pl": "Polish",
-    "id": "Indonesian",
-    "ms": "Malay",
-}
-"""The network's names of the classes, and those for people. Relatives are neighbours."""
+    "sl": "Slovenian", "hr": "Croatian", "sr": "Serbian",
+    "sk": "Slovak", "cs": "Czech", "pl": "Polish",
+    "id": "Indonesian", "ms": "Malay",
+}  # fmt: skip
+"""The network's names of the classes, and those for people; close relatives in one line."""
 
 FLOOR = 1e-6  # the network rounds small probabilities to 0, which no evidence could raise again
 STEPS = 1000  # logits are stored in whole thousandths
