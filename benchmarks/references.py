@@ -1,11 +1,12 @@
-"""Which reference local sets should have on tables: coverage lost against the best of the three.
+"""Which reference local sets should have: coverage lost against the best of model, halfway, best.
 
     python benchmarks/references.py --data FOLDER
 
-Six tables. A forest of depth 5 is declared the truth, as the paper does, and labels are drawn from
-it. A classifier learns 40 % of the rows; half of the others fit, half are new. At efficiencies from
-0.5 to 0.95: how many more new distributions the best of the three references holds. Mean over
-seeds. Needs scikit-learn.
+The folder's files of logits, in halves or as they are fitted on training rows; and six tables: a
+forest of depth 5 is declared the truth, as the paper does, labels are drawn from it, and a
+classifier learns 40 % of the rows; half of the others fit, half are new. At efficiencies from 0.5
+to 0.95: how many more new distributions the best of the three holds than each of the five. Mean
+over seeds. Needs scikit-learn.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import argparse
 import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,10 +31,21 @@ from sklearn.preprocessing import StandardScaler
 import decal
 from decal_lab.data import tabarena
 from decal_lab.experiments.harness.forest_truth import forest
+from decal_lab.experiments.harness.logit_sets import (
+    FAMILIES,
+    FITTED_ON,
+    HELD_OUT,
+    DataSet,
+    LogitSplit,
+    draw_labels,
+    find,
+    in_halves,
+)
 from labelled_rows import FLOOR, LEARNT, TABLES, Array, Labels
 
 SIX_TABLES = TABLES | {"splice": 46958, "phishing": 46963}
-REFERENCES = ("model", "halfway", "best")
+RIVALS = ("model", "halfway", "best")
+REFERENCES = (*RIVALS, "auto", "consensus")
 EFFICIENCIES = (0.5, 0.7, 0.8, 0.9, 0.95)
 SEEDS = range(3)
 MODELS = {
@@ -65,50 +79,80 @@ def coverages(d: decal.Decalibrator, new: Array, truth: Array) -> list[float]:
     return found
 
 
-def covered(folder: Path, number: int, title: str, seed: int) -> Array | None:
-    """(references, efficiencies) of one table; None if the model knows nothing to recalibrate."""
+def covered(split: LogitSplit) -> Array:
+    """(references, efficiencies) of one split; NaN for a reference that does not exist."""
+    found = np.full((len(REFERENCES), len(EFFICIENCIES)), np.nan)
+    for i, reference in enumerate(REFERENCES):
+        d = decal.Decalibrator(directions=("local",), reference=reference)
+        try:
+            d.fit(split.logits, split.labels)
+        except ValueError as error:  # no best scale
+            print(f"left out: {error}")
+            continue
+        found[i] = coverages(d, split.new_logits, split.truth)
+    return found
+
+
+def of_table(folder: Path, number: int, title: str, seed: int) -> LogitSplit:
+    """Half of the rows that a classifier has not learnt, and the other half."""
     X, p, y = table(folder, number, seed)
     order, cut = np.random.default_rng(seed).permutation(len(y)), round(LEARNT * len(y))
     learnt, old, new = np.split(order, [cut, (cut + len(y)) // 2])
     model = MODELS[title](seed).fit(X[learnt], y[learnt])
     q = np.full(p.shape, FLOOR)
     q[:, model.classes_] = np.maximum(model.predict_proba(X), FLOOR)
-    z, found = np.log(q), []
-    for reference in REFERENCES:
-        d = decal.Decalibrator(directions=("local",), reference=reference)
-        try:
-            d.fit(z[old], y[old])
-        except ValueError as error:  # no best scale
-            print(f"left out, seed {seed}: {error}")
-            return None
-        found.append(coverages(d, z[new], p[new]))
-    return np.array(found)
+    z = np.log(q)
+    return LogitSplit(z[old], y[old], z[new], p[new])
+
+
+def held_out_half(folder: Path, data: DataSet, seed: int) -> LogitSplit:
+    """Rows that TabPFN has not seen, with labels drawn from the truth: half of them to fit on."""
+    rows = data.load(folder, seed)
+    labels = draw_labels(rows.truth, np.random.default_rng(seed))
+    return in_halves(rows.new_logits, labels, rows.truth, seed)
+
+
+def problems(folder: Path) -> Iterator[tuple[str, str, Callable[[int], LogitSplit]]]:
+    """What is fitted on, titles, and splits by seed."""
+    for data in find(folder, everything=True)[0]:
+        title = f"{FAMILIES[data.family]}, {data.title}"
+        yield FITTED_ON[data.fitted_on], title, partial(data.load, folder)
+        if data.family == "tabpfn":
+            yield FITTED_ON[HELD_OUT], title, partial(held_out_half, folder, data)
+    for name, number in SIX_TABLES.items():
+        for model in MODELS:
+            title = f"{name}, {model}"
+            yield "Tables, fitted on held-out rows", title, partial(of_table, folder, number, model)
+
+
+def lost(runs: Sequence[Array]) -> Array:
+    """Mean over seeds: how much less is covered than by the best of the three that exist."""
+    mean = np.mean(runs, axis=0)
+    return np.nanmax(mean[: len(RIVALS)], axis=0) - mean
 
 
 def told(lost: Array) -> str:
     """Means over efficiencies, and the most, of each reference."""
-    both = zip(REFERENCES, lost.mean(axis=-1), lost.max(axis=-1), strict=True)
+    mean, most = np.nanmean(lost, axis=-1), np.nanmax(lost, axis=-1)
+    both = zip(REFERENCES, mean, most, strict=True)
     return ";  ".join(f"{name} {mean:.3f}, {most:.2f}" for name, mean, most in both)
 
 
 def main() -> None:
-    """Print how much each reference loses on every table and with every classifier."""
+    """Print how much each reference loses on all data, and on each kind of rows fitted on."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=os.environ.get("DECAL_DATA"))
     options = parser.parse_args()
     if options.data is None:
-        parser.error("needs --data, or DECAL_DATA: the folder with the tables")
+        parser.error("needs --data, or DECAL_DATA: the folder with logits and tables")
     warnings.simplefilter("ignore")
-    every = []
-    for name, number in SIX_TABLES.items():
-        for title in MODELS:
-            runs = [covered(Path(options.data), number, title, seed) for seed in SEEDS]
-            kept = [run for run in runs if run is not None]
-            if kept:
-                mean = np.mean(kept, axis=0)
-                every.append(mean.max(axis=0) - mean)
-                print(f"{name:16} {title:20} lost, mean and most: {told(every[-1])}", flush=True)
-    print("all:", told(np.concatenate(every, axis=1)))
+    by_kind: dict[str, list[Array]] = {}
+    for kind, title, load in problems(Path(options.data)):
+        loss = lost([covered(load(seed)) for seed in SEEDS])
+        by_kind.setdefault(kind, []).append(loss)
+        print(f"{kind}: {title:45} lost, mean and most: {told(loss)}", flush=True)
+    for kind, losses in by_kind.items():
+        print(f"{kind}, {len(losses)}: {told(np.concatenate(losses, axis=1))}")
 
 
 if __name__ == "__main__":

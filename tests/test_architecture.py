@@ -69,6 +69,8 @@ TESTS_ELSEWHERE = {
     "coupled._region": "coupled/test_coupled.py",
     "coupled._solver": "coupled/test_coupled.py",
     "credal._interval_rows": "credal/test_credal_set.py",
+    "directions._best_model": "directions/test_reference.py",
+    "directions._log_likelihood": "directions/test_reference.py",
     "directions._summarise": "directions/test_margins.py",
     "directions._bins": "directions/test_margins.py",
     "directions._direction": "directions/test_directions.py",

@@ -64,7 +64,7 @@ SOFTMAX = model_of("z = Add(x, x)  p = Softmax(z)")
 
 
 @pytest.mark.parametrize("directions", [CLASS, BOTH, LOCAL, MIXED], ids=str)
-@pytest.mark.parametrize("reference", ["model", "best"])
+@pytest.mark.parametrize("reference", ["model", "best", "auto"])
 @pytest.mark.parametrize("without", [None, 2])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_head_says_what_predict_says(directions, reference, without, dtype, tmp_path):

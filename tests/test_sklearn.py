@@ -434,9 +434,10 @@ def test_wrapping_a_model_does_not_change_its_predictions():
     assert clf.score(X, y) == forest.score(X, y)
 
 
-def test_the_best_reference_predicts_the_recentered_model():
+@pytest.mark.parametrize("reference", ["best", "auto"])
+def test_the_best_reference_predicts_the_recentered_model(reference):
     X, y = data()
-    clf = CredalClassifier(GaussianNB(), reference="best").fit(X, y)
+    clf = CredalClassifier(GaussianNB(), reference=reference).fit(X, y)
     point = clf.predict_credal(X).point
     np.testing.assert_array_equal(clf.predict_proba(X), point)
     np.testing.assert_array_equal(clf.predict(X), NAMES[point.argmax(axis=1)])

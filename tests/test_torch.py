@@ -71,7 +71,7 @@ def batches():
 
 
 @pytest.mark.parametrize("directions", [CLASS, SCALE, BOTH, LOCAL, MIXED], ids=str)
-@pytest.mark.parametrize("reference", ["model", "best"])
+@pytest.mark.parametrize("reference", ["model", "best", "auto"])
 @pytest.mark.parametrize("box", ["own", "joint"])
 @pytest.mark.parametrize("without", [None, 2])
 def test_the_head_says_what_predict_says(directions, reference, box, without):

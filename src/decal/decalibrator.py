@@ -20,6 +20,7 @@ from decal._base.settings import (
 )
 from decal.credal import IntervalCredalSet, KLCredalSet
 from decal.directions import (
+    CHOSEN,
     REFERENCES,
     Direction,
     Endpoints,
@@ -30,8 +31,8 @@ from decal.directions import (
     Reference,
     TopIntervals,
     TopLogits,
-    best_model,
     direction_named,
+    find_reference,
     local_balls,
     parse_directions,
     require_capability,
@@ -73,7 +74,10 @@ class Decalibrator(Model[FitState]):
     reference : str
         "model" measures likelihoods against the model as it is. "best" first recenters the logits
         at their maximum-likelihood shifts (and scale, with "temperature" or "local"), so that
-        alpha = 1 is a point. "halfway" takes the mean of the logits of both.
+        alpha = 1 is a point. "halfway" takes the mean of the logits of both. "auto" lets the rows
+        choose, by cross-validation: the scale, or shifts and scale, and how far to go there from
+        the model. "consensus" does so for gold labels, on which people agreed: it never softens,
+        and moves only if that clearly pays.
     box : str
         "joint" takes the range of each probability over the shifts of all classes, as published;
         "own" over the class's own shift only, the paper's corollary. "joint" contains "own".
@@ -119,7 +123,7 @@ class Decalibrator(Model[FitState]):
     ) -> None:
         self.alpha = check_alpha(alpha)
         self.likelihood = check_choice(likelihood, "likelihood", ("mean", "sum"))
-        self.reference = check_choice(reference, "reference", tuple(REFERENCES))
+        self.reference = check_choice(reference, "reference", REFERENCES)
         self.box = check_choice(box, "box", ("joint", "own"))
         self.directions = parse_directions(directions)
         self.probabilities = check_flag(probabilities, "probabilities")
@@ -159,7 +163,7 @@ class Decalibrator(Model[FitState]):
             require_masks_taken(self.directions, logits)
             if whole and self.reference != "model":
                 scale = any(direction.moves_scale for direction in self.directions)
-                at = best_model(logits, labels, weights, scale=scale, name=self.reference)
+                at = find_reference(logits, labels, weights, scale=scale, name=self.reference)
             data = LabelledLogits(at.scaled(logits), at.center, labels, weights, whole)
             evidence = tuple(direction.summarise(data) for direction in self.directions)
         found = FitState(self.directions, at, n, label_weight, evidence, classes, confidences)
@@ -412,6 +416,8 @@ class Decalibrator(Model[FitState]):
             return settings, ""
         K = len(self._fitted.label_weight)
         text = f"fitted on {self.examples:,} examples of {K:,} classes"
+        if self.reference in CHOSEN:
+            text += f", which chose {self.reference_model.described()}"
         moves_scale = any(direction.name == "temperature" for direction in self.directions)
         if moves_scale and self.alpha > 0 and self.scales().lower == 0:
             text += ". At this alpha every scale down to 0 is plausible: all sets hold the "

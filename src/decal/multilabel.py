@@ -21,6 +21,7 @@ from decal._base.settings import DEFAULT_ALPHA, check_alpha, check_choice, check
 from decal.credal import MultiLabelCredalSet
 from decal.directions import (
     BUILT_IN,
+    CHOSEN,
     REFERENCES,
     WEIGHT_ROUND_OFF,
     ClassShifts,
@@ -33,8 +34,8 @@ from decal.directions import (
     Reference,
     ScaleSummary,
     Temperature,
-    best_model,
     direction_named,
+    find_reference,
     local_box,
     parse_directions,
     summarise_label_margins,
@@ -73,7 +74,8 @@ class MultiLabelDecalibrator(Model["LabelEvidence"]):
         "mean" bounds the geometric-mean likelihood ratio per answer of a label, "sum" that of all
         its answers, as for `Decalibrator`.
     reference : str
-        "model", "best" or "halfway", as for `Decalibrator`, for each label by itself.
+        "model", "best", "halfway", "auto" or "consensus", as for `Decalibrator`, for each label by
+        itself.
     directions : iterable
         What may move: "class", the logit of a label by a shift; "temperature", by a factor;
         "local", anything close to the prediction. Also `decal.Temperature` and `decal.Local`.
@@ -106,7 +108,7 @@ class MultiLabelDecalibrator(Model["LabelEvidence"]):
     ) -> None:
         self.alpha = check_alpha(alpha)
         self.likelihood = check_choice(likelihood, "likelihood", ("mean", "sum"))
-        self.reference = check_choice(reference, "reference", tuple(REFERENCES))
+        self.reference = check_choice(reference, "reference", REFERENCES)
         self.directions = parse_directions(directions)
         foreign = [d.name for d in self.directions if type(d) not in BUILT_IN.values()]
         if foreign:
@@ -297,7 +299,8 @@ class LabelEvidence:
         present, absent = weights @ (y == 1), weights @ (y == 0)
         center, scale, distance = np.zeros(L), np.ones(L), np.zeros(L)
         if reference != "model":
-            _require_both_answers(present, absent, names, reference)
+            if reference not in CHOSEN:
+                _require_both_answers(present, absent, names, reference)
             moves = any(direction.moves_scale for direction in directions)
             for k in range(L):
                 found = _best(_one_label(z, y, w, k), moves, reference, called(names, k))
@@ -428,7 +431,7 @@ def _one_label(z: Logits, y: Answers, w: Array | None, k: int) -> LabelledLogits
 
 def _best(data: LabelledLogits, scale: bool, reference: str, name: str) -> Reference:
     try:
-        return best_model(data.logits, data.labels, data.weights, scale=scale, name=reference)
+        return find_reference(data.logits, data.labels, data.weights, scale=scale, name=reference)
     except (ValueError, ArithmeticError) as error:
         raise type(error)(f"label {name!r}: {error}") from error
 

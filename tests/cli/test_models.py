@@ -48,13 +48,14 @@ def test_fit_equals_fitting_in_memory(source):
 
 
 @pytest.mark.parametrize("direction", ["local", "temperature"])
-def test_models_without_class_shifts_are_fitted_and_predict(direction):
-    settings = ("--directions", direction, "--reference", "halfway")
+@pytest.mark.parametrize("reference", ["halfway", "auto"])
+def test_models_without_class_shifts_are_fitted_and_predict(direction, reference):
+    settings = ("--directions", direction, "--reference", reference)
     result = succeed("fit", "logits.csv", "-o", "model.npz", *settings)
     assert "Learnt from" in result.stdout
     assert "Plausible shifts" not in result.stdout
     succeed("predict", "model.npz", "logits.npz", "-o", "sets.npz")
-    expected = in_memory(directions=[direction], reference="halfway")
+    expected = in_memory(directions=[direction], reference=reference)
     wanted = expected.predict(read_npz("logits.npz")["logits"])
     np.testing.assert_allclose(read_npz("sets.npz")["lower"], wanted.lower, rtol=0, atol=1e-12)
     assert "efficiency" in succeed("evaluate", "model.npz", "logits.npz").stdout

@@ -62,8 +62,9 @@ def fit(
     reference: Annotated[
         str,
         option(
-            "Measure from the model as it is, or recentered, or half so (loads all data).",
-            "model|best|halfway",
+            "Measure from the model as it is, or recentered, half so, or as far as labels say "
+            "(loads all data); consensus: for gold labels.",
+            "model|best|halfway|auto|consensus",
         ),
     ] = "model",
     box: Annotated[

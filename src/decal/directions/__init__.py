@@ -10,6 +10,8 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from decal._base.settings import check_choice
+from decal.directions._best_model import best_model
+from decal.directions._chosen_reference import find_reference
 from decal.directions._class_shifts import ClassShifts
 from decal.directions._direction import (
     WEIGHT_ROUND_OFF,
@@ -30,7 +32,7 @@ from decal.directions._lines import Line
 from decal.directions._local import Local, local_balls, local_box
 from decal.directions._margins import MarginSummary
 from decal.directions._ranges import head_bounds, is_masked, logs_of_probabilities
-from decal.directions._reference import REFERENCES, Reference, best_model
+from decal.directions._reference import CHOSEN, REFERENCES, Reference
 from decal.directions._summarise import (
     Answers,
     BoundedMargins,
@@ -42,6 +44,7 @@ from decal.directions._top_logits import TopIntervals, TopLogits, summarise_top,
 
 __all__ = [
     "BUILT_IN",
+    "CHOSEN",
     "REFERENCES",
     "WEIGHT_ROUND_OFF",
     "Answers",
@@ -67,6 +70,7 @@ __all__ = [
     "TopLogits",
     "best_model",
     "direction_named",
+    "find_reference",
     "head_bounds",
     "is_masked",
     "local_balls",

@@ -176,7 +176,7 @@ class FitState:
 def _restored_reference(center: Array, settings: dict[str, Any]) -> Reference:
     """The reference of a saved model; ValueError if its numbers cannot be."""
     name, scale, distance = (settings.pop(name) for name in ("reference", "scale", "distance"))
-    check_choice(name, "reference", tuple(REFERENCES))
+    check_choice(name, "reference", REFERENCES)
     ranges = {"scale": (scale, 1 / LARGEST), "distance": (distance, -RESIDUAL_TOLERANCE)}
     for number, (value, least) in ranges.items():
         if type(value) not in (int, float) or not least <= value <= LARGEST:
