@@ -126,9 +126,9 @@ def problems(folder: Path) -> Iterator[tuple[str, str, Callable[[int], LogitSpli
 
 
 def lost(runs: Sequence[Array]) -> Array:
-    """Mean over seeds: how much less is covered than by the best of the three that exist."""
+    """Mean over seeds: how much less is covered than by the best of the three; more counts as 0."""
     mean = np.mean(runs, axis=0)
-    return np.nanmax(mean[: len(RIVALS)], axis=0) - mean
+    return np.maximum(np.nanmax(mean[: len(RIVALS)], axis=0) - mean, 0.0)
 
 
 def told(lost: Array) -> str:

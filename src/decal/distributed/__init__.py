@@ -42,7 +42,7 @@ def fit(
         For an array (n,) integers 0..K-1, a Dask array or in memory. For a DataFrame the name of
         the column of labels: integers 0..K-1, or names of classes.
     alpha, **settings
-        As for `Decalibrator`; reference="best" and "halfway" and directions of your own are
+        As for `Decalibrator`; references other than "model" and directions of your own are
         refused, because they need all the data at once.
     logits : str or iterable of str
         For a DataFrame, the column that holds a list of K logits per row; or K columns, one per
