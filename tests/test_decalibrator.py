@@ -250,7 +250,10 @@ def test_alpha_outside_zero_to_one_is_refused(alpha):
     ("setting", "message"),
     [
         ({"likelihood": "total"}, "likelihood must be one of 'mean', 'sum': got 'total'"),
-        ({"reference": None}, "reference must be one of 'model', 'halfway', 'best': got None"),
+        (
+            {"reference": None},
+            "reference must be one of 'model', 'halfway', 'best', 'auto', 'consensus': got None",
+        ),
         ({"box": "both"}, "box must be one of 'joint', 'own': got 'both'"),
         ({"directions": ("sideways",)}, "directions must be"),
     ],

@@ -256,7 +256,9 @@ def test_impossible_budgets_are_refused(by_entropy):
 
 
 def test_the_reference_must_be_a_known_one():
-    with pytest.raises(ValueError, match="'model', 'halfway', 'best': got 'middle'"):
+    with pytest.raises(
+        ValueError, match="'model', 'halfway', 'best', 'auto', 'consensus': got 'middle'"
+    ):
         decal.Decalibrator(reference="middle")
 
 
