@@ -51,7 +51,7 @@ class Kind:
 
 
 MOVES = (("class",), ("class", "temperature"), ("local",))
-REFERENCES = ("model", "halfway")
+REFERENCES = ("model", "auto")
 NEEDS_NO_LABELS = Kind(("local",), "model")
 
 
