@@ -65,11 +65,8 @@ class OfflinePage:
 
 def notebook_widget(compressed: bytes) -> Any:
     """The page of a gzipped payload as an anywidget."""
-    with needs(
-        "anywidget",
-        "traitlets",
-        message="decal.explorer's notebook widget needs anywidget: pip install 'decal[explore]'",
-    ):
+    message = "decal.explorer's notebook widget needs anywidget: pip install 'decal[explore]'"
+    with needs("anywidget", "traitlets", message=message):
         import anywidget
         import traitlets
 
