@@ -116,7 +116,8 @@ def hurwicz(worst: Array, best: Array, optimism: float) -> Indices:
 
     optimism = 0 is Gamma-maximin, optimism = 1 is Gamma-maximax. `worst` and `best` are (n, A).
     """
-    return _first_largest(_compromise(worst, best, check_alpha(optimism, "optimism")))
+    optimism = check_alpha(optimism, "optimism")
+    return _first_largest(optimism * best + (1.0 - optimism) * worst)
 
 
 def maximality(lower: Array, upper: Array, utility: Array | None = None) -> Mask:
@@ -206,7 +207,7 @@ RANGE_RULES: dict[str, RangeRule] = {
     "interval_dominance": lambda worst, best, _, unit: interval_dominance(worst, best, unit=unit),
     "gamma_maximin": lambda worst, *_: _first_largest(worst),
     "gamma_maximax": lambda _worst, best, *_: _first_largest(best),
-    "hurwicz": lambda worst, best, optimism, _: _first_largest(_compromise(worst, best, optimism)),
+    "hurwicz": lambda worst, best, optimism, _: hurwicz(worst, best, optimism),
 }
 """Rules that only see the range of each action's expected utility: the same for all credal sets."""
 
@@ -446,11 +447,6 @@ def _favourable(lower: Array, upper: Array, lead: Array) -> Reply:
         return np.asarray(np.matmul(ahead, p[:, :, None])[:, :, 0])
 
     return reply
-
-
-def _compromise(worst: Array, best: Array, optimism: float) -> Array:
-    """The score of `hurwicz`."""
-    return optimism * best + (1.0 - optimism) * worst
 
 
 def _first_largest(scores: Array) -> Indices:
