@@ -74,7 +74,7 @@ html_js_files = ["story_frame.js"]
 
 def write_pages(_):
     """Pages and frames that are made from decal itself, so that they cannot go stale."""
-    from decal.cli.demo import write_story
+    from decal.cli.demo import language_story
 
     GENERATED.mkdir(exist_ok=True)
     listed = "\n".join(page.read_text(encoding="utf-8") for page in REFERENCE)
@@ -86,7 +86,8 @@ def write_pages(_):
     snippets = (HERE / "explorer.md").read_text("utf-8").split("```python\n")
     with contextlib.chdir(HERE / "_static"), contextlib.redirect_stdout(None):
         exec(snippets[1].partition("```")[0], {})  # writes digits.html
-    write_story(HERE / "_static" / "story.html", link=("Ten minutes with decal", "../start.html"))
+    told = language_story(link=("Ten minutes with decal", "../start.html"))
+    told.save(HERE / "_static" / "story.html")
 
 
 def without_guesses(_, doctree):

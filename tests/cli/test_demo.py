@@ -22,7 +22,7 @@ pytest.importorskip("PIL", reason="needs decal[explore]")
 import PIL.Image
 
 import decal
-from decal.cli.demo import in_words, language_story, run_demo, write_story
+from decal.cli.demo import in_words, language_story, run_demo
 from decal.cli.terminal import output
 from decal.io import row_files
 from helpers.commands import refused, succeed
@@ -296,5 +296,5 @@ def test_it_tells_of_a_sentence_that_the_model_gets_wrong_and_the_set_catches():
 
 
 def test_it_is_one_small_file(tmp_path):
-    write_story(tmp_path / "story.html", link=("Explore", "explorer.html"))
+    language_story(link=("Explore", "explorer.html")).save(tmp_path / "story.html")
     assert 50_000 < (tmp_path / "story.html").stat().st_size < 160_000

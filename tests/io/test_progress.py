@@ -1,4 +1,4 @@
-"""Progress bars: drawn by rich, as a plain line, or not at all."""
+"""Progress bars: drawn by rich, or not at all."""
 
 import io
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from decal.io.progress import byte_progress, progress_bar, tracked
+from decal.io.progress import progress_bar, tracked
 
 PACKAGES = ("rich.progress",)
 
@@ -80,32 +80,12 @@ def test_a_bar_is_closed_after_an_error(monkeypatch, package):
     assert len(shown.getvalue()) == size
 
 
-def test_bytes_go_to_the_callers_function_instead_of_a_bar(monkeypatch):
-    shown = screen(monkeypatch)
-    seen = []
-    with byte_progress("svhn", lambda *numbers: seen.append(numbers)) as report:
-        report(3, None)
-        report(4, 9)
-    assert seen == [(3, None), (4, 9)]
-    assert shown.getvalue() == ""
-
-
 @pytest.mark.parametrize("package", PACKAGES)
 def test_bytes_are_shown_in_larger_units(monkeypatch, package):
     shown = screen(monkeypatch, only=package)
-    with byte_progress("svhn", None) as report:
-        report(1_500_000, 3_000_000)
+    with progress_bar("svhn", unit="B", show=True) as bar:
+        bar.update(1_500_000, 3_000_000)
     assert "1.5" in shown.getvalue()
-
-
-def test_the_plain_line_repeats_itself_only_when_it_changes(monkeypatch):
-    stream = screen(monkeypatch, only="")
-    with byte_progress("svhn", None) as report:
-        for done in range(0, 2_000_001, 1000):
-            report(done, 2_000_000)
-    shown = stream.getvalue()
-    assert shown.endswith("\rsvhn: 100% of 2.0 MB\n")
-    assert shown.count("\r") == 101
 
 
 def test_nothing_is_imported_before_a_bar_is_shown():

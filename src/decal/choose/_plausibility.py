@@ -163,7 +163,7 @@ def labels_inside(model: Predictor, data: Rows, rule: str) -> Inside:
 
 def kept_classes(credal: CredalSet, rule: str) -> Mask:
     """(n, K) the classes in every decision set."""
-    return credal.decide(rule).astype(bool, copy=False)
+    return np.asarray(credal.decide(rule), dtype=bool)
 
 
 # By statistical theory

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
 
 import decal
 from decal import datasets
 from decal._base.errors import needs
+from decal._base.numerics import Indices, Mask
 from decal.choose import decalibrate
 from decal.cli.options import option
 from decal.cli.terminal import messages, output, say
@@ -45,8 +45,6 @@ ALLOWED = (0.1, 0.05, 0.02)
 """Shares of languages that may be missed. The first sets the level of all that is shown."""
 
 RELATIVES = ("Danish", "Norwegian", "Swedish")
-
-Mask = NDArray[np.bool_]
 
 
 def demo(
@@ -174,7 +172,7 @@ def languages_kept(credal: IntervalCredalSet) -> Mask:
 
 
 def _level(
-    kept: Mask, labels: NDArray[np.intp], allowed: float = float("nan"), alpha: float = float("nan")
+    kept: Mask, labels: Indices, allowed: float = float("nan"), alpha: float = float("nan")
 ) -> Level:
     missed, one = ~kept[np.arange(len(labels)), labels], kept.sum(axis=1) == 1
     return Level(
@@ -233,9 +231,7 @@ def _with_pictures(demo: Demo) -> Demo:
     drawings: dict[str, Callable[[Demo, Path], None]] = {
         "texts.png": _draw_texts,
         "levels.png": _draw_levels,
-        "story.html": lambda _, path: write_story(
-            path, link=("Explore all texts", "explorer.html")
-        ),
+        "story.html": _write_story,
         "explorer.html": _write_explorer,
     }
     pictures, notes = [], []
@@ -306,6 +302,10 @@ def _save(figure: Any, path: Path) -> None:
         figure.savefig(partial, format="png", dpi=150)
 
 
+def _write_story(_: Demo, path: Path) -> None:
+    language_story(link=("Explore all texts", "explorer.html")).save(path)
+
+
 def _write_explorer(demo: Demo, path: Path) -> None:
     test = demo.test
     page = demo.model.explore(
@@ -319,11 +319,6 @@ def _write_explorer(demo: Demo, path: Path) -> None:
 
 
 # The story on the first page of the documentation
-
-
-def write_story(path: str | Path, *, link: tuple[str, str] | None = None) -> None:
-    """Write an .html page; the link on its last step has words and an address."""
-    language_story(link=link).save(path)
 
 
 def language_story(*, link: tuple[str, str] | None = None) -> Story:

@@ -101,13 +101,7 @@ def support(log_c: Array, values: Array, radius: Array) -> Array:
 
 
 def extreme_member(log_c: Array, values: Array, radius: Array) -> Array:
-    """(n, K) the member of each ball in which the expectation of values (K,) or (n, K) is greatest.
-
-    Examples
-    --------
-    >>> extreme_member(np.log([[0.25, 0.5, 0.25]]), np.array([0.0, 1.0, 2.0]), np.array([9.0]))
-    array([[0., 0., 1.]])
-    """
+    """(n, K) the member of each ball in which values (K,) or (n, K) are greatest on average."""
     member = np.empty(log_c.shape)
 
     def block(rows: slice) -> None:

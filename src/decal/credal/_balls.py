@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,8 +35,9 @@ from decal._base.set_checks import check_center_and_radius, read_frames
 from decal._base.settings import check_tolerance
 from decal.credal import _ball_decisions as ball_decisions
 from decal.credal import _ball_support as ball_support
+from decal.credal._box_measures import Bracket
 from decal.credal._boxes import NonemptySet
-from decal.credal._total_variation import TotalVariation, ball_total_variation
+from decal.credal._total_variation import ball_total_variation
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -99,13 +100,6 @@ class KLCredalSet(NonemptySet):
         known = check_class_names(names, c.shape[1])
         self._hold(log_center=-softplus(-m), radius=b, classes=known, _index=index)
 
-    @classmethod
-    def unchecked(cls, log_center: Array, radius: Array, classes: tuple[str, ...] | None) -> Self:
-        """Balls around log-probabilities that decal itself computed; nothing is checked."""
-        credal = cls.__new__(cls)
-        credal._hold(log_center=log_center, radius=radius, classes=classes)
-        return credal
-
     @cached_property
     def center(self) -> Array:
         """(n, K) the distribution in the middle."""
@@ -143,16 +137,9 @@ class KLCredalSet(NonemptySet):
     def contains(self, distributions: Any, *, atol: float = 5e-4) -> Mask:
         """(n,) True where some member of the ball is within `atol` in every class.
 
-        This is a distance to the set, as for hulls. A box asks whether `atol` more room in every
-        bound would do, which is a little more generous.
-
-        Parameters
-        ----------
-        distributions : (n, K) array
-            One for each row. Rows are first divided by their sums.
-        atol : float
-            Probability. With 0, the divergence itself is compared with the radius, give or take
-            round-off.
+        Distributions (n, K) are first divided by their sums. This is a distance to the set, as for
+        hulls. A box asks whether `atol` more room in every bound would do, which is a little more
+        generous. With 0, the divergence itself is compared with the radius, up to round-off.
         """
         p = self.check_distributions(distributions)
         atol = check_tolerance(atol, "atol")
@@ -171,7 +158,7 @@ class KLCredalSet(NonemptySet):
         p = self.check_distributions(distributions)
         return ball_support.divergence(p / p.sum(axis=1, keepdims=True), self.log_center)
 
-    def total_variation(self) -> TotalVariation:
+    def total_variation(self) -> Bracket:
         """The greatest total variation distance as a bracket: lower, upper and exact, (n,) each."""
         return ball_total_variation(self.log_center, self.radius)
 

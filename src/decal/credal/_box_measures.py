@@ -16,15 +16,15 @@ from decal._base.numerics import Array, Indices, Mask, row_blocks
 from decal.credal.decisions import TIE_TOLERANCE, smallest_maximum_of_sorted
 
 EXACT_CLASSES = 24
-"""Up to this many classes, the Hartley measure is computed over all subsets of classes."""
+"""Up to this many classes, measures compare all 2^K events, by meeting in the middle."""
 
-HARTLEY_TOLERANCE = 1e-12
-"""Nats. Endpoints of a bracket that differ by no more than this differ by round-off."""
+BRACKET_TOLERANCE = 1e-12
+"""Nats, or probability. Endpoints that differ by no more than this differ by round-off."""
 
 
 @dataclass(frozen=True)
-class Hartley:
-    """Generalised Hartley measure of n boxes, in nats: lower <= truth <= upper, each (n,)."""
+class Bracket:
+    """A measure of n sets: lower <= truth <= upper, each (n,)."""
 
     lower: Array
     upper: Array
@@ -32,7 +32,7 @@ class Hartley:
     @property
     def exact(self) -> Mask:
         """(n,) bool: where both endpoints are the measure itself."""
-        return np.less_equal(self.upper - self.lower, HARTLEY_TOLERANCE)
+        return np.less_equal(self.upper - self.lower, BRACKET_TOLERANCE)
 
 
 def width(lower: Array, upper: Array) -> Array:
@@ -61,7 +61,7 @@ def zero_one(lower: Array, upper: Array) -> Array:
     return np.maximum(regret, 0.0)
 
 
-def hartley(lower: Array, upper: Array, *, conditioned: int = 8) -> Hartley:
+def hartley(lower: Array, upper: Array, *, conditioned: int = 8) -> Bracket:
     """Generalised Hartley measure of each box, in nats, or a certified bracket of it.
 
     GH = sum over sets A of m(A) ln|A|, m the Möbius inverse of the lower probability
@@ -100,7 +100,7 @@ def hartley(lower: Array, upper: Array, *, conditioned: int = 8) -> Hartley:
             low[rows] = high[rows] = _gain(d[rows], c[rows])
         else:
             low[rows], high[rows] = _gain_bracket(d[rows], c[rows], conditioned)
-    return Hartley(np.maximum(ignorance - high, 0.0), np.maximum(ignorance - low, 0.0))
+    return Bracket(np.maximum(ignorance - high, 0.0), np.maximum(ignorance - low, 0.0))
 
 
 def middle_of_hartley(lower: Array, upper: Array) -> Array:
@@ -177,7 +177,7 @@ def _gain(d: Array, c: Array) -> Array:
 def _gain_bracket(d: Array, c: Array, conditioned: int) -> tuple[Array, Array]:
     """Bounds of sum_b W_b E_b: all subsets S of the widest classes, moments of the others."""
     K = d.shape[1]
-    open_mass = np.maximum(d.sum(axis=1) - c, HARTLEY_TOLERANCE)
+    open_mass = np.maximum(d.sum(axis=1) - c, BRACKET_TOLERANCE)
     d = -np.sort(-d, axis=1)
     wide, rest = d[:, :conditioned], d[:, conditioned:]
     r = rest.shape[1]

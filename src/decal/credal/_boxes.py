@@ -75,15 +75,6 @@ class IntervalCredalSet(CredalSet):
         known = check_class_names(names, low.shape[1])
         self._hold(lower=low, upper=high, point=middle, classes=known, _index=index)
 
-    @classmethod
-    def unchecked(
-        cls, lower: Array, upper: Array, point: Array | None, classes: tuple[str, ...] | None
-    ) -> Self:
-        """A credal set of arrays that decal itself computed; nothing is copied or checked."""
-        credal = cls.__new__(cls)
-        credal._hold(lower=lower, upper=upper, point=point, classes=classes)
-        return credal
-
     @cached_property
     def is_empty(self) -> Mask:
         """(n,) True where no distribution satisfies the bounds."""
@@ -97,13 +88,8 @@ class IntervalCredalSet(CredalSet):
     def contains(self, distributions: Any, *, atol: float = 5e-4) -> Mask:
         """(n,) True where the row's distribution lies within the bounds, give or take `atol`.
 
-        Parameters
-        ----------
-        distributions : (n, K) array
-            One for each row.
-        atol : float
-            Tolerance on every bound. The default is that of the published numbers, whose bounds
-            are rounded to three decimals.
+        Distributions are (n, K). The default `atol` is that of the published numbers, whose bounds
+        are rounded to three decimals.
         """
         p = self.check_distributions(distributions)
         atol = check_tolerance(atol, "atol")
@@ -140,11 +126,11 @@ class IntervalCredalSet(CredalSet):
             *self.with_members("raise")._reachable, max_nodes=max_nodes
         )
 
-    def hartley(self) -> box_measures.Hartley:
+    def hartley(self) -> box_measures.Bracket:
         """The generalised Hartley measure as a bracket: lower, upper and exact, (n,) each."""
         return box_measures.hartley(*self.with_members("raise")._reachable)
 
-    def total_variation(self) -> variation.TotalVariation:
+    def total_variation(self) -> box_measures.Bracket:
         """The greatest total variation distance as a bracket: lower, upper and exact, (n,) each."""
         return variation.box_total_variation(*self.with_members("raise")._reachable)
 

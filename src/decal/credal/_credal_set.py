@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,8 +145,6 @@ class CredalSet(IntervalRows):
             differ about any event (of a box of more than 24 classes, the most found); "hartley",
             the generalised Hartley measure (beyond 24 classes the middle of a certified bracket; of
             a hull or a ball, that of its box); "width", the mean width of the intervals.
-        empty : str
-            "raise" or "nan".
 
         Warns
         -----
@@ -188,8 +186,6 @@ class CredalSet(IntervalRows):
         rule : str
             Which class is predicted: a rule of `decide` that takes one action. The default takes
             the class whose lower probability is greatest; "point" that of the point prediction.
-        empty : str
-            "raise" or "nan".
 
         Examples
         --------
@@ -218,7 +214,7 @@ class CredalSet(IntervalRows):
         >>> c.most_uncertain()
         array([1, 0])
         """
-        size = np.asarray(self.decide("e_admissible", empty="nan"), dtype=bool).sum(axis=1)
+        size = self.decide("e_admissible", empty="nan").sum(axis=1)
         least, greatest = (
             np.where(self.is_empty, np.inf, -bound) for bound in self.entropy(empty="nan")
         )
@@ -227,23 +223,8 @@ class CredalSet(IntervalRows):
 
     # What to do
 
-    @overload
     def decide(
-        self, rule: str, *, utility: None = None, optimism: float = 0.5, empty: str = "raise"
-    ) -> Mask | Indices: ...
-
-    @overload
-    def decide(
-        self, rule: str, *, utility: Any, optimism: float = 0.5, empty: str = "raise"
-    ) -> Any: ...
-
-    def decide(
-        self,
-        rule: str,
-        *,
-        utility: Any = None,
-        optimism: float = 0.5,
-        empty: str = "raise",
+        self, rule: str, *, utility: Any = None, optimism: float = 0.5, empty: str = "raise"
     ) -> Any:
         """The actions that a rule keeps, (n, A) bool, or the one that it takes, (n,) int.
 
@@ -282,9 +263,10 @@ class CredalSet(IntervalRows):
         check_choice(rule, "rule", (*decisions.RULES, "point"))
         table, names = None, None
         if utility is not None:
-            table, names = check_utility(utility, self.shape[1], self.classes)
+            given, names = check_utility(utility, self.shape[1], self.classes)
+            table = decisions.scaled(given)
         optimism = check_alpha(optimism, "optimism")
-        actions = self.with_members(empty)._actions(rule, decisions.scaled(table), optimism)
+        actions = self.with_members(empty)._actions(rule, table, optimism)
         found = self._at_their_rows(actions, missing=False if actions.ndim == 2 else -1)
         return found if names is None else self._by_action(found, names, utility)
 
@@ -312,7 +294,7 @@ class CredalSet(IntervalRows):
         if rule is None and self.kept is not None:
             return self._named(self.kept)
         rule = check_choice(self.rule if rule is None else rule, "rule", decisions.SET_RULES)
-        return self._named(np.asarray(self.decide(rule, empty=empty), dtype=bool))
+        return self._named(self.decide(rule, empty=empty))
 
     def promised(self, rule: str, kept: Any = None) -> Self:
         """These sets, with what a promise calls possible: by a rule, or as `kept` (n, K) marks."""
@@ -334,8 +316,6 @@ class CredalSet(IntervalRows):
         values : (K,) or (A, K) array, mapping, Series or frame
             Values of the classes, for one function, which gives (n,) each, or for A, (n, A) each.
             Arrays go by position, all else by the names of the classes.
-        empty : str
-            "raise" or "nan".
 
         Examples
         --------
@@ -356,8 +336,6 @@ class CredalSet(IntervalRows):
         event : str, int, list or (K,) mask
             Names or numbers of the classes, or True for those in the event; or one class. True and
             False in a mapping or a Series go by the names of the classes.
-        empty : str
-            "raise" or "nan".
 
         Examples
         --------

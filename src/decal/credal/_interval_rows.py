@@ -45,6 +45,14 @@ class IntervalRows(ABC):
     _carried: ClassVar[tuple[str, ...]] = ()
     """What goes with the rows that are picked, besides the fields."""
 
+    @classmethod
+    def unchecked(cls, *parts: Any) -> Self:
+        """Sets of what decal itself computed, in the order of the fields; nothing is checked."""
+        found = cls.__new__(cls)
+        names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+        found._hold(**dict(zip(names, parts, strict=False)))
+        return found
+
     def _hold(self, **parts: Any) -> None:
         """Keep arrays, which become read-only, and whatever else the sets are made of."""
         for name, part in parts.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,30 +72,16 @@ class MultiLabelCredalSet(IntervalRows):
         known = check_class_names(known, low.shape[1])
         self._hold(lower=low, upper=high, point=middle, classes=known, _index=index)
 
-    @classmethod
-    def unchecked(
-        cls, lower: Array, upper: Array, point: Array | None, classes: tuple[str, ...] | None
-    ) -> Self:
-        """A set of arrays that decal itself computed; nothing is copied or checked."""
-        found = cls.__new__(cls)
-        found._hold(lower=lower, upper=upper, point=point, classes=classes)
-        return found
-
     # One label
 
     def label(self, label: str | int) -> IntervalCredalSet:
         """The credal sets of one label, by name or number, of the classes "no" and "yes"."""
         (k,) = np.flatnonzero(self._chosen([label]))
-        ends = [np.stack([1.0 - no, yes], axis=1) for no, yes in self._sides(int(k))]
-        point = ends[2] if self.point is not None else None
-        sets = IntervalCredalSet.unchecked(ends[0], ends[1], point, ("no", "yes"))
-        return sets.with_index(self)
-
-    def _sides(self, k: int) -> list[tuple[Array, Array]]:
-        """Of lower bounds, upper bounds and the point: what the other side takes, and its own."""
         low, high = self.lower[:, k], self.upper[:, k]
-        sides = [(high, low), (low, high)]
-        return sides if self.point is None else [*sides, (self.point[:, k],) * 2]
+        lower, upper = np.column_stack([1.0 - high, low]), np.column_stack([1.0 - low, high])
+        p = None if self.point is None else self.point[:, k]
+        point = None if p is None else np.column_stack([1.0 - p, p])
+        return IntervalCredalSet.unchecked(lower, upper, point, ("no", "yes")).with_index(self)
 
     def width(self) -> Array:
         """(n, L) the widths of the intervals."""

@@ -19,41 +19,20 @@ the best split found is the value and min(R, c) the bound.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from decal._base.numerics import Array, Mask, row_blocks
+from decal._base.numerics import Array, row_blocks
 from decal.credal._ball_support import interval, log_odds
-
-EXACT_CLASSES = 24
-"""Up to this many classes, all splits are compared where the greedy one does not settle it."""
+from decal.credal._box_measures import BRACKET_TOLERANCE, EXACT_CLASSES, Bracket
 
 SPLIT_ELEMENTS = 1 << 18
 """Sums held at once, or centers that are split together: a greedy split loops over the classes."""
 
-DISTANCE_TOLERANCE = 1e-12
-"""Probability. Endpoints of a bracket that differ by no more than this differ by round-off."""
 
-
-@dataclass(frozen=True)
-class TotalVariation:
-    """Greatest distance of two members, for n sets: lower <= truth <= upper, each (n,).
-
-    `lower` is attained: some two members are that far apart.
-    """
-
-    lower: Array
-    upper: Array
-
-    @property
-    def exact(self) -> Mask:
-        """(n,) bool: where both endpoints are the distance itself."""
-        return np.less_equal(self.upper - self.lower, DISTANCE_TOLERANCE)
-
-
-def box_total_variation(lower: Array, upper: Array) -> TotalVariation:
+def box_total_variation(lower: Array, upper: Array) -> Bracket:
     """Greatest total variation distance of two members of each box; exact up to EXACT_CLASSES.
+
+    Some two members are as far apart as the lower end.
 
     O(K log K) time per row; where the greedy split does not settle it, O(K 2^(K/2)) up to
     `EXACT_CLASSES` classes and a constant more beyond.
@@ -66,7 +45,7 @@ def box_total_variation(lower: Array, upper: Array) -> TotalVariation:
         bound[rows] = np.maximum(room, 0.0)
         half = d.sum(axis=1) / 2.0
         value[rows] = np.minimum(bound[rows], half - greedy_gap(d) / 2.0)
-    open_rows = np.flatnonzero(bound - value > DISTANCE_TOLERANCE)
+    open_rows = np.flatnonzero(bound - value > BRACKET_TOLERANCE)
     # Beyond, all splits of the 16 widest classes are compared, and the others follow greedily.
     few = min(K, EXACT_CLASSES if K <= EXACT_CLASSES else 16)
     for block in row_blocks(len(open_rows), 2 ** (few // 2 + 2)):
@@ -77,7 +56,7 @@ def box_total_variation(lower: Array, upper: Array) -> TotalVariation:
         value[row] = np.maximum(found, 0.0)
         if K <= EXACT_CLASSES:
             bound[row] = value[row]
-    return TotalVariation(value, np.maximum(value, bound))
+    return Bracket(value, np.maximum(value, bound))
 
 
 def hull_total_variation(vertices: Array) -> Array:
@@ -94,7 +73,7 @@ def hull_total_variation(vertices: Array) -> Array:
     return greatest
 
 
-def ball_total_variation(log_c: Array, radius: Array) -> TotalVariation:
+def ball_total_variation(log_c: Array, radius: Array) -> Bracket:
     """Greatest total variation distance of two members of each ball.
 
     It is the greatest imprecision of an event, max_A upper(A) - lower(A), and that depends on A
@@ -120,7 +99,7 @@ def ball_total_variation(log_c: Array, radius: Array) -> TotalVariation:
     low, high = interval(m, radius)
     value = high - low
     low, high = interval(np.zeros(n), radius)
-    return TotalVariation(value, np.where(proved, value, np.maximum(high - low, value)))
+    return Bracket(value, np.where(proved, value, np.maximum(high - low, value)))
 
 
 def greedy_gap(d: Array, gap: Array | None = None) -> Array:

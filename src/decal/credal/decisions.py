@@ -26,7 +26,6 @@ here, and in the tables of the other kinds in `decal.credal`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,8 +57,7 @@ tie."""
 
 ADMISSIBLE_TOLERANCE = 1e-9
 """Shortfall that counts as a tie where a game is solved, relative to twice that largest utility:
-E-admissibility with a utility matrix, or over a hull. The bracket of
-the game may add GAME_TOLERANCE."""
+E-admissibility with a utility matrix, or over a hull. The game may add GAME_TOLERANCE."""
 
 GAME_ELEMENTS = 1 << 18
 """Numbers that a block of games may hold: many games, for they pivot in step."""
@@ -69,12 +67,7 @@ EXPECTATION_ELEMENTS = 1 << 20
 
 
 def decide(
-    lower: Array,
-    upper: Array,
-    rule: str,
-    *,
-    utility: Array | None = None,
-    optimism: float = 0.5,
+    lower: Array, upper: Array, rule: str, *, utility: Array | None = None, optimism: float = 0.5
 ) -> Mask | Indices:
     """Actions that a rule keeps, (n, A) bool, or the one that it takes, (n,) int, for every box.
 
@@ -101,7 +94,7 @@ def decide(
     optimism = check_alpha(optimism, "optimism")
     if rule in BOX_RULES:
         return BOX_RULES[rule](lower, upper, utility)
-    utility = scaled(utility)
+    utility = None if utility is None else scaled(utility)
     worst, best = (lower, upper) if utility is None else expectation(lower, upper, utility)
     return RANGE_RULES[rule](worst, best, optimism, action_units(utility))
 
@@ -123,7 +116,8 @@ def hurwicz(worst: Array, best: Array, optimism: float) -> Indices:
 
     optimism = 0 is Gamma-maximin, optimism = 1 is Gamma-maximax. `worst` and `best` are (n, A).
     """
-    return _first_largest(_compromise(worst, best, check_alpha(optimism, "optimism")))
+    optimism = check_alpha(optimism, "optimism")
+    return _first_largest(optimism * best + (1.0 - optimism) * worst)
 
 
 def maximality(lower: Array, upper: Array, utility: Array | None = None) -> Mask:
@@ -213,7 +207,7 @@ RANGE_RULES: dict[str, RangeRule] = {
     "interval_dominance": lambda worst, best, _, unit: interval_dominance(worst, best, unit=unit),
     "gamma_maximin": lambda worst, *_: _first_largest(worst),
     "gamma_maximax": lambda _worst, best, *_: _first_largest(best),
-    "hurwicz": lambda worst, best, optimism, _: _first_largest(_compromise(worst, best, optimism)),
+    "hurwicz": lambda worst, best, optimism, _: hurwicz(worst, best, optimism),
 }
 """Rules that only see the range of each action's expected utility: the same for all credal sets."""
 
@@ -347,19 +341,13 @@ def exponent_of(values: Array) -> int:
     return int(np.frexp(np.abs(values).max())[1])
 
 
-@overload
-def scaled(values: None) -> None: ...
-@overload
-def scaled(values: Array) -> Array: ...
-def scaled(values: Array | None) -> Array | None:
+def scaled(values: Array) -> Array:
     """Values over a power of two, which changes no digit: below 1, so no difference overflows."""
-    return None if values is None else np.asarray(np.ldexp(values, -exponent_of(values)))
+    return np.asarray(np.ldexp(values, -exponent_of(values)))
 
 
 def action_units(utility: Array | None) -> Array:
-    """(A,) largest absolute utility of each action, to which tolerances are relative; [1] for 0/1
-    loss.
-    """
+    """(A,) largest absolute utility of each action, a unit of tolerances; [1] for 0/1 loss."""
     return np.ones(1) if utility is None else np.abs(utility).max(axis=1)
 
 
@@ -459,11 +447,6 @@ def _favourable(lower: Array, upper: Array, lead: Array) -> Reply:
         return np.asarray(np.matmul(ahead, p[:, :, None])[:, :, 0])
 
     return reply
-
-
-def _compromise(worst: Array, best: Array, optimism: float) -> Array:
-    """The score of `hurwicz`."""
-    return optimism * best + (1.0 - optimism) * worst
 
 
 def _first_largest(scores: Array) -> Indices:

@@ -98,12 +98,10 @@ def _require_no_labels(**vectors: Array) -> None:
         return
     whole = [name for name, values in vectors.items() if (values == np.round(values)).all()]
     if len(whole) == 1 and set(np.unique(vectors[whole[0]])) == {0.0, 1.0}:
+        fact = "zeros and ones alone, which look like labels"
+        right = "auroc(scores[labels == 0], scores[labels == 1])"
         raise InputError(
-            whole[0],
-            "be scores",
-            "zeros and ones alone, which look like labels",
-            "For a label and a score per input write "
-            "auroc(scores[labels == 0], scores[labels == 1]).",
+            whole[0], "be scores", fact, f"For a label and a score per input write {right}."
         )
 
 

@@ -25,7 +25,7 @@ from decal._base.data_frames import (
     name_of,
     require_same_order,
 )
-from decal._base.errors import InputError
+from decal._base.errors import InputError, needs
 from decal._base.row_checks import check_distributions
 from decal._base.settings import check_keywords
 from decal.choose import Predictor
@@ -33,7 +33,7 @@ from decal.credal import CredalSet
 from decal.explorer._evidence import likelihood_curves
 from decal.explorer._levels import levels_of, opening
 from decal.explorer._media import open_groups, open_media, rows_of_groups
-from decal.explorer._page import OfflinePage, notebook_widget
+from decal.explorer._page import OfflinePage, style, widget_script
 from decal.explorer._payload import Payload, Side, collect, fold_columns
 from decal.explorer._story import Story, story, telling_row
 from decal.model import predict_rows, read_inputs, require_classes
@@ -62,7 +62,17 @@ class Exploration(OfflinePage):
 
     def widget(self) -> Any:
         """The page as an anywidget, for notebooks; needs anywidget."""
-        return notebook_widget(self.compressed)
+        message = "decal.explorer's notebook widget needs anywidget: pip install 'decal[explore]'"
+        with needs("anywidget", "traitlets", message=message):
+            import anywidget
+            import traitlets
+
+        class ExplorerWidget(anywidget.AnyWidget):
+            _esm = widget_script()
+            _css = style()
+            payload = traitlets.Bytes().tag(sync=True)
+
+        return ExplorerWidget(payload=self.compressed)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         """What a notebook shows: the widget or, without anywidget, how to get it."""

@@ -59,7 +59,7 @@ def opening(
         errors = np.mean(np.asarray(predict(0, rows).point).argmax(axis=1) != y)
 
         def halves(level: int) -> bool:
-            kept = np.asarray(predict(level, rows).decide("e_admissible", empty="nan"), dtype=bool)
+            kept = predict(level, rows).decide("e_admissible", empty="nan")
             return bool(np.mean(~kept[np.arange(len(rows)), y]) <= errors / 2)
 
         narrow = _first(lambda level: width(level) >= widest / 4, len(levels))

@@ -164,7 +164,7 @@ def _from_folder(folder: Path, total: int) -> Callable[[int], Path]:
     missing = next((row for row in range(total) if row not in by_row), None)
     if missing is not None:
         rule = f"have a file for every row, 0 to {total - 1}"
-        remedy = f"Name them by row, such as {missing}.png, ", "or pass a list of paths."
+        remedy = f"Name them by row, such as {missing}.png, or pass a list of paths."
         raise InputError("images", rule, f"none for row {missing} in {folder}", remedy)
     return by_row.__getitem__
 

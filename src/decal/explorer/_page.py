@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from decal._base.errors import needs
 from decal._base.settings import check_count
 from decal.explorer._payload import Payload
 from decal.explorer._server import serve
@@ -61,24 +60,6 @@ class OfflinePage:
         """Serve the page to this machine only, until Ctrl-C; port 0 takes a free one."""
         number = check_count(port, "port", least=0)
         serve(self.html(), policy(self.entry), port=number, open_browser=open_browser)
-
-
-def notebook_widget(compressed: bytes) -> Any:
-    """The page of a gzipped payload as an anywidget."""
-    with needs(
-        "anywidget",
-        "traitlets",
-        message="decal.explorer's notebook widget needs anywidget: pip install 'decal[explore]'",
-    ):
-        import anywidget
-        import traitlets
-
-    class ExplorerWidget(anywidget.AnyWidget):
-        _esm = widget_script()
-        _css = style()
-        payload = traitlets.Bytes().tag(sync=True)
-
-    return ExplorerWidget(payload=compressed)
 
 
 def html_page(title: str, compressed: bytes, entry: str = "main.js") -> str:

@@ -222,7 +222,7 @@ def _sweep(
         credal = sides[i].predict(a, block)
         y = None if labels is None else labels[block]
         p = None if truth is None else truth[block]
-        kept = np.asarray(credal.decide("e_admissible", empty="nan"), dtype=bool)
+        kept = credal.decide("e_admissible", empty="nan")
         curves[i].add(a, credal, kept, y, p, [group.codes[block] for group in groups])
         here = slice(*np.searchsorted(shown, [block.start, block.stop]))
         inside = shown[here] - block.start

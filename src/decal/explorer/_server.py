@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import webbrowser
-from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -71,29 +70,19 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing: the terminal belongs to whoever started the server."""
 
 
-def _print(line: str) -> None:
-    print(line, flush=True)  # now, even into a pipe
-
-
-def serve(
-    html: str,
-    policy: str,
-    *,
-    port: int = 0,
-    open_browser: bool = True,
-    announce: Callable[[str], None] = _print,
-) -> None:
-    """Serve a page until interrupted; `announce` is told its address."""
+def serve(html: str, policy: str, *, port: int = 0, open_browser: bool = True) -> None:
+    """Serve a page until interrupted, and print its address."""
     try:
         server = PageServer(html, policy, port)
     except (OSError, OverflowError) as error:
         rule = "be free, 0 to 65535"
         raise InputError("port", rule, f"{port} ({error})", "Port 0 takes a free one.") from error
     with server:
-        announce(f"The explorer is at {server.url} (Ctrl-C to stop)")
+        # Printed now, even into a pipe.
+        print(f"The explorer is at {server.url} (Ctrl-C to stop)", flush=True)
         if open_browser:
             webbrowser.open(server.url)
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            announce("Stopped.")
+            print("Stopped.", flush=True)

@@ -134,7 +134,7 @@ def telling_row(credal: CredalSet, labels: Any = None) -> int:
     surest prediction with two plausible labels; without one, that with the widest intervals.
     """
     p = np.asarray(credal.point)
-    kept = np.asarray(credal.decide("e_admissible"), dtype=bool)
+    kept = credal.decide("e_admissible")
     two = kept.sum(axis=1) == 2
     caught = np.zeros_like(two)
     if labels is not None:

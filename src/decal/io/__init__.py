@@ -6,12 +6,10 @@ laboratory: files that are whole or not there (`replacing`, `write_npz`), one wr
 """
 
 from decal.io import gate
-from decal.io.progress import ByteProgress, byte_progress, on_terminal, progress_bar
+from decal.io.progress import on_terminal, progress_bar
 from decal.io.whole_files import only_writer, only_writer_of, replacing, write_npz
 
 __all__ = [
-    "ByteProgress",
-    "byte_progress",
     "gate",
     "on_terminal",
     "only_writer",

@@ -1,17 +1,7 @@
 """Logits, labels, weights and truth from files, a chunk of rows at a time.
 
-What the files hold:
-
-* ``.npz``: the arrays ``logits`` (n, K), ``labels`` (n,), and, if wanted, ``classes`` (K names) and
-  ``truth`` or ``human`` (n, K). Other keys can be chosen.
-* ``.csv``, ``.parquet``, ``.feather``, ``.arrow``: a column per class, named after it, and a column
-  ``label``. A .csv starts with a line of names. All but a .csv may instead hold the logits of a row
-  as a list, in one column ``logits``.
-* ``.npy``: one array; labels and truth in files of their own.
-
-A label is the name of a class or, where no class is called by a whole number, the number of its
-column counted from 0. Columns are matched to the classes of a model, or of another file, by name
-where both have names, by position otherwise.
+docs/formats.md says what the files hold. Columns are matched to the classes of a model, or of
+another file, by name where both have names, by position otherwise.
 
 All columns of a table that nobody says anything about are taken for classes. Those that look like
 something else, such as row numbers, are refused and the user asked to choose: a column too many
@@ -192,27 +182,12 @@ def open_source(
 ) -> LogitSource:
     """Logits in a file, with the labels, weights and truth in the same file or in others.
 
-    Nothing but names and shapes is read yet.
-
-    Parameters
-    ----------
-    path, labels, weights, truth : path
-        The file of logits, and files of what belongs to them if that is not in the same one.
-    keys : mapping of str to str, optional
-        For "logits", "labels", "weights" or "truth" the key of an .npz or the column of a table.
-    columns, ignore, ids : sequence of str
-        The columns of a table that are classes, ("*",) for all others; that are neither classes nor
-        labels; and those, or arrays of an .npz, that name the inputs.
-    classes : sequence of str, optional
-        The names of a model's classes, in its order.
-    constants : mapping of str to str, optional
-        Columns that are not in the file because all of its rows have the same value there.
-    wanted, needed : collection of str
-        "labels" and "truth" that are used if they are there, and those that must be.
-    probabilities, floor
-        As for `decal.Decalibrator`: the source yields logarithms of probabilities.
-    may_be_empty : bool
-        Whether a file without rows is fine.
+    Nothing but names and shapes is read yet. `keys` has, for "logits", "labels", "weights" or
+    "truth", the key of an .npz or the column of a table. Of a table, `columns` are classes, ("*",)
+    takes all others; `ignore` are neither classes nor labels; `ids` name the inputs. `classes` are
+    those of a model, in its order. `constants` are columns that are not in the file because all of
+    its rows have the same value there. Of "labels" and "truth", those `wanted` are used if they are
+    there, and those `needed` must be. With `probabilities` the source yields their logarithms.
     """
     keys = dict(keys or {})
     floor = check_floor(floor, probabilities)

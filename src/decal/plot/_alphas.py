@@ -80,7 +80,11 @@ def tradeoff(
     ax = style.axes_or_new(ax, *((5.2, 4.8) if several else (4.2, 3.6)))
     ink = style.frame(ax)
     if front:
-        _draw_front(ax, curves, ink)
+        best = _front(np.concatenate([c[1:] for c in curves.values()], axis=1))
+        ax.plot(
+            best[1], best[0], color=ink.grid, lw=6 * unit(), zorder=1,
+            solid_capstyle="round", solid_joinstyle="round", gid="front",
+        )  # fmt: skip
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     ax.set(xlabel="efficiency (1 − mean width)", ylabel="coverage")
     style.probability_axis(ax.xaxis, ax.yaxis)
@@ -90,7 +94,8 @@ def tradeoff(
         palette = ink.colours(len(curves), eight if colors is None else colors)
         handles = _methods(ax, curves, palette, ink)
         _equal_alphas(ax, list(curves.values()), levels, ink)
-        if legend and direct and _named_beside(ax, curves, palette):
+        lines = {name: curve[[2, 1]] for name, curve in curves.items()}
+        if legend and direct and beside(ax, lines, palette):
             handles = []
     else:
         _one_path(ax, curves, levels, ink, key=legend)
@@ -99,20 +104,6 @@ def tradeoff(
     if legend and isinstance(paths, Mapping) and handles:
         style.legend_below(ax, handles)
     return ax
-
-
-def _draw_front(ax: Axes, curves: Mapping[str, Array], ink: Ink) -> None:
-    """Join the points that no other beats in both respects."""
-    best = _front(np.concatenate([c[1:] for c in curves.values()], axis=1))
-    ax.plot(
-        best[1], best[0], color=ink.grid, lw=6 * unit(), zorder=1,
-        solid_capstyle="round", solid_joinstyle="round", gid="front",
-    )  # fmt: skip
-
-
-def _named_beside(ax: Axes, curves: Mapping[str, Array], palette: Sequence[str]) -> bool:
-    """Write the names of methods beside them, if there is room; whether there was."""
-    return beside(ax, {name: curve[[2, 1]] for name, curve in curves.items()}, palette)
 
 
 def _methods(

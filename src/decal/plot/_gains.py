@@ -78,14 +78,8 @@ def likelihood(
     ):
         at = np.union1d(np.linspace(*reach, 400), [rest])
         found = model.gains(direction, at)
-        ax.plot(
-            at,
-            found if k is None else found[:, k],
-            color=colour,
-            lw=1.8 * unit(),
-            gid=name,
-            zorder=3,
-        )
+        gains = found if k is None else found[:, k]
+        ax.plot(at, gains, color=colour, lw=1.8 * unit(), gid=name, zorder=3)
         ax.plot(
             np.clip([low, high], *reach), [0.02 + 0.035 * i] * 2, color=colour, lw=4 * unit(),
             zorder=2, transform=ax.get_xaxis_transform(), solid_capstyle="butt",

@@ -18,12 +18,15 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from decal.io import ByteProgress, byte_progress, replacing
+from decal.io import on_terminal, progress_bar, replacing
+
+ByteProgress = Callable[[int, int | None], None]
+"""Called with the number of bytes received and the number expected, None if that is unknown."""
 
 CHUNK_BYTES = 1 << 18
 TRIES = 4
@@ -194,8 +197,8 @@ def fetch(
         wrong: DamagedDataError | None = None
         for address in urls:
             try:
-                with byte_progress(what, progress) as report:
-                    _download(address, wanted, report, pause)
+                with progress_bar(what, unit="B", show=progress is None and on_terminal()) as bar:
+                    _download(address, wanted, progress or bar.update, pause)
                 wanted.accept()
                 return path
             except _FailedError as failure:
