@@ -395,11 +395,11 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
 
     def __repr__(self) -> str:
         settings, fitted = self.described()
-        lines = [f"{type(self).__name__}({settings}), {fitted or 'not fitted'}"]
-        if self.promise is not None:
-            for said in self.promise.lines():
-                lines += textwrap.wrap(said, LINE, initial_indent="  ", subsequent_indent="    ")
-        return "\n".join(lines)
+        told = f"{type(self).__name__}({settings}), {fitted or 'not fitted'}"
+        if self.promise is None:
+            return told
+        lines = [*self.promise.lines(), f"By {told}."]
+        return "\n".join(textwrap.fill(line, LINE, subsequent_indent="  ") for line in lines)
 
     def columns(self) -> dict[str, list[str]]:
         """What a notebook lists of every class, by its heading."""
@@ -411,10 +411,7 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         more = len(rows) - CLASSES_SHOWN
         each = "labels" if "label" in columns else "classes"
         note = f"and {more:,} more {each}" if more > 0 else ""
-        if self.promise is not None:
-            note = " ".join([*self.promise.lines(), note])
-        title = repr(self).partition("\n")[0]
-        return table(title, [*columns], rows[:CLASSES_SHOWN], note=note)
+        return table(repr(self), [*columns], rows[:CLASSES_SHOWN], note=note)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}

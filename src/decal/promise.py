@@ -99,8 +99,6 @@ class Promise:
             )
         if "width" in found and self.kind != "width":
             said.append(f"Intervals are {found['width']:.3g} wide on average.")
-        if found.get("chosen_on"):
-            said.append(f"Fitted and chosen on {rows_text(int(found['chosen_on']))} of their own.")
         return said
 
     def __reduce__(self) -> Any:

@@ -38,7 +38,7 @@ def test_a_wish_promises_by_rows_that_fitted_and_chose_nothing():
     wish = Wish("miss", 0.1, None, 0, {})
     chosen_on, promised_by = wish._split(d.read(z, y), None)
     assert sorted([*chosen_on, *promised_by]) == list(range(1000))
-    assert d.examples == len(chosen_on) == d.promise.costs["chosen_on"] == 300
+    assert d.examples == len(chosen_on) == d.promise.costs["chosen_on"] == 301
     assert d.promise.rows == len(promised_by)
     again = decal.Decalibrator(0.5, directions=d.directions, reference=d.reference)
     again.fit(z[chosen_on], y[chosen_on])
@@ -59,7 +59,9 @@ def test_which_rows_are_which_depends_on_chance_and_never_on_labels():
     assert not np.array_equal(first, other_seed._split(d.read(z, y), None)[0])
     # By class and group, how many are which depends on their sizes alone.
     by_class, _ = Wish("miss", 0.1, "class", 0, {})._split(d.read(z, y), None)
-    np.testing.assert_array_equal(np.bincount(y[by_class]), (0.3 * np.bincount(y)).astype(int))
+    rest = np.bincount(y) - np.bincount(y[by_class])
+    assert ((rest + 1) % 10 == 0).all()  # as many errors as of nine rows more
+    assert (np.abs(rest / np.bincount(y) - 0.85) < 0.1).all()
 
 
 def test_the_same_seed_gives_the_same_model():
@@ -165,7 +167,7 @@ def test_costs_are_measured_beside_lac_and_aps():
     said = " ".join(repr(d).split())
     assert f"There {d.promise.costs['kept']:.3g} of 5 classes are kept on average" in said
     assert "LAC keeps" in said
-    assert "Fitted and chosen on 150 rows of their own." in said
+    assert "fitted on 151 examples of 5 classes" in said
 
 
 def test_sets_of_nearly_all_classes_are_called_so():
@@ -183,7 +185,7 @@ def test_sets_of_nearly_all_classes_are_called_so():
         ({}, "one of alpha, miss, width, hold must be given: got none. A good first wish is miss="),
         ({"miss": 0.1, "alpha": 0.9}, "must be given: got alpha and miss"),
         ({"miss": 1.5}, "miss must lie between 0 and 1"),
-        ({"miss": 0}, "miss must leave room for an error: got 0"),
+        ({"miss": 0}, "miss must lie between 0 and 1, and be neither: got 0"),
         ({"miss": 0.001}, r"miss must be at least 0.005 with 200 rows: got 0.001. It needs 999"),
         ({"hold": 0.999}, r"hold must be at most 0.995 with 200 rows: got 0.999. It needs 999"),
         ({"alpha": 0.9, "per": "class"}, "per must go with miss: got alpha"),
@@ -208,15 +210,15 @@ def test_rows_that_cannot_grant_a_wish():
     with pytest.raises(ValueError, match="logits must be a matrix of all classes for miss"):
         decal.decalibrate(top, y, miss=0.1)
     shuffled = np.random.default_rng(0).permutation(y)
-    with pytest.raises(ValueError, match="hold must be what the labels can prove: got 0.98, and"):
-        decal.decalibrate(z, shuffled, hold=0.98)
+    with pytest.raises(ValueError, match="hold must be what the labels can prove: got 0.99, and"):
+        decal.decalibrate(z, shuffled, hold=0.99)
     with pytest.warns(decal.InputWarning, match="labels"):
         decal.decalibrate(4 * z, shuffled, miss=0.1)
 
 
 def test_two_classes_masks_and_weights():
     z, y = world(300, K=2)
-    assert decal.decalibrate(z, y, miss=0.1).promise.rows == 210
+    assert decal.decalibrate(z, y, miss=0.1).promise.rows == 209
     z, y = world(400)
     masked = z.copy()
     masked[np.arange(400), (y + 1) % 4] = -np.inf
@@ -224,5 +226,5 @@ def test_two_classes_masks_and_weights():
     assert missed(d.predict(masked), y).mean() <= 0.1
     weights = np.where(np.arange(400) < 100, 0.0, 2.0)
     d = decal.decalibrate(z, y, miss=0.1, sample_weight=weights)
-    assert d.promise.rows == 210
+    assert d.promise.rows == 209
     assert "Weights counted where sets were fitted" in repr(d)

@@ -23,17 +23,21 @@ from decal._base.row_checks import check_groups
 from decal._base.settings import check_alpha, check_choice, check_count, check_keywords
 from decal.choose._choosing import choose
 from decal.choose._hold import threshold_for
+from decal.choose._plausibility import complement
 from decal.choose._promises import Choice, one_wish
 from decal.choose._rivals import ROWS_COMPARED, plain_sizes
 from decal.decalibrator import Decalibrator
-from decal.directions import Local
+from decal.directions import Local, parse_directions
 from decal.rows import Rows
 
-CHOOSING_SHARE = 0.3  # of the rows: those that fit and choose the kind of set
-CHOOSING_ROWS = 20_000  # how many these are at most
-COMPARED_ROWS = 2_000  # of those, on how many the kinds are compared at most
-FEWEST_COMPARED = 30  # with fewer, nothing is compared
+CHOOSING_SHARE, CHOOSING_SHARE_PER_CLASS = 0.3, 0.15  # of the rows: those that fit and choose
+CHOOSING_ROWS, CHOOSING_ROWS_PER_CLASS = 2000, 20  # at most so many in all, or times the classes
+FEWEST_SPLIT = 100  # fewer rows are not split
+FEWEST_ERRORS = 5  # that a class or group should expect, or rows are not split
+COMPARED_ROWS, FEWEST_COMPARED = 2000, 60  # rows on which kinds of set are compared
+WORTH_IT = 0.98  # of the cost of the first kind: another has to be this much better
 MIX = 1e-3  # of equal probabilities in the centers of balls, for `hold`: bounds the loss
+ROUND_OFF = 1e-9  # of products with a rate that are whole numbers
 NEARLY_ALL = 0.9  # sets this large, or intervals this wide, are nearly vacuous
 
 
@@ -50,9 +54,7 @@ class Kind:
         return model.fit_rows(rows, warn=False)
 
 
-MOVES = (("class",), ("class", "temperature"), ("local",))
-REFERENCES = ("model", "auto")
-NEEDS_NO_LABELS = Kind(("local",), "model")
+MOVES = (("local",), ("class",), ("class", "temperature"))
 
 
 def decalibrate(
@@ -110,13 +112,14 @@ def decalibrate(
 
     Notes
     -----
-    With a wish, three tenths of the rows (at most 20,000) fit and choose the kind of set: for
-    `miss` the one that keeps fewest classes in cross-fitting, of class shifts, class shifts with
-    temperature, and local sets, around the model as it is and around an automatic reference; for
-    `hold` the reference whose balls are narrowest. The other rows choose alpha. Where that would
-    leave fewer than 30 to compare on, local sets around the model are taken, which need no labels,
-    and all rows choose alpha. `width` takes local sets around the automatic reference, and all
-    rows for both. The guarantee needs rows that are exchangeable with new inputs.
+    With a wish, three tenths of the rows (at most 2,000, or 20 per class; with per="class" half as
+    many) fit and choose the kind of set: for `miss` the one that keeps fewest classes in
+    cross-fitting, of local sets, class shifts, and class shifts with temperature, around an
+    automatic reference, which may be the model as it is; for `hold` always local sets. The other
+    rows choose alpha. Fewer than 100 rows, or classes or groups of too few, are not split: local
+    sets around the model as it is need no labels, and all rows choose alpha. `width` takes local
+    sets around the automatic reference, and all rows for both. The guarantee needs rows that are
+    exchangeable with new inputs. Proofs and measurements: docs/guarantee.md.
 
     Examples
     --------
@@ -174,14 +177,16 @@ class Wish:
         confidences = Confidences.of(rows.logits, rows.labels, rows.weights)
         confidences.warn_of_other_order(rows.shape[1])
         if self.name == "width":
-            model = self._kinds()[-1].fit(rows, self._fixed)
+            model = self._kinds()[0].fit(rows, self._fixed)
             return self._kept(model, choose(model, rows, width=self.target), rows, 0)
         self._require_enough(len(rows))
         chosen_on, promised_by = self._split(rows, groups)
-        some = rows[chosen_on]
-        kind = self._best_kind(some)
+        some, rest = rows[chosen_on], rows[promised_by]
+        kind = self._best_kind(some) if len(some) else self._without_labels
+        if kind is None:
+            fact = f"all {len(rows):,} needed for {self.name}={self.target:g}"
+            raise InputError("labels", "leave rows to fit these sets on", fact, "Label more.")
         model = kind.fit(some if len(some) else rows, self._fixed)
-        rest = rows[promised_by]
         by = None if groups is None else groups[promised_by]
         return self._kept(model, self._chosen(model, rest, by, some), rest, len(some), by)
 
@@ -191,17 +196,18 @@ class Wish:
         return {k: v for k, v in self.settings.items() if k not in ("directions", "reference")}
 
     def _kinds(self) -> list[Kind]:
-        """The kinds of set that the settings leave to choose from; the last is that of `width`."""
-        moves: Iterable[Any] = MOVES
-        if self.name == "hold":
-            moves = ([Local(mix=MIX)],)
+        """The kinds of set that the settings leave to choose from."""
+        moves: Iterable[Any] = ([Local(mix=MIX)],) if self.name == "hold" else MOVES
+        if self.name == "width":
+            moves = MOVES[:1]
         moves = (self.settings["directions"],) if "directions" in self.settings else moves
-        at = (self.settings["reference"],) if "reference" in self.settings else REFERENCES
-        return [Kind(directions, reference) for directions in moves for reference in at]
+        return [Kind(each, self.settings.get("reference", "auto")) for each in moves]
 
     def _require_enough(self, rows: int) -> None:
-        """InputError if no number of misses is few enough."""
-        needed = self._needed
+        """InputError if no number of errors is few enough."""
+        if not 0 < self._rate < 1:
+            raise InputError(self.name, "lie between 0 and 1, and be neither", f"{self.target:g}")
+        needed = math.ceil(1 / self._rate - ROUND_OFF) - 1
         if rows < needed:
             least = math.ceil(1e4 / (rows + 1)) / 1e4
             side = f"at least {least:g}" if self.name == "miss" else f"at most {1 - least:g}"
@@ -209,62 +215,67 @@ class Wish:
             raise InputError(self.name, rule, f"{self.target:g}", f"It needs {needed:,} rows.")
 
     @property
-    def _needed(self) -> int:
-        """How many rows a promise needs: 1 / (rows + 1) <= rate."""
-        rate = self.target if self.name == "miss" else 1 - self.target
-        if rate <= 0:
-            raise InputError(self.name, "leave room for an error", f"{self.target:g}")
-        return math.ceil(1 / rate - 1 - 1e-9)
+    def _rate(self) -> float:
+        """The share of errors that is allowed."""
+        return self.target if self.name == "miss" else complement(self.target)
 
     def _split(self, rows: Rows, groups: Any) -> tuple[Indices, Indices]:
         """Rows that fit and choose, and rows that alpha is chosen by.
 
         How many of each stratum are which depends on its size alone, and which they are on chance.
         """
+        n, K = rows.shape
+        every, rate, by_class = np.arange(n), self._rate, self.per == "class"
+        strata = rows.labels if by_class else np.zeros(n, dtype=np.intp)
+        strata = strata if groups is None else groups
+        most = max(CHOOSING_ROWS, CHOOSING_ROWS_PER_CLASS * K)
+        share = min(CHOOSING_SHARE_PER_CLASS if by_class else CHOOSING_SHARE, most / n)
         rng = np.random.default_rng(self.seed)
-        strata = rows.labels if self.per == "class" else groups
-        if strata is None:
-            strata = np.zeros(len(rows), dtype=np.intp)
-        share = min(CHOOSING_SHARE, CHOOSING_ROWS / len(rows))
-        chosen_on = []
+        chosen_on, errors = [], []
         for stratum in np.unique(strata):
-            drawn = rng.permutation(np.flatnonzero(strata == stratum))
-            count = min(int(share * len(drawn)), max(0, len(drawn) - self._needed))
-            chosen_on.append(drawn[:count])
+            drawn = rng.permutation(every[strata == stratum])
+            # Of k / rate - 1 rows as many errors are allowed as of a few more: these are to spare.
+            k = max(1, math.floor((1 - share) * (len(drawn) + 1) * rate + ROUND_OFF))
+            needed = math.ceil(k / rate - ROUND_OFF) - 1
+            chosen_on.append(drawn[: max(0, len(drawn) - needed)])
+            errors.append(k)
+        too_few = n < FEWEST_SPLIT or (len(errors) > 1 and min(errors) < FEWEST_ERRORS)
+        without = self._without_labels
+        if without is not None and (too_few or self._kinds() == [without]):
+            return every[:0], every
         first = np.sort(np.concatenate(chosen_on))
-        if len(first) < FEWEST_COMPARED and len(self._kinds()) > 1 and self.name == "miss":
-            first = first[:0]
-        return first, np.setdiff1d(np.arange(len(rows)), first)
+        return first, np.setdiff1d(every, first)
+
+    @property
+    def _without_labels(self) -> Kind | None:
+        """Local sets around the model as it is: they need no labels, if the settings leave them."""
+        moves = self._kinds()[0].directions
+        local = all(isinstance(direction, Local) for direction in parse_directions(moves))
+        may_be = local and self.settings.get("reference", "model") == "model"
+        return Kind(moves, "model") if may_be else None
 
     def _best_kind(self, rows: Rows) -> Kind:
         """The kind of least cost, in cross-fitting on rows that alpha is not chosen by."""
-        kinds = self._kinds()
-        if len(kinds) == 1:
-            return kinds[0]
-        if len(rows) < FEWEST_COMPARED:
-            return kinds[0] if NEEDS_NO_LABELS not in kinds else NEEDS_NO_LABELS
-        rng = np.random.default_rng([self.seed, 1])
-        half = rng.permutation(len(rows))[:COMPARED_ROWS]
-        halves = half[::2], half[1::2]
-        costs = []
-        for kind in kinds:
-            found = [self._cost(kind, rows[a], rows[b]) for a, b in (halves, halves[::-1])]
-            costs.append(math.fsum(found))
-        if min(costs) == math.inf:
-            raise InputError("logits", "be such that some kind of set can be fitted", "none")
-        return kinds[int(np.argmin(costs))]
+        first, *others = self._kinds()
+        if not others or len(rows) < FEWEST_COMPARED:
+            return first
+        drawn = np.random.default_rng([self.seed, 1]).permutation(len(rows))[:COMPARED_ROWS]
+        halves = rows[drawn[::2]], rows[drawn[1::2]]
 
-    def _cost(self, kind: Kind, fitted_on: Rows, measured_on: Rows) -> float:
-        """What a kind of set costs: classes kept, or the width of intervals."""
+        def cost(kind: Kind) -> float:
+            return self._kept_by(kind, *halves) + self._kept_by(kind, *halves[::-1])
+
+        costs = [cost(kind) for kind in others]
+        best = int(np.argmin(costs))
+        return others[best] if costs[best] < WORTH_IT * cost(first) else first
+
+    def _kept_by(self, kind: Kind, fitted_on: Rows, measured_on: Rows) -> float:
+        """How many classes a kind of set keeps on average, at one alpha; inf if it fails."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DecalWarning)
-                model = kind.fit(fitted_on, self._fixed)
-                choice = self._chosen(model, measured_on, None, fitted_on)
-                if self.name == "miss":
-                    return float(choice.decide(measured_on).sum(axis=1).mean())
-                sets = choice.predict(measured_on)
-                return float((sets.upper - sets.lower).mean())
+                choice = choose(kind.fit(fitted_on, self._fixed), measured_on, miss=self.target)
+                return float(choice.decide(measured_on).sum(axis=1).mean())
         except (ValueError, ArithmeticError):
             return math.inf
 
@@ -281,9 +292,7 @@ class Wish:
         """The model of a choice with its promise, and what that costs on the rows it rests on."""
         promise, K = choice.promise, rows.shape[1]
         if self.name == "hold" and choice.alpha == 0:
-            fact = (
-                f"{self.target:g}, and {promise.notes[0] if promise.notes else 'nothing is left'}"
-            )
+            fact = f"{self.target:g}, and {', '.join(promise.notes)}"
             remedy = "Wish for less, or for miss=, or label more rows."
             raise InputError("hold", "be what the labels can prove", fact, remedy)
         drawn = np.random.default_rng([self.seed, 2]).permutation(len(rows))[:ROWS_COMPARED]
