@@ -176,6 +176,14 @@ def test_sets_of_nearly_all_classes_are_called_so():
     assert "These sets are nearly vacuous." in repr(d)
 
 
+def test_a_model_that_needs_no_sets_is_told_to_wish_for_less():
+    z, y = world(400, K=3, sharp=30.0)
+    d = decal.decalibrate(z, y, miss=0.1)
+    assert d.alpha == 1
+    assert "for intervals, wish for a smaller miss." in " ".join(repr(d).split())
+    assert decal.decalibrate(z, y, miss=0.01).alpha < 1
+
+
 # What is refused
 
 

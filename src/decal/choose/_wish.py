@@ -310,6 +310,11 @@ class Wish:
             costs |= plain_sizes(some.logits, some.labels, self.target)
             vacuous = costs["kept"] >= NEARLY_ALL * K
         notes = [*promise.notes]
+        if choice.alpha == 1:
+            notes.append(
+                "the prediction alone is within the wish, so that sets are points: for intervals, "
+                f"wish for a smaller {self.name}"
+            )
         if vacuous:
             notes.append("these sets are nearly vacuous")
         if rows.weights is not None:
