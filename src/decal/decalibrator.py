@@ -148,6 +148,9 @@ class Decalibrator(Model[FitState]):
 
         Of these it may `warn` if labels seem to be of other rows.
         """
+        if hasattr(rows.logits, "learnt_by"):
+            state: FitState = rows.logits.learnt_by(self, rows.labels)
+            return state
         self._require_taken(rows)
         confidences = Confidences.of(rows.logits, rows.labels, rows.weights)
         if whole and warn:

@@ -10,6 +10,7 @@ import textwrap
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Generic, Self, TypeVar
@@ -255,7 +256,7 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         whole: bool = True,
     ) -> Rows:
         """Labelled rows after every check, of the classes that are known: what `fit_rows` takes."""
-        schema = self.schema(fitted)
+        schema = replace(self.schema(fitted), masses=False)  # those learn in decal.llm.decalibrate
         rows = Rows.read(
             logits,
             labels,
@@ -554,6 +555,8 @@ def promised_sets(
             low[some], high[some], point[some] = found.lower, found.upper, found.point
         sets: Any = IntervalCredalSet.unchecked(low, high, point, rows.classes)
         sets = sets.with_index(rows.ids)
+    elif promise is not None and promise.per == "label":
+        sets = model.predict_rows(rows, alpha=np.array(list(promise.levels.values())))
     else:
         sets = predict_rows(model, rows, alpha)
     if promise is None or not promise.rule or not hasattr(sets, "promised"):
@@ -576,16 +579,20 @@ def require_takes_logits(model: Any) -> None:
         raise InputError("model", "be a Decalibrator", fact, remedy)
 
 
-def require_classes(model: Any) -> None:
+def answers_labels(model: Any) -> bool:
+    """Whether a model answers a question per label, instead of telling classes apart."""
+    return isinstance(model, Model) and model.schema(None).answers
+
+
+def require_classes(
+    model: Any, remedy: str = "Fit a Decalibrator per label, on the logits [0, z]."
+) -> None:
     """InputError about a model that does not predict one of several classes from logits."""
     require_takes_logits(model)
-    if hasattr(type(model), "answers"):
-        raise InputError(
-            "model",
-            "tell classes that exclude each other",
-            f"a {type(model).__name__}, which answers a question per label",
-            "Fit a Decalibrator per label, on the logits [0, z].",
-        )
+    if answers_labels(model):
+        rule = "tell classes that exclude each other"
+        fact = f"a {type(model).__name__}, which answers a question per label"
+        raise InputError("model", rule, fact, remedy)
 
 
 def load(path: str | Path | BinaryIO, *, estimator: Any = None) -> Any:

@@ -176,12 +176,12 @@ class MultiLabelDecalibrator(Model["LabelEvidence"]):
             raise InputError("directions", f"include {name!r}", ", ".join(names))
         return self._solved(self.fitted, self.level(alpha))[names.index(name)]
 
-    def _solved(self, learnt: LabelEvidence, alpha: float) -> tuple[Endpoints, ...]:
+    def _solved(self, learnt: LabelEvidence, alpha: float | Array) -> tuple[Endpoints, ...]:
         """The endpoints of every direction, solved for once: (L,) each."""
-        key = self.likelihood, alpha
+        key = self.likelihood, tuple(np.atleast_1d(alpha).tolist())
         found = learnt.solved.get(key)
         if found is None:
-            budgets = np.full(len(learnt.present), budget(alpha))
+            budgets = np.zeros(len(learnt.present)) + budget(alpha)
             if self.likelihood == "mean":
                 budgets[learnt.weight > 0] *= learnt.weight[learnt.weight > 0]
             found = tuple(
@@ -194,11 +194,14 @@ class MultiLabelDecalibrator(Model["LabelEvidence"]):
         return found
 
     def predict_rows(self, rows: Rows, *, alpha: Any = None) -> MultiLabelCredalSet:
-        """As `predict`, of rows that were read before; a label without any answer gets [0, 1]."""
-        fitted = self.fitted
-        z, steps = rows.logits, self._solved(fitted, self.level(alpha))
+        """As `predict`, of rows that were read before; a label without any answer gets [0, 1].
+
+        With an array (L,) every label has an alpha of its own, and gets [0, 1] where that is 0.
+        """
+        fitted, of_each = self.fitted, isinstance(alpha, np.ndarray)
+        z, steps = rows.logits, self._solved(fitted, alpha if of_each else self.level(alpha))
         low, high, point = np.empty((3, *z.shape))
-        unknown = fitted.weight == 0
+        unknown = (fitted.weight == 0) | (of_each & (alpha == 0))
 
         def block(some: slice) -> None:
             r = fitted.recentered(z[some].astype(np.float64))
@@ -286,7 +289,7 @@ class LabelEvidence:
     margins: LabelMargins | None  # the evidence of shifts
     ladders: tuple[ScaleSummary | None, ...]  # of scales, if these move; None without an answer
     classes: tuple[str, ...] | None
-    solved: dict[tuple[str, float], tuple[Endpoints, ...]] = field(
+    solved: dict[tuple[str, tuple[float, ...]], tuple[Endpoints, ...]] = field(
         default_factory=dict, compare=False, repr=False
     )
 
@@ -454,7 +457,11 @@ def _require_both_answers(
 
 
 def label_endpoints(
-    direction: Direction, learnt: LabelEvidence, budgets: Array, alpha: float, reference: str
+    direction: Direction,
+    learnt: LabelEvidence,
+    budgets: Array,
+    alpha: float | Array,
+    reference: str,
 ) -> Endpoints:
     """(L,) how far a direction may move for every label, within budgets (L,) in nats."""
     if isinstance(direction, Local):
@@ -469,7 +476,7 @@ def label_endpoints(
 
 
 def _scale_endpoints(
-    direction: Temperature, learnt: LabelEvidence, budgets: Array, alpha: float
+    direction: Temperature, learnt: LabelEvidence, budgets: Array, alpha: float | Array
 ) -> Endpoints:
     """Plausible scales (L,), relative to those of the reference."""
     lower, upper = np.zeros_like(budgets), np.full_like(budgets, np.inf)

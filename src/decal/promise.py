@@ -35,7 +35,7 @@ class Promise:
     rule : str
         The rule by which classes are kept, for "miss"; else empty.
     per : str or None
-        "class" or "group" if it holds within each of them.
+        "class", "group" or "label" if it holds within each of them.
     notes : tuple of str
         Why this is not what one would hope for.
     guaranteed : bool
@@ -43,7 +43,7 @@ class Promise:
     confidence : float or None
         With which probability over the rows it holds; None for their average.
     levels : mapping
-        The alpha of every class, in their order, or of every group; empty without `per`.
+        The alpha of every class or label, in their order, or of every group; empty without `per`.
     costs : mapping
         What was found on these rows, by name: the mean number of classes kept, the mean width, the
         error of the plain prediction, and so on; empty if it was not asked for.
@@ -79,7 +79,9 @@ class Promise:
         else:
             of_class = " of this class" if self.per == "class" else ""
             said = f"the true label is outside the kept classes for {often}{of_class}"
-        where = {None: "", "class": "for every class, ", "group": "in every group, "}[self.per]
+            if self.per == "label":
+                said = f"the wrong answer is decided for {often}"
+        where = {None: "", "group": "in every group, "}.get(self.per, f"for every {self.per}, ")
         sure = "" if self.confidence is None else f" with confidence {self.confidence:g}"
         said = f"{where}{said}; guaranteed{sure}, by {rows}."
         return said[0].upper() + said[1:]
@@ -153,7 +155,7 @@ class Promise:
         check_choice(plain["kind"], "kind", KINDS)
         check_choice(plain["rule"], "rule", ("", *SET_RULES))
         if plain["per"] is not None:
-            check_choice(plain["per"], "per", ("class", "group"))
+            check_choice(plain["per"], "per", ("class", "group", "label"))
         check_flag(plain["guaranteed"], "guaranteed")
         if plain["confidence"] is not None:
             check_alpha(plain["confidence"], "confidence")

@@ -22,7 +22,7 @@ from decal.choose._plausibility import (
     contour_levels,
     plausibility,
 )
-from decal.choose._promises import Choice
+from decal.choose._promises import Choice, one_wish
 from decal.choose._wish import decalibrate
 from decal.promise import Promise
 
@@ -43,6 +43,7 @@ __all__ = [
     "contour_levels",
     "decalibrate",
     "entropy_from_annotations",
+    "one_wish",
     "path",
     "plausibility",
     "shares",

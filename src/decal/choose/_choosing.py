@@ -9,12 +9,23 @@ import numpy as np
 from decal._base.errors import InputError, Setting, Words
 from decal._base.settings import check_alpha, check_choice, require_one
 from decal.choose._hold import for_hold, shares
-from decal.choose._miss import NOTHING_EXCLUDED, for_miss, for_miss_per_class
+from decal.choose._miss import (
+    NOTHING_EXCLUDED,
+    for_miss,
+    for_miss_per_class,
+    for_miss_per_label,
+)
 from decal.choose._order import SEARCH_LEVELS, largest_alpha, needed
 from decal.choose._plausibility import Predictor, alpha_at, complement, distributions_inside
 from decal.choose._promises import Choice, one_wish
 from decal.evaluate import metrics
-from decal.model import predict_rows, read_inputs
+from decal.model import (
+    Model,
+    answers_labels,
+    predict_rows,
+    read_inputs,
+    require_classes,
+)
 from decal.promise import Promise
 from decal.rows import Rows
 
@@ -57,7 +68,8 @@ def choose(
     """The alpha that grants one wish: a miss rate, a width, or a share of distributions held.
 
     **miss**: the true label of a new input is outside the kept classes with probability `miss` at
-    most, guaranteed. With `groups`, in each group of inputs; with per="class", for each class.
+    most, guaranteed. With `groups`, in each group of inputs; with per="class", for each class. For
+    labels that do not exclude each other, the wrong answer of each is decided so often at most.
 
     **width**: the intervals of these rows have this mean width, within 1e-6. Needs no labels.
 
@@ -73,13 +85,13 @@ def choose(
 
     Parameters
     ----------
-    model : Decalibrator
-        Fitted on other rows. For `hold`, with likelihood="mean" and `decal.Local` with a positive
-        `mix` among its directions; others only widen the box.
+    model : Decalibrator, MultiLabelDecalibrator or CoupledDecalibrator
+        Fitted on other rows. For `hold`, a Decalibrator with likelihood="mean" and `decal.Local`
+        with a positive `mix` among its directions; others only widen the box.
     logits : (n, K) array
         Held-out inputs; or, but for `hold`, a `decal.llm.LabelMasses`.
     labels : (n,) integers
-        Their labels, for `miss` and `hold`.
+        Their labels, for `miss` and `hold`; answers (n, L) of a `MultiLabelDecalibrator`.
     miss, width, hold, coverage : float
         The wish, in [0, 1]: exactly one of them.
     per : str, optional
@@ -168,8 +180,17 @@ def choose(
         labels = logits.labels
     if wish in ("miss", "hold") and labels is None:
         raise InputError("labels", f"be given with {wish}", "None")
+    if isinstance(model, Model) and not hasattr(model, "alpha"):
+        fact = f"a {type(model).__name__}, whose only level is its confidence"
+        raise InputError("model", f"have an alpha, to grant {wish}", fact)
     if wish == "width":
         return _for_width(model, logits, target)
+    if answers_labels(model) and wish == "miss":
+        for name in ("per", "groups"):
+            if given[name] is not None:
+                raise InputError(name, "be left out, as every label has a promise", f"{name}=")
+        return for_miss_per_label(model, logits, labels, target)
+    require_classes(model)
     if wish == "coverage":
         known = {"distributions": distributions, "annotations": annotations}
         return _for_coverage(model, logits, target, known, atol=atol, guaranteed=guaranteed)

@@ -1,4 +1,4 @@
-"""A miss rate of labels: one alpha for all rows, for each group of inputs, or for every class.
+"""A miss rate of labels: one alpha for all rows, each group of inputs, every class or label.
 
 A miss is a true label outside the decision set of its credal set. Why the promise holds is told on
 docs/guarantee.md; within a class, this is label-conditional (Mondrian) conformal prediction (Vovk,
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from decal._base.errors import FitWarning, InputError
-from decal.choose._order import allowed, largest_alpha
+from decal._base.numerics import Array
+from decal.choose._order import allowed, largest_alpha, largest_alphas
 from decal.choose._plausibility import Indices, Inside, Mask, Predictor, kept_classes, labels_inside
 from decal.choose._promises import Choice, class_name, joined, row_groups
 from decal.model import predict_rows, read_inputs
@@ -59,7 +60,7 @@ def for_miss_per_class(
         _for_class(model, np.flatnonzero(data.labels == k), inside, miss, rule)
         for k in range(data.shape[1])
     ]
-    _warn_of_rare(choices, miss, data.classes)
+    _warn_of_rare(choices, miss, data.classes, "classes", "rows", "are in every set")
     promise = Promise("miss", miss, len(data), rule, "class")
     names = data.classes or range(len(choices))
     n = len(data)
@@ -80,7 +81,41 @@ def _for_class(model: Predictor, rows: Indices, inside: Inside, miss: float, rul
     return Choice(alpha, missed / n, Promise("miss", miss, n, rule), model)
 
 
-def _warn_of_rare(choices: Sequence[Choice], miss: float, names: Sequence[str] | None) -> None:
+def for_miss_per_label(model: Any, logits: Any, answers: Any, miss: float) -> Choice:
+    """For every label, the largest alpha at which (its misses + 1) / (its answers + 1) <= miss.
+
+    A miss is a yes or no that is decided and wrong; an answer that nobody knows does not count.
+    """
+    data = model.read(logits, answers, empty=False)
+    known = data.labels >= 0
+    rows = known.sum(axis=0).tolist()
+
+    def missed(alphas: Array) -> Indices:
+        said = model.predict_rows(data, alpha=alphas).decide()
+        return np.asarray((known & (said >= 0) & (said != data.labels)).sum(axis=0))
+
+    alphas = largest_alphas(missed, np.array([allowed(miss, n) - 1 for n in rows]))
+    choices = []
+    for n, alpha, misses in zip(rows, alphas.tolist(), missed(alphas).tolist(), strict=True):
+        why = f"{n} are too few" if allowed(miss, n) == 0 else "no positive alpha will do"
+        notes = () if alpha else (f"{why}, never decided",)
+        choices.append(
+            Choice(alpha, misses / max(n, 1), Promise("miss", miss, n, "", None, notes), model)
+        )
+    _warn_of_rare(choices, miss, data.classes, "labels", "answers", "are never decided")
+    names = data.classes or range(len(choices))
+    promise = Promise("miss", miss, len(data), per="label")
+    return Choice.of_parts(dict(zip(names, choices, strict=True)), promise)
+
+
+def _warn_of_rare(
+    choices: Sequence[Choice],
+    miss: float,
+    names: Sequence[str] | None,
+    many: str,
+    counted: str,
+    therefore: str,
+) -> None:
     rows = [choice.promise.rows for choice in choices]
     rare = [k for k, n in enumerate(rows) if allowed(miss, n) == 0]
     if not rare:
@@ -89,8 +124,8 @@ def _warn_of_rare(choices: Sequence[Choice], miss: float, names: Sequence[str] |
     named = ", ".join(f"{class_name(k, names)} with {rows[k]}" for k in few)
     named += ", …" if len(rare) > CLASSES_NAMED else ""
     FitWarning.warn(
-        f"{len(rare)} of {len(choices)} classes have too few rows for miss = {miss:g} and are in "
-        f"every set: {named}. Label more of them, or accept more misses"
+        f"{len(rare)} of {len(choices)} {many} have too few {counted} for miss = {miss:g} and "
+        f"{therefore}: {named}. Label more of them, or accept more misses"
     )
 
 

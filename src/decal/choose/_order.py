@@ -10,6 +10,7 @@ plausibility of a label or a distribution (`largest_alpha`), or the doubt about 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -60,6 +61,25 @@ def largest_alpha(inside: Inside, rows: Indices, outside: int) -> tuple[float, i
         else:
             narrow, undecided = middle, undecided[~now]
     return alpha_at(wide, SEARCH_LEVELS), lost
+
+
+def largest_alphas(missed: Callable[[Array], Indices], outside: Indices) -> Array:
+    """(L,) for every label the largest alpha at which at most so many answers are missed, or 0.
+
+    `missed` counts them, (L,), at (L,) alphas. All labels are bisected at once.
+    """
+    narrow = np.zeros(len(outside), dtype=np.intp)
+    wide = np.full(len(outside), SEARCH_LEVELS)
+    wide[missed(np.ones(len(outside))) <= outside] = 0
+
+    def alphas(steps: Indices) -> Array:
+        return np.array([alpha_at(step, SEARCH_LEVELS) for step in steps.tolist()])
+
+    while (wide - narrow > 1).any():
+        middle = (narrow + wide) // 2
+        few = missed(alphas(middle)) <= outside
+        wide, narrow = np.where(few, middle, wide), np.where(few, narrow, middle)
+    return alphas(wide)
 
 
 def share_threshold(doubts: Array, share: float) -> float:

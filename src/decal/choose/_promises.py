@@ -20,7 +20,7 @@ from decal.promise import SIDES, Promise, rows_text
 
 PARTS_SHOWN = 12
 
-MANY = {"class": "classes", "group": "groups", None: ""}
+MANY = {"class": "classes", "group": "groups", "label": "labels", None: ""}
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,7 +30,7 @@ class Choice:
     Attributes
     ----------
     alpha : float
-        The level. Of groups, the least of theirs: all their promises hold there. Of classes, that
+        The level. Of groups or labels, the least: all their promises hold there. Of classes, that
         of all rows together, for the intervals; which classes are possible goes by their own.
     achieved : float
         What was wished for, as it is on these rows: the share of labels missed, the mean width, the
@@ -41,8 +41,8 @@ class Choice:
     model : Decalibrator
         Whose alpha it is.
     parts : mapping
-        Without `per` or `groups` empty. Else a choice for every class, by its name or number, or
-        for every group.
+        Without `per` or `groups` empty. Else a choice for every class or label, by its name or
+        number, or for every group.
     """
 
     alpha: float
@@ -89,6 +89,8 @@ class Choice:
     def decide(self, logits: Any, *, groups: Any = None) -> Mask:
         """(n, K) the classes kept for (n, K) logits, by (n,) groups; for a choice of `miss`.
 
+        Of labels that do not exclude each other, the answers: 1 yes, 0 no, -1 undecided.
+
         With per="class", class k is kept if it is in the decision set at *its* alpha, and always if
         that is 0. No set is empty: every Decalibrator keeps its own prediction.
         """
@@ -96,6 +98,8 @@ class Choice:
         if kind != "miss":
             raise InputError("a choice", "be of miss, to decide", kind, "Call predict.")
         sets = self.predict(logits, groups=groups)
+        if self.promise.per == "label":
+            return sets.decide()
         return kept_classes(sets, rule) if sets.kept is None else sets.kept
 
     def promised(self) -> Model[Any]:

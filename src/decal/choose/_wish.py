@@ -164,7 +164,7 @@ class Wish:
 
     def granted(self, rows: Rows, groups: Any) -> Decalibrator:
         """A model that was fitted and chosen on some rows, and promises by the others."""
-        if not isinstance(rows.logits, np.ndarray):
+        if not isinstance(rows.logits, np.ndarray) and not hasattr(rows.logits, "learnt_by"):
             fact = type(rows.logits).__name__
             raise InputError("logits", f"be a matrix of all classes for {self.name}", fact)
         if rows.weights is not None and groups is not None:
@@ -307,7 +307,8 @@ class Wish:
             kept = sets.decide(promise.rule) if sets.kept is None else sets.kept
             size = kept.sum(axis=1)
             costs |= {"kept": float(size.mean()), "single": float((size == 1).mean())}
-            costs |= plain_sizes(some.logits, some.labels, self.target)
+            plain = getattr(some.logits, "middle", some.logits)  # of masses, those halfway
+            costs |= plain_sizes(plain, some.labels, self.target)
             vacuous = costs["kept"] >= NEARLY_ALL * K
         notes = [*promise.notes]
         if choice.alpha == 1:

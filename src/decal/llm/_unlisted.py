@@ -25,7 +25,7 @@ from decal._base.data_frames import ROW, by_name, require_same_order
 from decal._base.errors import InputError
 from decal._base.numerics import Array, softmax
 from decal._base.row_checks import check_labels
-from decal._base.settings import DEFAULT_ALPHA, check_choice, check_count, check_keywords
+from decal._base.settings import check_choice, check_count, check_keywords
 from decal.choose import decalibrate as decalibrate_logits
 from decal.credal import IntervalCredalSet, row_index
 from decal.decalibrator import Decalibrator
@@ -98,6 +98,21 @@ class LabelMasses:
             return found
 
         return outer_boxes(self, box, np.isfinite(decalibrator.reference_model.center))
+
+    def learnt_by(self, model: Decalibrator, labels: Counts) -> FitState:
+        """The evidence of labelled answers, whatever the tokens that are not listed."""
+        _require_bounds_taken(model)
+        n, K = self.shape
+        weight = np.bincount(labels, minlength=K).astype(np.float64)
+        evidence = []
+        for direction in model.directions:
+            if isinstance(direction, ClassShifts):
+                evidence.append(BoundedMargins.of(*margin_bounds(self), labels))
+            else:
+                data = LabelledLogits(self.middle, np.zeros(K), labels, None)
+                evidence.append(direction.summarise(data))
+        at = Reference(np.zeros(K))
+        return FitState(model.directions, at, n, weight, tuple(evidence), self.classes)
 
     def require_order_of(self, labels: Any) -> None:
         """InputError if labels (n,) have an index of pandas with these names in another order."""
@@ -185,24 +200,24 @@ def decalibrate(
     masses: LabelMasses,
     labels: Any,
     *,
-    alpha: float = DEFAULT_ALPHA,
     unlisted: str = "refuse",
     vocabulary: int | None = None,
     **settings: Any,
 ) -> Decalibrator:
-    """A Decalibrator fitted on labelled answers.
+    """A Decalibrator fitted on labelled answers, at an alpha or with a promise.
 
     Parameters
     ----------
     masses, labels : LabelMasses, (n,) array
         Of n answers, and names of labels, or their numbers; or a mapping from the names of answers
         to these. Labels with an index of names must be in the order of the answers.
-    alpha, **settings
-        As for `decal.decalibrate`.
     unlisted, vocabulary : str, int
         If some masses are intervals, "refuse": an error. "bounds": learn the shifts that some
         completion makes plausible, which contain those of the true one; for class shifts and local
-        sets with reference="model". "even", with a `vocabulary`: see `LabelMasses.logits`.
+        sets with reference="model", of which a wish chooses, and not for `hold`. "even", with a
+        `vocabulary`: see `LabelMasses.logits`.
+    settings
+        As for `decal.decalibrate`: exactly one of `alpha`, `miss`, `width` and `hold`, and others.
 
     Examples
     --------
@@ -214,7 +229,8 @@ def decalibrate(
     >>> d.shifts().upper.round(2)
     array([1.45, 1.12])
     """
-    check_keywords(settings, "decal.llm.decalibrate", decalibrate, Decalibrator)
+    takers = decalibrate, decalibrate_logits, Decalibrator
+    check_keywords(settings, "decal.llm.decalibrate", *takers)
     check_choice(unlisted, "unlisted", ("refuse", "even", "bounds"))
     n, K = masses.shape
     if isinstance(labels, Mapping):
@@ -224,23 +240,17 @@ def decalibrate(
     columns = check_labels(labels, rows=n, classes=K, names=masses.classes)
     if unlisted != "bounds" or masses.exact.all():
         logits = masses.logits("even" if unlisted == "even" else "refuse", vocabulary=vocabulary)
-        return decalibrate_logits(logits, columns, alpha=alpha, classes=masses.classes, **settings)
-    model = Decalibrator(alpha, **settings)
-    _require_bounds_taken(model)
-    weight = np.bincount(columns, minlength=K).astype(np.float64)
-    evidence = []
-    for direction in model.directions:
-        if isinstance(direction, ClassShifts):
-            evidence.append(BoundedMargins.of(*margin_bounds(masses), columns))
-        else:
-            data = LabelledLogits(masses.middle, np.zeros(K), columns, None)
-            evidence.append(direction.summarise(data))
-    at = Reference(np.zeros(K))
-    return model.add(FitState(model.directions, at, n, weight, tuple(evidence), masses.classes))
+        return decalibrate_logits(logits, columns, classes=masses.classes, **settings)
+    if settings.get("sample_weight") is not None:
+        raise InputError("sample_weight", "be left out for unlisted='bounds'", "some")
+    rows = Rows(masses, columns, classes=masses.classes)
+    settings = {"reference": "model"} | settings
+    _require_bounds_taken(Decalibrator(reference=settings["reference"]))
+    return decalibrate_logits(rows, None, classes=masses.classes, **settings)
 
 
 def predict(
-    decalibrator: Decalibrator, masses: LabelMasses, *, alpha: float | None = None
+    decalibrator: Decalibrator, masses: LabelMasses, *, alpha: Any = None, groups: Any = None
 ) -> IntervalCredalSet:
     """Credal sets of answers, whatever the tokens that are not listed.
 
@@ -260,7 +270,7 @@ def predict(
     IntervalCredalSet: 1 input, 2 classes, mean width 0.752
       0  yes [0.248, 1.000]  no [0.000, 0.752]
     """
-    return masses.predicted_by(decalibrator, alpha=alpha)
+    return decalibrator.predict(masses, alpha=alpha, groups=groups)
 
 
 def label_probabilities(masses: LabelMasses) -> IntervalCredalSet:

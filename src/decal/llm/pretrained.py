@@ -21,7 +21,7 @@ from decal._base.errors import InputError
 from decal._base.numerics import Array, softmax
 from decal._base.row_checks import check_logits
 from decal._base.settings import check_count, check_keywords
-from decal.choose import decalibrate
+from decal.choose import decalibrate, one_wish
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.io.progress import progress_bar
@@ -69,7 +69,10 @@ class PretrainedClassifier(ABC):
         inputs: Iterable[Any],
         labels: Any,
         *,
-        alpha: float,
+        alpha: float | None = None,
+        miss: float | None = None,
+        width: float | None = None,
+        hold: float | None = None,
         batch_size: int = 32,
         progress: bool = False,
         **settings: Any,
@@ -77,20 +80,23 @@ class PretrainedClassifier(ABC):
         """A Decalibrator fitted on labelled inputs, best ones the model was not trained on.
 
         Labels (n,) are names out of `classes`, or column numbers; parameters are those of `logits`
-        and of `decal.decalibrate`.
+        and of `decal.decalibrate`, of which exactly one of alpha, miss, width and hold is needed.
         """
         require_same_order(inputs=inputs, labels=labels)
         front = f"{type(self).__name__}.decalibrate"
         check_keywords(settings, front, type(self).decalibrate, decalibrate, Decalibrator)
+        wish = {"alpha": alpha, "miss": miss, "width": width, "hold": hold}
+        one_wish(**wish)  # or the model would run for nothing
         logits = self.logits(inputs, batch_size=batch_size, progress=progress)
-        return decalibrate(logits, labels, alpha=alpha, classes=self.classes, **settings)
+        return decalibrate(logits, labels, classes=self.classes, **wish, **settings)
 
     def predict_credal(
         self,
         decalibrator: Decalibrator,
         inputs: Iterable[Any],
         *,
-        alpha: float | None = None,
+        alpha: Any = None,
+        groups: Any = None,
         batch_size: int = 32,
         progress: bool = False,
     ) -> IntervalCredalSet:
@@ -99,7 +105,7 @@ class PretrainedClassifier(ABC):
             rule = f"be fitted on the classes {self.classes}"
             raise InputError("decalibrator", rule, f"{decalibrator.classes}")
         logits = self.logits(inputs, batch_size=batch_size, progress=progress)
-        return decalibrator.predict(logits, alpha=alpha)
+        return decalibrator.predict(logits, alpha=alpha, groups=groups)
 
 
 def batches(

@@ -67,7 +67,8 @@ def append_head(
         The .onnx file to write, not that of the classifier. Weights that lie in other files, or
         are more than 2 GB, go to a file of the same name with `.data` at its end.
     alpha : float, optional
-        The level, in [0, 1]; by default the decalibrator's. For another one append another head.
+        The level, in [0, 1]; by default the decalibrator's, at which a promise holds as it does for
+        a `CredalHead`. For another one append another head.
     output : str, optional
         Which output of the classifier has the logits; needed if several could.
     names : pair of str

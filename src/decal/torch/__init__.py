@@ -1,6 +1,6 @@
 """PyTorch: logits of a model and a loader, and credal sets as a layer of a network.
 
-Imports from `_base`, `rows`, `io`, `directions` and `decalibrator`.
+Imports from `_base`, `rows`, `io`, `directions`, `decalibrator` and `choose`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from typing import Any
 
 from decal._base.errors import needs
 from decal._base.row_checks import check_labels, check_weights
-from decal._base.settings import DEFAULT_ALPHA, check_keywords
+from decal._base.settings import check_keywords
+from decal.choose import decalibrate, one_wish
 from decal.decalibrator import Decalibrator
 from decal.rows import look_like_probabilities, warn_of_probabilities
 
@@ -77,18 +78,24 @@ def decalibrate_model(
     model: Callable[..., Any],
     loader: Iterable[Any],
     *,
-    alpha: float = DEFAULT_ALPHA,
+    alpha: float | None = None,
+    miss: float | None = None,
+    width: float | None = None,
+    hold: float | None = None,
+    per: str | None = None,
     classes: Iterable[Any] | None = None,
+    seed: int = 0,
     device: torch.device | str | None = None,
     progress: bool = True,
     **settings: Any,
 ) -> Decalibrator:
     """A Decalibrator fitted on a model's logits of labelled batches.
 
-    It holds 16 MB of logits and a batch at a time; all, for references other than "model" and for
-    directions of your own. Parameters are those of `collect_logits` and `decal.decalibrate`: the
-    loader should yield data that the model was not trained on, and a network that ends in Softmax
-    takes probabilities=True.
+    Parameters are those of `collect_logits` and `decal.decalibrate`, of which exactly one of alpha,
+    miss, width and hold is needed: the loader should yield data that the model was not trained on,
+    and a network that ends in Softmax takes probabilities=True. With alpha it holds 16 MB of logits
+    and a batch at a time; all, for a wish, for references other than "model" and for directions of
+    your own. For a wish in groups, see `collect_logits`.
 
     Examples
     --------
@@ -99,12 +106,17 @@ def decalibrate_model(
     Decalibrator(alpha=0.9, likelihood='mean', reference='model', box='joint'), fitted on 3 ...
     """
     check_keywords(settings, "decal.torch.decalibrate_model", decalibrate_model, Decalibrator)
-    decalibrator = Decalibrator(alpha, **settings)
+    wish = {"alpha": alpha, "miss": miss, "width": width, "hold": hold}
+    one_wish(**wish)  # or the model would run for nothing
+    decalibrator = Decalibrator(0.5 if alpha is None else alpha, **settings)
     names = None if classes is None else tuple(classes)
     with evaluating(model, device) as home:
         batches = labelled_logits(model, loader, home, progress)
-        if not _streams(decalibrator):
-            return decalibrator.fit(*_joined(list(batches)), classes=names)
+        if alpha is None or per is not None or not _streams(decalibrator):
+            logits, labels = _joined(list(batches))
+            return decalibrate(
+                logits, labels, **wish, per=per, classes=names, seed=seed, **settings
+            )
         for logits, labels in _chunks(batches):
             decalibrator.partial_fit(logits, labels, classes=names)
     return decalibrator

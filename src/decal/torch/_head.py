@@ -39,7 +39,8 @@ class CredalHead(nn.Module):
     ----------
     decalibrator, alpha : Decalibrator, float
         A fitted one, with directions that export, as all of decal's do; and the level, by default
-        the decalibrator's.
+        the decalibrator's. At that a promise holds, in every group too; not per class, whose
+        possible classes go by alphas of their own.
 
     Attributes
     ----------
